@@ -1,0 +1,49 @@
+"""The command `mom-pipeline`: one sub-command per file of `mom_pipeline.commands`."""
+
+import sys
+from importlib import import_module
+
+import click
+
+from mom_pipeline import __version__
+from mom_pipeline.core.errors import MomError
+
+# Command name -> module below `mom_pipeline.commands` and its help line. Modules are
+# imported only when their command runs, so that `--help` answers at once.
+COMMANDS = {
+    "bench": ("bench", "Measure accuracy and speed; print tables."),
+}
+
+
+class _LazyGroup(click.Group):
+    """A click group whose sub-commands are imported on use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module_name, _ = COMMANDS[cmd_name]
+        module = import_module(f"mom_pipeline.commands.{module_name}")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_line) for name, (_, help_line) in COMMANDS.items()])
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="mom-pipeline")
+def cli() -> None:
+    """Recommendations from interaction logs by the method of moments."""
+
+
+def main() -> None:
+    """Run the command line; an error of the project becomes one message and exit code 1."""
+    try:
+        cli()
+    except MomError as error:
+        click.secho(f"Error: {error}", fg="red", err=True)
+        sys.exit(1)

@@ -1,0 +1,1 @@
+"""The sub-commands of `mom-pipeline`, one file per family."""

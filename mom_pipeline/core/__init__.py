@@ -1,0 +1,1 @@
+"""The method: pure numpy and scipy, arrays in, frozen dataclasses out."""

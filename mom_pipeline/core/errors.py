@@ -1,0 +1,25 @@
+"""Errors of the project: each says what was expected, what was found and what to do."""
+
+
+class MomError(Exception):
+    """Base of every error that this project raises on purpose."""
+
+
+class InvalidInteractions(MomError, ValueError):
+    """The interaction matrix cannot be used as it is."""
+
+
+class InvalidSetting(MomError, ValueError):
+    """A setting is outside of its range, or does not fit another one."""
+
+
+class RankTooLow(MomError):
+    """The second moment does not support even one component."""
+
+
+class NotFitted(MomError):
+    """The model was asked for a result before `fit`."""
+
+
+class DamagedModel(MomError):
+    """A stored model cannot be read back as it was written."""
