@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
-from mom_pipeline.core.threads import map_blocks
+from mom_pipeline.core.threads import available_cores, map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
 EstimatorName = Literal["paper", "unbiased", "balanced"]
@@ -214,12 +214,7 @@ class PairMoments:
         """Return the precision of the products."""
         return self.normalised.dtype
 
-    @property
-    def lowest_possible(self) -> float:
-        """Return a lower bound of the spectrum: R^T R has none below zero."""
-        return -float(self.diagonal.max(initial=0.0))
-
-    def apply(self, Q: Array) -> Array:
+    def apply(self, Q: Array, /) -> Array:
         """Return M2 @ Q, one pass over the data. Q: (D, columns)."""
         if self.explicit is not None:
             return np.asarray(self.explicit @ Q)
@@ -236,12 +231,14 @@ def gram_product(R: Csr, Q: Array) -> Array:
     """
     G = np.empty_like(Q)
     R_transposed = R.T
+    n_slabs = max(-(-Q.shape[1] // _COLUMNS_PER_SLAB), min(available_cores(), Q.shape[1]))
+    edges = np.linspace(0, Q.shape[1], n_slabs + 1).astype(int)
 
-    def slab(start: int) -> None:
-        columns = slice(start, start + _COLUMNS_PER_SLAB)
+    def slab(i: int) -> None:
+        columns = slice(edges[i], edges[i + 1])
         G[:, columns] = R_transposed @ (R @ np.ascontiguousarray(Q[:, columns]))
 
-    map_blocks(slab, range(0, Q.shape[1], _COLUMNS_PER_SLAB))
+    map_blocks(slab, range(n_slabs))
     return G
 
 

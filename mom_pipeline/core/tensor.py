@@ -50,11 +50,12 @@ def _weighted_cubes(X: Csr, a: Float64, basis: Array) -> Float64:
     def partial(own_starts: range) -> Float64:
         T = np.zeros((K, K, K))
         Y = _aligned((K, _USERS_PER_BLOCK), basis.dtype)
+        stacked = _aligned((_largest_stack(K) * _USERS_PER_BLOCK,), basis.dtype)
         for start in own_starts:
             users = slice(start, min(start + _USERS_PER_BLOCK, N))
             width = users.stop - users.start
             np.multiply((X[users] @ basis).T, roots[users], out=Y[:, :width])
-            _add_upper_cubes(T, Y[:, :width])
+            _add_upper_cubes(T, Y[:, :width], stacked)
         return T
 
     with one_blas_thread() as held:
@@ -63,14 +64,13 @@ def _weighted_cubes(X: Csr, a: Float64, basis: Array) -> Float64:
         return _filled(np.sum(map_blocks(partial, shares), axis=0))
 
 
-def _add_upper_cubes(T: Float64, Y: Array) -> None:
+def _add_upper_cubes(T: Float64, Y: Array, stacked: Array) -> None:
     """Add sum_u y_u⊗y_u⊗y_u to T[i, j, k] for j, k >= i, one matrix product per group of i.
 
-    Y: (K, users), rows contiguous.
+    Y: (K, users).  stacked: room for the products Y_i * Y_j of one group.
     """
     K, B = Y.shape
     Y_transposed = np.ascontiguousarray(Y.T)
-    stacked = _aligned((max(g * (K - i) for i, g in _row_groups(K)) * B,), Y.dtype)
     for i, g in _row_groups(K):
         w = K - i
         A = stacked[: g * w * B].reshape(g, w, B)
@@ -117,6 +117,11 @@ def _row_groups(K: int) -> list[tuple[int, int]]:
         groups.append((i, g))
         i += g
     return groups
+
+
+def _largest_stack(K: int) -> int:
+    """Return the number of rows in the largest group of products."""
+    return max(g * (K - i) for i, g in _row_groups(K))
 
 
 def _filled(T: Float64) -> Float64:

@@ -1,8 +1,9 @@
 """Whitening of the second moment (paper, Algorithm 1, steps 2 and 3).
 
-The top eigenpairs come from block subspace iteration with Rayleigh-Ritz. Between two
-Rayleigh-Ritz steps the block is multiplied by a Chebyshev polynomial of M2 that is small on
-the part of the spectrum we do not want, which takes far fewer passes than powers of M2.
+The top eigenpairs come from block subspace iteration that keeps what it has seen: each pass
+multiplies a narrow block by M2, makes it orthogonal to all blocks before (Cholesky-QR, twice)
+and Rayleigh-Ritz takes the best from their common span, a block Krylov space. When the span
+is full it is folded to its leading Ritz vectors and goes on.
 """
 
 from dataclasses import dataclass
@@ -16,12 +17,14 @@ from mom_pipeline.core.types import Array, Float64
 
 # Below this many items LAPACK's full eigendecomposition is quicker than any iteration.
 _DIRECT_ITEMS = 600
-# A filter may raise the top eigenvector over the last wanted one by no more than this in
-# single precision; beyond it, rounding would drown the last ones.
-_MAX_AMPLIFICATION = 1e4
-_MAX_DEGREE = 8
-# Single-vector products spent on finding where the spectrum begins.
-_LANCZOS_STEPS = 10
+# Columns multiplied in one pass, as a share of those that are wanted, and at least this many.
+_BLOCK_SHARE = 4
+_MIN_BLOCK = 8
+# The span is folded when it is this many times as wide as what is wanted.
+_SPAN_FACTOR = 3
+# A column that loses more than this of its length to the span is made orthogonal once more.
+_REPEAT_BELOW = 0.1
+_ROWS_PER_FOLD = 8192
 
 
 class SymmetricOperator(Protocol):
@@ -31,8 +34,6 @@ class SymmetricOperator(Protocol):
     def n_items(self) -> int: ...
     @property
     def dtype(self) -> np.dtype[np.floating]: ...
-    @property
-    def lowest_possible(self) -> float: ...
     @property
     def explicit(self) -> Array | None: ...
     def apply(self, Q: Array, /) -> Array: ...
@@ -89,7 +90,7 @@ def whiten(
     *,
     warm_start: Array | None = None,
     tol: float = 1e-5,
-    max_passes: int = 12,
+    max_passes: int = 10,
 ) -> Whitening:
     """Whitening map of the pair moment (paper, Algorithm 1, steps 2-3).
 
@@ -130,7 +131,7 @@ def top_eigenpairs(
     *,
     warm_start: Array | None = None,
     tol: float = 1e-5,
-    max_passes: int = 12,
+    max_passes: int = 10,
 ) -> Eigenpairs:
     """Return the k (and the guard) leading eigenpairs of M2.
 
@@ -140,131 +141,132 @@ def top_eigenpairs(
     D = M2.n_items
     if M2.explicit is not None and D <= _DIRECT_ITEMS:
         values, vectors = np.linalg.eigh(M2.explicit)
-        top = np.argsort(-values, kind="stable")[: block_width(k, D)]
+        top = np.argsort(-values, kind="stable")[: guarded_width(k, D)]
         return Eigenpairs(values[top], _with_positive_sums(vectors[:, top]), 1, 0.0)
 
-    lowest = _lowest_eigenvalue(M2, rng)
-    Q = orthonormal(_starting_block(M2, block_width(k, D), rng, warm_start))
-    G = M2.apply(Q)
-    values, Q, G = _rayleigh_ritz(Q, G)
-    passes, captured = 1, 0.0
-    while passes < max_passes:
+    width = guarded_width(k, D)
+    block = min(D, max(_MIN_BLOCK, -(-width // _BLOCK_SHARE)))
+    start = rng.standard_normal((D, block), dtype=np.float32) if warm_start is None else warm_start
+    capacity = min(D, max(_SPAN_FACTOR * width, start.shape[1] + block))
+    span = _Span(M2, start.astype(M2.dtype), capacity)
+    captured = 0.0
+    while True:
+        remainder = span.expand()
+        values, residuals = span.ritz_values(remainder)
         gain, captured = values[:k].sum() - captured, values[:k].sum()
-        degree = min(_filter_degree(values, k, lowest), max_passes - passes)
-        if passes > 1 and gain <= tol * captured * degree:
+        settled = span.width >= width and gain <= tol * captured
+        if settled or span.passes >= max_passes or span.width == D:
             break
-        Q = orthonormal(_chebyshev_filter(M2, Q, G, _unwanted_interval(values, lowest), degree))
-        G = M2.apply(Q)
-        values, Q, G = _rayleigh_ritz(Q, G)
-        passes += degree
-    residual = np.linalg.norm(G[:, :k] - Q[:, :k] * values[:k].astype(Q.dtype), axis=0)
+        if span.width + block > capacity:
+            span.fold(width)
+        span.append(remainder, min(block, D - span.width))
     scale = max(abs(float(values[0])), np.finfo(np.float64).tiny)
-    return Eigenpairs(values, _with_positive_sums(Q), passes, float(residual.max()) / scale)
+    vectors = _with_positive_sums(span.fold(width))
+    return Eigenpairs(values[:width], vectors, span.passes, float(residuals[:k].max()) / scale)
 
 
-def block_width(k: int, D: int) -> int:
+def guarded_width(k: int, D: int) -> int:
     """Return K' = 1.25 K, at least K + 8: the guard columns that speed up the last ones."""
     return min(D, max(k + 8, -(-5 * k // 4)))
 
 
-def orthonormal(Q: Array) -> Array:
+class _Span:
+    """Orthonormal columns V that M2 is projected to, H = V.T M2 V.
+
+    The columns lie in one array, so that products with all of them are one matrix product.
+    """
+
+    def __init__(self, M2: SymmetricOperator, start: Array, capacity: int) -> None:
+        self.M2 = M2
+        self.passes = 0
+        self._columns = np.empty((M2.n_items, capacity), dtype=M2.dtype)
+        self._n_columns = 0
+        self._H = np.zeros((0, 0))
+        self.append(start)
+
+    @property
+    def width(self) -> int:
+        """Return the number of columns that M2 has been applied to."""
+        return len(self._H)
+
+    def append(self, remainder: Array, at_most: int | None = None) -> None:
+        """Add an orthonormal basis of the remainder, or of its leading directions."""
+        new = orthonormal(remainder, at_most)
+        self._columns[:, self._n_columns : self._n_columns + new.shape[1]] = new
+        self._n_columns += new.shape[1]
+
+    def expand(self) -> Array:
+        """Apply M2 to the newest columns, complete H, and return what leaves the span."""
+        old, V = self.width, self._columns[:, : self._n_columns]
+        G = self.M2.apply(V[:, old:])
+        self.passes += 1
+        before = np.linalg.norm(G, axis=0)
+        C = V.T @ G
+        G -= V @ C
+        if (np.linalg.norm(G, axis=0) < _REPEAT_BELOW * before).any():
+            G -= V @ (V.T @ G)
+        H = np.empty((self._n_columns, self._n_columns))
+        H[:old, :old] = self._H
+        H[:, old:] = C
+        H[old:, :old] = C[:old].T
+        self._H = (H + H.T) / 2
+        return G
+
+    def ritz_values(self, remainder: Array) -> tuple[Float64, Float64]:
+        """Return the eigenvalues of H, largest first, and ||M2 v - value v|| of each."""
+        values, E = self._ritz()
+        newest = E[self.width - remainder.shape[1] :]
+        gram = (remainder.T @ remainder).astype(np.float64)
+        squares = np.einsum("ik,ij,jk->k", newest, gram, newest, optimize=True)
+        return values, np.sqrt(np.maximum(squares, 0.0))
+
+    def fold(self, width: int) -> Array:
+        """Keep only the leading Ritz vectors, and return them: (D, at most width)."""
+        values, E = self._ritz()
+        E = E[:, :width].astype(self.M2.dtype)
+        for start in range(0, len(self._columns), _ROWS_PER_FOLD):
+            rows = self._columns[start : start + _ROWS_PER_FOLD]
+            rows[:, : E.shape[1]] = rows[:, : self.width] @ E
+        self._n_columns = E.shape[1]
+        self._H = np.diag(values[: self._n_columns])
+        return self._columns[:, : self._n_columns]
+
+    def _ritz(self) -> tuple[Float64, Float64]:
+        values, E = np.linalg.eigh(self._H)
+        return values[::-1], E[:, ::-1]
+
+
+def orthonormal(Q: Array, at_most: int | None = None) -> Array:
     """Orthonormal basis of the columns of Q, by Cholesky-QR done twice.
 
-    Columns that depend on the others are dropped, so the result may be narrower.
-    Q: (D, columns).
+    Columns that depend on the others are dropped, and where there are more than `at_most`,
+    the directions with the largest norms are kept: the result may be narrower than Q.
     """
-    norms = np.linalg.norm(Q, axis=0)
-    Q = Q[:, norms > 0] / norms[norms > 0]
     for _ in range(2):
-        gram = (Q.T @ Q).astype(np.float64)
-        try:
-            R = linalg.cholesky(gram)
-            if np.diag(R).min() < np.sqrt(np.finfo(Q.dtype).eps) * 4:
-                raise linalg.LinAlgError("nearly dependent columns")
-            to_orthonormal = linalg.solve_triangular(R, np.eye(len(R)))
-        except linalg.LinAlgError:
-            w, V = np.linalg.eigh(gram)
-            independent = w > len(w) * np.finfo(Q.dtype).eps * w[-1] * 10
-            to_orthonormal = V[:, independent] / np.sqrt(w[independent])
-        Q = Q @ to_orthonormal.astype(Q.dtype)
+        Q = Q @ _cholesky_qr(Q, at_most).astype(Q.dtype)
     return Q
 
 
-def _starting_block(
-    M2: SymmetricOperator, width: int, rng: np.random.Generator, warm_start: Array | None
-) -> Array:
-    given = np.empty((M2.n_items, 0)) if warm_start is None else warm_start[:, :width]
-    fresh = rng.standard_normal((M2.n_items, width - given.shape[1]), dtype=np.float32)
-    return np.hstack([given, fresh]).astype(M2.dtype)
+def _cholesky_qr(Q: Array, at_most: int | None) -> Float64:
+    """Return F such that Q @ F has orthonormal columns up to rounding.
 
-
-def _lowest_eigenvalue(M2: SymmetricOperator, rng: np.random.Generator) -> float:
-    """Bound the spectrum from below by a few Lanczos steps, where it may reach below zero.
-
-    The distinct-draws estimator subtracts a diagonal, whose largest entry is a safe bound but
-    some hundred times too low: the filter would waste most of its strength below the spectrum.
+    Q: (D, columns).  F: (columns, at most columns).
     """
-    if M2.lowest_possible >= 0.0:
-        return 0.0
-    v, v_before = orthonormal(rng.standard_normal((M2.n_items, 1)).astype(M2.dtype)), 0.0
-    alphas: list[float] = []
-    betas: list[float] = [0.0]
-    for _ in range(min(_LANCZOS_STEPS, M2.n_items)):
-        w = M2.apply(v) - M2.dtype.type(betas[-1]) * v_before
-        alphas.append(float((w * v).sum()))
-        w -= M2.dtype.type(alphas[-1]) * v
-        betas.append(float(np.linalg.norm(w)))
-        if betas[-1] <= np.finfo(M2.dtype).eps * abs(alphas[0]):
-            break
-        v_before, v = v, w / M2.dtype.type(betas[-1])
-    smallest = linalg.eigvalsh_tridiagonal(np.array(alphas), np.array(betas[1 : len(alphas)]))[0]
-    return max(float(smallest) - betas[-1], M2.lowest_possible)
-
-
-def _rayleigh_ritz(Q: Array, G: Array) -> tuple[Float64, Array, Array]:
-    """Rotate Q and G = M2 Q to the eigenvectors of Q.T M2 Q, largest first."""
-    H = (Q.T @ G).astype(np.float64)
-    values, E = np.linalg.eigh((H + H.T) / 2)
-    E = E[:, ::-1].astype(Q.dtype)
-    return values[::-1].copy(), Q @ E, G @ E
-
-
-def _filter_degree(values: Float64, k: int, lowest: float) -> int:
-    """Return the largest useful degree whose amplification float32 can bear."""
-    centre, half_width = _unwanted_interval(values, lowest)
-    first, last = ((values[i] - centre) / half_width for i in (0, min(k, len(values)) - 1))
-    for degree in range(_MAX_DEGREE, 1, -1):
-        spread = np.cosh(degree * np.arccosh(max(first, 1.0)))
-        spread /= np.cosh(degree * np.arccosh(max(last, 1.0)))
-        if spread <= _MAX_AMPLIFICATION:
-            return degree
-    return 1
-
-
-def _unwanted_interval(values: Float64, lowest: float) -> tuple[float, float]:
-    """Return centre and half-width of [lowest, smallest Ritz value of the block]."""
-    highest = max(float(values[-1]), lowest + 1e-12 * abs(float(values[0])))
-    return (highest + lowest) / 2, (highest - lowest) / 2
-
-
-def _chebyshev_filter(
-    M2: SymmetricOperator, Q: Array, G: Array, unwanted: tuple[float, float], degree: int
-) -> Array:
-    """Return T_degree((M2 - c I) / h) Q, with G = M2 Q as its first product.
-
-        T_0 = Q,   T_1 = (M2 - c) Q / h,   T_{j+1} = 2 (M2 - c) T_j / h - T_{j-1}
-
-    unwanted: c and h, centre and half-width of the part of the spectrum to keep small.
-    """
-    c, h = (M2.dtype.type(value) for value in unwanted)
-    previous, current = Q, (G - c * Q) / h
-    for _ in range(degree - 1):
-        following = M2.apply(current)
-        following -= c * current
-        following *= 2 / h
-        following -= previous
-        previous, current = current, following
-    return current
+    gram = (Q.T @ Q).astype(np.float64)
+    norms = np.sqrt(np.diag(gram))
+    lengths = np.where(norms > 0, norms, 1.0)
+    precision = np.finfo(Q.dtype).eps
+    if at_most is None or Q.shape[1] <= at_most:
+        try:
+            R = linalg.cholesky(gram / np.outer(lengths, lengths))
+            if np.diag(R).min() > 4 * np.sqrt(precision):
+                return np.asarray(linalg.solve_triangular(R, np.eye(len(R))) / lengths[:, None])
+        except linalg.LinAlgError:
+            pass  # dependent columns: the eigenvectors below tell which to keep
+    w, V = np.linalg.eigh(gram)
+    independent = np.flatnonzero(w > 10 * len(w) * precision * max(w[-1], 0.0))
+    kept = independent[::-1][:at_most]
+    return np.asarray(V[:, kept] / np.sqrt(w[kept]))
 
 
 def _with_positive_sums(Q: Array) -> Array:
