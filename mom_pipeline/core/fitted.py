@@ -36,7 +36,7 @@ class PairRanking:
     @cached_property
     def pairs(self) -> PairScores:
         """Count the pairs, once."""
-        return PairScores.of(self.interactions, self.weights.user_exponent)
+        return PairScores.of(self.interactions)
 
 
 @dataclass(frozen=True)

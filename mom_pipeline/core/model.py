@@ -28,7 +28,9 @@ Precision = Literal["auto", "single", "double"]
 # From this size of the D x K' block on, single precision: the statistical error is far larger
 # than its rounding, and the products are twice as fast.
 _SINGLE_FROM = 2_000_000
+# The low-pass part takes as many eigenvectors as are worth asking for and fit in memory.
 _LOW_PASS_RANK = int(max(GRID["low_pass_rank"]))
+_LOW_PASS_SIZE = 32_000_000
 
 
 @dataclass(eq=False)
@@ -244,7 +246,7 @@ class MethodOfMoments:
         """Return the eigenpairs to find when those of the classes also make the low-pass part."""
         if self.ranking == "classes" or not self._shares_second_moment():
             return None
-        return min(_LOW_PASS_RANK, min(X.shape))
+        return _low_pass_rank(X)
 
     def _shares_second_moment(self) -> bool:
         return self._class_settings().estimator == Estimator.of("balanced")
@@ -252,15 +254,16 @@ class MethodOfMoments:
     def _low_pass(self, X: Csr, fit: ClassFit, stages: Stages) -> LowPass:
         """Return the leading eigenvectors of the balanced second moment."""
         if self._shares_second_moment():
-            return LowPass(fit.eigenpairs.vectors, fit.item_scale)
+            return LowPass(fit.eigenpairs.vectors[:, :_LOW_PASS_RANK], fit.item_scale)
         with stages.stage("low-pass part"):
             balanced = Estimator.of("balanced")
             dtype = self._dtype(X.shape[1])
             M2 = PairMoments.of(X, MomentSums.of(X, balanced), balanced, dtype=dtype)
-            rank = min(_LOW_PASS_RANK, min(X.shape))
             rng = np.random.default_rng(self.seed)
-            pairs = top_eigenpairs(M2, rank, rng, tol=self.tol, max_passes=self.max_passes)
-            return LowPass(pairs.vectors, M2.item_scale)
+            pairs = top_eigenpairs(
+                M2, _low_pass_rank(X), rng, tol=self.tol, max_passes=self.max_passes
+            )
+            return LowPass(pairs.vectors[:, :_LOW_PASS_RANK], M2.item_scale)
 
     def _fitted_model(
         self,
@@ -319,6 +322,10 @@ class MethodOfMoments:
             "seconds": dict(stages.seconds),
             "warnings": warnings,
         }
+
+
+def _low_pass_rank(X: Csr) -> int:
+    return max(1, min(_LOW_PASS_RANK, *X.shape, _LOW_PASS_SIZE // X.shape[1]))
 
 
 def _given_split(X: Csr, held_out: Any) -> HeldOut:

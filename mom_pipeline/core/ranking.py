@@ -25,18 +25,16 @@ class RankingWeights:
 
     history_exponent, candidate_exponent: powers of an item's users that divide the pair score
     on the side of the history and on the side of the candidate.
-    user_exponent: power of a user's events that divides their pairs.
     low_pass_rank: eigenvectors of the second moment in the low-pass part.
     """
 
     popularity: float = 0.0
     pairs: float = 1.0
-    low_pass: float = 0.3
-    classes: float = 0.1
-    history_exponent: float = 0.6
-    candidate_exponent: float = 0.4
-    user_exponent: float = 1.0
-    low_pass_rank: int = 256
+    low_pass: float = 0.5
+    classes: float = 0.0
+    history_exponent: float = 0.5
+    candidate_exponent: float = 0.3
+    low_pass_rank: int = 512
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -51,8 +49,9 @@ class RankingWeights:
 class PairScores:
     """The second moment as a ranking: how often a candidate goes with the history's items.
 
-        score_y = c_y^-candidate  sum_h x_h c_h^-history  G_hy,     G = X^T diag(n^-user) X
+        score_y = c_y^-candidate  sum_h x_h c_h^-history  G_hy,     G = X^T diag(1/n) X
 
+    G is the second moment of the balanced estimator before its item scaling.
     counts: G, (D, D) sparse.  item_users: c, (D,).
     """
 
@@ -60,12 +59,10 @@ class PairScores:
     item_users: Float64
 
     @classmethod
-    def of(cls, X: Csr, user_exponent: float) -> Self:
-        """Count the pairs of every user, weighted by n^-user_exponent."""
+    def of(cls, X: Csr) -> Self:
+        """Count the pairs of every user."""
         n = np.maximum(events_per_user(X), 1.0)
-        half = scaled_rows_and_columns(
-            X, n ** (-user_exponent / 2), np.ones(X.shape[1]), np.float32
-        )
+        half = scaled_rows_and_columns(X, n**-0.5, np.ones(X.shape[1]), np.float32)
         item_users = np.bincount(X.indices, minlength=X.shape[1]).astype(np.float64)
         return cls(with_narrow_indices((half.T @ half).tocsr()), item_users)
 
