@@ -8,6 +8,7 @@ frozen dataclass and one field of `Settings`; loading and checking come with it.
 import hashlib
 import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
@@ -66,7 +67,9 @@ class LogSettings:
                 "logs.timezone must be an IANA zone such as 'UTC' or 'Asia/Taipei', "
                 f"found {self.timezone!r}; correct it there"
             ) from error
-        _require(self.delimiter in DELIMITERS, "logs.delimiter", f"one of {DELIMITERS}", self.delimiter)
+        _require(
+            self.delimiter in DELIMITERS, "logs.delimiter", f"one of {DELIMITERS}", self.delimiter
+        )
         known = self.timestamp_format in TIMESTAMP_FORMATS or "%" in self.timestamp_format
         expected = f"one of {TIMESTAMP_FORMATS} or a pattern such as '%d/%m/%Y %H:%M'"
         _require(known, "logs.timestamp_format", expected, self.timestamp_format)
@@ -93,7 +96,9 @@ class MatrixSettings:
     min_user_items: int = 1
 
     def __post_init__(self) -> None:
-        _require(self.window_days >= 0, "matrix.window_days", "0 (all days) or more", self.window_days)
+        _require(
+            self.window_days >= 0, "matrix.window_days", "0 (all days) or more", self.window_days
+        )
         for key in ("min_item_users", "min_user_items"):
             _require(getattr(self, key) >= 1, f"matrix.{key}", "at least 1", getattr(self, key))
 
@@ -110,6 +115,9 @@ class WarehouseSettings:
         wait = self.lock_wait_seconds
         _require(0 <= wait < float("inf"), "warehouse.lock_wait_seconds", "0 or more", wait)
         _require(self.threads >= 0, "warehouse.threads", "0 (all cores) or more", self.threads)
+        limit = self.memory_limit
+        known = not limit or re.fullmatch(r"\d+(\.\d+)? ?[KMGT]i?B", limit) is not None
+        _require(known, "warehouse.memory_limit", "empty or like '4GB'", limit)
 
 
 @dataclass(frozen=True)
