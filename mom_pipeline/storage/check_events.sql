@@ -1,5 +1,5 @@
 -- Events of the staged lines. `fields` (line, text, format_problem, user_id, item_id,
--- time_text, weight_text, excluded) comes from the file's format; {event_time} from the
+-- time_text, weight_text, excluded) comes from the format of the file, event_time from the
 -- declared timestamp format. A row with a reason is rejected with it.
 , typed AS (
     SELECT

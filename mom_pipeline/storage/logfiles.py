@@ -17,7 +17,7 @@ FORMATS = {
     ".jsonl": "jsonl",
     ".parquet": "parquet",
 }
-_DAY_IN_NAME = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[-_.][\w.-]*)?")
+_DAY_IN_NAME = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[-_. ].*)?")
 _DAY_FOLDER = re.compile(r"day=(\d{4}-\d{2}-\d{2})")
 _EXPECTED = (
     "expected a name such as 2024-03-01.csv.gz or day=2024-03-01/part.parquet "

@@ -8,7 +8,7 @@ FROM read_csv(
     columns = {'text': 'VARCHAR'},
     auto_detect = false,
     header = false,
-    delim = '\x1f',
+    delim = E'\x1f',
     quote = '',
     escape = '',
     comment = '',

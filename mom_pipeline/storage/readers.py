@@ -13,7 +13,7 @@ from mom_pipeline.settings import ColumnSettings, LogSettings
 from mom_pipeline.storage.errors import LogFileError
 from mom_pipeline.storage.logfiles import LogFile
 from mom_pipeline.storage.scan import MARK, MAX_LINE_BYTES
-from mom_pipeline.storage.warehouse import Connection, load_sql, scalar
+from mom_pipeline.storage.warehouse import Connection, literal_path, load_sql, scalar
 
 SET_ASIDE_PREFIX = "set aside: "
 _EARLIEST, _LATEST = "1900-01-01 00:00:00+00", "2200-01-01 00:00:00+00"
@@ -28,7 +28,10 @@ _EVENT_TIME = {
     "epoch_s": "make_timestamptz(1000000 * TRY_CAST(time_text AS INTEGER)::BIGINT)",
     "epoch_ms": "make_timestamptz((1000 * TRY_CAST(time_text AS DECIMAL(15, 0)))::BIGINT)",
 }
-_PATTERN_TIME = "try_strptime(time_text, $time_pattern)::TIMESTAMPTZ"
+_PATTERN_TIME = """
+    CASE WHEN lower(trim(time_text)) NOT IN ('epoch', 'infinity', '-infinity')
+    THEN try_strptime(time_text, $time_pattern)::TIMESTAMPTZ END
+"""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class EventQuery:
 
 def stage_text(connection: Connection, readable: Path) -> int:
     """Fill `staged_lines` from a scanned text file; the number of lines that DuckDB read."""
-    connection.execute(load_sql("read_lines.sql"), {"path": str(readable)})
+    connection.execute(load_sql("read_lines.sql"), {"path": literal_path(readable)})
     return scalar(connection, "SELECT count(*) FROM staged_lines")
 
 
@@ -50,7 +53,7 @@ def stage_parquet(connection: Connection, file: LogFile, columns: ColumnSettings
 
     Raises LogFileError for a missing column or one whose type cannot carry it exactly.
     """
-    path = {"path": str(file.path)}
+    path = {"path": literal_path(file.path)}
     described = connection.execute("DESCRIBE SELECT * FROM read_parquet($path)", path).fetchall()
     types = {str(row[0]): str(row[1]) for row in described}
     _require_columns(file, columns, list(types))

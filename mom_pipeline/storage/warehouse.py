@@ -23,6 +23,11 @@ def load_sql(name: str) -> str:
     return files("mom_pipeline.storage").joinpath(name).read_text(encoding="utf-8")
 
 
+def literal_path(path: Path) -> str:
+    """A path for DuckDB's readers, which would take `a[1].csv` for a pattern that means a1.csv."""
+    return re.sub(r"([\[*?])", r"[\1]", str(path))
+
+
 class Warehouse:
     """`data/warehouse.duckdb`. A DuckDB file admits one process at a time, so every connection
     is opened for one piece of work and closed again.
