@@ -114,13 +114,12 @@ def _ledger_outcome(
     """The outcome "unchanged" when the ledger already holds this file, else None."""
     if not is_ingested(connection, file, scan.sha256, logs):
         return None
-    row = connection.execute(
+    rows = connection.execute(
         "SELECT lines, rows_accepted, rows_rejected, rows_set_aside, reject_reasons "
         "FROM ingest_ledger WHERE source_file = $source_file",
         {"source_file": file.source_file},
-    ).fetchone()
-    assert row is not None  # noqa: S101 - is_ingested found it
-    lines, accepted, rejected, set_aside, reasons = row
+    ).fetchall()
+    lines, accepted, rejected, set_aside, reasons = rows[0]
     return IngestOutcome(
         file, "unchanged", lines, accepted, rejected, set_aside, json.loads(reasons)
     )

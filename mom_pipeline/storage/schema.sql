@@ -53,3 +53,12 @@ CREATE TABLE IF NOT EXISTS dictionary_sources (
     sha256      VARCHAR NOT NULL,
     settings    VARCHAR NOT NULL
 );
+
+-- Users per item as of a day, before any filter: what the changed users of the next day are
+-- found from without counting everything again. `fingerprint` tells whether it still holds.
+CREATE TABLE IF NOT EXISTS item_support (
+    day         DATE    NOT NULL,
+    fingerprint VARCHAR NOT NULL,
+    item_id     VARCHAR NOT NULL,
+    n_users     BIGINT  NOT NULL
+);

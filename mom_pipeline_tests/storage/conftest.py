@@ -58,10 +58,11 @@ class DataFolder:
 
     def tables(self) -> dict[str, list[tuple[object, ...]]]:
         """Every table, row for row, except for the moment of ingest."""
-        return {
-            name: self.query(f"SELECT {columns} FROM {name} ORDER BY ALL")
-            for name, columns in TABLES.items()
-        }
+        with self.warehouse.connect() as connection:
+            return {
+                name: connection.execute(f"SELECT {columns} FROM {name} ORDER BY ALL").fetchall()
+                for name, columns in TABLES.items()
+            }
 
     def ids(self) -> list[tuple[object, ...]]:
         return self.query("SELECT user_id, item_id FROM raw_logs ORDER BY source_file, line")
