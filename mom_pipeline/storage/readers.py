@@ -16,6 +16,7 @@ from mom_pipeline.storage.scan import MARK, MAX_LINE_BYTES
 from mom_pipeline.storage.warehouse import Connection, literal_path, load_sql, scalar
 
 SET_ASIDE_PREFIX = "set aside: "
+QUOTES_BROKEN = "contains(text, '\"') AND NOT regexp_full_match($delimiter || text, $record)"
 _EARLIEST, _LATEST = "1900-01-01 00:00:00+00", "2200-01-01 00:00:00+00"
 _ID_TYPES = re.compile(r"VARCHAR|UUID|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER")
 _TIME_TYPES = re.compile(r"VARCHAR|DATE|TIMESTAMP.*|U?BIGINT|U?INTEGER")
@@ -71,11 +72,9 @@ def event_query(file: LogFile, readable: Path, logs: LogSettings) -> EventQuery:
         fields, parameters = _delimited_fields(file, readable, delimiter, logs.columns)
     else:
         fields, parameters = _json_fields(logs.columns)
-    event_time = _EVENT_TIME.get(logs.timestamp_format, _PATTERN_TIME)
-    if event_time is _PATTERN_TIME:
-        parameters["time_pattern"] = logs.timestamp_format
+    event_time, time_parameters = event_time_sql(logs.timestamp_format)
     checks = _fill(load_sql("check_events.sql"), {"event_time": event_time})
-    parameters |= {
+    parameters |= time_parameters | {
         "set_aside_prefix": SET_ASIDE_PREFIX,
         "earliest": _EARLIEST,
         "latest": _LATEST,
@@ -128,12 +127,8 @@ def _delimited_fields(
     if file.format == "tsv":
         split, quotes_broken = "string_split(text, $delimiter)", "false"
     else:
-        split = load_sql("split_csv.sql")
-        quotes_broken = (
-            "contains(text, '\"') AND NOT regexp_full_match($delimiter || text, $record)"
-        )
-        a_field = rf'{re.escape(delimiter)}("(?:[^"]|"")*"|[^"{re.escape(delimiter)}]*)'
-        parameters |= {"field": a_field, "record": f"(?:{a_field})+"}
+        split, quotes_broken = load_sql("split_csv.sql"), QUOTES_BROKEN
+        parameters |= quote_patterns(delimiter)
     fragments = {
         "quotes_broken": quotes_broken,
         "split": split,
@@ -141,6 +136,19 @@ def _delimited_fields(
         "excluded": "f[$exclude_at]" if columns.exclude else "''",
     }
     return _fill(load_sql("delimited_fields.sql"), fragments), parameters
+
+
+def quote_patterns(delimiter: str) -> dict[str, object]:
+    """Patterns of a CSV field and record (RFC 4180, within one line), for split_csv.sql."""
+    a_field = rf'{re.escape(delimiter)}("(?:[^"]|"")*"|[^"{re.escape(delimiter)}]*)'
+    return {"field": a_field, "record": f"(?:{a_field})+"}
+
+
+def event_time_sql(timestamp_format: str) -> tuple[str, dict[str, object]]:
+    """Expression from `time_text` to a TIMESTAMPTZ, NULL where it is not understood."""
+    if timestamp_format in _EVENT_TIME:
+        return _EVENT_TIME[timestamp_format], {}
+    return _PATTERN_TIME, {"time_pattern": timestamp_format}
 
 
 def _header(file: LogFile, readable: Path, delimiter: str) -> list[str]:
