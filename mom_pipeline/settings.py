@@ -176,7 +176,6 @@ def load_settings(
     folder = data_dir or Path(environment.get(DATA_DIR_VARIABLE) or "data")
     values = _read_toml(folder / SETTINGS_FILE)
     _apply_environment(values, environment)
-    values.pop("data_dir", None)
     return Settings(data_dir=folder, **_section_values(Settings, values, ""))
 
 

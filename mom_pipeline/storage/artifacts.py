@@ -160,16 +160,20 @@ def _read_version(folder: Path, version: str) -> Artifact:
 
 def _read_array(folder: Path, name: str, entry: Mapping[str, Any]) -> Array | csr_array:
     path = folder / f"{name}.npz"
-    if not path.exists():
-        raise DamagedArtifact(f"{path} is missing; materialize the artifact again")
-    if _sha256(path) != entry["sha256"]:
-        raise DamagedArtifact(f"{path} differs from its manifest; materialize the artifact again")
-    with np.load(path, allow_pickle=False) as parts:
-        if entry["kind"] == "dense":
-            return np.asarray(parts["data"])
-        rows, columns = (int(n) for n in parts["shape"])
-        values = (parts["data"], parts["indices"], parts["indptr"])
-        return csr_array(values, shape=(rows, columns))
+    try:
+        stream = path.open("rb")
+    except OSError as error:
+        raise DamagedArtifact(f"{path} cannot be read ({error}); materialize it again") from error
+    with stream:
+        if hashlib.file_digest(stream, "sha256").hexdigest() != entry["sha256"]:
+            raise DamagedArtifact(f"{path} differs from its manifest; materialize it again")
+        stream.seek(0)
+        with np.load(stream, allow_pickle=False) as parts:
+            if entry["kind"] == "dense":
+                return np.asarray(parts["data"])
+            rows, columns = (int(n) for n in parts["shape"])
+            values = (parts["data"], parts["indices"], parts["indptr"])
+            return csr_array(values, shape=(rows, columns))
 
 
 def _read_manifest(folder: Path, version: str) -> dict[str, Any]:

@@ -23,6 +23,10 @@ class WarehouseMissing(MomError):
     """There is no warehouse to read yet."""
 
 
+class WarehouseUnreadable(MomError):
+    """The warehouse file is damaged, or of another version of DuckDB."""
+
+
 class DamagedArtifact(MomError):
     """A stored artifact is incomplete or differs from its manifest."""
 

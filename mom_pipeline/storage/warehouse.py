@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 
 from mom_pipeline.settings import Settings
-from mom_pipeline.storage.errors import WarehouseBusy, WarehouseMissing
+from mom_pipeline.storage.errors import WarehouseBusy, WarehouseMissing, WarehouseUnreadable
 
 _RETRY_SECONDS = 0.1
 _LOCK_HOLDER = re.compile(r"Conflicting lock is held in (.*?\(PID \d+\))")
@@ -90,10 +90,13 @@ def _open(path: Path, settings: Settings) -> Connection:
     while True:
         try:
             return duckdb.connect(str(path), config=_options(settings))
-        except duckdb.IOException as error:
+        except duckdb.Error as error:
             holder = _LOCK_HOLDER.search(str(error))
             if holder is None:
-                raise
+                raise WarehouseUnreadable(
+                    f"{path} cannot be opened: {error}. Restore it, or remove it and ingest again: "
+                    "the log files hold everything"
+                ) from error
             if time.monotonic() >= deadline:
                 raise WarehouseBusy(
                     f"{path} is held by {holder.group(1)}; waited {wait_seconds:g} s. "
