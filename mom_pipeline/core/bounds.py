@@ -1,0 +1,106 @@
+"""Theorem 1 of the paper as numbers."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.core.types import Float64
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How far O and pi may be from the truth, with probability 1 - delta.
+
+    mu_bound, pi_bound: Theorem 1's bounds of ||mu_k - mu_k'|| and |pi_k - pi_k'|.
+    n1, n2, n3: users that the theorem asks for. Its Omega(.) and c1, c2 hide constants that the
+    paper leaves open: `constants` = (c1, c2, the factor of n2 and n3), 1 unless given.
+    d1s, d2s, d3s: means of nnz, nnz^2, nnz^3.  sigma_1, sigma_k: ends of the spectrum of M2.
+    warnings: what a reader should know before trusting the numbers.
+    """
+
+    mu_bound: float
+    pi_bound: float
+    n1: float
+    n2: float
+    n3: float
+    n_users: int
+    d1s: float
+    d2s: float
+    d3s: float
+    sigma_1: float
+    sigma_k: float
+    delta: float
+    constants: tuple[float, float, float]
+    warnings: tuple[str, ...]
+
+
+def theorem_1(
+    n_users: int,
+    mean_sizes: tuple[float, float, float],
+    eigenvalues: Float64,
+    weights: Float64,
+    *,
+    delta: float = 0.05,
+    constants: tuple[float, float, float] = (1.0, 1.0, 1.0),
+) -> Bounds:
+    """Evaluate Theorem 1 on a fitted model.
+
+    mean_sizes: (d1s, d2s, d3s).  eigenvalues: (K,) of M2, largest first.  weights: pi, (K,).
+    """
+    if not 0 < delta < 1:
+        raise InvalidSetting(f"delta must lie between 0 and 1, found {delta}")
+    c1, c2, c_omega = constants
+    d1, d2, d3 = mean_sizes
+    s1, sk = float(eigenvalues[0]), float(eigenvalues[-1])
+    K, N = len(eigenvalues), n_users
+    eps = 1 + np.sqrt(np.log(1 / delta) / 2)
+    per_root_n = eps / np.sqrt(N)
+    tensor_error = 10 / (d2 * sk**2.5) + 2 * np.sqrt(2) / (d3 * sk**1.5)
+
+    mu_bound = per_root_n * (
+        160 * np.sqrt(s1) / (d2 * sk**2.5)
+        + 32 * np.sqrt(2 * s1) / (d3 * sk**1.5)
+        + 4 * np.sqrt(s1) / (d2 * sk)
+    )
+    pi_bound = per_root_n / d3 * (200 / sk**2.5 + 40 * np.sqrt(2) / sk**1.5)
+    spread = K / c1 * np.sqrt(weights.max() / weights.min())
+    # log log is meaningless for one component, where nothing has to be told apart.
+    n1 = c2 * (np.log(K) + np.log(max(np.log(spread), 1.0)))
+    n2 = c_omega * (eps / (d2 * sk)) ** 2
+    n3 = c_omega * (K * tensor_error * eps) ** 2
+    return Bounds(
+        mu_bound=float(mu_bound),
+        pi_bound=float(pi_bound),
+        n1=float(n1),
+        n2=float(n2),
+        n3=float(n3),
+        n_users=N,
+        d1s=d1,
+        d2s=d2,
+        d3s=d3,
+        sigma_1=s1,
+        sigma_k=sk,
+        delta=delta,
+        constants=constants,
+        warnings=_warnings(N, K, float(mu_bound), float(pi_bound), max(n1, n2, n3)),
+    )
+
+
+def _warnings(N: int, K: int, mu_bound: float, pi_bound: float, needed: float) -> tuple[str, ...]:
+    found = []
+    if N < K**2:
+        found.append(
+            f"N = {N} users is below K^2 = {K**2}: the paper's method is not expected to work; "
+            "lower n_components or add users"
+        )
+    if needed > N:
+        found.append(
+            f"Theorem 1 asks for about {needed:.3g} users (constants taken as 1), found {N}: "
+            "its premise is not met"
+        )
+    if mu_bound > np.sqrt(2) or pi_bound > 1:
+        found.append(
+            "the bound is larger than any possible error, so it says nothing about this model"
+        )
+    return tuple(found)

@@ -1,0 +1,128 @@
+"""P[class | user] from a user's items (paper, equation 8), and from nothing but O and pi."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy import sparse
+
+from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.core.threads import map_blocks
+from mom_pipeline.core.types import Array, Csr
+
+RuleName = Literal["product", "tempered", "em"]
+
+# Events handled at a time: the arrays of K numbers per event stay within some 30 MB.
+_EVENTS_PER_BLOCK = 65_536
+
+
+@dataclass(frozen=True)
+class Personalization:
+    """How a history becomes memberships.
+
+    rule: "product", the paper's Bayes rule; "tempered", the same with the likelihood to the
+    power `temperature`; "em", `em_steps` steps of EM on the user's own mixture, O fixed.
+    smoothing: share of the items' popularity mixed into O before any logarithm, so that one
+    item that a class has never shown does not rule the class out.
+    """
+
+    rule: RuleName = "product"
+    temperature: float = 0.5
+    em_steps: int = 5
+    smoothing: float = 0.05
+
+    def __post_init__(self) -> None:
+        if self.rule not in ("product", "tempered", "em"):
+            raise InvalidSetting(
+                f"personalization must be 'product', 'tempered' or 'em', found {self.rule!r}"
+            )
+        if not 0 < self.smoothing < 1:
+            raise InvalidSetting(f"smoothing must lie between 0 and 1, found {self.smoothing}")
+        if self.temperature <= 0 or self.em_steps < 1:
+            raise InvalidSetting(
+                "temperature must be above 0 and em_steps at least 1, found "
+                f"{self.temperature} and {self.em_steps}"
+            )
+
+
+def smoothed(item_probs: Array, popularity: Array, smoothing: float) -> Array:
+    """Return (1 - s) O + s popularity, strictly positive. item_probs: (D, K)."""
+    positive = popularity + 1.0 / len(popularity) ** 2
+    background = (smoothing * positive / positive.sum()).astype(item_probs.dtype)
+    return item_probs * item_probs.dtype.type(1 - smoothing) + background[:, None]
+
+
+def memberships(
+    X: Csr, item_probs: Array, weights: Array, settings: Personalization
+) -> Array:
+    """Return P[class | user], (N, K), rows sum to 1; an empty history gives pi.
+
+    item_probs: (D, K), strictly positive (see `smoothed`).  weights: (K,).
+    """
+    X = X.astype(item_probs.dtype)
+    if settings.rule == "em":
+        block_rule = _em_rule(item_probs, weights, settings.em_steps)
+    else:
+        power = 1.0 if settings.rule == "product" else settings.temperature
+        block_rule = _bayes_rule(item_probs, weights, power)
+    P = np.empty((X.shape[0], len(weights)), dtype=item_probs.dtype)
+
+    def block(users: slice) -> None:
+        P[users] = block_rule(X[users])
+
+    map_blocks(block, user_blocks(X))
+    return P
+
+
+def user_blocks(X: Csr) -> list[slice]:
+    """Cut the users into runs of about `_EVENTS_PER_BLOCK` events, at least one user each."""
+    cuts = np.searchsorted(X.indptr, np.arange(0, X.nnz, _EVENTS_PER_BLOCK)[1:])
+    edges = np.unique(np.concatenate([[0], cuts, [X.shape[0]]]))
+    longest = 4096
+    return [
+        slice(start, min(start + longest, stop))
+        for begin, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+        for start in range(begin, stop, longest)
+    ]
+
+
+def _bayes_rule(O: Array, pi: Array, power: float) -> Callable[[Csr], Array]:
+    """Bayes' rule in log space (paper, equation 8).
+
+        log P[k | u] = log pi_k + power * sum_y x_uy log O_yk  - log-sum-exp
+    """
+    log_O, log_pi = np.log(O), _log(pi)
+
+    def rule(X: Csr) -> Array:
+        log_P = (X @ log_O).astype(np.float64) * power + log_pi
+        log_P -= log_P.max(axis=1, keepdims=True)
+        P = np.exp(log_P)
+        return np.asarray(P / P.sum(axis=1, keepdims=True))
+
+    return rule
+
+
+def _em_rule(O: Array, pi: Array, steps: int) -> Callable[[Csr], Array]:
+    """EM on the user's mixture weights, starting from pi, with O fixed.
+
+        theta_k <- 1/n_u sum_y x_uy theta_k O_yk / sum_h theta_h O_yh
+    """
+
+    def rule(X: Csr) -> Array:
+        users = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        O_of_events = O[X.indices]
+        theta = np.broadcast_to(pi.astype(O.dtype), (X.shape[0], len(pi))).copy()
+        n = np.asarray(X.sum(axis=1)).ravel()
+        active = n > 0
+        for _ in range(steps):
+            likelihood = np.einsum("ek,ek->e", O_of_events, theta[users])
+            ratios = sparse.csr_array((X.data / likelihood, X.indices, X.indptr), shape=X.shape)
+            theta[active] *= (ratios @ O)[active] / n[active, None]
+        return theta / theta.sum(axis=1, keepdims=True)
+
+    return rule
+
+
+def _log(values: Array) -> Array:
+    return np.log(np.maximum(values, np.finfo(np.float64).tiny))

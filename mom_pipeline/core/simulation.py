@@ -1,0 +1,145 @@
+"""Data with a known answer: the paper's generative process (equation 1)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.core.types import Array, Csr
+
+# Draws are made for this many users at a time, so that memory does not grow with N.
+_USERS_PER_BLOCK = 65_536
+
+
+@dataclass(frozen=True)
+class LatentClasses:
+    """The parameters of the model: O = P[item | class] and pi = P[class].
+
+    item_probs: (D, K), columns sum to 1.  weights: (K,), sums to 1.
+    """
+
+    item_probs: Array
+    weights: Array
+
+
+def draw_classes(
+    n_items: int,
+    n_components: int,
+    rng: np.random.Generator,
+    *,
+    zipf_exponent: float = 0.7,
+    concentration: float = 0.1,
+) -> LatentClasses:
+    """Draw a random (pi, O) whose overall popularity follows Zipf's law.
+
+        O_yk  proportional to  popularity_y * gamma_yk,   popularity_y = rank_y^(-zipf_exponent)
+
+    A small `concentration` makes the classes differ sharply; a large one makes them alike.
+    """
+    popularity = np.arange(1, n_items + 1, dtype=np.float64) ** -zipf_exponent
+    rng.shuffle(popularity)
+    affinity = rng.gamma(concentration, size=(n_items, n_components)) + 1e-12
+    O = popularity[:, None] * affinity
+    O /= O.sum(axis=0)
+    pi = rng.dirichlet(np.full(n_components, 10.0))
+    order = np.argsort(-pi, kind="stable")
+    return LatentClasses(item_probs=O[:, order], weights=pi[order])
+
+
+def draw_interactions(
+    truth: LatentClasses,
+    items_per_user: Array,
+    rng: np.random.Generator,
+    *,
+    membership_concentration: float | None = None,
+) -> Csr:
+    """Draw one row of counts per user (paper, equation 1).
+
+        h ~ P[h | u],   y ~ P[y | h],   repeated n_u times
+
+    By default P[h | u] is one class per user, drawn from pi: the setting in which the paper's
+    moments factorise. With `membership_concentration` it is Dirichlet(concentration * pi).
+    Returns (N, D) counts; row sums equal `items_per_user`.
+    """
+    D, _ = truth.item_probs.shape
+    lengths = np.asarray(items_per_user, dtype=np.int64)
+    cumulative = np.cumsum(truth.item_probs.T, axis=1)
+    blocks = []
+    for start in range(0, len(lengths), _USERS_PER_BLOCK):
+        n = lengths[start : start + _USERS_PER_BLOCK]
+        users = np.repeat(np.arange(len(n)), n)
+        classes = _draw_classes_of_events(truth.weights, n, users, membership_concentration, rng)
+        items = _draw_items(cumulative, classes, rng)
+        counts = sparse.csr_array(
+            (np.ones(len(users)), (users, items)), shape=(len(n), D), dtype=np.float64
+        )
+        counts.sum_duplicates()
+        blocks.append(counts)
+    return sparse.csr_array(sparse.vstack(blocks, format="csr"))
+
+
+def simulate(
+    n_users: int,
+    n_items: int,
+    n_components: int,
+    items_per_user: float = 15.0,
+    seed: int = 0,
+    *,
+    zipf_exponent: float = 0.7,
+    membership_concentration: float | None = None,
+) -> tuple[LatentClasses, Csr]:
+    """Draw a model and the counts of users who follow it.
+
+    Lengths are 3 + Poisson(items_per_user - 3), so that every user has a triple of items.
+    Returns the truth and the (N, D) count matrix.
+    """
+    for name, value in [("n_users", n_users), ("n_items", n_items), ("n_components", n_components)]:
+        if value < 1:
+            raise InvalidSetting(f"{name} must be at least 1, found {value}")
+    if n_components > n_items:
+        raise InvalidSetting(
+            f"n_components={n_components} classes over n_items={n_items} cannot have full rank; "
+            "use at most as many classes as items"
+        )
+    if items_per_user < 3:
+        raise InvalidSetting(
+            f"items_per_user must be at least 3 (a third moment needs triples), "
+            f"found {items_per_user}"
+        )
+    rng = np.random.default_rng(seed)
+    truth = draw_classes(n_items, n_components, rng, zipf_exponent=zipf_exponent)
+    lengths = 3 + rng.poisson(items_per_user - 3, size=n_users)
+    interactions = draw_interactions(
+        truth, lengths, rng, membership_concentration=membership_concentration
+    )
+    return truth, interactions
+
+
+def _draw_classes_of_events(
+    pi: Array,
+    lengths: Array,
+    users: Array,
+    membership_concentration: float | None,
+    rng: np.random.Generator,
+) -> Array:
+    """Draw the class of every event of a block of users."""
+    K = len(pi)
+    if membership_concentration is None:
+        return rng.choice(K, size=len(lengths), p=pi)[users]
+    memberships = rng.dirichlet(membership_concentration * pi, size=len(lengths))
+    draws = rng.random(len(users))
+    return np.minimum((np.cumsum(memberships, axis=1)[users] < draws[:, None]).sum(axis=1), K - 1)
+
+
+def _draw_items(cumulative: Array, classes: Array, rng: np.random.Generator) -> Array:
+    """Draw an item for every event by inverting its class's distribution function."""
+    K, D = cumulative.shape
+    items = np.empty(len(classes), dtype=np.int64)
+    draws = rng.random(len(classes))
+    order = np.argsort(classes, kind="stable")
+    bounds = np.searchsorted(classes[order], np.arange(K + 1))
+    for k in range(K):
+        events = order[bounds[k] : bounds[k + 1]]
+        items[events] = np.searchsorted(cumulative[k], draws[events] * cumulative[k, -1])
+    return np.minimum(items, D - 1)

@@ -1,0 +1,75 @@
+"""Work on all cores with numpy alone: Python threads over blocks, BLAS held to one each.
+
+Sparse products, elementwise products and sorting use one core in numpy and scipy, but they
+release the interpreter lock, so blocks of them run side by side.
+"""
+
+import ctypes
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def map_blocks(
+    work: Callable[[Task], Result], tasks: Iterable[Task], *, n_threads: int | None = None
+) -> list[Result]:
+    """Apply `work` to every task on a pool of threads; results in the order of the tasks."""
+    tasks = list(tasks)
+    n_threads = min(n_threads or available_cores(), len(tasks))
+    if n_threads <= 1:
+        return [work(task) for task in tasks]
+    with ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(work, tasks))
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[bool]:
+    """Hold numpy's OpenBLAS to one thread inside the block.
+
+    Many small matrix products on threads of our own beat the library's threads, but the two
+    together are slower than either. Yields False where the BLAS is another one and cannot be
+    held: the caller then stays on one thread and leaves the cores to the BLAS.
+    """
+    control = _openblas_control()
+    if control is None:
+        yield False
+        return
+    get_threads, set_threads = control
+    before = get_threads()
+    set_threads(1)
+    try:
+        yield True
+    finally:
+        set_threads(before)
+
+
+@cache
+def _openblas_control() -> tuple[Callable[[], int], Callable[[int], None]] | None:
+    """Find the functions that read and set the thread count of the OpenBLAS numpy ships."""
+    package = Path(np.__file__).parent
+    for folder in (package.parent / "numpy.libs", package / ".libs", package / ".dylibs"):
+        for path in sorted(folder.glob("*openblas*")):
+            library = ctypes.CDLL(str(path))
+            for name in ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_"):
+                try:
+                    return (
+                        getattr(library, name.format("get_num_threads")),
+                        getattr(library, name.format("set_num_threads")),
+                    )
+                except AttributeError:
+                    continue
+    return None

@@ -1,0 +1,11 @@
+"""Names for the arrays that travel between the parts."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+Array: TypeAlias = NDArray[Any]
+Float64: TypeAlias = NDArray[np.float64]
+Csr: TypeAlias = "sparse.csr_array[Any, tuple[int, int]]"

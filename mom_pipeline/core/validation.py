@@ -1,0 +1,90 @@
+"""What an interaction matrix must look like before any arithmetic touches it."""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
+from mom_pipeline.core.types import Csr
+
+_INT32_MAX = np.iinfo(np.int32).max
+
+
+def as_interactions(X: Any, *, n_items: int | None = None) -> Csr:
+    """Return a canonical float64 copy of a users x items matrix, or say what is wrong with it.
+
+    Accepts any scipy sparse format or a dense two-dimensional array. Duplicate entries are
+    added up and stored zeros dropped; the caller's matrix is left as it was.
+    Raises InvalidInteractions for NaN, infinite or negative entries, a wrong shape, no users
+    or no items, and for a number of columns other than `n_items`.
+    """
+    try:
+        csr = sparse.csr_array(X, dtype=np.float64, copy=True)
+    except (TypeError, ValueError) as error:
+        raise InvalidInteractions(
+            f"expected a users x items matrix of numbers, found {type(X).__name__}: {error}"
+        ) from error
+    if csr.ndim != 2:
+        raise InvalidInteractions(f"expected a users x items matrix, found shape {csr.shape}")
+    _check_entries(csr)
+    _check_shape(csr, n_items)
+    csr.sum_duplicates()
+    csr.eliminate_zeros()
+    return with_narrow_indices(csr)
+
+
+def require_events(X: Csr) -> None:
+    """Raise InvalidInteractions when nobody took anything."""
+    if X.nnz == 0:
+        raise InvalidInteractions(
+            f"the interaction matrix ({X.shape[0]} users x {X.shape[1]} items) has no non-zero "
+            "entry; a fit needs at least one event"
+        )
+
+
+def require_components(n_components: int, X: Csr) -> None:
+    """Raise InvalidSetting unless 1 <= K <= min(N, D)."""
+    limit = min(X.shape)
+    if not 1 <= n_components <= limit:
+        raise InvalidSetting(
+            f"n_components must lie between 1 and min(users, items) = {limit}, "
+            f"found {n_components}; lower it or add data"
+        )
+
+
+def with_narrow_indices(csr: Csr) -> Csr:
+    """Store positions as int32 where they fit: half the traffic of every sparse product."""
+    if csr.indices.dtype == np.int32 or max(csr.nnz, *csr.shape) > _INT32_MAX:
+        return csr
+    narrow = sparse.csr_array(csr.shape, dtype=csr.dtype)
+    narrow.data = csr.data
+    narrow.indices = csr.indices.astype(np.int32)
+    narrow.indptr = csr.indptr.astype(np.int32)
+    return narrow
+
+
+def _check_entries(csr: Csr) -> None:
+    if not np.isfinite(csr.data).all():
+        found = int((~np.isfinite(csr.data)).sum())
+        raise InvalidInteractions(
+            f"expected finite counts, found {found} NaN or infinite entries; drop those events"
+        )
+    if csr.nnz and csr.data.min() < 0:
+        found = int((csr.data < 0).sum())
+        raise InvalidInteractions(
+            f"expected counts of zero or more, found {found} negative entries (smallest "
+            f"{csr.data.min():g}); drop cancellations and returns before the fit"
+        )
+
+
+def _check_shape(csr: Csr, n_items: int | None) -> None:
+    if 0 in csr.shape:
+        raise InvalidInteractions(
+            f"expected at least one user and one item, found shape {csr.shape}"
+        )
+    if n_items is not None and csr.shape[1] != n_items:
+        raise InvalidInteractions(
+            f"the model knows {n_items} items but the matrix has {csr.shape[1]} columns; "
+            "use the item positions of the training matrix"
+        )

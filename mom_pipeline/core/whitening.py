@@ -1,0 +1,274 @@
+"""Whitening of the second moment (paper, Algorithm 1, steps 2 and 3).
+
+The top eigenpairs come from block subspace iteration that keeps what it has seen: each pass
+multiplies a narrow block by M2, makes it orthogonal to all blocks before (Cholesky-QR, twice)
+and Rayleigh-Ritz takes the best from their common span, a block Krylov space. When the span
+is full it is folded to its leading Ritz vectors and goes on.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy import linalg
+
+from mom_pipeline.core.errors import RankTooLow
+from mom_pipeline.core.types import Array, Float64
+
+# Below this many items LAPACK's full eigendecomposition is quicker than any iteration.
+_DIRECT_ITEMS = 600
+# Columns multiplied in one pass, as a share of those that are wanted, and at least this many.
+_BLOCK_SHARE = 4
+_MIN_BLOCK = 8
+# The span is folded when it is this many times as wide as what is wanted.
+_SPAN_FACTOR = 3
+# A column that loses more than this of its length to the span is made orthogonal once more.
+_REPEAT_BELOW = 0.1
+_ROWS_PER_FOLD = 8192
+
+
+class SymmetricOperator(Protocol):
+    """A symmetric D x D matrix known by its products."""
+
+    @property
+    def n_items(self) -> int: ...
+    @property
+    def dtype(self) -> np.dtype[np.floating]: ...
+    @property
+    def explicit(self) -> Array | None: ...
+    def apply(self, Q: Array, /) -> Array: ...
+
+
+@dataclass(frozen=True)
+class Eigenpairs:
+    """Leading eigenpairs, largest first.
+
+    values: (k,).  vectors: (D, k), orthonormal, each with a positive sum.
+    passes: products with M2 that it took.
+    residual: largest ||M2 v - value v|| / values[0] among the pairs that were asked for.
+    """
+
+    values: Float64
+    vectors: Array
+    passes: int
+    residual: float
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """W with W.T @ M2 @ W = I, kept as eigenpairs of M2.
+
+    basis: (D, K) orthonormal U.  eigenvalues: (K,).  K is at most the `requested` number.
+    """
+
+    basis: Array
+    eigenvalues: Float64
+    requested: int
+    passes: int
+    residual: float
+
+    @property
+    def n_components(self) -> int:
+        """Return K."""
+        return len(self.eigenvalues)
+
+    @property
+    def matrix(self) -> Array:
+        """Return W = U diag(s)^(-1/2), (D, K)."""
+        return self.basis / np.sqrt(self.eigenvalues).astype(self.basis.dtype)
+
+    @property
+    def inverse(self) -> Array:
+        """Return the pseudo-inverse of W.T, W (W.T W)^-1 = U diag(s)^(1/2), (D, K)."""
+        return self.basis * np.sqrt(self.eigenvalues).astype(self.basis.dtype)
+
+
+def whiten(
+    M2: SymmetricOperator,
+    n_components: int,
+    rng: np.random.Generator,
+    *,
+    warm_start: Array | None = None,
+    tol: float = 1e-5,
+    max_passes: int = 10,
+) -> Whitening:
+    """Whitening map of the pair moment (paper, Algorithm 1, steps 2-3).
+
+        W = U diag(s)^(-1/2),  so that  W.T @ M2 @ W = I
+
+    K shrinks to the number of eigenvalues that stand clear of rounding error.
+    Raises RankTooLow when there is none.
+    """
+    pairs = top_eigenpairs(
+        M2, n_components, rng, warm_start=warm_start, tol=tol, max_passes=max_passes
+    )
+    return whitening_from(pairs, n_components)
+
+
+def whitening_from(pairs: Eigenpairs, n_components: int) -> Whitening:
+    """Keep the leading pairs whose eigenvalues a whitening can divide by."""
+    wanted = pairs.values[:n_components]
+    rounding = np.finfo(pairs.vectors.dtype).eps * 10
+    supported = int((wanted > rounding * max(wanted[0], 0.0)).sum()) if len(wanted) else 0
+    if supported == 0:
+        raise RankTooLow(
+            "the second moment has no positive eigenvalue, so no component can be found; "
+            "add users with several items each"
+        )
+    return Whitening(
+        basis=pairs.vectors[:, :supported],
+        eigenvalues=wanted[:supported],
+        requested=n_components,
+        passes=pairs.passes,
+        residual=pairs.residual,
+    )
+
+
+def top_eigenpairs(
+    M2: SymmetricOperator,
+    k: int,
+    rng: np.random.Generator,
+    *,
+    warm_start: Array | None = None,
+    tol: float = 1e-5,
+    max_passes: int = 10,
+) -> Eigenpairs:
+    """Return the k (and the guard) leading eigenpairs of M2.
+
+    Stops when the sum of the k leading Ritz values grows by less than `tol` of itself for
+    each pass, or after `max_passes` passes. warm_start: (D, any) columns to begin with.
+    """
+    D = M2.n_items
+    if M2.explicit is not None and D <= _DIRECT_ITEMS:
+        values, vectors = np.linalg.eigh(M2.explicit)
+        top = np.argsort(-values, kind="stable")[: guarded_width(k, D)]
+        return Eigenpairs(values[top], _with_positive_sums(vectors[:, top]), 1, 0.0)
+
+    width = guarded_width(k, D)
+    block = min(D, max(_MIN_BLOCK, -(-width // _BLOCK_SHARE)))
+    start = rng.standard_normal((D, block), dtype=np.float32) if warm_start is None else warm_start
+    capacity = min(D, max(_SPAN_FACTOR * width, start.shape[1] + block))
+    span = _Span(M2, start.astype(M2.dtype), capacity)
+    captured = 0.0
+    while True:
+        remainder = span.expand()
+        values, residuals = span.ritz_values(remainder)
+        gain, captured = values[:k].sum() - captured, values[:k].sum()
+        settled = span.width >= width and gain <= tol * captured
+        if settled or span.passes >= max_passes or span.width == D:
+            break
+        if span.width + block > capacity:
+            span.fold(width)
+        span.append(remainder, min(block, D - span.width))
+    scale = max(abs(float(values[0])), np.finfo(np.float64).tiny)
+    vectors = _with_positive_sums(span.fold(width))
+    return Eigenpairs(values[:width], vectors, span.passes, float(residuals[:k].max()) / scale)
+
+
+def guarded_width(k: int, D: int) -> int:
+    """Return K' = 1.25 K, at least K + 8: the guard columns that speed up the last ones."""
+    return min(D, max(k + 8, -(-5 * k // 4)))
+
+
+class _Span:
+    """Orthonormal columns V that M2 is projected to, H = V.T M2 V.
+
+    The columns lie in one array, so that products with all of them are one matrix product.
+    """
+
+    def __init__(self, M2: SymmetricOperator, start: Array, capacity: int) -> None:
+        self.M2 = M2
+        self.passes = 0
+        self._columns = np.empty((M2.n_items, capacity), dtype=M2.dtype)
+        self._n_columns = 0
+        self._H = np.zeros((0, 0))
+        self.append(start)
+
+    @property
+    def width(self) -> int:
+        """Return the number of columns that M2 has been applied to."""
+        return len(self._H)
+
+    def append(self, remainder: Array, at_most: int | None = None) -> None:
+        """Add an orthonormal basis of the remainder, or of its leading directions."""
+        new = orthonormal(remainder, at_most)
+        self._columns[:, self._n_columns : self._n_columns + new.shape[1]] = new
+        self._n_columns += new.shape[1]
+
+    def expand(self) -> Array:
+        """Apply M2 to the newest columns, complete H, and return what leaves the span."""
+        old, V = self.width, self._columns[:, : self._n_columns]
+        G = self.M2.apply(V[:, old:])
+        self.passes += 1
+        before = np.linalg.norm(G, axis=0)
+        C = V.T @ G
+        G -= V @ C
+        if (np.linalg.norm(G, axis=0) < _REPEAT_BELOW * before).any():
+            G -= V @ (V.T @ G)
+        H = np.empty((self._n_columns, self._n_columns))
+        H[:old, :old] = self._H
+        H[:, old:] = C
+        H[old:, :old] = C[:old].T
+        self._H = (H + H.T) / 2
+        return G
+
+    def ritz_values(self, remainder: Array) -> tuple[Float64, Float64]:
+        """Return the eigenvalues of H, largest first, and ||M2 v - value v|| of each."""
+        values, E = self._ritz()
+        newest = E[self.width - remainder.shape[1] :]
+        gram = (remainder.T @ remainder).astype(np.float64)
+        squares = np.einsum("ik,ij,jk->k", newest, gram, newest, optimize=True)
+        return values, np.sqrt(np.maximum(squares, 0.0))
+
+    def fold(self, width: int) -> Array:
+        """Keep only the leading Ritz vectors, and return them: (D, at most width)."""
+        values, E = self._ritz()
+        E = E[:, :width].astype(self.M2.dtype)
+        for start in range(0, len(self._columns), _ROWS_PER_FOLD):
+            rows = self._columns[start : start + _ROWS_PER_FOLD]
+            rows[:, : E.shape[1]] = rows[:, : self.width] @ E
+        self._n_columns = E.shape[1]
+        self._H = np.diag(values[: self._n_columns])
+        return self._columns[:, : self._n_columns]
+
+    def _ritz(self) -> tuple[Float64, Float64]:
+        values, E = np.linalg.eigh(self._H)
+        return values[::-1], E[:, ::-1]
+
+
+def orthonormal(Q: Array, at_most: int | None = None) -> Array:
+    """Orthonormal basis of the columns of Q, by Cholesky-QR done twice.
+
+    Columns that depend on the others are dropped, and where there are more than `at_most`,
+    the directions with the largest norms are kept: the result may be narrower than Q.
+    """
+    for _ in range(2):
+        Q = Q @ _cholesky_qr(Q, at_most).astype(Q.dtype)
+    return Q
+
+
+def _cholesky_qr(Q: Array, at_most: int | None) -> Float64:
+    """Return F such that Q @ F has orthonormal columns up to rounding.
+
+    Q: (D, columns).  F: (columns, at most columns).
+    """
+    gram = (Q.T @ Q).astype(np.float64)
+    norms = np.sqrt(np.diag(gram))
+    lengths = np.where(norms > 0, norms, 1.0)
+    precision = np.finfo(Q.dtype).eps
+    if at_most is None or Q.shape[1] <= at_most:
+        try:
+            R = linalg.cholesky(gram / np.outer(lengths, lengths))
+            if np.diag(R).min() > 4 * np.sqrt(precision):
+                return np.asarray(linalg.solve_triangular(R, np.eye(len(R))) / lengths[:, None])
+        except linalg.LinAlgError:
+            pass  # dependent columns: the eigenvectors below tell which to keep
+    w, V = np.linalg.eigh(gram)
+    independent = np.flatnonzero(w > 10 * len(w) * precision * max(w[-1], 0.0))
+    kept = independent[::-1][:at_most]
+    return np.asarray(V[:, kept] / np.sqrt(w[kept]))
+
+
+def _with_positive_sums(Q: Array) -> Array:
+    """Fix the sign of every column, so that the same data give the same vectors."""
+    return Q * np.where(Q.sum(axis=0, dtype=np.float64) < 0, -1.0, 1.0).astype(Q.dtype)
