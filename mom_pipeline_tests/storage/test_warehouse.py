@@ -59,13 +59,17 @@ def test_a_warehouse_that_is_released_in_time_is_opened(folder: DataFolder) -> N
 
 def test_a_transaction_is_all_or_nothing(folder: DataFolder) -> None:
     insert = "INSERT INTO user_dictionary VALUES (0, 'a', DATE '2024-03-01')"
-    with folder.warehouse.connect() as connection:
-        with pytest.raises(duckdb.ConversionException), transaction(connection):
+
+    def insert_two(second: str) -> None:
+        with folder.warehouse.connect() as connection, transaction(connection):
             connection.execute(insert)
-            connection.execute(insert.replace("2024-03-01", "no date"))
-        with transaction(connection):
-            connection.execute(insert.replace("'a'", "'b'"))
-    assert folder.query("SELECT user_id FROM user_dictionary") == [("b",)]
+            connection.execute(second)
+
+    with pytest.raises(duckdb.ConversionException):
+        insert_two(insert.replace("2024-03-01", "no date"))
+    assert folder.query("SELECT count(*) FROM user_dictionary") == [(0,)]
+    insert_two(insert)
+    assert folder.query("SELECT count(*) FROM user_dictionary") == [(2,)]
 
 
 def test_a_damaged_warehouse_is_no_lock(folder: DataFolder) -> None:
