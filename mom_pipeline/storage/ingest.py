@@ -61,8 +61,11 @@ def ingest_file(
     """
     settings = warehouse.settings
     with _scratch_folder(settings) as scratch:
-        scan = _scan(file, scratch, progress)
-        _check_sha256_file(file, scan.sha256)
+        try:
+            scan = _scan(file, scratch, progress)
+            _check_sha256_file(file, scan.sha256)
+        except (OSError, UnicodeDecodeError) as error:
+            raise LogFileError(f"{file.path} could not be read: {error}; try again") from error
         with warehouse.connect() as connection:
             known = _ledger_outcome(connection, file, scan, settings.logs)
             if known is not None:

@@ -60,7 +60,7 @@ def scan_text(file: LogFile, scratch_dir: Path, progress: Progress = no_progress
             for block, readable in _blocks(stream):
                 lines += readable.count(b"\n") + (not readable.endswith(b"\n"))
                 copy.write(block, readable)
-        except (OSError, EOFError, zlib.error) as error:
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise LogFileError(
                 f"{file.path} is damaged: {error}; deliver the file again"
             ) from error

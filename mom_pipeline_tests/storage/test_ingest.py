@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import pytest
 
+from mom_pipeline.storage.delivery import IngestFailure, ingest_day, ingest_files
 from mom_pipeline.storage.errors import LinesNotAccounted, LogFileError, TooManyRejects
-from mom_pipeline.storage.ingest import ingest_file
+from mom_pipeline.storage.ingest import IngestOutcome, ingest_file
 from mom_pipeline.storage.logfiles import discover
 from mom_pipeline_tests.storage.conftest import HEADER, DataFolder
 
@@ -124,6 +126,35 @@ def test_a_sha256_file_that_differs_refuses_the_log(folder: DataFolder, text: st
         folder.take(log("a"))
 
 
+def test_a_file_that_vanished_is_refused_and_stops_no_other(folder: DataFolder) -> None:
+    folder.write("2024-03-01.csv", log("a"))
+    folder.write("2024-03-02.csv", log("b"))
+    files = discover(folder.settings.logs_dir).files
+    files[0].path.unlink()
+    refused, taken = ingest_files(folder.warehouse, files)
+    assert isinstance(refused, IngestFailure)
+    assert "could not be read" in str(refused.error)
+    assert isinstance(taken, IngestOutcome)
+    assert folder.ids() == [("b", "i")]
+
+
+def test_many_files_again_are_skipped_by_their_bytes(folder: DataFolder) -> None:
+    for day in (1, 2):
+        folder.write(f"2024-03-0{day}.csv", log("a"))
+    files = discover(folder.settings.logs_dir).files
+    assert [r.status for r in ingest_files(folder.warehouse, files)] == ["new", "new"]  # type: ignore[union-attr]
+    folder.write("2024-03-02.csv", log("b"))  # as many bytes
+    assert [r.status for r in ingest_files(folder.warehouse, files)] == ["unchanged", "replaced"]  # type: ignore[union-attr]
+
+
+def test_a_day_is_ingested_by_its_files(folder: DataFolder) -> None:
+    for name in ("2024-03-01.csv", "day=2024-03-01/more.csv", "2024-03-02.csv"):
+        folder.write(name, log(name))
+    outcomes = ingest_day(folder.warehouse, date(2024, 3, 1))
+    assert [o.file.source_file for o in outcomes] == ["2024-03-01.csv", "day=2024-03-01/more.csv"]
+    assert ingest_day(folder.warehouse, date(2024, 3, 9)) == []
+
+
 # --- Any order of arrival --------------------------------------------------------------------
 
 
@@ -169,7 +200,8 @@ _INGEST_ALL = """
 import sys
 from pathlib import Path
 from mom_pipeline.settings import load_settings
-from mom_pipeline.storage.ingest import ingest_file
+from mom_pipeline.storage.delivery import IngestFailure, ingest_day, ingest_files
+from mom_pipeline.storage.ingest import IngestOutcome, ingest_file
 from mom_pipeline.storage.logfiles import discover
 from mom_pipeline.storage.warehouse import Warehouse
 settings = load_settings(Path(sys.argv[1]), {})
