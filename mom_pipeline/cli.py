@@ -11,6 +11,10 @@ from mom_pipeline.core.errors import MomError
 # Command name -> module below `mom_pipeline.commands` and its help line. Modules are
 # imported only when their command runs, so that `--help` answers at once.
 COMMANDS = {
+    "simulate": ("simulate", "Write sample logs from the generative model."),
+    "import": ("import_", "Turn a published dataset into daily log files."),
+    "ingest": ("ingest", "Bring log files into the warehouse, exactly once."),
+    "logs": ("logs", "Show the ledger: days, rows, rejects, users, items."),
     "bench": ("bench", "Measure accuracy and speed; print tables."),
 }
 
@@ -26,7 +30,7 @@ class _LazyGroup(click.Group):
             return None
         module_name, _ = COMMANDS[cmd_name]
         module = import_module(f"mom_pipeline.commands.{module_name}")
-        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        command: click.Command = getattr(module, module_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -1,0 +1,105 @@
+"""Speed of the state as of a day: the matrix against the bare GROUP BY, and the difference."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mom_pipeline.settings import MatrixSettings, load_settings
+from mom_pipeline.storage.changes import changed_users
+from mom_pipeline.storage.matrix import matrix_as_of
+from mom_pipeline.storage.warehouse import Warehouse
+
+_FIRST = date(2024, 3, 1)
+_N_DAYS = 14
+_SHARES = (0.001, 0.01, 0.1)
+_ITEMS = 718_675  # as many as in the paper's Yandex data, and as many users
+_USERS = 1_000_000
+_MOST_EVENTS_PER_DAY = 10**9
+
+# Cubed uniform draws make items about as unequal as clicks on URLs.
+_INSERT_EVENTS = """
+INSERT INTO raw_logs
+SELECT
+    'day-' || $number, n, $day::DATE, $day::TIMESTAMPTZ,
+    'user-' || (hash(2 * n) % $users),
+    'url-' || ($items * power((hash(2 * n + 1) % 1000003) / 1000003, 3))::BIGINT,
+    1
+FROM range($first, $first + $events) AS t(n)
+"""
+_INSERT_LEDGER = """
+INSERT INTO ingest_ledger
+SELECT
+    source_file, any_value(delivery_day), 0, source_file, count(*), 0, count(*), 0, 0, '', '', now()
+FROM raw_logs ANTI JOIN ingest_ledger USING (source_file)
+GROUP BY source_file
+"""
+_BARE = "SELECT user_id, item_id, count(*) AS n FROM raw_logs GROUP BY ALL"
+
+T = TypeVar("T")
+
+
+def run_matrix(pairs: int = 5_700_000, repeats: int = 3) -> dict[str, Any]:
+    """Seconds of the matrix and of the bare GROUP BY, best of `repeats`, taken in turns; and of
+    the changed users for growing shares of them.
+    """
+    with tempfile.TemporaryDirectory(prefix="mom-bench-") as name:
+        settings = load_settings(Path(name), {})
+        warehouse = Warehouse(replace(settings, matrix=MatrixSettings(min_item_users=5)))
+        last = _FIRST + timedelta(days=_N_DAYS - 1)
+        for number in range(_N_DAYS):
+            _deliver(warehouse, number, pairs // _N_DAYS)
+        first_seconds, state = _timed(lambda: matrix_as_of(warehouse, last))
+        bare, ours = [], []
+        for _ in range(repeats):
+            bare.append(_time_bare(warehouse))
+            ours.append(_timed(lambda: matrix_as_of(warehouse, last))[0])
+        return {
+            "users": _USERS,
+            "items": _ITEMS,
+            "events": pairs // _N_DAYS * _N_DAYS,
+            "pairs_after_filter": int(state.interactions.nnz),
+            "bare_seconds": min(bare),
+            "matrix_seconds": min(ours),
+            "ratio": min(ours) / min(bare),
+            "with_new_dictionaries_seconds": first_seconds,
+            "changed_users": [_time_changes(warehouse, n, s) for n, s in enumerate(_SHARES)],
+        }
+
+
+def _deliver(warehouse: Warehouse, number: int, events: int) -> None:
+    with warehouse.connect() as connection:
+        day = _FIRST + timedelta(days=number)
+        size = {"first": number * _MOST_EVENTS_PER_DAY, "events": events}
+        names = {"number": number, "day": day.isoformat(), "users": _USERS, "items": _ITEMS}
+        connection.execute(_INSERT_EVENTS, size | names)
+        connection.execute(_INSERT_LEDGER)
+
+
+def _time_bare(warehouse: Warehouse) -> float:
+    """The faster of two ways to have the result: counted, or stored in a temporary table."""
+    with warehouse.connect() as connection:
+        counted, _ = _timed(
+            lambda: connection.execute(f"SELECT count(*), sum(n) FROM ({_BARE})").fetchall()  # noqa: S608
+        )
+        stored, _ = _timed(lambda: connection.execute(f"CREATE TEMP TABLE pairs AS {_BARE}"))
+    return min(counted, stored)
+
+
+def _time_changes(warehouse: Warehouse, number: int, share: float) -> dict[str, Any]:
+    """One more day on which a share of the users has an event."""
+    n_events = int(share * _USERS)
+    _deliver(warehouse, _N_DAYS + number, n_events)
+    day = _FIRST + timedelta(days=_N_DAYS + number)
+    matrix_as_of(warehouse, day - timedelta(days=1))
+    seconds, changed = _timed(lambda: changed_users(warehouse, day))
+    return {"users_with_events": n_events, "changed": len(changed), "seconds": seconds}
+
+
+def _timed(work: Callable[[], T]) -> tuple[float, T]:
+    start = time.perf_counter()
+    result = work()
+    return time.perf_counter() - start, result

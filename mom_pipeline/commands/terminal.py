@@ -1,0 +1,57 @@
+"""What the commands print: tables for people, JSON for programs, a bar for long work."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+json_option = click.option("as_json", "--json", is_flag=True, help="Print JSON instead of a table.")
+day_option = click.option(
+    "--day", type=click.DateTime(["%Y-%m-%d"]), help="One delivery day, such as 2024-03-01."
+)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """A table: numbers to the right with thousands separators, text as it is."""
+    table = Table(title=title, title_justify="left", header_style="bold")
+    lines = [list(row) for row in rows]
+    for position, name in enumerate(columns):
+        numeric = bool(lines) and all(isinstance(line[position], int | float) for line in lines)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for line in lines:
+        table.add_row(*[_shown(value) for value in line])
+    Console().print(table)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int | float) else escape(str(value))
+
+
+def byte_progress() -> Progress:
+    """A progress bar over bytes on standard error, which vanishes when the work is done."""
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )

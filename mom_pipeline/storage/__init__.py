@@ -1,0 +1,1 @@
+"""Log files, the DuckDB warehouse, artifacts on disk and dataset adapters."""

@@ -1,0 +1,79 @@
+"""Many log files at once: what is new or changed is ingested, a bad file stops no other."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+
+from mom_pipeline.core.errors import MomError
+from mom_pipeline.settings import Settings
+from mom_pipeline.storage.errors import LogFileError
+from mom_pipeline.storage.ingest import IngestOutcome, ingest_file
+from mom_pipeline.storage.ledger import LedgerEntry, ledger_entries
+from mom_pipeline.storage.logfiles import LogFile, discover
+from mom_pipeline.storage.scan import no_progress, scan_bytes
+from mom_pipeline.storage.warehouse import Warehouse
+
+FileProgress = Callable[[LogFile, int], None]
+
+
+@dataclass(frozen=True)
+class IngestFailure:
+    """A file that was refused, and why; the warehouse holds what it held before."""
+
+    file: LogFile
+    error: MomError
+
+
+def files_of_day(settings: Settings, day: date) -> list[LogFile]:
+    """The log files that delivered a day, in order."""
+    return [file for file in discover(settings.logs_dir).files if file.day == day]
+
+
+def ingest_day(warehouse: Warehouse, day: date) -> list[IngestOutcome]:
+    """Ingest the files of one delivery day; the first file that is refused raises."""
+    return [ingest_file(warehouse, file) for file in files_of_day(warehouse.settings, day)]
+
+
+def ingest_files(
+    warehouse: Warehouse,
+    files: Iterable[LogFile],
+    progress: FileProgress = lambda file, n_bytes: None,
+) -> Iterator[IngestOutcome | IngestFailure]:
+    """Ingest files one by one; `progress` receives the bytes read of each.
+
+    A file whose sha256 is in the ledger is skipped without opening the warehouse again.
+    """
+    ledger: dict[str, LedgerEntry] = {}
+    if warehouse.exists():
+        with warehouse.reading() as connection:
+            ledger = {entry.source_file: entry for entry in ledger_entries(connection)}
+    for file in files:
+        entry = ledger.get(file.source_file)
+        try:
+            if entry is not None and _is_unchanged(file, entry, warehouse.settings):
+                progress(file, file.path.stat().st_size)
+                yield _unchanged(file, entry)
+            else:
+                yield ingest_file(warehouse, file, lambda n, file=file: progress(file, n))  # type: ignore[misc]
+        except LogFileError as error:
+            yield IngestFailure(file, error)
+
+
+def _is_unchanged(file: LogFile, entry: LedgerEntry, settings: Settings) -> bool:
+    if file.path.stat().st_size != entry.size_bytes:
+        return False
+    if entry.settings != settings.logs.reading_rules():
+        return False
+    return scan_bytes(file.path, no_progress) == (entry.size_bytes, entry.sha256)
+
+
+def _unchanged(file: LogFile, entry: LedgerEntry) -> IngestOutcome:
+    return IngestOutcome(
+        file,
+        "unchanged",
+        entry.lines,
+        entry.rows_accepted,
+        entry.rows_rejected,
+        entry.rows_set_aside,
+        entry.reject_reasons,
+    )

@@ -1,0 +1,35 @@
+"""Errors of the storage layer."""
+
+from mom_pipeline.core.errors import MomError
+
+
+class LogFileError(MomError):
+    """A log file cannot be ingested as it is; the warehouse is unchanged."""
+
+
+class TooManyRejects(LogFileError):
+    """The share of malformed lines is above `logs.max_reject_share`."""
+
+
+class LinesNotAccounted(LogFileError):
+    """Lines in differ from accepted + rejected + header: nothing was stored."""
+
+
+class WarehouseBusy(MomError):
+    """Another process held the warehouse for longer than the bounded wait."""
+
+
+class WarehouseMissing(MomError):
+    """There is no warehouse to read yet."""
+
+
+class WarehouseUnreadable(MomError):
+    """The warehouse file is damaged, or of another version of DuckDB."""
+
+
+class DamagedArtifact(MomError):
+    """A stored artifact is incomplete or differs from its manifest."""
+
+
+class DatasetError(MomError):
+    """A dataset file is not in its published format."""

@@ -1,0 +1,194 @@
+"""Days of logs from the generative model, as untidy as real ones.
+
+Users belong to one latent class each and arrive over time; items are introduced over time and
+their popularity drifts; some events are delivered late, some lines are malformed, and some
+days are delivered again, unchanged or corrected.
+"""
+
+import gzip
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.core.simulation import LatentClasses, draw_classes
+
+_GENRES = (
+    "jazz", "rock", "folk", "metal", "soul", "blues", "techno", "opera",
+    "disco", "punk", "gospel", "tango", "reggae", "ambient", "swing", "polka",
+)  # fmt: skip
+_SHARE_AT_START = 0.6  # of users and items that exist on the first day
+_DAILY_DRIFT = 0.08  # standard deviation of the step of an item's log popularity
+_LATE_SHARE, _MAX_DAYS_LATE = 0.03, 3
+_MALFORMED_SHARE = 0.003
+_REPEATED_SHARE, _CORRECTED_SHARE = 0.1, 0.1
+_SECONDS_PER_DAY = 86_400
+_MALFORMED = ("user-00000,", ",,", "user-00001,jazz-000,yesterday", '"user-00002,jazz', "\x00\x00")
+
+
+@dataclass(frozen=True)
+class SampleSettings:
+    """Size and seed of the sample; the defaults are those of the logs in the repository."""
+
+    n_days: int = 28
+    n_users: int = 2500
+    n_items: int = 600
+    n_components: int = 8
+    events_per_day: int = 2500
+    first_day: date = date(2024, 3, 1)
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for key in ("n_days", "n_users", "n_items", "n_components", "events_per_day"):
+            if getattr(self, key) < 1:
+                raise InvalidSetting(f"{key} must be at least 1, found {getattr(self, key)}")
+        if self.n_components > self.n_items:
+            raise InvalidSetting(
+                f"n_components={self.n_components} must be at most n_items={self.n_items}"
+            )
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A log file as it arrives. The last delivery of a name is its final content."""
+
+    name: str
+    day: date
+    content: bytes
+    n_lines: int
+
+
+def sample_deliveries(settings: SampleSettings) -> Iterator[Delivery]:
+    """Log files in order of arrival; equal settings give equal bytes.
+
+    About one day in ten arrives incomplete and is corrected the day after; about one in ten is
+    simply delivered twice.
+    """
+    rng = np.random.default_rng(settings.seed)
+    pending: list[Delivery] = []
+    for day, events in _daily_events(settings, rng):
+        lines = _lines(events, rng)
+        whole = _delivery(day, lines)
+        kind = rng.random()
+        if kind < _CORRECTED_SHARE:
+            yield _delivery(day, lines[: len(lines) // 2])
+            corrections = [whole]
+        else:
+            yield whole
+            corrections = [whole] if kind < _CORRECTED_SHARE + _REPEATED_SHARE else []
+        yield from pending
+        pending = corrections
+    yield from pending
+
+
+def _daily_events(
+    settings: SampleSettings, rng: np.random.Generator
+) -> Iterator[tuple[date, pd.DataFrame]]:
+    """The events delivered on each day: most of the day itself, some of the days before."""
+    world = _World.draw(settings, rng)
+    late: list[pd.DataFrame] = []
+    for number in range(settings.n_days):
+        day = settings.first_day + timedelta(days=number)
+        events = pd.concat([*late, world.events_of_day(number, day, rng)], ignore_index=True)
+        is_due = events["delivered"].to_numpy(dtype=np.int64) <= number
+        late = [events[~is_due]]
+        yield day, events[is_due].drop(columns="delivered")
+
+
+@dataclass(frozen=True)
+class _World:
+    """Users, items and classes behind the logs; `log_popularity` drifts in place."""
+
+    settings: SampleSettings
+    truth: LatentClasses
+    item_names: NDArray[np.object_]
+    user_classes: NDArray[np.int64]
+    activity: NDArray[np.float64]
+    users_from: NDArray[np.int64]
+    items_from: NDArray[np.int64]
+    log_popularity: NDArray[np.float64]
+
+    @classmethod
+    def draw(cls, settings: SampleSettings, rng: np.random.Generator) -> "_World":
+        truth = draw_classes(settings.n_items, settings.n_components, rng)
+        return cls(
+            settings=settings,
+            truth=truth,
+            item_names=_item_names(truth),
+            user_classes=rng.choice(settings.n_components, settings.n_users, p=truth.weights),
+            activity=rng.gamma(1.0, size=settings.n_users) + 0.1,
+            users_from=_arrival_days(settings.n_users, settings.n_days, rng),
+            items_from=_arrival_days(settings.n_items, settings.n_days, rng),
+            log_popularity=np.zeros(settings.n_items),
+        )
+
+    def events_of_day(self, number: int, day: date, rng: np.random.Generator) -> pd.DataFrame:
+        """Events that happen on a day, in order of time, with the day that delivers each."""
+        self.log_popularity[:] += rng.normal(0.0, _DAILY_DRIFT, size=self.settings.n_items)
+        present = np.exp(self.log_popularity) * (self.items_from <= number)
+        weights = self.activity * (self.users_from <= number)
+        n = int(rng.poisson(self.settings.events_per_day))
+        users = rng.choice(self.settings.n_users, size=n, p=weights / weights.sum())
+        items = _draw_items(self.truth.item_probs * present[:, None], self.user_classes[users], rng)
+        is_late = rng.random(n) < _LATE_SHARE
+        days_late = np.where(is_late, rng.integers(1, _MAX_DAYS_LATE + 1, n), 0)
+        seconds = np.sort(rng.integers(0, _SECONDS_PER_DAY, n))
+        times = pd.Timestamp(day) + pd.to_timedelta(seconds, unit="s")
+        return pd.DataFrame(
+            {
+                "user": pd.Series(users).map("user-{:05d}".format),
+                "item": self.item_names[items],
+                "timestamp": times.strftime("%Y-%m-%dT%H:%M:%S"),
+                "delivered": number + days_late,
+            }
+        )
+
+
+def _draw_items(
+    item_weights: NDArray[np.float64], classes: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """One item per event, from the column of its class."""
+    n_items, n_components = item_weights.shape
+    item_probs = item_weights / item_weights.sum(axis=0)
+    items = np.empty(len(classes), dtype=np.int64)
+    for k in range(n_components):
+        members = np.flatnonzero(classes == k)
+        items[members] = rng.choice(n_items, size=len(members), p=item_probs[:, k])
+    return items
+
+
+def _arrival_days(n: int, n_days: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """The day on which each user or item appears: most at once, the rest evenly."""
+    days = rng.integers(0, n_days, size=n)
+    days[rng.random(n) < _SHARE_AT_START] = 0
+    days[0] = 0
+    return days
+
+
+def _item_names(truth: LatentClasses) -> NDArray[np.object_]:
+    """Items are named after the class that they are most typical of."""
+    joint = truth.item_probs * truth.weights
+    classes = np.argmax(joint, axis=1)
+    names = [f"{_GENRES[k % len(_GENRES)]}-{n:03d}" for n, k in enumerate(classes)]
+    return np.array(names, dtype=object)
+
+
+def _lines(events: pd.DataFrame, rng: np.random.Generator) -> list[str]:
+    """CSV lines below the header, with a few malformed ones among them."""
+    lines = events.to_csv(index=False, header=False, lineterminator="\n").splitlines()
+    for _ in range(int(_MALFORMED_SHARE * len(lines))):
+        lines.insert(int(rng.integers(len(lines))), _MALFORMED[rng.integers(len(_MALFORMED))])
+    return lines
+
+
+def _delivery(day: date, lines: list[str]) -> Delivery:
+    text = "\n".join(["user,item,timestamp", *lines]) + "\n"
+    packed = io.BytesIO()
+    with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as out:
+        out.write(text.encode())
+    return Delivery(f"{day}.csv.gz", day, packed.getvalue(), len(lines))

@@ -1,0 +1,64 @@
+-- The warehouse. No indexes: files are replaced as a whole and read set-wise, and DuckDB's
+-- min/max per row group finds a file or a day because rows are stored file by file.
+
+CREATE TABLE IF NOT EXISTS raw_logs (
+    source_file  VARCHAR        NOT NULL,
+    line         BIGINT         NOT NULL,  -- physical line in the file; row number in Parquet
+    delivery_day DATE           NOT NULL,
+    event_time   TIMESTAMPTZ    NOT NULL,
+    user_id      VARCHAR        NOT NULL,
+    item_id      VARCHAR        NOT NULL,
+    weight       DECIMAL(18, 6) NOT NULL   -- decimal: its sums do not depend on their order
+);
+
+CREATE TABLE IF NOT EXISTS ingest_ledger (
+    source_file    VARCHAR     NOT NULL,
+    delivery_day   DATE        NOT NULL,
+    size_bytes     BIGINT      NOT NULL,
+    sha256         VARCHAR     NOT NULL,
+    lines          BIGINT      NOT NULL,  -- = header_lines + rows_accepted + rows_rejected
+    header_lines   BIGINT      NOT NULL,
+    rows_accepted  BIGINT      NOT NULL,
+    rows_rejected  BIGINT      NOT NULL,
+    rows_set_aside BIGINT      NOT NULL,  -- the part of rows_rejected that the source excluded
+    reject_reasons VARCHAR     NOT NULL,  -- JSON: reason -> rows
+    settings       VARCHAR     NOT NULL,  -- JSON: how the lines were read
+    ingested_at    TIMESTAMPTZ NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS quarantine (
+    source_file  VARCHAR NOT NULL,
+    line         BIGINT  NOT NULL,
+    delivery_day DATE    NOT NULL,
+    text         VARCHAR NOT NULL,
+    reason       VARCHAR NOT NULL
+);
+
+-- Positions are append-only, so that yesterday's arrays stay valid.
+CREATE TABLE IF NOT EXISTS user_dictionary (
+    position  BIGINT  NOT NULL,
+    user_id   VARCHAR NOT NULL,
+    first_day DATE    NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS item_dictionary (
+    position  BIGINT  NOT NULL,
+    item_id   VARCHAR NOT NULL,
+    first_day DATE    NOT NULL
+);
+
+-- Which deliveries the dictionaries already hold.
+CREATE TABLE IF NOT EXISTS dictionary_sources (
+    source_file VARCHAR NOT NULL,
+    sha256      VARCHAR NOT NULL,
+    settings    VARCHAR NOT NULL
+);
+
+-- Users per item as of a day, before any filter: what the changed users of the next day are
+-- found from without counting everything again. `fingerprint` tells whether it still holds.
+CREATE TABLE IF NOT EXISTS item_support (
+    day         DATE    NOT NULL,
+    fingerprint VARCHAR NOT NULL,
+    item_id     VARCHAR NOT NULL,
+    n_users     BIGINT  NOT NULL
+);

@@ -1,0 +1,108 @@
+"""Settings: defaults, file, environment; every mistake is named."""
+
+import tomllib
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.settings import fingerprint, load_settings
+
+COMMITTED = Path(__file__).parents[1] / "data" / "pipeline.toml"
+
+
+def load(tmp_path: Path, text: str = "", **environment: str):  # type: ignore[no-untyped-def]
+    if text:
+        (tmp_path / "pipeline.toml").write_text(text)
+    return load_settings(tmp_path, environment)
+
+
+def test_the_committed_file_shows_every_key_with_its_default(tmp_path: Path) -> None:
+    values = tomllib.loads(COMMITTED.read_text())
+    defaults = asdict(load(tmp_path))
+    del defaults["data_dir"]
+    assert values == defaults
+
+
+def test_every_key_of_the_committed_file_is_explained() -> None:
+    lines = COMMITTED.read_text().splitlines()
+    explained = False
+    for line in lines:
+        if " = " in line and not line.startswith("#"):
+            assert explained, line
+        explained = line.startswith("#") or (explained and " = " in line)
+
+
+def test_file_then_environment(tmp_path: Path) -> None:
+    text = '[logs]\ntimezone = "Asia/Taipei"\nmax_reject_share = 1\n[matrix]\nwindow_days = 30\n'
+    settings = load(tmp_path, text, MOM_MATRIX__WINDOW_DAYS="7", MOM_LOGS__COLUMNS__USER="who")
+    assert settings.logs.timezone == "Asia/Taipei"
+    assert settings.logs.max_reject_share == 1.0
+    assert settings.matrix.window_days == 7
+    assert settings.logs.columns.user == "who"
+    assert settings.logs.columns.item == "item"
+
+
+def test_the_data_folder_comes_from_the_environment(tmp_path: Path) -> None:
+    assert load_settings(None, {"MOM_DATA_DIR": str(tmp_path)}).data_dir == tmp_path
+    assert load_settings(None, {}).data_dir == Path("data")
+    paths = load_settings(tmp_path, {})
+    assert paths.logs_dir == tmp_path / "logs"
+    assert paths.warehouse_path == tmp_path / "warehouse.duckdb"
+    assert paths.artifacts_dir == tmp_path / "artifacts"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[logz]\n", "unknown setting 'logz'; known here: logs, matrix"),
+        ("[logs]\nzone = 'UTC'\n", "unknown setting 'logs.zone'"),
+        ("[logs.columns]\nusr = 'u'\n", "unknown setting 'logs.columns.usr'"),
+        ("data_dir = 'x'\n", "unknown setting 'data_dir'"),
+        ("logs = 3\n", r"logs must be a section \[logs\]"),
+        ("[logs]\ntimezone = 'Mars/Base'\n", "IANA zone .* found 'Mars/Base'"),
+        ("[logs]\ntimezone = '../etc'\n", "IANA zone"),
+        ("[logs]\ntimezone = 8\n", "logs.timezone must be of type str, found 8 of type int"),
+        ("[logs]\ndelimiter = 'x'\n", "logs.delimiter must be one of"),
+        ("[logs]\ntimestamp_format = 'rfc'\n", "logs.timestamp_format must be one of"),
+        ("[logs]\nmax_reject_share = 1.5\n", r"logs.max_reject_share must be in \[0, 1\]"),
+        ("[logs]\nmax_reject_share = nan\n", r"logs.max_reject_share must be in \[0, 1\]"),
+        ("[logs]\nmax_reject_share = true\n", "must be of type float, found True of type bool"),
+        ("[logs.columns]\nuser = ''\n", "logs.columns.user must be a column name"),
+        ("[logs.columns]\nuser = 'item'\n", "logs.columns must be different names"),
+        ("[logs.columns]\nuser = 'a\"b'\n", "printable names without quotes"),
+        ("[matrix]\nwindow_days = -1\n", "matrix.window_days must be 0"),
+        ("[matrix]\nwindow_days = 1.5\n", "must be of type int, found 1.5 of type float"),
+        ("[matrix]\nmin_item_users = 0\n", "matrix.min_item_users must be at least 1"),
+        ("[warehouse]\nlock_wait_seconds = inf\n", "warehouse.lock_wait_seconds"),
+        ("[warehouse]\nthreads = -1\n", "warehouse.threads"),
+        ("[warehouse]\nmemory_limit = 'lots'\n", "warehouse.memory_limit must be empty or like"),
+        ("[artifacts]\nretention_days = -1\n", "artifacts.retention_days"),
+        ("[logs\n", "is not valid TOML"),
+    ],
+)
+def test_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InvalidSetting, match=message):
+        load(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("MOM_LOGS__TIMEZON", "UTC", "unknown setting 'logs.timezon'"),
+        ("MOM_MATRIX__WINDOW_DAYS", "ten", "MOM_MATRIX__WINDOW_DAYS must be of type int"),
+        ("MOM_LOGS__TIMEZONE__X", "1", "logs.timezone must be of type str"),
+    ],
+)
+def test_a_mistake_in_the_environment_is_named(
+    tmp_path: Path, name: str, value: str, message: str
+) -> None:
+    with pytest.raises(InvalidSetting, match=message):
+        load(tmp_path, **{name: value})
+
+
+def test_fingerprints_follow_the_values(tmp_path: Path) -> None:
+    one, two = load(tmp_path), load(tmp_path, MOM_MATRIX__WINDOW_DAYS="7")
+    assert fingerprint(one.matrix) == fingerprint(load(tmp_path).matrix)
+    assert fingerprint(one.matrix) != fingerprint(two.matrix)
