@@ -53,13 +53,13 @@ def run_recovery(
             model = MethodOfMoments(
                 n_components, estimator, ranking="classes", projection="simplex", seed=seed
             ).fit(X)
-            error, order = matched_error(model.item_probs, truth.item_probs)
+            errors, order = matched_columns(model.item_probs, truth.item_probs)
             points.append(
                 RecoveryPoint(
                     estimator,
                     "counts" if keep_counts else "binary",
                     n_users,
-                    error,
+                    float(errors.mean()),
                     float(np.abs(model.weights - truth.weights[order]).max()),
                     float(model.diagnostics["weight_sum"]),
                 )
@@ -78,8 +78,8 @@ def run_recovery(
     }
 
 
-def matched_error(item_probs: Array, truth: Array) -> tuple[float, Array]:
-    """Return the mean L1 distance of matched columns, and the true column of each found one.
+def matched_columns(item_probs: Array, truth: Array) -> tuple[Array, Array]:
+    """Return the L1 distance of each found column to its true one, and which one that is.
 
     item_probs: (D, K found), truth: (D, K).
     """
@@ -87,7 +87,7 @@ def matched_error(item_probs: Array, truth: Array) -> tuple[float, Array]:
         [np.abs(item_probs - truth[:, [k]]).sum(axis=0) for k in range(truth.shape[1])], axis=1
     )
     found, true = optimize.linear_sum_assignment(distances)
-    return float(distances[found, true].mean()), true
+    return distances[found, true], true
 
 
 def plot_recovery(result: dict[str, Any], path: Path) -> None:
