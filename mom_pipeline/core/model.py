@@ -122,7 +122,7 @@ class MethodOfMoments:
 
     @property
     def weights(self) -> Float64:
-        """pi = P[class], (K,), sums to 1."""
+        """Pi = P[class], (K,), sums to 1."""
         return self._require_fit().weights
 
     @property

@@ -1,7 +1,7 @@
 """Choosing the weights of the three-moment ranking on a held-out part of the training data."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from scipy import sparse
@@ -92,7 +92,7 @@ def choose_weights(
         before = best
         for name, options in GRID.items():
             for option in options if name != "low_pass_rank" else parts.low_pass:
-                candidate = replace(weights, **{name: option})
+                candidate = RankingWeights(**{**asdict(weights), name: option})
                 quality = parts.quality(candidate)
                 evaluations += 1
                 if sum(quality) > sum(best):
@@ -207,7 +207,5 @@ def _stacked(blocks: list[_Candidates]) -> _Candidates:
 def _kept(X: Csr, entries: Array) -> Csr:
     """Return X with only the marked entries."""
     users = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-    kept = sparse.csr_array(
-        (X.data[entries], (users[entries], X.indices[entries])), shape=X.shape
-    )
+    kept = sparse.csr_array((X.data[entries], (users[entries], X.indices[entries])), shape=X.shape)
     return with_narrow_indices(kept)
