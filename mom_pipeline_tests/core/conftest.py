@@ -33,7 +33,14 @@ def classes() -> LatentClasses:
 @pytest.fixture
 def few_rows() -> Csr:
     """Six users with repeats, one of them without any item."""
-    rows = [[2, 0, 1, 0, 3], [0, 1, 0, 1, 0], [1, 1, 1, 1, 1], [0] * 5, [4, 0, 0, 0, 1], [1] + [0] * 4]
+    rows = [
+        [2, 0, 1, 0, 3],
+        [0, 1, 0, 1, 0],
+        [1, 1, 1, 1, 1],
+        [0] * 5,
+        [4, 0, 0, 0, 1],
+        [1] + [0] * 4,
+    ]
     return sparse.csr_array(np.array(rows, dtype=float))
 
 

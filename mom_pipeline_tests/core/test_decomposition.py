@@ -1,3 +1,5 @@
+from itertools import permutations
+
 import numpy as np
 import pytest
 from tensorly.decomposition import symmetric_power_iteration
@@ -16,7 +18,9 @@ def orthogonal_tensor(K, rng, noise=0.0):
     lambdas = np.sort(1 + 3 * rng.random(K))
     T = np.einsum("ik,jk,lk->ijl", V * lambdas, V, V)
     E = rng.standard_normal((K, K, K))
-    E = sum(E.transpose(p) for p in [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
+    E = sum(
+        E.transpose(p) for p in [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
+    )
     return T + noise * E, lambdas, V
 
 
@@ -41,7 +45,7 @@ def test_both_methods_agree_on_a_noisy_tensor(rng):
 
 
 def test_leading_component_is_that_of_tensorly(rng):
-    T, lambdas, V = orthogonal_tensor(6, rng, noise=0.001)
+    T, lambdas, _ = orthogonal_tensor(6, rng, noise=0.001)
     np.random.seed(0)  # noqa: NPY002 - tensorly draws from the global generator
     value, vector, _ = symmetric_power_iteration(T, n_repeat=20, n_iteration=50)
     found = decompose_simultaneously(T, rng)

@@ -20,9 +20,7 @@ def sorted_reference(scores, n):
 
 
 @settings(max_examples=80, deadline=None)
-@given(
-    st.integers(1, 9), st.integers(1, 25), st.integers(1, 30), st.integers(0, 2**32 - 1)
-)
+@given(st.integers(1, 9), st.integers(1, 25), st.integers(1, 30), st.integers(0, 2**32 - 1))
 def test_top_n_equals_sorting_with_ties_by_position(rows, columns, n, seed):
     rng = np.random.default_rng(seed)
     scores = rng.integers(0, 4, size=(rows, columns)).astype(float)
@@ -35,7 +33,10 @@ def test_top_n_equals_sorting_with_ties_by_position(rows, columns, n, seed):
 
 def test_prediction_is_the_papers_sum_over_classes(classes, rng):
     P = rng.dirichlet(np.ones(5), size=3)
-    expected = [[sum(P[u, k] * classes.item_probs[y, k] for k in range(5)) for y in range(40)] for u in range(3)]
+    expected = [
+        [sum(P[u, k] * classes.item_probs[y, k] for k in range(5)) for y in range(40)]
+        for u in range(3)
+    ]
     np.testing.assert_allclose(class_scores(P, classes.item_probs), expected, rtol=1e-12)
 
 

@@ -50,7 +50,10 @@ def test_negative_entries_are_removed_and_reported(projection, rng):
     whitening = whiten(PairMoments.exact(np.diag([3.0, 2.0, 1.0])), 3, rng)
     V = np.linalg.qr(rng.standard_normal((3, 3)))[0]
     found = recover(
-        whitening, Decomposition(np.array([1.5, 2, 3]), V, 0.0, 1), np.ones(3), projection=projection
+        whitening,
+        Decomposition(np.array([1.5, 2, 3]), V, 0.0, 1),
+        np.ones(3),
+        projection=projection,
     )
     assert found.item_probs.min() >= 0
     np.testing.assert_allclose(found.item_probs.sum(axis=0), 1.0, rtol=1e-12)

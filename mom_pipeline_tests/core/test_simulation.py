@@ -27,9 +27,7 @@ def test_the_same_seed_gives_the_same_data_and_another_one_other_data():
 def test_item_frequencies_are_those_of_the_model(concentration):
     rng = np.random.default_rng(0)
     truth = draw_classes(20, 3, rng)
-    X = draw_interactions(
-        truth, np.full(20_000, 10), rng, membership_concentration=concentration
-    )
+    X = draw_interactions(truth, np.full(20_000, 10), rng, membership_concentration=concentration)
     found = np.asarray(X.sum(axis=0)).ravel() / X.sum()
     np.testing.assert_allclose(found, truth.item_probs @ truth.weights, atol=0.006)
 
