@@ -1,5 +1,3 @@
-from itertools import permutations
-
 import numpy as np
 import pytest
 from tensorly.decomposition import symmetric_power_iteration
