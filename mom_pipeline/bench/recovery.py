@@ -110,7 +110,7 @@ def plot_recovery(result: dict[str, Any], path: Path) -> None:
             [p["error"] for p in line],
             marker=marker,
             color=colour,
-            label=f"{label} (slope {slope:+.2f})",
+            label=label if slope is None else f"{label} (slope {slope:+.2f})",
         )
         if label == "unbiased, counts":
             guide = line[0]["error"] * np.sqrt(users[0] / np.array(users))
@@ -125,11 +125,11 @@ def plot_recovery(result: dict[str, Any], path: Path) -> None:
     plt.close(figure)
 
 
-def _slope(points: list[RecoveryPoint], estimator: str, keep_counts: bool) -> float:
-    """Return the least-squares slope of log error over log users."""
+def _slope(points: list[RecoveryPoint], estimator: str, keep_counts: bool) -> float | None:
+    """Return the least-squares slope of log error over log users; None for a single size."""
     data = "counts" if keep_counts else "binary"
     line = [p for p in points if p.estimator == estimator and p.data == data]
     if len(line) < 2:
-        return float("nan")
+        return None
     x, y = np.log([p.n_users for p in line]), np.log([p.error for p in line])
     return float(np.polyfit(x, y, 1)[0])

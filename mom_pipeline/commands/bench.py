@@ -71,7 +71,8 @@ def bench_recovery(max_users: int, seed: int, plot: Path | None, as_json: bool) 
     for label, slope in result["slopes"].items():
         points = [p for p in result["points"] if f"{p['estimator']}, {p['data']}" == label]
         errors = [f"{p['error']:.3f}" for p in points]
-        rows.append((label, *errors, f"{slope:+.2f}", f"{points[-1]['weight_sum']:.3f}"))
+        shown_slope = "–" if slope is None else f"{slope:+.2f}"
+        rows.append((label, *errors, shown_slope, f"{points[-1]['weight_sum']:.3f}"))
     columns = ["mean L1 error of O", *(f"{size:,} users" for size in sizes), "slope", "Σλ⁻²"]
     print_table("Recovery of known classes (K = 8, D = 5,000)", columns, rows)
 

@@ -1,0 +1,47 @@
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from mom_pipeline.cli import COMMANDS, cli
+
+
+def run(*arguments):
+    result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_demo_prints_tables_and_what_to_do_next():
+    shown = run("demo", "--users", "1500", "--items", "150", "--components", "3").stdout
+    assert "three moments" in shown
+    assert "true weight" in shown
+    assert "Next:" in shown
+
+
+def test_demo_as_json_is_one_object():
+    arguments = ("demo", "--users", "1500", "--items", "150", "--components", "3", "--json")
+    result = json.loads(run(*arguments).stdout)
+    recalls = {row["ranking"]: row["recall"] for row in result["rankings"]}
+    assert recalls["three moments"] > recalls["popularity"]
+    assert len(result["classes"]) == 3
+
+
+def test_bench_recovery_as_table_json_and_picture(tmp_path):
+    picture = tmp_path / "recovery.png"
+    shown = run("bench", "recovery", "--max-users", "5000", "--plot", str(picture)).stdout
+    assert "unbiased," in shown
+    assert picture.exists()
+    result = json.loads(run("bench", "recovery", "--max-users", "5000", "--json").stdout)
+    assert len(result["points"]) == 4
+
+
+def test_bench_kernels_as_json():
+    sizes = ("--users", "2000", "--items", "900", "--pairs", "9000", "--components", "8")
+    result = json.loads(run("bench", "kernels", *sizes, "--json").stdout)
+    assert result["n_users"] == 2000
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name):
+    assert "Usage:" in run(name, "--help").stdout
