@@ -200,14 +200,14 @@ _INGEST_ALL = """
 import sys
 from pathlib import Path
 from mom_pipeline.settings import load_settings
-from mom_pipeline.storage.delivery import IngestFailure, ingest_day, ingest_files
-from mom_pipeline.storage.ingest import IngestOutcome, ingest_file
+from mom_pipeline.storage.delivery import IngestFailure, ingest_files
 from mom_pipeline.storage.logfiles import discover
 from mom_pipeline.storage.warehouse import Warehouse
 settings = load_settings(Path(sys.argv[1]), {})
 print("ready", flush=True)
-for file in discover(settings.logs_dir).files:
-    ingest_file(Warehouse(settings), file)
+for result in ingest_files(Warehouse(settings), discover(settings.logs_dir).files):
+    if isinstance(result, IngestFailure):
+        raise result.error
 print("done", flush=True)
 """
 
