@@ -1,10 +1,11 @@
 """`mom-pipeline bench`: measurements that print ratios against a peer in the same run."""
 
+from pathlib import Path
 from typing import Any
 
 import click
 
-from mom_pipeline.commands.terminal import json_option, print_json, print_table
+from mom_pipeline.commands.terminal import json_option, print_json, print_table, share_progress
 
 
 @click.group()
@@ -39,6 +40,88 @@ def bench_matrix(pairs: int, repeats: int, as_json: bool) -> None:
     _show("Matrix as of a day", result, as_json=False)
     rows = [(c["users_with_events"], c["changed"], round(c["seconds"], 3)) for c in changes]
     print_table("Changed users", ["users with events", "changed", "seconds"], rows)
+
+
+@bench.command("recovery")
+@click.option("--max-users", default=320_000, show_default=True, help="Largest number of users.")
+@click.option("--seed", default=0, show_default=True)
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also draw the error against the users, on log axes, to this PNG file.",
+)
+@json_option
+def bench_recovery(max_users: int, seed: int, plot: Path | None, as_json: bool) -> None:
+    """Error of O against a known truth, as the number of users grows, per estimator.
+
+    Only the unbiased estimator on repeat counts keeps the promise of an error that falls as
+    1/sqrt(N), a slope of -0.5; the others level off at their bias.
+    """
+    from mom_pipeline.bench.recovery import SIZES, plot_recovery, run_recovery
+
+    sizes = [size for size in SIZES if size <= max_users] or [max_users]
+    with share_progress("recovery") as progress:
+        result = run_recovery(sizes, seed=seed, progress=progress)
+    if plot is not None:
+        plot_recovery(result, plot)
+    if as_json:
+        print_json(result)
+        return
+    rows = []
+    for label, slope in result["slopes"].items():
+        points = [p for p in result["points"] if f"{p['estimator']}, {p['data']}" == label]
+        errors = [f"{p['error']:.3f}" for p in points]
+        rows.append((label, *errors, f"{slope:+.2f}", f"{points[-1]['weight_sum']:.3f}"))
+    columns = ["mean L1 error of O", *(f"{size:,} users" for size in sizes), "slope", "Σλ⁻²"]
+    print_table("Recovery of known classes (K = 8, D = 5,000)", columns, rows)
+
+
+@bench.command("kernels")
+@click.option("--users", default=1_000_000, show_default=True)
+@click.option("--items", default=718_675, show_default=True)
+@click.option("--pairs", default=5_670_000, show_default=True)
+@click.option("--components", default=100, show_default=True)
+@json_option
+def bench_kernels(users: int, items: int, pairs: int, components: int, as_json: bool) -> None:
+    """Tensor kernel against the machine's GEMM, whitening against one pair of sparse products."""
+    from mom_pipeline.bench.kernels import run_kernels
+
+    with share_progress("kernels") as progress:
+        result = run_kernels(users, items, pairs, components, progress=progress)
+    _show("Kernels", result, as_json)
+
+
+@bench.command("gowalla")
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--components", default=100, show_default=True)
+@click.option("--seed", default=0, show_default=True)
+@json_option
+def bench_gowalla(folder: Path, components: int, seed: int, as_json: bool) -> None:
+    """Ranking quality on the Gowalla split in FOLDER (train.txt.gz, test.txt.gz).
+
+    All settings are chosen by the fit on a held-out part of train; test is used once.
+    """
+    from mom_pipeline.bench.gowalla import run_gowalla
+
+    with share_progress("gowalla") as progress:
+        result = run_gowalla(folder, components, seed=seed, progress=progress)
+    if as_json:
+        print_json(result)
+        return
+    names = ("recall", "ndcg", "map")
+    rows = [
+        (
+            row["method"],
+            *(f"{row[name]:.4f}" for name in names),
+            f"{row['fit_seconds']:.1f}",
+            f"{row['recommend_seconds']:.1f}",
+        )
+        for row in result["rows"]
+    ]
+    columns = ["method", "Recall@20", "nDCG@20", "MAP@20", "fit, s", "top 20 for all, s"]
+    print_table(f"Gowalla, {result['rows'][0]['users']:,} test users", columns, rows)
+    weights = result["rows"][-1]["ranking_weights"]
+    _show("Ranking weights, chosen on a held-out part of train", weights, as_json=False)
 
 
 def _show(title: str, result: dict[str, Any], as_json: bool) -> None:

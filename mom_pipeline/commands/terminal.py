@@ -1,7 +1,8 @@
 """What the commands print: tables for people, JSON for programs, a bar for long work."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -13,6 +14,7 @@ from rich.progress import (
     Progress,
     SpinnerColumn,
     TextColumn,
+    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.table import Table
@@ -42,6 +44,22 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
 
 def _shown(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int | float) else escape(str(value))
+
+
+@contextmanager
+def share_progress(title: str) -> Iterator[Callable[[float], None]]:
+    """A progress bar on standard error, driven by the share that is done."""
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(title, total=1.0)
+        yield lambda share: bar.update(task, completed=share)
 
 
 def byte_progress() -> Progress:

@@ -8,4 +8,5 @@ from scipy import sparse
 
 Array: TypeAlias = NDArray[Any]
 Float64: TypeAlias = NDArray[np.float64]
-Csr: TypeAlias = "sparse.csr_array[Any, tuple[int, int]]"
+# Users x items, or items x items. The precision varies; see where it is made.
+Csr: TypeAlias = sparse.csr_array

@@ -1,0 +1,167 @@
+"""What a fit leaves behind: everything that is needed to personalize and to recommend."""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from mom_pipeline.core.errors import DamagedModel, MomError
+from mom_pipeline.core.persistence import load_arrays, save_arrays
+from mom_pipeline.core.personalization import Personalization, memberships, smoothed
+from mom_pipeline.core.prediction import class_scores
+from mom_pipeline.core.ranking import LowPass, PairScores, RankingWeights, ThreeMomentRanking
+from mom_pipeline.core.types import Array, Csr, Float64
+from mom_pipeline.core.validation import as_interactions
+
+# Columns of probabilities may miss 1 by rounding in single precision, not by more.
+_SUM_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class PairRanking:
+    """The second moment's share of a fitted model.
+
+    interactions: (N, D) the training data; pairs are counted from it on first use.
+    low_pass_basis: (D, rank).
+    """
+
+    interactions: Csr
+    low_pass: LowPass
+    weights: RankingWeights
+
+    @cached_property
+    def pairs(self) -> PairScores:
+        """Count the pairs, once."""
+        return PairScores.of(self.interactions)
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """The classes, the popularity, and what ranks with them.
+
+    item_probs: O, (D, K).  weights: pi, (K,).  popularity: (D,), sums to 1.
+    basis: (D, K') leading eigenvectors, a start for the next fit.
+    """
+
+    item_probs: Array
+    weights: Float64
+    popularity: Float64
+    basis: Array
+    personalization: Personalization
+    pair_ranking: PairRanking | None
+    diagnostics: dict[str, Any]
+
+    @property
+    def n_items(self) -> int:
+        """Return D."""
+        return len(self.item_probs)
+
+    @cached_property
+    def smoothed_item_probs(self) -> Array:
+        """Return O with a share of popularity, positive everywhere."""
+        return smoothed(self.item_probs, self.popularity, self.personalization.smoothing)
+
+    def memberships(self, X: Csr) -> Array:
+        """Return P[class | user], (N, K)."""
+        return memberships(X, self.smoothed_item_probs, self.weights, self.personalization)
+
+    def class_scores(self, X: Csr) -> Array:
+        """Return P[item | user], (N, D)."""
+        return class_scores(self.memberships(X), self.item_probs)
+
+    def three_moment_scores(self, X: Csr) -> Array:
+        """Return the three-moment score, (N, D)."""
+        ranking = self.pair_ranking
+        if ranking is None:
+            raise MomError(
+                "this model was fitted for the classes alone; fit it with ranking='three-moment'"
+            )
+        scorer = ThreeMomentRanking(
+            ranking.weights, ranking.pairs, ranking.low_pass, self.class_scores
+        )
+        return scorer(X)
+
+    def save(self, path: str | os.PathLike[str], settings: dict[str, Any]) -> None:
+        """Write the model and the settings it was fitted with to one file."""
+        arrays = {
+            "item_probs": self.item_probs,
+            "weights": self.weights,
+            "popularity": self.popularity,
+            "basis": self.basis,
+        }
+        header: dict[str, Any] = {"settings": settings, "diagnostics": self.diagnostics}
+        if self.pair_ranking is not None:
+            X = self.pair_ranking.interactions
+            header["ranking_weights"] = asdict(self.pair_ranking.weights)
+            header["interactions_shape"] = list(X.shape)
+            arrays |= {
+                "interactions_data": X.data,
+                "interactions_indices": X.indices,
+                "interactions_indptr": X.indptr,
+                "low_pass_basis": self.pair_ranking.low_pass.basis,
+                "low_pass_scale": self.pair_ranking.low_pass.item_scale,
+            }
+        save_arrays(path, json.loads(json.dumps(header)), arrays)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str]
+    ) -> tuple[Self, dict[str, Any]]:
+        """Read a model and its settings; DamagedModel when the contents do not fit together."""
+        header, arrays = load_arrays(path)
+        try:
+            settings = header["settings"]
+            personalization = Personalization(
+                settings["personalization"],
+                settings["temperature"],
+                settings["em_steps"],
+                settings["smoothing"],
+            )
+            fitted = cls(
+                item_probs=arrays["item_probs"],
+                weights=arrays["weights"],
+                popularity=arrays["popularity"],
+                basis=arrays["basis"],
+                personalization=personalization,
+                pair_ranking=_pair_ranking(header, arrays),
+                diagnostics=header["diagnostics"],
+            )
+            fitted._check()
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise DamagedModel(f"{path} does not hold a whole model: {error!r}") from error
+        return fitted, settings
+
+    def _check(self) -> None:
+        D, K = self.item_probs.shape
+        shapes = (self.weights.shape, self.popularity.shape, self.basis.shape[:1])
+        if shapes != ((K,), (D,), (D,)):
+            raise ValueError(f"arrays of {D} items and {K} classes expected, found {shapes}")
+        for name in ("item_probs", "weights", "popularity"):
+            array = getattr(self, name)
+            sums = array.sum(axis=0, dtype=np.float64)
+            if not (np.isfinite(array).all() and array.min() >= 0):
+                raise ValueError(f"{name} has negative or non-finite entries")
+            if np.abs(sums - 1).max() > _SUM_TOLERANCE:
+                raise ValueError(f"{name} does not sum to 1")
+        ranking = self.pair_ranking
+        if ranking is not None and (
+            ranking.interactions.shape[1] != D or len(ranking.low_pass.basis) != D
+        ):
+            raise ValueError("the pair ranking is of another number of items")
+
+
+def _pair_ranking(header: dict[str, Any], arrays: dict[str, Array]) -> PairRanking | None:
+    if "ranking_weights" not in header:
+        return None
+    parts = (arrays[f"interactions_{part}"] for part in ("data", "indices", "indptr"))
+    interactions = sparse.csr_array(tuple(parts), shape=header["interactions_shape"])
+    interactions.check_format(full_check=True)
+    return PairRanking(
+        interactions=as_interactions(interactions),
+        low_pass=LowPass(arrays["low_pass_basis"], arrays["low_pass_scale"]),
+        weights=RankingWeights(**header["ranking_weights"]),
+    )

@@ -1,0 +1,340 @@
+"""The method of moments as one object: fit, personalize, recommend, save."""
+
+import os
+from dataclasses import KW_ONLY, asdict, dataclass, field, fields
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from mom_pipeline.core.bounds import theorem_1
+from mom_pipeline.core.classes import ClassFit, ClassSettings, fit_classes, in_order_of
+from mom_pipeline.core.decomposition import DecompositionName
+from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, NotFitted
+from mom_pipeline.core.fitted import FittedModel, PairRanking
+from mom_pipeline.core.moments import Estimator, EstimatorName, MomentSums, PairMoments
+from mom_pipeline.core.personalization import Personalization, RuleName
+from mom_pipeline.core.prediction import recommend_top
+from mom_pipeline.core.progress import Stages
+from mom_pipeline.core.ranking import LowPass, RankingWeights
+from mom_pipeline.core.ranking_fit import GRID, Choice, HeldOut, choose_weights, hold_out
+from mom_pipeline.core.recovery import ProjectionName
+from mom_pipeline.core.types import Array, Csr, Float64
+from mom_pipeline.core.validation import as_interactions, require_components, require_events
+from mom_pipeline.core.whitening import guarded_width, top_eigenpairs
+
+RankingName = Literal["classes", "three-moment"]
+Precision = Literal["auto", "single", "double"]
+
+# From this size of the D x K' block on, single precision: the statistical error is far larger
+# than its rounding, and the products are twice as fast.
+_SINGLE_FROM = 2_000_000
+# The low-pass part takes as many eigenvectors as are worth asking for and fit in memory.
+_LOW_PASS_RANK = int(max(GRID["low_pass_rank"]))
+_LOW_PASS_SIZE = 32_000_000
+
+
+@dataclass(eq=False)
+class MethodOfMoments:
+    """Latent classes of users from the first three moments of their interactions.
+
+    n_components: K, the number of classes.
+    estimator: "paper" (Algorithm 1 to the letter), "unbiased" (counts: the error falls as
+        1/sqrt(N)) or "balanced" (binary logs: the best ranking). `user_weight` and
+        `item_scaling` replace the powers that come with the name; see `Estimator`.
+    personalization: "product" (paper), "tempered" or "em", with `temperature`, `em_steps` and
+        `smoothing`; see `Personalization`.
+    ranking: "three-moment" prepares both rankings; "classes" skips the pairs, which is quicker.
+    ranking_weights: of the three-moment ranking; chosen on held-out items when None.
+    tol, max_passes: when the whitening stops; see `top_eigenpairs`.
+    delta: the probability with which Theorem 1's bounds may fail.
+    seed: of every random number; the same seed and data give the same model.
+    """
+
+    n_components: int = 100
+    estimator: EstimatorName = "balanced"
+    personalization: RuleName = "product"
+    _: KW_ONLY
+    ranking: RankingName = "three-moment"
+    ranking_weights: RankingWeights | None = None
+    user_weight: float | None = None
+    item_scaling: float | None = None
+    decomposition: DecompositionName = "simultaneous"
+    projection: ProjectionName = "clip"
+    temperature: float = 0.5
+    em_steps: int = 5
+    smoothing: float = 0.05
+    tol: float = 1e-5
+    max_passes: int = 10
+    delta: float = 0.05
+    precision: Precision = "auto"
+    seed: int = 0
+    _fitted: FittedModel | None = field(init=False, default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.ranking not in ("classes", "three-moment"):
+            raise InvalidSetting(
+                f"ranking must be 'classes' or 'three-moment', found {self.ranking!r}"
+            )
+        if self.precision not in ("auto", "single", "double"):
+            raise InvalidSetting(
+                f"precision must be 'auto', 'single' or 'double', found {self.precision!r}"
+            )
+        # Made here so that a wrong setting is reported before any data is read.
+        self._class_settings()
+        self._personalization()
+
+    def fit(
+        self,
+        X: Any,
+        *,
+        held_out: Any = None,
+        previous: Self | None = None,
+        progress: Any = None,
+    ) -> Self:
+        """Fit to a users x items matrix of counts, any scipy sparse format or a dense array.
+
+        held_out: (N, D) later interactions of the same users, to choose the ranking weights
+            on; without it a part of X is hidden for that purpose, and used again afterwards.
+        previous: an earlier model of the same items, to start from and to keep the identity
+            of its components.
+        progress: a callback(stage, share done) or a `rich.progress.Progress`.
+        """
+        X = as_interactions(X)
+        require_events(X)
+        require_components(self.n_components, X)
+        stages = Stages(progress)
+        earlier = None if previous is None else previous._require_fit()
+        rng = np.random.default_rng(self.seed)
+        fit = self._fit_classes(X, rng, stages, None if earlier is None else earlier.basis)
+        if earlier is not None:
+            fit = in_order_of(fit, earlier.item_probs)
+        fitted = self._fitted_model(fit, None, stages)
+        if self.ranking == "three-moment":
+            ranking, choice = self._fit_ranking(X, fit, held_out, stages)
+            fitted = self._fitted_model(fit, ranking, stages, choice)
+        self._fitted = fitted
+        return self
+
+    @property
+    def item_probs(self) -> Array:
+        """O = P[item | class], (D, K): columns sum to 1, none negative."""
+        return self._require_fit().item_probs
+
+    @property
+    def weights(self) -> Float64:
+        """pi = P[class], (K,), sums to 1."""
+        return self._require_fit().weights
+
+    @property
+    def diagnostics(self) -> dict[str, Any]:
+        """What the fit found out about itself: plain numbers, lists and texts."""
+        return self._require_fit().diagnostics
+
+    def personalize(self, X: Any) -> Array:
+        """P[class | user], (N, K), rows sum to 1; for any users, seen in the fit or not."""
+        fitted = self._require_fit()
+        return fitted.memberships(as_interactions(X, n_items=fitted.n_items))
+
+    def recommend(
+        self,
+        X: Any,
+        n: int = 20,
+        *,
+        exclude_seen: bool = True,
+        ranking: RankingName = "classes",
+    ) -> tuple[Array, Float64]:
+        """Return the n best items of every row of X and their scores, (N, n) each.
+
+        Lists with fewer candidates are filled with -1 and a score of 0.
+        """
+        fitted = self._require_fit()
+        X = as_interactions(X, n_items=fitted.n_items)
+        if ranking not in ("classes", "three-moment"):
+            raise InvalidSetting(f"ranking must be 'classes' or 'three-moment', found {ranking!r}")
+        scorer = fitted.class_scores if ranking == "classes" else fitted.three_moment_scores
+        return recommend_top(X, scorer, n, exclude_seen=exclude_seen)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one .npz file, whole or not at all."""
+        settings = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        if self.ranking_weights is not None:
+            settings["ranking_weights"] = asdict(self.ranking_weights)
+        self._require_fit().save(path, settings)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that `save` wrote; DamagedModel when its contents do not fit together."""
+        fitted, settings = FittedModel.load(path)
+        if settings["ranking_weights"] is not None:
+            settings["ranking_weights"] = RankingWeights(**settings["ranking_weights"])
+        model = cls(**settings)
+        model._fitted = fitted
+        return model
+
+    def _require_fit(self) -> FittedModel:
+        if self._fitted is None:
+            raise NotFitted("this model has no parameters yet; call fit first, or load one")
+        return self._fitted
+
+    def _class_settings(self) -> ClassSettings:
+        return ClassSettings(
+            n_components=self.n_components,
+            estimator=Estimator.of(
+                self.estimator, user_weight=self.user_weight, item_scaling=self.item_scaling
+            ),
+            decomposition=self.decomposition,
+            projection=self.projection,
+            tol=self.tol,
+            max_passes=self.max_passes,
+        )
+
+    def _personalization(self) -> Personalization:
+        return Personalization(
+            self.personalization, self.temperature, self.em_steps, self.smoothing
+        )
+
+    def _dtype(self, n_items: int) -> type[np.floating]:
+        if self.precision == "auto":
+            size = n_items * guarded_width(self.n_components, n_items)
+            return np.float32 if size >= _SINGLE_FROM else np.float64
+        return np.float32 if self.precision == "single" else np.float64
+
+    def _fit_classes(
+        self, X: Csr, rng: np.random.Generator, stages: Stages, warm_start: Array | None = None
+    ) -> ClassFit:
+        return fit_classes(
+            X,
+            self._class_settings(),
+            rng,
+            stages,
+            dtype=self._dtype(X.shape[1]),
+            n_eigenpairs=self._shared_low_pass_rank(X),
+            warm_start=warm_start,
+        )
+
+    def _fit_ranking(
+        self, X: Csr, fit: ClassFit, held_out: Any, stages: Stages
+    ) -> tuple[PairRanking, Choice | None]:
+        """Prepare the three-moment ranking; choose its weights unless they are given."""
+        low_pass = self._low_pass(X, fit, stages)
+        weights, choice = self.ranking_weights, None
+        if weights is None:
+            choice = self._choose_weights(X, fit, low_pass, held_out, stages)
+            weights = RankingWeights() if choice is None else choice.weights
+        return PairRanking(X, low_pass, weights), choice
+
+    def _choose_weights(
+        self, X: Csr, fit: ClassFit, low_pass: LowPass, held_out: Any, stages: Stages
+    ) -> Choice | None:
+        if held_out is not None:
+            split: HeldOut | None = _given_split(X, held_out)
+        else:
+            split = hold_out(X, np.random.default_rng(self.seed))
+            if split is not None:
+                silent = Stages()
+                with stages.stage("fit without the held-out items"):
+                    rng = np.random.default_rng(self.seed)
+                    fit = self._fit_classes(split.train, rng, silent, fit.eigenpairs.vectors)
+                    low_pass = self._low_pass(split.train, fit, silent)
+        if split is None:
+            return None
+        with stages.stage("ranking weights") as progress:
+            classes = self._fitted_model(fit, None, stages).class_scores
+            return choose_weights(split, low_pass, classes, progress)
+
+    def _shared_low_pass_rank(self, X: Csr) -> int | None:
+        """Return the eigenpairs to find when those of the classes also make the low-pass part."""
+        if self.ranking == "classes" or not self._shares_second_moment():
+            return None
+        return _low_pass_rank(X)
+
+    def _shares_second_moment(self) -> bool:
+        return self._class_settings().estimator == Estimator.of("balanced")
+
+    def _low_pass(self, X: Csr, fit: ClassFit, stages: Stages) -> LowPass:
+        """Return the leading eigenvectors of the balanced second moment."""
+        if self._shares_second_moment():
+            return LowPass(fit.eigenpairs.vectors[:, :_LOW_PASS_RANK], fit.item_scale)
+        with stages.stage("low-pass part"):
+            balanced = Estimator.of("balanced")
+            dtype = self._dtype(X.shape[1])
+            M2 = PairMoments.of(X, MomentSums.of(X, balanced), balanced, dtype=dtype)
+            rng = np.random.default_rng(self.seed)
+            pairs = top_eigenpairs(
+                M2, _low_pass_rank(X), rng, tol=self.tol, max_passes=self.max_passes
+            )
+            return LowPass(pairs.vectors[:, :_LOW_PASS_RANK], M2.item_scale)
+
+    def _fitted_model(
+        self,
+        fit: ClassFit,
+        pair_ranking: PairRanking | None,
+        stages: Stages,
+        choice: Choice | None = None,
+    ) -> FittedModel:
+        return FittedModel(
+            item_probs=fit.recovery.item_probs,
+            weights=fit.recovery.weights,
+            popularity=fit.sums.item_events / fit.sums.item_events.sum(),
+            basis=fit.eigenpairs.vectors,
+            personalization=self._personalization(),
+            pair_ranking=pair_ranking,
+            diagnostics=self._diagnostics(fit, stages, pair_ranking, choice),
+        )
+
+    def _diagnostics(
+        self,
+        fit: ClassFit,
+        stages: Stages,
+        pair_ranking: PairRanking | None,
+        choice: Choice | None,
+    ) -> dict[str, Any]:
+        whitening, decomposition, recovery = fit.whitening, fit.decomposition, fit.recovery
+        bounds = theorem_1(
+            fit.sums.n_users,
+            fit.sums.mean_sizes,
+            whitening.eigenvalues,
+            recovery.weights,
+            delta=self.delta,
+        )
+        warnings = list(bounds.warnings)
+        if whitening.n_components < whitening.requested:
+            warnings.append(
+                f"the second moment supports {whitening.n_components} components, "
+                f"{whitening.requested} were asked for: K was lowered"
+            )
+        return {
+            "n_users": fit.sums.n_users,
+            "n_items": len(fit.item_scale),
+            "n_components": whitening.n_components,
+            "n_components_requested": whitening.requested,
+            "eigenvalues": whitening.eigenvalues.tolist(),
+            "passes": whitening.passes,
+            "whitening_residual": whitening.residual,
+            "lambdas": decomposition.lambdas.tolist(),
+            "decomposition_residual": decomposition.residual,
+            "negative_mass": recovery.negative_mass,
+            "weight_sum": recovery.weight_sum,
+            "smoothing": self.smoothing,
+            "bounds": asdict(bounds),
+            "ranking_weights": None if pair_ranking is None else asdict(pair_ranking.weights),
+            "ranking_choice": None if choice is None else asdict(choice),
+            "seconds": dict(stages.seconds),
+            "warnings": warnings,
+        }
+
+
+def _low_pass_rank(X: Csr) -> int:
+    return max(1, min(_LOW_PASS_RANK, *X.shape, _LOW_PASS_SIZE // X.shape[1]))
+
+
+def _given_split(X: Csr, held_out: Any) -> HeldOut:
+    """Use the caller's later interactions as what is to be found."""
+    test = as_interactions(held_out, n_items=X.shape[1])
+    if test.shape[0] != X.shape[0]:
+        raise InvalidInteractions(
+            f"held_out must have the {X.shape[0]} users of the training data, "
+            f"found {test.shape[0]} rows"
+        )
+    users = np.flatnonzero((np.diff(test.indptr) > 0) & (np.diff(X.indptr) > 0))
+    return HeldOut(X, users, test[users])
