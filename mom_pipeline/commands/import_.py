@@ -27,8 +27,14 @@ from mom_pipeline.storage.datasets.options import ImportOptions
 )  # fmt: skip
 @click.option("--delimiter", default=",", show_default=True, help="csv: one of , ; |")
 @click.option("--timezone", default="UTC", show_default=True, help="csv: zone of the times.")
-@click.option("--min-clicks", default=5, show_default=True, help="yandex: clicks that keep a URL.")
-@click.option("--sample-users", default=1_000_000, show_default=True, help="yandex: users drawn.")
+@click.option(
+    "--min-clicks", default=5, show_default=True, type=click.IntRange(min=1),
+    help="yandex: clicks that keep a URL.",
+)  # fmt: skip
+@click.option(
+    "--sample-users", default=1_000_000, show_default=True, type=click.IntRange(min=1),
+    help="yandex: users drawn.",
+)  # fmt: skip
 @click.option("--seed", default=0, show_default=True, help="yandex: seed of the sample of users.")
 @click.option(
     "--first-day", default="2012-01-01", show_default=True, type=click.DateTime(["%Y-%m-%d"]),

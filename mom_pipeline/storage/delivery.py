@@ -38,6 +38,17 @@ def ingest_day(warehouse: Warehouse, day: date) -> list[IngestOutcome]:
     return [ingest_file(warehouse, file) for file in files_of_day(warehouse.settings, day)]
 
 
+def pending_files(warehouse: Warehouse) -> list[LogFile]:
+    """The log files that are new, or differ from what the ledger holds: what `ingest` would take."""
+    ledger = _ledger(warehouse)
+    return [
+        file
+        for file in discover(warehouse.settings.logs_dir).files
+        if file.source_file not in ledger
+        or not _is_unchanged(file, ledger[file.source_file], warehouse.settings)
+    ]
+
+
 def ingest_files(
     warehouse: Warehouse,
     files: Iterable[LogFile],
@@ -47,10 +58,7 @@ def ingest_files(
 
     A file whose sha256 is in the ledger is skipped without opening the warehouse again.
     """
-    ledger: dict[str, LedgerEntry] = {}
-    if warehouse.exists():
-        with warehouse.reading() as connection:
-            ledger = {entry.source_file: entry for entry in ledger_entries(connection)}
+    ledger = _ledger(warehouse)
     with warehouse.sharing(_SECONDS_PER_TURN) as connect:
         for file in files:
             entry = ledger.get(file.source_file)
@@ -62,6 +70,13 @@ def ingest_files(
                     yield ingest_file(warehouse, file, partial(progress, file), connect)
             except LogFileError as error:
                 yield IngestFailure(file, error)
+
+
+def _ledger(warehouse: Warehouse) -> dict[str, LedgerEntry]:
+    if not warehouse.exists():
+        return {}
+    with warehouse.reading() as connection:
+        return {entry.source_file: entry for entry in ledger_entries(connection)}
 
 
 def _is_unchanged(file: LogFile, entry: LedgerEntry, settings: Settings) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mom_pipeline.storage.delivery import IngestFailure, ingest_day, ingest_files
+from mom_pipeline.storage.delivery import IngestFailure, ingest_day, ingest_files, pending_files
 from mom_pipeline.storage.errors import LinesNotAccounted, LogFileError, TooManyRejects
 from mom_pipeline.storage.ingest import IngestOutcome
 from mom_pipeline.storage.logfiles import discover
@@ -143,7 +143,11 @@ def test_many_files_again_are_skipped_by_their_bytes(folder: DataFolder) -> None
         folder.write(f"2024-03-0{day}.csv", log("a"))
     files = discover(folder.settings.logs_dir).files
     assert [r.status for r in ingest_files(folder.warehouse, files)] == ["new", "new"]  # type: ignore[union-attr]
+    assert pending_files(folder.warehouse) == []
     folder.write("2024-03-02.csv", log("b"))  # as many bytes
+    folder.write("2024-03-03.csv", log("c"))
+    pending = [file.source_file for file in pending_files(folder.warehouse)]
+    assert pending == ["2024-03-02.csv", "2024-03-03.csv"]
     assert [r.status for r in ingest_files(folder.warehouse, files)] == ["unchanged", "replaced"]  # type: ignore[union-attr]
 
 
