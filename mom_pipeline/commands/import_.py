@@ -44,7 +44,7 @@ from mom_pipeline.storage.datasets.options import ImportOptions
 def import_(
     dataset: str, path: Path, as_json: bool, first_day: datetime, **choices: object
 ) -> None:
-    r"""Turn a published DATASET at PATH into daily log files in data/logs.
+    """Turn a published DATASET at PATH into daily log files in data/logs.
 
     Import each dataset into its own data folder: MOM_DATA_DIR names it, and its settings
     (time zone, columns) are written with the logs. `mom-pipeline ingest` is the next step.
@@ -60,7 +60,7 @@ def import_(
     Example:
       MOM_DATA_DIR=data-retail mom-pipeline import online-retail online_retail.csv.gz
       MOM_DATA_DIR=data-retail mom-pipeline ingest
-    """
+    """  # noqa: D301 - \b tells click to keep the lines
     options = ImportOptions(first_day=first_day.date(), **choices)  # type: ignore[arg-type]
     settings = load_settings()
     chosen = DATASETS[dataset](path, options)

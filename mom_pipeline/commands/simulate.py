@@ -33,7 +33,7 @@ def simulate(
     days: int, users: int, items: int, components: int, events: int,
     first_day: datetime, seed: int, and_ingest: bool, overwrite: bool,
 ) -> None:  # fmt: skip
-    r"""Write days of sample logs to data/logs, from the model that MoM assumes.
+    """Write days of sample logs to data/logs, from the model that MoM assumes.
 
     Users belong to one latent class each. New users and items appear, popularity drifts, some
     events come late, some lines are malformed, and some days are delivered twice or corrected:
@@ -42,7 +42,7 @@ def simulate(
     \b
     Example:
       MOM_DATA_DIR=data-sample mom-pipeline simulate --days 14 --ingest
-    """
+    """  # noqa: D301 - \b tells click to keep the lines
     sample = SampleSettings(days, users, items, components, events, first_day.date(), seed)
     settings = load_settings()
     if not overwrite:

@@ -39,7 +39,7 @@ def ingest_day(warehouse: Warehouse, day: date) -> list[IngestOutcome]:
 
 
 def pending_files(warehouse: Warehouse) -> list[LogFile]:
-    """The log files that are new, or differ from what the ledger holds: what `ingest` would take."""
+    """The log files that are new or differ from what the ledger holds: `ingest` takes these."""
     ledger = _ledger(warehouse)
     return [
         file

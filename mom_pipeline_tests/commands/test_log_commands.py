@@ -116,5 +116,7 @@ def test_an_error_is_one_message_and_exit_code_1(
 
 @pytest.mark.parametrize("command", ["simulate", "import", "ingest", "logs", "bench"])
 def test_help_is_there(run, command: str) -> None:  # type: ignore[no-untyped-def]
-    assert "Usage:" in run(command, "--help").stdout
+    shown = run(command, "--help").stdout
+    assert "Usage:" in shown
+    assert "\\b" not in shown
     assert command in run("--help").stdout
