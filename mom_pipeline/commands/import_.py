@@ -58,8 +58,8 @@ def import_(
 
     \b
     Example:
-      MOM_DATA_DIR=data-retail mom-pipeline import online-retail online_retail.csv.gz
-      MOM_DATA_DIR=data-retail mom-pipeline ingest
+      MOM_DATA_DIR=data/retail mom-pipeline import online-retail online_retail.csv.gz
+      MOM_DATA_DIR=data/retail mom-pipeline ingest
     """  # noqa: D301 - \b tells click to keep the lines
     options = ImportOptions(first_day=first_day.date(), **choices)  # type: ignore[arg-type]
     settings = load_settings()

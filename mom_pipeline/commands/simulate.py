@@ -41,7 +41,7 @@ def simulate(
 
     \b
     Example:
-      MOM_DATA_DIR=data-sample mom-pipeline simulate --days 14 --ingest
+      MOM_DATA_DIR=data/sample mom-pipeline simulate --days 14 --ingest
     """  # noqa: D301 - \b tells click to keep the lines
     sample = SampleSettings(days, users, items, components, events, first_day.date(), seed)
     settings = load_settings()
@@ -77,5 +77,5 @@ def _require_empty(settings: Settings) -> None:
     if files:
         raise LogFileError(
             f"{settings.logs_dir} already holds {len(files)} log files; choose another data folder "
-            "(MOM_DATA_DIR=data-sample mom-pipeline simulate), or replace them with --overwrite"
+            "(MOM_DATA_DIR=data/sample mom-pipeline simulate), or replace them with --overwrite"
         )

@@ -217,7 +217,7 @@ def _require_fitting_settings(dataset: Dataset, settings: Settings) -> None:
         raise DatasetError(
             f"{settings.data_dir / SETTINGS_FILE} does not fit {dataset.name}; it needs\n\n"
             f"{_settings_text(dataset)}\nSet that, or choose another data folder: "
-            f"MOM_DATA_DIR=data-{dataset.name} mom-pipeline import …"
+            f"MOM_DATA_DIR=data/{dataset.name} mom-pipeline import …"
         )
 
 
@@ -241,5 +241,5 @@ def _require_no_other_logs(settings: Settings, dataset: Dataset) -> None:
     if names:
         raise DatasetError(
             f"{settings.logs_dir} already holds {len(names)} log files, such as {min(names)}; "
-            f"choose another data folder: MOM_DATA_DIR=data-{dataset.name} mom-pipeline import …"
+            f"choose another data folder: MOM_DATA_DIR=data/{dataset.name} mom-pipeline import …"
         )
