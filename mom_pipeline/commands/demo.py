@@ -46,7 +46,7 @@ def _run(users: int, items: int, components: int, seed: int, progress: Any) -> d
     split = hold_out(counts, np.random.default_rng(seed), max_users=users)
     if split is None:
         raise click.ClickException("nobody has two items; simulate more items per user")
-    model = MethodOfMoments(components, "unbiased", seed=seed).fit(split.train)
+    model = MethodOfMoments(components, "balanced", "em", seed=seed).fit(split.train)
     progress(0.7)
     popularity = np.asarray(split.train.sum(axis=0)).ravel()
     tops = {
@@ -57,14 +57,15 @@ def _run(users: int, items: int, components: int, seed: int, progress: Any) -> d
     progress(0.9)
     rankings = []
     for name, ids in tops.items():
-        metrics = evaluate_ranking(ids[split.users], split.test, [20], train=split.train)
+        metrics = evaluate_ranking(ids[split.users], split.test, [20])
         rankings.append({"ranking": name, "recall": metrics.recall[20], "map": metrics.map[20]})
-    errors, order = matched_columns(model.item_probs, truth.item_probs)
+    found = MethodOfMoments(components, "unbiased", ranking="classes", seed=seed).fit(counts)
+    errors, order = matched_columns(found.item_probs, truth.item_probs)
     classes = [
         {"weight": float(w), "true_weight": float(truth.weights[k]), "error": float(e)}
-        for w, k, e in zip(model.weights, order, errors, strict=True)
+        for w, k, e in zip(found.weights, order, errors, strict=True)
     ]
-    return {"rankings": rankings, "classes": classes, "warnings": model.diagnostics["warnings"]}
+    return {"rankings": rankings, "classes": classes, "warnings": found.diagnostics["warnings"]}
 
 
 def _most_popular(popularity: Any, X: sparse.csr_array) -> Any:

@@ -83,9 +83,7 @@ def fit_classes(
     with stages.stage("decomposition"):
         decomposition = decompose(T, rng, method=settings.decomposition)
     with stages.stage("recovery"):
-        recovery = recover(
-            whitening, decomposition, M2.item_scale, projection=settings.projection
-        )
+        recovery = recover(whitening, decomposition, M2.item_scale, projection=settings.projection)
     return ClassFit(sums, M2.item_scale, eigenpairs, whitening, decomposition, recovery)
 
 

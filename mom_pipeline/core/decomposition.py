@@ -44,9 +44,7 @@ def decompose(
         return decompose_simultaneously(T, rng, warm_start=warm_start)
     if method == "deflation":
         return decompose_by_deflation(T, rng)
-    raise InvalidSetting(
-        f"decomposition must be 'simultaneous' or 'deflation', found {method!r}"
-    )
+    raise InvalidSetting(f"decomposition must be 'simultaneous' or 'deflation', found {method!r}")
 
 
 def decompose_simultaneously(
@@ -82,7 +80,7 @@ def decompose_by_deflation(
 ) -> Decomposition:
     """Robust power method with restarts and deflation (paper, Lemma 2; one component each time).
 
-        v <- T(I, v, v) / ||T(I, v, v)||,   then   T <- T - lambda v⊗v⊗v
+    v <- T(I, v, v) / ||T(I, v, v)||,   then   T <- T - lambda v⊗v⊗v
     """
     K = len(T)
     remaining = T.copy()
@@ -121,7 +119,9 @@ def _iterate_orthogonally(
     T: Float64, V: Float64, max_sweeps: int, tol: float
 ) -> tuple[Float64, int]:
     """Repeat V <- qr(T(I, V, V)) until no column moves. Returns V and the sweeps made."""
-    for sweep in range(1, max_sweeps + 1):
+    sweeps = 0
+    while sweeps < max_sweeps:
+        sweeps += 1
         product = _contract_twice(T, V)
         order = np.argsort(-np.linalg.norm(product, axis=0), kind="stable")
         following, R = np.linalg.qr(product[:, order])
@@ -130,7 +130,7 @@ def _iterate_orthogonally(
         V = following
         if moved.max() <= tol:
             break
-    return V, sweep
+    return V, sweeps
 
 
 def _contract_twice(T: Float64, V: Float64) -> Float64:

@@ -108,9 +108,7 @@ class FittedModel:
         save_arrays(path, json.loads(json.dumps(header)), arrays)
 
     @classmethod
-    def load(
-        cls, path: str | os.PathLike[str]
-    ) -> tuple[Self, dict[str, Any]]:
+    def load(cls, path: str | os.PathLike[str]) -> tuple[Self, dict[str, Any]]:
         """Read a model and its settings; DamagedModel when the contents do not fit together."""
         header, arrays = load_arrays(path)
         try:

@@ -13,7 +13,13 @@ from typing import Self
 import numpy as np
 
 from mom_pipeline.core.errors import InvalidInteractions
-from mom_pipeline.core.moments import Estimator, MomentSums, PairMoments, events_per_user
+from mom_pipeline.core.moments import (
+    Estimator,
+    MomentSums,
+    PairMoments,
+    column_sums,
+    events_per_user,
+)
 from mom_pipeline.core.tensor import triple_sums
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.core.whitening import Eigenpairs, Whitening, top_eigenpairs, whitening_from
@@ -82,7 +88,7 @@ class AnchoredMoments:
     def whiten(self, n_components: int) -> tuple[Whitening, Float64]:
         """Return the whitening inside the span, and the whitened tensor (K, K, K).
 
-            H = E diag(s) E.T,   W = B E diag(s)^(-1/2),   T = T_B(E diag(s)^(-1/2), ., .)
+        H = E diag(s) E.T,   W = B E diag(s)^(-1/2),   T = T_B(E diag(s)^(-1/2), ., .)
         """
         if self.sums.pair_weight <= 0 or self.sums.triple_weight <= 0:
             raise InvalidInteractions("no user has the 3 events that a triple needs; add days")
@@ -102,9 +108,7 @@ class AnchoredMoments:
         Compares the Ritz values inside the span with those after a few more passes over X
         that start from it: 1 means that nothing was lost.
         """
-        M2 = PairMoments.of(
-            X, self.sums, self.anchor.estimator, item_scale=self.anchor.item_scale
-        )
+        M2 = PairMoments.of(X, self.sums, self.anchor.estimator, item_scale=self.anchor.item_scale)
         fresh = top_eigenpairs(
             M2, n_components, rng, warm_start=self.anchor.basis, tol=0.0, max_passes=passes
         )
@@ -120,8 +124,6 @@ def _pair_sums(X: Csr, B: Array, estimator: Estimator) -> Float64:
     H = Y.T @ (a[:, None] * Y)
     if estimator.distinct:
         items = np.unique(X.indices)
-        own = np.bincount(
-            X.indices, weights=X.data * np.repeat(a, np.diff(X.indptr)), minlength=len(B)
-        )[items]
+        own = column_sums(X, a)[items]
         H -= B[items].T @ (own[:, None] * B[items])
     return np.asarray(H)

@@ -107,9 +107,7 @@ def _hits(ids: Array, test: Csr) -> Array:
     return (relevant[found] == keys) & (ids >= 0)
 
 
-def _block_metrics(
-    hits: Array, n_relevant: Array, cutoffs: tuple[int, ...]
-) -> dict[str, Float64]:
+def _block_metrics(hits: Array, n_relevant: Array, cutoffs: tuple[int, ...]) -> dict[str, Float64]:
     """Return every metric of a block of users at every cut-off: (users, cut-offs) each."""
     longest = cutoffs[-1]
     hits = np.pad(hits, [(0, 0), (0, longest - hits.shape[1])])

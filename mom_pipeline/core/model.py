@@ -16,7 +16,14 @@ from mom_pipeline.core.personalization import Personalization, RuleName
 from mom_pipeline.core.prediction import recommend_top
 from mom_pipeline.core.progress import Stages
 from mom_pipeline.core.ranking import LowPass, RankingWeights
-from mom_pipeline.core.ranking_fit import GRID, Choice, HeldOut, choose_weights, hold_out
+from mom_pipeline.core.ranking_fit import (
+    GRID,
+    MAX_USERS,
+    Choice,
+    HeldOut,
+    choose_weights,
+    hold_out,
+)
 from mom_pipeline.core.recovery import ProjectionName
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.core.validation import as_interactions, require_components, require_events
@@ -122,7 +129,7 @@ class MethodOfMoments:
 
     @property
     def weights(self) -> Float64:
-        """pi = P[class], (K,), sums to 1."""
+        """Pi = P[class], (K,), sums to 1."""
         return self._require_fit().weights
 
     @property
@@ -227,7 +234,7 @@ class MethodOfMoments:
         self, X: Csr, fit: ClassFit, low_pass: LowPass, held_out: Any, stages: Stages
     ) -> Choice | None:
         if held_out is not None:
-            split: HeldOut | None = _given_split(X, held_out)
+            split: HeldOut | None = _given_split(X, held_out, np.random.default_rng(self.seed))
         else:
             split = hold_out(X, np.random.default_rng(self.seed))
             if split is not None:
@@ -328,7 +335,7 @@ def _low_pass_rank(X: Csr) -> int:
     return max(1, min(_LOW_PASS_RANK, *X.shape, _LOW_PASS_SIZE // X.shape[1]))
 
 
-def _given_split(X: Csr, held_out: Any) -> HeldOut:
+def _given_split(X: Csr, held_out: Any, rng: np.random.Generator) -> HeldOut:
     """Use the caller's later interactions as what is to be found."""
     test = as_interactions(held_out, n_items=X.shape[1])
     if test.shape[0] != X.shape[0]:
@@ -337,4 +344,7 @@ def _given_split(X: Csr, held_out: Any) -> HeldOut:
             f"found {test.shape[0]} rows"
         )
     users = np.flatnonzero((np.diff(test.indptr) > 0) & (np.diff(X.indptr) > 0))
+    if len(users) == 0:
+        raise InvalidInteractions("no user of held_out has a history in the training data")
+    users = np.sort(rng.permutation(users)[:MAX_USERS])
     return HeldOut(X, users, test[users])

@@ -112,17 +112,14 @@ class MomentSums:
         sizes = np.diff(X.indptr).astype(np.float64)
         a, pair_weight = estimator.term_weights(n, 2)
         _, triple_weight = estimator.term_weights(n, 3)
-        D = X.shape[1]
         return cls(
             n_users=int((sizes > 0).sum()),
             size_sums=(float(sizes.sum()), float((sizes**2).sum()), float((sizes**3).sum())),
             pair_weight=pair_weight,
             triple_weight=triple_weight,
-            item_events=np.bincount(X.indices, weights=X.data, minlength=D),
-            item_users=np.bincount(X.indices, minlength=D).astype(np.float64),
-            pair_diagonal=np.bincount(
-                X.indices, weights=X.data * np.repeat(a, np.diff(X.indptr)), minlength=D
-            ),
+            item_events=column_sums(X),
+            item_users=np.bincount(X.indices, minlength=X.shape[1]).astype(np.float64),
+            pair_diagonal=column_sums(X, a),
         )
 
     def __add__(self, other: Self) -> Self:
@@ -154,6 +151,13 @@ class MomentSums:
 def events_per_user(X: Csr) -> Float64:
     """Return n_u, the row sums, in float64: cubes of large counts overflow integers."""
     return np.asarray(X.sum(axis=1), dtype=np.float64).ravel()
+
+
+def column_sums(X: Csr, row_weights: Array | None = None) -> Float64:
+    """Return sum_u w_u x_u, (D,), in float64; w_u = 1 unless given."""
+    data = X.data if row_weights is None else X.data * np.repeat(row_weights, np.diff(X.indptr))
+    sums: Float64 = np.bincount(X.indices, weights=data, minlength=X.shape[1]).astype(np.float64)
+    return sums
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,9 @@ _FORMAT = "mom-pipeline model"
 _VERSION = 1
 
 
-def save_arrays(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, Array]) -> None:
+def save_arrays(
+    path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, Array]
+) -> None:
     """Write the arrays and the header to one file, whole or not at all."""
     target = Path(path)
     described = {

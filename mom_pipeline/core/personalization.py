@@ -53,9 +53,7 @@ def smoothed(item_probs: Array, popularity: Array, smoothing: float) -> Array:
     return item_probs * item_probs.dtype.type(1 - smoothing) + background[:, None]
 
 
-def memberships(
-    X: Csr, item_probs: Array, weights: Array, settings: Personalization
-) -> Array:
+def memberships(X: Csr, item_probs: Array, weights: Array, settings: Personalization) -> Array:
     """Return P[class | user], (N, K), rows sum to 1; an empty history gives pi.
 
     item_probs: (D, K), strictly positive (see `smoothed`).  weights: (K,).
@@ -90,7 +88,7 @@ def user_blocks(X: Csr) -> list[slice]:
 def _bayes_rule(O: Array, pi: Array, power: float) -> Callable[[Csr], Array]:
     """Bayes' rule in log space (paper, equation 8).
 
-        log P[k | u] = log pi_k + power * sum_y x_uy log O_yk  - log-sum-exp
+    log P[k | u] = log pi_k + power * sum_y x_uy log O_yk  - log-sum-exp
     """
     log_O, log_pi = np.log(O), _log(pi)
 
@@ -106,7 +104,7 @@ def _bayes_rule(O: Array, pi: Array, power: float) -> Callable[[Csr], Array]:
 def _em_rule(O: Array, pi: Array, steps: int) -> Callable[[Csr], Array]:
     """EM on the user's mixture weights, starting from pi, with O fixed.
 
-        theta_k <- 1/n_u sum_y x_uy theta_k O_yk / sum_h theta_h O_yh
+    theta_k <- 1/n_u sum_y x_uy theta_k O_yk / sum_h theta_h O_yh
     """
 
     def rule(X: Csr) -> Array:

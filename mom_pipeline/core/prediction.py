@@ -10,6 +10,7 @@ from mom_pipeline.core.types import Array, Csr, Float64
 
 # Scores held at one time by all threads together, in numbers.
 _SCORES_IN_MEMORY = 64_000_000
+_RUNS_PER_RESULT = 8
 
 # Scores of a block of users for every item: (users, D). The block may be written to.
 Scorer = Callable[[Csr], Array]
@@ -63,30 +64,30 @@ def top_n(scores: Array, n: int) -> tuple[Array, Float64]:
     """
     rows, D = scores.shape
     n = min(n, D)
-    if n < D:
-        threshold = -np.partition(-scores, n - 1, axis=1)[:, n - 1 : n]
-        positions = _first_n_at_least(scores, threshold, n)
-    else:
-        positions = np.broadcast_to(np.arange(D), (rows, D)).copy()
-    values = np.take_along_axis(scores, positions, axis=1)
-    order = np.argsort(-values, axis=1, kind="stable")
-    positions = np.take_along_axis(positions, order, axis=1)
-    values = np.take_along_axis(values, order, axis=1).astype(np.float64)
-    missing = np.isneginf(values)
-    positions[missing] = -1
-    values[missing] = 0.0
-    return positions, values
+    owners, positions = np.nonzero((scores >= _nth_largest_bound(scores, n)) & (scores > -np.inf))
+    per_row = np.bincount(owners, minlength=rows)
+    places = np.arange(len(owners)) - np.repeat(np.cumsum(per_row) - per_row, per_row)
+    width = max(n, int(per_row.max(initial=0)))
+    candidates = np.full((rows, width), -1)
+    values = np.full((rows, width), -np.inf)
+    candidates[owners, places] = positions
+    values[owners, places] = scores[owners, positions]
+    order = np.argsort(-values, axis=1, kind="stable")[:, :n]
+    candidates = np.take_along_axis(candidates, order, axis=1)
+    values = np.take_along_axis(values, order, axis=1)
+    return candidates, np.where(candidates < 0, 0.0, values)
 
 
-def _first_n_at_least(scores: Array, threshold: Array, n: int) -> Array:
-    """Return, per row, the positions of all scores above the threshold and the first equal ones.
+def _nth_largest_bound(scores: Array, n: int) -> Array:
+    """Return a number per row that at least n of its entries reach, and few more: (rows, 1).
 
-    Positions ascend within a row, so that a stable sort by score breaks ties by position.
+    Of the maxima of many short runs the n-th largest is such a number: each of the n runs
+    holds an entry as large. Reading the runs once is far quicker than selecting among all.
     """
-    above = scores > threshold
-    missing = n - above.sum(axis=1)
-    equal_rows, equal_columns = np.nonzero(scores == threshold)
-    rank_in_row = np.arange(len(equal_rows)) - np.searchsorted(equal_rows, equal_rows)
-    taken = rank_in_row < missing[equal_rows]
-    above[equal_rows[taken], equal_columns[taken]] = True
-    return np.nonzero(above)[1].reshape(len(scores), n)
+    rows, D = scores.shape
+    length = D // (_RUNS_PER_RESULT * n)
+    if length < 2:
+        return np.partition(scores, D - n, axis=1)[:, D - n, None]
+    whole = D // length * length
+    maxima = scores[:, :whole].reshape(rows, -1, length).max(axis=2)
+    return np.partition(maxima, -n, axis=1)[:, -n, None]

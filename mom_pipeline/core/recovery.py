@@ -12,6 +12,8 @@ from mom_pipeline.core.whitening import Whitening
 
 ProjectionName = Literal["clip", "simplex"]
 
+_SMALLEST_LAMBDA = 1e-6
+
 
 @dataclass(frozen=True)
 class Recovery:
@@ -50,10 +52,9 @@ def recover(
     negative_mass = float(-np.minimum(mu, 0).sum(axis=0, dtype=np.float64).sum() / total)
     O = _clipped(mu) if projection == "clip" else _projected_to_simplex(mu)
 
-    lambdas = np.maximum(decomposition.lambdas, np.finfo(np.float64).tiny)
     # pi_k is a probability, so lambda_k >= 1 but for noise; without the cap one spurious
     # component with a tiny lambda would take all the weight.
-    pi = np.minimum(lambdas, 1e150) ** -2.0
+    pi = np.maximum(decomposition.lambdas, _SMALLEST_LAMBDA) ** -2.0
     capped = np.minimum(pi, 1.0)
     return Recovery(O, capped / capped.sum(), negative_mass, float(pi.sum()))
 

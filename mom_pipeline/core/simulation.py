@@ -71,9 +71,7 @@ def draw_interactions(
         users = np.repeat(np.arange(len(n)), n)
         classes = _draw_classes_of_events(truth.weights, n, users, membership_concentration, rng)
         items = _draw_items(cumulative, classes, rng)
-        counts = sparse.csr_array(
-            (np.ones(len(users)), (users, items)), shape=(len(n), D), dtype=np.float64
-        )
+        counts: Csr = sparse.coo_array((np.ones(len(users)), (users, items)), (len(n), D)).tocsr()
         counts.sum_duplicates()
         blocks.append(counts)
     return sparse.csr_array(sparse.vstack(blocks, format="csr"))

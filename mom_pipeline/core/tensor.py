@@ -81,7 +81,7 @@ def _add_upper_cubes(T: Float64, Y: Array, stacked: Array) -> None:
 def _repeated_draws(X: Csr, a: Float64, basis: Array) -> Float64:
     """Return what triples with a repeated event add: sum_y sym3(b_y⊗b_y⊗h_y).
 
-        h_y = g_y - (2/3) c_y b_y,  so that both corrections are one product
+    h_y = g_y - (2/3) c_y b_y,  so that both corrections are one product
     """
     K = basis.shape[1]
     items = np.unique(X.indices)

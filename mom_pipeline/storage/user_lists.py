@@ -13,9 +13,9 @@ from mom_pipeline.storage.errors import DatasetError
 def read_split(train: Path, test: Path) -> tuple[Csr, Csr]:
     """Return the training and the test matrix over the same users and items, binary."""
     pairs = [_read_pairs(path) for path in (train, test)]
-    shape = tuple(int(max(p[axis].max(initial=-1) for p in pairs)) + 1 for axis in (0, 1))
-    matrices = [
-        sparse.csr_array((np.ones(len(users)), (users, items)), shape=shape)
+    n_users, n_items = (int(max(p[axis].max(initial=-1) for p in pairs)) + 1 for axis in (0, 1))
+    matrices: list[Csr] = [
+        sparse.csr_array((np.ones(len(users)), (users, items)), shape=(n_users, n_items))
         for users, items in pairs
     ]
     for matrix in matrices:

@@ -1,0 +1,108 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from mom_pipeline.core.decomposition import decompose
+from mom_pipeline.core.errors import InvalidInteractions
+from mom_pipeline.core.incremental import Anchor, AnchoredMoments
+from mom_pipeline.core.moments import Estimator, MomentSums, PairMoments
+from mom_pipeline.core.tensor import triple_sums
+from mom_pipeline.core.whitening import guarded_width, top_eigenpairs
+
+NAMES = ["paper", "unbiased", "balanced"]
+K = 5
+
+
+def anchor_of(X, name, width=None):
+    estimator = Estimator.of(name)
+    M2 = PairMoments.of(X, MomentSums.of(X, estimator), estimator)
+    rng = np.random.default_rng(0)
+    pairs = top_eigenpairs(M2, K, rng, tol=1e-12, max_passes=80)
+    width = width or guarded_width(K, X.shape[1])
+    return Anchor(pairs.vectors[:, :width], M2.item_scale, estimator)
+
+
+def assert_same_moments(found, expected):
+    for name in ("pairs", "triples"):
+        a, b = getattr(found, name), getattr(expected, name)
+        assert np.linalg.norm(a - b) <= 1e-9 * np.linalg.norm(b)
+    assert found.sums.n_users == expected.sums.n_users
+    assert found.sums.triple_weight == pytest.approx(expected.sums.triple_weight, rel=1e-9)
+    np.testing.assert_allclose(found.sums.item_events, expected.sums.item_events, atol=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(NAMES), st.integers(0, 2**32 - 1), st.integers(1, 8))
+def test_any_sequence_of_changes_equals_the_batch(name, seed, n_changes):
+    rng = np.random.default_rng(seed)
+    X = rng.poisson(0.4, size=(120, 30)).astype(float)
+    anchor = anchor_of(sparse.csr_array(X), name)
+    present = X * (rng.random(120) < 0.5)[:, None]
+    moments = AnchoredMoments.of(sparse.csr_array(present), anchor)
+    for _ in range(n_changes):
+        users = rng.choice(120, size=rng.integers(1, 40), replace=False)
+        new = rng.poisson(0.4, size=(len(users), 30)) * (rng.random(len(users)) < 0.7)[:, None]
+        moments = moments.update(
+            sparse.csr_array(present[users]), sparse.csr_array(new.astype(float))
+        )
+        present[users] = new
+    assert_same_moments(moments, AnchoredMoments.of(sparse.csr_array(present), anchor))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_forgetting_a_user_equals_never_having_seen_them(counts, name):
+    anchor = anchor_of(counts, name)
+    empty = sparse.csr_array((1, counts.shape[1]))
+    forgotten = AnchoredMoments.of(counts, anchor).update(counts[:1], empty)
+    assert_same_moments(forgotten, AnchoredMoments.of(counts[1:], anchor))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_whitening_inside_the_span_is_exact(counts, name):
+    anchor = anchor_of(counts, name)
+    moments = AnchoredMoments.of(counts, anchor)
+    whitening, T = moments.whiten(K)
+    M2 = PairMoments.of(counts, moments.sums, anchor.estimator)
+    W = whitening.matrix
+    np.testing.assert_allclose(W.T @ M2.apply(W), np.eye(K), atol=1e-9)
+    direct = triple_sums(counts, W * anchor.item_scale[:, None], anchor.estimator)
+    np.testing.assert_allclose(T, direct / moments.sums.triple_weight, rtol=1e-8, atol=1e-10)
+
+
+def test_classes_found_after_updates_are_those_of_a_full_rebuild(counts):
+    old, new = counts[:3000], counts
+    anchor = anchor_of(new, "unbiased")
+    late = AnchoredMoments.of(old, anchor).update(
+        sparse.csr_array((3000, new.shape[1])), new[3000:]
+    )
+    _, T_late = late.whiten(K)
+    _, T_full = AnchoredMoments.of(new, anchor).whiten(K)
+    rng = np.random.default_rng
+    np.testing.assert_allclose(
+        decompose(T_late, rng(0)).lambdas, decompose(T_full, rng(0)).lambdas, rtol=1e-7
+    )
+
+
+def test_capture_is_one_for_the_right_span_and_less_for_another(counts, rng):
+    anchor = anchor_of(counts, "balanced")
+    good = AnchoredMoments.of(counts, anchor).subspace_capture(counts, K, rng)
+    assert good == pytest.approx(1.0, abs=1e-6)
+    random_basis = np.linalg.qr(rng.standard_normal((counts.shape[1], 13)))[0]
+    poor_anchor = Anchor(random_basis, anchor.item_scale, anchor.estimator)
+    poor = AnchoredMoments.of(counts, poor_anchor).subspace_capture(counts, K, rng)
+    assert poor < 0.5
+
+
+def test_rows_of_other_items_are_refused(counts):
+    anchor = anchor_of(counts, "balanced")
+    with pytest.raises(InvalidInteractions, match="300 items but the rows have 7"):
+        AnchoredMoments.of(sparse.csr_array((2, 7)), anchor)
+
+
+def test_nobody_left_is_an_error(counts):
+    anchor = anchor_of(counts, "balanced")
+    nobody = AnchoredMoments.of(sparse.csr_array((1, counts.shape[1])), anchor)
+    with pytest.raises(InvalidInteractions, match="3 events"):
+        nobody.whiten(K)

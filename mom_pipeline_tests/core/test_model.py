@@ -1,0 +1,238 @@
+import json
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from mom_pipeline.core import MethodOfMoments, RankingWeights, evaluate_ranking, simulate
+from mom_pipeline.core.errors import DamagedModel, InvalidInteractions, InvalidSetting, NotFitted
+from mom_pipeline.core.ranking_fit import hold_out
+
+GIVEN = RankingWeights(classes=0.5, popularity=0.1, low_pass_rank=20)
+
+
+@pytest.fixture(scope="module")
+def model(counts):
+    return MethodOfMoments(5, "unbiased", ranking_weights=GIVEN).fit(counts)
+
+
+def test_classes_are_found(model, truth_and_counts):
+    truth, _ = truth_and_counts
+    distance = np.abs(model.item_probs[:, :, None] - truth.item_probs[:, None, :]).sum(axis=0)
+    assert distance.min(axis=0).max() < 0.35
+    np.testing.assert_allclose(model.weights, truth.weights, atol=0.03)
+
+
+@pytest.mark.parametrize("estimator", ["paper", "unbiased", "balanced"])
+@pytest.mark.parametrize("rule", ["product", "tempered", "em"])
+@pytest.mark.parametrize("precision", ["single", "double"])
+def test_what_comes_out_are_distributions(counts, estimator, rule, precision):
+    model = MethodOfMoments(5, estimator, rule, ranking="classes", precision=precision).fit(counts)
+    np.testing.assert_allclose(model.item_probs.sum(axis=0), 1.0, rtol=1e-5)
+    assert model.item_probs.min() >= 0
+    assert model.weights.sum() == pytest.approx(1.0)
+    memberships = model.personalize(counts)
+    assert memberships.shape == (counts.shape[0], 5)
+    np.testing.assert_allclose(memberships.sum(axis=1), 1.0, rtol=1e-5)
+
+
+def test_single_precision_finds_the_same_classes(counts):
+    double, single = (
+        MethodOfMoments(5, "balanced", ranking="classes", precision=precision).fit(counts)
+        for precision in ("double", "single")
+    )
+    assert single.item_probs.dtype == np.float32
+    np.testing.assert_allclose(single.item_probs, double.item_probs, atol=1e-4)
+
+
+def test_same_seed_gives_the_same_model(counts, model):
+    again = MethodOfMoments(5, "unbiased", ranking_weights=GIVEN).fit(counts)
+    np.testing.assert_array_equal(again.item_probs, model.item_probs)
+    np.testing.assert_array_equal(again.recommend(counts)[0], model.recommend(counts)[0])
+
+
+def test_diagnostics_are_plain_and_complete(model):
+    found = json.loads(json.dumps(model.diagnostics))
+    for key in ("negative_mass", "weight_sum", "eigenvalues", "bounds", "passes", "seconds"):
+        assert key in found
+    assert len(found["eigenvalues"]) == 5
+    assert set(found["seconds"]) >= {"moments", "whitening", "tensor", "decomposition", "recovery"}
+    assert found["weight_sum"] == pytest.approx(1.0, abs=0.1)
+
+
+def test_both_rankings_beat_popularity_on_hidden_items(counts):
+    split = hold_out(counts, np.random.default_rng(0), max_users=10_000)
+    model = MethodOfMoments(5, "balanced", "em").fit(split.train)
+    popular = np.argsort(-split.train.sum(axis=0), kind="stable")
+    seen = split.train.toarray() > 0
+    by_popularity = np.array([[i for i in popular if not row[i]][:20] for row in seen])
+    recalls = {
+        name: evaluate_ranking(ids[split.users], split.test, [20]).recall[20]
+        for name, ids in {
+            "popularity": by_popularity,
+            "classes": model.recommend(split.train, ranking="classes")[0],
+            "three-moment": model.recommend(split.train, ranking="three-moment")[0],
+        }.items()
+    }
+    assert recalls["classes"] > 1.2 * recalls["popularity"]
+    assert recalls["three-moment"] > 0.98 * recalls["classes"]
+    choice = model.diagnostics["ranking_choice"]
+    assert choice["evaluations"] > 20
+    assert choice["n_users"] == 3000
+
+
+def test_recommendations_leave_out_what_the_user_had(model, counts):
+    for ranking in ("classes", "three-moment"):
+        ids, scores = model.recommend(counts[:50], n=30, ranking=ranking)
+        taken = counts[:50].toarray() > 0
+        assert not np.take_along_axis(taken, ids, axis=1).any()
+        assert (np.diff(scores, axis=1) <= 0).all()
+        with_seen, _ = model.recommend(counts[:50], n=30, ranking=ranking, exclude_seen=False)
+        assert np.take_along_axis(taken, with_seen, axis=1).any()
+
+
+def test_new_users_need_no_retraining(model, counts):
+    newcomer = sparse.csr_array(counts[[0]] + counts[[1]])
+    assert model.recommend(newcomer)[0].shape == (1, 20)
+    nobody = sparse.csr_array((1, counts.shape[1]))
+    np.testing.assert_allclose(model.personalize(nobody)[0], model.weights, rtol=1e-9)
+    for ranking in ("classes", "three-moment"):
+        assert (model.recommend(nobody, ranking=ranking)[0] >= 0).all()
+
+
+def test_given_validation_data_is_what_the_weights_are_chosen_on(counts):
+    split = hold_out(counts, np.random.default_rng(0), max_users=10_000)
+    later = np.zeros(counts.shape)
+    later[split.users] = split.test.toarray()
+    model = MethodOfMoments(5).fit(split.train, held_out=sparse.csr_array(later))
+    assert model.diagnostics["ranking_choice"]["n_users"] == 3000
+    with pytest.raises(InvalidInteractions, match="no user of held_out"):
+        MethodOfMoments(5).fit(split.train, held_out=sparse.csr_array(counts.shape))
+    with pytest.raises(InvalidInteractions, match="held_out must have the 6000 users"):
+        MethodOfMoments(5).fit(split.train, held_out=later[:3])
+
+
+def test_components_keep_their_identity_from_fit_to_fit(counts, model):
+    # Items in another order of weights: without matching, the components would change places.
+    heavy = np.argsort(model.personalize(counts)[:, -1])[::-1][:2500]
+    later = MethodOfMoments(5, "unbiased", ranking="classes").fit(counts[heavy], previous=model)
+    assert (np.diff(later.weights) > 0).any()
+    distance = np.abs(model.item_probs[:, :, None] - later.item_probs[:, None, :]).sum(axis=0)
+    np.testing.assert_array_equal(np.argmin(distance, axis=0)[:4], np.arange(4))
+
+
+def test_saved_and_loaded_it_gives_the_same(model, counts, tmp_path):
+    path = tmp_path / "model.npz"
+    model.save(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["model.npz"]
+    loaded = MethodOfMoments.load(path)
+    assert loaded.ranking_weights == GIVEN
+    assert loaded.diagnostics == json.loads(json.dumps(model.diagnostics))
+    for ranking in ("classes", "three-moment"):
+        for found, expected in zip(
+            loaded.recommend(counts, ranking=ranking),
+            model.recommend(counts, ranking=ranking),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_a_damaged_file_is_refused(model, tmp_path):
+    path = tmp_path / "model.npz"
+    model.save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DamagedModel, match="not a readable model"):
+        MethodOfMoments.load(path)
+    path.write_bytes(b"not a model at all")
+    with pytest.raises(DamagedModel):
+        MethodOfMoments.load(path)
+    with pytest.raises(FileNotFoundError):
+        MethodOfMoments.load(tmp_path / "nothing.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("weights", lambda a: a[:-1]),
+        ("item_probs", lambda a: -a),
+        ("item_probs", lambda a: a * np.nan),
+        ("popularity", lambda a: a * 2),
+        ("interactions_indices", lambda a: a + 10_000),
+        ("low_pass_basis", lambda a: a[:5]),
+    ],
+)
+def test_contents_that_do_not_fit_together_are_refused(model, tmp_path, name, change):
+    from mom_pipeline.core.persistence import load_arrays, save_arrays
+
+    path = tmp_path / "model.npz"
+    model.save(path)
+    header, arrays = load_arrays(path)
+    arrays[name] = change(arrays[name])
+    save_arrays(path, header, arrays)
+    with pytest.raises(DamagedModel, match="whole model"):
+        MethodOfMoments.load(path)
+
+
+def test_an_array_swapped_in_the_file_is_noticed(model, tmp_path):
+    path = tmp_path / "model.npz"
+    model.save(path)
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    arrays["weights"] = arrays["weights"][:3]
+    np.savez(path, **arrays)
+    with pytest.raises(DamagedModel, match="lists arrays"):
+        MethodOfMoments.load(path)
+
+
+def test_progress_reaches_a_callback_and_a_rich_bar(counts):
+    from rich.progress import Progress
+
+    seen = []
+    MethodOfMoments(3, ranking="classes").fit(
+        counts, progress=lambda stage, share: seen.append((stage, share))
+    )
+    assert ("whitening", 0.0) in seen
+    assert ("recovery", 1.0) in seen
+    bar = Progress(disable=True)
+    MethodOfMoments(3, ranking="classes").fit(counts, progress=bar)
+    assert {task.description for task in bar.tasks} == {stage for stage, _ in seen}
+    assert all(task.finished for task in bar.tasks)
+
+
+def test_nothing_works_before_the_fit(counts):
+    with pytest.raises(NotFitted, match="call fit first"):
+        MethodOfMoments(3).personalize(counts)
+
+
+def test_the_pairs_must_have_been_prepared(counts):
+    model = MethodOfMoments(3, ranking="classes").fit(counts)
+    with pytest.raises(Exception, match="ranking='three-moment'"):
+        model.recommend(counts[:2], ranking="three-moment")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"estimator": "best"},
+        {"personalization": "map"},
+        {"ranking": "all"},
+        {"precision": "half"},
+    ],
+)
+def test_unknown_settings_are_refused_before_any_data(wrong):
+    with pytest.raises(InvalidSetting, match="found"):
+        MethodOfMoments(3, **wrong)
+
+
+def test_error_falls_as_one_over_root_n():
+    """The promise of the unbiased estimator: a slope of -0.5 on log axes."""
+    sizes = np.array([2_000, 8_000, 32_000])
+    errors = []
+    for n_users in sizes:
+        truth, X = simulate(n_users, 400, 4, items_per_user=12, seed=2)
+        model = MethodOfMoments(4, "unbiased", ranking="classes", projection="simplex").fit(X)
+        distance = np.abs(model.item_probs[:, :, None] - truth.item_probs[:, None, :]).sum(axis=0)
+        errors.append(distance.min(axis=0).mean())
+    slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
+    assert -0.6 < slope < -0.4

@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+
+from mom_pipeline.core import simulate
+from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.core.simulation import draw_classes, draw_interactions
+
+
+def test_shapes_and_sums():
+    truth, X = simulate(n_users=500, n_items=60, n_components=4, items_per_user=9, seed=3)
+    assert X.shape == (500, 60)
+    np.testing.assert_allclose(truth.item_probs.sum(axis=0), 1.0)
+    assert truth.weights.sum() == pytest.approx(1.0)
+    assert (np.diff(truth.weights) <= 0).all()
+    lengths = X.sum(axis=1)
+    assert lengths.min() >= 3
+    assert lengths.mean() == pytest.approx(9, abs=0.5)
+
+
+def test_the_same_seed_gives_the_same_data_and_another_one_other_data():
+    first, second, other = (simulate(100, 30, 3, seed=seed)[1] for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first.toarray(), second.toarray())
+    assert (first.toarray() != other.toarray()).any()
+
+
+@pytest.mark.parametrize("concentration", [None, 2.0])
+def test_item_frequencies_are_those_of_the_model(concentration):
+    rng = np.random.default_rng(0)
+    truth = draw_classes(20, 3, rng)
+    X = draw_interactions(truth, np.full(20_000, 10), rng, membership_concentration=concentration)
+    found = np.asarray(X.sum(axis=0)).ravel() / X.sum()
+    np.testing.assert_allclose(found, truth.item_probs @ truth.weights, atol=0.006)
+
+
+def test_one_class_per_user_shows_in_the_pairs():
+    """With one class per user pairs follow M2 = O diag(pi) O.T; with mixtures they do not."""
+    rng = np.random.default_rng(0)
+    truth = draw_classes(8, 3, rng)
+    M2 = (truth.item_probs * truth.weights) @ truth.item_probs.T
+
+    def pairs(concentration):
+        X = draw_interactions(
+            truth, np.full(40_000, 6), rng, membership_concentration=concentration
+        ).toarray()
+        return (X.T @ X - np.diag(X.sum(axis=0))) / (len(X) * 30)
+
+    assert np.abs(pairs(None) - M2).max() < 0.004
+    assert np.abs(pairs(1.0) - M2).max() > 0.01
+
+
+def test_popularity_is_heavy_tailed():
+    truth = draw_classes(2_000, 3, np.random.default_rng(0), zipf_exponent=1.0, concentration=5.0)
+    popularity = np.sort(truth.item_probs @ truth.weights)[::-1]
+    assert popularity[:20].sum() > 0.3
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"n_users": 0},
+        {"n_items": 0},
+        {"n_components": 0},
+        {"n_components": 31},
+        {"items_per_user": 2},
+    ],
+)
+def test_impossible_settings_are_refused(wrong):
+    settings = {"n_users": 10, "n_items": 30, "n_components": 3} | wrong
+    with pytest.raises(InvalidSetting):
+        simulate(**settings)
