@@ -2,12 +2,12 @@
 
 import shutil
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
+from mom_pipeline.bench.timing import Seconds, compare, timed
 from mom_pipeline.settings import load_settings
 from mom_pipeline.storage.ingest import ingest_file
 from mom_pipeline.storage.logfiles import log_file
@@ -49,28 +49,27 @@ def run_ingest(rows: int = 10_000_000, repeats: int = 3) -> dict[str, Any]:
     return {
         "rows": rows,
         "csv_bytes": size,
-        "bare_seconds": min(bare),
-        "ingest_seconds": min(ours),
-        "ratio": min(ours) / min(bare),
-        "rows_per_second": rows / min(ours),
+        **compare("ingest", ours, bare),
+        "rows_per_second": rows / min(seconds.wall for seconds in ours),
     }
 
 
-def _time_bare(database: Path, csv: Path) -> float:
+def _time_bare(database: Path, csv: Path) -> Seconds:
     database.unlink(missing_ok=True)
-    start = time.perf_counter()
-    with duckdb.connect(str(database)) as connection:
-        connection.execute(_BARE, {"path": str(csv)})
-    return time.perf_counter() - start
+
+    def create() -> None:
+        with duckdb.connect(str(database)) as connection:
+            connection.execute(_BARE, {"path": str(csv)})
+
+    return timed(create)[0]
 
 
-def _time_ingest(data_dir: Path, csv: Path, rows: int) -> float:
+def _time_ingest(data_dir: Path, csv: Path, rows: int) -> Seconds:
     settings = load_settings(data_dir, {})
     settings.warehouse_path.unlink(missing_ok=True)
     shutil.rmtree(settings.scratch_dir, ignore_errors=True)
-    start = time.perf_counter()
-    outcome = ingest_file(Warehouse(settings), log_file(csv, settings.logs_dir))
-    seconds = time.perf_counter() - start
+    file = log_file(csv, settings.logs_dir)
+    seconds, outcome = timed(lambda: ingest_file(Warehouse(settings), file))
     if outcome.rows_accepted != rows:
         raise AssertionError(f"{outcome.rows_accepted} of {rows} rows were accepted")
     return seconds

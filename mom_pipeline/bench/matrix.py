@@ -1,13 +1,12 @@
 """Speed of the state as of a day: the matrix against the bare GROUP BY, and the difference."""
 
 import tempfile
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from mom_pipeline.bench.timing import Seconds, compare, timed
 from mom_pipeline.settings import MatrixSettings, load_settings
 from mom_pipeline.storage.changes import changed_users
 from mom_pipeline.storage.matrix import matrix_as_of
@@ -39,8 +38,6 @@ GROUP BY source_file
 """
 _BARE = "SELECT user_id, item_id, count(*) AS n FROM raw_logs GROUP BY ALL"
 
-T = TypeVar("T")
-
 
 def run_matrix(pairs: int = 5_700_000, repeats: int = 3) -> dict[str, Any]:
     """Seconds of the matrix and of the bare GROUP BY, best of `repeats`, taken in turns; and of
@@ -52,20 +49,18 @@ def run_matrix(pairs: int = 5_700_000, repeats: int = 3) -> dict[str, Any]:
         last = _FIRST + timedelta(days=_N_DAYS - 1)
         for number in range(_N_DAYS):
             _deliver(warehouse, number, pairs // _N_DAYS)
-        first_seconds, state = _timed(lambda: matrix_as_of(warehouse, last))
+        first, state = timed(lambda: matrix_as_of(warehouse, last))
         bare, ours = [], []
         for _ in range(repeats):
             bare.append(_time_bare(warehouse))
-            ours.append(_timed(lambda: matrix_as_of(warehouse, last))[0])
+            ours.append(timed(lambda: matrix_as_of(warehouse, last))[0])
         return {
             "users": _USERS,
             "items": _ITEMS,
             "events": pairs // _N_DAYS * _N_DAYS,
             "pairs_after_filter": int(state.interactions.nnz),
-            "bare_seconds": min(bare),
-            "matrix_seconds": min(ours),
-            "ratio": min(ours) / min(bare),
-            "with_new_dictionaries_seconds": first_seconds,
+            **compare("matrix", ours, bare),
+            "with_new_dictionaries_seconds": first.wall,
             "changed_users": [_time_changes(warehouse, n, s) for n, s in enumerate(_SHARES)],
         }
 
@@ -79,14 +74,14 @@ def _deliver(warehouse: Warehouse, number: int, events: int) -> None:
         connection.execute(_INSERT_LEDGER)
 
 
-def _time_bare(warehouse: Warehouse) -> float:
+def _time_bare(warehouse: Warehouse) -> Seconds:
     """The faster of two ways to have the result: counted, or stored in a temporary table."""
     with warehouse.connect() as connection:
-        counted, _ = _timed(
+        counted, _ = timed(
             lambda: connection.execute(f"SELECT count(*), sum(n) FROM ({_BARE})").fetchall()  # noqa: S608
         )
-        stored, _ = _timed(lambda: connection.execute(f"CREATE TEMP TABLE pairs AS {_BARE}"))
-    return min(counted, stored)
+        stored, _ = timed(lambda: connection.execute(f"CREATE TEMP TABLE pairs AS {_BARE}"))
+    return min(counted, stored, key=lambda seconds: seconds.wall)
 
 
 def _time_changes(warehouse: Warehouse, number: int, share: float) -> dict[str, Any]:
@@ -95,11 +90,5 @@ def _time_changes(warehouse: Warehouse, number: int, share: float) -> dict[str, 
     _deliver(warehouse, _N_DAYS + number, n_events)
     day = _FIRST + timedelta(days=_N_DAYS + number)
     matrix_as_of(warehouse, day - timedelta(days=1))
-    seconds, changed = _timed(lambda: changed_users(warehouse, day))
-    return {"users_with_events": n_events, "changed": len(changed), "seconds": seconds}
-
-
-def _timed(work: Callable[[], T]) -> tuple[float, T]:
-    start = time.perf_counter()
-    result = work()
-    return time.perf_counter() - start, result
+    seconds, changed = timed(lambda: changed_users(warehouse, day))
+    return {"users_with_events": n_events, "changed": len(changed), "seconds": seconds.wall}

@@ -27,8 +27,14 @@ from mom_pipeline.storage.datasets.options import ImportOptions
 )  # fmt: skip
 @click.option("--delimiter", default=",", show_default=True, help="csv: one of , ; |")
 @click.option("--timezone", default="UTC", show_default=True, help="csv: zone of the times.")
-@click.option("--min-clicks", default=5, show_default=True, help="yandex: clicks that keep a URL.")
-@click.option("--sample-users", default=1_000_000, show_default=True, help="yandex: users drawn.")
+@click.option(
+    "--min-clicks", default=5, show_default=True, type=click.IntRange(min=1),
+    help="yandex: clicks that keep a URL.",
+)  # fmt: skip
+@click.option(
+    "--sample-users", default=1_000_000, show_default=True, type=click.IntRange(min=1),
+    help="yandex: users drawn.",
+)  # fmt: skip
 @click.option("--seed", default=0, show_default=True, help="yandex: seed of the sample of users.")
 @click.option(
     "--first-day", default="2012-01-01", show_default=True, type=click.DateTime(["%Y-%m-%d"]),
@@ -38,7 +44,7 @@ from mom_pipeline.storage.datasets.options import ImportOptions
 def import_(
     dataset: str, path: Path, as_json: bool, first_day: datetime, **choices: object
 ) -> None:
-    r"""Turn a published DATASET at PATH into daily log files in data/logs.
+    """Turn a published DATASET at PATH into daily log files in data/logs.
 
     Import each dataset into its own data folder: MOM_DATA_DIR names it, and its settings
     (time zone, columns) are written with the logs. `mom-pipeline ingest` is the next step.
@@ -52,9 +58,9 @@ def import_(
 
     \b
     Example:
-      MOM_DATA_DIR=data-retail mom-pipeline import online-retail online_retail.csv.gz
-      MOM_DATA_DIR=data-retail mom-pipeline ingest
-    """
+      MOM_DATA_DIR=data/retail mom-pipeline import online-retail online_retail.csv.gz
+      MOM_DATA_DIR=data/retail mom-pipeline ingest
+    """  # noqa: D301 - \b tells click to keep the lines
     options = ImportOptions(first_day=first_day.date(), **choices)  # type: ignore[arg-type]
     settings = load_settings()
     chosen = DATASETS[dataset](path, options)

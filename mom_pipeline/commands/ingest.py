@@ -29,7 +29,7 @@ _DETAILED_FILES = 20
 @day_option
 @json_option
 def ingest(files: tuple[Path, ...], day: datetime | None, as_json: bool) -> None:
-    r"""Bring log files into data/warehouse.duckdb, each exactly once.
+    """Bring log files into data/warehouse.duckdb, each exactly once.
 
     Without FILES, everything new or changed in data/logs is taken. A file that is already
     there, byte for byte, is skipped; a changed file replaces exactly its own rows. Lines that
@@ -41,7 +41,7 @@ def ingest(files: tuple[Path, ...], day: datetime | None, as_json: bool) -> None
       mom-pipeline ingest
       mom-pipeline ingest --day 2024-03-01
       mom-pipeline ingest data/logs/2024-03-01.csv.gz
-    """
+    """  # noqa: D301 - \b tells click to keep the lines
     settings = load_settings()
     if files and day:
         raise click.UsageError("give FILES or --day, not both")

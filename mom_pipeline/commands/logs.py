@@ -16,7 +16,10 @@ _COLUMNS = ["day", "files", "rows", "rejected", "set aside", "users", "items"]
 
 @click.command()
 @day_option
-@click.option("--lines", default=20, show_default=True, help="Quarantined lines shown with --day.")
+@click.option(
+    "--lines", default=20, show_default=True, type=click.IntRange(min=0),
+    help="Quarantined lines shown with --day.",
+)  # fmt: skip
 @json_option
 def logs(day: datetime | None, lines: int, as_json: bool) -> None:
     """Show the ledger: days, rows, rejects, users and items.

@@ -33,7 +33,7 @@ def simulate(
     days: int, users: int, items: int, components: int, events: int,
     first_day: datetime, seed: int, and_ingest: bool, overwrite: bool,
 ) -> None:  # fmt: skip
-    r"""Write days of sample logs to data/logs, from the model that MoM assumes.
+    """Write days of sample logs to data/logs, from the model that MoM assumes.
 
     Users belong to one latent class each. New users and items appear, popularity drifts, some
     events come late, some lines are malformed, and some days are delivered twice or corrected:
@@ -41,8 +41,8 @@ def simulate(
 
     \b
     Example:
-      MOM_DATA_DIR=data-sample mom-pipeline simulate --days 14 --ingest
-    """
+      MOM_DATA_DIR=data/sample mom-pipeline simulate --days 14 --ingest
+    """  # noqa: D301 - \b tells click to keep the lines
     sample = SampleSettings(days, users, items, components, events, first_day.date(), seed)
     settings = load_settings()
     if not overwrite:
@@ -77,5 +77,5 @@ def _require_empty(settings: Settings) -> None:
     if files:
         raise LogFileError(
             f"{settings.logs_dir} already holds {len(files)} log files; choose another data folder "
-            "(MOM_DATA_DIR=data-sample mom-pipeline simulate), or replace them with --overwrite"
+            "(MOM_DATA_DIR=data/sample mom-pipeline simulate), or replace them with --overwrite"
         )

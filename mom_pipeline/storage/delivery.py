@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.settings import Settings
@@ -12,6 +13,9 @@ from mom_pipeline.storage.ledger import LedgerEntry, ledger_entries
 from mom_pipeline.storage.logfiles import LogFile, discover
 from mom_pipeline.storage.scan import no_progress, scan_bytes
 from mom_pipeline.storage.warehouse import Warehouse
+
+# Many small files share a connection, but let other processes in so often.
+_SECONDS_PER_TURN = 1.0
 
 FileProgress = Callable[[LogFile, int], None]
 
@@ -34,6 +38,17 @@ def ingest_day(warehouse: Warehouse, day: date) -> list[IngestOutcome]:
     return [ingest_file(warehouse, file) for file in files_of_day(warehouse.settings, day)]
 
 
+def pending_files(warehouse: Warehouse) -> list[LogFile]:
+    """The log files that are new or differ from what the ledger holds: `ingest` takes these."""
+    ledger = _ledger(warehouse)
+    return [
+        file
+        for file in discover(warehouse.settings.logs_dir).files
+        if file.source_file not in ledger
+        or not _is_unchanged(file, ledger[file.source_file], warehouse.settings)
+    ]
+
+
 def ingest_files(
     warehouse: Warehouse,
     files: Iterable[LogFile],
@@ -43,28 +58,36 @@ def ingest_files(
 
     A file whose sha256 is in the ledger is skipped without opening the warehouse again.
     """
-    ledger: dict[str, LedgerEntry] = {}
-    if warehouse.exists():
-        with warehouse.reading() as connection:
-            ledger = {entry.source_file: entry for entry in ledger_entries(connection)}
-    for file in files:
-        entry = ledger.get(file.source_file)
-        try:
-            if entry is not None and _is_unchanged(file, entry, warehouse.settings):
-                progress(file, file.path.stat().st_size)
-                yield _unchanged(file, entry)
-            else:
-                yield ingest_file(warehouse, file, lambda n, file=file: progress(file, n))  # type: ignore[misc]
-        except LogFileError as error:
-            yield IngestFailure(file, error)
+    ledger = _ledger(warehouse)
+    with warehouse.sharing(_SECONDS_PER_TURN) as connect:
+        for file in files:
+            entry = ledger.get(file.source_file)
+            try:
+                if entry is not None and _is_unchanged(file, entry, warehouse.settings):
+                    progress(file, entry.size_bytes)
+                    yield _unchanged(file, entry)
+                else:
+                    yield ingest_file(warehouse, file, partial(progress, file), connect)
+            except LogFileError as error:
+                yield IngestFailure(file, error)
+
+
+def _ledger(warehouse: Warehouse) -> dict[str, LedgerEntry]:
+    if not warehouse.exists():
+        return {}
+    with warehouse.reading() as connection:
+        return {entry.source_file: entry for entry in ledger_entries(connection)}
 
 
 def _is_unchanged(file: LogFile, entry: LedgerEntry, settings: Settings) -> bool:
-    if file.path.stat().st_size != entry.size_bytes:
-        return False
     if entry.settings != settings.logs.reading_rules():
         return False
-    return scan_bytes(file.path, no_progress) == (entry.size_bytes, entry.sha256)
+    try:
+        if file.path.stat().st_size != entry.size_bytes:
+            return False
+        return scan_bytes(file.path, no_progress) == (entry.size_bytes, entry.sha256)
+    except OSError as error:
+        raise LogFileError(f"{file.path} could not be read: {error}; try again") from error
 
 
 def _unchanged(file: LogFile, entry: LedgerEntry) -> IngestOutcome:

@@ -6,17 +6,13 @@ killed, or whose COMMIT raised, converges when it is repeated.
 """
 
 import json
-import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import duckdb
 
-from mom_pipeline.settings import LogSettings, Settings
+from mom_pipeline.settings import LogSettings
 from mom_pipeline.storage.errors import LinesNotAccounted, LogFileError, TooManyRejects
 from mom_pipeline.storage.logfiles import LogFile
 from mom_pipeline.storage.readers import (
@@ -35,7 +31,15 @@ from mom_pipeline.storage.scan import (
     scan_bytes,
     scan_text,
 )
-from mom_pipeline.storage.warehouse import Connection, Warehouse, load_sql, scalar, transaction
+from mom_pipeline.storage.scratch import scratch_folder
+from mom_pipeline.storage.warehouse import (
+    Connect,
+    Connection,
+    Warehouse,
+    load_sql,
+    scalar,
+    transaction,
+)
 
 
 @dataclass(frozen=True)
@@ -52,21 +56,25 @@ class IngestOutcome:
 
 
 def ingest_file(
-    warehouse: Warehouse, file: LogFile, progress: Progress = no_progress
+    warehouse: Warehouse,
+    file: LogFile,
+    progress: Progress = no_progress,
+    connect: Connect | None = None,
 ) -> IngestOutcome:
-    """Bring one log file into the warehouse; `progress` receives the bytes read.
+    """Bring one log file into the warehouse; `progress` receives the bytes read. The connection
+    comes from `connect` (see `Warehouse.sharing`), or is made for this file.
 
     Raises LogFileError (and subclasses) when the file cannot be taken as it is; the warehouse
     then holds what it held before.
     """
     settings = warehouse.settings
-    with _scratch_folder(settings) as scratch:
+    with scratch_folder(settings, "ingest") as scratch:
         try:
             scan = _scan(file, scratch, progress)
             _check_sha256_file(file, scan.sha256)
         except (OSError, UnicodeDecodeError) as error:
             raise LogFileError(f"{file.path} could not be read: {error}; try again") from error
-        with warehouse.connect() as connection:
+        with (connect or warehouse.connect)() as connection:
             known = _ledger_outcome(connection, file, scan, settings.logs)
             if known is not None:
                 return known
@@ -258,26 +266,3 @@ def _insert_ledger(
             "settings": logs.reading_rules(),
         },
     )
-
-
-@contextmanager
-def _scratch_folder(settings: Settings) -> Iterator[Path]:
-    """A folder of this process; those that killed processes left behind are removed."""
-    for left_over in settings.scratch_dir.glob("ingest-*"):
-        if not _is_running(int(left_over.name.rpartition("-")[2])):
-            shutil.rmtree(left_over, ignore_errors=True)
-    folder = settings.scratch_dir / f"ingest-{os.getpid()}"
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -13,5 +13,6 @@ FROM read_csv(
     escape = '',
     comment = '',
     new_line = '\n',
+    hive_partitioning = false,
     max_line_size = 4194304
 );

@@ -55,7 +55,9 @@ def stage_parquet(connection: Connection, file: LogFile, columns: ColumnSettings
     Raises LogFileError for a missing column or one whose type cannot carry it exactly.
     """
     path = {"path": literal_path(file.path)}
-    described = connection.execute("DESCRIBE SELECT * FROM read_parquet($path)", path).fetchall()
+    described = connection.execute(
+        "DESCRIBE SELECT * FROM read_parquet($path, hive_partitioning = false)", path
+    ).fetchall()
     types = {str(row[0]): str(row[1]) for row in described}
     _require_columns(file, columns, list(types))
     _require_types(file, columns, types)

@@ -2,8 +2,8 @@
 
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib.resources import files
 from pathlib import Path
 
@@ -16,6 +16,7 @@ _RETRY_SECONDS = 0.1
 _LOCK_HOLDER = re.compile(r"Conflicting lock is held in (.*?\(PID \d+\))")
 
 Connection = duckdb.DuckDBPyConnection
+Connect = Callable[[], AbstractContextManager[Connection]]
 
 
 def load_sql(name: str) -> str:
@@ -55,6 +56,33 @@ class Warehouse:
             yield connection
         finally:
             connection.close()
+
+    @contextmanager
+    def sharing(self, seconds: float) -> Iterator[Connect]:
+        """A `connect` for many small pieces of work: a connection serves them for so many
+        seconds, then it is closed, so that other processes get their turn.
+        """
+        open_ones = ExitStack()
+        current: tuple[Connection, float] | None = None
+
+        @contextmanager
+        def connect() -> Iterator[Connection]:
+            nonlocal current
+            if current is None:
+                current = open_ones.enter_context(self.connect()), time.monotonic()
+            connection, since = current
+            failed = True
+            try:
+                yield connection
+                failed = False
+            finally:
+                # After a failed COMMIT a connection is of no more use.
+                if failed or time.monotonic() - since >= seconds:
+                    current = None
+                    open_ones.close()
+
+        with open_ones:
+            yield connect
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

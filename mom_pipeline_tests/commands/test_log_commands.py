@@ -116,5 +116,18 @@ def test_an_error_is_one_message_and_exit_code_1(
 
 @pytest.mark.parametrize("command", ["simulate", "import", "ingest", "logs", "bench"])
 def test_help_is_there(run, command: str) -> None:  # type: ignore[no-untyped-def]
-    assert "Usage:" in run(command, "--help").stdout
+    shown = run(command, "--help").stdout
+    assert "Usage:" in shown
+    assert "\\b" not in shown
     assert command in run("--help").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["ingest", "--rows", "1000"], ["matrix", "--pairs", "20000"]]
+)
+def test_the_benches_print_their_ratio(run, arguments: list[str]) -> None:  # type: ignore[no-untyped-def]
+    result = json.loads(run("bench", *arguments, "--repeats", "1", "--json").stdout)
+    assert result["ratio"] > 0
+    assert result["cpu_ratio"] > 0
+    for change in result.get("changed_users", []):
+        assert change["changed"] > 0

@@ -1,21 +1,21 @@
 """Exactly once: idempotence, replacement, any order of arrival, refusal without a trace."""
 
 import hashlib
-import os
 import random
 import resource
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
 import pytest
 
-from mom_pipeline.storage.delivery import IngestFailure, ingest_day, ingest_files
+from mom_pipeline.storage.delivery import IngestFailure, ingest_day, ingest_files, pending_files
 from mom_pipeline.storage.errors import LinesNotAccounted, LogFileError, TooManyRejects
-from mom_pipeline.storage.ingest import IngestOutcome, ingest_file
+from mom_pipeline.storage.ingest import IngestOutcome
 from mom_pipeline.storage.logfiles import discover
 from mom_pipeline_tests.storage.conftest import HEADER, DataFolder
 
@@ -143,7 +143,11 @@ def test_many_files_again_are_skipped_by_their_bytes(folder: DataFolder) -> None
         folder.write(f"2024-03-0{day}.csv", log("a"))
     files = discover(folder.settings.logs_dir).files
     assert [r.status for r in ingest_files(folder.warehouse, files)] == ["new", "new"]  # type: ignore[union-attr]
+    assert pending_files(folder.warehouse) == []
     folder.write("2024-03-02.csv", log("b"))  # as many bytes
+    folder.write("2024-03-03.csv", log("c"))
+    pending = [file.source_file for file in pending_files(folder.warehouse)]
+    assert pending == ["2024-03-02.csv", "2024-03-03.csv"]
     assert [r.status for r in ingest_files(folder.warehouse, files)] == ["unchanged", "replaced"]  # type: ignore[union-attr]
 
 
@@ -200,25 +204,16 @@ _INGEST_ALL = """
 import sys
 from pathlib import Path
 from mom_pipeline.settings import load_settings
-from mom_pipeline.storage.delivery import IngestFailure, ingest_day, ingest_files
-from mom_pipeline.storage.ingest import IngestOutcome, ingest_file
+from mom_pipeline.storage.delivery import IngestFailure, ingest_files
 from mom_pipeline.storage.logfiles import discover
 from mom_pipeline.storage.warehouse import Warehouse
 settings = load_settings(Path(sys.argv[1]), {})
 print("ready", flush=True)
-for file in discover(settings.logs_dir).files:
-    ingest_file(Warehouse(settings), file)
+for result in ingest_files(Warehouse(settings), discover(settings.logs_dir).files):
+    if isinstance(result, IngestFailure):
+        raise result.error
 print("done", flush=True)
 """
-
-
-def _start_ingest(folder: DataFolder) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", _INGEST_ALL, str(folder.settings.data_dir)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def _assert_ledger_matches_rows(folder: DataFolder) -> None:
@@ -234,33 +229,57 @@ def _assert_ledger_matches_rows(folder: DataFolder) -> None:
     assert differing == []
 
 
-def _write_days(folder: DataFolder, generation: int) -> None:
+# New versions of five days, ingested again and again: whenever it is killed, it is at work.
+_INGEST_FOREVER = """
+import sys
+from itertools import count
+from pathlib import Path
+from mom_pipeline.settings import load_settings
+from mom_pipeline.storage.atomic import write_text
+from mom_pipeline.storage.delivery import IngestFailure, ingest_files
+from mom_pipeline.storage.logfiles import discover
+from mom_pipeline.storage.warehouse import Warehouse
+settings = load_settings(Path(sys.argv[1]), {})
+print("ready", flush=True)
+for generation in count():
     for day in range(1, 6):
-        users = (f"g{generation}-{n}" for n in range(4000 + 100 * day))
-        folder.write(f"2024-03-0{day}.csv", log(*users) + "bad\n")
+        users = range(2000 + 100 * day + generation)
+        rows = "".join(f"{generation}-{n},i,2024-03-01\\n" for n in users)
+        path = settings.logs_dir / f"2024-03-0{day}.csv"
+        write_text(path, "user,item,timestamp\\n" + rows + "bad\\n")
+    for result in ingest_files(Warehouse(settings), discover(settings.logs_dir).files):
+        if isinstance(result, IngestFailure):
+            raise result.error
+"""
 
 
 def test_kill_9_at_50_random_moments_loses_and_doubles_nothing(
     new_folder: Callable[[str], DataFolder],
 ) -> None:
     killed, rng = new_folder("killed"), random.Random(3)
-    for moment in range(50):
-        _write_days(killed, generation=moment // 5)
-        process = _start_ingest(killed)
+    for _ in range(50):
+        process = subprocess.Popen(
+            [sys.executable, "-c", _INGEST_FOREVER, str(killed.settings.data_dir)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        try:
-            process.wait(timeout=rng.uniform(0.0, 0.5))
-        except subprocess.TimeoutExpired:
-            os.kill(process.pid, signal.SIGKILL)
-        process.communicate()
-        if killed.warehouse.exists():
-            _assert_ledger_matches_rows(killed)
+        time.sleep(rng.uniform(0.0, 0.4))
+        process.kill()
+        _, errors = process.communicate()
+        assert process.returncode == -signal.SIGKILL, errors
+        _assert_ledger_matches_rows(killed)
     whole = new_folder("whole")
-    _write_days(whole, generation=9)
+    for path in killed.settings.logs_dir.glob("*.csv"):
+        whole.write(path.name, path.read_bytes())
     for data_folder in (killed, whole):
-        for file in discover(data_folder.settings.logs_dir).files:
-            ingest_file(data_folder.warehouse, file)
+        for result in ingest_files(
+            data_folder.warehouse, discover(data_folder.settings.logs_dir).files
+        ):
+            assert isinstance(result, IngestOutcome)
+    assert len(whole.tables()["ingest_ledger"]) == 5
     assert killed.tables() == whole.tables()
     assert list(killed.settings.scratch_dir.glob("ingest-*")) == []
 

@@ -197,3 +197,22 @@ def test_an_empty_state_is_an_empty_matrix(folder: DataFolder) -> None:
 def test_without_a_warehouse_the_error_says_what_to_do(folder: DataFolder) -> None:
     with pytest.raises(WarehouseMissing, match="mom-pipeline ingest"):
         matrix_as_of(folder.warehouse, FIRST)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_order_of_arrival_gives_the_same_state(new_folder, seed: int) -> None:  # type: ignore[no-untyped-def]
+    """Positions may differ, because yesterday's stay valid; who has what may not."""
+    rng = random.Random(seed)
+    events = random_events(rng, n_days=5, per_day=25)
+    last = FIRST + timedelta(days=4)
+    days = sorted({event[0] for event in events})
+    folders = [with_matrix(new_folder(name), min_item_users=2) for name in ("order", "shuffled")]
+    for folder, order in zip(folders, (days, rng.sample(days, len(days))), strict=True):
+        for day in order:
+            deliver(folder, [event for event in events if event[0] == day])
+            matrix_as_of(folder.warehouse, last)
+    states = [rows_of(folder, matrix_as_of(folder.warehouse, last)) for folder in folders]
+    changed = [users_of(folder, changed_users(folder.warehouse, last)) for folder in folders]
+    assert states[0] == states[1]
+    assert changed[0] == changed[1]
+    assert states[0]

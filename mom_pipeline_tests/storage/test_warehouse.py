@@ -72,6 +72,29 @@ def test_a_transaction_is_all_or_nothing(folder: DataFolder) -> None:
     assert folder.query("SELECT count(*) FROM user_dictionary") == [(2,)]
 
 
+def test_a_shared_connection_is_kept_for_its_turn_and_replaced_after_a_failure(
+    folder: DataFolder,
+) -> None:
+    with folder.warehouse.sharing(seconds=3600) as connect:
+        with connect() as first, connect() as second:
+            assert first is second
+        with pytest.raises(duckdb.CatalogException), connect() as third:
+            third.execute("SELECT * FROM nothing")
+        with connect() as fourth:
+            assert fourth is not third
+            fourth.execute("SELECT * FROM raw_logs").fetchall()
+
+
+def test_a_shared_connection_lets_other_processes_in(folder: DataFolder) -> None:
+    with folder.warehouse.sharing(seconds=0) as connect:
+        with connect() as connection:
+            connection.execute("SELECT 1").fetchall()
+        process = hold(folder)  # another process can open the file meanwhile
+        process.communicate("\n")
+        with connect() as connection:
+            assert connection.execute("SELECT 1").fetchall() == [(1,)]
+
+
 def test_a_damaged_warehouse_is_no_lock(folder: DataFolder) -> None:
     folder.settings.data_dir.mkdir(parents=True, exist_ok=True)
     folder.warehouse.path.write_bytes(b"not a database" * 1000)

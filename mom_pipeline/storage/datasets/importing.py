@@ -6,7 +6,6 @@ to disk, so that a 10 GB file needs no more memory than a small one.
 
 import json
 import os
-import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import date
@@ -20,6 +19,7 @@ from mom_pipeline.storage.errors import DatasetError
 from mom_pipeline.storage.logfiles import LogFile, discover
 from mom_pipeline.storage.readers import stage_text
 from mom_pipeline.storage.scan import MARK, Progress, no_progress, scan_text
+from mom_pipeline.storage.scratch import scratch_folder
 from mom_pipeline.storage.warehouse import Connection, load_sql, scalar
 
 SUMMARY_FILE = "dataset.json"
@@ -82,18 +82,15 @@ def import_dataset(
     that holds other logs or settings that do not fit.
     """
     _require_fitting_settings(dataset, settings)
-    scratch = settings.scratch_dir / f"import-{os.getpid()}"
-    scratch.mkdir(parents=True, exist_ok=True)
-    try:
-        with _connect(settings, scratch) as connection:
-            connection.execute("SET TimeZone = $zone", {"zone": dataset.timezone})
-            lines, other = _stage_events(connection, dataset, scratch, progress)
-            days = _event_days(connection)
-            rows = scalar(connection, "SELECT count(*) FROM dataset_events")
-            _require_no_other_logs(settings, days, dataset)
-            _write_days(connection, dataset, days, scratch, settings.logs_dir)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    _require_no_other_logs(settings, dataset)
+    with (
+        scratch_folder(settings, "import") as scratch,
+        _connect(dataset, settings, scratch) as connection,
+    ):
+        lines, other = _stage_events(connection, dataset, scratch, progress)
+        days = _event_days(connection)
+        rows = scalar(connection, "SELECT count(*) FROM dataset_events")
+        _write_days(connection, dataset, days, scratch, settings.logs_dir)
     is_train = dataset.train_days
     summary = ImportSummary(
         dataset=dataset.name,
@@ -127,9 +124,11 @@ def read_summary(settings: Settings) -> ImportSummary | None:
     return ImportSummary(**values)
 
 
-def _connect(settings: Settings, scratch: Path) -> Connection:
+def _connect(dataset: Dataset, settings: Settings, scratch: Path) -> Connection:
     memory = settings.warehouse.memory_limit or _DEFAULT_MEMORY
-    return duckdb.connect(config={"temp_directory": str(scratch), "memory_limit": memory})
+    connection = duckdb.connect(config={"temp_directory": str(scratch), "memory_limit": memory})
+    connection.execute("SET TimeZone = $zone", {"zone": dataset.timezone})
+    return connection
 
 
 def _stage_events(
@@ -218,7 +217,7 @@ def _require_fitting_settings(dataset: Dataset, settings: Settings) -> None:
         raise DatasetError(
             f"{settings.data_dir / SETTINGS_FILE} does not fit {dataset.name}; it needs\n\n"
             f"{_settings_text(dataset)}\nSet that, or choose another data folder: "
-            f"MOM_DATA_DIR=data-{dataset.name} mom-pipeline import …"
+            f"MOM_DATA_DIR=data/{dataset.name} mom-pipeline import …"
         )
 
 
@@ -233,7 +232,7 @@ def _settings_text(dataset: Dataset) -> str:
     return f'[logs]\ntimezone = "{dataset.timezone}"\n\n[logs.columns]\n{columns}'
 
 
-def _require_no_other_logs(settings: Settings, days: list[date], dataset: Dataset) -> None:
+def _require_no_other_logs(settings: Settings, dataset: Dataset) -> None:
     """Two sources in one folder would be mixed without a word."""
     previous = read_summary(settings)
     if previous is not None and previous.dataset == dataset.name:
@@ -242,5 +241,5 @@ def _require_no_other_logs(settings: Settings, days: list[date], dataset: Datase
     if names:
         raise DatasetError(
             f"{settings.logs_dir} already holds {len(names)} log files, such as {min(names)}; "
-            f"choose another data folder: MOM_DATA_DIR=data-{dataset.name} mom-pipeline import …"
+            f"choose another data folder: MOM_DATA_DIR=data/{dataset.name} mom-pipeline import …"
         )
