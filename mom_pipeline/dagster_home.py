@@ -11,6 +11,10 @@ CONFIGURATION = """\
 telemetry:
   enabled: false
 
+# No invitation to sign up over the first page.
+nux:
+  enabled: false
+
 # DuckDB takes one writer. Dagster sets the limits of single pools in its database only; the
 # default covers `duckdb`, the one pool of this project. A whole run holds the pool.
 concurrency:

@@ -27,6 +27,7 @@ def test_dagster_takes_every_setting(home: Path) -> None:
         pools = instance.get_concurrency_config().pool_config
         assert (pools.default_pool_limit, str(pools.pool_granularity)) == (1, "PoolGranularity.RUN")
         assert not instance.telemetry_enabled
+        assert not instance.nux_enabled
         assert instance.run_retries_enabled
         assert instance.run_retries_max_retries == 2
         assert not instance.run_retries_retry_on_asset_or_op_failure

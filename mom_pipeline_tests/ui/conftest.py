@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from mom_pipeline_tests.ui.processes import UiServer, running_ui
 
@@ -20,6 +20,7 @@ CHROMIUM_ARGUMENTS = [
     "--disable-sync",
 ]
 MILLISECONDS_TO_APPEAR = 60_000
+expect.set_options(timeout=MILLISECONDS_TO_APPEAR)
 
 
 @pytest.fixture(scope="session")

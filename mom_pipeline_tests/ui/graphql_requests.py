@@ -35,12 +35,12 @@ def send(
 
 
 def launch_operation(server: UiServer) -> dict[str, Any]:
-    """A GraphQL operation that starts a run of `first_number`."""
+    """A GraphQL operation that starts a run of `unrelated_number`."""
     selector = {
         "repositoryLocationName": server.module,
         "repositoryName": "__repository__",
         "pipelineName": "__ASSET_JOB",
-        "assetSelection": [{"path": ["first_number"]}],
+        "assetSelection": [{"path": ["unrelated_number"]}],
         "assetCheckSelection": [],
     }
     params = {"mode": "default", "selector": selector, "runConfigData": {}}

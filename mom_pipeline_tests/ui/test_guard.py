@@ -43,7 +43,7 @@ def test_a_foreign_form_is_refused(ui_server: UiServer) -> None:
     status, _ = send(
         ui_server,
         "POST",
-        "/report_asset_materialization/first_number",
+        "/report_asset_materialization/unrelated_number",
         headers={"Origin": "http://evil.example", "Content-Type": "text/plain"},
     )
     assert status == 403

@@ -1,4 +1,4 @@
-"""Two connected assets: enough for the pages to have something to show and to run."""
+"""Connected assets in one group and one apart: enough for the pages to show and to run."""
 
 import dagster as dg
 
@@ -13,4 +13,9 @@ def doubled_number(first_number: int) -> int:
     return 2 * first_number
 
 
-defs = dg.Definitions(assets=[first_number, doubled_number])
+@dg.asset(group_name="apart", pool="duckdb")
+def unrelated_number() -> int:
+    return 3
+
+
+defs = dg.Definitions(assets=[first_number, doubled_number, unrelated_number])
