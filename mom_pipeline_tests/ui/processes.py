@@ -50,15 +50,18 @@ def ui_command(module: str, *arguments: str) -> list[str]:
     return [str(installed), "ui", "--module", module, *arguments]
 
 
-def ui_environment(data_dir: Path) -> dict[str, str]:
-    return os.environ | {"MOM_DATA_DIR": str(data_dir), "PYTHONPATH": str(ROOT)}
+def ui_environment(data_dir: Path, **settings: str) -> dict[str, str]:
+    return os.environ | {"MOM_DATA_DIR": str(data_dir), "PYTHONPATH": str(ROOT)} | settings
 
 
 @contextmanager
 def running_ui(
-    data_dir: Path, *arguments: str, module: str = TOY_MODULE, folder: Path | None = None
+    data_dir: Path, *arguments: str, module: str = TOY_MODULE, **settings: str
 ) -> Iterator[UiServer]:
-    """Start the command, wait until it prints its address, stop it after the block."""
+    """Start the command, wait until it prints its address, stop it after the block.
+
+    It runs in the data folder, far from the sources. `settings` go into its environment.
+    """
     data_dir.mkdir(parents=True, exist_ok=True)
     output = data_dir / "ui.log"
     with output.open("wb") as log:
@@ -66,8 +69,8 @@ def running_ui(
             ui_command(module, *arguments),
             stdout=log,
             stderr=log,
-            cwd=folder or data_dir,
-            env=ui_environment(data_dir),
+            cwd=data_dir,
+            env=ui_environment(data_dir, **settings),
         )
     try:
 
