@@ -25,7 +25,8 @@ def ui(port: int | None, daemon: bool, module: str) -> None:
     """Open Dagster's pages: the graph, its days, runs, schedules and sensors.
 
     They answer on this machine only, and refuse requests that other web pages send. The history
-    of runs is in `dagster_home` below the data folder. Ctrl-C stops everything.
+    of runs is in `dagster_home` below the data folder. Ctrl-C stops the pages and the daemon; a
+    run that is under way finishes by itself.
     """
     # Like Ctrl-C, these unwind the blocks below, which stop the daemon.
     for ending in (signal.SIGTERM, signal.SIGHUP):

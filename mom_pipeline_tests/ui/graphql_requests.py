@@ -34,22 +34,24 @@ def send(
         connection.close()
 
 
-def launch_operation(server: UiServer) -> dict[str, Any]:
-    """A GraphQL operation that starts a run of `unrelated_number`."""
+def launch_operation(server: UiServer, asset: str = "unrelated_number") -> dict[str, Any]:
+    """A GraphQL operation that starts a run of one asset."""
     selector = {
         "repositoryLocationName": server.module,
         "repositoryName": "__repository__",
         "pipelineName": "__ASSET_JOB",
-        "assetSelection": [{"path": ["unrelated_number"]}],
+        "assetSelection": [{"path": [asset]}],
         "assetCheckSelection": [],
     }
     params = {"mode": "default", "selector": selector, "runConfigData": {}}
     return {"query": LAUNCH_RUN, "variables": {"params": params}}
 
 
-def launch_by_post(server: UiServer, **headers: str) -> tuple[int, str]:
+def launch_by_post(
+    server: UiServer, asset: str = "unrelated_number", **headers: str
+) -> tuple[int, str]:
     headers = {"Content-Type": "application/json"} | headers
-    return send(server, "POST", "/graphql", json.dumps(launch_operation(server)), headers)
+    return send(server, "POST", "/graphql", json.dumps(launch_operation(server, asset)), headers)
 
 
 def launch_by_get(server: UiServer, **headers: str) -> tuple[int, str]:
@@ -58,7 +60,11 @@ def launch_by_get(server: UiServer, **headers: str) -> tuple[int, str]:
     return send(server, "GET", f"/graphql?{urlencode(operation)}", headers=headers)
 
 
-def count_runs(server: UiServer) -> int:
-    """Runs in the server's own storage, read beside it."""
+def run_statuses(server: UiServer) -> list[str]:
+    """States of the runs in the server's own storage, read beside it."""
     with DagsterInstance.from_config(str(server.dagster_home)) as instance:
-        return instance.get_runs_count()
+        return [run.status.value for run in instance.get_runs()]
+
+
+def count_runs(server: UiServer) -> int:
+    return len(run_statuses(server))

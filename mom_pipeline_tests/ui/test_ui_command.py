@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mom_pipeline.ui.server import DEFAULT_PORT
-from mom_pipeline_tests.ui.graphql_requests import send
+from mom_pipeline_tests.ui.graphql_requests import launch_by_post, run_statuses, send
 from mom_pipeline_tests.ui.processes import (
     SECONDS_TO_START,
     SECONDS_TO_STOP,
@@ -46,6 +46,17 @@ def test_nothing_is_left_behind(tmp_path: Path, ending: signal.Signals) -> None:
         gone = lambda: not any(command_line(pid) == below[pid] for pid in below)  # noqa: E731
         wait_until(gone, SECONDS_TO_STOP, f"the end of {below}")
     assert "Stopped." in (tmp_path / "data/ui.log").read_text()
+
+
+def test_a_run_under_way_finishes_by_itself(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    with running_ui(data_dir, "--port", "0") as server:
+        launch_by_post(server, "patient_number")
+        wait_until((data_dir / "begun").exists, SECONDS_TO_START, "the beginning of the run")
+    assert run_statuses(server) == ["STARTED"]
+    (data_dir / "may_end").touch()
+    succeeded = lambda: run_statuses(server) == ["SUCCESS"]  # noqa: E731
+    wait_until(succeeded, SECONDS_TO_START, "the success of the run")
 
 
 def test_it_listens_on_loopback_only(tmp_path: Path) -> None:
