@@ -277,10 +277,6 @@ class Settings:
     def scratch_dir(self) -> Path:
         return self.data_dir / "tmp"
 
-    @property
-    def dagster_home(self) -> Path:
-        return self.data_dir / "dagster_home"
-
 
 def fingerprint(*sections: Any) -> str:
     """sha256 over settings sections: equal settings, equal fingerprint."""

@@ -154,3 +154,12 @@ def drift(item_probs: Array, earlier: Array) -> Float64:
     moved = np.ones(K)
     moved[:shared] = np.abs(now[:, :shared] - before[:, :shared]).sum(axis=0) / 2
     return moved
+
+
+def popularity_drift(item_events: Array, earlier: Array) -> float:
+    """Return the total variation distance between the popularities of two days."""
+
+    def shares(events: Array) -> Array:
+        return np.asarray(events / max(events.sum(), np.finfo(np.float64).tiny))[:, None]
+
+    return float(drift(shares(item_events), shares(earlier))[0])

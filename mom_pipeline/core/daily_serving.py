@@ -19,8 +19,10 @@ _USERS_PER_BLOCK = 512
 def refreshed(previous: Array | None, X: Csr, users: Array, model: FittedModel) -> Array:
     """Return P[class | user] of all users, (N, K): new for `users`, as before for the others.
 
-    previous: yesterday's, or None when there is none of the same model.
+    previous: yesterday's, or None when there is none of the same model. Items that the model
+    does not know yet tell nothing about a user.
     """
+    X = X[:, : model.n_items]
     if previous is None:
         return model.memberships(X)
     P = with_rows(previous, X.shape[0])

@@ -48,6 +48,11 @@ class Artifact:
     metadata: dict[str, Any]
     version: str
 
+    @property
+    def dense(self) -> dict[str, Array]:
+        """The arrays that are not sparse."""
+        return {n: a for n, a in self.arrays.items() if not isinstance(a, csr_array)}
+
 
 class ArtifactStore:
     """The artifacts of one data folder."""

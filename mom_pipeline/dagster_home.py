@@ -1,0 +1,48 @@
+"""Where Dagster keeps the history of runs, and how it behaves there."""
+
+import os
+from pathlib import Path
+
+from mom_pipeline.settings import Settings
+from mom_pipeline.storage.atomic import write_text
+
+CONFIGURATION = """\
+# Written by mom-pipeline at every start: edits here are lost.
+telemetry:
+  enabled: false
+
+# No invitation to sign up over the first page.
+nux:
+  enabled: false
+
+# DuckDB takes one writer. Dagster sets the limits of single pools in its database only; the
+# default covers `duckdb`, the one pool of this project. A whole run holds the pool.
+concurrency:
+  pools:
+    default_limit: 1
+    granularity: run
+
+# A worker that died is replaced. A failing asset would fail again: the method is deterministic.
+run_retries:
+  enabled: true
+  max_retries: 2
+  retry_on_asset_or_op_failure: false
+
+# Runs that never start or never end are noticed, and dead ones give the pool back.
+run_monitoring:
+  enabled: true
+  start_timeout_seconds: 180
+  cancel_timeout_seconds: 180
+  poll_interval_seconds: 30
+  free_slots_after_run_end_seconds: 30
+"""
+
+
+def prepare_dagster_home(settings: Settings) -> Path:
+    """Write `dagster.yaml` into the data folder and point DAGSTER_HOME at it."""
+    home = (settings.data_dir / "dagster_home").resolve()
+    configuration = home / "dagster.yaml"
+    if not configuration.is_file() or configuration.read_text(encoding="utf-8") != CONFIGURATION:
+        write_text(configuration, CONFIGURATION)
+    os.environ["DAGSTER_HOME"] = str(home)
+    return home
