@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 else:  # Dagster reads the annotation of an asset, and wants it without a parameter.
     Materialized = dg.MaterializeResult
 Body = Callable[..., Materialized]
+
+
+# Told of every day that an asset has done: asset and day. For a progress bar in this process.
+day_done: ContextVar[Callable[[str, str], None]] = ContextVar(
+    "day_done", default=lambda asset, day: None
+)
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,7 @@ def for_each_day(
     keeps only once for all of them, is the hash of theirs.
     """
     outcomes: dict[str, DayOutcome] = {}
+    name = context.asset_key.to_user_string()
     for key in sorted(context.partition_keys):
         try:
             outcome = outcomes[key] = step(date.fromisoformat(key))
@@ -85,10 +93,10 @@ def for_each_day(
         context.add_asset_metadata(
             {**outcome.metadata, "version": outcome.version}, partition_key=key
         )
-        context.log.info(f"{context.asset_key.to_user_string()} {key}: {outcome.summary}")
+        context.log.info(f"{name} {key}: {outcome.summary}")
+        day_done.get()(name, key)
     versions = [outcome.version for outcome in outcomes.values()]
     joint = versions[0] if len(versions) == 1 else content_hash(*versions)
-    name = context.asset_key.to_user_string()
     verdicts = {key: outcome.verdicts for key, outcome in outcomes.items()}
     return dg.MaterializeResult(
         data_version=dg.DataVersion(joint), check_results=check_results(name, verdicts)

@@ -48,7 +48,7 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
         whitening, _ = state.whitening(day)
         tensor = state.built_on("whitened_tensor", day, "whitening_matrix")
         before = _classes_before(state, day)
-        anchor_version = state.artifacts.read("m2_statistics", day).parents["anchor"]
+        anchor_version = state.artifacts.describe("m2_statistics", day).parents["anchor"]
         classes = decompose_day(
             tensor.dense["tensor"], whitening, sums.moments.anchor,
             state.settings.model.projection,  # type: ignore[arg-type]

@@ -182,7 +182,7 @@ def whitened_tensor(context: dg.AssetExecutionContext, data_folder: DataFolder) 
             {},
             sound=checks.sound(verdicts),
         )
-        visited = state.artifacts.read("m2_statistics", day).metadata["changed_users"]
+        visited = state.artifacts.describe("m2_statistics", day).metadata["changed_users"]
         norm = float(np.linalg.norm(T))
         metadata = {
             "symmetry_error": symmetry_error(T),

@@ -108,6 +108,16 @@ class ArtifactStore:
         folder = self._folder(asset, day)
         raise DamagedArtifact(f"{folder} holds no artifact; materialize {asset} of {day}")
 
+    def describe(self, asset: str, day: date) -> Artifact:
+        """The manifest alone, without reading any array; raises as `read` does."""
+        version = self.version(asset, day)
+        if version is None:
+            raise DamagedArtifact(
+                f"{self._folder(asset, day)} holds no artifact; materialize {asset} of {day}"
+            )
+        manifest = _read_manifest(self._folder(asset, day) / version, version)
+        return _artifact(manifest, {}, version)
+
     def version(self, asset: str, day: date) -> str | None:
         """The version that `current` points to, or None."""
         pointer = self._folder(asset, day) / POINTER

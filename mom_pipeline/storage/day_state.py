@@ -76,26 +76,27 @@ class DayState:
         settings = self.settings_of(asset)
         return self.artifacts.write(asset, day, arrays, settings, parents, notes)
 
-    def fitting(self, asset: str, day: date) -> Artifact:
+    def fitting(self, asset: str, day: date, *, with_arrays: bool = True) -> Artifact:
         """An artifact that can be built upon, or Unfit with the reason."""
         if self.artifacts.version(asset, day) is None:
             raise Unfit(f"there is no {asset} of {day}")
+        read = self.artifacts.read if with_arrays else self.artifacts.describe
         try:
-            found = self.artifacts.read(asset, day)
+            found = read(asset, day)
         except DamagedArtifact as error:
             raise Unfit(f"{asset} of {day} is damaged: {error}") from error
         if found.settings_fingerprint != self.settings_of(asset):
             raise Unfit(f"{asset} of {day} was made with other settings")
-        if found.metadata["code_version"] != CODE_VERSION:
-            made_by = found.metadata["code_version"]
+        made_by = found.metadata["code_version"]
+        if made_by != CODE_VERSION:
             raise Unfit(f"{asset} of {day} was made by code version {made_by}, not {CODE_VERSION}")
         if not found.metadata["sound"]:
             raise Unfit(f"{asset} of {day} did not pass its checks")
         return found
 
-    def built_on(self, asset: str, day: date, parent: str) -> Artifact:
+    def built_on(self, asset: str, day: date, parent: str, *, with_arrays: bool = True) -> Artifact:
         """A fitting artifact that was made from the parent as it is now."""
-        found = self.fitting(asset, day)
+        found = self.fitting(asset, day, with_arrays=with_arrays)
         if found.parents[parent] != self.artifacts.version(parent, day):
             raise Unfit(f"{asset} of {day} was made from an earlier {parent} of that day")
         return found
