@@ -15,6 +15,7 @@ from scipy import sparse
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.incremental import Anchor, AnchoredMoments
 from mom_pipeline.core.moments import Estimator, MomentSums, PairMoments
+from mom_pipeline.core.threads import small_work
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.core.whitening import top_eigenpairs
 
@@ -70,6 +71,13 @@ def advance(
 
     yesterday: the rows and the sums of the day before; None with the reason why not.
     """
+    with small_work(X.nnz):
+        return _advance(X, yesterday, reason, settings)
+
+
+def _advance(
+    X: Csr, yesterday: tuple[Csr, DayMoments] | None, reason: str, settings: DailySettings
+) -> DayStep:
     captured = 1.0
     if yesterday is not None:
         before, state = yesterday

@@ -15,6 +15,7 @@ from mom_pipeline.core.errors import RankTooLow
 from mom_pipeline.core.incremental import Anchor, AnchoredMoments
 from mom_pipeline.core.moments import MomentSums, PairMoments
 from mom_pipeline.core.recovery import ProjectionName, Recovery, recover
+from mom_pipeline.core.threads import small_work
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.core.whitening import Eigenpairs, Whitening, whitening_from
 
@@ -70,7 +71,8 @@ def whitening_error(X: Csr, moments: AnchoredMoments, whitening: Whitening) -> f
     sums = MomentSums.of(X, anchor.estimator)
     M2 = PairMoments.of(X, sums, anchor.estimator, item_scale=anchor.item_scale)
     W = whitening.matrix
-    return float(np.linalg.norm(W.T @ M2.apply(W) - np.eye(W.shape[1])))
+    with small_work(X.nnz):
+        return float(np.linalg.norm(W.T @ M2.apply(W) - np.eye(W.shape[1])))
 
 
 def tensor_in_span(moments: AnchoredMoments, whitening: SpanWhitening) -> Float64:

@@ -8,12 +8,14 @@ import ctypes
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+
+_SMALL_WORK = 1_000_000
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -55,6 +57,14 @@ def one_blas_thread() -> Iterator[bool]:
         yield True
     finally:
         set_threads(before)
+
+
+def small_work(size: int) -> AbstractContextManager[bool]:
+    """Hold BLAS to one thread for work on fewer numbers than `_SMALL_WORK`.
+
+    Threads gain little there, and lose much when other processes want the cores too.
+    """
+    return one_blas_thread() if size < _SMALL_WORK else nullcontext(False)
 
 
 @cache

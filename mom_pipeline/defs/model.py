@@ -18,7 +18,6 @@ from mom_pipeline.defs.pictures import bars, table
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.storage.artifacts import Artifact
 from mom_pipeline.storage.day_state import DayState, Unfit
-from mom_pipeline.storage.dictionaries import ids_by_position
 
 _TOP_ITEMS = 8
 _BOUNDS = ("mu_bound", "pi_bound", "n1", "n2", "n3", "sigma_1", "sigma_k", "delta")
@@ -41,7 +40,7 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
     All components of the tensor are found at once, starting from those of the anchor's day;
     each keeps its number from day to day, also across a rebuild.
     """
-    state = data_folder.state
+    state, item_ids = data_folder.state, data_folder.item_ids()
 
     def step(day: date) -> DayOutcome:
         sums, _ = state.moments(day)
@@ -70,8 +69,6 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
             sizes.n_users, sizes.mean_sizes, whitening.eigenvalues, pi,
             delta=state.settings.model.delta,
         )  # fmt: skip
-        with data_folder.warehouse.reading() as connection:
-            item_ids = ids_by_position(connection, "item")
         metadata = {
             **facts,
             "components": table(_components(classes, moved, item_ids)),

@@ -21,7 +21,6 @@ from mom_pipeline.defs.partitions import YESTERDAY
 from mom_pipeline.defs.pictures import bars, table
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.storage.day_state import DayState, Unfit
-from mom_pipeline.storage.dictionaries import ids_by_position
 
 _TOP_PAIRS = 10
 
@@ -49,7 +48,7 @@ def m2_statistics(
     full when yesterday's sums cannot be built upon, or when the basis no longer holds enough of
     the second moment; `mode` says which, and why.
     """
-    state = data_folder.state
+    state, item_ids = data_folder.state, data_folder.item_ids()
 
     def step(day: date) -> DayOutcome:
         X, version = state.matrix(day)
@@ -64,8 +63,6 @@ def m2_statistics(
             day, done.state, {"interaction_matrix": version}, _facts(done),
             anchor_day=day if done.reason else anchor_day, sound=checks.sound(verdicts),
         )  # fmt: skip
-        with data_folder.warehouse.reading() as connection:
-            item_ids = ids_by_position(connection, "item")
         metadata = {
             **_facts(done),
             "anchor_day": written.metadata["anchor_day"],

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 _SIZE, _DPI = (5.0, 2.4), 80
 _BLUE, _GREY = "#3454d1", "#9aa0a6"
@@ -21,6 +22,7 @@ def bars(values: Any, *, title: str, x: str, y: str, log: bool = False) -> dg.Ma
     axes.bar(np.arange(1, len(values) + 1), values, color=_BLUE)
     if log and np.any(np.asarray(values) > 0):
         axes.set_yscale("log")
+        axes.yaxis.set_minor_locator(NullLocator())
     return _picture(figure, title)
 
 
@@ -66,6 +68,9 @@ def _blank(title: str, x: str, y: str) -> tuple[Figure, Axes]:
     axes.set_xlabel(x, fontsize=8)
     axes.set_ylabel(y, fontsize=8)
     axes.tick_params(labelsize=7)
+    # Most of the time of a small picture goes into the labels of its ticks.
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.yaxis.set_major_locator(MaxNLocator(4))
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
 
