@@ -52,7 +52,7 @@ def m2_statistics(
 
     def step(day: date) -> DayOutcome:
         X, version = state.matrix(day)
-        yesterday, anchor_day, reason = _predecessor(state, day, config.full)
+        yesterday, anchor_day, reason = _predecessor(state, day, X.shape, config.full)
         done = advance(X, yesterday, reason, state.daily_settings)
         moments = done.state.moments
         verdicts = [
@@ -75,13 +75,15 @@ def m2_statistics(
 
 
 def _predecessor(
-    state: DayState, day: date, full: bool
+    state: DayState, day: date, shape: tuple[int, int], full: bool
 ) -> tuple[tuple[Any, DayMoments] | None, date, str]:
     """Yesterday's rows and sums and their anchor's day, or None and the reason."""
     try:
         if full:
             raise Unfit("a full rebuild was asked for")
         rows, sums, anchor_day = state.moments_before(day)
+        if rows.shape[0] > shape[0] or rows.shape[1] > shape[1]:
+            raise Unfit(f"interaction_matrix of {day} is older than that of the day before")
     except Unfit as reason:
         return None, day, str(reason)
     return (rows, sums), anchor_day, ""
