@@ -11,7 +11,10 @@ from mom_pipeline.core.errors import MomError
 # Command name -> module below `mom_pipeline.commands` and its help line. Modules are
 # imported only when their command runs, so that `--help` answers at once.
 COMMANDS = {
-    "demo": ("demo", "Fit simulated users and compare with the truth: a first look."),
+    "demo": ("demo", "Run the whole pipeline over the sample logs: a first look."),
+    "update": ("update", "Bring every day that is missing or stale up to date."),
+    "backfill": ("backfill", "Materialize a range of days, in one run."),
+    "status": ("status", "Show days, settings and sizes on disk."),
     "simulate": ("simulate", "Write sample logs from the generative model."),
     "import": ("import_", "Turn a published dataset into daily log files."),
     "ingest": ("ingest", "Bring log files into the warehouse, exactly once."),

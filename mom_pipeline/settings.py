@@ -12,8 +12,9 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from datetime import date
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from mom_pipeline.core.errors import InvalidSetting
@@ -22,6 +23,17 @@ DATA_DIR_VARIABLE = "MOM_DATA_DIR"
 SETTINGS_FILE = "pipeline.toml"
 DELIMITERS = (",", ";", "|")
 TIMESTAMP_FORMATS = ("iso", "epoch_s", "epoch_ms")
+ESTIMATORS = ("balanced", "unbiased", "paper")
+PERSONALIZATIONS = ("product", "tempered", "em")
+RANKINGS = ("classes", "three-moment")
+PROJECTIONS = ("clip", "simplex")
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 def _require(condition: bool, key: str, expected: str, found: object) -> None:
@@ -132,14 +144,122 @@ class ArtifactSettings:
 
 
 @dataclass(frozen=True)
+class PipelineSettings:
+    """The days of the pipeline; an empty day is decided by the log files."""
+
+    start_date: str = ""
+    end_date: str = ""
+
+    def __post_init__(self) -> None:
+        for key in ("start_date", "end_date"):
+            text = getattr(self, key)
+            _require(not text or _is_day(text), f"pipeline.{key}", "empty or a YYYY-MM-DD", text)
+        in_order = not (self.start_date and self.end_date) or self.start_date <= self.end_date
+        _require(in_order, "pipeline.end_date", "on or after start_date", self.end_date)
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """The method: which moments, how many classes, and how a history becomes a list."""
+
+    n_components: int = 8
+    estimator: str = "balanced"
+    projection: str = "clip"
+    personalization: str = "em"
+    temperature: float = 0.5
+    em_steps: int = 5
+    smoothing: float = 0.05
+    ranking: str = "classes"
+    delta: float = 0.05
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        choices = {
+            "estimator": ESTIMATORS,
+            "projection": PROJECTIONS,
+            "personalization": PERSONALIZATIONS,
+            "ranking": RANKINGS,
+        }
+        for key, allowed in choices.items():
+            value = getattr(self, key)
+            _require(value in allowed, f"model.{key}", f"one of {allowed}", value)
+        for key in ("n_components", "em_steps"):
+            _require(getattr(self, key) >= 1, f"model.{key}", "at least 1", getattr(self, key))
+        for key in ("smoothing", "delta"):
+            inside = 0 < getattr(self, key) < 1
+            _require(inside, f"model.{key}", "between 0 and 1", getattr(self, key))
+        positive = 0 < self.temperature < float("inf")
+        _require(positive, "model.temperature", "above 0", self.temperature)
+        _require(self.seed >= 0, "model.seed", "0 or more", self.seed)
+
+
+@dataclass(frozen=True)
+class RebuildSettings:
+    """When a day is computed from all users instead of from its changed users."""
+
+    capture_threshold: float = 0.95
+    frequent_items: int = 200
+
+    def __post_init__(self) -> None:
+        threshold = self.capture_threshold
+        _require(0 <= threshold <= 1, "rebuild.capture_threshold", "in [0, 1]", threshold)
+        _require(
+            self.frequent_items >= 2, "rebuild.frequent_items", "at least 2", self.frequent_items
+        )
+
+
+@dataclass(frozen=True)
+class ServingSettings:
+    """The lists that are kept for every user."""
+
+    list_length: int = 20
+    refresh_drift: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require(self.list_length >= 1, "serving.list_length", "at least 1", self.list_length)
+        drift = self.refresh_drift
+        _require(0 <= drift <= 1, "serving.refresh_drift", "in [0, 1]", drift)
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """How a model is compared with what users took afterwards."""
+
+    horizon_days: int = 7
+    cutoffs: tuple[int, ...] = (5, 10, 20, 40, 60, 80, 100, 200, 300, 400, 500)
+
+    def __post_init__(self) -> None:
+        horizon = self.horizon_days
+        _require(horizon >= 1, "evaluation.horizon_days", "at least 1", horizon)
+        cutoffs = self.cutoffs
+        ascending = bool(cutoffs) and cutoffs[0] >= 1 and list(cutoffs) == sorted(set(cutoffs))
+        _require(ascending, "evaluation.cutoffs", "ascending numbers from 1 on", cutoffs)
+
+
+@dataclass(frozen=True)
 class Settings:
     """All settings of one data folder."""
 
     data_dir: Path
+    pipeline: PipelineSettings = field(default_factory=PipelineSettings)
     logs: LogSettings = field(default_factory=LogSettings)
     matrix: MatrixSettings = field(default_factory=MatrixSettings)
+    model: ModelSettings = field(default_factory=ModelSettings)
+    rebuild: RebuildSettings = field(default_factory=RebuildSettings)
+    serving: ServingSettings = field(default_factory=ServingSettings)
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     warehouse: WarehouseSettings = field(default_factory=WarehouseSettings)
     artifacts: ArtifactSettings = field(default_factory=ArtifactSettings)
+
+    def __post_init__(self) -> None:
+        kept, horizon = self.artifacts.retention_days, self.evaluation.horizon_days
+        _require(
+            kept == 0 or kept > horizon + 1,
+            "artifacts.retention_days",
+            f"0 (keep all) or above evaluation.horizon_days + 1 = {horizon + 1}: the model of "
+            "that day is still to be evaluated",
+            kept,
+        )
 
     @property
     def logs_dir(self) -> Path:
@@ -226,8 +346,13 @@ def _section_values(section: type, values: Mapping[str, Any], prefix: str) -> di
     return arguments
 
 
-def _typed(dotted: str, wanted: type, value: Any) -> Any:
-    """The value as the wanted scalar type; text from the environment is converted."""
+def _typed(dotted: str, wanted: Any, value: Any) -> Any:
+    """The value as the wanted type; text from the environment is converted.
+
+    A tuple is a list in the file, and comma-separated in the environment.
+    """
+    if get_origin(wanted) is tuple:
+        return _typed_entries(dotted, get_args(wanted)[0], value)
     if isinstance(value, _FromEnvironment):
         try:
             return wanted(value.text)
@@ -243,3 +368,11 @@ def _typed(dotted: str, wanted: type, value: Any) -> Any:
             f"found {value!r} of type {type(value).__name__}"
         )
     return value
+
+
+def _typed_entries(dotted: str, wanted: type, value: Any) -> tuple[Any, ...]:
+    if isinstance(value, _FromEnvironment):
+        value = [_FromEnvironment(value.name, text) for text in value.text.split(",")]
+    if not isinstance(value, list):
+        raise InvalidSetting(f"{dotted} must be a list of {wanted.__name__}, found {value!r}")
+    return tuple(_typed(dotted, wanted, entry) for entry in value)

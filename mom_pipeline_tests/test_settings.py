@@ -22,6 +22,7 @@ def test_the_committed_file_shows_every_key_with_its_default(tmp_path: Path) -> 
     values = tomllib.loads(COMMITTED.read_text())
     defaults = asdict(load(tmp_path))
     del defaults["data_dir"]
+    defaults["evaluation"]["cutoffs"] = list(defaults["evaluation"]["cutoffs"])
     assert values == defaults
 
 
@@ -42,6 +43,8 @@ def test_file_then_environment(tmp_path: Path) -> None:
     assert settings.matrix.window_days == 7
     assert settings.logs.columns.user == "who"
     assert settings.logs.columns.item == "item"
+    shorter = load(tmp_path, MOM_EVALUATION__CUTOFFS="5,10")
+    assert shorter.evaluation.cutoffs == (5, 10)
 
 
 def test_the_data_folder_comes_from_the_environment(tmp_path: Path) -> None:
@@ -56,7 +59,7 @@ def test_the_data_folder_comes_from_the_environment(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[logz]\n", "unknown setting 'logz'; known here: logs, matrix"),
+        ("[logz]\n", "unknown setting 'logz'; known here: pipeline, logs, matrix"),
         ("[logs]\nzone = 'UTC'\n", "unknown setting 'logs.zone'"),
         ("[logs.columns]\nusr = 'u'\n", "unknown setting 'logs.columns.usr'"),
         ("data_dir = 'x'\n", "unknown setting 'data_dir'"),
@@ -79,6 +82,21 @@ def test_the_data_folder_comes_from_the_environment(tmp_path: Path) -> None:
         ("[warehouse]\nthreads = -1\n", "warehouse.threads"),
         ("[warehouse]\nmemory_limit = 'lots'\n", "warehouse.memory_limit must be empty or like"),
         ("[artifacts]\nretention_days = -1\n", "artifacts.retention_days"),
+        ("[artifacts]\nretention_days = 8\n", "above evaluation.horizon_days \\+ 1 = 8"),
+        ("[pipeline]\nstart_date = '1 March'\n", "pipeline.start_date must be empty or a"),
+        ("[pipeline]\nstart_date = '2024-03-02'\nend_date = '2024-03-01'\n", "on or after"),
+        ("[model]\nestimator = 'best'\n", "model.estimator must be one of"),
+        ("[model]\nn_components = 0\n", "model.n_components must be at least 1"),
+        ("[model]\nsmoothing = 1.0\n", "model.smoothing must be between 0 and 1"),
+        ("[model]\ntemperature = 0.0\n", "model.temperature must be above 0"),
+        ("[rebuild]\ncapture_threshold = 2.0\n", "rebuild.capture_threshold must be in"),
+        ("[rebuild]\nfrequent_items = 1\n", "rebuild.frequent_items must be at least 2"),
+        ("[serving]\nlist_length = 0\n", "serving.list_length must be at least 1"),
+        ("[serving]\nrefresh_drift = -0.1\n", "serving.refresh_drift must be in"),
+        ("[evaluation]\nhorizon_days = 0\n", "evaluation.horizon_days must be at least 1"),
+        ("[evaluation]\ncutoffs = [20, 5]\n", "evaluation.cutoffs must be ascending"),
+        ("[evaluation]\ncutoffs = 20\n", "evaluation.cutoffs must be a list of int"),
+        ("[evaluation]\ncutoffs = ['a']\n", "evaluation.cutoffs must be of type int"),
         ("[logs\n", "is not valid TOML"),
     ],
 )

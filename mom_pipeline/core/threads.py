@@ -8,13 +8,15 @@ import ctypes
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
 import numpy as np
+
+_SMALL_WORK = 1_000_000
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -82,6 +84,14 @@ class _HeldBlas:
 
 
 _held = _HeldBlas()
+
+
+def small_work(size: int) -> AbstractContextManager[bool]:
+    """Hold BLAS to one thread for work on fewer numbers than `_SMALL_WORK`.
+
+    Threads gain little there, and lose much when other processes want the cores too.
+    """
+    return one_blas_thread() if size < _SMALL_WORK else nullcontext(False)
 
 
 @cache

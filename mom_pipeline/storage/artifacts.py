@@ -48,6 +48,11 @@ class Artifact:
     metadata: dict[str, Any]
     version: str
 
+    @property
+    def dense(self) -> dict[str, Array]:
+        """The arrays that are not sparse."""
+        return {n: a for n, a in self.arrays.items() if not isinstance(a, csr_array)}
+
 
 class ArtifactStore:
     """The artifacts of one data folder."""
@@ -102,6 +107,16 @@ class ArtifactStore:
                 # Replaced while it was read: take the new one.
         folder = self._folder(asset, day)
         raise DamagedArtifact(f"{folder} holds no artifact; materialize {asset} of {day}")
+
+    def describe(self, asset: str, day: date) -> Artifact:
+        """The manifest alone, without reading any array; raises as `read` does."""
+        version = self.version(asset, day)
+        if version is None:
+            raise DamagedArtifact(
+                f"{self._folder(asset, day)} holds no artifact; materialize {asset} of {day}"
+            )
+        manifest = _read_manifest(self._folder(asset, day) / version, version)
+        return _artifact(manifest, {}, version)
 
     def version(self, asset: str, day: date) -> str | None:
         """The version that `current` points to, or None."""

@@ -19,7 +19,8 @@ def extend_dictionaries(connection: Connection, day: date) -> None:
         if not scalar(connection, "SELECT count(*) FROM new_sources"):
             return
         for kind in KINDS:
-            connection.execute(load_sql("extend_dictionary.sql").replace("{kind}", kind))
+            for name in ("extend_dictionary.sql", "earlier_first_days.sql"):
+                connection.execute(load_sql(name).replace("{kind}", kind))
         connection.execute(
             "DELETE FROM dictionary_sources WHERE source_file IN "
             "(SELECT source_file FROM new_sources)"

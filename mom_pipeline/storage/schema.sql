@@ -62,3 +62,25 @@ CREATE TABLE IF NOT EXISTS item_support (
     item_id     VARCHAR NOT NULL,
     n_users     BIGINT  NOT NULL
 );
+
+-- Lists as they were made: `day` is the day that made a list. The list as of a day is the
+-- user's newest up to it, so a day writes only the users that it visited.
+CREATE TABLE IF NOT EXISTS recommendations (
+    day     DATE    NOT NULL,
+    user_id VARCHAR NOT NULL,
+    rank    INTEGER NOT NULL,  -- 1 is the best
+    item_id VARCHAR NOT NULL,
+    score   DOUBLE  NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS evaluation_metrics (
+    day             DATE    NOT NULL,  -- last day of the test period
+    model_day       DATE    NOT NULL,
+    ranking         VARCHAR NOT NULL,  -- of the model, or 'popularity'
+    cutoff          INTEGER NOT NULL,
+    precision_at_k  DOUBLE  NOT NULL,
+    recall_at_k     DOUBLE  NOT NULL,
+    map_at_k        DOUBLE  NOT NULL,
+    ndcg_at_k       DOUBLE  NOT NULL,
+    users           INTEGER NOT NULL
+);

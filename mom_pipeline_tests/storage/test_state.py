@@ -216,3 +216,14 @@ def test_any_order_of_arrival_gives_the_same_state(new_folder, seed: int) -> Non
     assert states[0] == states[1]
     assert changed[0] == changed[1]
     assert states[0]
+
+
+def test_a_late_delivery_can_bring_an_id_to_an_earlier_day(folder: DataFolder) -> None:
+    with_matrix(folder, min_item_users=1)
+    folder.take("user,item,timestamp\na,x,2024-03-01T10:00:00\n", "2024-03-01.csv")
+    folder.take("user,item,timestamp\nb,y,2024-03-02T10:00:00\n", "2024-03-02.csv")
+    assert matrix_as_of(folder.warehouse, FIRST + timedelta(days=1)).interactions.shape == (2, 2)
+    late = "user,item,timestamp\na,x,2024-03-01T10:00:00\nb,y,2024-03-01T11:00:00\n"
+    folder.take(late, "2024-03-01.csv")
+    found = matrix_as_of(folder.warehouse, FIRST).interactions
+    assert found.toarray().tolist() == [[1, 0], [0, 1]]

@@ -1,0 +1,197 @@
+"""One day of the moments: from yesterday's sums and the changed rows to today's.
+
+The state of a day is a sum over users, seen through the basis of the last full rebuild (its
+anchor): H, T_B, the first moment, and pair counts among frequent items. What a day computes
+from there (`daily_classes`) depends on that state and the anchor alone, never on the path that
+led to it. So day by day, in one go, or after late data, the same rows give the same model up to
+rounding.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from mom_pipeline.core.errors import InvalidInteractions
+from mom_pipeline.core.incremental import Anchor, AnchoredMoments
+from mom_pipeline.core.moments import Estimator, MomentSums, PairMoments
+from mom_pipeline.core.threads import small_work
+from mom_pipeline.core.types import Array, Csr, Float64
+from mom_pipeline.core.whitening import top_eigenpairs
+
+
+@dataclass(frozen=True)
+class DayMoments:
+    """The sums over all users that a day leaves behind.
+
+    frequent_items: (F,) positions, the most frequent at the rebuild.
+    pair_counts: (F, F) users who took both items; exact, whole numbers.
+    passes: products with M2 that the anchor took; 0 after an update.
+    """
+
+    moments: AnchoredMoments
+    frequent_items: Array
+    pair_counts: Float64
+    passes: int = 0
+
+
+@dataclass(frozen=True)
+class DailySettings:
+    """What the sums of a day depend on.
+
+    capture_threshold: rebuild below this share; see `capture`.
+    """
+
+    estimator: Estimator
+    n_components: int
+    n_frequent: int
+    capture_threshold: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class DayStep:
+    """How the sums of a day came about.
+
+    reason: why the day was computed in full; empty when it was not.
+    changed: positions of the users whose rows were visited.
+    captured: share of M2 that the span held before a rebuild; 1 where nothing was there before.
+    """
+
+    state: DayMoments
+    reason: str
+    changed: Array
+    captured: float
+
+
+def advance(
+    X: Csr, yesterday: tuple[Csr, DayMoments] | None, reason: str, settings: DailySettings
+) -> DayStep:
+    """Compute the sums of a day: from yesterday's where these are given, otherwise in full.
+
+    yesterday: the rows and the sums of the day before; None with the reason why not.
+    """
+    with small_work(X.nnz):
+        return _advance(X, yesterday, reason, settings)
+
+
+def _advance(
+    X: Csr, yesterday: tuple[Csr, DayMoments] | None, reason: str, settings: DailySettings
+) -> DayStep:
+    captured = 1.0
+    if yesterday is not None:
+        before, state = yesterday
+        changed = changed_rows(before, X)
+        state = update(state, grown(before, X.shape)[changed], X[changed])
+        captured = capture(X, state.moments, settings.n_components, settings.seed)
+        if captured >= settings.capture_threshold:
+            return DayStep(state, "", changed, captured)
+        reason = (
+            f"the basis of the last rebuild holds {captured:.3f} of the second moment, "
+            f"below {settings.capture_threshold:g}"
+        )
+    return DayStep(rebuild(X, settings), reason, np.flatnonzero(np.diff(X.indptr)), captured)
+
+
+def rebuild(X: Csr, settings: DailySettings) -> DayMoments:
+    """Fix a new anchor, the leading K' eigenvectors of today's M2, and sum over all users."""
+    estimator = settings.estimator
+    sums = MomentSums.of(X, estimator)
+    if sums.triple_weight <= 0:
+        raise InvalidInteractions(
+            f"the estimator {estimator.name!r} found no user with the events that a triple needs "
+            f"among {sums.n_users} users; lower the filters of the matrix, or start on a later day"
+        )
+    M2 = PairMoments.of(X, sums, estimator)
+    pairs = top_eigenpairs(M2, settings.n_components, np.random.default_rng(settings.seed))
+    frequent = np.argsort(-sums.item_users, kind="stable")[: settings.n_frequent]
+    frequent = np.sort(frequent[sums.item_users[frequent] > 0])
+    anchor = Anchor(np.asarray(pairs.vectors, dtype=np.float64), M2.item_scale, estimator)
+    return DayMoments(
+        AnchoredMoments.of(X, anchor), frequent, _pair_counts(X, frequent), pairs.passes
+    )
+
+
+def update(yesterday: DayMoments, old_rows: Csr, new_rows: Csr) -> DayMoments:
+    """Subtract the old rows of the changed users and add their new ones: exact up to rounding.
+
+    old_rows, new_rows: (changed users, D), D today's items.
+    """
+    extended = with_items(yesterday.moments, new_rows.shape[1])
+    frequent = yesterday.frequent_items
+    counts = _pair_counts(new_rows, frequent) - _pair_counts(old_rows, frequent)
+    return DayMoments(extended.update(old_rows, new_rows), frequent, yesterday.pair_counts + counts)
+
+
+def changed_rows(before: Csr, now: Csr) -> Array:
+    """Return the positions of the users whose rows differ, ascending. Rows and columns that
+    `before` does not have yet count as empty.
+    """
+    difference = now - grown(before, now.shape)
+    difference.eliminate_zeros()
+    return np.flatnonzero(np.diff(difference.indptr))
+
+
+def grown(X: Csr, shape: tuple[int, int]) -> Csr:
+    """Return X with empty rows and columns at its end, up to `shape`."""
+    if X.shape[0] > shape[0] or X.shape[1] > shape[1]:
+        raise InvalidInteractions(
+            f"a matrix of {X.shape} does not fit into {shape}: positions only ever grow; "
+            "rebuild in full"
+        )
+    indptr = np.pad(X.indptr, (0, shape[0] - X.shape[0]), mode="edge")
+    return sparse.csr_array((X.data, X.indices, indptr), shape=shape)
+
+
+def capture(X: Csr, moments: AnchoredMoments, n_components: int, seed: int) -> float:
+    """Return the share of the leading eigenvalues of today's M2 that the span still holds.
+
+    Items that came after the anchor are scaled by their users of today. Their rows of the basis
+    are zero, so this changes nothing but how much of M2 is seen to lie outside of the span.
+    """
+    anchor = moments.anchor
+    today = anchor.estimator.item_scale(moments.sums.item_users)
+    known = anchor.basis.any(axis=1)
+    scaled = replace(anchor, item_scale=np.where(known, anchor.item_scale, today))
+    rng = np.random.default_rng(seed)
+    return replace(moments, anchor=scaled).subspace_capture(X, n_components, rng)
+
+
+def with_items(moments: AnchoredMoments, n_items: int) -> AnchoredMoments:
+    """Return the same moments among more items.
+
+    An item that came after the anchor gets a zero row of the basis and a scale of 1. Nothing is
+    approximated by that: H and T_B stay the moments of all users seen through the basis, whose
+    span simply has no direction for the new item. Its probability is 0 in every class until the
+    next rebuild, and `capture` falls as such items gain weight.
+    """
+    sums = moments.sums
+    return replace(
+        moments,
+        anchor=extended(moments.anchor, n_items),
+        sums=replace(
+            sums,
+            item_events=with_rows(sums.item_events, n_items),
+            item_users=with_rows(sums.item_users, n_items),
+            pair_diagonal=with_rows(sums.pair_diagonal, n_items),
+        ),
+    )
+
+
+def extended(anchor: Anchor, n_items: int) -> Anchor:
+    """Return the anchor with zero rows, of scale 1, for the items that came after it."""
+    item_scale = np.ones(n_items)
+    item_scale[: len(anchor.item_scale)] = anchor.item_scale
+    return replace(anchor, basis=with_rows(anchor.basis, n_items), item_scale=item_scale)
+
+
+def with_rows(A: Array, n: int) -> Array:
+    """Return A with zero rows at its end, up to n."""
+    return np.pad(A, [(0, n - len(A)), *[(0, 0)] * (A.ndim - 1)])
+
+
+def _pair_counts(X: Csr, items: Array) -> Float64:
+    """Return how many users took both of two items, (F, F)."""
+    taken = X[:, items]
+    taken.data = np.ones_like(taken.data)
+    return np.asarray((taken.T @ taken).toarray(), dtype=np.float64)

@@ -1,0 +1,167 @@
+"""One day of the model: from its sums to the whitening, the tensor and (O, pi).
+
+Everything happens inside the span of the anchor's basis, and starts from the anchor's own
+components: equal sums and an equal anchor give equal classes.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mom_pipeline.core.daily import with_rows
+from mom_pipeline.core.decomposition import Decomposition, decompose_simultaneously
+from mom_pipeline.core.decomposition import match_components as match
+from mom_pipeline.core.errors import RankTooLow
+from mom_pipeline.core.incremental import Anchor, AnchoredMoments
+from mom_pipeline.core.moments import MomentSums, PairMoments
+from mom_pipeline.core.recovery import ProjectionName, Recovery, recover
+from mom_pipeline.core.threads import small_work
+from mom_pipeline.core.types import Array, Csr, Float64
+from mom_pipeline.core.whitening import Eigenpairs, Whitening, whitening_from
+
+# Decompositions of equal tensors must agree to 1e-6 from any rounding of them.
+_SWEEP_TOLERANCE = 1e-14
+_MAX_SWEEPS = 1000
+
+
+@dataclass(frozen=True)
+class SpanWhitening:
+    """Whitening inside the span of the anchor's basis U:  W = U F.
+
+    factors: F = E diag(s)^(-1/2), (K', K).  spectrum: all K' eigenvalues of H, largest first.
+    """
+
+    factors: Float64
+    spectrum: Float64
+    requested: int
+
+    @property
+    def n_components(self) -> int:
+        """Return K."""
+        return int(self.factors.shape[1])
+
+    @property
+    def eigenvalues(self) -> Float64:
+        """Return the K eigenvalues that are whitened."""
+        return self.spectrum[: self.n_components]
+
+    def in_items(self, anchor: Anchor) -> Whitening:
+        """Return the whitening of the scaled item space, W of (D, K)."""
+        U = anchor.basis @ (self.factors * np.sqrt(self.eigenvalues))
+        return Whitening(U, self.eigenvalues, self.requested, passes=0, residual=0.0)
+
+
+def whiten_in_span(moments: AnchoredMoments, n_components: int) -> SpanWhitening:
+    """Whiten H = E diag(s) E.T. The largest entry of every column of E is positive, so that
+    equal moments give equal signs.
+    """
+    H = (moments.pairs + moments.pairs.T) / 2 / moments.sums.pair_weight
+    if not np.isfinite(H).all():
+        raise RankTooLow("the second moment is not finite; compute this day in full")
+    values, E = np.linalg.eigh(H)
+    values, E = values[::-1], E[:, ::-1]
+    E = E * np.sign(E[np.argmax(np.abs(E), axis=0), np.arange(len(E))])
+    kept = whitening_from(Eigenpairs(values, E, passes=0, residual=0.0), n_components)
+    return SpanWhitening(kept.matrix, values, n_components)
+
+
+def whitening_error(X: Csr, moments: AnchoredMoments, whitening: Whitening) -> float:
+    """Return ||W.T M2 W - I||, with M2 from the rows themselves and not from the sums."""
+    anchor = moments.anchor
+    sums = MomentSums.of(X, anchor.estimator)
+    M2 = PairMoments.of(X, sums, anchor.estimator, item_scale=anchor.item_scale)
+    W = whitening.matrix
+    with small_work(X.nnz):
+        return float(np.linalg.norm(W.T @ M2.apply(W) - np.eye(W.shape[1])))
+
+
+def tensor_in_span(moments: AnchoredMoments, whitening: SpanWhitening) -> Float64:
+    """Return the whitened third moment, T_B(F, F, F), (K, K, K)."""
+    F = whitening.factors
+    T = np.einsum("abc,ai,bj,ck->ijk", moments.triples, F, F, F, optimize=True)
+    return T / moments.sums.triple_weight
+
+
+def symmetry_error(T: Float64) -> float:
+    """Return how far T is from its transposes, relative to its norm."""
+    scale = max(float(np.linalg.norm(T)), np.finfo(np.float64).tiny)
+    orders = ((1, 0, 2), (0, 2, 1), (2, 1, 0))
+    return max(float(np.linalg.norm(T - T.transpose(order))) for order in orders) / scale
+
+
+@dataclass(frozen=True)
+class DayClasses:
+    """The classes of a day. Component k is the same class as on the day of the anchor.
+
+    span_components: (K', K) mu_k in the coordinates of the anchor's basis, E diag(s)^(1/2) v_k.
+    anchor_components: those of the anchor's day, where every later day starts from.
+    """
+
+    decomposition: Decomposition
+    recovery: Recovery
+    span_components: Float64
+    anchor_components: Float64
+
+
+def decompose_day(
+    T: Float64,
+    whitening: SpanWhitening,
+    anchor: Anchor,
+    projection: ProjectionName,
+    seed: int,
+    *,
+    anchor_components: Float64 | None = None,
+    earlier_item_probs: Array | None = None,
+) -> DayClasses:
+    """Decompose the tensor and recover (O, pi).
+
+    anchor_components: warm start and order of the components. It is the anchor's day and not
+    yesterday that a day starts from: so the result does not depend on the days in between.
+    earlier_item_probs: on the anchor's own day, the classes whose order is to be kept.
+    """
+    F, rng = whitening.factors, np.random.default_rng(seed)
+    start = None if anchor_components is None else F.T @ anchor_components
+    found = decompose_simultaneously(
+        T, rng, warm_start=start, tol=_SWEEP_TOLERANCE, max_sweeps=_MAX_SWEEPS
+    )
+    components = F * whitening.eigenvalues @ found.vectors
+    recovery = recover(whitening.in_items(anchor), found, anchor.item_scale, projection=projection)
+    if anchor_components is not None:
+        order = match(components, anchor_components)
+    elif earlier_item_probs is not None:
+        order = match(recovery.item_probs, with_rows(earlier_item_probs, len(anchor.item_scale)))
+    else:
+        order = np.arange(len(found.lambdas))
+    components = components[:, order]
+    return DayClasses(
+        replace(found, lambdas=found.lambdas[order], vectors=found.vectors[:, order]),
+        replace(
+            recovery,
+            item_probs=recovery.item_probs[:, order],
+            weights=recovery.weights[order],
+        ),
+        components,
+        components if anchor_components is None else anchor_components,
+    )
+
+
+def drift(item_probs: Array, earlier: Array) -> Float64:
+    """Return the total variation distance of every component from the earlier one, (K,).
+
+    1/2 sum_y |O_yk - O'_yk|; a component without a counterpart has drifted by 1.
+    """
+    K, D = item_probs.shape[1], max(len(item_probs), len(earlier))
+    now, before = with_rows(item_probs, D), with_rows(earlier, D)
+    shared = min(K, before.shape[1])
+    moved = np.ones(K)
+    moved[:shared] = np.abs(now[:, :shared] - before[:, :shared]).sum(axis=0) / 2
+    return moved
+
+
+def popularity_drift(item_events: Array, earlier: Array) -> float:
+    """Return the total variation distance between the popularities of two days."""
+
+    def shares(events: Array) -> Array:
+        return np.asarray(events / max(events.sum(), np.finfo(np.float64).tiny))[:, None]
+
+    return float(drift(shares(item_events), shares(earlier))[0])

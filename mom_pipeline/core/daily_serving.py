@@ -1,0 +1,98 @@
+"""One day of serving: posteriors and lists of the users that a day asks for, and how well an
+earlier model foresaw what was delivered since.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mom_pipeline.core.daily import grown, with_rows
+from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.metrics import RankingMetrics, evaluate_ranking
+from mom_pipeline.core.prediction import class_scores, hide_seen, recommend_top, top_n
+from mom_pipeline.core.threads import map_blocks, one_blas_thread, small_work
+from mom_pipeline.core.types import Array, Csr, Float64
+
+_USERS_PER_BLOCK = 512
+
+
+def refreshed(previous: Array | None, X: Csr, users: Array, model: FittedModel) -> Array:
+    """Return P[class | user] of all users, (N, K): new for `users`, as before for the others.
+
+    previous: yesterday's, or None when there is none of the same model. Items that the model
+    does not know yet tell nothing about a user.
+    """
+    X = X[:, : model.n_items]
+    if previous is None:
+        return model.memberships(X)
+    P = with_rows(previous, X.shape[0])
+    P[users] = model.memberships(X[users])
+    return P
+
+
+def posterior_entropy(P: Array) -> Float64:
+    """Return the entropy of every user's posterior in bits, (N,)."""
+    return np.asarray(-(P * np.log2(np.maximum(P, np.finfo(np.float64).tiny))).sum(axis=1))
+
+
+def best_items(X: Csr, P: Array, model: FittedModel, n: int) -> tuple[Array, Float64]:
+    """Return the n best unseen items of every user and their scores, (N, n) each.
+
+    X: (N, D).  P: (N, K), the posteriors of the same users. A short list ends with -1.
+    """
+    if model.pair_ranking is not None:
+        return recommend_top(X, model.three_moment_scores, n)
+    ids = np.full((X.shape[0], n), -1, dtype=np.int64)
+    scores = np.zeros((X.shape[0], n))
+
+    def block(start: int) -> None:
+        users = slice(start, start + _USERS_PER_BLOCK)
+        block_scores = class_scores(P[users], model.item_probs)
+        hide_seen(block_scores, X[users])
+        best, values = top_n(block_scores, n)
+        ids[users, : best.shape[1]], scores[users, : best.shape[1]] = best, values
+
+    # The blocks have the cores; BLAS on threads of its own would only get in their way.
+    with one_blas_thread() as held:
+        starts = range(0, X.shape[0], _USERS_PER_BLOCK)
+        map_blocks(block, starts, n_threads=None if held else 1)
+    return ids, scores
+
+
+@dataclass(frozen=True)
+class Foresight:
+    """A model and popularity on the same users.
+
+    n_newcomers: users of the test period without a history, left out.
+    """
+
+    model: RankingMetrics
+    popularity: RankingMetrics
+    n_newcomers: int
+
+
+def foresight(
+    model: FittedModel, train: Csr, test: Csr, cutoffs: tuple[int, ...]
+) -> Foresight | None:
+    """Score the lists of a model, and of popularity, on what users took later.
+
+    train: (N, D) rows of the model's day.  test: (N', D') later pairs, with newer users and
+    items; an item that the model does not know cannot be found and counts as missed.
+    Returns None when no user of the test period has a history.
+    """
+    train = grown(train, test.shape)
+    asked = np.diff(test.indptr) > 0
+    users = np.flatnonzero(asked & (np.diff(train.indptr) > 0))
+    if (test[users].astype(bool) > train[users].astype(bool)).nnz == 0:
+        return None
+    X, n, D = train[users][:, : model.n_items], cutoffs[-1], model.n_items
+    item_users = np.bincount(train.indices, minlength=D).astype(np.float64)[:D]
+    with small_work(X.nnz):
+        by_model, _ = best_items(X, model.memberships(X), model, n)
+        by_popularity, _ = recommend_top(X, lambda rows: np.tile(item_users, (rows.shape[0], 1)), n)
+    history = train[users]
+    return Foresight(
+        evaluate_ranking(by_model, test[users], cutoffs, train=history),
+        evaluate_ranking(by_popularity, test[users], cutoffs, train=history),
+        int(asked.sum()) - len(users),
+    )

@@ -1,0 +1,36 @@
+"""The one `Definitions` of the project: what `dagster dev` and the commands load."""
+
+import dagster as dg
+
+from mom_pipeline.defs import evaluation, logs, model, moments, serving
+from mom_pipeline.defs.jobs import (
+    daily_schedule,
+    daily_update,
+    full_rebuild,
+    weekly_rebuild_schedule,
+)
+from mom_pipeline.defs.partitions import SETTINGS
+from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.defs.sensors import log_file_sensor
+
+ASSETS = (
+    logs.raw_logs,
+    logs.interaction_matrix,
+    moments.m2_statistics,
+    moments.whitening_matrix,
+    moments.whitened_tensor,
+    model.decomposition,
+    serving.user_personalization,
+    serving.recommendations,
+    evaluation.evaluation_metrics,
+)
+
+defs = dg.Definitions(
+    assets=ASSETS,
+    resources={"data_folder": DataFolder(data_dir=str(SETTINGS.data_dir))},
+    jobs=[daily_update, full_rebuild],
+    schedules=[daily_schedule, weekly_rebuild_schedule],
+    sensors=[log_file_sensor],
+    # The chain is linear, and a step costs half a second in the process against five outside.
+    executor=dg.in_process_executor,
+)

@@ -1,0 +1,182 @@
+"""Asset checks: what each one promises, and the verdicts on one day.
+
+A check runs inside its asset, on every day of the run, so that a blocking one stops the days'
+later assets before they start. The verdicts are plain functions of numbers.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import dagster as dg
+import numpy as np
+
+from mom_pipeline.core.types import Array
+
+_WHITENING_TOLERANCE = 1e-4
+_SUM_TOLERANCE = 1e-6
+_USUAL_VOLUME = (0.5, 2.0)
+_POPULARITY_DRIFT = 0.25
+_SHOWN_DAYS = 10
+
+
+@dataclass(frozen=True)
+class Check:
+    """A promise of an asset. blocking: nothing is built on a day that breaks it."""
+
+    asset: str
+    name: str
+    promise: str
+    blocking: bool = False
+
+
+CHECKS = (
+    Check("raw_logs", "rows_accounted", "lines = header + accepted + rejected, in file, ledger "
+          "and tables alike", blocking=True),
+    Check("raw_logs", "usual_volume", "between half and twice the mean of the trailing week"),
+    Check("raw_logs", "fresh_logs", "the day itself has log files"),
+    Check("interaction_matrix", "enough_users", "N >= K^2 users, which the method asks for"),
+    Check("interaction_matrix", "steady_popularity", "the popularity of items moved by less than "
+          f"{_POPULARITY_DRIFT} (total variation) since the day before"),
+    Check("m2_statistics", "finite_moments", "no sum is infinite or NaN", blocking=True),
+    Check("m2_statistics", "captured", "the anchor's basis held enough of the second moment"),
+    Check("whitening_matrix", "whitens", f"||W.T M2 W - I|| <= {_WHITENING_TOLERANCE:g}, M2 from "
+          "the rows themselves", blocking=True),
+    Check("whitened_tensor", "finite_tensor", "no entry is infinite or NaN", blocking=True),
+    Check("decomposition", "distributions", "pi and every column of O are distributions",
+          blocking=True),
+    Check("user_personalization", "posteriors", "every user's posterior is a distribution",
+          blocking=True),
+    Check("evaluation_metrics", "better_than_popularity", "Recall@20 of the model is above that "
+          "of popularity"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a check ended on one day, with what it looked at in words."""
+
+    check: str
+    passed: bool
+    found: str
+
+
+def rows_accounted(lines: int, header: int, accepted: int, rejected: int,
+                   rows: int, quarantined: int) -> Verdict:  # fmt: skip
+    """Ledger: lines, header, accepted, rejected. Tables: rows, quarantined."""
+    passed = lines == header + accepted + rejected and (rows, quarantined) == (accepted, rejected)
+    found = (
+        f"{lines} lines; ledger: {header} header + {accepted} accepted + {rejected} rejected; "
+        f"tables: {rows} rows, {quarantined} in quarantine"
+    )
+    return Verdict("rows_accounted", passed, found)
+
+
+def usual_volume(rows: int, trailing: Sequence[int]) -> Verdict:
+    """Rows of the day against the mean of the week before."""
+    if not trailing:
+        return Verdict("usual_volume", True, f"{rows} rows; no earlier day to compare with")
+    mean = sum(trailing) / len(trailing)
+    low, high = _USUAL_VOLUME
+    passed = low * mean <= rows <= high * mean
+    return Verdict("usual_volume", passed, f"{rows} rows; trailing week: {mean:.0f} a day")
+
+
+def fresh_logs(day: date, newest: date | None) -> Verdict:
+    """The newest delivery up to the day is of the day itself."""
+    return Verdict("fresh_logs", newest == day, f"newest delivery up to {day}: {newest or 'none'}")
+
+
+def enough_users(n_users: int, n_components: int) -> Verdict:
+    """The paper's premise."""
+    found = f"{n_users} users, K^2 = {n_components**2}"
+    return Verdict("enough_users", n_users >= n_components**2, found)
+
+
+def steady_popularity(moved: float) -> Verdict:
+    """Total variation between the popularities of two days."""
+    return Verdict("steady_popularity", moved <= _POPULARITY_DRIFT, f"moved by {moved:.3f}")
+
+
+def finite(check: str, *arrays: Array) -> Verdict:
+    """No NaN, no infinity."""
+    bad = sum(int((~np.isfinite(array)).sum()) for array in arrays)
+    return Verdict(check, bad == 0, f"{bad} non-finite entries")
+
+
+def captured(share: float, threshold: float) -> Verdict:
+    """Share of the second moment inside the span, before any rebuild of the day."""
+    return Verdict("captured", share >= threshold, f"{share:.4f} of the second moment")
+
+
+def whitens(error: float) -> Verdict:
+    """The distance of W.T M2 W from the identity."""
+    return Verdict("whitens", error <= _WHITENING_TOLERANCE, f"||W.T M2 W - I|| = {error:.2e}")
+
+
+def distributions(check: str, **columns: Array) -> Verdict:
+    """Nothing negative, every column sums to 1."""
+    wrong = [name for name, array in columns.items() if not _is_distribution(array)]
+    found = f"not distributions: {', '.join(wrong)}" if wrong else "all are"
+    return Verdict(check, not wrong, found)
+
+
+def better_than_popularity(model: float | None, popularity: float | None) -> Verdict:
+    """Recall at the cut-off nearest to 20; None where there is nothing to evaluate yet."""
+    if model is None or popularity is None:
+        return Verdict("better_than_popularity", True, "nothing to evaluate yet")
+    found = f"recall {model:.4f}, popularity {popularity:.4f}"
+    return Verdict("better_than_popularity", model > popularity, found)
+
+
+def sound(verdicts: Sequence[Verdict]) -> bool:
+    """Whether no blocking check failed."""
+    blocking = {check.name for check in CHECKS if check.blocking}
+    return all(verdict.passed for verdict in verdicts if verdict.check in blocking)
+
+
+def check_specs(asset: str) -> list[dg.AssetCheckSpec]:
+    """The checks of an asset, as Dagster declares them."""
+    return [
+        dg.AssetCheckSpec(
+            name=check.name, asset=asset, description=check.promise, blocking=check.blocking
+        )
+        for check in CHECKS
+        if check.asset == asset
+    ]
+
+
+def check_results(
+    asset: str, verdicts: Mapping[str, Sequence[Verdict]]
+) -> list[dg.AssetCheckResult]:
+    """One result per check over all days of a run: passed when every day passed."""
+    return [
+        _result(check, {day: v for day, own in verdicts.items() for v in own
+                        if v.check == check.name})
+        for check in CHECKS
+        if check.asset == asset
+    ]  # fmt: skip
+
+
+def _result(check: Check, by_day: Mapping[str, Verdict]) -> dg.AssetCheckResult:
+    failed = {day: verdict.found for day, verdict in by_day.items() if not verdict.passed}
+    shown = dict(list((failed or {d: v.found for d, v in by_day.items()}).items())[-_SHOWN_DAYS:])
+    metadata: dict[str, Any] = {"days": len(by_day), "failed_days": len(failed), **shown}
+    return dg.AssetCheckResult(
+        check_name=check.name,
+        asset_key=check.asset,
+        passed=not failed,
+        severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
+        description="; ".join(f"{day}: {found}" for day, found in list(shown.items())[-1:]),
+        metadata=metadata,
+    )
+
+
+def _is_distribution(array: Array) -> bool:
+    sums = array.sum(axis=0)
+    return bool(
+        np.isfinite(array).all()
+        and (array >= 0).all()
+        and (np.abs(sums - 1) <= _SUM_TOLERANCE).all()
+    )

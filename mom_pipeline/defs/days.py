@@ -1,0 +1,112 @@
+"""What all assets share: the loop over the days of a run, with metadata and checks for each."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import dagster as dg
+
+from mom_pipeline.defs.checks import Verdict, check_results, check_specs
+from mom_pipeline.defs.partitions import DAILY
+from mom_pipeline.storage.day_state import CODE_VERSION, Unfit
+
+OWNERS = ["team:recommendations"]
+# Assets that open the warehouse take turns: a DuckDB file admits one process at a time.
+WAREHOUSE_POOL = "duckdb"
+
+if TYPE_CHECKING:
+    Materialized: TypeAlias = dg.MaterializeResult[Any]
+else:  # Dagster reads the annotation of an asset, and wants it without a parameter.
+    Materialized = dg.MaterializeResult
+Body = Callable[..., Materialized]
+
+
+# Told of every day that an asset has done: asset and day. For a progress bar in this process.
+day_done: ContextVar[Callable[[str, str], None]] = ContextVar(
+    "day_done", default=lambda asset, day: None
+)
+
+
+@dataclass(frozen=True)
+class DayOutcome:
+    """What an asset made of one day.
+
+    version: content hash.  summary: one line for the log of the run.
+    """
+
+    version: str
+    summary: str
+    metadata: Mapping[str, Any]
+    verdicts: Sequence[Verdict] = ()
+
+
+def daily_asset(
+    group: str,
+    kinds: set[str],
+    deps: Sequence[Any] = (),
+    *,
+    uses_warehouse: bool = False,
+    columns: Mapping[str, str] | None = None,
+) -> Callable[[Body], dg.AssetsDefinition]:
+    """An asset with one partition a day; any number of days is one run.
+
+    columns: names and types of a table that the asset keeps.
+    """
+    schema = {"dagster/column_schema": _schema(columns)} if columns else {}
+
+    def decorate(body: Body) -> dg.AssetsDefinition:
+        asset: dg.AssetsDefinition = dg.asset(
+            group_name=group,
+            kinds=kinds,
+            deps=list(deps),
+            owners=OWNERS,
+            partitions_def=DAILY,
+            backfill_policy=dg.BackfillPolicy.single_run(),
+            code_version=CODE_VERSION,
+            check_specs=check_specs(body.__name__),
+            metadata=schema,
+            pool=WAREHOUSE_POOL if uses_warehouse else None,
+        )(body)
+        return asset
+
+    return decorate
+
+
+def for_each_day(
+    context: dg.AssetExecutionContext, step: Callable[[date], DayOutcome]
+) -> Materialized:
+    """Run the step on every day of the run, in order.
+
+    The data version of one day is the hash of its content; that of several days, which Dagster
+    keeps only once for all of them, is the hash of theirs.
+    """
+    outcomes: dict[str, DayOutcome] = {}
+    name = context.asset_key.to_user_string()
+    for key in sorted(context.partition_keys):
+        try:
+            outcome = outcomes[key] = step(date.fromisoformat(key))
+        except Unfit as error:
+            raise Unfit(f"{error}; materialize that first") from error
+        context.add_asset_metadata(
+            {**outcome.metadata, "version": outcome.version}, partition_key=key
+        )
+        context.log.info(f"{name} {key}: {outcome.summary}")
+        day_done.get()(name, key)
+    versions = [outcome.version for outcome in outcomes.values()]
+    joint = versions[0] if len(versions) == 1 else content_hash(*versions)
+    verdicts = {key: outcome.verdicts for key, outcome in outcomes.items()}
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(joint), check_results=check_results(name, verdicts)
+    )
+
+
+def content_hash(*parts: object) -> str:
+    """sha256 over the texts of some values."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _schema(columns: Mapping[str, str]) -> dg.TableSchema:
+    return dg.TableSchema([dg.TableColumn(name, kind) for name, kind in columns.items()])

@@ -1,0 +1,85 @@
+"""The table of lists: a day replaces its own rows, all or nothing."""
+
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from mom_pipeline.storage.warehouse import Connection, scalar, transaction
+
+Array = NDArray[Any]
+
+
+def replace_lists(
+    connection: Connection, day: date, users: Array, items: Array, scores: Array
+) -> int:
+    """Store the lists that a day made, in place of those that it made before. Returns the rows.
+
+    users: (n,) positions.  items, scores: (n, length); an item of -1 ends a short list.
+    """
+    owners, places = np.nonzero(items >= 0)
+    rows = pd.DataFrame(
+        {
+            "user_position": users[owners],
+            "rank": places + 1,
+            "item_position": items[owners, places],
+            "score": scores[owners, places],
+        }
+    )
+    connection.register("new_lists", rows)
+    with transaction(connection):
+        connection.execute(
+            "DELETE FROM recommendations WHERE day = $day::DATE", {"day": day.isoformat()}
+        )
+        connection.execute(
+            "INSERT INTO recommendations SELECT $day::DATE, user_id, rank, item_id, score "
+            "FROM new_lists JOIN user_dictionary ON user_dictionary.position = user_position "
+            "JOIN item_dictionary ON item_dictionary.position = item_position "
+            "ORDER BY user_position, rank",
+            {"day": day.isoformat()},
+        )
+    connection.unregister("new_lists")
+    return len(rows)
+
+
+def list_of(connection: Connection, user_id: str, day: date) -> list[tuple[int, str, float]]:
+    """Rank, item and score of a user's list as of a day."""
+    return connection.execute(
+        "SELECT rank, item_id, score FROM recommendations WHERE user_id = $user AND day = "
+        "(SELECT max(day) FROM recommendations WHERE user_id = $user AND day <= $day::DATE) "
+        "ORDER BY rank",
+        {"user": user_id, "day": day.isoformat()},
+    ).fetchall()
+
+
+def listed_items(connection: Connection, day: date) -> int:
+    """How many different items the lists that a day made hold."""
+    return scalar(
+        connection,
+        "SELECT count(DISTINCT item_id) FROM recommendations WHERE day = $day::DATE",
+        {"day": day.isoformat()},
+    )
+
+
+def sample_users(connection: Connection, day: date, n: int) -> list[str]:
+    """Some users with a list as of a day: those of the most events, then by id."""
+    rows = connection.execute(
+        "SELECT user_id FROM raw_logs "
+        "SEMI JOIN (FROM recommendations WHERE day <= $day::DATE) USING (user_id) "
+        "WHERE delivery_day <= $day::DATE "
+        "GROUP BY user_id ORDER BY count(*) DESC, user_id LIMIT $n",
+        {"day": day.isoformat(), "n": n},
+    ).fetchall()
+    return [user for (user,) in rows]
+
+
+def latest_items(connection: Connection, user_id: str, day: date, n: int) -> list[str]:
+    """What a user took last, the newest first."""
+    rows = connection.execute(
+        "SELECT item_id FROM raw_logs WHERE user_id = $user AND delivery_day <= $day::DATE "
+        "GROUP BY item_id ORDER BY max(event_time) DESC, item_id LIMIT $n",
+        {"user": user_id, "day": day.isoformat(), "n": n},
+    ).fetchall()
+    return [item for (item,) in rows]

@@ -1,0 +1,161 @@
+"""A data folder with small logs, a real DuckDB file and a real Dagster instance."""
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from mom_pipeline.definitions import ASSETS
+from mom_pipeline.defs.jobs import FULL_CONFIG, range_tags
+from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.settings import Settings, load_settings
+from mom_pipeline.storage.day_state import DayState
+from mom_pipeline.storage.sample_logs import SampleSettings, sample_deliveries
+from mom_pipeline.storage.warehouse import Warehouse
+
+FIRST = date(2024, 3, 1)
+N_DAYS = 5
+SAMPLE = SampleSettings(
+    n_days=N_DAYS, n_users=300, n_items=60, n_components=3, events_per_day=900, seed=4
+)
+# The anchor stays that of the first day, so that different paths share it.
+SETTINGS_FILE = """\
+[matrix]
+min_item_users = 3
+[model]
+n_components = 3
+[rebuild]
+capture_threshold = 0.0
+frequent_items = 20
+[serving]
+list_length = 5
+[evaluation]
+horizon_days = 2
+cutoffs = [5, 10, 20]
+"""
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+def day(number: int) -> date:
+    """The n-th day, from 1."""
+    return FIRST + timedelta(days=number - 1)
+
+
+def failures(done: dg.ExecuteInProcessResult) -> list[str]:
+    """What the failed steps said, innermost cause first."""
+    said = []
+    for event in done.all_events:
+        if event.is_step_failure:
+            error = event.step_failure_data.error
+            while error is not None and error.cause is not None:
+                error = error.cause
+            said.append(f"{event.step_key}: {error.message if error else ''}")
+    return said
+
+
+class Pipeline:
+    """A data folder and an instance: deliver files, run days, look at what came out."""
+
+    def __init__(self, root: Path, instance: dg.DagsterInstance) -> None:
+        self.root = root
+        self.instance = instance
+        root.mkdir(parents=True, exist_ok=True)
+        (root / "pipeline.toml").write_text(SETTINGS_FILE)
+        self.resource = DataFolder(data_dir=str(root))
+
+    @property
+    def settings(self) -> Settings:
+        return load_settings(self.root, {})
+
+    @property
+    def state(self) -> DayState:
+        return DayState(self.settings)
+
+    @property
+    def warehouse(self) -> Warehouse:
+        return Warehouse(self.settings)
+
+    def configure(self, text: str, replacement: str) -> None:
+        path = self.root / "pipeline.toml"
+        assert text in path.read_text()
+        path.write_text(path.read_text().replace(text, replacement))
+
+    def deliver(self, files: Mapping[str, bytes]) -> None:
+        self.settings.logs_dir.mkdir(exist_ok=True)
+        for name, content in files.items():
+            (self.settings.logs_dir / name).write_bytes(content)
+
+    def run(
+        self,
+        first: int,
+        last: int | None = None,
+        *,
+        only: Sequence[str] | None = None,
+        full: bool = False,
+        succeeds: bool = True,
+    ) -> dg.ExecuteInProcessResult:
+        done = dg.materialize(
+            ASSETS,
+            selection=list(only) if only else None,
+            instance=self.instance,
+            resources={"data_folder": self.resource},
+            tags=range_tags(day(first), day(last or first)),
+            run_config={**QUIET, **(FULL_CONFIG if full else {})},
+            raise_on_error=False,
+        )
+        if succeeds:
+            assert done.success, failures(done)
+        return done
+
+    def metadata(self, asset: str, number: int) -> dict[str, Any]:
+        """The newest metadata of an asset and a day, as the UI shows them."""
+        records = self.instance.fetch_materializations(
+            dg.AssetRecordsFilter(dg.AssetKey(asset), asset_partitions=[str(day(number))]), limit=1
+        ).records
+        found = records[0].asset_materialization
+        assert found is not None
+        return {name: value.value for name, value in found.metadata.items()}
+
+    def mode(self, number: int) -> str:
+        return str(self.metadata("m2_statistics", number)["mode"])
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        with self.warehouse.connect() as connection:
+            return connection.execute(sql).fetchall()
+
+
+@pytest.fixture(scope="session")
+def log_files() -> dict[str, bytes]:
+    """The final content of every log file."""
+    return {delivery.name: delivery.content for delivery in sample_deliveries(SAMPLE)}
+
+
+@pytest.fixture(scope="session")
+def backfilled(
+    tmp_path_factory: pytest.TempPathFactory, log_files: Mapping[str, bytes]
+) -> Iterator[Pipeline]:
+    """All days in one run, in an instance of its own. Only to be looked at."""
+    with dg.instance_for_test() as instance:
+        pipeline = Pipeline(tmp_path_factory.mktemp("backfilled"), instance)
+        pipeline.deliver(log_files)
+        pipeline.run(1, N_DAYS)
+        yield pipeline
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[Pipeline]:
+    """A folder without logs."""
+    with dg.instance_for_test() as instance:
+        yield Pipeline(tmp_path / "data", instance)
+
+
+@pytest.fixture
+def copied(tmp_path: Path, backfilled: Pipeline) -> Iterator[Pipeline]:
+    """A copy of the finished folder, to be changed; its instance knows nothing yet."""
+    shutil.copytree(backfilled.root, tmp_path / "data")
+    with dg.instance_for_test() as instance:
+        yield Pipeline(tmp_path / "data", instance)

@@ -1,0 +1,218 @@
+"""The whole graph over real files: every asset, every day, the same by every path."""
+
+import gzip
+from collections import Counter
+
+import dagster as dg
+import numpy as np
+import pytest
+
+from mom_pipeline.core.daily import DayMoments
+from mom_pipeline.core.daily_classes import decompose_day, tensor_in_span, whiten_in_span
+from mom_pipeline.core.incremental import AnchoredMoments
+from mom_pipeline.definitions import ASSETS, defs
+from mom_pipeline.storage.dictionaries import ids_by_position
+
+from .conftest import N_DAYS, Pipeline, day
+
+NAMES = [asset.key.to_user_string() for asset in ASSETS]
+STORED = [
+    "anchor",
+    "interaction_matrix",
+    "m2_statistics",
+    "whitening_matrix",
+    "whitened_tensor",
+    "decomposition",
+    "user_personalization",
+]
+SHOWN = {
+    "raw_logs": "files rows rejects reject_reasons users items sample_rows",
+    "interaction_matrix": "users items non_zeros density changed_users items_per_user",
+    "m2_statistics": "mode changed_users d1s d2s d3s top_pairs",
+    "whitening_matrix": "spectrum whitening_error subspace_capture passes",
+    "whitened_tensor": "symmetry_error norm users_visited",
+    "decomposition": "components pi residual negative_mass bounds largest_drift",
+    "user_personalization": "entropy users_visited",
+    "recommendations": "rows coverage sample_users",
+    "evaluation_metrics": "metrics recall trend recall_at_20 popularity_recall_at_20",
+}
+PICTURES = {
+    "interaction_matrix": ["items_per_user"],
+    "whitening_matrix": ["spectrum"],
+    "decomposition": ["pi"],
+    "user_personalization": ["entropy"],
+    "evaluation_metrics": ["recall", "trend"],
+}
+
+
+def test_there_are_nine_assets_with_everything_the_page_shows():
+    assert list(SHOWN) == NAMES
+    assert {spec.group_name for asset in ASSETS for spec in asset.specs} == {
+        "logs", "moments", "model", "serving", "evaluation",
+    }  # fmt: skip
+    for asset in ASSETS:
+        spec = next(iter(asset.specs))
+        assert spec.description
+        assert spec.kinds
+        assert spec.owners
+        assert spec.code_version
+        assert asset.backfill_policy == dg.BackfillPolicy.single_run()
+    assert len({asset.partitions_def for asset in ASSETS}) == 1
+
+
+def test_every_day_of_every_asset_is_materialized_once(backfilled: Pipeline):
+    for name in NAMES:
+        records = backfilled.instance.fetch_materializations(dg.AssetKey(name), limit=100).records
+        assert Counter(record.partition_key for record in records) == {
+            str(day(n)): 1 for n in range(1, N_DAYS + 1)
+        }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_metadata_are_shown(backfilled: Pipeline, name: str):
+    shown = backfilled.metadata(name, N_DAYS)
+    assert set(SHOWN[name].split()) <= set(shown)
+    for picture in PICTURES.get(name, []):
+        assert shown[picture].startswith("![")
+        assert "data:image/png;base64," in shown[picture]
+
+
+def test_only_the_first_day_is_computed_in_full(backfilled: Pipeline):
+    modes = [backfilled.mode(n) for n in range(1, N_DAYS + 1)]
+    assert modes[0] == "full: there is no m2_statistics of 2024-02-29"
+    assert modes[1:] == ["incremental"] * (N_DAYS - 1)
+
+
+def test_a_day_without_a_model_to_look_back_at_says_so(backfilled: Pipeline):
+    assert (
+        "there is no decomposition of 2024-02-28"
+        in backfilled.metadata("evaluation_metrics", 1)["note"]
+    )
+    rows = backfilled.query("SELECT min(day)::VARCHAR, count(*) FROM evaluation_metrics")
+    assert rows == [("2024-03-03", 3 * 2 * 3)]
+
+
+def test_day_by_day_is_one_backfill(backfilled: Pipeline, empty: Pipeline, log_files):
+    for n, (name, content) in enumerate(sorted(log_files.items()), start=1):
+        empty.deliver({name: content})
+        empty.run(n)
+    assert_same_arrays(backfilled, empty, N_DAYS)
+    lists = "SELECT day, user_id, rank, item_id, round(score, 9) FROM recommendations ORDER BY ALL"
+    assert backfilled.query(lists) == empty.query(lists)
+    metrics = "SELECT * EXCLUDE (ranking) FROM evaluation_metrics ORDER BY ALL"
+    np.testing.assert_allclose(
+        [row[2:] for row in backfilled.query(metrics)], [row[2:] for row in empty.query(metrics)]
+    )
+
+
+def test_late_data_end_where_they_would_have_been_in_time(
+    backfilled: Pipeline, empty: Pipeline, log_files
+):
+    late = sorted(log_files)[2]
+    lines = gzip.decompress(log_files[late]).splitlines(keepends=True)
+    half = gzip.compress(b"".join(lines[: len(lines) // 2]))
+    empty.deliver({**log_files, late: half})
+    empty.run(1, N_DAYS)
+    before = empty.state.model(day(N_DAYS))[0].item_probs
+    with pytest.raises(AssertionError):
+        assert_same_arrays(backfilled, empty, N_DAYS)
+    empty.deliver(log_files)
+    empty.run(3, N_DAYS)
+    assert empty.mode(3) == "incremental"
+    assert_same_by_id(backfilled, empty, N_DAYS)
+    assert np.abs(before - empty.state.model(day(N_DAYS))[0].item_probs[: len(before)]).max() > 1e-5
+
+
+def test_in_full_from_nothing_with_the_same_anchor(backfilled: Pipeline):
+    state = backfilled.state
+    stored, _ = state.moments(day(N_DAYS))
+    X, _ = state.matrix(day(N_DAYS))
+    first = state.artifacts.read("decomposition", day(1)).dense
+    whole = DayMoments(AnchoredMoments.of(X, stored.moments.anchor), stored.frequent_items, 0)
+    np.testing.assert_allclose(stored.moments.pairs, whole.moments.pairs, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(stored.moments.triples, whole.moments.triples, atol=1e-9)
+    whitening = whiten_in_span(whole.moments, 3)
+    T = tensor_in_span(whole.moments, whitening)
+    classes = decompose_day(
+        T, whitening, whole.moments.anchor, "clip", 0, anchor_components=first["span_components"]
+    )
+    kept = state.artifacts.read("decomposition", day(N_DAYS)).dense
+    np.testing.assert_allclose(kept["item_probs"], classes.recovery.item_probs, atol=1e-6)
+    np.testing.assert_allclose(kept["weights"], classes.recovery.weights, atol=1e-6)
+    np.testing.assert_allclose(
+        state.artifacts.read("whitened_tensor", day(N_DAYS)).dense["tensor"], T, atol=1e-6
+    )
+
+
+def test_the_same_days_again_change_nothing(copied: Pipeline, backfilled: Pipeline):
+    copied.run(2, 3)
+    assert copied.mode(2) == "incremental"
+    for asset in STORED:
+        for n in range(1, N_DAYS + 1):
+            same = backfilled.state.artifacts.version(asset, day(n))
+            assert copied.state.artifacts.version(asset, day(n)) == same, (asset, n)
+
+
+def test_unchanged_users_keep_their_lists_while_the_model_stands(copied: Pipeline):
+    copied.configure("[serving]\n", "[serving]\nrefresh_drift = 1.0\n")
+    copied.run(N_DAYS, only=["user_personalization", "recommendations"])
+    shown = copied.metadata("user_personalization", N_DAYS)
+    changed = copied.metadata("recommendations", N_DAYS)["users"]
+    assert shown["visited_because"] == "changed histories"
+    assert shown["model_day"] == str(day(N_DAYS - 1))
+    assert 0 < changed < (np.diff(copied.state.matrix(day(N_DAYS))[0].indptr) > 0).sum()
+    posteriors = copied.state.artifacts.read("user_personalization", day(N_DAYS)).dense
+    model, _ = copied.state.model(day(N_DAYS - 1))
+    X, _ = copied.state.matrix(day(N_DAYS))
+    expected = model.memberships(X[:, : model.n_items])
+    np.testing.assert_allclose(posteriors["memberships"], expected, atol=1e-9)
+
+
+def test_the_definitions_load_and_their_jobs_hold_every_asset():
+    for name in ("daily_update", "full_rebuild"):
+        job = defs.resolve_job_def(name)
+        assert {key.to_user_string() for key in job.asset_layer.executable_asset_keys} == set(NAMES)
+
+
+def assert_same_arrays(one: Pipeline, two: Pipeline, n_days: int) -> None:
+    for asset in STORED:
+        assert one.state.artifacts.days(asset) == two.state.artifacts.days(asset)
+        for d in one.state.artifacts.days(asset):
+            a, b = one.state.artifacts.read(asset, d), two.state.artifacts.read(asset, d)
+            assert a.arrays.keys() == b.arrays.keys()
+            for name in a.dense:
+                assert a.dense[name].shape == b.dense[name].shape, (asset, d, name)
+                np.testing.assert_allclose(
+                    a.dense[name], b.dense[name], atol=1e-6, rtol=1e-6, err_msg=f"{asset} {name}"
+                )
+
+
+def assert_same_by_id(one: Pipeline, two: Pipeline, n_days: int) -> None:
+    """Positions depend on the order of arrival; what belongs to an id does not."""
+    places = {}
+    for kind in ("user", "item"):
+        with one.warehouse.connect() as a, two.warehouse.connect() as b:
+            ours = {id_: p for p, id_ in enumerate(ids_by_position(a, kind))}
+            places[kind] = np.array([ours[id_] for id_ in ids_by_position(b, kind)])
+    for n in range(1, n_days + 1):
+        shapes = [p.state.matrix(day(n))[0].shape for p in (one, two)]
+        users, items = (
+            [(q, p) for p, q in enumerate(places[kind][: shapes[1][axis]]) if q < shapes[0][axis]]
+            for axis, kind in enumerate(("user", "item"))
+        )
+        for asset, name, rows in (
+            ("m2_statistics", "pairs", None),
+            ("m2_statistics", "triples", None),
+            ("m2_statistics", "item_events", items),
+            ("whitening_matrix", "factors", None),
+            ("whitening_matrix", "spectrum", None),
+            ("whitened_tensor", "tensor", None),
+            ("decomposition", "weights", None),
+            ("decomposition", "item_probs", items),
+            ("user_personalization", "memberships", users),
+        ):
+            a = one.state.artifacts.read(asset, day(n)).dense[name]
+            b = two.state.artifacts.read(asset, day(n)).dense[name]
+            if rows is not None:
+                a, b = a[[q for q, _ in rows]], b[[p for _, p in rows]]
+            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6, err_msg=f"{asset} {name} {n}")
