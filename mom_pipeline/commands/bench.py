@@ -92,6 +92,36 @@ def bench_kernels(users: int, items: int, pairs: int, components: int, as_json: 
     _show("Kernels", result, as_json)
 
 
+@bench.command("daily")
+@click.option("--users", default=1_000_000, show_default=True)
+@click.option("--items", default=718_675, show_default=True)
+@click.option("--pairs", default=5_700_000, show_default=True)
+@click.option("--components", default=100, show_default=True)
+@json_option
+def bench_daily(users: int, items: int, pairs: int, components: int, as_json: bool) -> None:
+    """An incremental day against a full rebuild, as the share of changed users grows."""
+    from mom_pipeline.bench.daily import run_daily
+
+    with share_progress("daily") as progress:
+        result = run_daily(users, items, pairs, components, progress=progress)
+    if as_json:
+        print_json(result)
+        return
+    days = result.pop("days")
+    _show("Full rebuild", result, as_json=False)
+    rows = [
+        (
+            f"{day['share_changed']:.1%}",
+            f"{day['seconds']:.2f}",
+            f"{day['to_full']:.1%}",
+            f"{day['with_everyone_to_full']:.1%}",
+        )
+        for day in days
+    ]
+    columns = ["changed users", "seconds", "of a rebuild", "both with everyone's personalization"]
+    print_table("Incremental days", columns, rows)
+
+
 @bench.command("gowalla")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--components", default=100, show_default=True)

@@ -9,8 +9,8 @@ from mom_pipeline.storage.logfiles import discover
 
 # The first day when neither the settings nor a log file name one: that of the sample logs.
 _DEFAULT_START = date(2024, 3, 1)
-# Logs whose newest file is older than this are taken for complete.
-_SLACK = timedelta(days=31)
+# Logs whose newest file is older than this are taken for complete: its day is the last one.
+_COMPLETE_AFTER = timedelta(days=31)
 
 
 def daily_partitions(settings: Settings, today: date) -> dg.DailyPartitionsDefinition:
@@ -18,8 +18,8 @@ def daily_partitions(settings: Settings, today: date) -> dg.DailyPartitionsDefin
     days = [file.day for file in discover(settings.logs_dir).files]
     start = settings.pipeline.start_date or str(min(days, default=_DEFAULT_START))
     end = settings.pipeline.end_date
-    if not end and days and max(days) + _SLACK < today:
-        end = str(max(days) + _SLACK)
+    if not end and days and max(days) + _COMPLETE_AFTER < today:
+        end = str(max(days))
     # Dagster's end is exclusive.
     after = date.fromisoformat(end) + timedelta(days=1) if end else None
     return dg.DailyPartitionsDefinition(

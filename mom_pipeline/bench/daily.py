@@ -1,0 +1,117 @@
+"""What an incremental day costs, as a share of a full rebuild in the same run."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from mom_pipeline.bench.timing import timed
+from mom_pipeline.core.daily import DailySettings, DayMoments, advance
+from mom_pipeline.core.daily_classes import (
+    DayClasses,
+    decompose_day,
+    tensor_in_span,
+    whiten_in_span,
+)
+from mom_pipeline.core.moments import Estimator
+from mom_pipeline.core.personalization import Personalization, memberships, smoothed
+from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.core.validation import as_interactions
+
+SHARES = (0.005, 0.02, 0.08)
+_ZIPF = 0.8
+
+
+def run_daily(
+    n_users: int = 1_000_000,
+    n_items: int = 718_675,
+    n_pairs: int = 5_700_000,
+    n_components: int = 100,
+    *,
+    shares: Sequence[float] = SHARES,
+    seed: int = 0,
+    progress: Callable[[float], None] = lambda share: None,
+) -> dict[str, Any]:
+    """Time a full rebuild, then days on which a share of the users changed, each from it.
+
+    From the matrix to the decomposition, and with everyone's personalization on top.
+    """
+    rng = np.random.default_rng(seed)
+    settings = DailySettings(Estimator.of("balanced"), n_components, 200, 0.0, seed)
+    X = zipf_interactions(n_users, n_items, n_pairs, rng)
+    _one_day(X, None, settings, None)  # touches the memory that the measured days use again
+    full, (sums, classes) = timed(lambda: _one_day(X, None, settings, None))
+    everyone, _ = timed(lambda: _personalize(X, sums, classes))
+    progress(0.5)
+    rows = []
+    for share in shares:
+        changed = np.sort(rng.choice(n_users, size=int(share * n_users), replace=False))
+        today = _with_new_rows(X, changed, rng)
+        day, _ = timed(partial(_one_day, today, (X, sums), settings, classes.anchor_components))
+        rows.append(
+            {
+                "share_changed": share,
+                "seconds": day.wall,
+                "to_full": day.wall / full.wall,
+                "with_everyone_to_full": (day.wall + everyone.wall) / (full.wall + everyone.wall),
+            }
+        )
+        progress(0.5 + 0.5 * len(rows) / len(shares))
+    return {
+        "n_users": n_users,
+        "n_items": n_items,
+        "n_pairs": int(X.nnz),
+        "n_components": n_components,
+        "seed": seed,
+        "full_seconds": full.wall,
+        "personalization_seconds": everyone.wall,
+        "days": rows,
+    }
+
+
+def zipf_interactions(n_users: int, n_items: int, n_pairs: int, rng: np.random.Generator) -> Csr:
+    """Return a binary matrix whose items follow Zipf's law, users at random."""
+    popularity = np.cumsum(np.arange(1, n_items + 1, dtype=np.float64) ** -_ZIPF)
+    items = np.searchsorted(popularity, rng.random(n_pairs) * popularity[-1])
+    users = rng.integers(0, n_users, n_pairs)
+    X = as_interactions(
+        sparse.csr_array((np.ones(n_pairs), (users, items)), shape=(n_users, n_items))
+    )
+    X.data[:] = 1.0
+    return X
+
+
+def _one_day(
+    X: Csr,
+    yesterday: tuple[Csr, DayMoments] | None,
+    settings: DailySettings,
+    anchor_components: Array | None,
+) -> tuple[DayMoments, DayClasses]:
+    """From the matrix to the decomposition."""
+    sums = advance(X, yesterday, "measured in full", settings).state
+    whitening = whiten_in_span(sums.moments, settings.n_components)
+    classes = decompose_day(
+        tensor_in_span(sums.moments, whitening),
+        whitening,
+        sums.moments.anchor,
+        "clip",
+        settings.seed,
+        anchor_components=anchor_components,
+    )
+    return sums, classes
+
+
+def _personalize(X: Csr, sums: DayMoments, classes: DayClasses) -> Array:
+    popularity = sums.moments.sums.item_events / sums.moments.sums.item_events.sum()
+    settings = Personalization("product")
+    O = smoothed(classes.recovery.item_probs, popularity, settings.smoothing)
+    return memberships(X, O, classes.recovery.weights, settings)
+
+
+def _with_new_rows(X: Csr, changed: Array, rng: np.random.Generator) -> Csr:
+    """Give every changed user the row of another one."""
+    source = np.arange(X.shape[0])
+    source[changed] = rng.integers(0, X.shape[0], len(changed))
+    return sparse.csr_array(X[source])
