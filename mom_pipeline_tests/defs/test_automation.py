@@ -7,7 +7,7 @@ import dagster as dg
 import pytest
 
 from mom_pipeline.definitions import defs
-from mom_pipeline.defs.jobs import RANGE_END, RANGE_START
+from mom_pipeline.defs.jobs import FULL_CONFIG, RANGE_END, RANGE_START
 from mom_pipeline.defs.partitions import daily_partitions
 from mom_pipeline.defs.sensors import touched_range
 from mom_pipeline.settings import load_settings
@@ -104,9 +104,10 @@ def test_the_weekly_schedule_rebuilds_the_newest_day_with_logs(copied: Pipeline,
 
     assert [r.partition_key for r in tick(copied).run_requests] == [str(day(N_DAYS))]
     assert "no log file" in tick(empty).skip_message
-    assert defs.resolve_job_def("full_rebuild").run_config == {
-        "ops": {"m2_statistics": {"config": {"full": True}}}
-    }
+    (request,) = tick(copied).run_requests
+    assert request.run_config == FULL_CONFIG
+    from_the_page = defs.resolve_job_def("full_rebuild").partitioned_config
+    assert from_the_page.get_run_config_for_partition_key(str(day(1))) == FULL_CONFIG
 
 
 @pytest.mark.parametrize(
