@@ -52,6 +52,13 @@ def test_a_layer_imports_only_what_lies_below_it(layer):
     assert not found
 
 
+def test_dagster_is_known_only_at_the_top():
+    top = ("defs/", "definitions.py", "commands/", "ui/")
+    for path in PACKAGE.rglob("*.py"):
+        if not str(path.relative_to(PACKAGE)).startswith(top):
+            assert not [m for m in imports_of(path) if m.startswith("dagster")], path
+
+
 def test_core_is_importable_without_dagster_and_duckdb():
     code = (
         "import sys\n"

@@ -122,7 +122,12 @@ def decompose_day(
     F, rng = whitening.factors, np.random.default_rng(seed)
     start = None if anchor_components is None else F.T @ anchor_components
     found = decompose_simultaneously(
-        T, rng, warm_start=start, tol=_SWEEP_TOLERANCE, max_sweeps=_MAX_SWEEPS
+        T,
+        rng,
+        warm_start=start,
+        tol=_SWEEP_TOLERANCE,
+        max_sweeps=_MAX_SWEEPS,
+        patience=_MAX_SWEEPS,
     )
     components = F * whitening.eigenvalues @ found.vectors
     recovery = recover(whitening.in_items(anchor), found, anchor.item_scale, projection=projection)

@@ -12,6 +12,8 @@ from mom_pipeline.core.types import Array, Float64
 DecompositionName = Literal["simultaneous", "deflation"]
 
 _REFINING_STEPS = 3
+# A relative gain below this in what is explained is none.
+_SETTLED = 1e-6
 
 
 @dataclass(frozen=True)
@@ -55,12 +57,17 @@ def decompose_simultaneously(
     n_starts: int = 3,
     max_sweeps: int = 300,
     tol: float = 1e-10,
+    patience: int = 10,
 ) -> Decomposition:
-    """Orthogonalised power iteration on all components, then plain power steps.
+    """Orthogonalised power iteration on all components, then a few plain power steps.
 
         V <- qr( T(I, V, V) ),  columns sorted by eigenvalue;   lambda_k = T(v_k, v_k, v_k)
 
-    The best of several random starts is kept: the one that explains most of T.
+    The best of several random starts is kept: the one that explains most of T. Plain steps
+    free the components from exact orthogonality, which noise does not respect, but too many
+    let neighbours fall together: they are taken only while the residual falls.
+    tol, patience: a start ends when no column moves by more than `tol`, or after `patience`
+    sweeps that explain nothing more.
     Deviation: the paper extracts one component at a time; this reaches the same eigenvalues
     (see the tests) some twenty times as fast.
     """
@@ -68,11 +75,15 @@ def decompose_simultaneously(
         starts = [_completed(warm_start, len(T), rng)]
     else:
         starts = [_random_start(T, rng) for _ in range(n_starts)]
-    runs = [_iterate_orthogonally(T, V, max_sweeps, tol) for V in starts]
+    runs = [_iterate_orthogonally(T, V, max_sweeps, tol, patience) for V in starts]
     V, sweeps = max(runs, key=lambda run: float((_eigenvalues(T, run[0]) ** 2).sum()))
+    found = _ordered(T, V, sweeps)
     for _ in range(_REFINING_STEPS):
-        V = _normalised(_contract_twice(T, V))
-    return _ordered(T, V, sweeps)
+        refined = _ordered(T, _normalised(_contract_twice(T, found.vectors)), sweeps)
+        if refined.residual >= found.residual:
+            break
+        found = refined
+    return found
 
 
 def decompose_by_deflation(
@@ -116,13 +127,20 @@ def _unit_columns(O: Array) -> Array:
 
 
 def _iterate_orthogonally(
-    T: Float64, V: Float64, max_sweeps: int, tol: float
+    T: Float64, V: Float64, max_sweeps: int, tol: float, patience: int
 ) -> tuple[Float64, int]:
-    """Repeat V <- qr(T(I, V, V)) until no column moves. Returns V and the sweeps made."""
-    sweeps = 0
-    while sweeps < max_sweeps:
+    """Repeat V <- qr(T(I, V, V)) until no column moves, or nothing more is explained.
+
+    Columns that fit noise wander forever; what all columns explain together, sum_k lambda_k^2,
+    has long settled then. Returns V and the sweeps made.
+    """
+    most_explained, idle_sweeps, sweeps = 0.0, 0, 0
+    while sweeps < max_sweeps and idle_sweeps < patience:
         sweeps += 1
         product = _contract_twice(T, V)
+        explained = float(((product * V).sum(axis=0) ** 2).sum())
+        idle_sweeps = 0 if explained > (1 + _SETTLED) * most_explained else idle_sweeps + 1
+        most_explained = max(most_explained, explained)
         order = np.argsort(-np.linalg.norm(product, axis=0), kind="stable")
         following, R = np.linalg.qr(product[:, order])
         following *= np.where(np.diag(R) < 0, -1.0, 1.0)

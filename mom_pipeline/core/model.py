@@ -6,10 +6,10 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from mom_pipeline.core.bounds import theorem_1
 from mom_pipeline.core.classes import ClassFit, ClassSettings, fit_classes, in_order_of
 from mom_pipeline.core.decomposition import DecompositionName
-from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, NotFitted
+from mom_pipeline.core.diagnostics import describe_fit
+from mom_pipeline.core.errors import InvalidSetting, NotFitted
 from mom_pipeline.core.fitted import FittedModel, PairRanking
 from mom_pipeline.core.moments import Estimator, EstimatorName, MomentSums, PairMoments
 from mom_pipeline.core.personalization import Personalization, RuleName
@@ -18,10 +18,10 @@ from mom_pipeline.core.progress import Stages
 from mom_pipeline.core.ranking import LowPass, RankingWeights
 from mom_pipeline.core.ranking_fit import (
     GRID,
-    MAX_USERS,
     Choice,
     HeldOut,
     choose_weights,
+    given_split,
     hold_out,
 )
 from mom_pipeline.core.recovery import ProjectionName
@@ -234,7 +234,9 @@ class MethodOfMoments:
         self, X: Csr, fit: ClassFit, low_pass: LowPass, held_out: Any, stages: Stages
     ) -> Choice | None:
         if held_out is not None:
-            split: HeldOut | None = _given_split(X, held_out, np.random.default_rng(self.seed))
+            split: HeldOut | None = given_split(
+                X, as_interactions(held_out, n_items=X.shape[1]), np.random.default_rng(self.seed)
+            )
         else:
             split = hold_out(X, np.random.default_rng(self.seed))
             if split is not None:
@@ -286,65 +288,16 @@ class MethodOfMoments:
             basis=fit.eigenpairs.vectors,
             personalization=self._personalization(),
             pair_ranking=pair_ranking,
-            diagnostics=self._diagnostics(fit, stages, pair_ranking, choice),
+            diagnostics=describe_fit(
+                fit,
+                stages.seconds,
+                delta=self.delta,
+                smoothing=self.smoothing,
+                ranking_weights=None if pair_ranking is None else pair_ranking.weights,
+                choice=choice,
+            ),
         )
-
-    def _diagnostics(
-        self,
-        fit: ClassFit,
-        stages: Stages,
-        pair_ranking: PairRanking | None,
-        choice: Choice | None,
-    ) -> dict[str, Any]:
-        whitening, decomposition, recovery = fit.whitening, fit.decomposition, fit.recovery
-        bounds = theorem_1(
-            fit.sums.n_users,
-            fit.sums.mean_sizes,
-            whitening.eigenvalues,
-            recovery.weights,
-            delta=self.delta,
-        )
-        warnings = list(bounds.warnings)
-        if whitening.n_components < whitening.requested:
-            warnings.append(
-                f"the second moment supports {whitening.n_components} components, "
-                f"{whitening.requested} were asked for: K was lowered"
-            )
-        return {
-            "n_users": fit.sums.n_users,
-            "n_items": len(fit.item_scale),
-            "n_components": whitening.n_components,
-            "n_components_requested": whitening.requested,
-            "eigenvalues": whitening.eigenvalues.tolist(),
-            "passes": whitening.passes,
-            "whitening_residual": whitening.residual,
-            "lambdas": decomposition.lambdas.tolist(),
-            "decomposition_residual": decomposition.residual,
-            "negative_mass": recovery.negative_mass,
-            "weight_sum": recovery.weight_sum,
-            "smoothing": self.smoothing,
-            "bounds": asdict(bounds),
-            "ranking_weights": None if pair_ranking is None else asdict(pair_ranking.weights),
-            "ranking_choice": None if choice is None else asdict(choice),
-            "seconds": dict(stages.seconds),
-            "warnings": warnings,
-        }
 
 
 def _low_pass_rank(X: Csr) -> int:
     return max(1, min(_LOW_PASS_RANK, *X.shape, _LOW_PASS_SIZE // X.shape[1]))
-
-
-def _given_split(X: Csr, held_out: Any, rng: np.random.Generator) -> HeldOut:
-    """Use the caller's later interactions as what is to be found."""
-    test = as_interactions(held_out, n_items=X.shape[1])
-    if test.shape[0] != X.shape[0]:
-        raise InvalidInteractions(
-            f"held_out must have the {X.shape[0]} users of the training data, "
-            f"found {test.shape[0]} rows"
-        )
-    users = np.flatnonzero((np.diff(test.indptr) > 0) & (np.diff(X.indptr) > 0))
-    if len(users) == 0:
-        raise InvalidInteractions("no user of held_out has a history in the training data")
-    users = np.sort(rng.permutation(users)[:MAX_USERS])
-    return HeldOut(X, users, test[users])

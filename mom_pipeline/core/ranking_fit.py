@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from scipy import sparse
 
+from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.metrics import evaluate_ranking
 from mom_pipeline.core.prediction import Scorer, hide_seen, top_n
 from mom_pipeline.core.ranking import LowPass, PairScores, RankingWeights
@@ -74,6 +75,20 @@ def hold_out(X: Csr, rng: np.random.Generator, *, max_users: int = MAX_USERS) ->
     hidden[shuffled] = rank_in_row < hidden_per_user[owners]
     users = np.sort(rng.permutation(eligible)[:max_users])
     return HeldOut(_kept(X, ~hidden), users, _kept(X, hidden)[users])
+
+
+def given_split(X: Csr, test: Csr, rng: np.random.Generator) -> HeldOut:
+    """Use later interactions of the same users as what is to be found. X, test: (N, D)."""
+    if test.shape[0] != X.shape[0]:
+        raise InvalidInteractions(
+            f"held_out must have the {X.shape[0]} users of the training data, "
+            f"found {test.shape[0]} rows"
+        )
+    users = np.flatnonzero((np.diff(test.indptr) > 0) & (np.diff(X.indptr) > 0))
+    if len(users) == 0:
+        raise InvalidInteractions("no user of held_out has a history in the training data")
+    users = np.sort(rng.permutation(users)[:MAX_USERS])
+    return HeldOut(X, users, test[users])
 
 
 def choose_weights(

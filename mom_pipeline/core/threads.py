@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import TypeVar
 
 import numpy as np
@@ -29,12 +30,15 @@ def available_cores() -> int:
 def map_blocks(
     work: Callable[[Task], Result], tasks: Iterable[Task], *, n_threads: int | None = None
 ) -> list[Result]:
-    """Apply `work` to every task on a pool of threads; results in the order of the tasks."""
+    """Apply `work` to every task on a pool of threads; results in the order of the tasks.
+
+    BLAS is held to one thread meanwhile; a single task keeps all of its threads.
+    """
     tasks = list(tasks)
     n_threads = min(n_threads or available_cores(), len(tasks))
     if n_threads <= 1:
         return [work(task) for task in tasks]
-    with ThreadPoolExecutor(n_threads) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
         return list(pool.map(work, tasks))
 
 
@@ -43,20 +47,43 @@ def one_blas_thread() -> Iterator[bool]:
     """Hold numpy's OpenBLAS to one thread inside the block.
 
     Many small matrix products on threads of our own beat the library's threads, but the two
-    together are slower than either. Yields False where the BLAS is another one and cannot be
-    held: the caller then stays on one thread and leaves the cores to the BLAS.
+    together are slower than either. Blocks may nest and overlap: the last one to end restores.
+    Yields False where the BLAS is another one and cannot be held.
     """
     control = _openblas_control()
     if control is None:
         yield False
         return
-    get_threads, set_threads = control
-    before = get_threads()
-    set_threads(1)
+    _held.enter(*control)
     try:
         yield True
     finally:
-        set_threads(before)
+        _held.leave(control[1])
+
+
+class _HeldBlas:
+    """How many blocks hold BLAS now, and its number of threads before the first of them."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._holders = 0
+        self._before = 0
+
+    def enter(self, get_threads: Callable[[], int], set_threads: Callable[[int], None]) -> None:
+        with self._lock:
+            if self._holders == 0:
+                self._before = get_threads()
+                set_threads(1)
+            self._holders += 1
+
+    def leave(self, set_threads: Callable[[int], None]) -> None:
+        with self._lock:
+            self._holders -= 1
+            if self._holders == 0:
+                set_threads(self._before)
+
+
+_held = _HeldBlas()
 
 
 def small_work(size: int) -> AbstractContextManager[bool]:

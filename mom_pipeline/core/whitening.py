@@ -24,7 +24,8 @@ _MIN_BLOCK = 8
 _SPAN_FACTOR = 3
 # A column that loses more than this of its length to the span is made orthogonal once more.
 _REPEAT_BELOW = 0.1
-_ROWS_PER_FOLD = 8192
+# Rows of tall products handled at a time, to stay within the cache.
+_ROWS_PER_BLOCK = 8192
 
 
 class SymmetricOperator(Protocol):
@@ -152,7 +153,7 @@ def top_eigenpairs(
     captured = 0.0
     while True:
         remainder = span.expand()
-        values, residuals = span.ritz_values(remainder)
+        values, residuals = span.ritz_values()
         gain, captured = values[:k].sum() - captured, values[:k].sum()
         settled = span.width >= width and gain <= tol * captured
         if settled or span.passes >= max_passes or span.width == D:
@@ -182,6 +183,7 @@ class _Span:
         self._columns = np.empty((M2.n_items, capacity), dtype=M2.dtype)
         self._n_columns = 0
         self._H = np.zeros((0, 0))
+        self._remainder_gram = np.zeros((0, 0))
         self.append(start)
 
     @property
@@ -200,32 +202,37 @@ class _Span:
         old, V = self.width, self._columns[:, : self._n_columns]
         G = self.M2.apply(V[:, old:])
         self.passes += 1
-        before = np.linalg.norm(G, axis=0)
         C = V.T @ G
-        G -= V @ C
-        if (np.linalg.norm(G, axis=0) < _REPEAT_BELOW * before).any():
-            G -= V @ (V.T @ G)
+        _subtract_product(G, V, C)
+        gram = (G.T @ G).astype(np.float64)
+        # ||M2 v||^2 = ||C||^2 + ||rest||^2: a column with little rest keeps too much rounding.
+        rest, within = np.diag(gram), (C.astype(np.float64) ** 2).sum(axis=0)
+        if (rest < _REPEAT_BELOW**2 * (rest + within)).any():
+            _subtract_product(G, V, V.T @ G)
+            gram = (G.T @ G).astype(np.float64)
         H = np.empty((self._n_columns, self._n_columns))
         H[:old, :old] = self._H
         H[:, old:] = C
         H[old:, :old] = C[:old].T
-        self._H = (H + H.T) / 2
+        self._H, self._remainder_gram = (H + H.T) / 2, gram
         return G
 
-    def ritz_values(self, remainder: Array) -> tuple[Float64, Float64]:
-        """Return the eigenvalues of H, largest first, and ||M2 v - value v|| of each."""
+    def ritz_values(self) -> tuple[Float64, Float64]:
+        """Return the eigenvalues of H, largest first, and ||M2 v - value v|| of each.
+
+        What leaves the span comes from the newest columns alone, so their share tells.
+        """
         values, E = self._ritz()
-        newest = E[self.width - remainder.shape[1] :]
-        gram = (remainder.T @ remainder).astype(np.float64)
-        squares = np.einsum("ik,ij,jk->k", newest, gram, newest, optimize=True)
+        newest = E[self.width - len(self._remainder_gram) :]
+        squares = np.einsum("ik,ij,jk->k", newest, self._remainder_gram, newest, optimize=True)
         return values, np.sqrt(np.maximum(squares, 0.0))
 
     def fold(self, width: int) -> Array:
         """Keep only the leading Ritz vectors, and return them: (D, at most width)."""
         values, E = self._ritz()
         E = E[:, :width].astype(self.M2.dtype)
-        for start in range(0, len(self._columns), _ROWS_PER_FOLD):
-            rows = self._columns[start : start + _ROWS_PER_FOLD]
+        for start in range(0, len(self._columns), _ROWS_PER_BLOCK):
+            rows = self._columns[start : start + _ROWS_PER_BLOCK]
             rows[:, : E.shape[1]] = rows[:, : self.width] @ E
         self._n_columns = E.shape[1]
         self._H = np.diag(values[: self._n_columns])
@@ -234,6 +241,13 @@ class _Span:
     def _ritz(self) -> tuple[Float64, Float64]:
         values, E = np.linalg.eigh(self._H)
         return values[::-1], E[:, ::-1]
+
+
+def _subtract_product(G: Array, V: Array, C: Array) -> None:
+    """Subtract V C from G in place, without a temporary of its size."""
+    for start in range(0, len(G), _ROWS_PER_BLOCK):
+        rows = slice(start, start + _ROWS_PER_BLOCK)
+        G[rows] -= V[rows] @ C
 
 
 def orthonormal(Q: Array, at_most: int | None = None) -> Array:

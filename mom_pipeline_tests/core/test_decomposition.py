@@ -42,6 +42,15 @@ def test_both_methods_agree_on_a_noisy_tensor(rng):
     assert at_once.residual < 1.02 * one_by_one.residual
 
 
+def test_components_do_not_fall_together_under_noise(rng):
+    """Unlimited plain power steps would: neighbours with small eigenvalues join the large ones."""
+    T, _, _ = orthogonal_tensor(40, rng, noise=0.02)
+    found = decompose_simultaneously(T, rng)
+    overlap = np.abs(found.vectors.T @ found.vectors) - np.eye(40)
+    assert overlap.max() < 0.5
+    assert found.residual < 0.7
+
+
 def test_leading_component_is_that_of_tensorly(rng):
     T, lambdas, _ = orthogonal_tensor(6, rng, noise=0.001)
     np.random.seed(0)  # noqa: NPY002 - tensorly draws from the global generator

@@ -41,6 +41,15 @@ def test_operator_equals_brute_force_over_users(few_rows, name, binary, rng):
     np.testing.assert_allclose(M2.apply(Q), expected @ Q, rtol=1e-12, atol=1e-15)
 
 
+def test_distinct_draws_in_a_scaled_space(few_rows):
+    estimator = Estimator.of("unbiased", item_scaling=0.5, user_weight=1.5)
+    M2 = PairMoments.of(few_rows, MomentSums.of(few_rows, estimator), estimator)
+    assert M2.item_scale.min() < 0.6
+    S = np.diag(M2.item_scale)
+    expected = S @ second_moment(few_rows, estimator) @ S
+    np.testing.assert_allclose(M2.apply(np.eye(5)), expected, rtol=1e-12, atol=1e-15)
+
+
 def test_paper_is_algorithm_one_to_the_letter(few_rows):
     X = sparse.csr_array((few_rows > 0).astype(float))
     estimator = Estimator.of("paper")

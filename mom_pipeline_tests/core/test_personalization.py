@@ -74,6 +74,15 @@ def test_a_very_long_history_stays_finite(rule, positive, classes):
     assert P.sum() == pytest.approx(1.0)
 
 
+def test_single_precision_memberships_hold_no_subnormal_numbers(classes):
+    O = smoothed(classes.item_probs.astype(np.float32), np.full(40, 1 / 40), 0.01)
+    X = sparse.csr_array(np.random.default_rng(0).poisson(3.0, size=(300, 40)).astype(float))
+    P = memberships(X, O, classes.weights, Personalization("product"))
+    assert P.dtype == np.float32
+    assert (P == 0).any()
+    assert P[P > 0].min() > 1e-21
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_blocks_do_not_change_the_result(rule, rows, positive, classes, monkeypatch):
     whole = memberships(rows, positive, classes.weights, Personalization(rule))

@@ -1,0 +1,100 @@
+"""Dagster's webserver behind the guard, on the loopback interface only."""
+
+import errno
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from dagster import DagsterInstance
+from dagster._cli.workspace.cli_target import workspace_opts_to_load_target
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster_shared.cli import WorkspaceOpts
+from dagster_webserver.app import create_app_from_workspace_process_context
+from dagster_webserver.version import __version__ as webserver_version
+
+from mom_pipeline.ui.errors import PortTaken
+from mom_pipeline.ui.guard import LoopbackGuard
+
+LOOPBACK = "127.0.0.1"
+DEFAULT_PORT = 3000
+_POLL_MILLISECONDS = 2000
+_SECONDS_FOR_OPEN_REQUESTS = 3
+_TICKS_PER_SECOND = 10
+
+
+def listen(port: int | None) -> socket.socket:
+    """A listening socket on loopback: the given port, or the default one, or any free one.
+
+    Raises PortTaken when a port was given and another program has it.
+    """
+    try:
+        return socket.create_server((LOOPBACK, DEFAULT_PORT if port is None else port))
+    except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            raise
+        if port is None:
+            return socket.create_server((LOOPBACK, 0))
+        raise PortTaken(
+            f"port {port} on {LOOPBACK} must be free, but it is taken or not permitted; "
+            "choose another --port, or leave it out for a free one"
+        ) from error
+
+
+@contextmanager
+def loaded_workspace(instance: DagsterInstance, module: str) -> Iterator[WorkspaceProcessContext]:
+    """The code location of a module, loaded in a process of its own."""
+    target = workspace_opts_to_load_target(WorkspaceOpts(module_name=[module]))
+    with WorkspaceProcessContext(
+        instance, target, version=webserver_version, code_server_log_level="WARNING"
+    ) as workspace:
+        yield workspace
+
+
+def loading_errors(workspace: WorkspaceProcessContext) -> list[str]:
+    """What Dagster says about code that it could not load."""
+    context = workspace.create_request_context()
+    return [error.to_string() for error in context.code_location_errors()]
+
+
+def serve(
+    workspace: WorkspaceProcessContext,
+    listener: socket.socket,
+    on_ready: Callable[[], None],
+    every_second: Callable[[], None],
+) -> None:
+    """Answer until a signal comes; an error of `every_second` ends the server and is raised."""
+    app = create_app_from_workspace_process_context(
+        workspace, live_data_poll_rate=_POLL_MILLISECONDS
+    )
+    configuration = uvicorn.Config(
+        LoopbackGuard(app, port=listener.getsockname()[1]),
+        log_level="warning",
+        # Behind no proxy, so that no header may speak for the client.
+        proxy_headers=False,
+        timeout_graceful_shutdown=_SECONDS_FOR_OPEN_REQUESTS,
+    )
+    _Server(configuration, on_ready, every_second).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn's server with two moments to act: once when it answers, and every second."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        on_ready: Callable[[], None],
+        every_second: Callable[[], None],
+    ) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+        self._every_second = every_second
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _TICKS_PER_SECOND == 0:
+            self._every_second()
+        return await super().on_tick(counter)

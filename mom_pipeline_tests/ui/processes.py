@@ -1,0 +1,115 @@
+"""`mom-pipeline ui` as a user starts it: a process of its own, stopped by its own id."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import mom_pipeline
+
+ROOT = Path(mom_pipeline.__file__).parent.parent
+TOY_MODULE = "mom_pipeline_tests.ui.toy_definitions"
+SECONDS_TO_START = 120
+SECONDS_TO_STOP = 60
+
+
+@dataclass(frozen=True)
+class UiServer:
+    """A running `mom-pipeline ui`."""
+
+    process: subprocess.Popen[bytes]
+    data_dir: Path
+    address: str
+    module: str
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+    @property
+    def dagster_home(self) -> Path:
+        return self.data_dir / "dagster_home"
+
+
+def wait_until(condition: Callable[[], object], seconds: float, what: str) -> None:
+    """Poll a condition; fail with its name when it does not come true in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.05)
+
+
+def ui_command(module: str, *arguments: str) -> list[str]:
+    installed = Path(sys.executable).with_name("mom-pipeline")
+    return [str(installed), "ui", "--module", module, *arguments]
+
+
+def ui_environment(data_dir: Path, **settings: str) -> dict[str, str]:
+    return os.environ | {"MOM_DATA_DIR": str(data_dir), "PYTHONPATH": str(ROOT)} | settings
+
+
+@contextmanager
+def running_ui(
+    data_dir: Path, *arguments: str, module: str = TOY_MODULE, **settings: str
+) -> Iterator[UiServer]:
+    """Start the command, wait until it prints its address, stop it after the block.
+
+    It runs in the data folder, far from the sources. `settings` go into its environment.
+    """
+    data_dir.mkdir(parents=True, exist_ok=True)
+    output = data_dir / "ui.log"
+    with output.open("wb") as log:
+        process = subprocess.Popen(
+            ui_command(module, *arguments),
+            stdout=log,
+            stderr=log,
+            cwd=data_dir,
+            env=ui_environment(data_dir, **settings),
+        )
+    try:
+
+        def ended_or_ready() -> bool:
+            return process.poll() is not None or "Open http" in output.read_text()
+
+        wait_until(ended_or_ready, SECONDS_TO_START, f"an address in {output}")
+        found = re.search(r"Open (http://127\.0\.0\.1:\d+) ", output.read_text())
+        assert found, output.read_text()
+        yield UiServer(process, data_dir, found[1], module)
+    finally:
+        stop(process)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a process that we started, and wait for its end."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(SECONDS_TO_STOP)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Command lines of the living processes below one, by id."""
+    found: dict[int, str] = {}
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in children.read_text().split():
+            found[int(child)] = command_line(int(child))
+            found |= descendants(int(child))
+    return found
+
+
+def command_line(pid: int) -> str:
+    """Arguments of a process; empty when it is gone or a zombie."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""

@@ -1,0 +1,78 @@
+"""The pipeline as a new user meets it in the browser: the graph, a day, a model."""
+
+import shutil
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from mom_pipeline_tests.ui.graph_page import arrows, expect_green, node, open_whole_graph
+from mom_pipeline_tests.ui.processes import ROOT, UiServer, running_ui
+
+MODULE = "mom_pipeline.definitions"
+pytest.importorskip(MODULE, reason=f"{MODULE} is not there yet, so there is no graph to open")
+
+DAY = "2024-03-01"
+CHAIN = [
+    "raw_logs",
+    "interaction_matrix",
+    "m2_statistics",
+    "whitening_matrix",
+    "whitened_tensor",
+    "decomposition",
+    "user_personalization",
+    "recommendations",
+    "evaluation_metrics",
+]
+
+
+@pytest.fixture(scope="module")
+def pipeline_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UiServer]:
+    """The pipeline on the first day of the sample logs, its only day: green means whole."""
+    data_dir = tmp_path_factory.mktemp("graph") / "data"
+    (data_dir / "logs").mkdir(parents=True)
+    for path in (ROOT / "data/logs").glob(f"{DAY}*"):
+        shutil.copy(path, data_dir / "logs")
+    days = {"MOM_PIPELINE__START_DATE": DAY, "MOM_PIPELINE__END_DATE": DAY}
+    with running_ui(data_dir, "--port", "0", module=MODULE, **days) as server:
+        yield server
+
+
+def test_a_day_is_materialized_and_looked_at(
+    pipeline_server: UiServer, page: Page, tmp_path: Path
+) -> None:
+    open_whole_graph(page, pipeline_server)
+    for asset in CHAIN:
+        expect(node(page, asset)).to_be_visible()
+    assert set(pairwise(CHAIN)) <= arrows(page, CHAIN)
+    page.screenshot(path=tmp_path / "graph.png")
+
+    page.get_by_role("button", name="Materialize all").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("textbox").fill(DAY)
+    dialog.get_by_role("textbox").press("Enter")
+    page.screenshot(path=tmp_path / "launch.png")
+    dialog.get_by_role("button", name="Launch").click()
+    for asset in CHAIN:
+        expect_green(page, asset)
+        expect(node(page, asset).get_by_text("100% filled")).to_be_visible()
+    page.screenshot(path=tmp_path / "graph-green.png")
+
+    page.set_viewport_size({"width": 1440, "height": 1800})
+    page.goto(f"{pipeline_server.address}/assets/decomposition?view=partitions&partition={DAY}")
+    components = page.get_by_role("table").filter(has=page.get_by_text("top_items", exact=True))
+    expect(components.last).to_be_visible()
+    assert components.last.locator("tbody tr").count() >= 2
+    page.screenshot(path=tmp_path / "decomposition.png")
+    page.get_by_text("[Show Markdown]").first.click()
+    expect_picture(page.get_by_role("dialog").locator("img").first)
+    page.screenshot(path=tmp_path / "picture.png")
+
+
+def expect_picture(picture: Locator) -> None:
+    """Wait for a picture that was really drawn, not only asked for."""
+    expect(picture).to_be_visible()
+    expect(picture).to_have_js_property("complete", True)
+    assert picture.evaluate("picture => picture.naturalWidth") > 100
