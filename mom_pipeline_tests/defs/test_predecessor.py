@@ -26,9 +26,9 @@ def test_other_settings(copied: Pipeline):
 
 
 def test_other_code(copied: Pipeline, monkeypatch):
-    monkeypatch.setattr(day_state, "CODE_VERSION", "2")
+    monkeypatch.setattr(day_state, "CODE_VERSION", "3")
     copied.run(4)
-    assert copied.mode(4) == "full: m2_statistics of 2024-03-03 was made by code version 1, not 2"
+    assert copied.mode(4) == "full: m2_statistics of 2024-03-03 was made by code version 2, not 3"
 
 
 def test_a_damaged_file(copied: Pipeline):
