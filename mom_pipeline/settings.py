@@ -197,7 +197,7 @@ class ModelSettings:
 class RebuildSettings:
     """When a day is computed from all users instead of from its changed users."""
 
-    capture_threshold: float = 0.95
+    capture_threshold: float = 0.97
     frequent_items: int = 200
 
     def __post_init__(self) -> None:

@@ -75,6 +75,23 @@ def whitening_error(X: Csr, moments: AnchoredMoments, whitening: Whitening) -> f
         return float(np.linalg.norm(W.T @ M2.apply(W) - np.eye(W.shape[1])))
 
 
+def lifted(X: Csr, moments: AnchoredMoments, whitening: SpanWhitening) -> Whitening:
+    """Return the whitening with an inverse that knows today's items: M2 W from the rows.
+
+        mu_k = lambda_k M2 W v_k,     for  M2 = sum_k pi_k mu_k mu_k.T,  v_k = pi_k^(1/2) W.T mu_k
+
+    Where the span is invariant, as on the anchor's own day, M2 W = U diag(s)^(1/2) and nothing
+    changes. Later it is one power step beyond the span: an item that came after the anchor has
+    no row in U, but its pairs with the other items tell its class. Costs one pass over X.
+    """
+    anchor = moments.anchor
+    within = whitening.in_items(anchor)
+    M2 = PairMoments.of(X, moments.sums, anchor.estimator, item_scale=anchor.item_scale)
+    with small_work(X.nnz):
+        M2_W = M2.apply(within.matrix)
+    return replace(within, basis=M2_W / np.sqrt(whitening.eigenvalues))
+
+
 def tensor_in_span(moments: AnchoredMoments, whitening: SpanWhitening) -> Float64:
     """Return the whitened third moment, T_B(F, F, F), (K, K, K)."""
     F = whitening.factors
@@ -110,11 +127,13 @@ def decompose_day(
     projection: ProjectionName,
     seed: int,
     *,
+    seen: Whitening | None = None,
     anchor_components: Float64 | None = None,
     earlier_item_probs: Array | None = None,
 ) -> DayClasses:
     """Decompose the tensor and recover (O, pi).
 
+    seen: the whitening to go back to items with (see `lifted`); that of the span unless given.
     anchor_components: warm start and order of the components. It is the anchor's day and not
     yesterday that a day starts from: so the result does not depend on the days in between.
     earlier_item_probs: on the anchor's own day, the classes whose order is to be kept.
@@ -130,7 +149,8 @@ def decompose_day(
         patience=_MAX_SWEEPS,
     )
     components = F * whitening.eigenvalues @ found.vectors
-    recovery = recover(whitening.in_items(anchor), found, anchor.item_scale, projection=projection)
+    seen = seen or whitening.in_items(anchor)
+    recovery = recover(seen, found, anchor.item_scale, projection=projection)
     if anchor_components is not None:
         order = match(components, anchor_components)
     elif earlier_item_probs is not None:

@@ -43,7 +43,7 @@ def weekly_rebuild_schedule(
     present = days & set(DAILY.get_partition_keys(current_time=context.scheduled_execution_time))
     if not present:
         return dg.SkipReason(f"no log file in {data_folder.settings.logs_dir} yet")
-    return dg.RunRequest(partition_key=max(present))
+    return dg.RunRequest(partition_key=max(present), run_config=dict(FULL_CONFIG))
 
 
 def range_tags(first: date, last: date) -> dict[str, str]:

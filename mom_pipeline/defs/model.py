@@ -8,10 +8,11 @@ import dagster as dg
 import numpy as np
 
 from mom_pipeline.core.bounds import theorem_1
-from mom_pipeline.core.daily_classes import DayClasses, decompose_day, drift
+from mom_pipeline.core.daily_classes import DayClasses, decompose_day, drift, lifted
 from mom_pipeline.core.types import Array
 from mom_pipeline.defs import checks
 from mom_pipeline.defs.days import DayOutcome, Materialized, daily_asset, for_each_day
+from mom_pipeline.defs.logs import interaction_matrix
 from mom_pipeline.defs.moments import m2_statistics, whitened_tensor, whitening_matrix
 from mom_pipeline.defs.partitions import YESTERDAY
 from mom_pipeline.defs.pictures import bars, table
@@ -30,6 +31,7 @@ _BOUNDS = ("mu_bound", "pi_bound", "n1", "n2", "n3", "sigma_1", "sigma_k", "delt
         whitened_tensor,
         whitening_matrix,
         m2_statistics,
+        interaction_matrix,
         dg.AssetDep("decomposition", partition_mapping=YESTERDAY),
     ],
     uses_warehouse=True,
@@ -38,7 +40,8 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
     """The latent classes: O = P[item | class] and pi = P[class].
 
     All components of the tensor are found at once, starting from those of the anchor's day;
-    each keeps its number from day to day, also across a rebuild.
+    each keeps its number from day to day, also across a rebuild. Going back to items takes one
+    pass over the rows, so that an item that is new today has its probabilities today.
     """
     state, item_ids = data_folder.state, data_folder.item_ids()
 
@@ -52,6 +55,7 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
             tensor.dense["tensor"], whitening, sums.moments.anchor,
             state.settings.model.projection,  # type: ignore[arg-type]
             state.settings.model.seed,
+            seen=lifted(state.matrix(day)[0], sums.moments, whitening),
             anchor_components=_start(before, anchor_version),
             earlier_item_probs=None if before is None else before.dense["item_probs"],
         )  # fmt: skip

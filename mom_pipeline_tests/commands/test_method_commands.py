@@ -12,21 +12,6 @@ def run(*arguments):
     return result
 
 
-def test_demo_prints_tables_and_what_to_do_next():
-    shown = run("demo", "--users", "1500", "--items", "150", "--components", "3").stdout
-    assert "three moments" in shown
-    assert "true weight" in shown
-    assert "Next:" in shown
-
-
-def test_demo_as_json_is_one_object():
-    arguments = ("demo", "--users", "1500", "--items", "150", "--components", "3", "--json")
-    result = json.loads(run(*arguments).stdout)
-    recalls = {row["ranking"]: row["recall"] for row in result["rankings"]}
-    assert recalls["three moments"] > recalls["popularity"]
-    assert len(result["classes"]) == 3
-
-
 def test_bench_recovery_as_table_json_and_picture(tmp_path):
     picture = tmp_path / "recovery.png"
     shown = run("bench", "recovery", "--max-users", "5000", "--plot", str(picture)).stdout

@@ -20,6 +20,7 @@ from mom_pipeline.core.daily import (
 from mom_pipeline.core.daily_classes import (
     decompose_day,
     drift,
+    lifted,
     symmetry_error,
     tensor_in_span,
     whiten_in_span,
@@ -88,6 +89,26 @@ def test_a_new_item_is_outside_of_the_span_and_has_no_probability(days):
     assert found.shape == (130, K)
     assert not found[120:].any()
     assert found[:120].any()
+
+
+def test_lifted_to_todays_items_it_has(days):
+    steps = chain(days[:2], daily_settings())
+    moments = steps[1].state.moments
+    whitening = whiten_in_span(moments, K)
+    T = tensor_in_span(moments, whitening)
+    seen = lifted(days[1], moments, whitening)
+    found = decompose_day(T, whitening, moments.anchor, "clip", 0, seen=seen).recovery.item_probs
+    share = days[1].toarray()[:, 120:].sum() / days[1].sum()
+    assert found[120:].sum() / K == pytest.approx(share, rel=0.5)
+
+
+def test_lifting_changes_nothing_on_the_day_of_the_anchor(days):
+    moments = rebuild(days[0], daily_settings()).moments
+    whitening = whiten_in_span(moments, K)
+    within = whitening.in_items(moments.anchor)
+    np.testing.assert_allclose(
+        lifted(days[0], moments, whitening).inverse, within.inverse, atol=1e-9
+    )
 
 
 def test_capture_falls_with_what_the_basis_does_not_know_and_then_asks_for_a_rebuild(days):

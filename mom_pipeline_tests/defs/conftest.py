@@ -150,12 +150,12 @@ def backfilled(
 def empty(tmp_path: Path) -> Iterator[Pipeline]:
     """A folder without logs."""
     with dg.instance_for_test() as instance:
-        yield Pipeline(tmp_path / "data", instance)
+        yield Pipeline(tmp_path / "empty", instance)
 
 
 @pytest.fixture
 def copied(tmp_path: Path, backfilled: Pipeline) -> Iterator[Pipeline]:
     """A copy of the finished folder, to be changed; its instance knows nothing yet."""
-    shutil.copytree(backfilled.root, tmp_path / "data")
+    shutil.copytree(backfilled.root, tmp_path / "copied")
     with dg.instance_for_test() as instance:
-        yield Pipeline(tmp_path / "data", instance)
+        yield Pipeline(tmp_path / "copied", instance)

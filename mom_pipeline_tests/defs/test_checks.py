@@ -1,0 +1,91 @@
+"""Every check fails where it should."""
+
+from datetime import date
+
+import numpy as np
+import pytest
+
+from mom_pipeline.defs import checks
+from mom_pipeline.defs.checks import CHECKS, Verdict
+
+from .conftest import N_DAYS, Pipeline, day
+
+NAN = np.array([1.0, np.nan])
+FAILING = [
+    checks.rows_accounted(10, 1, 8, 2, 8, 2),
+    checks.usual_volume(10, [100, 120]),
+    checks.fresh_logs(date(2024, 3, 2), date(2024, 3, 1)),
+    checks.enough_users(63, 8),
+    checks.steady_popularity(0.6),
+    checks.finite("finite_moments", NAN),
+    checks.captured(0.5, 0.95),
+    checks.whitens(2e-4),
+    checks.finite("finite_tensor", np.array([np.inf])),
+    checks.distributions("distributions", pi=np.array([0.5, 0.6]), O=np.eye(2)),
+    checks.distributions("posteriors", posteriors=np.array([[1.5, 1.0], [-0.5, 0.0]])),
+    checks.better_than_popularity(0.1, 0.2),
+]
+PASSING = [
+    checks.rows_accounted(11, 1, 8, 2, 8, 2),
+    checks.usual_volume(100, [100, 120]),
+    checks.usual_volume(5, []),
+    checks.fresh_logs(date(2024, 3, 2), date(2024, 3, 2)),
+    checks.enough_users(64, 8),
+    checks.steady_popularity(0.1),
+    checks.finite("finite_moments", np.eye(2)),
+    checks.captured(0.95, 0.95),
+    checks.whitens(1e-5),
+    checks.distributions("distributions", pi=np.array([0.5, 0.5]), O=np.eye(2)),
+    checks.better_than_popularity(0.2, 0.1),
+    checks.better_than_popularity(None, None),
+]
+
+
+@pytest.mark.parametrize("verdict", FAILING, ids=lambda v: v.check)
+def test_fails(verdict: Verdict):
+    assert not verdict.passed
+    assert verdict.found
+
+
+@pytest.mark.parametrize("verdict", PASSING, ids=lambda v: v.check)
+def test_passes(verdict: Verdict):
+    assert verdict.passed
+
+
+def test_every_check_has_a_case_in_which_it_fails():
+    assert {verdict.check for verdict in FAILING} == {check.name for check in CHECKS}
+
+
+@pytest.mark.parametrize(
+    ("rows", "quarantined"), [(7, 2), (8, 1)], ids=["a row is gone", "a reject is gone"]
+)
+def test_rows_in_the_tables_count(rows: int, quarantined: int):
+    assert not checks.rows_accounted(11, 1, 8, 2, rows, quarantined).passed
+
+
+def test_all_checks_report_on_a_good_run(copied: Pipeline):
+    done = copied.run(N_DAYS)
+    found = {c.check_name: c.passed for c in done.get_asset_check_evaluations()}
+    assert found.keys() == {check.name for check in CHECKS}
+    assert all(found[check.name] for check in CHECKS if check.blocking)
+    assert found["fresh_logs"]
+    assert found["usual_volume"]
+
+
+def test_a_blocking_check_stops_what_comes_after(copied: Pipeline):
+    with copied.warehouse.connect() as connection:
+        connection.execute("DELETE FROM raw_logs WHERE delivery_day = '2024-03-04' AND line = 5")
+    done = copied.run(4, succeeds=False)
+    assert not done.success
+    events = done.get_asset_materialization_events()
+    assert {event.asset_key.to_user_string() for event in events} == {"raw_logs"}
+    (failed,) = [c for c in done.get_asset_check_evaluations() if not c.passed]
+    assert failed.check_name == "rows_accounted"
+    assert copied.state.model(day(3))[0].weights.sum() == pytest.approx(1)
+
+
+def test_a_warning_stops_nothing(copied: Pipeline):
+    copied.configure("n_components = 3", "n_components = 20")
+    done = copied.run(4)
+    found = {c.check_name: c.passed for c in done.get_asset_check_evaluations()}
+    assert found["enough_users"] is False

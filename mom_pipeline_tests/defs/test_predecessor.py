@@ -1,0 +1,96 @@
+"""A day whose predecessor cannot be built upon is computed in full, and says why."""
+
+import pytest
+
+from mom_pipeline.storage import day_state
+from mom_pipeline.storage.day_state import Unfit
+
+from .conftest import N_DAYS, Pipeline, day
+
+
+def test_a_missing_day_before(empty: Pipeline, log_files):
+    empty.deliver(log_files)
+    empty.run(1)
+    empty.run(3)
+    assert empty.mode(3) == "full: there is no m2_statistics of 2024-03-02"
+    assert empty.state.model(day(3))[0].weights.sum() == pytest.approx(1)
+
+
+def test_other_settings(copied: Pipeline):
+    copied.configure("n_components = 3", "n_components = 2")
+    copied.run(4)
+    assert copied.mode(4) == "full: m2_statistics of 2024-03-03 was made with other settings"
+    assert copied.state.model(day(4))[0].item_probs.shape[1] == 2
+    with pytest.raises(Unfit, match="other settings"):
+        copied.state.model(day(3))
+
+
+def test_other_code(copied: Pipeline, monkeypatch):
+    monkeypatch.setattr(day_state, "CODE_VERSION", "3")
+    copied.run(4)
+    assert copied.mode(4) == "full: m2_statistics of 2024-03-03 was made by code version 2, not 3"
+
+
+def test_a_damaged_file(copied: Pipeline):
+    folder = copied.settings.artifacts_dir / "m2_statistics" / "2024-03-03"
+    (array,) = folder.glob("*/pairs.npz")
+    content = bytearray(array.read_bytes())
+    content[-40] ^= 1
+    array.write_bytes(content)
+    copied.run(4)
+    assert copied.mode(4).startswith("full: m2_statistics of 2024-03-03 is damaged: ")
+
+
+def test_a_day_before_that_was_made_from_an_earlier_matrix(copied: Pipeline):
+    X, _ = copied.state.matrix(day(3))
+    changed = X.copy()
+    changed.data[0] += 1
+    copied.state.write("interaction_matrix", day(3), {"interactions": changed}, {}, {})
+    copied.run(4)
+    assert "made from an earlier interaction_matrix" in copied.mode(4)
+
+
+def test_an_anchor_that_was_replaced(copied: Pipeline):
+    copied.configure("frequent_items = 20", "frequent_items = 10")
+    copied.run(1)
+    copied.run(4)
+    assert copied.mode(4) == "full: the anchor of 2024-03-01 was replaced since 2024-03-03"
+
+
+def test_a_day_before_that_failed_its_checks(copied: Pipeline):
+    _, found = copied.state.moments(day(3))
+    copied.state.write(
+        "m2_statistics", day(3), found.arrays, found.parents, found.metadata, sound=False
+    )
+    copied.run(4)
+    assert copied.mode(4) == "full: m2_statistics of 2024-03-03 did not pass its checks"
+
+
+def test_a_rebuild_that_was_asked_for_keeps_the_components_in_their_places(copied: Pipeline):
+    before = copied.state.model(day(N_DAYS))[0]
+    copied.run(N_DAYS, full=True)
+    assert copied.mode(N_DAYS) == "full: a full rebuild was asked for"
+    after = copied.state.model(day(N_DAYS))[0]
+    assert abs(before.weights - after.weights).max() < 0.05
+    assert copied.metadata("decomposition", N_DAYS)["largest_drift"] < 0.5
+
+
+def test_a_basis_that_holds_too_little(copied: Pipeline):
+    copied.configure("capture_threshold = 0.0", "capture_threshold = 1.0")
+    done = copied.run(4)
+    assert "below 1" in copied.mode(4)
+    checks = {c.check_name: c.passed for c in done.get_asset_check_evaluations()}
+    assert checks["captured"] is False
+
+
+def test_an_input_of_the_day_itself_that_is_missing_stops_the_run(empty: Pipeline, log_files):
+    empty.deliver(log_files)
+    done = empty.run(1, only=["m2_statistics"], succeeds=False)
+    assert not done.success
+
+
+def test_retention_keeps_the_newest_days(copied: Pipeline):
+    copied.configure("[evaluation]\n", "[artifacts]\nretention_days = 4\n[evaluation]\n")
+    copied.run(N_DAYS)
+    assert copied.state.artifacts.days("decomposition") == [day(n) for n in range(2, N_DAYS + 1)]
+    assert copied.state.artifacts.days("anchor") == [day(1)]
