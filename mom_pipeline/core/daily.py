@@ -166,6 +166,8 @@ def with_items(moments: AnchoredMoments, n_items: int) -> AnchoredMoments:
     next rebuild, and `capture` falls as such items gain weight.
     """
     sums = moments.sums
+    if n_items == len(sums.item_events):
+        return moments
     return replace(
         moments,
         anchor=extended(moments.anchor, n_items),

@@ -21,7 +21,7 @@ from mom_pipeline.core.whitening import Eigenpairs, Whitening, whitening_from
 
 # Decompositions of equal tensors must agree to 1e-6 from any rounding of them.
 _SWEEP_TOLERANCE = 1e-14
-_MAX_SWEEPS = 1000
+_MAX_SWEEPS = 200
 
 
 @dataclass(frozen=True)

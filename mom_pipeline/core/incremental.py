@@ -8,6 +8,7 @@ by `subspace_capture`.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -36,7 +37,7 @@ class Anchor:
     item_scale: Float64
     estimator: Estimator
 
-    @property
+    @cached_property
     def to_span(self) -> Float64:
         """Return B = S U, (D, K'): a row x is seen as B.T x."""
         return self.basis * self.item_scale[:, None]

@@ -148,7 +148,8 @@ def top_eigenpairs(
     width = guarded_width(k, D)
     block = min(D, max(_MIN_BLOCK, -(-width // _BLOCK_SHARE)))
     start = rng.standard_normal((D, block), dtype=np.float32) if warm_start is None else warm_start
-    capacity = min(D, max(_SPAN_FACTOR * width, start.shape[1] + block))
+    most_columns = start.shape[1] + block * max(max_passes - 1, 1)
+    capacity = min(D, most_columns, max(_SPAN_FACTOR * width, start.shape[1] + block))
     span = _Span(M2, start.astype(M2.dtype), capacity)
     captured = 0.0
     while True:

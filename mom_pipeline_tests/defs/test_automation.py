@@ -114,9 +114,9 @@ def test_the_weekly_schedule_rebuilds_the_newest_day_with_logs(copied: Pipeline,
     ("today", "environment", "ends"),
     [
         ("2024-03-20", {}, ("2024-03-01", None)),
-        ("2026-01-01", {}, ("2024-03-01", "2024-04-05")),
+        ("2026-01-01", {}, ("2024-03-01", "2024-03-05")),
         ("2026-01-01", {"MOM_PIPELINE__END_DATE": "2024-03-10"}, ("2024-03-01", "2024-03-10")),
-        ("2026-01-01", {"MOM_PIPELINE__START_DATE": "2024-02-01"}, ("2024-02-01", "2024-04-05")),
+        ("2026-01-01", {"MOM_PIPELINE__START_DATE": "2024-02-01"}, ("2024-02-01", "2024-03-05")),
     ],
 )
 def test_the_days_follow_the_logs_and_the_settings(backfilled, today, environment, ends):
