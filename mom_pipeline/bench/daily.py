@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from mom_pipeline.bench.matrices import random_interactions
 from mom_pipeline.bench.timing import timed
 from mom_pipeline.core.daily import DailySettings, DayMoments, advance
 from mom_pipeline.core.daily_classes import (
@@ -18,7 +19,6 @@ from mom_pipeline.core.daily_classes import (
 from mom_pipeline.core.moments import Estimator
 from mom_pipeline.core.personalization import Personalization, memberships, smoothed
 from mom_pipeline.core.types import Array, Csr
-from mom_pipeline.core.validation import as_interactions
 
 SHARES = (0.005, 0.02, 0.08)
 _ZIPF = 0.8
@@ -40,7 +40,7 @@ def run_daily(
     """
     rng = np.random.default_rng(seed)
     settings = DailySettings(Estimator.of("balanced"), n_components, 200, 0.0, seed)
-    X = zipf_interactions(n_users, n_items, n_pairs, rng)
+    X = random_interactions(n_users, n_items, n_pairs, rng, zipf_exponent=_ZIPF)
     _one_day(X, None, settings, None)  # touches the memory that the measured days use again
     full, (sums, classes) = timed(lambda: _one_day(X, None, settings, None))
     everyone, _ = timed(lambda: _personalize(X, sums, classes))
@@ -69,18 +69,6 @@ def run_daily(
         "personalization_seconds": everyone.wall,
         "days": rows,
     }
-
-
-def zipf_interactions(n_users: int, n_items: int, n_pairs: int, rng: np.random.Generator) -> Csr:
-    """Return a binary matrix whose items follow Zipf's law, users at random."""
-    popularity = np.cumsum(np.arange(1, n_items + 1, dtype=np.float64) ** -_ZIPF)
-    items = np.searchsorted(popularity, rng.random(n_pairs) * popularity[-1])
-    users = rng.integers(0, n_users, n_pairs)
-    X = as_interactions(
-        sparse.csr_array((np.ones(n_pairs), (users, items)), shape=(n_users, n_items))
-    )
-    X.data[:] = 1.0
-    return X
 
 
 def _one_day(

@@ -4,14 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
+from mom_pipeline.bench.matrices import random_interactions
 from mom_pipeline.bench.timing import Seconds, timed
 from mom_pipeline.core.moments import Estimator, MomentSums, PairMoments, gram_product
 from mom_pipeline.core.tensor import multiply_adds, triple_sums
 from mom_pipeline.core.threads import available_cores
-from mom_pipeline.core.types import Csr
-from mom_pipeline.core.validation import as_interactions
 from mom_pipeline.core.whitening import whiten
 
 _GEMM_SIZE = 4096
@@ -77,17 +75,6 @@ def run_kernels(
         "whitening_passes": whitening.passes,
         "whitening_residual": whitening.residual,
     }
-
-
-def random_interactions(n_users: int, n_items: int, n_pairs: int, rng: np.random.Generator) -> Csr:
-    """Return a binary matrix with about n_pairs entries at uniformly random places."""
-    users = rng.integers(0, n_users, n_pairs)
-    items = rng.integers(0, n_items, n_pairs)
-    X = as_interactions(
-        sparse.csr_array((np.ones(n_pairs), (users, items)), shape=(n_users, n_items))
-    )
-    X.data[:] = 1.0
-    return X
 
 
 def _best_in_turns(

@@ -1,6 +1,7 @@
 import numpy as np
 
-from mom_pipeline.bench.kernels import random_interactions, run_kernels
+from mom_pipeline.bench.kernels import run_kernels
+from mom_pipeline.bench.matrices import random_interactions
 from mom_pipeline.core.tensor import multiply_adds
 
 
