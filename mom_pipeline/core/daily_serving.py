@@ -10,7 +10,7 @@ from mom_pipeline.core.daily import grown, with_rows
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.metrics import RankingMetrics, evaluate_ranking
 from mom_pipeline.core.prediction import class_scores, hide_seen, recommend_top, top_n
-from mom_pipeline.core.threads import map_blocks, one_blas_thread, small_work
+from mom_pipeline.core.threads import map_blocks, small_work
 from mom_pipeline.core.types import Array, Csr, Float64
 
 _USERS_PER_BLOCK = 512
@@ -52,10 +52,7 @@ def best_items(X: Csr, P: Array, model: FittedModel, n: int) -> tuple[Array, Flo
         best, values = top_n(block_scores, n)
         ids[users, : best.shape[1]], scores[users, : best.shape[1]] = best, values
 
-    # The blocks have the cores; BLAS on threads of its own would only get in their way.
-    with one_blas_thread() as held:
-        starts = range(0, X.shape[0], _USERS_PER_BLOCK)
-        map_blocks(block, starts, n_threads=None if held else 1)
+    map_blocks(block, range(0, X.shape[0], _USERS_PER_BLOCK))
     return ids, scores
 
 
