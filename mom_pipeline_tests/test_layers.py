@@ -25,6 +25,13 @@ ALLOWED = {
         "mom_pipeline.core",
         "mom_pipeline.settings",
     },
+    "comparison": {
+        "numpy",
+        "scipy",
+        "mom_pipeline.core",
+        "mom_pipeline.baselines",
+        "mom_pipeline.storage",
+    },
     "engine": {"numpy", "scipy", "dask", "distributed", "mom_pipeline.core"},
 }
 

@@ -1,0 +1,1 @@
+"""Recommenders to compare with, behind one small interface."""

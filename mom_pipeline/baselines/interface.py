@@ -1,0 +1,38 @@
+"""What a recommender is to a comparison: settings to choose from, and a fit that can score."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mom_pipeline.core.prediction import Scorer
+from mom_pipeline.core.types import Csr
+
+Setting = int | float | str
+Settings = Mapping[str, Setting]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted recommender.
+
+    scores: a block of users' histories, (users, D) sparse, to scores of all items, (users, D).
+    notes: plain values worth showing beside the result, such as the iterations of EM.
+    """
+
+    scores: Scorer
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Method:
+    """One recommender under a name.
+
+    name: as typed on a command line.  title: as printed in a table.
+    fit: (interactions (N, D), settings, seed) to a fitted recommender.
+    grid: settings to choose from on validation data; the first is the default.
+    """
+
+    name: str
+    title: str
+    fit: Callable[[Csr, Settings, int], Fitted]
+    grid: tuple[Settings, ...] = ({},)
