@@ -32,6 +32,15 @@ ALLOWED = {
         "mom_pipeline.baselines",
         "mom_pipeline.storage",
     },
+    "serving": {
+        "numpy",
+        "scipy",
+        "starlette",
+        "uvicorn",
+        "mom_pipeline.core",
+        "mom_pipeline.storage",
+        "mom_pipeline.settings",
+    },
     "engine": {"numpy", "scipy", "dask", "distributed", "mom_pipeline.core"},
 }
 
