@@ -53,19 +53,20 @@ def fit_wrmf(X: Csr, settings: Settings, seed: int) -> Fitted:
     return Fitted(scores)
 
 
-# alpha and regularization pull against each other: the useful ones lie along a line.
+# alpha and regularization pull against each other: on dense shop logs the useful ones lie along
+# a line of small alpha; sparse check-ins want a larger one, and more factors.
 WRMF = Method(
     "wrmf",
     "WRMF",
     fit_wrmf,
     (
         {"alpha": 2.0, "regularization": 20.0, "factors": 100},
-        {"alpha": 1.0, "regularization": 10.0, "factors": 100},
-        {"alpha": 10.0, "regularization": 10.0, "factors": 100},
-        {"alpha": 10.0, "regularization": 50.0, "factors": 100},
         {"alpha": 2.0, "regularization": 20.0, "factors": 200},
-        {"alpha": 5.0, "regularization": 50.0, "factors": 200},
         {"alpha": 3.0, "regularization": 30.0, "factors": 200},
+        {"alpha": 5.0, "regularization": 50.0, "factors": 200},
+        {"alpha": 10.0, "regularization": 10.0, "factors": 200},
+        {"alpha": 10.0, "regularization": 20.0, "factors": 400},
+        {"alpha": 40.0, "regularization": 30.0, "factors": 200},
         {"alpha": 2.0, "regularization": 25.0, "factors": 200, "values": "log"},
     ),
 )
