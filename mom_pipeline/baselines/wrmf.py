@@ -65,8 +65,9 @@ WRMF = Method(
         {"alpha": 3.0, "regularization": 30.0, "factors": 200},
         {"alpha": 5.0, "regularization": 50.0, "factors": 200},
         {"alpha": 10.0, "regularization": 10.0, "factors": 200},
-        {"alpha": 10.0, "regularization": 20.0, "factors": 400},
         {"alpha": 40.0, "regularization": 30.0, "factors": 200},
+        {"alpha": 40.0, "regularization": 50.0, "factors": 400},
+        {"alpha": 100.0, "regularization": 100.0, "factors": 200},
         {"alpha": 2.0, "regularization": 25.0, "factors": 200, "values": "log"},
     ),
 )
