@@ -25,8 +25,8 @@ DEFAULTS: dict[str, Setting] = {
     "projection": "clip",
     "values": "counts",
 }
-# Deviation: a share of popularity in O before its logarithm is taken. Without it one clipped
-# entry rules a class out, and half of the users have no class left.
+# Deviation: a share of popularity in O before its logarithm is taken. Clipping leaves zeros in
+# O, and without it one of them would rule a class out for a user.
 PAPER_DEFAULTS: dict[str, Setting] = {
     "n_components": N_COMPONENTS,
     "smoothing": 0.05,
