@@ -40,12 +40,11 @@ class LowPass:
         dtype: type[np.floating],
         tol: float,
         max_passes: int,
-        warm_start: Array | None = None,
     ) -> Self:
         """Find the leading eigenpairs; counts in X are read as ones."""
         once = as_binary(X)
         M2 = PairMoments.of(once, MomentSums.of(once, SECOND_MOMENT), SECOND_MOMENT, dtype=dtype)
-        pairs = top_eigenpairs(M2, rank, rng, tol=tol, max_passes=max_passes, warm_start=warm_start)
+        pairs = top_eigenpairs(M2, rank, rng, tol=tol, max_passes=max_passes)
         mean_diagonal = float(np.square(M2.normalised.data, dtype=np.float64).sum()) / M2.n_items
         strengths = np.maximum(pairs.values[:rank], 0.0) / mean_diagonal
         return cls(pairs.vectors[:, :rank], M2.item_scale, strengths)

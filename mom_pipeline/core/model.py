@@ -237,14 +237,14 @@ class MethodOfMoments:
                 with stages.stage("fit without the held-out items"):
                     rng = np.random.default_rng(self.seed)
                     fit = self._fit_classes(split.train, rng, silent, fit.eigenpairs.vectors)
-                    low_pass = self._low_pass(split.train, silent, low_pass.basis)
+                    low_pass = self._low_pass(split.train, silent)
         if split is None:
             return None
         with stages.stage("ranking weights") as progress:
             classes = self._fitted_model(fit, None, stages).class_scores
             return choose_weights(split, low_pass, classes, progress)
 
-    def _low_pass(self, X: Csr, stages: Stages, warm_start: Array | None = None) -> LowPass:
+    def _low_pass(self, X: Csr, stages: Stages) -> LowPass:
         with stages.stage("low-pass part"):
             return LowPass.of(
                 X,
@@ -253,7 +253,6 @@ class MethodOfMoments:
                 dtype=self._dtype(X.shape[1]),
                 tol=self.tol,
                 max_passes=self.max_passes,
-                warm_start=warm_start,
             )
 
     def _fitted_model(
