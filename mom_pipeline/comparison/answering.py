@@ -14,6 +14,7 @@ from mom_pipeline.comparison.tasks import (
     Answer,
     ListWriter,
     Task,
+    out_of_memory,
     read_data,
     read_task,
     write_answer,
@@ -53,7 +54,7 @@ def _answer(
                 writer.append(ids)
         predict_seconds = time.perf_counter() - begin
     except MemoryError:
-        return Answer(failure=f"needs more memory than the {task.memory_bytes / 1e9:g} GB allowed")
+        return Answer(failure=out_of_memory(task.memory_bytes))
     except ImportError as error:
         return Answer(failure=f"the library {error.name or error} is not installed")
     except MomError as error:

@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import mom_pipeline
-from mom_pipeline.comparison.tasks import Answer, Task, count_answers, read_answers, write_task
+from mom_pipeline.comparison.tasks import (
+    Answer,
+    Task,
+    count_answers,
+    out_of_memory,
+    read_answers,
+    write_task,
+)
 
 _POLL_SECONDS = 0.05
 _SHOWN_ERROR = 200
@@ -43,7 +50,7 @@ def run_task(
     """
     write_task(task_folder, task)
     with (task_folder / "errors.txt").open("wb") as errors:
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: S603 - this interpreter, arguments of our own
             [
                 sys.executable, "-P", "-m", "mom_pipeline.comparison.worker", str(data_folder),
                 str(task_folder), str(budget.threads), str(budget.memory_bytes),
@@ -86,8 +93,8 @@ def _ending(code: int, folder: Path, budget: Budget) -> str:
     """Say in words how a process ended that left an answer out."""
     said = (folder / "errors.txt").read_text(encoding="utf-8", errors="replace").strip()
     last = said.splitlines()[-1][:_SHOWN_ERROR] if said else ""
-    if budget.memory_bytes and "MemoryError" in last:
-        return f"needs more memory than the {budget.memory_bytes / 1e9:g} GB allowed"
+    if "MemoryError" in last:
+        return out_of_memory(budget.memory_bytes)
     if code >= 0:
         return f"ended with code {code}: {last or 'no message'}"
     name = signal.Signals(-code).name

@@ -17,6 +17,7 @@ from mom_pipeline.comparison.isolated import Budget, run_task
 from mom_pipeline.comparison.measuring import measured, with_differences
 from mom_pipeline.comparison.results import Comparison, MethodResult
 from mom_pipeline.comparison.splits import Split
+from mom_pipeline.comparison.surroundings import surroundings
 from mom_pipeline.comparison.tasks import Task, read_lists, write_data
 from mom_pipeline.comparison.trials import Trial
 from mom_pipeline.core.metrics import CUTOFFS
@@ -84,6 +85,7 @@ def run_comparison(
         n_newcomers=split.final.n_newcomers,
         n_unknown=split.final.n_unknown,
         threads=options.budget.threads,
+        **surroundings(),
     )
 
 

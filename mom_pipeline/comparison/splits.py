@@ -67,13 +67,16 @@ def split_by_time(
             delivered_pairs(warehouse, earlier, train_until),
             exclude_seen=exclude_seen,
         )
-    words = f"train {first} to {train_until}, test {train_until + timedelta(days=1)} to {test_until}"
+    words = (
+        f"train {first} to {train_until}, test {train_until + timedelta(days=1)} to {test_until}"
+    )
     if validation is not None and len(validation.users):
         words += f"; settings chosen on {validation_from} to {train_until}"
     else:
         validation, chosen = _hidden_fifth(train, exclude_seen, seed)
         words += chosen
-    return _split(name or f"{train_until}", words, train, test, validation, exclude_seen)
+    name = name or f"{train_until}"
+    return _split(name, "daily logs", words, train, test, validation, exclude_seen)
 
 
 def split_of_files(
@@ -91,7 +94,7 @@ def split_of_files(
     validation, chosen = _hidden_fifth(train, exclude_seen, seed)
     words = f"train {train_file.name}, test {test_file.name}{chosen}"
     name = name or train_file.resolve().parent.name
-    return _split(name, words, train, test, validation, exclude_seen)
+    return _split(name, "ready split", words, train, test, validation, exclude_seen)
 
 
 def validation_start(first: date, train_until: date, test_until: date) -> date | None:
@@ -144,7 +147,13 @@ def _hidden_fifth(train: Csr, exclude_seen: bool, seed: int) -> tuple[Trial | No
 
 
 def _split(
-    name: str, words: str, train: Csr, test: Csr, validation: Trial | None, exclude_seen: bool
+    name: str,
+    kind: str,
+    words: str,
+    train: Csr,
+    test: Csr,
+    validation: Trial | None,
+    exclude_seen: bool,
 ) -> Split:
     if test.nnz == 0:
         raise ComparisonError(f"no test items: nobody took anything in the test data ({words})")
@@ -158,7 +167,6 @@ def _split(
     if validation is not None and len(validation.users) == 0:
         validation = None
     N, D = final.train.shape
-    data = DataDescription(
-        name, N, D, final.train.nnz, test.nnz, 100 * (1 - final.train.nnz / (N * D))
-    )
+    sparsity = 100 * (1 - final.train.nnz / (N * D))
+    data = DataDescription(name, N, D, final.train.nnz, test.nnz, sparsity, kind)
     return Split(data, words, final, validation, exclude_seen)

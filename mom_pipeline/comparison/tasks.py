@@ -85,6 +85,12 @@ def read_answers(folder: Path, n_settings: int) -> list[Answer | None]:
     ]
 
 
+def out_of_memory(memory_bytes: int) -> str:
+    """Say that the memory did not suffice."""
+    allowed = f"the {memory_bytes / 1e9:g} GB allowed" if memory_bytes else "this machine has"
+    return f"needs more memory than {allowed}"
+
+
 def count_answers(folder: Path) -> int:
     """Return how many settings are done."""
     return len(list(folder.glob("answer-*.json")))
@@ -121,4 +127,3 @@ def lists_path(folder: Path, place: int) -> Path:
 
 def _answer_path(folder: Path, place: int) -> Path:
     return folder / f"answer-{place}.json"
-
