@@ -2,7 +2,7 @@
 
 import tempfile
 import tracemalloc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +92,9 @@ def _against_peer(lists: Array, test: Csr, repeats: int) -> dict[str, Any]:
     }
 
 
-def _as_dictionaries(lists: Array, test: Csr) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _as_dictionaries(
+    lists: Array, test: Csr
+) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, float]]]:
     """Return test items and lists as the peer takes them; users without a test item left out."""
     users = np.flatnonzero(np.diff(test.indptr))
     qrels = {
