@@ -77,6 +77,7 @@ class Comparison:
     are taken to.  n_users: users measured; n_dropped: those without a test item to be found;
     n_newcomers: test users without a history, left out as well.  n_unknown: pairs to be found
     whose item is not in the catalogue, missed by every method.
+    day: the last test day, empty for a ready split.
     threads: 1 when every method had one core, 0 for all.  created, machine, versions: when and
     where it was run.
     """
@@ -90,6 +91,7 @@ class Comparison:
     exclude_seen: bool
     seed: int
     results: tuple[MethodResult, ...]
+    day: str = ""
     n_newcomers: int = 0
     n_unknown: int = 0
     threads: int = 0

@@ -2,9 +2,8 @@
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from importlib import import_module
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,41 +11,17 @@ import numpy as np
 
 from mom_pipeline.baselines.interface import Method, Settings
 from mom_pipeline.comparison.choosing import CUTOFF, MAX_USERS, Chosen, best_setting
-from mom_pipeline.comparison.errors import ComparisonError
-from mom_pipeline.comparison.isolated import Budget, run_task
+from mom_pipeline.comparison.isolated import run_task
 from mom_pipeline.comparison.measuring import measured, with_differences
+from mom_pipeline.comparison.options import Options, chosen_methods, chosen_reference, sized
 from mom_pipeline.comparison.results import Comparison, MethodResult
 from mom_pipeline.comparison.splits import Split
 from mom_pipeline.comparison.surroundings import surroundings
 from mom_pipeline.comparison.tasks import Task, read_lists, write_data
 from mom_pipeline.comparison.trials import Trial
-from mom_pipeline.core.metrics import CUTOFFS
-
-REGISTRY = "mom_pipeline.baselines.methods"
-REFERENCE = "three-moment"
 
 # Told what is being done, and the share of the settings of all methods that is done.
 Progress = Callable[[str, float], None]
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a comparison is run.
-
-    methods: names, in the order of the tables; none: all.  reference: the method that
-        differences are taken to; empty: the three-moment ranking, or the last without it.
-    n_components: K of every method that has such a number.
-    budget: of the choice of a method's settings, and again of its fit and lists.
-    registry: module whose `METHODS` holds the methods.
-    """
-
-    methods: tuple[str, ...] = ()
-    reference: str = ""
-    n_components: int = 100
-    seed: int = 0
-    cutoffs: tuple[int, ...] = CUTOFFS
-    budget: Budget = field(default_factory=Budget)
-    registry: str = REGISTRY
 
 
 def run_comparison(
@@ -82,47 +57,12 @@ def run_comparison(
         exclude_seen=split.exclude_seen,
         seed=options.seed,
         results=with_differences(results, reference, options.seed),
+        day=str(split.day or ""),
         n_newcomers=split.final.n_newcomers,
         n_unknown=split.final.n_unknown,
         threads=options.budget.threads,
         **surroundings(),
     )
-
-
-def chosen_methods(options: Options) -> list[Method]:
-    """Return the methods by their names, or say which names there are."""
-    known: dict[str, Method] = import_module(options.registry).METHODS
-    names = options.methods or tuple(known)
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise ComparisonError(
-            f"unknown method {', '.join(unknown)}; the known ones are {', '.join(known)}"
-        )
-    return [known[name] for name in dict.fromkeys(names)]
-
-
-def chosen_reference(options: Options, methods: Sequence[Method]) -> str:
-    """Return the name of the reference, or say that it does not take part."""
-    names = [method.name for method in methods]
-    if not options.reference:
-        return REFERENCE if REFERENCE in names else names[-1]
-    if options.reference not in names:
-        raise ComparisonError(
-            f"the reference {options.reference} is not among the methods compared, "
-            f"{', '.join(names)}; add it, or choose one of them"
-        )
-    return options.reference
-
-
-def sized(method: Method, n_components: int, trial: Trial) -> tuple[Settings, ...]:
-    """Return the grid with K in it, where the method has one and the grid does not choose it.
-
-    No more than the data have users and items.
-    """
-    if not method.size:
-        return method.grid
-    K = min(n_components, *trial.train.shape)
-    return tuple({method.size: K, **settings} for settings in method.grid)
 
 
 class _Steps:

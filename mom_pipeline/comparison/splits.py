@@ -1,6 +1,6 @@
 """Training, validation and test data of a comparison: by time, or from a ready split."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -24,7 +24,7 @@ class Split:
 
     final: fitted on all training data, measured on the test data.
     validation: made of training data alone, to choose settings on; None when there is too little.
-    period: how it was made, in words.
+    period: how it was made, in words.  day: the last test day; None for a ready split.
     """
 
     data: DataDescription
@@ -32,6 +32,7 @@ class Split:
     final: Trial
     validation: Trial | None
     exclude_seen: bool
+    day: date | None = None
 
 
 def split_by_time(
@@ -76,7 +77,8 @@ def split_by_time(
         validation, chosen = _hidden_fifth(train, exclude_seen, seed)
         words += chosen
     name = name or f"{train_until}"
-    return _split(name, "daily logs", words, train, test, validation, exclude_seen)
+    split = _split(name, "daily logs", words, train, test, validation, exclude_seen)
+    return replace(split, day=test_until)
 
 
 def split_of_files(

@@ -8,7 +8,7 @@ from mom_pipeline.comparison.results import Comparison, Interval, MethodResult
 NO_VALUE = "–"
 _SHOWN_CUTOFF = 20
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_NAMES = {"precision": "Precision", "recall": "Recall", "map": "MAP", "ndcg": "nDCG"}
+METRICS = {"precision": "Precision", "recall": "Recall", "map": "MAP", "ndcg": "nDCG"}
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,10 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+    def records(self) -> list[dict[str, str]]:
+        """Return the rows by column."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
 def description_table(comparison: Comparison) -> Table:
@@ -75,13 +79,13 @@ def metrics_table(comparison: Comparison) -> Table:
     k = comparison.cutoffs[c]
     base = comparison.result(comparison.reference)
     columns = (
-        "method", f"Precision@{k}", f"Recall@{k}", "difference [95 %]", f"MAP@{k}",
-        "difference [95 %]", f"nDCG@{k}", f"coverage@{k}", f"novelty@{k}, bits",
+        "method", f"Precision@{k}", f"Recall@{k}", "Δ Recall [95 %]", f"MAP@{k}",
+        "Δ MAP [95 %]", f"nDCG@{k}", f"coverage@{k}", f"novelty@{k}, bits",
     )  # fmt: skip
     rows = tuple(_metrics_row(result, c, base) for result in comparison.results)
     title = (
-        f"{comparison.data.name}: {comparison.n_users:,} users; differences to {base.title} in "
-        "thousandths"
+        f"{comparison.data.name}: {comparison.n_users:,} users; differences (Δ) to {base.title} "
+        "in thousandths"
     )
     return Table(title, columns, rows)
 
@@ -95,7 +99,7 @@ def cutoff_table(comparison: Comparison, metric: str) -> Table:
         else (r.title, *([NO_VALUE] * len(comparison.cutoffs)))
         for r in comparison.results
     )
-    return Table(f"{_NAMES[metric]}, {comparison.n_users:,} users", columns, rows)
+    return Table(f"{METRICS[metric]}, {comparison.n_users:,} users", columns, rows)
 
 
 def remarks(comparison: Comparison) -> list[str]:
@@ -128,6 +132,16 @@ def remarks(comparison: Comparison) -> list[str]:
     failed = [r for r in comparison.results if r.failure]
     said += [f"{NO_VALUE} {r.title}: {r.failure.removesuffix('.')}." for r in failed]
     return said
+
+
+def summary(comparison: Comparison) -> str:
+    """Return the main metric of every method in one line."""
+    c = shown_cutoff(comparison.cutoffs)
+    found = [
+        f"{r.title} {NO_VALUE if r.failure else format(r.means['recall'][c], '.4f')}"
+        for r in comparison.results
+    ]
+    return f"Recall@{comparison.cutoffs[c]}: {', '.join(found)}"
 
 
 def shown_cutoff(cutoffs: Sequence[int]) -> int:
