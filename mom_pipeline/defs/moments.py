@@ -21,6 +21,7 @@ from mom_pipeline.defs.partitions import YESTERDAY
 from mom_pipeline.defs.pictures import bars, table
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.storage.day_state import DayState, Unfit
+from mom_pipeline.storage.half_state import write_half
 
 _TOP_PAIRS = 10
 
@@ -63,6 +64,7 @@ def m2_statistics(
             day, done.state, {"interaction_matrix": version}, _facts(done),
             anchor_day=day if done.reason else anchor_day, sound=checks.sound(verdicts),
         )  # fmt: skip
+        write_half(state, day, X, yesterday[0] if yesterday else None, done, written)
         metadata = {
             **_facts(done),
             "anchor_day": written.metadata["anchor_day"],
