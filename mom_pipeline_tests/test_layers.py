@@ -28,6 +28,7 @@ ALLOWED = {
     "comparison": {
         "numpy",
         "scipy",
+        "matplotlib",
         "mom_pipeline.core",
         "mom_pipeline.baselines",
         "mom_pipeline.storage",

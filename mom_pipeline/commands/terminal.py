@@ -62,6 +62,22 @@ def share_progress(title: str) -> Iterator[Callable[[float], None]]:
         yield lambda share: bar.update(task, completed=share)
 
 
+@contextmanager
+def step_progress(title: str) -> Iterator[Callable[[str, float], None]]:
+    """A progress bar on standard error, driven by what is being done and the share that is done."""
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(title, total=1.0)
+        yield lambda text, share: bar.update(task, description=escape(text), completed=share)
+
+
 def byte_progress() -> Progress:
     """A progress bar over bytes on standard error, which vanishes when the work is done."""
     return Progress(

@@ -78,5 +78,10 @@ def _blank(title: str, x: str, y: str) -> tuple[Figure, Axes]:
 def _picture(figure: Figure, title: str) -> dg.MarkdownMetadataValue:
     out = io.BytesIO()
     figure.savefig(out, format="png")
-    data = base64.b64encode(out.getvalue()).decode("ascii")
+    return embedded(out.getvalue(), title)
+
+
+def embedded(png: bytes, title: str) -> dg.MarkdownMetadataValue:
+    """The content of a PNG file, inside of the metadata."""
+    data = base64.b64encode(png).decode("ascii")
     return dg.MetadataValue.md(f"![{title}](data:image/png;base64,{data})")

@@ -124,6 +124,28 @@ class EvaluationSettings:
 
 
 @dataclass(frozen=True)
+class ComparisonSettings:
+    """Which methods the asset `model_comparison` compares, and what each of them may take."""
+
+    methods: tuple[str, ...] = ("popularity", "item-knn", "mom-balanced", "three-moment")
+    test_days: int = 7
+    time_budget_seconds: float = 600.0
+    memory_budget_gb: float = 8.0
+
+    def __post_init__(self) -> None:
+        require(bool(self.methods), "comparison.methods", "at least one method", self.methods)
+        require(self.test_days >= 1, "comparison.test_days", "at least 1", self.test_days)
+        for key in ("time_budget_seconds", "memory_budget_gb"):
+            value = getattr(self, key)
+            inside = 0 <= value < float("inf")
+            require(inside, f"comparison.{key}", "0 (no limit) or more", value)
+
+    @property
+    def memory_budget_bytes(self) -> int:
+        return int(self.memory_budget_gb * 1e9)
+
+
+@dataclass(frozen=True)
 class WarehouseSettings:
     """How the DuckDB file is opened."""
 

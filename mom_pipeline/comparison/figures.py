@@ -1,0 +1,74 @@
+"""The paper's Figure 2: the precision-recall curve and MAP at every cut-off."""
+
+import io
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+from mom_pipeline.comparison.results import Comparison
+from mom_pipeline.storage.atomic import writing
+
+# Okabe and Ito's colours, which people with any kind of colour vision tell apart; markers and
+# strokes say the same once more, for print in grey.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C8C8C")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h")
+_STROKES = ("-", "--", "-.", ":")
+_SIZE, _DPI = (11.0, 4.6), 110
+
+
+def figure_2(comparison: Comparison) -> Figure:
+    """Draw both panels, one line per method that has a result; the reference is the thick one."""
+    figure = Figure(figsize=_SIZE, dpi=_DPI, layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    n = f"n = {comparison.n_users:,} users"
+    _label(left, f"Precision–recall, {comparison.data.name}", f"mean recall@τ ({n})",
+           f"mean precision@τ ({n})")  # fmt: skip
+    _label(right, f"MAP@τ, {comparison.data.name}", "cut-off τ, items in the list", f"MAP@τ ({n})")
+    for place, result in enumerate(comparison.results):
+        if result.failure:
+            continue
+        look = {
+            "color": _COLOURS[place % len(_COLOURS)],
+            "marker": _MARKERS[place % len(_MARKERS)],
+            "linestyle": _STROKES[place % len(_STROKES)],
+            "linewidth": 2.6 if result.name == comparison.reference else 1.3,
+            "markersize": 4.5,
+            "label": result.title,
+        }
+        left.plot(result.means["recall"], result.means["precision"], **look)
+        right.plot(comparison.cutoffs, result.means["map"], **look)
+    right.set_xscale("log")
+    right.set_xticks(comparison.cutoffs, [str(k) for k in comparison.cutoffs], minor=False)
+    right.xaxis.set_minor_locator(NullLocator())
+    for axes in (left, right):
+        axes.set_ylim(bottom=0)
+    left.set_xlim(left=0)
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=9)
+    return figure
+
+
+def figure_2_png(comparison: Comparison) -> bytes:
+    """Return the figure as the content of a PNG file."""
+    out = io.BytesIO()
+    figure_2(comparison).savefig(out, format="png")
+    return out.getvalue()
+
+
+def write_figure_2(comparison: Comparison, path: Path) -> None:
+    """Write the figure to a PNG file."""
+    with writing(path) as out:
+        out.write(figure_2_png(comparison))
+
+
+def _label(axes: Axes, title: str, x: str, y: str) -> None:
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.set_xlabel(x, fontsize=9)
+    axes.set_ylabel(y, fontsize=9)
+    axes.tick_params(labelsize=8)
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
