@@ -16,8 +16,9 @@ from mom_pipeline.defs.days import DayOutcome, Materialized, daily_asset, for_ea
 from mom_pipeline.defs.logs import interaction_matrix
 from mom_pipeline.defs.moments import m2_statistics, whitened_tensor, whitening_matrix
 from mom_pipeline.defs.partitions import YESTERDAY
-from mom_pipeline.defs.pictures import bars, table
+from mom_pipeline.defs.pictures import picture, table
 from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.pictures import bars
 from mom_pipeline.storage.artifacts import Artifact
 from mom_pipeline.storage.day_state import DayState, Unfit
 from mom_pipeline.storage.half_state import read_half
@@ -85,7 +86,9 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
         metadata = {
             **facts,
             "components": table(_components(classes, moved, agreement, item_ids)),
-            "pi": bars(pi, title="pi, the weights of the classes", x="component", y="P[class]"),
+            "pi": picture(
+                bars(pi, title="pi, the weights of the classes", x="component", y="P[class]")
+            ),
             "bounds": table([{k: float(v) for k, v in asdict(bounds).items() if k in _BOUNDS}]),
             "bounds_in_words": bounds.in_words,
             "warnings": "; ".join(bounds.warnings) or "none",
