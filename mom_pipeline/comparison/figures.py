@@ -9,13 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from mom_pipeline.comparison.results import Comparison
+from mom_pipeline.pictures import COLOURS, MARKERS, STROKES
 from mom_pipeline.storage.atomic import writing
 
-# Okabe and Ito's colours, which people with any kind of colour vision tell apart; markers and
-# strokes say the same once more, for print in grey.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C8C8C")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h")
-_STROKES = ("-", "--", "-.", ":")
 _SIZE, _DPI = (11.0, 4.6), 110
 
 
@@ -32,9 +28,9 @@ def figure_2(comparison: Comparison) -> Figure:
         if result.failure:
             continue
         look = {
-            "color": _COLOURS[place % len(_COLOURS)],
-            "marker": _MARKERS[place % len(_MARKERS)],
-            "linestyle": _STROKES[place % len(_STROKES)],
+            "color": COLOURS[place % len(COLOURS)],
+            "marker": MARKERS[place % len(MARKERS)],
+            "linestyle": STROKES[place % len(STROKES)],
             "linewidth": 2.6 if result.name == comparison.reference else 1.3,
             "markersize": 4.5,
             "label": result.title,

@@ -111,6 +111,7 @@ class EvaluationSettings:
 
     horizon_days: int = 7
     cutoffs: tuple[int, ...] = (5, 10, 20, 40, 60, 80, 100, 200, 300, 400, 500)
+    min_agreement: float = 0.5
 
     def __post_init__(self) -> None:
         horizon = self.horizon_days
@@ -118,6 +119,8 @@ class EvaluationSettings:
         cutoffs = self.cutoffs
         ascending = bool(cutoffs) and cutoffs[0] >= 1 and list(cutoffs) == sorted(set(cutoffs))
         require(ascending, "evaluation.cutoffs", "ascending numbers from 1 on", cutoffs)
+        share = self.min_agreement
+        require(0 <= share <= 1, "evaluation.min_agreement", "in [0, 1]", share)
 
 
 @dataclass(frozen=True)
