@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.baselines.implicit_library import as_user_items, load, one_blas_thread_each
+from mom_pipeline.baselines.implicit_library import as_user_items, missing, one_blas_thread_each
 from mom_pipeline.baselines.interface import Fitted, Method, Setting, Settings
 from mom_pipeline.baselines.options import filled, in_range, whole
 from mom_pipeline.core.errors import InvalidInteractions
@@ -31,9 +31,12 @@ def fit_bpr(X: Csr, settings: Settings, seed: int) -> Fitted:
     """
     chosen = filled(settings, DEFAULTS)
     require_events(X)
-    bpr = load("implicit.cpu.bpr", "BPR")
+    try:
+        from implicit.cpu.bpr import BayesianPersonalizedRanking
+    except ImportError as error:
+        raise missing("BPR", error) from error
     with one_blas_thread_each():
-        model = bpr.BayesianPersonalizedRanking(
+        model = BayesianPersonalizedRanking(
             factors=whole("factors", chosen["factors"]),
             learning_rate=in_range("learning_rate", chosen["learning_rate"], 0, above=True),
             regularization=in_range("regularization", chosen["regularization"], 0),

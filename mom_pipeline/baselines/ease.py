@@ -48,7 +48,9 @@ def item_weights(X: Csr, ridge: float) -> Array:
         columns = slice(start, start + _COLUMNS_PER_BLOCK)
         G[:, columns] = (X.T @ X_by_item[:, columns]).toarray()
     G[np.diag_indices(D)] += ridge
-    factorise, invert = linalg.get_lapack_funcs(("potrf", "potri"), (G,))
+    single = G.dtype == np.float32
+    factorise = linalg.lapack.spotrf if single else linalg.lapack.dpotrf
+    invert = linalg.lapack.spotri if single else linalg.lapack.dpotri
     P, failed = factorise(G, lower=True, overwrite_a=True, clean=False)
     if not failed:
         P, failed = invert(P, lower=True, overwrite_c=True)

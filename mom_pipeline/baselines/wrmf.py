@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mom_pipeline.baselines.implicit_library import as_user_items, load, one_blas_thread_each
+from mom_pipeline.baselines.implicit_library import as_user_items, missing, one_blas_thread_each
 from mom_pipeline.baselines.interface import Fitted, Method, Setting, Settings
 from mom_pipeline.baselines.options import filled, in_range, weighted, whole
 from mom_pipeline.core.types import Array, Csr
@@ -28,9 +28,12 @@ def fit_wrmf(X: Csr, settings: Settings, seed: int) -> Fitted:
     """
     chosen = filled(settings, DEFAULTS)
     require_events(X)
-    als = load("implicit.cpu.als", "WRMF")
+    try:
+        from implicit.cpu.als import AlternatingLeastSquares
+    except ImportError as error:
+        raise missing("WRMF", error) from error
     with one_blas_thread_each():
-        model = als.AlternatingLeastSquares(
+        model = AlternatingLeastSquares(
             factors=whole("factors", chosen["factors"]),
             regularization=in_range("regularization", chosen["regularization"], 0),
             alpha=in_range("alpha", chosen["alpha"], 0, above=True),
