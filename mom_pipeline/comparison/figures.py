@@ -1,6 +1,5 @@
 """The paper's Figure 2: the precision-recall curve and MAP at every cut-off."""
 
-import io
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -9,10 +8,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from mom_pipeline.comparison.results import Comparison
-from mom_pipeline.pictures import COLOURS, MARKERS, STROKES
+from mom_pipeline.pictures import COLOURS, MARKERS, STROKES, drawn
 from mom_pipeline.storage.atomic import writing
 
 _SIZE, _DPI = (11.0, 4.6), 110
+# On a logarithmic axis the labels of neighbours closer than this run into each other.
+_TICK_RATIO = 1.4
 
 
 def figure_2(comparison: Comparison) -> Figure:
@@ -38,7 +39,7 @@ def figure_2(comparison: Comparison) -> Figure:
         left.plot(result.means["recall"], result.means["precision"], **look)
         right.plot(comparison.cutoffs, result.means["map"], **look)
     right.set_xscale("log")
-    right.set_xticks(comparison.cutoffs, [str(k) for k in comparison.cutoffs], minor=False)
+    right.set_xticks(_ticks(comparison.cutoffs), map(str, _ticks(comparison.cutoffs)))
     right.xaxis.set_minor_locator(NullLocator())
     for axes in (left, right):
         axes.set_ylim(bottom=0)
@@ -48,17 +49,19 @@ def figure_2(comparison: Comparison) -> Figure:
     return figure
 
 
-def figure_2_png(comparison: Comparison) -> bytes:
-    """Return the figure as the content of a PNG file."""
-    out = io.BytesIO()
-    figure_2(comparison).savefig(out, format="png")
-    return out.getvalue()
-
-
 def write_figure_2(comparison: Comparison, path: Path) -> None:
     """Write the figure to a PNG file."""
     with writing(path) as out:
-        out.write(figure_2_png(comparison))
+        out.write(drawn(figure_2(comparison), "png"))
+
+
+def _ticks(cutoffs: tuple[int, ...]) -> list[int]:
+    """Return the cut-offs that have room for a label, the longest among them."""
+    shown: list[int] = []
+    for k in reversed(cutoffs):
+        if not shown or shown[-1] >= _TICK_RATIO * k:
+            shown.append(k)
+    return shown
 
 
 def _label(axes: Axes, title: str, x: str, y: str) -> None:
