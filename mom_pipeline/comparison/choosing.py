@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from mom_pipeline.comparison.tasks import Answer, read_lists
 from mom_pipeline.comparison.trials import Trial
@@ -25,7 +26,7 @@ class Chosen:
     place: int = 0
     failure: str = ""
     qualities: tuple[float | None, ...] = ()
-    notes: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
 
 
 def best_setting(answers: Sequence[Answer], folder: Path, trial: Trial) -> Chosen:
@@ -41,7 +42,7 @@ def best_setting(answers: Sequence[Answer], folder: Path, trial: Trial) -> Chose
     if not tried:
         return Chosen(failure=answers[0].failure, qualities=tuple(qualities))
     best = max(tried, key=lambda place: qualities[place] or 0.0)
-    notes = {}
+    notes: dict[str, Any] = {"validation quality by setting": qualities}
     if len(tried) < len(answers):
         reason = next(answer.failure for answer in answers if answer.failure)
         notes["settings tried"] = f"{len(tried)} of {len(answers)}: one {reason}"

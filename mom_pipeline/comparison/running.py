@@ -66,15 +66,23 @@ def run_comparison(
 
 
 class _Steps:
-    """Counts settings done over all methods."""
+    """Counts settings done over all methods; says the same only once."""
 
     def __init__(self, progress: Progress, per_method: list[int]) -> None:
         self._progress, self._per_method = progress, per_method
         self._methods_done = 0
+        self._told: tuple[str, float] | None = None
 
     def tell(self, text: str, n_done: int) -> None:
         before = sum(self._per_method[: self._methods_done])
-        self._progress(text, (before + n_done) / sum(self._per_method))
+        news = (text, (before + n_done) / sum(self._per_method))
+        if news != self._told:
+            self._told = news
+            self._progress(*news)
+
+    def tell_last(self, text: str) -> None:
+        """All but the last step of the method are done."""
+        self.tell(text, self._per_method[self._methods_done] - 1)
 
     def next_method(self) -> None:
         self._methods_done += 1
@@ -102,7 +110,7 @@ class _MethodRun:
         if chosen.failure:
             return MethodResult(**shown, failure=chosen.failure)
         settings = sized(self.method, self.options.n_components, self.split.final)[chosen.place]
-        self.steps.tell(f"{self.method.title}: final fit", len(self.method.grid))
+        self.steps.tell_last(f"{self.method.title}: final fit")
         folder = self.scratch / "final" / self.method.name
         task = self._task((settings,), max(self.options.cutoffs))
         (answer,) = run_task(self.scratch / "final", folder, task, self.options.budget)

@@ -1,5 +1,6 @@
 """Group `evaluation`, not every day: the method beside its rivals on the last days."""
 
+from collections.abc import Sequence
 from datetime import date, timedelta
 
 import dagster as dg
@@ -38,16 +39,20 @@ def model_comparison(context: dg.AssetExecutionContext, data_folder: DataFolder)
     of these. Not a part of the daily update; the job `comparison` runs it each Sunday.
     """
     settings = data_folder.settings
+    wanted = compared_days(context.partition_keys, settings.comparison.every_days)
 
     def step(day: date) -> DayOutcome:
+        if day not in wanted:
+            return _nothing(
+                day, f"left out: comparison.every_days is {settings.comparison.every_days}"
+            )
         train_until = day - timedelta(days=settings.comparison.test_days)
         try:
             split = split_by_time(
                 data_folder.warehouse, train_until, day, name=settings.data_dir.resolve().name
             )
         except ComparisonError as reason:
-            note = f"skipped: {reason}"
-            return DayOutcome(content_hash(day, "nothing"), note, {"note": note})
+            return _nothing(day, f"skipped: {reason}")
         with scratch_folder(settings, "comparison") as scratch:
             comparison = run_comparison(
                 split, _options(settings), scratch, lambda text, share: context.log.debug(text)
@@ -56,6 +61,15 @@ def model_comparison(context: dg.AssetExecutionContext, data_folder: DataFolder)
         return _outcome(comparison)
 
     return for_each_day(context, step)
+
+
+def compared_days(keys: Sequence[str], every_days: int) -> set[date]:
+    """The last day of a run, and before it every so many days."""
+    return {date.fromisoformat(key) for key in sorted(keys, reverse=True)[::every_days]}
+
+
+def _nothing(day: date, note: str) -> DayOutcome:
+    return DayOutcome(content_hash(day, "nothing"), note, {"note": note})
 
 
 def _options(settings: Settings) -> Options:

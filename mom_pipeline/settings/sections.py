@@ -129,12 +129,14 @@ class ComparisonSettings:
 
     methods: tuple[str, ...] = ("popularity", "item-knn", "mom-balanced", "three-moment")
     test_days: int = 7
+    every_days: int = 7
     time_budget_seconds: float = 600.0
     memory_budget_gb: float = 8.0
 
     def __post_init__(self) -> None:
         require(bool(self.methods), "comparison.methods", "at least one method", self.methods)
-        require(self.test_days >= 1, "comparison.test_days", "at least 1", self.test_days)
+        for key in ("test_days", "every_days"):
+            require(getattr(self, key) >= 1, f"comparison.{key}", "at least 1", getattr(self, key))
         for key in ("time_budget_seconds", "memory_budget_gb"):
             value = getattr(self, key)
             inside = 0 <= value < float("inf")

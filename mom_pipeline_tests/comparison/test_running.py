@@ -153,6 +153,7 @@ def test_progress_only_grows(split, tmp_path):
     options = Options(("popular", "pairs"), registry=STUBS)
     run_comparison(split, options, tmp_path / "s", lambda text, share: seen.append((share, text)))
     assert [share for share, _ in seen] == sorted(share for share, _ in seen)
+    assert len(set(seen)) == len(seen)
     assert {text for _, text in seen} >= {"Popular: final fit", "Pairs: final fit"}
     assert 0 <= seen[0][0] <= seen[-1][0] <= 1
     assert not list((tmp_path / "s" / "final").glob("*/"))

@@ -5,6 +5,7 @@ import pytest
 
 from mom_pipeline.comparison.results import load
 from mom_pipeline.definitions import OCCASIONAL_ASSETS
+from mom_pipeline.defs.comparison import compared_days
 from mom_pipeline.defs.jobs import range_tags
 
 from .conftest import N_DAYS, QUIET, Pipeline, day, failures
@@ -53,6 +54,12 @@ def test_a_day_is_compared_and_shown(logs_only: Pipeline):
     version = shown["version"]
     compare(logs_only, N_DAYS)
     assert logs_only.metadata("model_comparison", N_DAYS)["version"] == version
+
+
+def test_a_run_over_many_days_compares_some_of_them():
+    keys = [str(day(n)) for n in range(1, 18)]
+    assert compared_days(keys, 7) == {day(17), day(10), day(3)}
+    assert len(compared_days(keys, 1)) == 17
 
 
 def test_a_day_with_too_little_before_it_is_skipped_with_the_reason(logs_only: Pipeline):
