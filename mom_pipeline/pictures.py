@@ -57,7 +57,7 @@ def curves(
 ) -> Figure:
     """Several lines over the same positions, which are spaced evenly."""
     places = np.arange(len(x))
-    lines = {name: (places, values) for name, values in series.items()}
+    lines = {name: (places.tolist(), values) for name, values in series.items()}
     figure = xy_curves(lines, title=title, x=x_label, y=y)
     axes = figure.axes[0]
     shown = places[:: max(1, -(-len(places) // _X_TICKS))]
