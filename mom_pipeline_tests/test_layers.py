@@ -15,7 +15,7 @@ ROOT = PACKAGE.parent
 # What each package may import besides the standard library and itself.
 ALLOWED = {
     "core": {"numpy", "scipy"},
-    "baselines": {"numpy", "scipy", "implicit", "sklearn", "mom_pipeline.core"},
+    "baselines": {"numpy", "scipy", "implicit", "threadpoolctl", "sklearn", "mom_pipeline.core"},
     "storage": {
         "numpy",
         "scipy",

@@ -13,7 +13,7 @@ from mom_pipeline.core.errors import InvalidSetting, NotFitted
 from mom_pipeline.core.fitted import FittedModel, PairRanking
 from mom_pipeline.core.moments import Estimator, EstimatorName, MomentSums, PairMoments
 from mom_pipeline.core.personalization import Personalization, RuleName
-from mom_pipeline.core.prediction import recommend_top
+from mom_pipeline.core.prediction import Scorer, recommend_top
 from mom_pipeline.core.progress import Stages
 from mom_pipeline.core.ranking import LowPass, RankingWeights
 from mom_pipeline.core.ranking_fit import (
@@ -154,12 +154,15 @@ class MethodOfMoments:
 
         Lists with fewer candidates are filled with -1 and a score of 0.
         """
+        X = as_interactions(X, n_items=self._require_fit().n_items)
+        return recommend_top(X, self.scorer(ranking), n, exclude_seen=exclude_seen)
+
+    def scorer(self, ranking: RankingName = "classes") -> Scorer:
+        """Return what `recommend` ranks by: a block of histories to scores of all items."""
         fitted = self._require_fit()
-        X = as_interactions(X, n_items=fitted.n_items)
         if ranking not in ("classes", "three-moment"):
             raise InvalidSetting(f"ranking must be 'classes' or 'three-moment', found {ranking!r}")
-        scorer = fitted.class_scores if ranking == "classes" else fitted.three_moment_scores
-        return recommend_top(X, scorer, n, exclude_seen=exclude_seen)
+        return fitted.class_scores if ranking == "classes" else fitted.three_moment_scores
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one .npz file, whole or not at all."""

@@ -2,11 +2,13 @@
 
 import os
 import time
+from pathlib import Path
 
 import numpy as np
 
 from mom_pipeline.baselines.interface import Fitted, Method
 from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.threads import available_cores
 
 
 def _popular(X, settings, seed):
@@ -56,6 +58,15 @@ def _sized(X, settings, seed):
     return _popular(X, {}, seed)
 
 
+def _cores(X, settings, seed):
+    return Fitted(_popular(X, {}, seed).scores, {"cores": available_cores()})
+
+
+def _writes_pid(X, settings, seed):
+    Path(settings["path"]).write_text(str(os.getpid()))
+    time.sleep(600)
+
+
 METHODS = {
     method.name: method
     for method in (
@@ -69,6 +80,9 @@ METHODS = {
         Method("raises", "Raises", _raises),
         Method("refuses", "Refuses", _refuses),
         Method("lacks", "Lacks", _lacks),
+        Method("plain", "Plain", _popular),
+        Method("cores", "Cores", _cores),
+        Method("writes_pid", "Writes its id", _writes_pid),
         Method("sized", "Sized", _sized, ({},), "n_components"),
     )
 }

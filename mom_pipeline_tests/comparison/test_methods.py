@@ -1,0 +1,19 @@
+"""The real methods: what a comparison relies on."""
+
+import numpy as np
+import pytest
+
+from mom_pipeline.baselines.methods import METHODS
+from mom_pipeline.comparison.options import sized
+from mom_pipeline.comparison.trials import Trial
+from mom_pipeline.core import simulate
+
+X = simulate(120, 25, 3)[1]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_number_of_components_is_a_setting_that_the_method_knows(name):
+    settings = sized(METHODS[name], 3, Trial(X, np.arange(5), X[:5]))[0]
+    assert METHODS[name].fit(X, settings, 0).scores(X[:5]).shape == (5, 25)
+    if METHODS[name].size:
+        assert settings[METHODS[name].size] == 3
