@@ -6,7 +6,7 @@ from itertools import groupby
 
 from mom_pipeline.pictures import stacked_bars
 from mom_pipeline.report.facts import DayFacts
-from mom_pipeline.report.html import Html, paragraphs, picture, pictures, section, table
+from mom_pipeline.report.html import Html, paragraphs, picture, pictures, section, table, tag
 from mom_pipeline.storage.ledger import LedgerEntry
 
 _SHOWN_DAYS = 31
@@ -24,7 +24,9 @@ def deliveries_section(facts: DayFacts) -> Html:
     ]
     shown = days[-_SHOWN_DAYS:]
     n = sum(len(files) for _, files in days)
-    rows = [(str(day), *_counts(files)) for day, files in reversed(shown)]
+    rows = [
+        (tag("span", str(day), class_="date"), *_counts(files)) for day, files in reversed(shown)
+    ]
     figure = stacked_bars(
         [f"{day:%m-%d}" for day, _ in shown],
         {"accepted": [_counts(files)[1] for _, files in shown],

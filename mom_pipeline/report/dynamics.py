@@ -15,6 +15,8 @@ def drift_section(facts: DayFacts) -> Html:
     labels = [f"{entry.day:%m-%d}" for entry in days]
     x = f"day (n = {len(days)})"
     full = [str(entry.day) for entry in days if entry.full]
+    held = [entry.captured for entry in days if not entry.full]
+    basis = f"; the basis held {min(held):.1%} of the second moment or more" if held else ""
     return section(
         "drift",
         "Drift over the days",
@@ -41,8 +43,7 @@ def drift_section(facts: DayFacts) -> Html:
         ),
         paragraphs(
             f"Computed from all users: {', '.join(full) or 'none of these days'}. The others are "
-            "yesterday's sums with the changed users exchanged; the basis held "
-            f"{min(e.captured for e in days):.1%} of the second moment or more."
+            f"yesterday's sums with the changed users exchanged{basis}."
         ),
     )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """How good the lists are: beside other methods, and day by day beside popularity."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mom_pipeline.comparison import tables
 from mom_pipeline.comparison.figures import figure_2
@@ -12,6 +12,7 @@ from mom_pipeline.storage.evaluations import MetricsRow
 
 SHOWN_CUTOFF = 20
 _SHOWN_DAYS = 60
+_METRICS = {"Precision": "precision", "Recall": "recall", "MAP": "map", "nDCG": "ndcg"}
 
 
 def comparison_section(facts: DayFacts) -> Html:
@@ -91,13 +92,19 @@ def evaluation_section(facts: DayFacts) -> Html:
             picture(maps, "MAP at every cut-off, model and popularity"),
             _trend(facts.metrics, rankings),
         ),
-        table(
-            f"Means over {newest[0].users:,} users",
-            ["ranking", "cut-off", "precision", "recall", "MAP", "nDCG"],
-            [(r.ranking, r.cutoff, *(f"{v:.4f}" for v in (r.precision, r.recall, r.map, r.ndcg)))
-             for r in sorted(newest, key=lambda r: (r.cutoff, rankings.index(r.ranking)))],
-        ),
+        _metrics_table(by_ranking),
     )  # fmt: skip
+
+
+def _metrics_table(by_ranking: Mapping[str, Sequence[MetricsRow]]) -> Html:
+    """One line for each cut-off; the rankings side by side under every metric."""
+    columns = [f"{metric}, {name}" for metric in _METRICS for name in by_ranking]
+    rows = [
+        (at[0].cutoff, *(f"{getattr(row, key):.4f}" for key in _METRICS.values() for row in at))
+        for at in zip(*by_ranking.values(), strict=True)
+    ]
+    n_users = next(iter(by_ranking.values()))[0].users
+    return table(f"Means over {n_users:,} users", ["cut-off", *columns], rows, texts=0)
 
 
 def _trend(rows: Sequence[MetricsRow], rankings: Sequence[str]) -> Html:

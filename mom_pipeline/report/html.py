@@ -1,6 +1,7 @@
 """HTML that is escaped unless it was made here: ids and file names are other people's text."""
 
 import base64
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
@@ -39,6 +40,8 @@ def joined(children: Iterable[Content]) -> Html:
 def _written(child: Content) -> str:
     if child is None:
         return ""
+    if isinstance(child, int):
+        return f"{child:,}"
     return child if isinstance(child, Html) else escape(str(child), quote=True)
 
 
@@ -85,6 +88,11 @@ def pictures(*figures: Html) -> Html:
     return tag("div", *figures, class_="pictures")
 
 
-def paragraphs(*texts: Content) -> Html:
-    """One paragraph for each text."""
-    return joined(tag("p", text) for text in texts)
+def paragraphs(*texts: str) -> Html:
+    """One paragraph for each text; what stands between backticks is code."""
+    return joined(tag("p", prose(text)) for text in texts)
+
+
+def prose(text: str) -> Html:
+    """Text, escaped, with code between backticks."""
+    return Html(re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=True)))

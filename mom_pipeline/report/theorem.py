@@ -38,5 +38,5 @@ def bounds_section(facts: DayFacts) -> Html:
             f"`{facts.settings.model.estimator}`). The constants that the paper leaves open are "
             f"taken as {', '.join(f'{c:g}' for c in facts.bounds.constants)}."
         ),
-        *(tag("p", warning[:1].upper() + warning[1:] + ".") for warning in facts.bounds.warnings),
+        *(paragraphs(warning[:1].upper() + warning[1:] + ".") for warning in facts.bounds.warnings),
     )
