@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import asdict
 from itertools import groupby
+from typing import Any
 
 from mom_pipeline.pictures import stacked_bars
 from mom_pipeline.report.facts import DayFacts
@@ -82,22 +83,38 @@ def _reasons(entries: tuple[LedgerEntry, ...]) -> Html | None:
 def origin_section(facts: DayFacts) -> Html:
     """Settings, versions and the seconds of every asset."""
     settings = [
-        (f"{name}.{key}", str(value))
+        entry
         for name in _SHOWN_SETTINGS
-        for key, value in asdict(getattr(facts.settings, name)).items()
+        for entry in _flat(name, asdict(getattr(facts.settings, name)))
     ]
     seconds = [(asset, f"{value:.2f}") for asset, value in facts.seconds.items()]
     total = sum(facts.seconds.values())
+    times = (
+        table(f"Seconds of {facts.day}", ["asset", "seconds"],
+              [*seconds, ("together", f"{total:.2f}")])
+        if seconds
+        else paragraphs(f"No times of {facts.day} are known.")
+    )  # fmt: skip
+    versions = table("Versions", ["", "version"], list(facts.versions.items()), texts=2)
     return section(
         "origin",
         "Settings, versions, times",
-        table("Settings", ["key", "value"], settings, texts=2),
-        table("Versions", ["", "version"], list(facts.versions.items()), texts=2),
-        table(
-            f"Seconds of {facts.day}, by asset",
-            ["asset", "seconds"],
-            [*seconds, ("together", f"{total:.2f}")],
-        )
-        if seconds
-        else paragraphs(f"No times of {facts.day} are known."),
+        tag(
+            "div",
+            table("Settings", ["key", "value"], settings, texts=2),
+            tag("div", times, versions),
+            class_="beside",
+        ),
     )
+
+
+def _flat(prefix: str, values: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return dotted keys and their values as the settings file would have them."""
+    found = []
+    for key, value in values.items():
+        if isinstance(value, dict):
+            found += _flat(f"{prefix}.{key}", value)
+        else:
+            shown = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            found.append((f"{prefix}.{key}", shown or "–"))
+    return found

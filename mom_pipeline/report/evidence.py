@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from mom_pipeline.comparison import tables
-from mom_pipeline.comparison.figures import figure_2
+from mom_pipeline.comparison.figures import figure_2_panels
 from mom_pipeline.comparison.results import Comparison
 from mom_pipeline.pictures import curves, xy_curves
 from mom_pipeline.report.facts import DayFacts
@@ -27,16 +27,15 @@ def comparison_section(facts: DayFacts) -> Html:
         return section("comparison", "Beside other methods", hint)
     metrics, costs = tables.metrics_table(found), tables.cost_table(found)
     description = tables.description_table(found)
-    figure = picture(
-        figure_2(found),
-        "Precision against recall, and MAP at every cut-off, one line for each method",
-        wide=True,
-    )
+    precision_recall, map_at = figure_2_panels(found)
     return section(
         "comparison",
         "Beside other methods",
         table(metrics.title, metrics.columns, metrics.rows),
-        figure,
+        pictures(
+            picture(precision_recall, "Precision against recall, one line for each method"),
+            picture(map_at, "MAP at every cut-off, one line for each method"),
+        ),
         paragraphs(*tables.remarks(found), _made(found)),
         table(description.title, description.columns, description.rows, texts=2),
         table(costs.title, costs.columns, costs.rows),

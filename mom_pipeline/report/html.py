@@ -76,11 +76,11 @@ def table(
     return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 
-def picture(figure: Figure, description: str, *, wide: bool = False) -> Html:
+def picture(figure: Figure, description: str) -> Html:
     """A drawing inside of the page, as SVG: sharp on any screen and on paper."""
     data = base64.b64encode(drawn(figure, "svg")).decode("ascii")
     image = tag("img", src=f"data:image/svg+xml;base64,{data}", alt=description)
-    return tag("figure", image, class_="wide" if wide else "plot")
+    return tag("figure", image)
 
 
 def pictures(*figures: Html) -> Html:
@@ -94,5 +94,6 @@ def paragraphs(*texts: str) -> Html:
 
 
 def prose(text: str) -> Html:
-    """Text, escaped, with code between backticks."""
-    return Html(re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=True)))
+    """Text, escaped, with code between backticks; days are not broken across lines."""
+    written = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=True))
+    return Html(re.sub(r"\b\d{4}-\d\d-\d\d\b", r'<span class="date">\g<0></span>', written))

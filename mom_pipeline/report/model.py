@@ -37,7 +37,8 @@ def moments_section(facts: DayFacts) -> Html:
         ),
         paragraphs(
             f"Eigenvalue {K}, the last that is used, is {gap:.2g} of the first. "
-            f"Σλ⁻² is {model['weight_sum']:.3f} (1 where the moments are exact), and the components leave "
+            f"Σλ⁻² is {model['weight_sum']:.3f} (1 where the moments are exact), and the "
+            "components leave "
             f"{model['residual']:.1%} of the tensor unexplained. "
             f"{model['negative_mass']:.1%} of the mass of the estimates was negative and removed."
         ),
