@@ -200,7 +200,8 @@ def _show(comparison: Comparison, folder: Path, *, as_json: bool, every_cutoff: 
     if every_cutoff:
         shown += [tables.cutoff_table(comparison, metric) for metric in tables.METRICS]
     for table in shown:
-        print_table(table.title, table.columns, table.rows)
+        numbers = [name for name in table.columns if name not in table.words]
+        print_table(table.title, table.columns, table.rows, numbers=numbers)
     for remark in remarks:
         click.echo(remark)
     click.echo(f"Kept in {folder}.")

@@ -1,6 +1,5 @@
 """The paper's Figure 2: the precision-recall curve and MAP at every cut-off."""
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from mom_pipeline.comparison.results import Comparison, MethodResult
-from mom_pipeline.pictures import COLOURS, MARKERS, STROKES
+from mom_pipeline.pictures import COLOURS, MARKERS, STROKES, drawn
 from mom_pipeline.storage.atomic import writing
 
 _SIZE, _PANEL_SIZE, _DPI = (11.0, 4.6), (5.2, 4.4), 110
-_LABEL_SPACING = 1.45
+# On a logarithmic axis the labels of neighbours closer than this run into each other.
+_TICK_RATIO = 1.4
 
 
 def figure_2(comparison: Comparison) -> Figure:
@@ -64,8 +64,8 @@ def _draw_map(axes: Axes, comparison: Comparison) -> None:
         if not result.failure:
             axes.plot(comparison.cutoffs, result.means["map"], **_look(place, result, comparison))
     axes.set_xscale("log")
-    shown = _spread(comparison.cutoffs)
-    axes.set_xticks(shown, [str(k) for k in shown], minor=False)
+    shown = _ticks(comparison.cutoffs)
+    axes.set_xticks(shown, [str(k) for k in shown])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_ylim(bottom=0)
 
@@ -81,26 +81,19 @@ def _look(place: int, result: MethodResult, comparison: Comparison) -> dict[str,
     }
 
 
-def _spread(cutoffs: tuple[int, ...]) -> list[int]:
-    """Return the cut-offs that are far enough from the one before to be written side by side."""
-    shown: list[int] = []
-    for k in cutoffs:
-        if not shown or k >= _LABEL_SPACING * shown[-1]:
-            shown.append(k)
-    return shown
-
-
-def figure_2_png(comparison: Comparison) -> bytes:
-    """Return the figure as the content of a PNG file."""
-    out = io.BytesIO()
-    figure_2(comparison).savefig(out, format="png")
-    return out.getvalue()
-
-
 def write_figure_2(comparison: Comparison, path: Path) -> None:
     """Write the figure to a PNG file."""
     with writing(path) as out:
-        out.write(figure_2_png(comparison))
+        out.write(drawn(figure_2(comparison), "png"))
+
+
+def _ticks(cutoffs: tuple[int, ...]) -> list[int]:
+    """Return the cut-offs that have room for a label, the longest among them."""
+    shown: list[int] = []
+    for k in reversed(cutoffs):
+        if not shown or shown[-1] >= _TICK_RATIO * k:
+            shown.append(k)
+    return shown
 
 
 def _label(axes: Axes, title: str, x: str, y: str) -> None:

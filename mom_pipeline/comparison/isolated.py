@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import mom_pipeline
 from mom_pipeline.comparison.tasks import (
     Answer,
     Task,
@@ -104,6 +103,6 @@ def _ending(code: int, folder: Path, budget: Budget) -> str:
 
 def _environment() -> dict[str, str]:
     """Return this environment, with the package importable wherever it lies."""
-    root = str(Path(mom_pipeline.__file__).parents[1])
+    root = str(Path(__file__).parents[2])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

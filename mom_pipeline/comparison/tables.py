@@ -13,11 +13,12 @@ METRICS = {"precision": "Precision", "recall": "Recall", "map": "MAP", "ndcg": "
 
 @dataclass(frozen=True)
 class Table:
-    """Texts in rows and columns."""
+    """Texts in rows and columns. words: the columns that are not of numbers."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    words: tuple[str, ...] = ("method", "Name", "Type", "Dataset", "settings chosen")
 
     def records(self) -> list[dict[str, str]]:
         """Return the rows by column."""

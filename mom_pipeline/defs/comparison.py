@@ -6,7 +6,7 @@ import dagster as dg
 
 from mom_pipeline.comparison import tables
 from mom_pipeline.comparison.errors import ComparisonError
-from mom_pipeline.comparison.figures import figure_2_png
+from mom_pipeline.comparison.figures import figure_2
 from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.options import Options
 from mom_pipeline.comparison.results import Comparison, save
@@ -15,7 +15,7 @@ from mom_pipeline.comparison.splits import split_by_time
 from mom_pipeline.defs.days import DayOutcome, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.logs import interaction_matrix, raw_logs
 from mom_pipeline.defs.partitions import SETTINGS, offset
-from mom_pipeline.defs.pictures import embedded, table
+from mom_pipeline.defs.pictures import picture, table
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.settings import Settings
 from mom_pipeline.storage.scratch import scratch_folder
@@ -79,7 +79,7 @@ def _outcome(comparison: Comparison) -> DayOutcome:
         "users": comparison.n_users,
         "reference": comparison.reference,
         **{name: table(found.records()) for name, found in shown.items()},
-        "figure_2": embedded(figure_2_png(comparison), "Precision-recall and MAP"),
+        "figure_2": picture(figure_2(comparison)),
         "remarks": dg.MetadataValue.md("\n\n".join(tables.remarks(comparison))),
     }
     means = [(result.name, result.failure, result.means) for result in comparison.results]
