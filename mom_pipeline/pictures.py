@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, "#56B4E9", "#E69F00", "#000000", "#8C8C8C")
@@ -22,6 +22,7 @@ STROKES = ("-", "--", "-.", ":")
 _SIZE, _DPI = (5.0, 2.6), 80
 _BINS = 30
 _X_TICKS = 8
+_HEADROOM = 1.2
 
 
 def bars(
@@ -41,6 +42,8 @@ def bars(
                 bar.set(facecolor=VERMILION, hatch="///", edgecolor="white")
     if log and np.any(values > 0):
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter("{x:.0e}")
         axes.yaxis.set_minor_locator(NullLocator())
     return figure
 
@@ -57,7 +60,7 @@ def curves(
 ) -> Figure:
     """Several lines over the same positions, which are spaced evenly."""
     places = np.arange(len(x))
-    lines = {name: (places, values) for name, values in series.items()}
+    lines = {name: (places.tolist(), values) for name, values in series.items()}
     figure = xy_curves(lines, title=title, x=x_label, y=y)
     axes = figure.axes[0]
     shown = places[:: max(1, -(-len(places) // _X_TICKS))]
@@ -101,7 +104,8 @@ def stacked_bars(
         floor = floor + np.asarray(values, dtype=float)
     shown = places[:: max(1, -(-len(places) // _X_TICKS))]
     axes.set_xticks(shown, [str(x[place]) for place in shown])
-    axes.legend(frameon=False, fontsize=8, loc="lower left")
+    axes.set_ylim(top=_HEADROOM * max(float(floor.max(initial=0)), 1.0))
+    axes.legend(frameon=False, fontsize=8, loc="upper left", ncols=len(series))
     return figure
 
 

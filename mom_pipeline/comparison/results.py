@@ -13,7 +13,7 @@ from mom_pipeline.comparison.errors import DamagedComparison
 from mom_pipeline.core.types import Float64
 from mom_pipeline.storage.atomic import write_text, writing
 
-_SUMMARY = "comparison.json"
+SUMMARY = "comparison.json"
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def save(comparison: Comparison, folder: Path) -> None:
         out.write(content.getbuffer())
     bare = replace(comparison, results=tuple(replace(r, per_user={}) for r in comparison.results))
     summary = {"per_user": name, "sha256": digest, "comparison": asdict(bare)}
-    write_text(folder / _SUMMARY, json.dumps(summary, indent=1, ensure_ascii=False, default=str))
+    write_text(folder / SUMMARY, json.dumps(summary, indent=1, ensure_ascii=False, default=str))
     for old in folder.glob("per-user-*.npz"):
         if old.name != name:
             old.unlink()
@@ -135,16 +135,14 @@ def save(comparison: Comparison, folder: Path) -> None:
 def load(folder: Path) -> Comparison:
     """Read what `save` wrote; DamagedComparison when it is missing or not whole."""
     try:
-        summary = json.loads((folder / _SUMMARY).read_text(encoding="utf-8"))
+        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
         content = (folder / summary["per_user"]).read_bytes()
     except FileNotFoundError as error:
         raise DamagedComparison(
             f"there is no whole comparison in {folder}; run `mom-pipeline compare`"
         ) from error
     except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise DamagedComparison(
-            f"{folder / _SUMMARY} is damaged ({error}); compare anew"
-        ) from error
+        raise DamagedComparison(f"{folder / SUMMARY} is damaged ({error}); compare anew") from error
     if hashlib.sha256(content).hexdigest() != summary["sha256"]:
         raise DamagedComparison(f"{folder / summary['per_user']} is damaged; compare anew")
     values = summary["comparison"]

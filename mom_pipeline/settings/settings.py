@@ -64,6 +64,10 @@ class Settings:
         return self.data_dir / "comparisons"
 
     @property
+    def reports_dir(self) -> Path:
+        return self.data_dir / "reports"
+
+    @property
     def scratch_dir(self) -> Path:
         return self.data_dir / "tmp"
 

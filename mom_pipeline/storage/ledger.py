@@ -80,6 +80,11 @@ def delivery_days(connection: Connection) -> list[date]:
     return [day for (day,) in rows]
 
 
+def deliveries_until(connection: Connection, day: date) -> list[LedgerEntry]:
+    """The files of every delivery day up to a day, in order."""
+    return [entry for entry in ledger_entries(connection) if entry.delivery_day <= day]
+
+
 def total_users_and_items(connection: Connection) -> tuple[int, int]:
     """Distinct users and items of all days."""
     users, items = connection.execute(
