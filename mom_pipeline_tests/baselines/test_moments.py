@@ -42,8 +42,10 @@ def test_three_moments_rank_as_the_model_does(past):
     settings = {"n_components": 5, "values": "counts", "personalization": "tempered"}
     fitted = METHODS["three-moment"].fit(past, settings, 3)
     model = MethodOfMoments(5, "balanced", "tempered", seed=3).fit(past)
-    ids, _ = recommend_top(past, fitted.scores, 10)
-    np.testing.assert_array_equal(ids, model.recommend(past, 10, ranking="three-moment")[0])
+    ids, scores = recommend_top(past, fitted.scores, 10)
+    expected_ids, expected_scores = model.recommend(past, 10, ranking="three-moment")
+    np.testing.assert_array_equal(ids, expected_ids)
+    np.testing.assert_array_equal(scores, expected_scores)
     assert fitted.notes["pairs"] == model.diagnostics["ranking_weights"]["pairs"]
 
 
