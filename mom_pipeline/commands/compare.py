@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
 
 from mom_pipeline.commands.terminal import json_option, print_json, print_table, step_progress
 from mom_pipeline.comparison import tables
@@ -199,7 +200,7 @@ def _show(comparison: Comparison, folder: Path, *, as_json: bool, every_cutoff: 
     ]
     if every_cutoff:
         shown += [tables.cutoff_table(comparison, metric) for metric in tables.METRICS]
-    for table in shown:
+    for table in (part for whole in shown for part in whole.parts(Console().width)):
         numbers = [name for name in table.columns if name not in table.words]
         print_table(table.title, table.columns, table.rows, numbers=numbers)
     for remark in remarks:

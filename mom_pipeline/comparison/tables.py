@@ -7,6 +7,8 @@ from mom_pipeline.comparison.results import Comparison, Interval, MethodResult
 
 NO_VALUE = "–"
 _SHOWN_CUTOFF = 20
+# Characters that a column takes at most, and those of its frame.
+_MAX_COLUMN, _BETWEEN = 24, 3
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 METRICS = {"precision": "Precision", "recall": "Recall", "map": "MAP", "ndcg": "nDCG"}
 
@@ -19,6 +21,24 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     words: tuple[str, ...] = ("method", "Name", "Type", "Dataset", "settings chosen")
+
+    def parts(self, width: int) -> list["Table"]:
+        """Return the table in pieces for so many characters, the first column before each."""
+        widths = [
+            min(_MAX_COLUMN, max(len(text) for text in (name, *cells))) + _BETWEEN
+            for name, *cells in zip(self.columns, *self.rows, strict=True)
+        ]
+        groups: list[list[int]] = [[]]
+        for place in range(1, len(widths)):
+            taken = widths[0] + sum(widths[p] for p in groups[-1]) + 1
+            if groups[-1] and taken + widths[place] > width:
+                groups.append([])
+            groups[-1].append(place)
+        return [self._of_columns([0, *group]) for group in groups]
+
+    def _of_columns(self, places: list[int]) -> "Table":
+        rows = tuple(tuple(row[place] for place in places) for row in self.rows)
+        return Table(self.title, tuple(self.columns[p] for p in places), rows, self.words)
 
     def records(self) -> list[dict[str, str]]:
         """Return the rows by column."""

@@ -133,6 +133,17 @@ def test_the_metrics_table_and_its_remarks(comparison):
     assert every.rows[0] == ("WRMF", "–", "–", "–")
 
 
+def test_wide_tables_come_in_parts(comparison):
+    whole = tables.metrics_table(comparison)
+    assert whole.parts(500) == [whole]
+    first, *others = whole.parts(60)
+    assert others
+    assert all(part.columns[0] == "method" for part in (first, *others))
+    assert first.columns + tuple(c for part in others for c in part.columns[1:]) == whole.columns
+    assert others[-1].rows[1][-1] == whole.rows[1][-1]
+    assert len(whole.parts(10)) == len(whole.columns) - 1
+
+
 def test_cutoffs_beyond_the_catalogue_are_explained(comparison):
     small = replace(comparison, data=replace(comparison.data, items=30))
     (sentence,) = [said for said in tables.remarks(small) if "catalogue has" in said]
