@@ -74,7 +74,8 @@ def _look(place: int, result: MethodResult, comparison: Comparison) -> dict[str,
     return {
         "color": COLOURS[place % len(COLOURS)],
         "marker": MARKERS[place % len(MARKERS)],
-        "linestyle": STROKES[place % len(STROKES)],
+        # Another stroke when a colour comes again.
+        "linestyle": STROKES[(place + place // len(COLOURS)) % len(STROKES)],
         "linewidth": 2.6 if result.name == comparison.reference else 1.3,
         "markersize": 4.5,
         "label": result.title,
