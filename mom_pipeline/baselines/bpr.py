@@ -16,8 +16,8 @@ from mom_pipeline.core.validation import require_events
 DEFAULTS: dict[str, Setting] = {
     "factors": 100,
     "learning_rate": 0.05,
-    "regularization": 0.01,
-    "iterations": 100,
+    "regularization": 0.03,
+    "iterations": 300,
 }
 
 
@@ -109,4 +109,18 @@ def fingerprints_of(X: Csr) -> Array:
     return np.asarray(running[X.indptr[1:]] - running[X.indptr[:-1]])
 
 
-BPR = Method("bpr", "BPR", fit_bpr)
+BPR = Method(
+    "bpr",
+    "BPR",
+    fit_bpr,
+    (
+        {"learning_rate": 0.05, "regularization": 0.03, "iterations": 300},
+        {"learning_rate": 0.05, "regularization": 0.03, "iterations": 100},
+        {"learning_rate": 0.05, "regularization": 0.03, "iterations": 600},
+        {"learning_rate": 0.05, "regularization": 0.01, "iterations": 300},
+        {"learning_rate": 0.05, "regularization": 0.05, "iterations": 300},
+        {"learning_rate": 0.02, "regularization": 0.03, "iterations": 600},
+        {"learning_rate": 0.1, "regularization": 0.03, "iterations": 300},
+        {"learning_rate": 0.05, "regularization": 0.03, "iterations": 300, "factors": 200},
+    ),
+)

@@ -17,7 +17,7 @@ _OVERHEAD = 1.25
 _SHARE_OF_MEMORY = 0.5
 _COLUMNS_PER_BLOCK = 512
 
-DEFAULTS: dict[str, Setting] = {"regularization": 100.0, "values": "binary"}
+DEFAULTS: dict[str, Setting] = {"regularization": 300.0, "values": "binary"}
 
 
 def fit_ease(X: Csr, settings: Settings, seed: int) -> Fitted:
@@ -92,4 +92,17 @@ def _mirror_lower(P: Array) -> None:
         square[:] = np.tril(square) + np.tril(square, -1).T
 
 
-EASE = Method("ease", "EASE", fit_ease)
+EASE = Method(
+    "ease",
+    "EASE",
+    fit_ease,
+    (
+        {"regularization": 300.0},
+        {"regularization": 30.0},
+        {"regularization": 100.0},
+        {"regularization": 1000.0},
+        {"regularization": 3000.0},
+        {"regularization": 300.0, "values": "log"},
+        {"regularization": 1000.0, "values": "log"},
+    ),
+)

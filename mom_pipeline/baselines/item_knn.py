@@ -15,7 +15,7 @@ from mom_pipeline.core.validation import with_narrow_indices
 _PAIRS_PER_BLOCK = 4_000_000
 
 DEFAULTS: dict[str, Setting] = {
-    "neighbours": 200,
+    "neighbours": 100,
     "shrinkage": 0.0,
     "history_exponent": 0.5,
     "candidate_exponent": 0.5,
@@ -104,4 +104,18 @@ def _item_blocks(items_x_users: Csr, user_sizes: Array) -> Iterator[slice]:
         start = stop
 
 
-ITEM_KNN = Method("item-knn", "Item-kNN", fit_item_knn)
+ITEM_KNN = Method(
+    "item-knn",
+    "Item-kNN",
+    fit_item_knn,
+    (
+        {"neighbours": 100},
+        {"neighbours": 20},
+        {"neighbours": 50},
+        {"neighbours": 200},
+        {"neighbours": 500},
+        {"neighbours": 50, "shrinkage": 30.0},
+        {"neighbours": 100, "shrinkage": 10.0},
+        {"neighbours": 100, "history_exponent": 0.7},
+    ),
+)

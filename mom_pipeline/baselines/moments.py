@@ -96,11 +96,28 @@ def _notes(model: MethodOfMoments) -> dict[str, Any]:
     return {name: model.diagnostics[name] for name in ("n_components", "negative_mass")}
 
 
+# Algorithm 1 leaves nothing to choose but how a repeated item counts.
 MOM_PAPER = Method(
     "mom-paper",
     "MoM (paper)",
     class_ranking("paper", PAPER_DEFAULTS, personalization="product"),
+    ({"values": "binary"}, {"values": "counts"}),
 )
-MOM_UNBIASED = Method("mom-unbiased", "MoM (unbiased)", class_ranking("unbiased", DEFAULTS))
-MOM_BALANCED = Method("mom-balanced", "MoM (balanced)", class_ranking("balanced", DEFAULTS))
-THREE_MOMENT = Method("three-moment", "Three moments", fit_three_moment)
+_RULES: tuple[Settings, ...] = (
+    {"personalization": "em", "em_steps": 5},
+    {"personalization": "em", "em_steps": 2},
+    {"personalization": "em", "em_steps": 10},
+    {"personalization": "em", "em_steps": 5, "values": "log"},
+    {"personalization": "em", "em_steps": 5, "values": "binary"},
+    {"personalization": "tempered", "temperature": 0.3},
+    {"personalization": "product"},
+)
+MOM_UNBIASED = Method("mom-unbiased", "MoM (unbiased)", class_ranking("unbiased", DEFAULTS), _RULES)
+MOM_BALANCED = Method("mom-balanced", "MoM (balanced)", class_ranking("balanced", DEFAULTS), _RULES)
+# The weights of its parts are chosen inside the fit.
+THREE_MOMENT = Method(
+    "three-moment",
+    "Three moments",
+    fit_three_moment,
+    ({"values": "log"}, {"values": "counts"}, {"values": "binary"}),
+)

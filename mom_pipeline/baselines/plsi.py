@@ -62,4 +62,20 @@ def fit_plsi(X: Csr, settings: Settings, seed: int) -> Fitted:
     return Fitted(scores, notes)
 
 
-PLSI = Method("plsi", "PLSI", fit_plsi)
+# The paper's standard form first; then fewer steps of folding in, and Hofmann's own remedy
+# against fitting the users too closely.
+PLSI = Method(
+    "plsi",
+    "PLSI",
+    fit_plsi,
+    (
+        {"temperature": 1.0, "em_steps": 20},
+        {"temperature": 1.0, "em_steps": 3},
+        {"temperature": 1.0, "em_steps": 1},
+        {"temperature": 0.9, "em_steps": 3},
+        {"temperature": 0.9, "em_steps": 1},
+        {"temperature": 0.85, "em_steps": 1},
+        {"temperature": 0.8, "em_steps": 1},
+        {"temperature": 0.85, "em_steps": 1, "values": "binary"},
+    ),
+)

@@ -10,10 +10,10 @@ from mom_pipeline.core.validation import require_events
 
 DEFAULTS: dict[str, Setting] = {
     "factors": 100,
-    "regularization": 10.0,
-    "alpha": 10.0,
+    "regularization": 20.0,
+    "alpha": 2.0,
     "iterations": 15,
-    "values": "log",
+    "values": "binary",
 }
 
 
@@ -53,4 +53,19 @@ def fit_wrmf(X: Csr, settings: Settings, seed: int) -> Fitted:
     return Fitted(scores)
 
 
-WRMF = Method("wrmf", "WRMF", fit_wrmf)
+# alpha and regularization pull against each other: the useful ones lie along a line.
+WRMF = Method(
+    "wrmf",
+    "WRMF",
+    fit_wrmf,
+    (
+        {"alpha": 2.0, "regularization": 20.0, "factors": 100},
+        {"alpha": 1.0, "regularization": 10.0, "factors": 100},
+        {"alpha": 10.0, "regularization": 10.0, "factors": 100},
+        {"alpha": 10.0, "regularization": 50.0, "factors": 100},
+        {"alpha": 2.0, "regularization": 20.0, "factors": 200},
+        {"alpha": 5.0, "regularization": 50.0, "factors": 200},
+        {"alpha": 5.0, "regularization": 50.0, "factors": 400},
+        {"alpha": 2.0, "regularization": 25.0, "factors": 200, "values": "log"},
+    ),
+)

@@ -7,7 +7,7 @@ from mom_pipeline.baselines.bpr import KnownUsers, fingerprints_of, fit_bpr
 from mom_pipeline.baselines.implicit_library import as_user_items
 from mom_pipeline.core.errors import InvalidInteractions
 
-SETTINGS = {"factors": 5, "iterations": 10, "learning_rate": 0.1}
+SETTINGS = {"factors": 5, "iterations": 10, "learning_rate": 0.1, "regularization": 0.02}
 
 
 @pytest.fixture
@@ -23,7 +23,12 @@ def test_same_seed_same_scores_and_another_seed_others(past):
 
 def test_scores_are_those_of_implicit(past):
     model = BayesianPersonalizedRanking(
-        factors=5, iterations=10, learning_rate=0.1, num_threads=1, random_state=4
+        factors=5,
+        iterations=10,
+        learning_rate=0.1,
+        regularization=0.02,
+        num_threads=1,
+        random_state=4,
     )
     model.fit(as_user_items(past), show_progress=False)
     scores = fit_bpr(past, SETTINGS, 4).scores(past[200:260])

@@ -77,10 +77,10 @@ def test_a_method_is_listed_under_its_name_with_a_grid():
 @pytest.mark.parametrize("name", METHODS)
 def test_the_whole_grid_is_known_to_the_method(name, past_and_future):
     past, _ = past_and_future
-    quick = {"iterations": 1} if name in NEEDS_IMPLICIT else {}
+    quick = dict(SMALL.get(name, {}))
+    quick |= {"iterations": 1} if name in NEEDS_IMPLICIT else {}
     quick |= {"max_iterations": 1} if name == "plsi" else {}
-    if name == "three-moment":
-        quick["pairs"] = 1.0
+    quick |= {"pairs": 1.0} if name == "three-moment" else {}
     for settings in METHODS[name].grid:
         scores = METHODS[name].fit(past[:200], {**settings, **quick}, 0).scores(past[:3])
         assert np.isfinite(scores).all()
