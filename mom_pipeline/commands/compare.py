@@ -41,7 +41,7 @@ _NAME = re.compile(r"\w[\w. -]*")
     default=100,
     show_default=True,
     type=click.IntRange(min=1),
-    help="K: classes or factors of every method that has them.",
+    help="K: classes or factors, for methods whose grid of settings names no others.",
 )
 @click.option(
     "--seed",

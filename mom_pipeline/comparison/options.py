@@ -20,7 +20,7 @@ class Options:
 
     methods: names, in the order of the tables; none: all.  reference: the method that
         differences are taken to; empty: the three-moment ranking, or the last without it.
-    n_components: K of every method that has such a number.
+    n_components: K of every method that has such a number, and whose grid does not choose it.
     budget: of the choice of a method's settings, and again of its fit and lists.
     registry: module whose `METHODS` holds the methods.
     """
