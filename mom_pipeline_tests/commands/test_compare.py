@@ -23,10 +23,10 @@ def root(tmp_path_factory):
     return folder
 
 
-def mom(root, *arguments, code=0):
+def mom(root, *arguments, code=0, **environment):
     result = subprocess.run(
         [sys.executable, "-m", "mom_pipeline", *arguments],
-        env={**os.environ, "MOM_DATA_DIR": str(root), "COLUMNS": "160"},
+        env={**os.environ, "MOM_DATA_DIR": str(root), "COLUMNS": "160", **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -69,17 +69,21 @@ def test_tables_figure_and_the_same_figures_again(root, tmp_path):
     assert not list((root / "tmp").glob("compare-*"))
 
 
-def test_a_real_method_on_a_ready_split(tmp_path):
+def test_real_methods_on_a_ready_split_without_the_library_of_one(tmp_path):
+    """A module in the place of `implicit` that cannot be imported: as if it were not there."""
+    (tmp_path / "implicit.py").write_text("raise ImportError('no module named implicit')\n")
     (tmp_path / "train.txt").write_text(
         "".join(f"{u} {u % 3} 3 4 {5 + u % 2}\n" for u in range(20))
     )
     (tmp_path / "test.txt").write_text("".join(f"{u} {5 + (u + 1) % 2}\n" for u in range(20)))
     files = ("--train", str(tmp_path / "train.txt"), "--test", str(tmp_path / "test.txt"))
-    shown = mom(
-        tmp_path, "compare", *files, "--methods", "popularity", "--threads", "one", "--json"
-    )
-    printed = json.loads(shown.stdout)
-    assert printed["results"][0]["means"]["recall"][0] == 1.0
+    ask = ("compare", *files, "--methods", "wrmf,popularity", "--threads", "one", "--json")
+    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    printed = json.loads(mom(tmp_path, *ask, PYTHONPATH=paths).stdout)
+    wrmf, popularity = printed["results"]
+    assert "pip install 'mom-pipeline[baselines]'" in wrmf["failure"]
+    assert any(said.startswith("– WRMF: WRMF needs") for said in printed["remarks"])
+    assert popularity["means"]["recall"][0] == 1.0
     assert printed["threads"] == 1
     assert (tmp_path / "comparisons" / tmp_path.name / "comparison.json").exists()
 
