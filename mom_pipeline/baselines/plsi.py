@@ -70,12 +70,12 @@ PLSI = Method(
     fit_plsi,
     (
         {"temperature": 1.0, "em_steps": 20},
-        {"temperature": 1.0, "em_steps": 3},
         {"temperature": 1.0, "em_steps": 1},
-        {"temperature": 0.9, "em_steps": 3},
         {"temperature": 0.9, "em_steps": 1},
         {"temperature": 0.85, "em_steps": 1},
         {"temperature": 0.8, "em_steps": 1},
+        {"temperature": 0.85, "em_steps": 1, "values": "log"},
+        {"temperature": 0.9, "em_steps": 1, "values": "binary"},
         {"temperature": 0.85, "em_steps": 1, "values": "binary"},
     ),
 )

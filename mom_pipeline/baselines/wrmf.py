@@ -65,7 +65,7 @@ WRMF = Method(
         {"alpha": 10.0, "regularization": 50.0, "factors": 100},
         {"alpha": 2.0, "regularization": 20.0, "factors": 200},
         {"alpha": 5.0, "regularization": 50.0, "factors": 200},
-        {"alpha": 5.0, "regularization": 50.0, "factors": 400},
+        {"alpha": 3.0, "regularization": 30.0, "factors": 200},
         {"alpha": 2.0, "regularization": 25.0, "factors": 200, "values": "log"},
     ),
 )
