@@ -28,8 +28,20 @@ ALLOWED = {
     "comparison": {
         "numpy",
         "scipy",
+        "matplotlib",
         "mom_pipeline.core",
         "mom_pipeline.baselines",
+        "mom_pipeline.pictures",
+        "mom_pipeline.storage",
+    },
+    "report": {
+        "numpy",
+        "scipy",
+        "matplotlib",
+        "mom_pipeline.core",
+        "mom_pipeline.comparison",
+        "mom_pipeline.pictures",
+        "mom_pipeline.settings",
         "mom_pipeline.storage",
     },
     "serving": {

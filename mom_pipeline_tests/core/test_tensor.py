@@ -57,3 +57,8 @@ def test_single_precision_agrees_with_double(counts, rng):
     double = triple_sums(counts, basis, Estimator.of("balanced"))
     single = triple_sums(counts, basis.astype(np.float32), Estimator.of("balanced"))
     assert np.linalg.norm(single - double) < 2e-6 * np.linalg.norm(double)
+
+
+def test_nobody_adds_nothing():
+    X = sparse.csr_array((0, 5))
+    np.testing.assert_array_equal(triple_sums(X, np.eye(5, 2), Estimator.of("balanced")), 0.0)
