@@ -74,9 +74,9 @@ def test_the_command_opens_the_page(copied: Pipeline, tmp_path):
 
 def test_the_command_says_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setenv("MOM_DATA_DIR", str(tmp_path))
-    for arguments, words in ((["report"], "no model of any day yet"),
-                             (["report", "--day", "2024-03-01"], "no model of 2024-03-01")):  # fmt: skip
-        found = CliRunner().invoke(cli, arguments)
+    cases = {(): "no model of any day yet", ("--day", "2024-03-01"): "no model of 2024-03-01"}
+    for options, words in cases.items():
+        found = CliRunner().invoke(cli, ["report", *options])
         assert isinstance(found.exception, NothingToReport)
         assert words in str(found.exception)
         assert "mom-pipeline update" in str(found.exception)
