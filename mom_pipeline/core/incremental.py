@@ -8,10 +8,10 @@ by `subspace_capture`.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Self
 
 import numpy as np
+from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.moments import (
@@ -20,27 +20,24 @@ from mom_pipeline.core.moments import (
     PairMoments,
     column_sums,
     events_per_user,
+    weighted_gram,
 )
 from mom_pipeline.core.tensor import triple_sums
 from mom_pipeline.core.types import Array, Csr, Float64
-from mom_pipeline.core.whitening import Eigenpairs, Whitening, top_eigenpairs, whitening_from
+from mom_pipeline.core.whitening import ritz_values_beyond
 
 
 @dataclass(frozen=True)
 class Anchor:
     """What a full rebuild fixes.
 
-    basis: U, (D, K') orthonormal columns in the scaled space.  item_scale: S, (D,).
+    basis: U, (D, K') orthonormal columns in the scaled space; its precision is that of the
+    products with rows.  item_scale: S, (D,).  A row x is seen as B.T x, B = S U.
     """
 
-    basis: Float64
+    basis: Array
     item_scale: Float64
     estimator: Estimator
-
-    @cached_property
-    def to_span(self) -> Float64:
-        """Return B = S U, (D, K'): a row x is seen as B.T x."""
-        return self.basis * self.item_scale[:, None]
 
 
 @dataclass(frozen=True)
@@ -58,18 +55,8 @@ class AnchoredMoments:
     @classmethod
     def of(cls, X: Csr, anchor: Anchor) -> Self:
         """Sum over all users of X, (N, D)."""
-        if X.shape[1] != len(anchor.item_scale):
-            raise InvalidInteractions(
-                f"the anchor knows {len(anchor.item_scale)} items but the rows have "
-                f"{X.shape[1]}; rebuild in full, or use the anchor's item positions"
-            )
-        B = anchor.to_span
-        return cls(
-            anchor=anchor,
-            sums=MomentSums.of(X, anchor.estimator),
-            pairs=_pair_sums(X, B, anchor.estimator),
-            triples=triple_sums(X, B, anchor.estimator),
-        )
+        sums = MomentSums.of(X, anchor.estimator)
+        return cls(anchor, sums, *_signed_sums(X, np.ones(X.shape[0]), anchor))
 
     def update(self, old_rows: Csr, new_rows: Csr) -> Self:
         """Return the moments after some users' rows changed.
@@ -77,54 +64,65 @@ class AnchoredMoments:
         old_rows, new_rows: (changed users, D), an empty row for a user who was not there or
         is to be forgotten. The result equals the sums over the changed data up to rounding.
         """
-        old = type(self).of(old_rows, self.anchor)
-        new = type(self).of(new_rows, self.anchor)
+        old, new = (MomentSums.of(rows, self.anchor.estimator) for rows in (old_rows, new_rows))
+        changes = sparse.csr_array(sparse.vstack([old_rows, new_rows], format="csr"))
+        signs = np.repeat([-1.0, 1.0], [old_rows.shape[0], new_rows.shape[0]])
+        pairs, triples = _signed_sums(changes, signs, self.anchor)
+        pairs += self.pairs
+        triples += self.triples
         return replace(
             self,
-            sums=self.sums - old.sums + new.sums,
-            pairs=self.pairs - old.pairs + new.pairs,
-            triples=self.triples - old.triples + new.triples,
+            sums=self.sums - old + new,
+            pairs=pairs,
+            triples=triples,
         )
 
-    def whiten(self, n_components: int) -> tuple[Whitening, Float64]:
-        """Return the whitening inside the span, and the whitened tensor (K, K, K).
+    def operator(self, X: Csr) -> PairMoments:
+        """Return M2 of the rows in the anchor's scaling, in the precision of its basis."""
+        anchor = self.anchor
+        return PairMoments.of(
+            X,
+            self.sums,
+            anchor.estimator,
+            item_scale=anchor.item_scale,
+            dtype=anchor.basis.dtype.type,
+        )
 
-        H = E diag(s) E.T,   W = B E diag(s)^(-1/2),   T = T_B(E diag(s)^(-1/2), ., .)
-        """
-        if self.sums.pair_weight <= 0 or self.sums.triple_weight <= 0:
-            raise InvalidInteractions("no user has the 3 events that a triple needs; add days")
-        values, E = np.linalg.eigh((self.pairs + self.pairs.T) / 2 / self.sums.pair_weight)
-        values, E = values[::-1], E[:, ::-1]
-        pairs = Eigenpairs(values, self.anchor.basis @ E, passes=0, residual=0.0)
-        whitening = whitening_from(pairs, n_components)
-        F = E[:, : whitening.n_components] / np.sqrt(whitening.eigenvalues)
-        T = np.einsum("abc,ai,bj,ck->ijk", self.triples, F, F, F, optimize=True)
-        return whitening, T / self.sums.triple_weight
-
-    def subspace_capture(
-        self, X: Csr, n_components: int, rng: np.random.Generator, *, passes: int = 2
-    ) -> float:
+    def subspace_capture(self, X: Csr, n_components: int, rng: np.random.Generator) -> float:
         """Return the share of the top eigenvalues of today's M2 that the span still holds.
 
-        Compares the Ritz values inside the span with those after a few more passes over X
-        that start from it: 1 means that nothing was lost.
+        Compares the Ritz values inside the span with those after it was widened by what two
+        narrow passes over X find outside: 1 means that nothing was lost.
         """
-        M2 = PairMoments.of(X, self.sums, self.anchor.estimator, item_scale=self.anchor.item_scale)
-        fresh = top_eigenpairs(
-            M2, n_components, rng, warm_start=self.anchor.basis, tol=0.0, max_passes=passes
-        )
-        held = np.linalg.eigvalsh(self.pairs / self.sums.pair_weight)[::-1]
+        H = self.pairs / self.sums.pair_weight
+        widened = ritz_values_beyond(self.operator(X), self.anchor.basis, H, rng)
+        held = np.linalg.eigvalsh(H)[::-1]
         K = n_components
-        return float(np.maximum(held[:K], 0).sum() / np.maximum(fresh.values[:K], 0).sum())
+        return float(np.maximum(held[:K], 0).sum() / np.maximum(widened[:K], 0).sum())
 
 
-def _pair_sums(X: Csr, B: Array, estimator: Estimator) -> Float64:
-    """Return sum_u a_u (B.T x_u)(B.T x_u).T, less the events paired with themselves."""
-    a, _ = estimator.term_weights(events_per_user(X), 2)
-    Y = X @ B
-    H = Y.T @ (a[:, None] * Y)
+def _signed_sums(X: Csr, signs: Array, anchor: Anchor) -> tuple[Float64, Float64]:
+    """Return the sums H and T_B of the rows, each row added or taken away. signs: (N,), +1 or -1.
+
+    Only the items that occur in the rows are looked up in the basis: a day of few changed users
+    copies some of its rows, not all of them.
+    """
+    if X.shape[1] != len(anchor.item_scale):
+        raise InvalidInteractions(
+            f"the anchor knows {len(anchor.item_scale)} items but the rows have "
+            f"{X.shape[1]}; rebuild in full, or use the anchor's item positions"
+        )
+    occurs = np.bincount(X.indices, minlength=X.shape[1]) > 0
+    items = np.flatnonzero(occurs)
+    position = (np.cumsum(occurs) - 1).astype(X.indices.dtype)
+    rows: Csr = sparse.csr_array(
+        (X.data, position[X.indices], X.indptr), shape=(X.shape[0], len(items))
+    )
+    B = anchor.basis[items]
+    B *= anchor.item_scale[items, None].astype(B.dtype)
+    estimator = anchor.estimator
+    a = signs * estimator.term_weights(events_per_user(X), 2)[0]
+    pairs = weighted_gram(rows, a, B)
     if estimator.distinct:
-        items = np.unique(X.indices)
-        own = column_sums(X, a)[items]
-        H -= B[items].T @ (own[:, None] * B[items])
-    return np.asarray(H)
+        pairs -= B.T @ (column_sums(rows, a)[:, None] * B)
+    return pairs, triple_sums(rows, B, estimator, signs=signs)
