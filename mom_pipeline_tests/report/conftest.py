@@ -44,7 +44,7 @@ def method(name: str, title: str, level: float, *, failure: str = "") -> MethodR
 
 def comparison() -> Comparison:
     return Comparison(
-        data=DataDescription("shop <b>x</b>", 2000, 500, 30000, 9000, 97.0),
+        data=DataDescription("shop <b>x</b> $1 $_", 2000, 500, 30000, 9000, 97.0),
         period="train 2024-03-01 to 2024-03-21, test after",
         cutoffs=CUTOFFS,
         reference="three-moment",
