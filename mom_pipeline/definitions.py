@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from mom_pipeline.defs import comparison, evaluation, logs, model, moments, serving
+from mom_pipeline.defs import comparison, evaluation, logs, model, moments, report, serving
 from mom_pipeline.defs.jobs import (
     comparison_job,
     daily_schedule,
@@ -26,6 +26,7 @@ ASSETS = (
     serving.user_personalization,
     serving.recommendations,
     evaluation.evaluation_metrics,
+    report.report,
 )
 # Those with a job of their own: too slow for every night.
 OCCASIONAL_ASSETS = (comparison.model_comparison,)

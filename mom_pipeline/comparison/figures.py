@@ -98,7 +98,8 @@ def _ticks(cutoffs: tuple[int, ...]) -> list[int]:
 
 
 def _label(axes: Axes, title: str, x: str, y: str) -> None:
-    axes.set_title(title, fontsize=10, loc="left")
+    # A dollar sign would begin a formula.
+    axes.set_title(title.replace("$", r"\$"), fontsize=10, loc="left")
     axes.set_xlabel(x, fontsize=9)
     axes.set_ylabel(y, fontsize=9)
     axes.tick_params(labelsize=8)

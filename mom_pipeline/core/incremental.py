@@ -58,6 +58,15 @@ class AnchoredMoments:
         sums = MomentSums.of(X, anchor.estimator)
         return cls(anchor, sums, *_signed_sums(X, np.ones(X.shape[0]), anchor))
 
+    def __add__(self, other: Self) -> Self:
+        """Return the moments of the users of both, seen through the same anchor."""
+        return replace(
+            self,
+            sums=self.sums + other.sums,
+            pairs=self.pairs + other.pairs,
+            triples=self.triples + other.triples,
+        )
+
     def update(self, old_rows: Csr, new_rows: Csr) -> Self:
         """Return the moments after some users' rows changed.
 

@@ -17,15 +17,12 @@ from scipy.optimize import linear_sum_assignment
 from mom_pipeline.core.daily import grown
 from mom_pipeline.core.decomposition import decompose_simultaneously
 from mom_pipeline.core.errors import RankTooLow
+from mom_pipeline.core.halves import in_first_half
 from mom_pipeline.core.incremental import Anchor, AnchoredMoments
 from mom_pipeline.core.threads import small_work
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.core.whitening import Eigenpairs, whitening_from
 
-# 2^64 / golden ratio: its multiples are spread evenly, so the halves are equal within one user
-# or so, and neighbours, who came together, are parted.
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_TOP_BIT = np.uint64(63)
 _TOLERANCE = 1e-8
 
 
@@ -45,10 +42,11 @@ class HalfMoments:
     @classmethod
     def of(cls, X: Csr, anchor: Anchor) -> Self:
         """Sum over all users of X."""
-        return cls._from(AnchoredMoments.of(X, anchor))
+        return cls.part_of(AnchoredMoments.of(X, anchor))
 
     @classmethod
-    def _from(cls, moments: AnchoredMoments) -> Self:
+    def part_of(cls, moments: AnchoredMoments) -> Self:
+        """Keep what a half is compared by."""
         weights = moments.sums.pair_weight, moments.sums.triple_weight
         return cls(moments.pairs, moments.triples, *weights)
 
@@ -68,13 +66,7 @@ class HalfMoments:
 
     def others(self, everyone: AnchoredMoments) -> Self:
         """Return the moments of the other half."""
-        return self._from(everyone) - self
-
-
-def in_first_half(users: Array) -> Array:
-    """Tell for positions of users whether they belong to the first half; it never changes."""
-    spread = users.astype(np.uint64) * _GOLDEN
-    return (spread >> _TOP_BIT).astype(bool)
+        return self.part_of(everyone) - self
 
 
 def half_of(X: Csr, anchor: Anchor) -> HalfMoments:

@@ -65,8 +65,8 @@ def posteriors_section(facts: DayFacts) -> Html:
             )
         ),
         paragraphs(
-            f"The median user's posterior has {median:.2f} bits, as if spread evenly over "
-            f"{2**median:.1f} classes; {largest:.2f} bits is the most that "
+            f"The median user's posterior has an entropy of {median:.2f} bits, as if spread "
+            f"evenly over {2**median:.1f} classes; {largest:.2f} bits is the most that "
             f"{len(facts.components)} classes can have. Rule: "
             f"{facts.settings.model.personalization}."
         ),

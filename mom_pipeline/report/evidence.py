@@ -103,7 +103,7 @@ def _metrics_table(by_ranking: Mapping[str, Sequence[MetricsRow]]) -> Html:
         for at in zip(*by_ranking.values(), strict=True)
     ]
     n_users = next(iter(by_ranking.values()))[0].users
-    return table(f"Means over {n_users:,} users", ["cut-off", *columns], rows, texts=0)
+    return table(f"Means over {n_users:,} users", ["cut‑off", *columns], rows, texts=0)
 
 
 def _trend(rows: Sequence[MetricsRow], rankings: Sequence[str]) -> Html:

@@ -70,10 +70,12 @@ def table(
                     for cell, kind, name in zip(row, kinds, columns, strict=True)))
         for row in rows
     ]  # fmt: skip
-    whole = tag(
-        "table", tag("caption", caption), tag("thead", head), tag("tbody", *body), class_=class_
+    whole = tag("table", tag("thead", head), tag("tbody", *body), class_=class_)
+    return tag(
+        "div",
+        tag("p", caption, class_="caption"),
+        tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption),
     )
-    return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 
 def picture(figure: Figure, description: str) -> Html:

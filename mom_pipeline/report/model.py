@@ -1,5 +1,7 @@
 """The model itself: spectrum, weights and components."""
 
+from matplotlib.figure import Figure
+
 from mom_pipeline.pictures import bars
 from mom_pipeline.report.facts import Component, DayFacts
 from mom_pipeline.report.html import (
@@ -64,8 +66,7 @@ def components_section(facts: DayFacts) -> Html:
         tag("p", verdict, class_="verdict"),
         pictures(
             picture(
-                bars(agreement, title="Agreement of two halves of the users", x="component",
-                     y="cosine, 0 to 1", below=threshold),
+                agreement_figure(facts),
                 "Split-half agreement of every component",
             )
         ),
@@ -81,6 +82,17 @@ def components_section(facts: DayFacts) -> Html:
             "since the day before."
         ),
     )  # fmt: skip
+
+
+def agreement_figure(facts: DayFacts) -> Figure:
+    """One bar for every component, those below the threshold marked."""
+    return bars(
+        [component.agreement for component in facts.components],
+        title="Agreement of two halves of the users",
+        x="component",
+        y="cosine, 0 to 1",
+        below=facts.settings.evaluation.min_agreement,
+    )
 
 
 def _row(k: int, component: Component, threshold: float) -> tuple[Html | str | int, ...]:

@@ -64,7 +64,7 @@ def _sections(facts: DayFacts) -> list[Html]:
 
 
 def key_figures(facts: DayFacts) -> dict[str, str]:
-    """What to see first: name -> value."""
+    """What to see first: what it is -> its value."""
     result = evidence.shown_result(facts)
     mean = float(facts.model["mean_agreement"])
     lowest = float(facts.model["lowest_agreement"])

@@ -26,8 +26,8 @@ from mom_pipeline.settings import Settings, fingerprint
 from mom_pipeline.storage.artifacts import Artifact, ArtifactStore
 from mom_pipeline.storage.errors import DamagedArtifact
 
-# Raised by one whenever the same rows would come out as other arrays.
-CODE_VERSION = "2"
+# Raised by one whenever the same rows would come out as other arrays, or with other facts.
+CODE_VERSION = "3"
 
 _SUM_ARRAYS = ("item_events", "item_users", "pair_diagonal")
 

@@ -16,17 +16,9 @@ def write_half(
 ) -> None:
     """Bring the half's sums up to date beside those of everyone, and store them.
 
-    before: yesterday's rows, where the step was taken from them. Only then, and only if
-    yesterday's half is there, are the changed users enough; otherwise the half is visited.
+    before: yesterday's rows, where the step was taken from them.
     """
-    anchor = step.state.moments.anchor
-    try:
-        if before is None or step.reason:
-            raise Unfit("computed in full")
-        yesterday = read_half(state, day - timedelta(days=1))
-        half = updated_half(yesterday, before, X, step.changed, anchor)
-    except Unfit:
-        half = half_of(X, anchor)
+    half = _half_of_step(state, day, X, before, step)
     state.write(
         _ASSET,
         day,
@@ -34,6 +26,25 @@ def write_half(
         {_PARENT: moments.version},
         {"pair_weight": half.pair_weight, "triple_weight": half.triple_weight},
     )
+
+
+def _half_of_step(
+    state: DayState, day: date, X: Csr, before: Csr | None, step: DayStep
+) -> HalfMoments:
+    """A rebuild has the half at hand; later the changed users are enough, given yesterday's.
+
+    Where that is missing, the users of the half are visited.
+    """
+    if step.state.half is not None:
+        return HalfMoments.part_of(step.state.half)
+    anchor = step.state.moments.anchor
+    try:
+        yesterday = read_half(state, day - timedelta(days=1))
+    except Unfit:
+        return half_of(X, anchor)
+    if before is None:
+        return half_of(X, anchor)
+    return updated_half(yesterday, before, X, step.changed, anchor)
 
 
 def read_half(state: DayState, day: date) -> HalfMoments:

@@ -9,12 +9,12 @@ from mom_pipeline.core import simulate
 from mom_pipeline.core.daily import DailySettings, advance
 from mom_pipeline.core.daily_classes import tensor_in_span, whiten_in_span
 from mom_pipeline.core.decomposition import decompose_simultaneously
+from mom_pipeline.core.halves import in_first_half
 from mom_pipeline.core.incremental import AnchoredMoments
 from mom_pipeline.core.moments import Estimator
 from mom_pipeline.core.split_half import (
     HalfMoments,
     half_of,
-    in_first_half,
     split_half_agreement,
     updated_half,
 )
@@ -79,6 +79,15 @@ def test_one_half_twice_agrees_with_itself(binary):
     )
     agreement = split_half_agreement(twice, half, components, 0)
     assert (agreement[:TRUE_CLASSES] > 0.9999).all()
+
+
+def test_a_rebuild_has_the_half_at_hand(binary):
+    settings = DailySettings(Estimator.of("balanced"), FITTED, 20, 0.0, seed=0)
+    state = advance(binary, None, "", settings).state
+    whole = AnchoredMoments.of(binary, state.moments.anchor)
+    np.testing.assert_allclose(state.moments.triples, whole.triples, atol=1e-9)
+    np.testing.assert_allclose(state.half.triples, half_of(binary, whole.anchor).triples, atol=1e-9)
+    assert advance(binary, (binary, state), "", settings).state.half is None
 
 
 def test_both_halves_add_up_to_everyone(binary):

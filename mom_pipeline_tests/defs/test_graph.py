@@ -36,6 +36,7 @@ SHOWN = {
     "user_personalization": "entropy users_visited",
     "recommendations": "rows coverage sample_users",
     "evaluation_metrics": "metrics recall trend recall_at_20 popularity_recall_at_20",
+    "report": "path page bytes users agreement",
 }
 PICTURES = {
     "interaction_matrix": ["items_per_user"],
@@ -43,10 +44,11 @@ PICTURES = {
     "decomposition": ["pi"],
     "user_personalization": ["entropy"],
     "evaluation_metrics": ["recall", "trend"],
+    "report": ["agreement"],
 }
 
 
-def test_there_are_nine_assets_with_everything_the_page_shows():
+def test_there_are_ten_assets_of_every_day_with_everything_the_page_shows():
     assert list(SHOWN) == NAMES
     assert {spec.group_name for asset in ASSETS for spec in asset.specs} == {
         "logs", "moments", "model", "serving", "evaluation",
