@@ -15,6 +15,7 @@ from mom_pipeline.core.daily_classes import (
     decompose_day,
     tensor_in_span,
     whiten_in_span,
+    whitening_error,
 )
 from mom_pipeline.core.moments import Estimator
 from mom_pipeline.core.personalization import Personalization, memberships, smoothed
@@ -77,13 +78,16 @@ def _one_day(
     settings: DailySettings,
     anchor_components: Array | None,
 ) -> tuple[DayMoments, DayClasses]:
-    """From the matrix to the decomposition."""
+    """From the matrix to the decomposition: all that the assets of a day compute."""
     sums = advance(X, yesterday, "measured in full", settings).state
     whitening = whiten_in_span(sums.moments, settings.n_components)
+    whitening_error(X, sums.moments, whitening)
+    T = tensor_in_span(sums.moments, whitening)
     classes = decompose_day(
-        tensor_in_span(sums.moments, whitening),
+        X,
+        sums.moments,
         whitening,
-        sums.moments.anchor,
+        T,
         "clip",
         settings.seed,
         anchor_components=anchor_components,

@@ -17,7 +17,7 @@ from mom_pipeline.core.incremental import Anchor, AnchoredMoments
 from mom_pipeline.core.moments import Estimator, MomentSums, PairMoments
 from mom_pipeline.core.threads import small_work
 from mom_pipeline.core.types import Array, Csr, Float64
-from mom_pipeline.core.whitening import top_eigenpairs
+from mom_pipeline.core.whitening import top_eigenpairs, working_precision
 
 
 @dataclass(frozen=True)
@@ -102,11 +102,12 @@ def rebuild(X: Csr, settings: DailySettings) -> DayMoments:
             f"the estimator {estimator.name!r} found no user with the events that a triple needs "
             f"among {sums.n_users} users; lower the filters of the matrix, or start on a later day"
         )
-    M2 = PairMoments.of(X, sums, estimator)
+    precision = working_precision(settings.n_components, X.shape[1])
+    M2 = PairMoments.of(X, sums, estimator, dtype=precision)
     pairs = top_eigenpairs(M2, settings.n_components, np.random.default_rng(settings.seed))
     frequent = np.argsort(-sums.item_users, kind="stable")[: settings.n_frequent]
     frequent = np.sort(frequent[sums.item_users[frequent] > 0])
-    anchor = Anchor(np.asarray(pairs.vectors, dtype=np.float64), M2.item_scale, estimator)
+    anchor = Anchor(pairs.vectors, M2.item_scale, estimator)
     return DayMoments(
         AnchoredMoments.of(X, anchor), frequent, _pair_counts(X, frequent), pairs.passes
     )

@@ -11,17 +11,19 @@ import numpy as np
 from mom_pipeline.core.daily import with_rows
 from mom_pipeline.core.decomposition import Decomposition, decompose_simultaneously
 from mom_pipeline.core.decomposition import match_components as match
-from mom_pipeline.core.errors import RankTooLow
-from mom_pipeline.core.incremental import Anchor, AnchoredMoments
-from mom_pipeline.core.moments import MomentSums, PairMoments
-from mom_pipeline.core.recovery import ProjectionName, Recovery, recover
+from mom_pipeline.core.errors import InvalidInteractions, RankTooLow
+from mom_pipeline.core.incremental import AnchoredMoments
+from mom_pipeline.core.moments import MomentSums
+from mom_pipeline.core.recovery import ProjectionName, Recovery, recover_from
 from mom_pipeline.core.threads import small_work
 from mom_pipeline.core.types import Array, Csr, Float64
-from mom_pipeline.core.whitening import Eigenpairs, Whitening, whitening_from
+from mom_pipeline.core.whitening import Eigenpairs, whitening_from
 
 # Decompositions of equal tensors must agree to 1e-6 from any rounding of them.
 _SWEEP_TOLERANCE = 1e-14
-_MAX_SWEEPS = 200
+# From nowhere, and from the components of the anchor's day, which are all but right already.
+_COLD_SWEEPS = 200
+_WARM_SWEEPS = 50
 
 
 @dataclass(frozen=True)
@@ -45,16 +47,13 @@ class SpanWhitening:
         """Return the K eigenvalues that are whitened."""
         return self.spectrum[: self.n_components]
 
-    def in_items(self, anchor: Anchor) -> Whitening:
-        """Return the whitening of the scaled item space, W of (D, K)."""
-        U = anchor.basis @ (self.factors * np.sqrt(self.eigenvalues))
-        return Whitening(U, self.eigenvalues, self.requested, passes=0, residual=0.0)
-
 
 def whiten_in_span(moments: AnchoredMoments, n_components: int) -> SpanWhitening:
     """Whiten H = E diag(s) E.T. The largest entry of every column of E is positive, so that
     equal moments give equal signs.
     """
+    if moments.sums.pair_weight <= 0 or moments.sums.triple_weight <= 0:
+        raise InvalidInteractions("no user has the 3 events that a triple needs; add days")
     H = (moments.pairs + moments.pairs.T) / 2 / moments.sums.pair_weight
     if not np.isfinite(H).all():
         raise RankTooLow("the second moment is not finite; compute this day in full")
@@ -65,31 +64,27 @@ def whiten_in_span(moments: AnchoredMoments, n_components: int) -> SpanWhitening
     return SpanWhitening(kept.matrix, values, n_components)
 
 
-def whitening_error(X: Csr, moments: AnchoredMoments, whitening: Whitening) -> float:
+def whitening_error(X: Csr, moments: AnchoredMoments, whitening: SpanWhitening) -> float:
     """Return ||W.T M2 W - I||, with M2 from the rows themselves and not from the sums."""
-    anchor = moments.anchor
-    sums = MomentSums.of(X, anchor.estimator)
-    M2 = PairMoments.of(X, sums, anchor.estimator, item_scale=anchor.item_scale)
-    W = whitening.matrix
+    F, weight = whitening.factors, MomentSums.of(X, moments.anchor.estimator).pair_weight
     with small_work(X.nnz):
-        return float(np.linalg.norm(W.T @ M2.apply(W) - np.eye(W.shape[1])))
+        H = moments.pairs_from_rows(X) / weight
+        return float(np.linalg.norm(F.T @ H @ F - np.eye(F.shape[1])))
 
 
-def lifted(X: Csr, moments: AnchoredMoments, whitening: SpanWhitening) -> Whitening:
-    """Return the whitening with an inverse that knows today's items: M2 W from the rows.
+def lifted(X: Csr, moments: AnchoredMoments, directions: Float64) -> Array:
+    """Return M2 W v_k of every class, (D, K), with M2 from the rows: one pass over X.
 
         mu_k = lambda_k M2 W v_k,     for  M2 = sum_k pi_k mu_k mu_k.T,  v_k = pi_k^(1/2) W.T mu_k
 
-    Where the span is invariant, as on the anchor's own day, M2 W = U diag(s)^(1/2) and nothing
-    changes. Later it is one power step beyond the span: an item that came after the anchor has
-    no row in U, but its pairs with the other items tell its class. Costs one pass over X.
+    directions: F v_k, (K', K), so that W v_k = U F v_k.
+    Where the span is invariant, as on the anchor's own day, this is U diag(s)^(1/2) v_k, inside
+    the span. Later it is one power step beyond: an item that came after the anchor has no row
+    in U, but its pairs with the other items tell its class.
     """
-    anchor = moments.anchor
-    within = whitening.in_items(anchor)
-    M2 = PairMoments.of(X, moments.sums, anchor.estimator, item_scale=anchor.item_scale)
+    basis = moments.anchor.basis
     with small_work(X.nnz):
-        M2_W = M2.apply(within.matrix)
-    return replace(within, basis=M2_W / np.sqrt(whitening.eigenvalues))
+        return moments.operator(X).apply(basis @ directions.astype(basis.dtype))
 
 
 def tensor_in_span(moments: AnchoredMoments, whitening: SpanWhitening) -> Float64:
@@ -121,53 +116,64 @@ class DayClasses:
 
 
 def decompose_day(
-    T: Float64,
+    X: Csr,
+    moments: AnchoredMoments,
     whitening: SpanWhitening,
-    anchor: Anchor,
+    T: Float64,
     projection: ProjectionName,
     seed: int,
     *,
-    seen: Whitening | None = None,
     anchor_components: Float64 | None = None,
     earlier_item_probs: Array | None = None,
 ) -> DayClasses:
     """Decompose the tensor and recover (O, pi).
 
-    seen: the whitening to go back to items with (see `lifted`); that of the span unless given.
+    X: (N, D) today's rows, for today's items (see `lifted`).
     anchor_components: warm start and order of the components. It is the anchor's day and not
     yesterday that a day starts from: so the result does not depend on the days in between.
     earlier_item_probs: on the anchor's own day, the classes whose order is to be kept.
     """
-    F, rng = whitening.factors, np.random.default_rng(seed)
-    start = None if anchor_components is None else F.T @ anchor_components
-    found = decompose_simultaneously(
-        T,
-        rng,
-        warm_start=start,
-        tol=_SWEEP_TOLERANCE,
-        max_sweeps=_MAX_SWEEPS,
-        patience=_MAX_SWEEPS,
-    )
+    F, anchor = whitening.factors, moments.anchor
+    found = _decomposed(T, F, anchor_components, np.random.default_rng(seed))
     components = F * whitening.eigenvalues @ found.vectors
-    seen = seen or whitening.in_items(anchor)
-    recovery = recover(seen, found, anchor.item_scale, projection=projection)
     if anchor_components is not None:
-        order = match(components, anchor_components)
-    elif earlier_item_probs is not None:
-        order = match(recovery.item_probs, with_rows(earlier_item_probs, len(anchor.item_scale)))
-    else:
-        order = np.arange(len(found.lambdas))
-    components = components[:, order]
-    return DayClasses(
-        replace(found, lambdas=found.lambdas[order], vectors=found.vectors[:, order]),
-        replace(
+        found, components = _in_order(found, components, match(components, anchor_components))
+    mu = lifted(X, moments, F @ found.vectors)
+    recovery = recover_from(mu, found.lambdas, anchor.item_scale, projection)
+    if anchor_components is None and earlier_item_probs is not None:
+        earlier = with_rows(earlier_item_probs, len(anchor.item_scale))
+        order = match(recovery.item_probs, earlier)
+        found, components = _in_order(found, components, order)
+        recovery = replace(
             recovery,
             item_probs=recovery.item_probs[:, order],
             weights=recovery.weights[order],
-        ),
-        components,
-        components if anchor_components is None else anchor_components,
+        )
+    anchored = components if anchor_components is None else anchor_components
+    return DayClasses(found, recovery, components, anchored)
+
+
+def _decomposed(
+    T: Float64, F: Float64, anchor_components: Float64 | None, rng: np.random.Generator
+) -> Decomposition:
+    """Decompose with a fixed number of sweeps: where to stop must not hang on rounding."""
+    sweeps = _COLD_SWEEPS if anchor_components is None else _WARM_SWEEPS
+    return decompose_simultaneously(
+        T,
+        rng,
+        warm_start=None if anchor_components is None else F.T @ anchor_components,
+        tol=_SWEEP_TOLERANCE,
+        max_sweeps=sweeps,
+        patience=sweeps,
     )
+
+
+def _in_order(
+    found: Decomposition, components: Float64, order: Array
+) -> tuple[Decomposition, Float64]:
+    """Return both with component order[k] in place k."""
+    lambdas, vectors = found.lambdas[order], found.vectors[:, order]
+    return replace(found, lambdas=lambdas, vectors=vectors), components[:, order]
 
 
 def drift(item_probs: Array, earlier: Array) -> Float64:

@@ -7,6 +7,7 @@ import numpy as np
 from scipy import optimize
 
 from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.core.threads import map_blocks, one_blas_thread
 from mom_pipeline.core.types import Array, Float64
 
 DecompositionName = Literal["simultaneous", "deflation"]
@@ -75,7 +76,9 @@ def decompose_simultaneously(
         starts = [_completed(warm_start, len(T), rng)]
     else:
         starts = [_random_start(T, rng) for _ in range(n_starts)]
-    runs = [_iterate_orthogonally(T, V, max_sweeps, tol, patience) for V in starts]
+    # One product is too small for the threads of BLAS: the starts run side by side instead.
+    with one_blas_thread():
+        runs = map_blocks(lambda V: _iterate_orthogonally(T, V, max_sweeps, tol, patience), starts)
     V, sweeps = max(runs, key=lambda run: float((_eigenvalues(T, run[0]) ** 2).sum()))
     found = _ordered(T, V, sweeps)
     for _ in range(_REFINING_STEPS):

@@ -8,10 +8,10 @@ by `subspace_capture`.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Self
 
 import numpy as np
+from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.moments import (
@@ -22,25 +22,24 @@ from mom_pipeline.core.moments import (
     events_per_user,
 )
 from mom_pipeline.core.tensor import triple_sums
+from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
-from mom_pipeline.core.whitening import Eigenpairs, Whitening, top_eigenpairs, whitening_from
+from mom_pipeline.core.whitening import ritz_values_beyond
+
+_USERS_PER_BLOCK = 16_384
 
 
 @dataclass(frozen=True)
 class Anchor:
     """What a full rebuild fixes.
 
-    basis: U, (D, K') orthonormal columns in the scaled space.  item_scale: S, (D,).
+    basis: U, (D, K') orthonormal columns in the scaled space; its precision is that of the
+    products with rows.  item_scale: S, (D,).  A row x is seen as B.T x, B = S U.
     """
 
-    basis: Float64
+    basis: Array
     item_scale: Float64
     estimator: Estimator
-
-    @cached_property
-    def to_span(self) -> Float64:
-        """Return B = S U, (D, K'): a row x is seen as B.T x."""
-        return self.basis * self.item_scale[:, None]
 
 
 @dataclass(frozen=True)
@@ -58,17 +57,12 @@ class AnchoredMoments:
     @classmethod
     def of(cls, X: Csr, anchor: Anchor) -> Self:
         """Sum over all users of X, (N, D)."""
-        if X.shape[1] != len(anchor.item_scale):
-            raise InvalidInteractions(
-                f"the anchor knows {len(anchor.item_scale)} items but the rows have "
-                f"{X.shape[1]}; rebuild in full, or use the anchor's item positions"
-            )
-        B = anchor.to_span
+        rows, B = _own_items(X, anchor)
         return cls(
             anchor=anchor,
             sums=MomentSums.of(X, anchor.estimator),
-            pairs=_pair_sums(X, B, anchor.estimator),
-            triples=triple_sums(X, B, anchor.estimator),
+            pairs=_pair_sums(rows, B, anchor.estimator),
+            triples=triple_sums(rows, B, anchor.estimator),
         )
 
     def update(self, old_rows: Csr, new_rows: Csr) -> Self:
@@ -86,45 +80,72 @@ class AnchoredMoments:
             triples=self.triples - old.triples + new.triples,
         )
 
-    def whiten(self, n_components: int) -> tuple[Whitening, Float64]:
-        """Return the whitening inside the span, and the whitened tensor (K, K, K).
+    def pairs_from_rows(self, X: Csr) -> Float64:
+        """Return H of the rows themselves, (K', K'), to hold the sums against."""
+        return _pair_sums(*_own_items(X, self.anchor), self.anchor.estimator)
 
-        H = E diag(s) E.T,   W = B E diag(s)^(-1/2),   T = T_B(E diag(s)^(-1/2), ., .)
-        """
-        if self.sums.pair_weight <= 0 or self.sums.triple_weight <= 0:
-            raise InvalidInteractions("no user has the 3 events that a triple needs; add days")
-        values, E = np.linalg.eigh((self.pairs + self.pairs.T) / 2 / self.sums.pair_weight)
-        values, E = values[::-1], E[:, ::-1]
-        pairs = Eigenpairs(values, self.anchor.basis @ E, passes=0, residual=0.0)
-        whitening = whitening_from(pairs, n_components)
-        F = E[:, : whitening.n_components] / np.sqrt(whitening.eigenvalues)
-        T = np.einsum("abc,ai,bj,ck->ijk", self.triples, F, F, F, optimize=True)
-        return whitening, T / self.sums.triple_weight
+    def operator(self, X: Csr) -> PairMoments:
+        """Return M2 of the rows in the anchor's scaling, in the precision of its basis."""
+        anchor = self.anchor
+        return PairMoments.of(
+            X,
+            self.sums,
+            anchor.estimator,
+            item_scale=anchor.item_scale,
+            dtype=anchor.basis.dtype.type,
+        )
 
-    def subspace_capture(
-        self, X: Csr, n_components: int, rng: np.random.Generator, *, passes: int = 2
-    ) -> float:
+    def subspace_capture(self, X: Csr, n_components: int, rng: np.random.Generator) -> float:
         """Return the share of the top eigenvalues of today's M2 that the span still holds.
 
-        Compares the Ritz values inside the span with those after a few more passes over X
-        that start from it: 1 means that nothing was lost.
+        Compares the Ritz values inside the span with those after it was widened by what two
+        narrow passes over X find outside: 1 means that nothing was lost.
         """
-        M2 = PairMoments.of(X, self.sums, self.anchor.estimator, item_scale=self.anchor.item_scale)
-        fresh = top_eigenpairs(
-            M2, n_components, rng, warm_start=self.anchor.basis, tol=0.0, max_passes=passes
-        )
-        held = np.linalg.eigvalsh(self.pairs / self.sums.pair_weight)[::-1]
+        H = self.pairs / self.sums.pair_weight
+        widened = ritz_values_beyond(self.operator(X), self.anchor.basis, H, rng)
+        held = np.linalg.eigvalsh(H)[::-1]
         K = n_components
-        return float(np.maximum(held[:K], 0).sum() / np.maximum(fresh.values[:K], 0).sum())
+        return float(np.maximum(held[:K], 0).sum() / np.maximum(widened[:K], 0).sum())
+
+
+def _own_items(X: Csr, anchor: Anchor) -> tuple[Csr, Array]:
+    """Return the rows among the items that occur in them, and B at these items alone.
+
+    A few users have few items: a day then copies some rows of the basis, not all of it.
+    """
+    if X.shape[1] != len(anchor.item_scale):
+        raise InvalidInteractions(
+            f"the anchor knows {len(anchor.item_scale)} items but the rows have "
+            f"{X.shape[1]}; rebuild in full, or use the anchor's item positions"
+        )
+    occurs = np.bincount(X.indices, minlength=X.shape[1]) > 0
+    items = np.flatnonzero(occurs)
+    position = (np.cumsum(occurs) - 1).astype(X.indices.dtype)
+    rows: Csr = sparse.csr_array(
+        (X.data, position[X.indices], X.indptr), shape=(X.shape[0], len(items))
+    )
+    B = anchor.basis[items]
+    B *= anchor.item_scale[items, None].astype(B.dtype)
+    return rows, B
 
 
 def _pair_sums(X: Csr, B: Array, estimator: Estimator) -> Float64:
-    """Return sum_u a_u (B.T x_u)(B.T x_u).T, less the events paired with themselves."""
+    """Return sum_u a_u (B.T x_u)(B.T x_u).T, less the events paired with themselves.
+
+    Blocks of users on threads, added in their order; the products of a block in float64.
+    """
     a, _ = estimator.term_weights(events_per_user(X), 2)
-    Y = X @ B
-    H = Y.T @ (a[:, None] * Y)
+    roots = np.sqrt(a)
+    rows = X.astype(B.dtype)
+
+    def block(start: int) -> Float64:
+        users = slice(start, start + _USERS_PER_BLOCK)
+        Y = (rows[users] @ B) * roots[users, None]
+        return np.asarray(Y.T @ Y)
+
+    H: Float64 = np.zeros((B.shape[1], B.shape[1]))
+    for part in map_blocks(block, range(0, X.shape[0], _USERS_PER_BLOCK)):
+        H += part
     if estimator.distinct:
-        items = np.unique(X.indices)
-        own = column_sums(X, a)[items]
-        H -= B[items].T @ (own[:, None] * B[items])
-    return np.asarray(H)
+        H -= B.T @ (column_sums(X, a)[:, None] * B)
+    return H

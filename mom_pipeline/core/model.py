@@ -27,14 +27,11 @@ from mom_pipeline.core.ranking_fit import (
 from mom_pipeline.core.recovery import ProjectionName
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.core.validation import as_interactions, require_components, require_events
-from mom_pipeline.core.whitening import guarded_width, top_eigenpairs
+from mom_pipeline.core.whitening import top_eigenpairs, working_precision
 
 RankingName = Literal["classes", "three-moment"]
 Precision = Literal["auto", "single", "double"]
 
-# From this size of the D x K' block on, single precision: the statistical error is far larger
-# than its rounding, and the products are twice as fast.
-_SINGLE_FROM = 2_000_000
 # The low-pass part takes as many eigenvectors as are worth asking for and fit in memory.
 _LOW_PASS_RANK = int(max(GRID["low_pass_rank"]))
 _LOW_PASS_SIZE = 32_000_000
@@ -202,8 +199,7 @@ class MethodOfMoments:
 
     def _dtype(self, n_items: int) -> type[np.floating]:
         if self.precision == "auto":
-            size = n_items * guarded_width(self.n_components, n_items)
-            return np.float32 if size >= _SINGLE_FROM else np.float64
+            return working_precision(self.n_components, n_items)
         return np.float32 if self.precision == "single" else np.float64
 
     def _fit_classes(

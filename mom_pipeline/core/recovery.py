@@ -7,12 +7,14 @@ import numpy as np
 
 from mom_pipeline.core.decomposition import Decomposition
 from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Float64
 from mom_pipeline.core.whitening import Whitening
 
 ProjectionName = Literal["clip", "simplex"]
 
 _SMALLEST_LAMBDA = 1e-6
+_ROWS_PER_BLOCK = 16_384
 
 
 @dataclass(frozen=True)
@@ -43,29 +45,59 @@ def recover(
 
     item_scale: (D,) the diagonal of S, 1 where the items were not scaled.
     """
+    mu = whitening.inverse @ decomposition.vectors.astype(whitening.basis.dtype)
+    return recover_from(mu, decomposition.lambdas, item_scale, projection)
+
+
+def recover_from(
+    mu: Array, lambdas: Float64, item_scale: Float64, projection: ProjectionName
+) -> Recovery:
+    """Recover the classes from W† v_k, (D, K), which is written over."""
     if projection not in ("clip", "simplex"):
         raise InvalidSetting(f"projection must be 'clip' or 'simplex', found {projection!r}")
-    mu = whitening.inverse @ decomposition.vectors.astype(whitening.basis.dtype)
-    mu /= item_scale[:, None].astype(mu.dtype)
-    mu *= np.where(mu.sum(axis=0, dtype=np.float64) < 0, -1.0, 1.0).astype(mu.dtype)
-    total = np.abs(mu).sum(axis=0, dtype=np.float64).sum()
-    negative_mass = float(-np.minimum(mu, 0).sum(axis=0, dtype=np.float64).sum() / total)
-    O = _clipped(mu) if projection == "clip" else _projected_to_simplex(mu)
+    sums, absolute_sums = _unscale(mu, item_scale)
+    kept = (absolute_sums + np.abs(sums)) / 2  # of each column, its larger sign
+    negative_mass = float(1 - kept.sum() / absolute_sums.sum())
+    signs = np.where(sums < 0, -1.0, 1.0)
+    if projection == "clip":
+        O = _clipped(mu, signs, kept)
+    else:
+        O = _projected_to_simplex(mu * signs.astype(mu.dtype))
 
     # pi_k is a probability, so lambda_k >= 1 but for noise; without the cap one spurious
     # component with a tiny lambda would take all the weight.
-    pi = np.maximum(decomposition.lambdas, _SMALLEST_LAMBDA) ** -2.0
+    pi = np.maximum(lambdas, _SMALLEST_LAMBDA) ** -2.0
     capped = np.minimum(pi, 1.0)
     return Recovery(O, capped / capped.sum(), negative_mass, float(pi.sum()))
 
 
-def _clipped(mu: Array) -> Array:
-    """Set negative entries to zero and normalise the columns; a column of none is uniform."""
-    O = np.maximum(mu, 0)
-    sums = O.sum(axis=0, dtype=np.float64)
-    O[:, sums == 0] = 1.0
-    O /= np.where(sums == 0, len(O), sums).astype(O.dtype)
-    return O
+def _unscale(mu: Array, item_scale: Float64) -> tuple[Float64, Float64]:
+    """Divide the rows by S in place; return the columns' sums, of values and of sizes."""
+
+    def block(start: int) -> tuple[Float64, Float64]:
+        rows = mu[start : start + _ROWS_PER_BLOCK]
+        rows /= item_scale[start : start + _ROWS_PER_BLOCK, None].astype(mu.dtype)
+        return rows.sum(axis=0, dtype=np.float64), np.abs(rows).sum(axis=0, dtype=np.float64)
+
+    sums, absolute_sums = zip(*map_blocks(block, range(0, len(mu), _ROWS_PER_BLOCK)), strict=True)
+    return np.sum(sums, axis=0), np.sum(absolute_sums, axis=0)
+
+
+def _clipped(mu: Array, signs: Float64, kept: Float64) -> Array:
+    """Set negative entries to zero and normalise the columns, in place; a column of none is
+    uniform. kept: (K,) the sum of the positive entries of every column times its sign.
+    """
+    empty = kept <= 0
+    factors = (signs / np.where(empty, 1.0, kept)).astype(mu.dtype)
+
+    def block(start: int) -> None:
+        rows = mu[start : start + _ROWS_PER_BLOCK]
+        rows *= factors
+        np.maximum(rows, 0, out=rows)
+
+    map_blocks(block, range(0, len(mu), _ROWS_PER_BLOCK))
+    mu[:, empty] = 1.0 / len(mu)
+    return mu
 
 
 def _projected_to_simplex(mu: Array) -> Array:
@@ -77,4 +109,4 @@ def _projected_to_simplex(mu: Array) -> Array:
         excess = (np.cumsum(descending) - 1.0) / np.arange(1, len(descending) + 1)
         kept = np.flatnonzero(descending > excess)[-1]
         O[:, k] = np.maximum(O[:, k] - excess[kept], 0)
-    return _clipped(O)
+    return _clipped(O, np.ones(O.shape[1]), O.sum(axis=0, dtype=np.float64))

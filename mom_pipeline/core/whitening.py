@@ -26,6 +26,11 @@ _SPAN_FACTOR = 3
 _REPEAT_BELOW = 0.1
 # Rows of tall products handled at a time, to stay within the cache.
 _ROWS_PER_BLOCK = 8192
+# From this size of a D x K' block on, single precision: the statistical error is far larger
+# than its rounding, and the products are twice as fast.
+_SINGLE_FROM = 2_000_000
+# Random columns that look for what a span has lost.
+_PROBES = 32
 
 
 class SymmetricOperator(Protocol):
@@ -170,6 +175,36 @@ def top_eigenpairs(
 def guarded_width(k: int, D: int) -> int:
     """Return K' = 1.25 K, at least K + 8: the guard columns that speed up the last ones."""
     return min(D, max(k + 8, -(-5 * k // 4)))
+
+
+def working_precision(k: int, D: int) -> type[np.floating]:
+    """Return the precision that suits blocks of D x K'."""
+    return np.float32 if D * guarded_width(k, D) >= _SINGLE_FROM else np.float64
+
+
+def ritz_values_beyond(
+    M2: SymmetricOperator, U: Array, H: Float64, rng: np.random.Generator
+) -> Float64:
+    """Return the Ritz values of a span U, widened by what lies outside of it, largest first.
+
+        Q = orth( (I - U U.T) M2 Z ),  Z random;     values of  [U Q].T M2 [U Q]
+
+    U: (D, K') orthonormal.  H = U.T M2 U is known already, so only the narrow block Z, and Q
+    after it, are multiplied by M2: two passes that see everything outside of the span, also
+    what has no pair with anything inside.
+    """
+    D = M2.n_items
+    if M2.explicit is not None and D <= _DIRECT_ITEMS:
+        return np.linalg.eigvalsh(M2.explicit)[::-1]
+    Z = rng.standard_normal((D, min(_PROBES, D)), dtype=np.float32).astype(M2.dtype)
+    Q = M2.apply(Z)
+    for _ in range(2):  # the second time for what rounding left of the span
+        _subtract_product(Q, U, U.T @ Q)
+        Q = orthonormal(Q)
+    M2_Q = M2.apply(Q)
+    C = U.T @ M2_Q
+    widened = np.block([[H, C], [C.T, Q.T @ M2_Q]])
+    return np.linalg.eigvalsh((widened + widened.T) / 2)[::-1]
 
 
 class _Span:

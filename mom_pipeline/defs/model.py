@@ -8,7 +8,7 @@ import dagster as dg
 import numpy as np
 
 from mom_pipeline.core.bounds import theorem_1
-from mom_pipeline.core.daily_classes import DayClasses, decompose_day, drift, lifted
+from mom_pipeline.core.daily_classes import DayClasses, decompose_day, drift
 from mom_pipeline.core.types import Array
 from mom_pipeline.defs import checks
 from mom_pipeline.defs.days import DayOutcome, Materialized, daily_asset, for_each_day
@@ -52,10 +52,9 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
         before = _classes_before(state, day)
         anchor_version = state.artifacts.describe("m2_statistics", day).parents["anchor"]
         classes = decompose_day(
-            tensor.dense["tensor"], whitening, sums.moments.anchor,
+            state.matrix(day)[0], sums.moments, whitening, tensor.dense["tensor"],
             state.settings.model.projection,  # type: ignore[arg-type]
             state.settings.model.seed,
-            seen=lifted(state.matrix(day)[0], sums.moments, whitening),
             anchor_components=_start(before, anchor_version),
             earlier_item_probs=None if before is None else before.dense["item_probs"],
         )  # fmt: skip

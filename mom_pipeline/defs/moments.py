@@ -131,7 +131,7 @@ def whitening_matrix(context: dg.AssetExecutionContext, data_folder: DataFolder)
         sums, parent = state.moments(day)
         X, _ = state.matrix(day)
         found = whiten_in_span(sums.moments, state.settings.model.n_components)
-        error = whitening_error(X, sums.moments, found.in_items(sums.moments.anchor))
+        error = whitening_error(X, sums.moments, found)
         verdicts = [checks.whitens(error)]
         written = state.write(
             "whitening_matrix",

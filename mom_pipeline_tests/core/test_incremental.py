@@ -1,13 +1,18 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from mom_pipeline.core.daily import extended
+from mom_pipeline.core.daily_classes import tensor_in_span, whiten_in_span
 from mom_pipeline.core.decomposition import decompose
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.incremental import Anchor, AnchoredMoments
 from mom_pipeline.core.moments import Estimator, MomentSums, PairMoments
+from mom_pipeline.core.simulation import simulate
 from mom_pipeline.core.tensor import triple_sums
 from mom_pipeline.core.whitening import guarded_width, top_eigenpairs
 
@@ -63,9 +68,10 @@ def test_forgetting_a_user_equals_never_having_seen_them(counts, name):
 def test_whitening_inside_the_span_is_exact(counts, name):
     anchor = anchor_of(counts, name)
     moments = AnchoredMoments.of(counts, anchor)
-    whitening, T = moments.whiten(K)
+    whitening = whiten_in_span(moments, K)
+    T = tensor_in_span(moments, whitening)
     M2 = PairMoments.of(counts, moments.sums, anchor.estimator)
-    W = whitening.matrix
+    W = anchor.basis @ whitening.factors
     np.testing.assert_allclose(W.T @ M2.apply(W), np.eye(K), atol=1e-9)
     direct = triple_sums(counts, W * anchor.item_scale[:, None], anchor.estimator)
     np.testing.assert_allclose(T, direct / moments.sums.triple_weight, rtol=1e-8, atol=1e-10)
@@ -77,8 +83,10 @@ def test_classes_found_after_updates_are_those_of_a_full_rebuild(counts):
     late = AnchoredMoments.of(old, anchor).update(
         sparse.csr_array((3000, new.shape[1])), new[3000:]
     )
-    _, T_late = late.whiten(K)
-    _, T_full = AnchoredMoments.of(new, anchor).whiten(K)
+    T_late, T_full = (
+        tensor_in_span(moments, whiten_in_span(moments, K))
+        for moments in (late, AnchoredMoments.of(new, anchor))
+    )
     rng = np.random.default_rng
     np.testing.assert_allclose(
         decompose(T_late, rng(0)).lambdas, decompose(T_full, rng(0)).lambdas, rtol=1e-7
@@ -95,6 +103,32 @@ def test_capture_is_one_for_the_right_span_and_less_for_another(counts, rng):
     assert poor < 0.5
 
 
+def test_capture_sees_users_who_share_no_item_with_the_span():
+    _, old = simulate(1500, 700, K, items_per_user=12, seed=1)
+    _, new = simulate(1500, 700, K, items_per_user=12, seed=2)
+    together = sparse.csr_array(sparse.block_diag([old, new], format="csr", dtype=float))
+    anchor = extended(anchor_of(old.astype(float), "paper"), 1400)
+    moments = AnchoredMoments.of(together, anchor)
+    assert not anchor.basis[700:].any()
+    found = moments.subspace_capture(together, K, np.random.default_rng(0))
+    M2 = PairMoments.of(together, moments.sums, anchor.estimator)
+    top = np.linalg.eigvalsh((M2.normalised.T @ M2.normalised).toarray())[::-1][:K]
+    held = np.linalg.eigvalsh(moments.pairs / moments.sums.pair_weight)[::-1][:K]
+    assert found == pytest.approx(held.sum() / top.sum(), abs=0.03)
+    assert found < 0.9
+
+
+def test_single_precision_differs_by_its_rounding_alone(counts):
+    double = anchor_of(counts, "balanced")
+    single = replace(double, basis=double.basis.astype(np.float32))
+    one, two = (AnchoredMoments.of(counts[:3000], anchor) for anchor in (single, double))
+    one, two = (moments.update(counts[:2000], 2 * counts[3000:5000]) for moments in (one, two))
+    for name in ("pairs", "triples"):
+        a, b = getattr(one, name), getattr(two, name)
+        assert a.dtype == np.float64
+        assert 0 < np.linalg.norm(a - b) <= 1e-6 * np.linalg.norm(b)
+
+
 def test_rows_of_other_items_are_refused(counts):
     anchor = anchor_of(counts, "balanced")
     with pytest.raises(InvalidInteractions, match="300 items but the rows have 7"):
@@ -105,4 +139,4 @@ def test_nobody_left_is_an_error(counts):
     anchor = anchor_of(counts, "balanced")
     nobody = AnchoredMoments.of(sparse.csr_array((1, counts.shape[1])), anchor)
     with pytest.raises(InvalidInteractions, match="3 events"):
-        nobody.whiten(K)
+        whiten_in_span(nobody, K)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mom_pipeline.core.daily import DayMoments
-from mom_pipeline.core.daily_classes import decompose_day, lifted, tensor_in_span, whiten_in_span
+from mom_pipeline.core.daily_classes import decompose_day, tensor_in_span, whiten_in_span
 from mom_pipeline.core.incremental import AnchoredMoments
 from mom_pipeline.definitions import ASSETS, defs
 from mom_pipeline.storage.dictionaries import ids_by_position
@@ -134,12 +134,12 @@ def test_in_full_from_nothing_with_the_same_anchor(backfilled: Pipeline):
     whitening = whiten_in_span(whole.moments, 3)
     T = tensor_in_span(whole.moments, whitening)
     classes = decompose_day(
-        T,
+        X,
+        whole.moments,
         whitening,
-        whole.moments.anchor,
+        T,
         "clip",
         0,
-        seen=lifted(X, whole.moments, whitening),
         anchor_components=first["span_components"],
     )
     kept = state.artifacts.read("decomposition", day(N_DAYS)).dense
