@@ -13,7 +13,6 @@ from mom_pipeline.core.decomposition import Decomposition, decompose_simultaneou
 from mom_pipeline.core.decomposition import match_components as match
 from mom_pipeline.core.errors import InvalidInteractions, RankTooLow
 from mom_pipeline.core.incremental import AnchoredMoments
-from mom_pipeline.core.moments import MomentSums
 from mom_pipeline.core.recovery import ProjectionName, Recovery, recover_from
 from mom_pipeline.core.threads import small_work
 from mom_pipeline.core.types import Array, Csr, Float64
@@ -23,7 +22,7 @@ from mom_pipeline.core.whitening import Eigenpairs, whitening_from
 _SWEEP_TOLERANCE = 1e-14
 # From nowhere, and from the components of the anchor's day, which are all but right already.
 _COLD_SWEEPS = 200
-_WARM_SWEEPS = 50
+_WARM_SWEEPS = 30
 
 
 @dataclass(frozen=True)
@@ -66,9 +65,9 @@ def whiten_in_span(moments: AnchoredMoments, n_components: int) -> SpanWhitening
 
 def whitening_error(X: Csr, moments: AnchoredMoments, whitening: SpanWhitening) -> float:
     """Return ||W.T M2 W - I||, with M2 from the rows themselves and not from the sums."""
-    F, weight = whitening.factors, MomentSums.of(X, moments.anchor.estimator).pair_weight
+    F = whitening.factors
     with small_work(X.nnz):
-        H = moments.pairs_from_rows(X) / weight
+        H = moments.operator(X).seen_through(moments.anchor.basis)
         return float(np.linalg.norm(F.T @ H @ F - np.eye(F.shape[1])))
 
 

@@ -20,13 +20,11 @@ from mom_pipeline.core.moments import (
     PairMoments,
     column_sums,
     events_per_user,
+    weighted_gram,
 )
 from mom_pipeline.core.tensor import triple_sums
-from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.core.whitening import ritz_values_beyond
-
-_USERS_PER_BLOCK = 16_384
 
 
 @dataclass(frozen=True)
@@ -57,13 +55,8 @@ class AnchoredMoments:
     @classmethod
     def of(cls, X: Csr, anchor: Anchor) -> Self:
         """Sum over all users of X, (N, D)."""
-        rows, B = _own_items(X, anchor)
-        return cls(
-            anchor=anchor,
-            sums=MomentSums.of(X, anchor.estimator),
-            pairs=_pair_sums(rows, B, anchor.estimator),
-            triples=triple_sums(rows, B, anchor.estimator),
-        )
+        sums = MomentSums.of(X, anchor.estimator)
+        return cls(anchor, sums, *_signed_sums(X, np.ones(X.shape[0]), anchor))
 
     def update(self, old_rows: Csr, new_rows: Csr) -> Self:
         """Return the moments after some users' rows changed.
@@ -71,18 +64,18 @@ class AnchoredMoments:
         old_rows, new_rows: (changed users, D), an empty row for a user who was not there or
         is to be forgotten. The result equals the sums over the changed data up to rounding.
         """
-        old = type(self).of(old_rows, self.anchor)
-        new = type(self).of(new_rows, self.anchor)
+        old, new = (MomentSums.of(rows, self.anchor.estimator) for rows in (old_rows, new_rows))
+        changes = sparse.csr_array(sparse.vstack([old_rows, new_rows], format="csr"))
+        signs = np.repeat([-1.0, 1.0], [old_rows.shape[0], new_rows.shape[0]])
+        pairs, triples = _signed_sums(changes, signs, self.anchor)
+        pairs += self.pairs
+        triples += self.triples
         return replace(
             self,
-            sums=self.sums - old.sums + new.sums,
-            pairs=self.pairs - old.pairs + new.pairs,
-            triples=self.triples - old.triples + new.triples,
+            sums=self.sums - old + new,
+            pairs=pairs,
+            triples=triples,
         )
-
-    def pairs_from_rows(self, X: Csr) -> Float64:
-        """Return H of the rows themselves, (K', K'), to hold the sums against."""
-        return _pair_sums(*_own_items(X, self.anchor), self.anchor.estimator)
 
     def operator(self, X: Csr) -> PairMoments:
         """Return M2 of the rows in the anchor's scaling, in the precision of its basis."""
@@ -108,10 +101,11 @@ class AnchoredMoments:
         return float(np.maximum(held[:K], 0).sum() / np.maximum(widened[:K], 0).sum())
 
 
-def _own_items(X: Csr, anchor: Anchor) -> tuple[Csr, Array]:
-    """Return the rows among the items that occur in them, and B at these items alone.
+def _signed_sums(X: Csr, signs: Array, anchor: Anchor) -> tuple[Float64, Float64]:
+    """Return the sums H and T_B of the rows, each row added or taken away. signs: (N,), +1 or -1.
 
-    A few users have few items: a day then copies some rows of the basis, not all of it.
+    Only the items that occur in the rows are looked up in the basis: a day of few changed users
+    copies some of its rows, not all of them.
     """
     if X.shape[1] != len(anchor.item_scale):
         raise InvalidInteractions(
@@ -126,26 +120,9 @@ def _own_items(X: Csr, anchor: Anchor) -> tuple[Csr, Array]:
     )
     B = anchor.basis[items]
     B *= anchor.item_scale[items, None].astype(B.dtype)
-    return rows, B
-
-
-def _pair_sums(X: Csr, B: Array, estimator: Estimator) -> Float64:
-    """Return sum_u a_u (B.T x_u)(B.T x_u).T, less the events paired with themselves.
-
-    Blocks of users on threads, added in their order; the products of a block in float64.
-    """
-    a, _ = estimator.term_weights(events_per_user(X), 2)
-    roots = np.sqrt(a)
-    rows = X.astype(B.dtype)
-
-    def block(start: int) -> Float64:
-        users = slice(start, start + _USERS_PER_BLOCK)
-        Y = (rows[users] @ B) * roots[users, None]
-        return np.asarray(Y.T @ Y)
-
-    H: Float64 = np.zeros((B.shape[1], B.shape[1]))
-    for part in map_blocks(block, range(0, X.shape[0], _USERS_PER_BLOCK)):
-        H += part
+    estimator = anchor.estimator
+    a = signs * estimator.term_weights(events_per_user(X), 2)[0]
+    pairs = weighted_gram(rows, a, B)
     if estimator.distinct:
-        H -= B.T @ (column_sums(X, a)[:, None] * B)
-    return H
+        pairs -= B.T @ (column_sums(rows, a)[:, None] * B)
+    return pairs, triple_sums(rows, B, estimator, signs=signs)

@@ -19,6 +19,7 @@ EstimatorName = Literal["paper", "unbiased", "balanced"]
 # Columns of Q handled by one thread at a time: wide enough that a gathered row fills whole
 # cache lines, narrow enough that the N x columns product stays small.
 _COLUMNS_PER_SLAB = 64
+_USERS_PER_BLOCK = 16_384
 # Dense products run about this many times as fast per multiply-add as sparse ones, so a
 # second moment that is this much fuller than X is still cheaper when written out.
 _DENSE_ADVANTAGE = 100
@@ -227,6 +228,28 @@ class PairMoments:
             G -= self.diagonal[:, None] * Q
         return G
 
+    def seen_through(self, U: Array) -> Float64:
+        """Return U^T M2 U, (columns, columns): half a pass.  U: (D, columns)."""
+        H = weighted_gram(self.normalised, np.ones(self.normalised.shape[0]), U)
+        if self.diagonal.any():
+            H -= U.T @ (self.diagonal[:, None] * U)
+        return H
+
+
+def weighted_gram(X: Csr, weights: Float64, U: Array) -> Float64:
+    """Return sum_u w_u (U^T x_u)(U^T x_u)^T, (columns, columns).
+
+    Blocks of users on threads, added in their order in float64.  X: (N, D).  U: (D, columns).
+    """
+
+    def block(start: int) -> Float64:
+        users = slice(start, start + _USERS_PER_BLOCK)
+        Y = X[users].astype(U.dtype, copy=False) @ U
+        return np.asarray(Y.T @ (weights[users, None].astype(U.dtype) * Y), dtype=np.float64)
+
+    blocks = map_blocks(block, range(0, X.shape[0], _USERS_PER_BLOCK))
+    return np.sum(blocks, axis=0) if blocks else np.zeros((U.shape[1], U.shape[1]))
+
 
 def gram_product(R: Csr, Q: Array) -> Array:
     """Return R^T (R Q), threads over slabs of columns, so that the sum's order never varies.
@@ -248,5 +271,7 @@ def gram_product(R: Csr, Q: Array) -> Array:
 
 def scaled_rows_and_columns(X: Csr, rows: Array, columns: Array, dtype: type[np.floating]) -> Csr:
     """Return diag(rows) X diag(columns), sharing the positions of X."""
-    data = X.data * np.repeat(rows, np.diff(X.indptr)) * columns[X.indices]
-    return sparse.csr_array((data.astype(dtype), X.indices, X.indptr), shape=X.shape, copy=False)
+    data = np.repeat(rows.astype(dtype), np.diff(X.indptr))
+    data *= columns.astype(dtype)[X.indices]
+    data *= X.data
+    return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape, copy=False)

@@ -19,7 +19,9 @@ _TILE = 16
 _CACHE_LINE = 64
 
 
-def triple_sums(X: Csr, basis: Array, estimator: Estimator) -> Float64:
+def triple_sums(
+    X: Csr, basis: Array, estimator: Estimator, *, signs: Array | None = None
+) -> Float64:
     """Return sum_u a_u x_u^(⊗3) seen through a basis, over distinct triples if asked.
 
         T = sum_u a_u y_u⊗y_u⊗y_u,   y_u = B.T x_u
@@ -27,9 +29,12 @@ def triple_sums(X: Csr, basis: Array, estimator: Estimator) -> Float64:
                    g_y = sum_u a_u x_uy y_u,   c_y = sum_u a_u x_uy
 
     X: (N, D).  basis B: (D, K), rows b_y; its precision is that of the products.
+    signs: (N,), -1 for users whose terms are to be taken away instead of added.
     Returns (K, K, K) symmetric, in float64. Divide by the sums' `triple_weight` for the moment.
     """
     a, _ = estimator.term_weights(events_per_user(X), 3)
+    if signs is not None:
+        a = a * signs
     X = X.astype(basis.dtype)
     T = _weighted_cubes(X, a, basis)
     if estimator.distinct:

@@ -30,7 +30,7 @@ _ROWS_PER_BLOCK = 8192
 # than its rounding, and the products are twice as fast.
 _SINGLE_FROM = 2_000_000
 # Random columns that look for what a span has lost.
-_PROBES = 32
+_PROBES = 8
 
 
 class SymmetricOperator(Protocol):
@@ -200,7 +200,8 @@ def ritz_values_beyond(
     Q = M2.apply(Z)
     for _ in range(2):  # the second time for what rounding left of the span
         _subtract_product(Q, U, U.T @ Q)
-        Q = orthonormal(Q)
+        Q /= np.maximum(np.linalg.norm(Q, axis=0), np.finfo(Q.dtype).tiny)
+    Q = orthonormal(Q)
     M2_Q = M2.apply(Q)
     C = U.T @ M2_Q
     widened = np.block([[H, C], [C.T, Q.T @ M2_Q]])

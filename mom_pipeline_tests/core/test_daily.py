@@ -130,7 +130,7 @@ def test_whitening_is_measured_on_the_rows_themselves(days):
     state = rebuild(days[0], daily_settings())
     whitening = whiten_in_span(state.moments, K)
     assert whitening_error(days[0], state.moments, whitening) < 1e-9
-    assert whitening_error(days[0][:450], state.moments, whitening) > 1e-3
+    assert whitening_error(days[0][:450], state.moments, whitening) > 0.1
 
 
 def test_components_keep_their_places(days):
