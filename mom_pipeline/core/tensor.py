@@ -66,7 +66,7 @@ def _weighted_cubes(X: Csr, a: Float64, basis: Array) -> Float64:
         return T
 
     with one_blas_thread() as held:
-        n_threads = min(available_cores(), len(starts)) if held else 1
+        n_threads = max(min(available_cores(), len(starts)), 1) if held else 1
         shares = [starts[i::n_threads] for i in range(n_threads)]
         return _filled(np.sum(map_blocks(partial, shares), axis=0))
 

@@ -57,3 +57,9 @@ def test_single_precision_agrees_with_double(counts, rng):
     double = triple_sums(counts, basis, Estimator.of("balanced"))
     single = triple_sums(counts, basis.astype(np.float32), Estimator.of("balanced"))
     assert np.linalg.norm(single - double) < 2e-6 * np.linalg.norm(double)
+
+
+def test_nobody_adds_nothing():
+    nobody = sparse.csr_array((0, 5))
+    found = triple_sums(nobody, np.ones((5, 4)), Estimator.of("balanced"))
+    np.testing.assert_array_equal(found, np.zeros((4, 4, 4)))
