@@ -26,7 +26,7 @@ from mom_pipeline.storage.artifacts import Artifact, ArtifactStore
 from mom_pipeline.storage.errors import DamagedArtifact
 
 # Raised by one whenever the same rows would come out as other arrays.
-CODE_VERSION = "2"
+CODE_VERSION = "3"
 
 _SUM_ARRAYS = ("item_events", "item_users", "pair_diagonal")
 
