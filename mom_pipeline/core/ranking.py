@@ -35,8 +35,8 @@ class RankingWeights:
     low_pass: float = 0.5
     classes: float = 0.0
     history_exponent: float = 0.5
-    candidate_exponent: float = 0.4
-    sharpness: float = 1.5
+    candidate_exponent: float = 0.3
+    sharpness: float = 1.0
     explained_ridge: float = 5.0
     low_pass_ridge: float = 10.0
 
