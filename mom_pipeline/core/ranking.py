@@ -22,6 +22,7 @@ from mom_pipeline.core.types import Array, Csr
 class RankingWeights:
     """Weights and exponents of the three-moment ranking.
 
+    user_exponent: power of a user's items that divides what their pairs count.
     history_exponent, candidate_exponent: powers of an item's users that divide a pair's count
         on the side of the history and on the side of the candidate.
     sharpness: power of the count so divided: above 1 the nearest items of a history speak
@@ -34,11 +35,12 @@ class RankingWeights:
     explained: float = 0.0
     low_pass: float = 0.5
     classes: float = 0.0
+    user_exponent: float = 1.0
     history_exponent: float = 0.5
     candidate_exponent: float = 0.3
     sharpness: float = 1.0
     explained_ridge: float = 5.0
-    low_pass_ridge: float = 10.0
+    low_pass_ridge: float = 0.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
