@@ -19,6 +19,8 @@ COMMANDS = {
     "import": ("import_", "Turn a published dataset into daily log files."),
     "ingest": ("ingest", "Bring log files into the warehouse, exactly once."),
     "logs": ("logs", "Show the ledger: days, rows, rejects, users, items."),
+    "report": ("report", "Write a page about the model of a day."),
+    "compare": ("compare", "Compare the method with its rivals on later days, or a ready split."),
     "ui": ("ui", "Open Dagster's pages on this pipeline, with its daemon, on this machine only."),
     "bench": ("bench", "Measure accuracy and speed; print tables."),
 }

@@ -2,17 +2,20 @@
 
 import dagster as dg
 
-from mom_pipeline.defs import evaluation, logs, model, moments, serving
+from mom_pipeline.defs import comparison, evaluation, logs, model, moments, report, serving
 from mom_pipeline.defs.jobs import (
+    comparison_job,
     daily_schedule,
     daily_update,
     full_rebuild,
+    weekly_comparison_schedule,
     weekly_rebuild_schedule,
 )
 from mom_pipeline.defs.partitions import SETTINGS
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.defs.sensors import log_file_sensor
 
+# The assets of every day.
 ASSETS = (
     logs.raw_logs,
     logs.interaction_matrix,
@@ -23,13 +26,16 @@ ASSETS = (
     serving.user_personalization,
     serving.recommendations,
     evaluation.evaluation_metrics,
+    report.report,
 )
+# Those with a job of their own: too slow for every night.
+OCCASIONAL_ASSETS = (comparison.model_comparison,)
 
 defs = dg.Definitions(
-    assets=ASSETS,
+    assets=(*ASSETS, *OCCASIONAL_ASSETS),
     resources={"data_folder": DataFolder(data_dir=str(SETTINGS.data_dir))},
-    jobs=[daily_update, full_rebuild],
-    schedules=[daily_schedule, weekly_rebuild_schedule],
+    jobs=[daily_update, full_rebuild, comparison_job],
+    schedules=[daily_schedule, weekly_rebuild_schedule, weekly_comparison_schedule],
     sensors=[log_file_sensor],
     # The chain is linear, and a step costs half a second in the process against five outside.
     executor=dg.in_process_executor,

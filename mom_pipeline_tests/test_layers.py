@@ -15,7 +15,7 @@ ROOT = PACKAGE.parent
 # What each package may import besides the standard library and itself.
 ALLOWED = {
     "core": {"numpy", "scipy"},
-    "baselines": {"numpy", "scipy", "implicit", "sklearn", "mom_pipeline.core"},
+    "baselines": {"numpy", "scipy", "implicit", "threadpoolctl", "sklearn", "mom_pipeline.core"},
     "storage": {
         "numpy",
         "scipy",
@@ -28,9 +28,30 @@ ALLOWED = {
     "comparison": {
         "numpy",
         "scipy",
+        "matplotlib",
         "mom_pipeline.core",
         "mom_pipeline.baselines",
+        "mom_pipeline.pictures",
         "mom_pipeline.storage",
+    },
+    "report": {
+        "numpy",
+        "scipy",
+        "matplotlib",
+        "mom_pipeline.core",
+        "mom_pipeline.comparison",
+        "mom_pipeline.pictures",
+        "mom_pipeline.settings",
+        "mom_pipeline.storage",
+    },
+    "serving": {
+        "numpy",
+        "scipy",
+        "starlette",
+        "uvicorn",
+        "mom_pipeline.core",
+        "mom_pipeline.storage",
+        "mom_pipeline.settings",
     },
     "engine": {"numpy", "scipy", "dask", "distributed", "mom_pipeline.core"},
 }

@@ -22,7 +22,8 @@ def test_the_committed_file_shows_every_key_with_its_default(tmp_path: Path) -> 
     values = tomllib.loads(COMMITTED.read_text())
     defaults = asdict(load(tmp_path))
     del defaults["data_dir"]
-    defaults["evaluation"]["cutoffs"] = list(defaults["evaluation"]["cutoffs"])
+    for section, key in (("evaluation", "cutoffs"), ("comparison", "methods")):
+        defaults[section][key] = list(defaults[section][key])
     assert values == defaults
 
 

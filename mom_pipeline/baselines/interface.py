@@ -30,9 +30,11 @@ class Method:
     name: as typed on a command line.  title: as printed in a table.
     fit: (interactions (N, D), settings, seed) to a fitted recommender.
     grid: settings to choose from on validation data; the first is the default.
+    size: name of the setting for K, the classes or factors; empty for a method without.
     """
 
     name: str
     title: str
     fit: Callable[[Csr, Settings, int], Fitted]
     grid: tuple[Settings, ...] = ({},)
+    size: str = ""

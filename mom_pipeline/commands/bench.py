@@ -122,6 +122,20 @@ def bench_daily(users: int, items: int, pairs: int, components: int, as_json: bo
     print_table("Incremental days", columns, rows)
 
 
+@bench.command("metrics")
+@click.option("--users", default=1_000_000, show_default=True, help="Users for time and memory.")
+@click.option("--peer-users", default=3_000, show_default=True, help="Users for the ratio.")
+@click.option("--items", default=718_675, show_default=True)
+@json_option
+def bench_metrics(users: int, peer_users: int, items: int, as_json: bool) -> None:
+    """Metrics of lists of 500 items: against ir_measures, and their time and memory."""
+    from mom_pipeline.bench.metrics import run_metrics
+
+    with share_progress("metrics") as progress:
+        result = run_metrics(users, peer_users, items, progress=progress)
+    _show("Metrics", result, as_json)
+
+
 @bench.command("gowalla")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--components", default=100, show_default=True)

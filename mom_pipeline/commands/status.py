@@ -12,7 +12,16 @@ from mom_pipeline.storage.freshness import DayFreshness, disk_sizes, freshness
 from mom_pipeline.storage.warehouse import Warehouse
 
 _MEGABYTE = 1_000_000
-_SHOWN_SETTINGS = ("pipeline", "matrix", "model", "rebuild", "serving", "evaluation", "artifacts")
+_SHOWN_SETTINGS = (
+    "pipeline",
+    "matrix",
+    "model",
+    "rebuild",
+    "serving",
+    "evaluation",
+    "comparison",
+    "artifacts",
+)
 
 
 @click.command()

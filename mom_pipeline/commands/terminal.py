@@ -1,7 +1,7 @@
 """What the commands print: tables for people, JSON for programs, a bar for long work."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,12 +30,23 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=str))
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """A table: numbers to the right with thousands separators, text as it is."""
+def print_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    numbers: Collection[str] = (),
+) -> None:
+    """A table: numbers to the right with thousands separators, text as it is.
+
+    numbers: columns of numbers that come as text.
+    """
     table = Table(title=title, title_justify="left", header_style="bold")
     lines = [list(row) for row in rows]
     for position, name in enumerate(columns):
-        numeric = bool(lines) and all(isinstance(line[position], int | float) for line in lines)
+        numeric = name in numbers or (
+            bool(lines) and all(isinstance(line[position], int | float) for line in lines)
+        )
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for line in lines:
         table.add_row(*[_shown(value) for value in line])
@@ -60,6 +71,22 @@ def share_progress(title: str) -> Iterator[Callable[[float], None]]:
     with bar:
         task = bar.add_task(title, total=1.0)
         yield lambda share: bar.update(task, completed=share)
+
+
+@contextmanager
+def step_progress(title: str) -> Iterator[Callable[[str, float], None]]:
+    """A progress bar on standard error, driven by what is being done and the share that is done."""
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(title, total=1.0)
+        yield lambda text, share: bar.update(task, description=escape(text), completed=share)
 
 
 def byte_progress() -> Progress:

@@ -1,14 +1,27 @@
-"""What a comparison leaves behind."""
+"""What a comparison leaves behind, and its two files: JSON, and the values of each user."""
 
-from dataclasses import dataclass, field
+import hashlib
+import io
+import json
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from mom_pipeline.comparison.errors import DamagedComparison
 from mom_pipeline.core.types import Float64
+from mom_pipeline.storage.atomic import write_text, writing
+
+SUMMARY = "comparison.json"
 
 
 @dataclass(frozen=True)
 class DataDescription:
-    """The paper's Table 1 for one split; sparsity is the share of empty cells in percent."""
+    """The paper's Table 1 for one split; sparsity is the share of empty cells in percent.
+
+    kind: of data, in a word or two.
+    """
 
     name: str
     users: int
@@ -16,6 +29,7 @@ class DataDescription:
     train_tuples: int
     test_tuples: int
     sparsity: float
+    kind: str = ""
 
 
 @dataclass(frozen=True)
@@ -33,7 +47,7 @@ class MethodResult:
 
     failure: why there are no figures ("needs 12 GB, allowed 8 GB"); empty when there are.
     means: metric name ("precision", "recall", "map", "ndcg") -> one value per cut-off.
-    per_user: metric name -> (users, cut-offs), rows in the order of `Comparison.users`.
+    per_user: metric name -> (users, cut-offs), the same users in the same order for every method.
     coverage: share of the catalogue in anybody's list, per cut-off.
     novelty: mean of -log2(share of users who took the item) over the lists, per cut-off.
     differences: metric name -> one interval per cut-off; empty for the reference itself.
@@ -60,7 +74,12 @@ class Comparison:
     """All methods on one split.
 
     period: how the split was made, in words.  reference: name of the method that differences
-    are taken to.  n_users: users measured; n_dropped: those without a test item to be found.
+    are taken to.  n_users: users measured; n_dropped: those without a test item to be found;
+    n_newcomers: test users without a history, left out as well.  n_unknown: pairs to be found
+    whose item is not in the catalogue, missed by every method.
+    day: the last test day, empty for a ready split.
+    threads: 1 when every method had one core, 0 for all.  created, machine, versions: when and
+    where it was run.
     """
 
     data: DataDescription
@@ -72,3 +91,81 @@ class Comparison:
     exclude_seen: bool
     seed: int
     results: tuple[MethodResult, ...]
+    day: str = ""
+    n_newcomers: int = 0
+    n_unknown: int = 0
+    threads: int = 0
+    created: str = ""
+    machine: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def result(self, name: str) -> MethodResult:
+        """Return the result of a method; KeyError when it did not take part."""
+        for result in self.results:
+            if result.name == name:
+                return result
+        raise KeyError(name)
+
+
+def save(comparison: Comparison, folder: Path) -> None:
+    """Write a comparison into a folder, in place of the one that is there.
+
+    The summary names the file of the users' values, and is written last: whoever reads finds
+    the old comparison or the new one, whole.
+    """
+    content = io.BytesIO()
+    arrays = {
+        f"{result.name}/{metric}": values
+        for result in comparison.results
+        for metric, values in result.per_user.items()
+    }
+    np.savez_compressed(content, allow_pickle=False, **arrays)
+    digest = hashlib.sha256(content.getbuffer()).hexdigest()
+    name = f"per-user-{digest[:16]}.npz"
+    with writing(folder / name) as out:
+        out.write(content.getbuffer())
+    bare = replace(comparison, results=tuple(replace(r, per_user={}) for r in comparison.results))
+    summary = {"per_user": name, "sha256": digest, "comparison": asdict(bare)}
+    write_text(folder / SUMMARY, json.dumps(summary, indent=1, ensure_ascii=False, default=str))
+    for old in folder.glob("per-user-*.npz"):
+        if old.name != name:
+            old.unlink()
+
+
+def load(folder: Path) -> Comparison:
+    """Read what `save` wrote; DamagedComparison when it is missing or not whole."""
+    try:
+        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        content = (folder / summary["per_user"]).read_bytes()
+    except FileNotFoundError as error:
+        raise DamagedComparison(
+            f"there is no whole comparison in {folder}; run `mom-pipeline compare`"
+        ) from error
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise DamagedComparison(f"{folder / SUMMARY} is damaged ({error}); compare anew") from error
+    if hashlib.sha256(content).hexdigest() != summary["sha256"]:
+        raise DamagedComparison(f"{folder / summary['per_user']} is damaged; compare anew")
+    values = summary["comparison"]
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        results = tuple(_result(entry, arrays) for entry in values["results"])
+    fields = {
+        "data": DataDescription(**values["data"]),
+        "cutoffs": tuple(values["cutoffs"]),
+        "results": results,
+    }
+    return Comparison(**{**values, **fields})
+
+
+def _result(values: dict[str, Any], arrays: Any) -> MethodResult:
+    """Return one method with its tuples, intervals and arrays as they were."""
+    fields = {
+        "means": {name: tuple(row) for name, row in values["means"].items()},
+        "per_user": {name: arrays[f"{values['name']}/{name}"] for name in values["means"]},
+        "coverage": tuple(values["coverage"]),
+        "novelty": tuple(values["novelty"]),
+        "differences": {
+            name: tuple(Interval(**interval) for interval in row)
+            for name, row in values["differences"].items()
+        },
+    }
+    return MethodResult(**{**values, **fields})

@@ -7,6 +7,10 @@ import numpy as np
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.types import Float64
 
+# Two distributions are at most sqrt(2) apart in the Euclidean norm; two probabilities at most 1.
+_LARGEST_MU_ERROR = float(np.sqrt(2))
+_LARGEST_PI_ERROR = 1.0
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -33,6 +37,30 @@ class Bounds:
     delta: float
     constants: tuple[float, float, float]
     warnings: tuple[str, ...]
+
+    @property
+    def says_nothing(self) -> bool:
+        """Return whether a bound is larger than any error that is possible at all."""
+        return self.mu_bound > _LARGEST_MU_ERROR or self.pi_bound > _LARGEST_PI_ERROR
+
+    @property
+    def in_words(self) -> str:
+        """Return what the bounds tell about this model, or that they tell nothing."""
+        parts = (
+            _clause("a column of O", self.mu_bound, _LARGEST_MU_ERROR, "two distributions"),
+            _clause("a weight in pi", self.pi_bound, _LARGEST_PI_ERROR, "two probabilities"),
+        )
+        advice = ". The split-half agreement is the figure to act on" if self.says_nothing else ""
+        return f"With probability {1 - self.delta:g}, " + "; ".join(parts) + advice + "."
+
+
+def _clause(what: str, bound: float, largest: float, anything: str) -> str:
+    if bound <= largest:
+        return f"{what} is within {bound:.3g} of the truth"
+    return (
+        f"{what} is within {bound:.3g} of the truth, which says nothing about this model: "
+        f"{anything} are never further apart than {largest:.3g}"
+    )
 
 
 def theorem_1(
@@ -99,7 +127,7 @@ def _warnings(N: int, K: int, mu_bound: float, pi_bound: float, needed: float) -
             f"Theorem 1 asks for about {needed:.3g} users (constants taken as 1), found {N}: "
             "its premise is not met"
         )
-    if mu_bound > np.sqrt(2) or pi_bound > 1:
+    if mu_bound > _LARGEST_MU_ERROR or pi_bound > _LARGEST_PI_ERROR:
         found.append(
             "the bound is larger than any possible error, so it says nothing about this model"
         )

@@ -50,12 +50,10 @@ def fit_classes(
     stages: Stages,
     *,
     dtype: type[np.floating],
-    n_eigenpairs: int | None = None,
     warm_start: Array | None = None,
 ) -> ClassFit:
     """Run Algorithm 1, steps 1 to 8.
 
-    n_eigenpairs: eigenpairs of M2 to find, where later work needs more than K of them.
     warm_start: (D, any) eigenvectors of an earlier fit to begin with.
     """
     estimator, K = settings.estimator, settings.n_components
@@ -70,7 +68,7 @@ def fit_classes(
     with stages.stage("whitening"):
         eigenpairs = top_eigenpairs(
             M2,
-            max(K, n_eigenpairs or 0),
+            K,
             rng,
             warm_start=warm_start,
             tol=settings.tol,

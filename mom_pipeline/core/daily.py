@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions
+from mom_pipeline.core.halves import in_first_half
 from mom_pipeline.core.incremental import Anchor, AnchoredMoments
 from mom_pipeline.core.moments import Estimator, MomentSums, PairMoments
 from mom_pipeline.core.threads import small_work
@@ -27,12 +28,14 @@ class DayMoments:
     frequent_items: (F,) positions, the most frequent at the rebuild.
     pair_counts: (F, F) users who took both items; exact, whole numbers.
     passes: products with M2 that the anchor took; 0 after an update.
+    half: the sums over the first half of the users, which a rebuild has at hand.
     """
 
     moments: AnchoredMoments
     frequent_items: Array
     pair_counts: Float64
     passes: int = 0
+    half: AnchoredMoments | None = None
 
 
 @dataclass(frozen=True)
@@ -108,9 +111,9 @@ def rebuild(X: Csr, settings: DailySettings) -> DayMoments:
     frequent = np.argsort(-sums.item_users, kind="stable")[: settings.n_frequent]
     frequent = np.sort(frequent[sums.item_users[frequent] > 0])
     anchor = Anchor(pairs.vectors, M2.item_scale, estimator)
-    return DayMoments(
-        AnchoredMoments.of(X, anchor), frequent, _pair_counts(X, frequent), pairs.passes
-    )
+    first = in_first_half(np.arange(X.shape[0]))
+    half, others = (AnchoredMoments.of(X[users], anchor) for users in (first, ~first))
+    return DayMoments(half + others, frequent, _pair_counts(X, frequent), pairs.passes, half)
 
 
 def update(yesterday: DayMoments, old_rows: Csr, new_rows: Csr) -> DayMoments:
@@ -152,8 +155,7 @@ def capture(X: Csr, moments: AnchoredMoments, n_components: int, seed: int) -> f
     """
     anchor = moments.anchor
     today = anchor.estimator.item_scale(moments.sums.item_users)
-    known = anchor.basis.any(axis=1)
-    scaled = replace(anchor, item_scale=np.where(known, anchor.item_scale, today))
+    scaled = replace(anchor, item_scale=np.where(anchor.known, anchor.item_scale, today))
     rng = np.random.default_rng(seed)
     return replace(moments, anchor=scaled).subspace_capture(X, n_components, rng)
 

@@ -10,10 +10,12 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.errors import DamagedModel, MomError
+from mom_pipeline.core.low_pass import LowPass
+from mom_pipeline.core.pair_scores import ExplainedPairs, PairScores
 from mom_pipeline.core.persistence import load_arrays, save_arrays
 from mom_pipeline.core.personalization import Personalization, memberships, smoothed
 from mom_pipeline.core.prediction import class_scores
-from mom_pipeline.core.ranking import LowPass, PairScores, RankingWeights, ThreeMomentRanking
+from mom_pipeline.core.ranking import RankingWeights, ThreeMomentRanking
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.core.validation import as_interactions
 
@@ -26,7 +28,6 @@ class PairRanking:
     """The second moment's share of a fitted model.
 
     interactions: (N, D) the training data; pairs are counted from it on first use.
-    low_pass_basis: (D, rank).
     """
 
     interactions: Csr
@@ -36,7 +37,14 @@ class PairRanking:
     @cached_property
     def pairs(self) -> PairScores:
         """Count the pairs, once."""
-        return PairScores.of(self.interactions)
+        return PairScores.of(self.interactions, self.weights.sharpness)
+
+    @cached_property
+    def explained(self) -> ExplainedPairs | None:
+        """Invert the second moment, once, where its part has a weight."""
+        if self.weights.explained == 0:
+            return None
+        return ExplainedPairs.of(self.interactions, self.weights.explained_ridge)
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,11 @@ class FittedModel:
                 "this model was fitted for the classes alone; fit it with ranking='three-moment'"
             )
         scorer = ThreeMomentRanking(
-            ranking.weights, ranking.pairs, ranking.low_pass, self.class_scores
+            ranking.weights,
+            ranking.pairs,
+            ranking.explained,
+            ranking.low_pass,
+            self.class_scores,
         )
         return scorer(X)
 
@@ -104,6 +116,7 @@ class FittedModel:
                 "interactions_indptr": X.indptr,
                 "low_pass_basis": self.pair_ranking.low_pass.basis,
                 "low_pass_scale": self.pair_ranking.low_pass.item_scale,
+                "low_pass_strengths": self.pair_ranking.low_pass.strengths,
             }
         save_arrays(path, json.loads(json.dumps(header)), arrays)
 
@@ -147,7 +160,9 @@ class FittedModel:
                 raise ValueError(f"{name} does not sum to 1")
         ranking = self.pair_ranking
         if ranking is not None and (
-            ranking.interactions.shape[1] != D or len(ranking.low_pass.basis) != D
+            ranking.interactions.shape[1] != D
+            or ranking.low_pass.basis.shape != (D, len(ranking.low_pass.strengths))
+            or ranking.low_pass.item_scale.shape != (D,)
         ):
             raise ValueError("the pair ranking is of another number of items")
 
@@ -160,6 +175,8 @@ def _pair_ranking(header: dict[str, Any], arrays: dict[str, Array]) -> PairRanki
     interactions.check_format(full_check=True)
     return PairRanking(
         interactions=as_interactions(interactions),
-        low_pass=LowPass(arrays["low_pass_basis"], arrays["low_pass_scale"]),
+        low_pass=LowPass(
+            arrays["low_pass_basis"], arrays["low_pass_scale"], arrays["low_pass_strengths"]
+        ),
         weights=RankingWeights(**header["ranking_weights"]),
     )

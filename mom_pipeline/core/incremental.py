@@ -8,6 +8,7 @@ by `subspace_capture`.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -39,6 +40,11 @@ class Anchor:
     item_scale: Float64
     estimator: Estimator
 
+    @cached_property
+    def known(self) -> Array:
+        """Tell which items have a row in the basis: those that came later have none, (D,)."""
+        return np.asarray(self.basis.any(axis=1))
+
 
 @dataclass(frozen=True)
 class AnchoredMoments:
@@ -57,6 +63,15 @@ class AnchoredMoments:
         """Sum over all users of X, (N, D)."""
         sums = MomentSums.of(X, anchor.estimator)
         return cls(anchor, sums, *_signed_sums(X, np.ones(X.shape[0]), anchor))
+
+    def __add__(self, other: Self) -> Self:
+        """Return the moments of the users of both, seen through the same anchor."""
+        return replace(
+            self,
+            sums=self.sums + other.sums,
+            pairs=self.pairs + other.pairs,
+            triples=self.triples + other.triples,
+        )
 
     def update(self, old_rows: Csr, new_rows: Csr) -> Self:
         """Return the moments after some users' rows changed.

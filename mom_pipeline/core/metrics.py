@@ -6,10 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
+from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
 CUTOFFS = (5, 10, 20, 40, 60, 80, 100, 200, 300, 400, 500)
-_USERS_PER_BLOCK = 8192
+METRICS = ("precision", "recall", "map", "ndcg")
+# Users handled together, and slots that a user's test items are sorted into: a block's table
+# of slots stays within the cache, whatever the number of items.
+_USERS_PER_BLOCK = 512
+_SLOTS = 2048
 
 
 @dataclass(frozen=True)
@@ -44,25 +49,28 @@ def evaluate_ranking(
         precision = hits / k,   recall = hits / |T|,
         AP = sum_r precision@r [hit at r] / min(k, |T|),   nDCG with gains 1 / log2(1 + rank)
 
-    ids: (N, n) item positions, best first, -1 for no item: a short list is a miss.
+    ids: (N, n) item positions, best first, -1 for no item: a short list is a miss. A block of
+    users is read at a time, so that a memory-mapped file will do.
     test: (N, D). T is the user's items in `test`, less those in `train` if that is given.
     Users with an empty T are dropped and counted.
     """
-    cutoffs = _checked_cutoffs(cutoffs)
+    cutoffs = checked_cutoffs(cutoffs)
     test = _relevant_items(ids, test, train)
-    n_relevant = np.diff(test.indptr)
-    users = np.flatnonzero(n_relevant)
+    users = np.flatnonzero(np.diff(test.indptr))
     if len(users) == 0:
         raise InvalidInteractions(
             f"none of the {test.shape[0]} users has a test item to be found; use a later or a "
             "longer test period"
         )
-    values = {name: np.empty((len(users), len(cutoffs))) for name in _METRICS}
-    for start in range(0, len(users), _USERS_PER_BLOCK):
+    values = {name: np.empty((len(users), len(cutoffs))) for name in METRICS}
+
+    def block(start: int) -> None:
         rows = slice(start, start + _USERS_PER_BLOCK)
-        hits = _hits(ids[users[rows], : cutoffs[-1]], test[users[rows]])
-        for name, array in _block_metrics(hits, n_relevant[users[rows]], cutoffs).items():
+        lists, relevant = ids[users[rows], : cutoffs[-1]], test[users[rows]]
+        for name, array in _block_metrics(*_hits(lists, relevant), relevant, cutoffs).items():
             values[name][rows] = array
+
+    map_blocks(block, range(0, len(users), _USERS_PER_BLOCK))
     means = {
         name: dict(zip(cutoffs, array.mean(axis=0).tolist(), strict=True))
         for name, array in values.items()
@@ -72,10 +80,8 @@ def evaluate_ranking(
     )
 
 
-_METRICS = ("precision", "recall", "map", "ndcg")
-
-
-def _checked_cutoffs(cutoffs: Sequence[int]) -> tuple[int, ...]:
+def checked_cutoffs(cutoffs: Sequence[int]) -> tuple[int, ...]:
+    """Return the cut-offs in order, each once."""
     ordered = tuple(sorted({int(k) for k in cutoffs}))
     if not ordered or ordered[0] < 1:
         raise InvalidSetting(f"cut-offs must be whole numbers of at least 1, found {cutoffs}")
@@ -96,29 +102,54 @@ def _relevant_items(ids: Array, test: Csr, train: Csr | None) -> Csr:
     return taken
 
 
-def _hits(ids: Array, test: Csr) -> Array:
-    """Return which listed items are in the user's test items: (users, n), no loop over users."""
-    D = test.shape[1]
-    rows = np.arange(len(ids))[:, None]
-    owners = np.repeat(np.arange(test.shape[0]), np.diff(test.indptr))
-    relevant = owners.astype(np.int64) * D + test.indices
-    keys = rows * D + ids
-    found = np.minimum(np.searchsorted(relevant, keys), len(relevant) - 1)
-    return (relevant[found] == keys) & (ids >= 0)
+def _hits(ids: Array, relevant: Csr) -> tuple[Array, Array]:
+    """Return user and rank (from 0) of every listed item that is relevant, in that order.
+
+    A table of slots, an item's position modulo their number, tells almost every other item
+    apart by one look; what it lets through is then searched for among the relevant ones.
+    """
+    n_users, length = ids.shape
+    D = relevant.shape[1]
+    owners = np.repeat(np.arange(n_users), np.diff(relevant.indptr))
+    table = np.zeros(n_users * _SLOTS, dtype=bool)
+    table[owners * _SLOTS + relevant.indices % _SLOTS] = True
+    slots = np.bitwise_and(ids, _SLOTS - 1, dtype=np.int64)
+    slots += np.arange(0, n_users * _SLOTS, _SLOTS)[:, None]
+    maybe = np.flatnonzero(table.take(slots, mode="clip"))
+    users, ranks = np.divmod(maybe, length)
+    items = ids[users, ranks].astype(np.int64)
+    keys = owners * D + relevant.indices
+    wanted = users * D + items
+    found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    hit = (keys[found] == wanted) & (items >= 0)
+    return users[hit], ranks[hit]
 
 
-def _block_metrics(hits: Array, n_relevant: Array, cutoffs: tuple[int, ...]) -> dict[str, Float64]:
-    """Return every metric of a block of users at every cut-off: (users, cut-offs) each."""
-    longest = cutoffs[-1]
-    hits = np.pad(hits, [(0, 0), (0, longest - hits.shape[1])])
-    ranks = np.arange(1, longest + 1)
-    at = np.array(cutoffs) - 1
-    n_hits = np.cumsum(hits, axis=1)
-    discounts = 1 / np.log2(ranks + 1)
-    reachable = np.minimum(np.array(cutoffs), n_relevant[:, None])
+def _block_metrics(
+    users: Array, ranks: Array, relevant: Csr, cutoffs: tuple[int, ...]
+) -> dict[str, Float64]:
+    """Return every metric of a block of users at every cut-off: (users, cut-offs) each.
+
+    users, ranks: the hits, ordered by user and then by rank.
+    """
+    at = np.array(cutoffs)
+    n_relevant = np.diff(relevant.indptr)[:, None]
+    shape = (len(n_relevant), len(at))
+    # A hit counts from the first cut-off on that reaches its rank.
+    places = users * len(at) + np.searchsorted(at, ranks, side="right")
+
+    def cumulated(gains: Array | None) -> Float64:
+        sums = np.bincount(places, weights=gains, minlength=shape[0] * shape[1])
+        return np.cumsum(sums.reshape(shape), axis=1, dtype=np.float64)
+
+    n_hits = cumulated(None)
+    before = np.cumsum(n_hits[:, -1]) - n_hits[:, -1]
+    ordinals = np.arange(1, len(users) + 1) - before[users]
+    reachable = np.minimum(at, n_relevant)
+    ideal = np.cumsum(1 / np.log2(np.arange(2, at[-1] + 2)))
     return {
-        "precision": n_hits[:, at] / np.array(cutoffs),
-        "recall": n_hits[:, at] / n_relevant[:, None],
-        "map": np.cumsum(hits * (n_hits / ranks), axis=1)[:, at] / reachable,
-        "ndcg": np.cumsum(hits * discounts, axis=1)[:, at] / np.cumsum(discounts)[reachable - 1],
+        "precision": n_hits / at,
+        "recall": n_hits / n_relevant,
+        "map": cumulated(ordinals / (ranks + 1)) / reachable,
+        "ndcg": cumulated(1 / np.log2(ranks + 2)) / ideal[reachable - 1],
     }

@@ -11,29 +11,23 @@ from mom_pipeline.core.decomposition import DecompositionName
 from mom_pipeline.core.diagnostics import describe_fit
 from mom_pipeline.core.errors import InvalidSetting, NotFitted
 from mom_pipeline.core.fitted import FittedModel, PairRanking
-from mom_pipeline.core.moments import Estimator, EstimatorName, MomentSums, PairMoments
+from mom_pipeline.core.low_pass import LowPass
+from mom_pipeline.core.moments import Estimator, EstimatorName
 from mom_pipeline.core.personalization import Personalization, RuleName
-from mom_pipeline.core.prediction import recommend_top
+from mom_pipeline.core.prediction import Scorer, recommend_top
 from mom_pipeline.core.progress import Stages
-from mom_pipeline.core.ranking import LowPass, RankingWeights
-from mom_pipeline.core.ranking_fit import (
-    GRID,
-    Choice,
-    HeldOut,
-    choose_weights,
-    given_split,
-    hold_out,
-)
+from mom_pipeline.core.ranking import RankingWeights
+from mom_pipeline.core.ranking_fit import Choice, HeldOut, choose_weights, given_split, hold_out
 from mom_pipeline.core.recovery import ProjectionName
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.core.validation import as_interactions, require_components, require_events
-from mom_pipeline.core.whitening import top_eigenpairs, working_precision
+from mom_pipeline.core.whitening import working_precision
 
 RankingName = Literal["classes", "three-moment"]
 Precision = Literal["auto", "single", "double"]
 
 # The low-pass part takes as many eigenvectors as are worth asking for and fit in memory.
-_LOW_PASS_RANK = int(max(GRID["low_pass_rank"]))
+_LOW_PASS_RANK = 512
 _LOW_PASS_SIZE = 32_000_000
 
 
@@ -151,12 +145,15 @@ class MethodOfMoments:
 
         Lists with fewer candidates are filled with -1 and a score of 0.
         """
+        X = as_interactions(X, n_items=self._require_fit().n_items)
+        return recommend_top(X, self.scorer(ranking), n, exclude_seen=exclude_seen)
+
+    def scorer(self, ranking: RankingName = "classes") -> Scorer:
+        """Return what `recommend` ranks by: a block of histories to scores of all items."""
         fitted = self._require_fit()
-        X = as_interactions(X, n_items=fitted.n_items)
         if ranking not in ("classes", "three-moment"):
             raise InvalidSetting(f"ranking must be 'classes' or 'three-moment', found {ranking!r}")
-        scorer = fitted.class_scores if ranking == "classes" else fitted.three_moment_scores
-        return recommend_top(X, scorer, n, exclude_seen=exclude_seen)
+        return fitted.class_scores if ranking == "classes" else fitted.three_moment_scores
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one .npz file, whole or not at all."""
@@ -211,7 +208,6 @@ class MethodOfMoments:
             rng,
             stages,
             dtype=self._dtype(X.shape[1]),
-            n_eigenpairs=self._shared_low_pass_rank(X),
             warm_start=warm_start,
         )
 
@@ -219,7 +215,7 @@ class MethodOfMoments:
         self, X: Csr, fit: ClassFit, held_out: Any, stages: Stages
     ) -> tuple[PairRanking, Choice | None]:
         """Prepare the three-moment ranking; choose its weights unless they are given."""
-        low_pass = self._low_pass(X, fit, stages)
+        low_pass = self._low_pass(X, stages)
         weights, choice = self.ranking_weights, None
         if weights is None:
             choice = self._choose_weights(X, fit, low_pass, held_out, stages)
@@ -239,36 +235,25 @@ class MethodOfMoments:
                 silent = Stages()
                 with stages.stage("fit without the held-out items"):
                     rng = np.random.default_rng(self.seed)
-                    fit = self._fit_classes(split.train, rng, silent, fit.eigenpairs.vectors)
-                    low_pass = self._low_pass(split.train, fit, silent)
+                    # A warm start would remember the hidden items.
+                    fit = self._fit_classes(split.train, rng, silent)
+                    low_pass = self._low_pass(split.train, silent)
         if split is None:
             return None
         with stages.stage("ranking weights") as progress:
             classes = self._fitted_model(fit, None, stages).class_scores
             return choose_weights(split, low_pass, classes, progress)
 
-    def _shared_low_pass_rank(self, X: Csr) -> int | None:
-        """Return the eigenpairs to find when those of the classes also make the low-pass part."""
-        if self.ranking == "classes" or not self._shares_second_moment():
-            return None
-        return _low_pass_rank(X)
-
-    def _shares_second_moment(self) -> bool:
-        return self._class_settings().estimator == Estimator.of("balanced")
-
-    def _low_pass(self, X: Csr, fit: ClassFit, stages: Stages) -> LowPass:
-        """Return the leading eigenvectors of the balanced second moment."""
-        if self._shares_second_moment():
-            return LowPass(fit.eigenpairs.vectors[:, :_LOW_PASS_RANK], fit.item_scale)
+    def _low_pass(self, X: Csr, stages: Stages) -> LowPass:
         with stages.stage("low-pass part"):
-            balanced = Estimator.of("balanced")
-            dtype = self._dtype(X.shape[1])
-            M2 = PairMoments.of(X, MomentSums.of(X, balanced), balanced, dtype=dtype)
-            rng = np.random.default_rng(self.seed)
-            pairs = top_eigenpairs(
-                M2, _low_pass_rank(X), rng, tol=self.tol, max_passes=self.max_passes
+            return LowPass.of(
+                X,
+                max(1, min(_LOW_PASS_RANK, *X.shape, _LOW_PASS_SIZE // X.shape[1])),
+                np.random.default_rng(self.seed),
+                dtype=self._dtype(X.shape[1]),
+                tol=self.tol,
+                max_passes=self.max_passes,
             )
-            return LowPass(pairs.vectors[:, :_LOW_PASS_RANK], M2.item_scale)
 
     def _fitted_model(
         self,
@@ -293,7 +278,3 @@ class MethodOfMoments:
                 choice=choice,
             ),
         )
-
-
-def _low_pass_rank(X: Csr) -> int:
-    return max(1, min(_LOW_PASS_RANK, *X.shape, _LOW_PASS_SIZE // X.shape[1]))

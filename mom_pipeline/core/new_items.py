@@ -38,8 +38,7 @@ def with_own_share(
 
 def _new_items(moments: AnchoredMoments) -> Array:
     """Return the items that have users today and no row in the anchor's basis."""
-    unknown = np.flatnonzero(moments.sums.item_users > 0)
-    return unknown[~moments.anchor.basis[unknown].any(axis=1)]
+    return np.flatnonzero((moments.sums.item_users > 0) & ~moments.anchor.known)
 
 
 def _own_pairs(X: Csr, moments: AnchoredMoments, items: Array) -> Float64:

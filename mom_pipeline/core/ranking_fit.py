@@ -1,36 +1,50 @@
 """Choosing the weights of the three-moment ranking on a held-out part of the training data."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions
-from mom_pipeline.core.metrics import evaluate_ranking
-from mom_pipeline.core.prediction import Scorer, hide_seen, top_n
-from mom_pipeline.core.ranking import LowPass, PairScores, RankingWeights
-from mom_pipeline.core.threads import map_blocks
+from mom_pipeline.core.low_pass import LowPass
+from mom_pipeline.core.pair_scores import ExplainedPairs, PairScores, as_binary, invertible
+from mom_pipeline.core.prediction import Scorer
+from mom_pipeline.core.ranking import RankingWeights
+from mom_pipeline.core.ranking_candidates import Candidates, Parts
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.core.validation import with_narrow_indices
 
 # What the search tries for each setting.
 GRID: dict[str, tuple[float, ...]] = {
-    "history_exponent": (0.3, 0.4, 0.5, 0.6, 0.7),
-    "candidate_exponent": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6),
-    "low_pass_rank": (64, 128, 256, 512),
+    "sharpness": (1.0, 1.5, 2.0),
+    "candidate_exponent": (0.2, 0.3, 0.4, 0.5, 0.6),
+    "history_exponent": (0.3, 0.4, 0.5, 0.6),
+    "low_pass_ridge": (0.0, 1.0, 3.0, 10.0, 30.0, 100.0),
     "low_pass": (0.0, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 4.0),
+    "explained_ridge": (0.2, 1.0, 5.0, 15.0),
+    "explained": (0.0, 0.2, 0.5, 1.0, 2.0, 4.0),
     "classes": (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0),
     "pairs": (0.0, 0.3, 1.0),
     "popularity": (0.0, 0.02, 0.05, 0.1, 0.2, 0.5),
 }
+# The part whose weight decides whether a setting matters.
+_PART_OF = {
+    "sharpness": "pairs",
+    "candidate_exponent": "pairs",
+    "history_exponent": "pairs",
+    "low_pass_ridge": "low_pass",
+    "explained_ridge": "explained",
+}
+# What only a second moment that can be inverted offers.
+_INVERSE = ("explained", "explained_ridge")
+# Parts that a second and a third search begin with: one step at a time does not get there.
+_LEADERS = ("explained", "low_pass")
 # Users to ask about: more cost time, fewer leave the choice to chance.
 MAX_USERS = 3000
 _SWEEPS = 3
-_CUTOFF = 20
-_CANDIDATES_PER_PART = 100
 _HELD_OUT_SHARE = 0.2
-_SCORES_PER_BLOCK = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -48,7 +62,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen weights, and the mean of Recall@20 and nDCG@20 that they reached."""
+    """The chosen weights, and the mean of Recall@20, nDCG@20 and MAP@20 reached."""
 
     weights: RankingWeights
     quality: float
@@ -78,17 +92,24 @@ def hold_out(X: Csr, rng: np.random.Generator, *, max_users: int = MAX_USERS) ->
 
 
 def given_split(X: Csr, test: Csr, rng: np.random.Generator) -> HeldOut:
-    """Use later interactions of the same users as what is to be found. X, test: (N, D)."""
+    """Use later interactions of the same users as what is to be found. X, test: (N, D).
+
+    What a user had before is not to be found again.
+    """
     if test.shape[0] != X.shape[0]:
         raise InvalidInteractions(
             f"held_out must have the {X.shape[0]} users of the training data, "
             f"found {test.shape[0]} rows"
         )
-    users = np.flatnonzero((np.diff(test.indptr) > 0) & (np.diff(X.indptr) > 0))
+    new = sparse.csr_array(as_binary(test) > as_binary(X)).astype(np.float64)
+    new.sort_indices()
+    users = np.flatnonzero((np.diff(new.indptr) > 0) & (np.diff(X.indptr) > 0))
     if len(users) == 0:
-        raise InvalidInteractions("no user of held_out has a history in the training data")
+        raise InvalidInteractions(
+            "no user of held_out has both a history in the training data and an item beyond it"
+        )
     users = np.sort(rng.permutation(users)[:MAX_USERS])
-    return HeldOut(X, users, test[users])
+    return HeldOut(X, users, new[users])
 
 
 def choose_weights(
@@ -97,31 +118,70 @@ def choose_weights(
     classes: Scorer,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Choice:
-    """Search the grid, one setting at a time, for the best mean of Recall@20 and nDCG@20.
+    """Search the grid for the best mean of Recall@20, nDCG@20 and MAP@20.
 
-    The search begins at the defaults and moves only for a gain beyond its standard error.
+    From several starts, one setting at a time; every move, and the preference for another
+    start than the defaults, must be a gain beyond its standard error.
 
-    low_pass and classes must come from `held_out.train`. Every part is scored once, and kept
-    for the few hundred candidates of each user that any part puts on top; the search only adds.
+    low_pass and classes must come from `held_out.train`.
     """
-    parts = _score_candidates(held_out, low_pass, classes, progress)
-    weights = RankingWeights(low_pass_rank=max(parts.low_pass))
-    reached, evaluations = parts.quality(weights), 1
-    for _ in range(_SWEEPS):
-        before = weights
-        for name, options in GRID.items():
-            rivals = [
-                RankingWeights(**{**asdict(weights), name: option})
-                for option in (parts.low_pass if name == "low_pass_rank" else options)
-            ]
-            qualities = [parts.quality(rival) for rival in rivals]
-            evaluations += len(rivals)
-            best = max(range(len(rivals)), key=lambda i: float(qualities[i].mean()))
-            if _is_clear_gain(qualities[best] - reached):
-                reached, weights = qualities[best], rivals[best]
-        if weights == before:
-            break
-    return Choice(weights, float(reached.mean()), len(held_out.users), evaluations)
+    parts = _parts(held_out.train, low_pass, classes)
+    rows = held_out.train[held_out.users]
+    candidates = Candidates.of(rows, held_out.test, parts, progress)
+    grid = {
+        name: options for name, options in GRID.items() if parts.explained or name not in _INVERSE
+    }
+    search = _Search(candidates, grid)
+    defaults = RankingWeights()
+    best = search.climb(defaults)
+    for leader in _LEADERS:
+        if leader in grid:
+            start = _with(_with(defaults, pairs=0.3, low_pass=0.0), **{leader: 1.0})
+            best = search.better(best, search.climb(start))
+    quality = float(search.quality(best).mean())
+    return Choice(best, quality, len(held_out.users), len(search.known))
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A walk over the grid that remembers what it has measured."""
+
+    candidates: Candidates
+    grid: dict[str, tuple[float, ...]]
+    known: dict[RankingWeights, Float64] = field(default_factory=dict)
+
+    def climb(self, weights: RankingWeights) -> RankingWeights:
+        """Take the best option of one setting after the other, until nothing moves."""
+        for _ in range(_SWEEPS):
+            before = weights
+            for name, options in self.grid.items():
+                if not _matters(name, weights):
+                    continue
+                rivals = [_with(weights, **{name: option}) for option in options]
+                best = max(rivals, key=lambda rival: float(self.quality(rival).mean()))
+                weights = self.better(weights, best)
+            if weights == before:
+                break
+        return weights
+
+    def better(self, settled: RankingWeights, rival: RankingWeights) -> RankingWeights:
+        """Return the rival where its gain is clear, else what was settled."""
+        return rival if _is_clear_gain(self.quality(rival) - self.quality(settled)) else settled
+
+    def quality(self, weights: RankingWeights) -> Float64:
+        """Measure once."""
+        if weights not in self.known:
+            self.known[weights] = self.candidates.quality(weights)
+        return self.known[weights]
+
+
+def _with(weights: RankingWeights, **changes: Any) -> RankingWeights:
+    return replace(weights, **changes)
+
+
+def _matters(name: str, weights: RankingWeights) -> bool:
+    """Tell whether a setting changes anything: not where the weight of its part is zero."""
+    return name not in _PART_OF or getattr(weights, _PART_OF[name]) > 0
 
 
 def _is_clear_gain(gains: Array) -> bool:
@@ -129,105 +189,18 @@ def _is_clear_gain(gains: Array) -> bool:
     return float(gains.mean()) > float(gains.std()) / np.sqrt(len(gains))
 
 
-@dataclass(frozen=True)
-class _Candidates:
-    """Every part of the score at the candidates of each user: (users, candidates) each.
-
-    items: positions, -1 for none.  pairs: by history exponent.  low_pass: by rank.
-    """
-
-    items: Array
-    item_users: Array
-    pairs: dict[float, Array]
-    low_pass: dict[int, Array]
-    classes: Array
-    test: Csr
-
-    def quality(self, w: RankingWeights) -> Float64:
-        """Return the mean of Recall@20 and nDCG@20 of every user."""
-        pairs = self.pairs[w.history_exponent] * self.item_users**-w.candidate_exponent
-        scores = w.pairs * self._scaled(pairs)
-        scores += w.low_pass * self._scaled(self.low_pass[w.low_pass_rank])
-        scores += w.classes * self._scaled(self.classes)
-        scores += w.popularity * self._scaled(self.item_users)
-        scores[self.items < 0] = -np.inf
-        columns, _ = top_n(scores, _CUTOFF)
-        ids = np.where(columns < 0, -1, np.take_along_axis(self.items, columns, axis=1))
-        metrics = evaluate_ranking(ids, self.test, [_CUTOFF])
-        return (metrics.per_user["recall"][:, 0] + metrics.per_user["ndcg"][:, 0]) / 2
-
-    def _scaled(self, part: Array) -> Array:
-        best = np.where(self.items < 0, 0, part).max(axis=1, keepdims=True)
-        return np.asarray(part / np.where(best > 0, best, 1.0))
-
-
-def _score_candidates(
-    held_out: HeldOut, low_pass: LowPass, classes: Scorer, progress: Callable[[float], None]
-) -> _Candidates:
-    """Score all items in small blocks of users, and keep the candidates."""
-    rows = held_out.train[held_out.users]
-    exponents = list(GRID["history_exponent"])
-    full_rank = low_pass.basis.shape[1]
-    ranks = sorted({min(int(rank), full_rank) for rank in GRID["low_pass_rank"]})
-    default = RankingWeights()
-    pairs = PairScores.of(held_out.train)
-    item_users = np.maximum(pairs.item_users, 1.0)
-    discount = (item_users**-default.candidate_exponent).astype(np.float32)
-    step = max(1, min(64, _SCORES_PER_BLOCK // rows.shape[1]))
-    starts = range(0, rows.shape[0], step)
-    done = iter(range(1, len(starts) + 1))
-
-    def block(start: int) -> _Candidates:
-        X = rows[start : start + step]
-        pair_parts = dict(zip(exponents, _history_sums(pairs, X, exponents), strict=True))
-        low_pass_parts = {rank: low_pass.scores(X, rank) for rank in ranks}
-        class_part = classes(X)
-        default_pairs = pair_parts[default.history_exponent] * discount
-        items = _tops([default_pairs, low_pass_parts[ranks[-1]], class_part], X)
-
-        def at_items(part: Array) -> Array:
-            return np.take_along_axis(part, np.maximum(items, 0), axis=1)
-
-        progress(next(done) / len(starts))
-        return _Candidates(
-            items=items,
-            item_users=item_users[np.maximum(items, 0)],
-            pairs={exponent: at_items(part) for exponent, part in pair_parts.items()},
-            low_pass={rank: at_items(part) for rank, part in low_pass_parts.items()},
-            classes=at_items(class_part),
-            test=held_out.test[start : start + step],
-        )
-
-    return _stacked(map_blocks(block, starts))
-
-
-def _history_sums(scores: PairScores, X: Csr, exponents: list[float]) -> Array:
-    """Return the history sums of a block of users: (exponents, users, D)."""
-    return np.stack([sums.T for sums in scores.history_sums(X, exponents)], axis=1)
-
-
-def _tops(parts: list[Array], X: Csr) -> Array:
-    """Return the items that any part puts on top, each once, then -1: (users, candidates)."""
-    best = []
-    for part in parts:
-        unseen = part.copy()
-        hide_seen(unseen, X)
-        best.append(top_n(unseen, _CANDIDATES_PER_PART)[0])
-    items = np.sort(np.hstack(best), axis=1)
-    items[:, 1:][items[:, 1:] == items[:, :-1]] = -1
-    return items
-
-
-def _stacked(blocks: list[_Candidates]) -> _Candidates:
-    """Put the blocks of users below each other."""
-    first = blocks[0]
-    return _Candidates(
-        items=np.vstack([b.items for b in blocks]),
-        item_users=np.vstack([b.item_users for b in blocks]),
-        pairs={power: np.vstack([b.pairs[power] for b in blocks]) for power in first.pairs},
-        low_pass={rank: np.vstack([b.low_pass[rank] for b in blocks]) for rank in first.low_pass},
-        classes=np.vstack([b.classes for b in blocks]),
-        test=sparse.csr_array(sparse.vstack([b.test for b in blocks], format="csr")),
+def _parts(X: Csr, low_pass: LowPass, classes: Scorer) -> Parts:
+    """Prepare every part with every setting that the grid asks for."""
+    counted = PairScores.of(X)
+    return Parts(
+        pairs=tuple(counted.sharpened(sharpness) for sharpness in GRID["sharpness"]),
+        history_exponents=GRID["history_exponent"],
+        explained={ridge: ExplainedPairs.of(X, ridge) for ridge in GRID["explained_ridge"]}
+        if invertible(X)
+        else {},
+        low_pass=low_pass,
+        low_pass_ridges=GRID["low_pass_ridge"],
+        classes=classes,
     )
 
 

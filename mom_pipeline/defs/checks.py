@@ -19,6 +19,7 @@ _SUM_TOLERANCE = 1e-6
 _USUAL_VOLUME = (0.5, 2.0)
 _POPULARITY_DRIFT = 0.25
 _SHOWN_DAYS = 10
+_SHOWN_COMPONENTS = 10
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ CHECKS = (
     Check("whitened_tensor", "finite_tensor", "no entry is infinite or NaN", blocking=True),
     Check("decomposition", "distributions", "pi and every column of O are distributions",
           blocking=True),
+    Check("decomposition", "split_half", "two halves of the users agree on every component, by "
+          "evaluation.min_agreement or more"),
     Check("user_personalization", "posteriors", "every user's posterior is a distribution",
           blocking=True),
     Check("evaluation_metrics", "better_than_popularity", "Recall@20 of the model is above that "
@@ -120,6 +123,17 @@ def distributions(check: str, **columns: Array) -> Verdict:
     wrong = [name for name, array in columns.items() if not _is_distribution(array)]
     found = f"not distributions: {', '.join(wrong)}" if wrong else "all are"
     return Verdict(check, not wrong, found)
+
+
+def split_half(agreement: Array, weights: Array, threshold: float) -> Verdict:
+    """Components that the halves of the users do not agree on, with their share of pi."""
+    weak = np.flatnonzero(agreement < threshold)
+    found = f"lowest agreement {agreement.min():.2f}"
+    if len(weak):
+        named = ", ".join(str(k + 1) for k in weak[:_SHOWN_COMPONENTS])
+        more = f" and {len(weak) - _SHOWN_COMPONENTS} more" if len(weak) > _SHOWN_COMPONENTS else ""
+        found += f"; below {threshold:g}: components {named}{more}, {weights[weak].sum():.1%} of pi"
+    return Verdict("split_half", len(weak) == 0, found)
 
 
 def better_than_popularity(model: float | None, popularity: float | None) -> Verdict:

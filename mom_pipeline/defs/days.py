@@ -1,10 +1,12 @@
 """What all assets share: the loop over the days of a run, with metadata and checks for each."""
 
 import hashlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import dagster as dg
@@ -12,6 +14,7 @@ import dagster as dg
 from mom_pipeline.defs.checks import Verdict, check_results, check_specs
 from mom_pipeline.defs.partitions import DAILY
 from mom_pipeline.storage.day_state import CODE_VERSION, Unfit
+from mom_pipeline.storage.timings import record_seconds
 
 OWNERS = ["team:recommendations"]
 # Assets that open the warehouse take turns: a DuckDB file admits one process at a time.
@@ -84,17 +87,22 @@ def for_each_day(
     keeps only once for all of them, is the hash of theirs.
     """
     outcomes: dict[str, DayOutcome] = {}
+    seconds: dict[str, float] = {}
     name = context.asset_key.to_user_string()
     for key in sorted(context.partition_keys):
+        begin = time.perf_counter()
         try:
             outcome = outcomes[key] = step(date.fromisoformat(key))
         except Unfit as error:
             raise Unfit(f"{error}; materialize that first") from error
+        seconds[key] = time.perf_counter() - begin
         context.add_asset_metadata(
-            {**outcome.metadata, "version": outcome.version}, partition_key=key
+            {**outcome.metadata, "version": outcome.version, "seconds": seconds[key]},
+            partition_key=key,
         )
         context.log.info(f"{name} {key}: {outcome.summary}")
         day_done.get()(name, key)
+    record_seconds(Path(context.resources.data_folder.data_dir), name, seconds)
     versions = [outcome.version for outcome in outcomes.values()]
     joint = versions[0] if len(versions) == 1 else content_hash(*versions)
     verdicts = {key: outcome.verdicts for key, outcome in outcomes.items()}

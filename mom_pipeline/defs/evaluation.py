@@ -11,9 +11,10 @@ from mom_pipeline.defs import checks
 from mom_pipeline.defs.days import DayOutcome, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.logs import raw_logs
 from mom_pipeline.defs.partitions import SETTINGS, offset
-from mom_pipeline.defs.pictures import curves, table
+from mom_pipeline.defs.pictures import picture, table
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.defs.serving import recommendations
+from mom_pipeline.pictures import curves
 from mom_pipeline.storage.day_state import DayState, Unfit
 from mom_pipeline.storage.evaluations import (
     MetricsRow,
@@ -129,9 +130,11 @@ def _scored(found: Foresight, rows: list[MetricsRow], history: list[MetricsRow])
         f"recall_at_{k}": ours,
         f"popularity_recall_at_{k}": theirs,
         "metrics": table([_shown(row) for row in rows]),
-        "recall": curves(found.model.cutoffs, at_cutoffs, title="Recall at each cut-off",
-                         x_label="cut-off", y="recall"),
-        "trend": curves(days, at_days, title=f"Recall@{k} by day", x_label="day", y="recall"),
+        "recall": picture(curves(found.model.cutoffs, at_cutoffs, title="Recall at each cut-off",
+                                 x_label="cut-off, items in the list",
+                                 y=f"recall (n = {found.model.n_users:,} users)")),
+        "trend": picture(curves(days, at_days, title=f"Recall@{k} by day",
+                                x_label=f"day (n = {len(days)})", y=f"recall@{k}, mean of users")),
     }  # fmt: skip
     return DayOutcome(
         content_hash(*rows),

@@ -13,8 +13,9 @@ from mom_pipeline.core.types import Csr
 from mom_pipeline.defs import checks
 from mom_pipeline.defs.days import DayOutcome, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.partitions import YESTERDAY
-from mom_pipeline.defs.pictures import histogram, table
+from mom_pipeline.defs.pictures import picture, table
 from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.pictures import histogram
 from mom_pipeline.storage.day_state import DayState, Unfit
 from mom_pipeline.storage.delivered_day import DeliveredDay, delivered_day
 from mom_pipeline.storage.delivery import ingest_day
@@ -117,8 +118,8 @@ def _described_matrix(
         "items": items,
         "non_zeros": int(X.nnz),
         "density": X.nnz / max(users * items, 1),
-        "items_per_user": histogram(
-            items_per_user[items_per_user > 0], title="Items per user", x="items"
+        "items_per_user": picture(
+            histogram(items_per_user[items_per_user > 0], title="Items per user", x="items")
         ),
     }
     moved = 0.0 if before is None else popularity_drift(column_sums(X), column_sums(before))

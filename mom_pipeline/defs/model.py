@@ -9,16 +9,19 @@ import numpy as np
 
 from mom_pipeline.core.bounds import theorem_1
 from mom_pipeline.core.daily_classes import DayClasses, decompose_day, drift
+from mom_pipeline.core.split_half import split_half_agreement
 from mom_pipeline.core.types import Array
 from mom_pipeline.defs import checks
 from mom_pipeline.defs.days import DayOutcome, Materialized, daily_asset, for_each_day
 from mom_pipeline.defs.logs import interaction_matrix
 from mom_pipeline.defs.moments import m2_statistics, whitened_tensor, whitening_matrix
 from mom_pipeline.defs.partitions import YESTERDAY
-from mom_pipeline.defs.pictures import bars, table
+from mom_pipeline.defs.pictures import picture, table
 from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.pictures import bars
 from mom_pipeline.storage.artifacts import Artifact
 from mom_pipeline.storage.day_state import DayState, Unfit
+from mom_pipeline.storage.half_state import read_half
 
 _TOP_ITEMS = 8
 _BOUNDS = ("mu_bound", "pi_bound", "n1", "n2", "n3", "sigma_1", "sigma_k", "delta")
@@ -40,8 +43,10 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
     """The latent classes: O = P[item | class] and pi = P[class].
 
     All components of the tensor are found at once, starting from those of the anchor's day;
-    each keeps its number from day to day, also across a rebuild. Going back to items takes one
-    pass over the rows, so that an item that is new today has its probabilities today.
+    each keeps its number from day to day, also across a rebuild. `agreement` tells how well two
+    halves of the users, each for itself, find the same component: 1 the same, 0 none.
+    Going back to items takes one pass over the rows, so that an item that is new today has its
+    probabilities today.
     """
     state, item_ids = data_folder.state, data_folder.item_ids()
 
@@ -60,13 +65,18 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
         )  # fmt: skip
         O, pi = classes.recovery.item_probs, classes.recovery.weights
         verdicts = [checks.distributions("distributions", pi=pi, O=O)]
+        agreement = split_half_agreement(
+            sums.moments, read_half(state, day), classes.span_components, state.settings.model.seed
+        )
+        threshold = state.settings.evaluation.min_agreement
+        verdicts.append(checks.split_half(agreement, pi, threshold))
         moved = drift(O, O if before is None else before.dense["item_probs"])
-        facts = _facts(classes, float(moved.max()))
+        facts = _facts(classes, float(moved.max()), agreement)
         sizes = sums.moments.sums
         written = state.write_classes(
             day, classes, sizes.item_events / sizes.item_events.sum(),
             {"whitened_tensor": tensor.version, "anchor": anchor_version},
-            facts, sound=checks.sound(verdicts),
+            {**facts, "agreement": agreement.tolist()}, sound=checks.sound(verdicts),
         )  # fmt: skip
         bounds = theorem_1(
             sizes.n_users, sizes.mean_sizes, whitening.eigenvalues, pi,
@@ -74,9 +84,12 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
         )  # fmt: skip
         metadata = {
             **facts,
-            "components": table(_components(classes, moved, item_ids)),
-            "pi": bars(pi, title="pi, the weights of the classes", x="component", y="P[class]"),
+            "components": table(_components(classes, moved, agreement, item_ids)),
+            "pi": picture(
+                bars(pi, title="pi, the weights of the classes", x="component", y="P[class]")
+            ),
             "bounds": table([{k: float(v) for k, v in asdict(bounds).items() if k in _BOUNDS}]),
+            "bounds_in_words": bounds.in_words,
             "warnings": "; ".join(bounds.warnings) or "none",
         }
         summary = f"{len(pi)} classes, residual {facts['residual']:.4f}"
@@ -99,7 +112,7 @@ def _start(before: Artifact | None, anchor_version: str) -> Array | None:
     return before.dense["anchor_components"]
 
 
-def _facts(classes: DayClasses, moved: float) -> dict[str, Any]:
+def _facts(classes: DayClasses, moved: float, agreement: Array) -> dict[str, Any]:
     found, recovery = classes.decomposition, classes.recovery
     return {
         "residual": found.residual,
@@ -107,11 +120,15 @@ def _facts(classes: DayClasses, moved: float) -> dict[str, Any]:
         "negative_mass": recovery.negative_mass,
         "weight_sum": recovery.weight_sum,
         "largest_drift": moved,
+        "lowest_agreement": float(agreement.min()),
+        "mean_agreement": float(agreement @ recovery.weights),
     }
 
 
-def _components(classes: DayClasses, moved: Array, item_ids: Array) -> list[dict[str, Any]]:
-    """lambda, pi, drift since yesterday and the most probable items of every component."""
+def _components(
+    classes: DayClasses, moved: Array, agreement: Array, item_ids: Array
+) -> list[dict[str, Any]]:
+    """lambda, pi, drift since yesterday, split-half agreement and the most probable items."""
     O = classes.recovery.item_probs
     return [
         {
@@ -119,6 +136,7 @@ def _components(classes: DayClasses, moved: Array, item_ids: Array) -> list[dict
             "pi": round(float(classes.recovery.weights[k]), 4),
             "lambda": round(float(classes.decomposition.lambdas[k]), 4),
             "drift": round(float(moved[k]), 4),
+            "agreement": round(float(agreement[k]), 3),
             "top_items": ", ".join(
                 str(item_ids[y]) for y in np.argsort(-O[:, k], kind="stable")[:_TOP_ITEMS]
             ),

@@ -18,9 +18,11 @@ from mom_pipeline.defs import checks
 from mom_pipeline.defs.days import DayOutcome, Materialized, daily_asset, for_each_day
 from mom_pipeline.defs.logs import interaction_matrix
 from mom_pipeline.defs.partitions import YESTERDAY
-from mom_pipeline.defs.pictures import bars, table
+from mom_pipeline.defs.pictures import picture, table
 from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.pictures import bars
 from mom_pipeline.storage.day_state import DayState, Unfit
+from mom_pipeline.storage.half_state import write_half
 
 _TOP_PAIRS = 10
 
@@ -63,6 +65,7 @@ def m2_statistics(
             day, done.state, {"interaction_matrix": version}, _facts(done),
             anchor_day=day if done.reason else anchor_day, sound=checks.sound(verdicts),
         )  # fmt: skip
+        write_half(state, day, X, yesterday[0] if yesterday else None, done, written)
         metadata = {
             **_facts(done),
             "anchor_day": written.metadata["anchor_day"],
@@ -147,11 +150,11 @@ def whitening_matrix(context: dg.AssetExecutionContext, data_folder: DataFolder)
             "whitening_error": error,
             "subspace_capture": parent.metadata["captured"],
             "passes": parent.metadata["passes"],
-            "spectrum": bars(
+            "spectrum": picture(bars(
                 found.spectrum,
                 title=f"Eigenvalues of M2; the first {found.n_components} are whitened",
-                x="eigenvalue", y="value", log=True,
-            ),
+                x="number of the eigenvalue", y="eigenvalue", log=True,
+            )),
         }  # fmt: skip
         return DayOutcome(
             written.version, f"K = {found.n_components}, error {error:.1e}", metadata, verdicts

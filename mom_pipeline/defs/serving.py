@@ -16,8 +16,9 @@ from mom_pipeline.defs.days import DayOutcome, Materialized, content_hash, daily
 from mom_pipeline.defs.logs import interaction_matrix
 from mom_pipeline.defs.model import decomposition
 from mom_pipeline.defs.partitions import YESTERDAY
-from mom_pipeline.defs.pictures import histogram, table
+from mom_pipeline.defs.pictures import picture, table
 from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.pictures import histogram
 from mom_pipeline.storage import recommendations as lists
 from mom_pipeline.storage.day_state import DayState, Unfit
 from mom_pipeline.storage.warehouse import Connection
@@ -84,7 +85,9 @@ def user_personalization(
             "visited_because": visit.reason,
             "model_day": visit.model_day.isoformat(),
             "mean_entropy_bits": float(entropy.mean()),
-            "entropy": histogram(entropy, title="Entropy of the posteriors", x="bits"),
+            "entropy": picture(
+                histogram(entropy, title="Entropy of the posteriors", x="entropy, bits")
+            ),
         }
         summary = f"{len(visit.users)} users visited: {visit.reason}"
         return DayOutcome(written.version, summary, metadata, verdicts)

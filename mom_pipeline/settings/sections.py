@@ -111,6 +111,7 @@ class EvaluationSettings:
 
     horizon_days: int = 7
     cutoffs: tuple[int, ...] = (5, 10, 20, 40, 60, 80, 100, 200, 300, 400, 500)
+    min_agreement: float = 0.5
 
     def __post_init__(self) -> None:
         horizon = self.horizon_days
@@ -118,6 +119,32 @@ class EvaluationSettings:
         cutoffs = self.cutoffs
         ascending = bool(cutoffs) and cutoffs[0] >= 1 and list(cutoffs) == sorted(set(cutoffs))
         require(ascending, "evaluation.cutoffs", "ascending numbers from 1 on", cutoffs)
+        share = self.min_agreement
+        require(0 <= share <= 1, "evaluation.min_agreement", "in [0, 1]", share)
+
+
+@dataclass(frozen=True)
+class ComparisonSettings:
+    """Which methods the asset `model_comparison` compares, and what each of them may take."""
+
+    methods: tuple[str, ...] = ("popularity", "item-knn", "mom-balanced", "three-moment")
+    test_days: int = 7
+    every_days: int = 7
+    time_budget_seconds: float = 600.0
+    memory_budget_gb: float = 8.0
+
+    def __post_init__(self) -> None:
+        require(bool(self.methods), "comparison.methods", "at least one method", self.methods)
+        for key in ("test_days", "every_days"):
+            require(getattr(self, key) >= 1, f"comparison.{key}", "at least 1", getattr(self, key))
+        for key in ("time_budget_seconds", "memory_budget_gb"):
+            value = getattr(self, key)
+            inside = 0 <= value < float("inf")
+            require(inside, f"comparison.{key}", "0 (no limit) or more", value)
+
+    @property
+    def memory_budget_bytes(self) -> int:
+        return int(self.memory_budget_gb * 1e9)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from mom_pipeline.settings.checking import require
 from mom_pipeline.settings.log_sections import LogSettings
 from mom_pipeline.settings.sections import (
     ArtifactSettings,
+    ComparisonSettings,
     EvaluationSettings,
     MatrixSettings,
     ModelSettings,
@@ -32,6 +33,7 @@ class Settings:
     rebuild: RebuildSettings = field(default_factory=RebuildSettings)
     serving: ServingSettings = field(default_factory=ServingSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    comparison: ComparisonSettings = field(default_factory=ComparisonSettings)
     warehouse: WarehouseSettings = field(default_factory=WarehouseSettings)
     artifacts: ArtifactSettings = field(default_factory=ArtifactSettings)
 
@@ -56,6 +58,14 @@ class Settings:
     @property
     def artifacts_dir(self) -> Path:
         return self.data_dir / "artifacts"
+
+    @property
+    def comparisons_dir(self) -> Path:
+        return self.data_dir / "comparisons"
+
+    @property
+    def reports_dir(self) -> Path:
+        return self.data_dir / "reports"
 
     @property
     def scratch_dir(self) -> Path:

@@ -18,14 +18,15 @@ from mom_pipeline.core.daily_classes import DayClasses, SpanWhitening
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.fitted import FittedModel, PairRanking
 from mom_pipeline.core.incremental import Anchor, AnchoredMoments
+from mom_pipeline.core.low_pass import LowPass
 from mom_pipeline.core.moments import Estimator, MomentSums
 from mom_pipeline.core.personalization import Personalization
-from mom_pipeline.core.ranking import LowPass, RankingWeights
+from mom_pipeline.core.ranking import RankingWeights
 from mom_pipeline.settings import Settings, fingerprint
 from mom_pipeline.storage.artifacts import Artifact, ArtifactStore
 from mom_pipeline.storage.errors import DamagedArtifact
 
-# Raised by one whenever the same rows would come out as other arrays.
+# Raised by one whenever the same rows would come out as other arrays, or with other facts.
 CODE_VERSION = "3"
 
 _SUM_ARRAYS = ("item_events", "item_users", "pair_diagonal")
@@ -203,9 +204,9 @@ class DayState:
     def _pair_ranking(self, day: date) -> PairRanking:
         """Pairs from the rows of the day, the low-pass part from the span of its anchor."""
         anchor = self.moments(day)[0].moments.anchor
-        return PairRanking(
-            self.matrix(day)[0], LowPass(anchor.basis, anchor.item_scale), RankingWeights()
-        )
+        only_span = np.full(anchor.basis.shape[1], np.inf)
+        low_pass = LowPass(anchor.basis, anchor.item_scale, only_span)
+        return PairRanking(self.matrix(day)[0], low_pass, RankingWeights())
 
     def _anchor_of(self, moments: Artifact) -> tuple[Anchor, Any]:
         """The anchor that the sums were made with, kept in memory from day to day."""

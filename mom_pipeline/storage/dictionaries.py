@@ -46,3 +46,13 @@ def ids_by_position(connection: Connection, kind: Kind) -> NDArray[np.object_]:
     ids = np.full(positions[-1] + 1 if len(positions) else 0, None, dtype=object)
     ids[positions] = np.asarray(rows["id"], dtype=object)
     return ids
+
+
+def ids_of(connection: Connection, kind: Kind, positions: NDArray[np.int64]) -> dict[int, str]:
+    """The ids at some positions; an id that was erased is missing."""
+    rows = connection.execute(
+        f"SELECT position, {kind}_id FROM {kind}_dictionary "  # noqa: S608 - one of two names
+        "WHERE position IN (SELECT unnest($positions::BIGINT[]))",
+        {"positions": [int(position) for position in positions]},
+    ).fetchall()
+    return dict(rows)

@@ -72,6 +72,19 @@ def days(connection: Connection) -> list[DaySummary]:
     return [DaySummary(*row) for row in rows]
 
 
+def delivery_days(connection: Connection) -> list[date]:
+    """The days that brought rows, ascending."""
+    rows = connection.execute(
+        "SELECT DISTINCT delivery_day FROM ingest_ledger WHERE rows_accepted > 0 ORDER BY ALL"
+    ).fetchall()
+    return [day for (day,) in rows]
+
+
+def deliveries_until(connection: Connection, day: date) -> list[LedgerEntry]:
+    """The files of every delivery day up to a day, in order."""
+    return [entry for entry in ledger_entries(connection) if entry.delivery_day <= day]
+
+
 def total_users_and_items(connection: Connection) -> tuple[int, int]:
     """Distinct users and items of all days."""
     users, items = connection.execute(

@@ -30,18 +30,21 @@ class DayMatrix:
     fingerprint: str
 
 
-def matrix_as_of(warehouse: Warehouse, day: date) -> DayMatrix:
+def matrix_as_of(warehouse: Warehouse, day: date, *, keep_support: bool = True) -> DayMatrix:
     """Every event delivered up to `day` whose event day lies in the window that ends with it.
 
     Linear in the events of the window. Items with at least `min_item_users` users are kept,
     then users with at least `min_user_items` of these items.
+    keep_support: leave the users per item behind for `changed_users` of the day after, in place
+        of those of later days; a look back at an old day does without.
     """
     settings = warehouse.settings
     with warehouse.reading() as connection:
         extend_dictionaries(connection, day)
         fingerprint = state_fingerprint(connection, settings, day)
         counts = _counts(connection, settings, day)
-        _store_support(connection, counts, day, fingerprint)
+        if keep_support:
+            _store_support(connection, counts, day, fingerprint)
     return DayMatrix(day, _filtered(counts, settings.matrix), fingerprint)
 
 

@@ -27,6 +27,12 @@ def test_bench_kernels_as_json():
     assert result["n_users"] == 2000
 
 
+def test_bench_metrics_as_table_and_json():
+    sizes = ("--users", "600", "--peer-users", "50", "--items", "2000")
+    assert "times as fast" in run("bench", "metrics", *sizes).stdout
+    assert json.loads(run("bench", "metrics", *sizes, "--json").stdout)["users"] == 600
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help(name):
     assert "Usage:" in run(name, "--help").stdout

@@ -37,9 +37,15 @@ def test_fewer_users_than_k_squared_are_warned_about():
 
 def test_a_bound_that_says_nothing_says_so():
     tiny = np.array([1e-3, 1e-5])
-    warnings = theorem_1(1000, SIZES, tiny, np.array([0.5, 0.5])).warnings
-    assert any("says nothing" in warning for warning in warnings)
-    assert theorem_1(10**12, SIZES, EIGENVALUES, WEIGHTS).warnings == ()
+    empty = theorem_1(1000, SIZES, tiny, np.array([0.5, 0.5]))
+    assert any("says nothing" in warning for warning in empty.warnings)
+    assert empty.says_nothing
+    assert empty.in_words.count("says nothing about this model") == 2
+    assert "split-half agreement" in empty.in_words
+    tight = theorem_1(10**12, SIZES, EIGENVALUES, WEIGHTS)
+    assert tight.warnings == ()
+    assert not tight.says_nothing
+    assert "says nothing" not in tight.in_words
 
 
 def test_one_component_is_finite():

@@ -69,3 +69,17 @@ def test_bad_input_is_refused():
         evaluate_ranking(np.zeros((2, 2), dtype=int), test, [0, 5])
     with pytest.raises(InvalidInteractions, match="none of the 2 users"):
         evaluate_ranking(np.zeros((2, 2), dtype=int), sparse.csr_array((2, 3)), [5])
+
+
+def test_slots_shared_by_many_items_change_nothing(rng):
+    """Positions that fall into one slot are told apart, among many more items than slots."""
+    D = 50_000
+    test = sparse.random_array((700, D), density=0.002, format="csr", rng=rng)
+    ids = rng.permuted(np.tile(np.arange(-1, 2000) * 25, (700, 1)), axis=1)[:, :60]
+    ids[ids < 0] = -1
+    found = evaluate_ranking(ids, test, [7, 60])
+    taken = [set(test.indices[test.indptr[u] : test.indptr[u + 1]]) for u in range(700)]
+    for c, k in enumerate(found.cutoffs):
+        hits = [sum(y in taken[u] for y in ids[u, :k]) for u in found.users]
+        assert sum(hits) > 0
+        np.testing.assert_allclose(found.per_user["precision"][:, c], np.array(hits) / k)

@@ -8,7 +8,7 @@ from mom_pipeline.core import MethodOfMoments, RankingWeights, evaluate_ranking,
 from mom_pipeline.core.errors import DamagedModel, InvalidInteractions, InvalidSetting, NotFitted
 from mom_pipeline.core.ranking_fit import hold_out
 
-GIVEN = RankingWeights(classes=0.5, popularity=0.1, low_pass_rank=20)
+GIVEN = RankingWeights(classes=0.5, popularity=0.1, explained=0.4, low_pass_ridge=3.0)
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +160,7 @@ def test_a_damaged_file_is_refused(model, tmp_path):
         ("popularity", lambda a: a * 2),
         ("interactions_indices", lambda a: a + 10_000),
         ("low_pass_basis", lambda a: a[:5]),
+        ("low_pass_strengths", lambda a: a[:-1]),
     ],
 )
 def test_contents_that_do_not_fit_together_are_refused(model, tmp_path, name, change):

@@ -2,15 +2,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.core.ranking import (
-    LowPass,
-    PairScores,
-    RankingWeights,
-    ThreeMomentRanking,
-    scaled_to_best_unseen,
-)
-from mom_pipeline.core.ranking_fit import choose_weights, hold_out
+from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
+from mom_pipeline.core.low_pass import LowPass
+from mom_pipeline.core.metrics import evaluate_ranking
+from mom_pipeline.core.pair_scores import ExplainedPairs, PairScores, as_binary
+from mom_pipeline.core.prediction import recommend_top
+from mom_pipeline.core.ranking import RankingWeights, ThreeMomentRanking, scaled_to_best_unseen
+from mom_pipeline.core.ranking_candidates import Candidates, Parts
+from mom_pipeline.core.ranking_fit import HeldOut, choose_weights, given_split, hold_out
 from mom_pipeline.core.validation import as_interactions
 
 
@@ -22,45 +21,53 @@ def X(rng):
 @pytest.fixture
 def low_pass(X, rng):
     scale = np.maximum((X > 0).sum(axis=0), 1) ** -0.5
-    return LowPass(np.linalg.qr(rng.standard_normal((25, 6)))[0], scale)
-
-
-def test_pair_scores_are_the_formula(X):
-    weights = RankingWeights(history_exponent=0.7, candidate_exponent=0.2)
-    dense = X.toarray()
-    n, c = np.maximum(dense.sum(axis=1), 1), np.maximum((dense > 0).sum(axis=0), 1.0)
-    G = dense.T @ (dense / n[:, None])
-    expected = (dense * c**-0.7) @ G * c**-0.2
-    found = PairScores.of(X).scores(X, weights)
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
-
-
-def test_low_pass_is_the_formula(X, low_pass):
-    S = np.diag(low_pass.item_scale)
-    V = low_pass.basis[:, :4]
-    expected = X.toarray() @ S @ V @ V.T @ np.linalg.inv(S)
-    np.testing.assert_allclose(low_pass.scores(X, 4), expected, rtol=1e-9, atol=1e-12)
+    return LowPass(np.linalg.qr(rng.standard_normal((25, 6)))[0], scale, np.arange(6.0, 0.0, -1))
 
 
 def test_parts_are_scaled_by_the_best_unseen_item_and_added(X, low_pass):
-    weights = RankingWeights(popularity=0.3, pairs=0.7, low_pass=0.5, classes=0.9, low_pass_rank=5)
-    pairs = PairScores.of(X)
+    weights = RankingWeights(popularity=0.3, pairs=0.7, explained=0.4, low_pass=0.5, classes=0.9)
+    pairs, explained = PairScores.of(X, 2.0), ExplainedPairs.of(X, 1.0)
 
     def classes(rows):
         return rows @ np.ones((25, 1)) * np.arange(1.0, 26) + 1
 
-    found = ThreeMomentRanking(weights, pairs, low_pass, classes)(X)
+    found = ThreeMomentRanking(weights, pairs, explained, low_pass, classes)(X)
+    once = as_binary(X)
     seen = X.toarray() > 0
     expected = np.zeros(X.shape)
     for weight, part in [
         (0.3, np.tile((X > 0).sum(axis=0), (80, 1)).astype(float)),
-        (0.7, pairs.scores(X, weights)),
-        (0.5, low_pass.scores(X, 5)),
+        (0.7, pairs.scores(once, weights.history_exponent, weights.candidate_exponent)),
+        (0.4, explained.scores(once)),
+        (0.5, low_pass.scores(once, weights.low_pass_ridge)),
         (0.9, classes(X)),
     ]:
         best = np.where(seen, -np.inf, part).max(axis=1, keepdims=True)
         expected += weight * part / np.where(best > 0, best, 1.0)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_candidates_are_ranked_as_the_ranking_ranks_them(X, low_pass):
+    """What the search measures is what a model with those weights would reach."""
+    split = hold_out(X, np.random.default_rng(0))
+    rows = split.train[split.users]
+    parts = Parts(
+        pairs=(PairScores.of(split.train, 1.5),),
+        history_exponents=(0.5,),
+        explained={5.0: ExplainedPairs.of(split.train, 5.0)},
+        low_pass=low_pass,
+        low_pass_ridges=(10.0,),
+        classes=lambda rows: rows @ np.ones((25, 1)) * np.arange(1.0, 26) + 1,
+    )
+    weights = RankingWeights(popularity=0.2, explained=0.7, low_pass=0.6, classes=0.3)
+    scorer = ThreeMomentRanking(
+        weights, parts.pairs[0], parts.explained[5.0], low_pass, parts.classes
+    )
+    ids, _ = recommend_top(rows, scorer, 20)
+    values = evaluate_ranking(ids, split.test, [20]).per_user
+    expected = (values["recall"] + values["ndcg"] + values["map"])[:, 0] / 3
+    found = Candidates.of(rows, split.test, parts).quality(weights)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_a_user_who_has_everything_stays_finite():
@@ -108,10 +115,49 @@ def test_weights_out_of_range_are_refused(wrong):
         RankingWeights(**wrong)
 
 
-def test_a_sparse_history_of_counts_is_weighted_by_its_counts(X):
+def test_the_search_takes_the_inverse_where_only_it_explains(rng):
+    """Thirty items that always come together are one piece of evidence, not thirty.
+
+    Each user has one of 5 such bundles, which brings its target in 4 of 10 cases, and one of
+    8 single items, which brings another target in 6 of 10: that one is to be found.
+    """
+    N, D = 600, 5 * 30 + 8 + 5 + 8
+    bundle, single = rng.integers(0, 5, size=N), rng.integers(0, 8, size=N)
+    dense, found = np.zeros((N, D)), np.zeros((N, D))
+    for u in range(N):
+        dense[u, bundle[u] * 30 : bundle[u] * 30 + 30] = 1
+        dense[u, 150 + single[u]] = 1
+        dense[u, 158 + bundle[u]] = u >= 200 and rng.random() < 0.4
+        brought = rng.random() < 0.6
+        dense[u, 163 + single[u]] = u >= 200 and brought
+        found[u, 163 + single[u]] = u < 200
+    asked = np.arange(200)
+    split = HeldOut(as_interactions(dense), asked, as_interactions(found[asked]))
+    ignorant = LowPass(np.zeros((D, 1)), np.ones(D), np.ones(1))
+    choice = choose_weights(split, ignorant, lambda rows: np.ones(rows.shape))
+    assert choice.weights.explained > choice.weights.pairs
+    assert choice.quality > 0.9
+
+
+def test_what_a_user_had_before_is_not_to_be_found_again(X):
+    later = as_interactions(np.roll(X.toarray(), 1, axis=0))
+    split = given_split(X, later, np.random.default_rng(0))
+    assert split.test.multiply(X[split.users]).nnz == 0
+    with pytest.raises(InvalidInteractions, match="an item beyond it"):
+        given_split(X, X, np.random.default_rng(0))
+
+
+def test_a_history_is_a_set_for_pairs_and_counts_for_classes(X, low_pass):
     once, thrice = (as_interactions(sparse.csr_array(X[[0]] * times)) for times in (1, 3))
-    pairs = PairScores.of(X)
-    weights = RankingWeights()
-    np.testing.assert_allclose(
-        pairs.scores(thrice, weights), 3 * pairs.scores(once, weights), rtol=1e-5
+    seen = []
+
+    def classes(rows):
+        seen.append(rows.toarray())
+        return np.ones(rows.shape)
+
+    weights = RankingWeights(explained=0.5, classes=0.1)
+    ranking = ThreeMomentRanking(
+        weights, PairScores.of(X), ExplainedPairs.of(X, 1.0), low_pass, classes
     )
+    np.testing.assert_array_equal(ranking(as_interactions(X[[0]])), ranking(thrice))
+    np.testing.assert_array_equal(seen[1], 3 * once.toarray())

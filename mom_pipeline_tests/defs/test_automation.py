@@ -89,11 +89,9 @@ def test_the_daily_schedule_takes_the_last_day():
     assert [request.partition_key for request in tick.run_requests] == ["2024-03-04"]
 
 
-def test_the_weekly_schedule_rebuilds_the_newest_day_with_logs(copied: Pipeline, empty: Pipeline):
-    schedule = defs.get_schedule_def("weekly_rebuild_schedule")
-
-    def tick(pipeline: Pipeline):
-        return schedule.evaluate_tick(
+def test_the_weekly_schedules_take_the_newest_day_with_logs(copied: Pipeline, empty: Pipeline):
+    def tick(pipeline: Pipeline, name: str = "weekly_rebuild_schedule"):
+        return defs.get_schedule_def(name).evaluate_tick(
             dg.build_schedule_context(
                 instance=pipeline.instance,
                 scheduled_execution_time=datetime(2024, 3, 10, 5, tzinfo=UTC),
@@ -104,6 +102,10 @@ def test_the_weekly_schedule_rebuilds_the_newest_day_with_logs(copied: Pipeline,
 
     assert [r.partition_key for r in tick(copied).run_requests] == [str(day(N_DAYS))]
     assert "no log file" in tick(empty).skip_message
+    comparing = "weekly_comparison_schedule"
+    assert [r.partition_key for r in tick(copied, comparing).run_requests] == [str(day(N_DAYS))]
+    assert "no log file" in tick(empty, comparing).skip_message
+    assert defs.get_schedule_def(comparing).job_name == "comparison"
     (request,) = tick(copied).run_requests
     assert request.run_config == FULL_CONFIG
     from_the_page = defs.resolve_job_def("full_rebuild").partitioned_config

@@ -23,6 +23,7 @@ FAILING = [
     checks.finite("finite_tensor", np.array([np.inf])),
     checks.distributions("distributions", pi=np.array([0.5, 0.6]), O=np.eye(2)),
     checks.distributions("posteriors", posteriors=np.array([[1.5, 1.0], [-0.5, 0.0]])),
+    checks.split_half(np.array([0.9, 0.4]), np.array([0.7, 0.3]), 0.5),
     checks.better_than_popularity(0.1, 0.2),
 ]
 PASSING = [
@@ -36,6 +37,7 @@ PASSING = [
     checks.captured(0.95, 0.95),
     checks.whitens(1e-5),
     checks.distributions("distributions", pi=np.array([0.5, 0.5]), O=np.eye(2)),
+    checks.split_half(np.array([0.9, 0.5]), np.array([0.7, 0.3]), 0.5),
     checks.better_than_popularity(0.2, 0.1),
     checks.better_than_popularity(None, None),
 ]
@@ -89,3 +91,11 @@ def test_a_warning_stops_nothing(copied: Pipeline):
     done = copied.run(4)
     found = {c.check_name: c.passed for c in done.get_asset_check_evaluations()}
     assert found["enough_users"] is False
+
+
+def test_components_that_the_halves_do_not_share_are_named(copied: Pipeline):
+    copied.configure("cutoffs = [5, 10, 20]", "cutoffs = [5, 10, 20]\nmin_agreement = 1.0")
+    done = copied.run(4, only=["decomposition"])
+    (failed,) = [c for c in done.get_asset_check_evaluations() if c.check_name == "split_half"]
+    assert not failed.passed
+    assert "components 1, 2, 3, 100.0% of pi" in failed.description

@@ -10,7 +10,7 @@ import pytest
 from mom_pipeline.core.daily import DayMoments
 from mom_pipeline.core.daily_classes import decompose_day, tensor_in_span, whiten_in_span
 from mom_pipeline.core.incremental import AnchoredMoments
-from mom_pipeline.definitions import ASSETS, defs
+from mom_pipeline.definitions import ASSETS, OCCASIONAL_ASSETS, defs
 from mom_pipeline.storage.dictionaries import ids_by_position
 
 from .conftest import N_DAYS, Pipeline, day
@@ -20,6 +20,7 @@ STORED = [
     "anchor",
     "interaction_matrix",
     "m2_statistics",
+    "user_half",
     "whitening_matrix",
     "whitened_tensor",
     "decomposition",
@@ -31,10 +32,11 @@ SHOWN = {
     "m2_statistics": "mode changed_users d1s d2s d3s top_pairs",
     "whitening_matrix": "spectrum whitening_error subspace_capture passes",
     "whitened_tensor": "symmetry_error norm users_visited",
-    "decomposition": "components pi residual negative_mass bounds largest_drift",
+    "decomposition": "components pi residual negative_mass bounds largest_drift mean_agreement",
     "user_personalization": "entropy users_visited",
     "recommendations": "rows coverage sample_users",
     "evaluation_metrics": "metrics recall trend recall_at_20 popularity_recall_at_20",
+    "report": "path page bytes users agreement",
 }
 PICTURES = {
     "interaction_matrix": ["items_per_user"],
@@ -42,22 +44,23 @@ PICTURES = {
     "decomposition": ["pi"],
     "user_personalization": ["entropy"],
     "evaluation_metrics": ["recall", "trend"],
+    "report": ["agreement"],
 }
 
 
-def test_there_are_nine_assets_with_everything_the_page_shows():
+def test_there_are_ten_assets_of_every_day_with_everything_the_page_shows():
     assert list(SHOWN) == NAMES
     assert {spec.group_name for asset in ASSETS for spec in asset.specs} == {
         "logs", "moments", "model", "serving", "evaluation",
     }  # fmt: skip
-    for asset in ASSETS:
+    for asset in (*ASSETS, *OCCASIONAL_ASSETS):
         spec = next(iter(asset.specs))
         assert spec.description
         assert spec.kinds
         assert spec.owners
         assert spec.code_version
         assert asset.backfill_policy == dg.BackfillPolicy.single_run()
-    assert len({asset.partitions_def for asset in ASSETS}) == 1
+    assert len({asset.partitions_def for asset in (*ASSETS, *OCCASIONAL_ASSETS)}) == 1
 
 
 def test_every_day_of_every_asset_is_materialized_once(backfilled: Pipeline):
@@ -190,6 +193,14 @@ def test_the_definitions_load_and_their_jobs_hold_every_asset():
     for name in ("daily_update", "full_rebuild"):
         job = defs.resolve_job_def(name)
         assert {key.to_user_string() for key in job.asset_layer.executable_asset_keys} == set(NAMES)
+
+
+def test_the_slow_assets_have_jobs_of_their_own():
+    job = defs.resolve_job_def("comparison")
+    assert {key.to_user_string() for key in job.asset_layer.executable_asset_keys} == {
+        "model_comparison"
+    }
+    assert {asset.key.to_user_string() for asset in OCCASIONAL_ASSETS} == {"model_comparison"}
 
 
 def assert_same_arrays(one: Pipeline, two: Pipeline, n_days: int) -> None:

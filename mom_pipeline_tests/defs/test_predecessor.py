@@ -27,9 +27,9 @@ def test_other_settings(copied: Pipeline):
 
 def test_other_code(copied: Pipeline, monkeypatch):
     made_by = day_state.CODE_VERSION
-    monkeypatch.setattr(day_state, "CODE_VERSION", "next")
+    monkeypatch.setattr(day_state, "CODE_VERSION", "later")
     copied.run(4)
-    reason = f"m2_statistics of 2024-03-03 was made by code version {made_by}, not next"
+    reason = f"m2_statistics of 2024-03-03 was made by code version {made_by}, not later"
     assert copied.mode(4) == f"full: {reason}"
 
 

@@ -1,24 +1,12 @@
-"""A running server and a real browser for the tests of the pages."""
+"""A running server and its pages in the browser."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from mom_pipeline_tests.ui.processes import UiServer, running_ui
 
-CHROMIUM = Path("/usr/bin/chromium")
-CHROMIUM_ARGUMENTS = [
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 MILLISECONDS_TO_APPEAR = 60_000
 expect.set_options(timeout=MILLISECONDS_TO_APPEAR)
 
@@ -28,18 +16,6 @@ def ui_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UiServer]:
     """`mom-pipeline ui` with its daemon on the toy definitions."""
     with running_ui(tmp_path_factory.mktemp("ui") / "data", "--port", "0") as server:
         yield server
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    if not CHROMIUM.exists():
-        pytest.skip(f"the browser tests need {CHROMIUM}: apt-get install chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, headless=True, args=CHROMIUM_ARGUMENTS
-        )
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -1,0 +1,108 @@
+"""EASE: the item weights of a linear autoencoder in closed form (Steck, 2019)."""
+
+import os
+
+import numpy as np
+from scipy import linalg
+
+from mom_pipeline.baselines.interface import Fitted, Method, Setting, Settings
+from mom_pipeline.baselines.options import TooLarge, filled, in_range, weighted
+from mom_pipeline.core.types import Array, Csr
+
+# Above this many items in single precision: half the memory, and rounding still far below
+# what the ridge term leaves open.
+_SINGLE_FROM = 10_000
+# One item x item matrix, worked on in place, and the sparse products that fill it.
+_OVERHEAD = 1.25
+_SHARE_OF_MEMORY = 0.5
+_COLUMNS_PER_BLOCK = 512
+
+DEFAULTS: dict[str, Setting] = {"regularization": 300.0, "values": "binary"}
+
+
+def fit_ease(X: Csr, settings: Settings, seed: int) -> Fitted:
+    """Fit x ~ x B with diag B = 0 by least squares with a ridge.
+
+        P = (X^T X + lambda I)^-1,   B_ij = -P_ij / P_jj,   B_jj = 0
+
+    X: (N, D).  B: (D, D). Nothing is random; the seed is not used.
+    Raises TooLarge when B would take more than half of the machine's memory.
+    """
+    chosen = filled(settings, DEFAULTS)
+    ridge = in_range("regularization", chosen["regularization"], 0, above=True)
+    require_memory(X.shape[1])
+    B = item_weights(weighted(X, chosen["values"]), ridge)
+
+    def scores(rows: Csr) -> Array:
+        return np.asarray(weighted(rows, chosen["values"]).astype(B.dtype) @ B)
+
+    return Fitted(scores, {"precision": str(B.dtype)})
+
+
+def item_weights(X: Csr, ridge: float) -> Array:
+    """Return B, (D, D), computed in the memory of one such matrix."""
+    D = X.shape[1]
+    G = np.empty((D, D), dtype=_precision(D), order="F")
+    X_by_item = X.tocsc()
+    for start in range(0, D, _COLUMNS_PER_BLOCK):
+        columns = slice(start, start + _COLUMNS_PER_BLOCK)
+        G[:, columns] = (X.T @ X_by_item[:, columns]).toarray()
+    G[np.diag_indices(D)] += ridge
+    single = G.dtype == np.float32
+    factorise = linalg.lapack.spotrf if single else linalg.lapack.dpotrf
+    invert = linalg.lapack.spotri if single else linalg.lapack.dpotri
+    P, failed = factorise(G, lower=True, overwrite_a=True, clean=False)
+    if not failed:
+        P, failed = invert(P, lower=True, overwrite_c=True)
+    if failed:
+        raise linalg.LinAlgError(f"X^T X + {ridge:g} I cannot be inverted; raise regularization")
+    _mirror_lower(P)
+    P /= -np.diag(P).copy()
+    np.fill_diagonal(P, 0.0)
+    return np.asarray(P)
+
+
+def require_memory(n_items: int) -> None:
+    """Raise TooLarge when the item x item matrix does not fit."""
+    needed = n_items**2 * np.dtype(_precision(n_items)).itemsize * _OVERHEAD
+    allowed = memory_of_machine() * _SHARE_OF_MEMORY
+    if needed > allowed:
+        raise TooLarge(
+            f"EASE over {n_items} items needs {needed / 1e9:.1f} GB, allowed are "
+            f"{allowed / 1e9:.1f} GB (half of this machine); keep fewer items or leave EASE out"
+        )
+
+
+def memory_of_machine() -> int:
+    """Return the bytes of physical memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _precision(n_items: int) -> type[np.floating]:
+    return np.float32 if n_items > _SINGLE_FROM else np.float64
+
+
+def _mirror_lower(P: Array) -> None:
+    """Copy the lower triangle to the upper one, in place, a few columns at a time."""
+    D = len(P)
+    for start in range(0, D, _COLUMNS_PER_BLOCK):
+        stop = min(start + _COLUMNS_PER_BLOCK, D)
+        P[start:stop, stop:] = P[stop:, start:stop].T
+        square = P[start:stop, start:stop]
+        square[:] = np.tril(square) + np.tril(square, -1).T
+
+
+EASE = Method(
+    "ease",
+    "EASE",
+    fit_ease,
+    (
+        {"regularization": 300.0},
+        {"regularization": 30.0},
+        {"regularization": 100.0},
+        {"regularization": 1000.0},
+        {"regularization": 3000.0},
+        {"regularization": 300.0, "values": "log"},
+        {"regularization": 1000.0, "values": "log"},
+    ),
+)

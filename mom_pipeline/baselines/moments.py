@@ -1,0 +1,123 @@
+"""The method of moments itself, in the four forms that a comparison shows."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from mom_pipeline.baselines.interface import Fitted, Method, Setting, Settings
+from mom_pipeline.baselines.options import filled, weighted
+from mom_pipeline.core import MethodOfMoments, RankingWeights
+from mom_pipeline.core.types import Array, Csr
+
+Fit = Callable[[Csr, Settings, int], Fitted]
+
+N_COMPONENTS = 100
+# Names of the ranking's weights: any of them given, the fit does not choose them itself.
+WEIGHTS: dict[str, Setting] = asdict(RankingWeights())
+
+DEFAULTS: dict[str, Setting] = {
+    "n_components": N_COMPONENTS,
+    "personalization": "em",
+    "temperature": 0.5,
+    "em_steps": 5,
+    "smoothing": 0.05,
+    "decomposition": "simultaneous",
+    "projection": "clip",
+    "values": "counts",
+}
+# Deviation: a share of popularity in O before its logarithm is taken. Clipping leaves zeros in
+# O, and without it one of them would rule a class out for a user.
+PAPER_DEFAULTS: dict[str, Setting] = {
+    "n_components": N_COMPONENTS,
+    "smoothing": 0.05,
+    "decomposition": "simultaneous",
+    "projection": "clip",
+    "values": "binary",
+}
+
+
+def class_ranking(estimator: str, defaults: Settings, **fixed: Setting) -> Fit:
+    """Return a fit that ranks by P[y | u] = sum_k P[y | k] P[k | u] (paper, equation 9).
+
+    fixed: settings of `MethodOfMoments` that belong to the method and are not for choice.
+    """
+
+    def fit(X: Csr, settings: Settings, seed: int) -> Fitted:
+        chosen = filled(settings, defaults)
+        model = fit_moments(X, chosen, settings, seed, estimator=estimator, **fixed)
+        score = model.scorer("classes")
+
+        def scores(rows: Csr) -> Array:
+            return score(weighted(rows, chosen["values"]))
+
+        return Fitted(scores, _notes(model))
+
+    return fit
+
+
+def fit_three_moment(X: Csr, settings: Settings, seed: int) -> Fitted:
+    """Rank by popularity, pairs and classes together (see `core.ranking`).
+
+    The weights of the parts are chosen on a hidden part of X, unless the settings give some.
+    """
+    chosen = filled(settings, {**DEFAULTS, **WEIGHTS})
+    own = {name: chosen.pop(name) for name in WEIGHTS}
+    weights = RankingWeights(**own) if set(settings) & set(WEIGHTS) else None  # type: ignore[arg-type]
+    model = fit_moments(
+        X,
+        chosen,
+        settings,
+        seed,
+        estimator="balanced",
+        ranking="three-moment",
+        ranking_weights=weights,
+    )
+
+    score = model.scorer("three-moment")
+
+    def scores(rows: Csr) -> Array:
+        return score(weighted(rows, chosen["values"]))
+
+    return Fitted(scores, {**_notes(model), **model.diagnostics["ranking_weights"]})
+
+
+def fit_moments(
+    X: Csr, chosen: dict[str, Setting], given: Settings, seed: int, **fixed: Any
+) -> MethodOfMoments:
+    """Fit with the chosen settings; K shrinks to the data unless it was given."""
+    arguments: dict[str, Any] = {"ranking": "classes", **chosen, **fixed, "seed": seed}
+    values = arguments.pop("values")
+    if "n_components" not in given:
+        arguments["n_components"] = min(N_COMPONENTS, *X.shape)
+    return MethodOfMoments(**arguments).fit(weighted(X, values))
+
+
+def _notes(model: MethodOfMoments) -> dict[str, Any]:
+    return {name: model.diagnostics[name] for name in ("n_components", "negative_mass")}
+
+
+# Algorithm 1 leaves nothing to choose but how a repeated item counts.
+MOM_PAPER = Method(
+    "mom-paper",
+    "MoM (paper)",
+    class_ranking("paper", PAPER_DEFAULTS, personalization="product"),
+    ({"values": "binary"}, {"values": "counts"}),
+)
+_RULES: tuple[Settings, ...] = (
+    {"personalization": "em", "em_steps": 5},
+    {"personalization": "em", "em_steps": 2},
+    {"personalization": "em", "em_steps": 10},
+    {"personalization": "em", "em_steps": 5, "values": "log"},
+    {"personalization": "em", "em_steps": 5, "values": "binary"},
+    {"personalization": "tempered", "temperature": 0.3},
+    {"personalization": "product"},
+)
+MOM_UNBIASED = Method("mom-unbiased", "MoM (unbiased)", class_ranking("unbiased", DEFAULTS), _RULES)
+MOM_BALANCED = Method("mom-balanced", "MoM (balanced)", class_ranking("balanced", DEFAULTS), _RULES)
+# The weights of its parts are chosen inside the fit.
+THREE_MOMENT = Method(
+    "three-moment",
+    "Three moments",
+    fit_three_moment,
+    ({"values": "log"}, {"values": "counts"}, {"values": "binary"}),
+)

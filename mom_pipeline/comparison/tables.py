@@ -1,0 +1,204 @@
+"""A comparison in tables: the paper's two, and the metrics with their intervals."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mom_pipeline.comparison.results import Comparison, Interval, MethodResult
+
+NO_VALUE = "–"
+_SHOWN_CUTOFF = 20
+# Characters that a column takes at most, and those of its frame.
+_MAX_COLUMN, _BETWEEN = 24, 3
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+METRICS = {"precision": "Precision", "recall": "Recall", "map": "MAP", "ndcg": "nDCG"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Texts in rows and columns. words: the columns that are not of numbers."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    words: tuple[str, ...] = ("method", "Name", "Type", "Dataset", "settings chosen")
+
+    def parts(self, width: int) -> list["Table"]:
+        """Return the table in pieces for so many characters, the first column before each."""
+        widths = [
+            min(_MAX_COLUMN, max(len(text) for text in (name, *cells))) + _BETWEEN
+            for name, *cells in zip(self.columns, *self.rows, strict=True)
+        ]
+        groups: list[list[int]] = [[]]
+        for place in range(1, len(widths)):
+            taken = widths[0] + sum(widths[p] for p in groups[-1]) + 1
+            if groups[-1] and taken + widths[place] > width:
+                groups.append([])
+            groups[-1].append(place)
+        return [self._of_columns([0, *group]) for group in groups]
+
+    def _of_columns(self, places: list[int]) -> "Table":
+        rows = tuple(tuple(row[place] for place in places) for row in self.rows)
+        return Table(self.title, tuple(self.columns[p] for p in places), rows, self.words)
+
+    def records(self) -> list[dict[str, str]]:
+        """Return the rows by column."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+def description_table(comparison: Comparison) -> Table:
+    """The paper's Table 1: what the data are.
+
+    As in the paper, sparsity is the share of cells that are not empty.
+    """
+    data = comparison.data
+    columns = (
+        "Name", "Type", "# of Users", "# of Items", "# of Tuples (training)",
+        "Sparsity (training)", "# of Tuples (test)",
+    )  # fmt: skip
+    row = (
+        data.name,
+        data.kind or NO_VALUE,
+        f"{data.users:,}",
+        f"{data.items:,}",
+        f"{data.train_tuples:,}",
+        scientific(data.train_tuples / (data.users * data.items)),
+        f"{data.test_tuples:,}",
+    )
+    return Table("Description of the data", columns, (row,))
+
+
+def time_table(comparison: Comparison) -> Table:
+    """The paper's Table 2: seconds of the fit; a dash for a method that did not finish."""
+    results = comparison.results
+    columns = ("Dataset", *(result.title for result in results))
+    row = (comparison.data.name, *(_or_dash(r, f"{r.fit_seconds:.3g}") for r in results))
+    return Table("Computation time (sec)", columns, (row,))
+
+
+def cost_table(comparison: Comparison) -> Table:
+    """What each method took, in a process of its own."""
+    columns = ("method", "choosing, s", "fit, s", "lists, s", "peak memory, MB", "settings chosen")
+    rows = tuple(
+        (
+            r.title,
+            f"{r.choice_seconds:.1f}",
+            _or_dash(r, f"{r.fit_seconds:.2f}"),
+            _or_dash(r, f"{r.predict_seconds:.2f}"),
+            _or_dash(r, f"{r.peak_bytes / 1e6:,.0f}"),
+            ", ".join(f"{name} {value}" for name, value in r.settings.items()) or NO_VALUE,
+        )
+        for r in comparison.results
+    )
+    longest = max(comparison.cutoffs)
+    title = f"Costs: lists of up to {longest} for {comparison.n_users:,} users"
+    return Table(title, columns, rows)
+
+
+def metrics_table(comparison: Comparison) -> Table:
+    """The main table: metrics at 20, with the differences to the reference and their intervals."""
+    c = shown_cutoff(comparison.cutoffs)
+    k = comparison.cutoffs[c]
+    base = comparison.result(comparison.reference)
+    columns = (
+        "method", f"Precision@{k}", f"Recall@{k}", "Δ Recall [95 %]", f"MAP@{k}",
+        "Δ MAP [95 %]", f"nDCG@{k}", f"coverage@{k}", f"novelty@{k}, bits",
+    )  # fmt: skip
+    rows = tuple(_metrics_row(result, c, base) for result in comparison.results)
+    title = (
+        f"{comparison.data.name}: {comparison.n_users:,} users; differences (Δ) to {base.title} "
+        "in thousandths"
+    )
+    return Table(title, columns, rows)
+
+
+def cutoff_table(comparison: Comparison, metric: str) -> Table:
+    """One metric at every cut-off."""
+    columns = ("method", *(f"@{k}" for k in comparison.cutoffs))
+    rows = tuple(
+        (r.title, *(f"{value:.4f}" for value in r.means.get(metric, ())))
+        if not r.failure
+        else (r.title, *([NO_VALUE] * len(comparison.cutoffs)))
+        for r in comparison.results
+    )
+    return Table(f"{METRICS[metric]}, {comparison.n_users:,} users", columns, rows)
+
+
+def remarks(comparison: Comparison) -> list[str]:
+    """Sentences that belong below the tables: how it was made, who is missing, what failed."""
+    said = [f"{comparison.period[:1].upper()}{comparison.period[1:]}."]
+    seen = "excluded from" if comparison.exclude_seen else "allowed in"
+    left_out = []
+    if comparison.n_newcomers:
+        left_out.append(f"{comparison.n_newcomers:,} without a history")
+    if comparison.n_dropped:
+        left_out.append(f"{comparison.n_dropped:,} who took nothing new")
+    said.append(
+        f"Users measured: {comparison.n_users:,}; left out: {' and '.join(left_out) or 'none'}. "
+        f"Items of the own history are {seen} the lists."
+    )
+    if comparison.n_unknown:
+        said.append(
+            f"{comparison.n_unknown:,} of the pairs to be found are of items outside of the "
+            f"{comparison.data.items:,} trained on: every method misses them."
+        )
+    longer = [str(k) for k in comparison.cutoffs if k > comparison.data.items]
+    if longer:
+        said.append(
+            f"The catalogue has {comparison.data.items:,} items: at the cut-offs "
+            f"{', '.join(longer)} lists are shorter, and the missing places count as misses."
+        )
+    base = comparison.result(comparison.reference)
+    if base.failure:
+        said.append(f"There are no differences, because the reference {base.title} has no result.")
+    failed = [r for r in comparison.results if r.failure]
+    said += [f"{NO_VALUE} {r.title}: {r.failure.removesuffix('.')}." for r in failed]
+    return said
+
+
+def summary(comparison: Comparison) -> str:
+    """Return the main metric of every method in one line."""
+    c = shown_cutoff(comparison.cutoffs)
+    found = [
+        f"{r.title} {NO_VALUE if r.failure else format(r.means['recall'][c], '.4f')}"
+        for r in comparison.results
+    ]
+    return f"Recall@{comparison.cutoffs[c]}: {', '.join(found)}"
+
+
+def shown_cutoff(cutoffs: Sequence[int]) -> int:
+    """Return the place of the cut-off that is nearest to 20."""
+    return min(range(len(cutoffs)), key=lambda place: abs(cutoffs[place] - _SHOWN_CUTOFF))
+
+
+def scientific(value: float) -> str:
+    """Return a number as the paper's tables print it: 5.44×10⁻⁴."""
+    mantissa, exponent = f"{value:.2e}".split("e")
+    return f"{mantissa}×10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
+
+
+def _metrics_row(result: MethodResult, c: int, base: MethodResult) -> tuple[str, ...]:
+    if result.failure:
+        return (result.title, *([NO_VALUE] * 8))
+    means = {name: f"{values[c]:.4f}" for name, values in result.means.items()}
+
+    def difference(name: str) -> str:
+        if result is base:
+            return "reference"
+        return _interval(result.differences[name][c]) if result.differences else NO_VALUE
+
+    return (
+        result.title, means["precision"], means["recall"], difference("recall"), means["map"],
+        difference("map"), means["ndcg"], f"{result.coverage[c]:.3f}", f"{result.novelty[c]:.2f}",
+    )  # fmt: skip
+
+
+def _interval(interval: Interval) -> str:
+    """Return a difference in thousandths: -4.1 [-5.0, -3.2]."""
+    difference, low, high = (
+        1000 * value for value in (interval.difference, interval.low, interval.high)
+    )
+    return f"{difference:+.1f} [{low:+.1f}, {high:+.1f}]"
+
+
+def _or_dash(result: MethodResult, text: str) -> str:
+    return NO_VALUE if result.failure else text

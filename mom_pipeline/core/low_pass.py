@@ -1,0 +1,81 @@
+"""The history seen through the leading eigenvectors of the second moment."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from mom_pipeline.core.moments import Estimator, MomentSums, PairMoments, scaled_rows_and_columns
+from mom_pipeline.core.pair_scores import as_binary
+from mom_pipeline.core.types import Array, Csr, Float64
+from mom_pipeline.core.whitening import top_eigenpairs
+
+# S G S with G of the pair scores and S = diag(c^-1/4).
+SECOND_MOMENT = Estimator.of("balanced", user_weight=1.5, item_scaling=0.25)
+
+
+@dataclass(frozen=True)
+class LowPass:
+    """What many pairs have in common, without the noise of the single pair.
+
+        score = x S V diag(f) V^T S^-1,     f = s / (s + ridge)
+
+    V, s are eigenpairs of S G S; s and the ridge are in units of its mean diagonal. A ridge
+    of 0 is a plain cut after the last eigenvector.
+    basis: V, (D, rank) orthonormal.  item_scale: the diagonal of S, (D,).
+    strengths: s, (rank,); infinite where only the span is known.
+    """
+
+    basis: Array
+    item_scale: Float64
+    strengths: Float64
+
+    @classmethod
+    def of(
+        cls,
+        X: Csr,
+        rank: int,
+        rng: np.random.Generator,
+        *,
+        dtype: type[np.floating],
+        tol: float,
+        max_passes: int,
+    ) -> Self:
+        """Find the leading eigenpairs; counts in X are read as ones."""
+        once = as_binary(X)
+        M2 = PairMoments.of(once, MomentSums.of(once, SECOND_MOMENT), SECOND_MOMENT, dtype=dtype)
+        pairs = top_eigenpairs(M2, rank, rng, tol=tol, max_passes=max_passes)
+        mean_diagonal = float(np.square(M2.normalised.data, dtype=np.float64).sum()) / M2.n_items
+        strengths = np.maximum(pairs.values[:rank], 0.0) / mean_diagonal
+        return cls(pairs.vectors[:, :rank], M2.item_scale, strengths)
+
+    def scores(self, X: Csr, ridge: float) -> Array:
+        """Return the scores of a block of users: (users, D)."""
+        filtered = self._seen_through(X) * self._filter(ridge)
+        return np.asarray(filtered @ self.basis.T / self._scale)
+
+    def scores_at(self, X: Csr, items: Array, ridges: list[float]) -> Array:
+        """Return the scores of some items alone. items: (users, n).  Result: (ridges, users, n)."""
+        filters = np.stack([self._filter(ridge) for ridge in ridges], axis=1)
+        scores = np.empty((len(ridges), *items.shape), dtype=self.basis.dtype)
+        for user, (seen, own) in enumerate(zip(self._seen_through(X), items, strict=True)):
+            scores[:, user] = (self.basis[own] @ (seen[:, None] * filters)).T / self._scale[own]
+        return scores
+
+    @property
+    def _scale(self) -> Array:
+        return self.item_scale.astype(self.basis.dtype)
+
+    def _seen_through(self, X: Csr) -> Array:
+        """Return x S V, (users, rank)."""
+        scaled = scaled_rows_and_columns(
+            X, np.ones(X.shape[0]), self.item_scale, self.basis.dtype.type
+        )
+        return np.asarray(scaled @ self.basis)
+
+    def _filter(self, ridge: float) -> Array:
+        if ridge == 0:
+            return np.ones(len(self.strengths), dtype=self.basis.dtype)
+        # Written so that an infinite strength passes whole and a zero one not at all.
+        with np.errstate(divide="ignore"):
+            return (1 / (1 + ridge / self.strengths)).astype(self.basis.dtype)

@@ -1,0 +1,158 @@
+"""Everything that the page of a day shows, gathered from the warehouse and the artifacts."""
+
+import platform
+from dataclasses import dataclass
+from datetime import date, timedelta
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from mom_pipeline.comparison.results import Comparison
+from mom_pipeline.comparison.stored import newest_until
+from mom_pipeline.core.bounds import Bounds, theorem_1
+from mom_pipeline.core.daily_classes import drift
+from mom_pipeline.core.daily_serving import posterior_entropy
+from mom_pipeline.core.types import Array, Float64
+from mom_pipeline.report.history import DayHistory, history_until
+from mom_pipeline.settings import Settings
+from mom_pipeline.storage.artifacts import Artifact
+from mom_pipeline.storage.day_state import CODE_VERSION, DayState, Unfit
+from mom_pipeline.storage.dictionaries import ids_of
+from mom_pipeline.storage.evaluations import MetricsRow, metrics_until
+from mom_pipeline.storage.ledger import LedgerEntry, deliveries_until
+from mom_pipeline.storage.timings import seconds_of
+from mom_pipeline.storage.warehouse import Warehouse
+
+TOP_ITEMS = 8
+ERASED = "(erased)"
+_LIBRARIES = ("mom-pipeline", "numpy", "scipy", "duckdb", "dagster", "matplotlib", "implicit")
+
+
+@dataclass(frozen=True)
+class Component:
+    """One class of the model. drift: since the day before, None where there is none."""
+
+    weight: float
+    agreement: float
+    drift: float | None
+    top_items: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class DayFacts:
+    """What there is to say about a day.
+
+    spectrum: all eigenvalues of M2 inside the span, largest first.
+    entropy: bits, one for every user with a history; None where posteriors are missing.
+    metrics: every evaluation up to the day.  comparison: the newest up to the day.
+    """
+
+    day: date
+    settings: Settings
+    n_users: int
+    n_items: int
+    n_pairs: int
+    spectrum: Float64
+    components: tuple[Component, ...]
+    model: dict[str, Any]
+    bounds: Bounds
+    entropy: Float64 | None
+    history: tuple[DayHistory, ...]
+    deliveries: tuple[LedgerEntry, ...]
+    metrics: tuple[MetricsRow, ...]
+    comparison: Comparison | None
+    seconds: dict[str, float]
+    versions: dict[str, str]
+
+
+def gather(settings: Settings, day: date) -> DayFacts:
+    """Look everything up; Unfit with the reason when the day has no model to report on."""
+    state, warehouse = DayState(settings), Warehouse(settings)
+    model = state.built_on("decomposition", day, "whitened_tensor")
+    whitening = state.fitting("whitening_matrix", day)
+    X, _ = state.matrix(day)
+    sizes = np.diff(X.indptr)
+    with warehouse.reading() as connection:
+        items = _top_positions(model.dense["item_probs"])
+        ids = ids_of(connection, "item", np.unique(items))
+        deliveries = deliveries_until(connection, day)
+        metrics = metrics_until(connection, day)
+    return DayFacts(
+        day=day,
+        settings=settings,
+        n_users=int((sizes > 0).sum()),
+        n_items=len(np.unique(X.indices)),
+        n_pairs=int(X.nnz),
+        spectrum=whitening.dense["spectrum"],
+        components=_components(state, day, model, items, ids),
+        model=model.metadata,
+        bounds=_bounds(state, day, whitening, model),
+        entropy=_entropy(state, day, sizes > 0),
+        history=history_until(state, day),
+        deliveries=tuple(deliveries),
+        metrics=tuple(metrics),
+        comparison=newest_until(settings.comparisons_dir, day),
+        seconds=seconds_of(settings.data_dir, day),
+        versions=_versions(),
+    )
+
+
+def _top_positions(O: Array) -> Array:
+    """Return the most probable items of every component, (at most 8, K)."""
+    return np.argsort(-O, axis=0, kind="stable")[:TOP_ITEMS]
+
+
+def _components(
+    state: DayState, day: date, model: Artifact, items: Array, ids: dict[int, str]
+) -> tuple[Component, ...]:
+    O, pi = model.dense["item_probs"], model.dense["weights"]
+    try:
+        before = state.fitting("decomposition", day - timedelta(days=1)).dense["item_probs"]
+        moved: list[float | None] = [float(value) for value in drift(O, before)]
+    except Unfit:
+        moved = [None] * len(pi)
+    agreement = model.metadata["agreement"]
+    return tuple(
+        Component(
+            weight=float(pi[k]),
+            agreement=float(agreement[k]),
+            drift=moved[k],
+            top_items=tuple(
+                (ids.get(int(y), ERASED), float(O[y, k])) for y in items[:, k] if O[y, k] > 0
+            ),
+        )
+        for k in range(len(pi))
+    )
+
+
+def _bounds(state: DayState, day: date, whitening: Artifact, model: Artifact) -> Bounds:
+    sums = state.artifacts.describe("m2_statistics", day).metadata["sums"]
+    n_users = int(sums["n_users"])
+    d1, d2, d3 = (float(total) / max(n_users, 1) for total in sums["size_sums"])
+    K = whitening.dense["factors"].shape[1]
+    return theorem_1(
+        n_users,
+        (d1, d2, d3),
+        whitening.dense["spectrum"][:K],
+        model.dense["weights"],
+        delta=state.settings.model.delta,
+    )
+
+
+def _entropy(state: DayState, day: date, with_history: Array) -> Float64 | None:
+    try:
+        found = state.built_on("user_personalization", day, "interaction_matrix")
+    except Unfit:
+        return None
+    return posterior_entropy(found.dense["memberships"][with_history])
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "code of the arrays": CODE_VERSION}
+    for name in _LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,1 @@
+"""Models in use: versions that are promoted and rolled back, and what they answer."""

@@ -1,0 +1,83 @@
+"""The page of a real day: written with the run, and by its command."""
+
+import os
+import subprocess
+import sys
+from html import escape
+
+import pytest
+from click.testing import CliRunner
+
+from mom_pipeline.cli import cli
+from mom_pipeline.report.facts import gather
+from mom_pipeline.report.writing import NothingToReport, newest_day, report_path, write_report
+
+from .conftest import N_DAYS, Pipeline, day
+
+
+def test_the_last_day_of_a_run_has_a_page(backfilled: Pipeline):
+    pages = sorted(path.name for path in backfilled.settings.reports_dir.iterdir())
+    assert pages == [f"{day(N_DAYS)}.html"]
+    shown = backfilled.metadata("report", N_DAYS)
+    assert shown["path"] == str(report_path(backfilled.settings, day(N_DAYS)).resolve())
+    assert shown["users"] == gather(backfilled.settings, day(N_DAYS)).n_users
+    assert "mom-pipeline report --day 2024-03-02" in backfilled.metadata("report", 2)["note"]
+
+
+def test_the_page_shows_the_days_and_the_model(backfilled: Pipeline):
+    facts = gather(backfilled.settings, day(N_DAYS))
+    assert [entry.day for entry in facts.history] == [day(n) for n in range(1, N_DAYS + 1)]
+    assert [entry.full for entry in facts.history] == [True] + [False] * (N_DAYS - 1)
+    assert len(facts.components) == 3
+    assert facts.components[0].weight == pytest.approx(
+        backfilled.state.model(day(N_DAYS))[0].weights[0]
+    )
+    assert len({entry.delivery_day for entry in facts.deliveries}) == N_DAYS
+    assert facts.metrics[-1].day == day(N_DAYS)
+    assert facts.entropy is not None
+    assert {"raw_logs", "decomposition", "evaluation_metrics"} <= facts.seconds.keys()
+    text = report_path(backfilled.settings, day(N_DAYS)).read_text(encoding="utf-8")
+    for component in facts.components:
+        for name, _ in component.top_items:
+            assert escape(name) in text
+
+
+def test_any_day_with_a_model_can_have_one(copied: Pipeline):
+    assert newest_day(copied.settings) == day(N_DAYS)
+    path, facts = write_report(copied.settings, day(1))
+    assert path.exists()
+    assert facts.history[-1].day == day(1)
+    assert all(component.drift is None for component in facts.components)
+    with pytest.raises(NothingToReport, match="no model of 2024-02-29"):
+        write_report(copied.settings, day(0))
+
+
+def test_a_page_of_an_earlier_model_is_removed(copied: Pipeline):
+    path, _ = write_report(copied.settings, day(2))
+    copied.run(2, 3, only=["report"])
+    assert not path.exists()
+    assert report_path(copied.settings, day(3)).exists()
+
+
+def test_the_command_opens_the_page(copied: Pipeline, tmp_path):
+    opened = tmp_path / "opened"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
+    browser.chmod(0o755)
+    environment = {**os.environ, "MOM_DATA_DIR": str(copied.root), "BROWSER": f"{browser} %s"}
+    command = [sys.executable, "-m", "mom_pipeline", "report", "--day", str(day(4)), "--open"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    path = report_path(copied.settings, day(4))
+    assert str(path) in done.stdout
+    assert opened.read_text().strip() == path.resolve().as_uri()
+
+
+def test_the_command_says_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setenv("MOM_DATA_DIR", str(tmp_path))
+    cases = {(): "no model of any day yet", ("--day", "2024-03-01"): "no model of 2024-03-01"}
+    for options, words in cases.items():
+        found = CliRunner().invoke(cli, ["report", *options])
+        assert isinstance(found.exception, NothingToReport)
+        assert words in str(found.exception)
+        assert "mom-pipeline update" in str(found.exception)
+    assert not (tmp_path / "reports").exists()

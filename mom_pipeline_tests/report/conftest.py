@@ -1,0 +1,123 @@
+"""Facts of a made-up day, with the worst texts that users, files and methods could bring."""
+
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mom_pipeline.comparison.results import Comparison, DataDescription, Interval, MethodResult
+from mom_pipeline.core.bounds import theorem_1
+from mom_pipeline.report.facts import Component, DayFacts
+from mom_pipeline.report.history import DayHistory
+from mom_pipeline.settings import Settings
+from mom_pipeline.storage.evaluations import MetricsRow
+from mom_pipeline.storage.ledger import LedgerEntry
+
+HOSTILE = "<script>document.title='taken'</script>\"'&<img src=x onerror=alert(1)>"
+LONG = "an-item-id-without-a-single-blank-" * 6
+DAY = date(2024, 3, 28)
+CUTOFFS = (5, 20, 100)
+
+
+def method(name: str, title: str, level: float, *, failure: str = "") -> MethodResult:
+    """A method whose metrics all lie at about one level."""
+    if failure:
+        return MethodResult(name, title, failure=failure)
+    rising = tuple(level * k**0.3 for k in CUTOFFS)
+    falling = tuple(level / k**0.3 for k in CUTOFFS)
+    intervals = tuple(Interval(-0.01, -0.02, 0.001) for _ in CUTOFFS)
+    differences = {} if name == "three-moment" else dict.fromkeys(("recall", "map"), intervals)
+    return MethodResult(
+        name,
+        title,
+        settings={"n_components": 8, "regularization": 0.01},
+        means={"precision": falling, "recall": rising, "map": rising, "ndcg": rising},
+        coverage=(0.1, 0.2, 0.3),
+        novelty=(3.0, 4.0, 5.0),
+        differences=differences,
+        fit_seconds=1.5,
+        peak_bytes=10**8,
+    )
+
+
+def comparison() -> Comparison:
+    return Comparison(
+        data=DataDescription("shop <b>x</b> $1 $_", 2000, 500, 30000, 9000, 97.0),
+        period="train 2024-03-01 to 2024-03-21, test after",
+        cutoffs=CUTOFFS,
+        reference="three-moment",
+        n_users=1974,
+        n_dropped=84,
+        exclude_seen=True,
+        seed=0,
+        results=(
+            method("popularity", "Popularity", 0.02),
+            method("wrmf", "WRMF", 0.08, failure=f"needs {HOSTILE}"),
+            method("three-moment", "Three moments", 0.09),
+        ),
+        day="2024-03-28",
+        created="2024-03-29T01:00:00+00:00",
+        machine="2 cores",
+    )
+
+
+def components(n: int) -> tuple[Component, ...]:
+    names = [HOSTILE, LONG, *(f"item-{k}" for k in range(6))]
+    items = tuple((name, 0.2 / (k + 1)) for k, name in enumerate(names))
+    agreement = np.linspace(1, 0.2, n)
+    return tuple(Component(1 / n, float(a), None if k else 0.01, items)
+                 for k, a in enumerate(agreement))  # fmt: skip
+
+
+def metrics() -> tuple[MetricsRow, ...]:
+    return tuple(
+        MetricsRow(DAY - timedelta(days=ago), DAY - timedelta(days=ago + 7), ranking, k,
+                   level / k, level * k, level, level, 1974)
+        for ago in (1, 0)
+        for ranking, level in (("classes", 0.004), ("popularity", 0.001))
+        for k in CUTOFFS
+    )  # fmt: skip
+
+
+def delivery(day: date) -> LedgerEntry:
+    return LedgerEntry(
+        f"{day}.csv", day, 20_000, "0" * 64, 2600, 1, 2590, 9, 2, {HOSTILE: 7, "no user": 2}, "{}",
+        "2024-03-29",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def facts(tmp_path: Path) -> DayFacts:
+    spectrum = np.geomspace(5e-5, 1e-6, 16)
+    return DayFacts(
+        day=DAY,
+        settings=Settings(data_dir=tmp_path),
+        n_users=2436,
+        n_items=512,
+        n_pairs=40_375,
+        spectrum=spectrum,
+        components=components(8),
+        model={"residual": 0.01, "negative_mass": 0.02, "weight_sum": 0.97, "largest_drift": 0.02,
+               "lowest_agreement": 0.2, "mean_agreement": 0.6},
+        bounds=theorem_1(2436, (16.0, 400.0, 15000.0), spectrum[:8], np.full(8, 1 / 8)),
+        entropy=np.random.default_rng(0).exponential(0.4, 2436),
+        history=tuple(
+            DayHistory(DAY - timedelta(days=ago), ago == 9, 900, 2400, 0.98, 0.02, 0.2, 0.6)
+            for ago in range(9, -1, -1)
+        ),
+        deliveries=tuple(delivery(DAY - timedelta(days=ago)) for ago in range(40, -1, -1)),
+        metrics=metrics(),
+        comparison=comparison(),
+        seconds={"raw_logs": 0.2, "decomposition": 1.0},
+        versions={"python": "3.11"},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def bare_facts(facts: DayFacts) -> DayFacts:
+    """The first day of all: nothing to compare, nothing to look back at."""
+    return replace(
+        facts, metrics=(), comparison=None, entropy=None, seconds={}, history=facts.history[-1:]
+    )

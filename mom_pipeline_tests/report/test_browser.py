@@ -1,0 +1,82 @@
+"""The page in a real browser: on a phone, on a desk and on paper."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from mom_pipeline.report.facts import DayFacts
+from mom_pipeline.report.page import page as report_page
+
+from .conftest import HOSTILE, LONG
+
+
+@pytest.fixture(params=[400, 1400])
+def opened(
+    request: pytest.FixtureRequest, browser: Browser, facts: DayFacts, tmp_path: Path
+) -> Iterator[tuple[Page, list[str]]]:
+    """The page at a width, and the addresses that it asked for."""
+    path = tmp_path / "report.html"
+    path.write_text(report_page(facts), encoding="utf-8")
+    context = browser.new_context(viewport={"width": request.param, "height": 900})
+    page, asked = context.new_page(), []
+    page.on("request", lambda r: asked.append(r.url))
+    page.on("dialog", lambda d: asked.append(f"dialog {d.message}"))
+    page.goto(path.as_uri())
+    yield page, asked
+    page.screenshot(path=tmp_path / f"{request.param}.png", full_page=True)
+    context.close()
+
+
+def test_nothing_is_cut_off(opened: tuple[Page, list[str]]):
+    page, _ = opened
+    width, inner = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    assert width <= inner
+    beyond = page.evaluate(
+        """() => [...document.querySelectorAll('h1, h2, p, figure, img, dl, nav, .scroll')]
+               .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5
+                         || e.getBoundingClientRect().left < -0.5)
+               .map(e => e.outerHTML.slice(0, 80))"""
+    )
+    assert beyond == []
+
+
+def test_wide_tables_scroll_inside_of_themselves(opened: tuple[Page, list[str]]):
+    page, _ = opened
+    hidden = page.evaluate(
+        """() => [...document.querySelectorAll('table')].filter(t =>
+               t.scrollWidth > t.parentElement.clientWidth + 1
+               && getComputedStyle(t.parentElement).overflowX !== 'auto').length"""
+    )
+    assert hidden == 0
+
+
+def test_every_picture_is_decoded_and_nothing_is_asked_for(opened: tuple[Page, list[str]]):
+    page, asked = opened
+    sizes = page.evaluate(
+        "() => Promise.all([...document.images].map(i => i.decode().then(() => i.naturalWidth)))"
+    )
+    assert len(sizes) >= 12
+    assert min(sizes) > 100
+    outside = [url for url in asked if not url.startswith(("file:", "data:"))]
+    assert outside == []
+    assert sum(url.startswith("file:") for url in asked) == 1
+
+
+def test_hostile_ids_are_shown_as_they_are(opened: tuple[Page, list[str]]):
+    page, _ = opened
+    assert page.title().startswith("Model of 2024-03-28")
+    assert page.locator("script").count() == 0
+    shown = page.locator(".components .item").first
+    assert HOSTILE in shown.inner_text()
+    assert LONG in page.locator(".components").inner_text()
+
+
+def test_on_paper_it_is_as_wide_as_the_sheet(opened: tuple[Page, list[str]]):
+    page, _ = opened
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 680, "height": 900})  # A4 less its margins, in CSS pixels
+    width, inner = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    assert width <= inner
+    assert page.locator("nav").is_hidden()
