@@ -6,8 +6,6 @@ import dagster as dg
 import numpy as np
 import pytest
 
-from mom_pipeline.core.ranking import RankingWeights
-from mom_pipeline.core.types import Array
 from mom_pipeline.storage.dictionaries import ids_by_position
 
 from .conftest import N_DAYS, Pipeline, day
@@ -25,26 +23,6 @@ def ranked(
         yield pipeline
 
 
-def scaled_to_best(scores: Array, unseen: Array) -> Array:
-    best = np.where(unseen, scores, -np.inf).max(axis=1, keepdims=True)
-    return scores / np.where(best > 0, best, 1)  # all of a history may be new since the anchor
-
-
-def brute_force(X: Array, basis: Array, scale: Array) -> Array:
-    """Pairs and their low-pass part with dense matrices, straight from the formulas."""
-    w, users = RankingWeights(), np.maximum((X > 0).sum(axis=0), 1)
-    assert w.popularity == w.classes == 0
-    G = X.T @ (X / np.maximum(X.sum(axis=1), 1)[:, None])
-    pairs = X @ np.diag(users**-w.history_exponent) @ G @ np.diag(users**-w.candidate_exponent)
-    low_pass = X @ np.diag(scale) @ basis @ basis.T @ np.diag(1 / scale)
-    taking_part = X.any(axis=1)
-    X, parts = X[taking_part], (pairs[taking_part], low_pass[taking_part])
-    total = np.full((len(taking_part), X.shape[1]), np.nan)
-    total[taking_part] = w.pairs * scaled_to_best(parts[0], X == 0)
-    total[taking_part] += w.low_pass * scaled_to_best(parts[1], X == 0)
-    return total
-
-
 def test_the_moments_are_incremental_and_the_lists_say_what_is_not(ranked: Pipeline):
     assert [ranked.mode(n) for n in range(2, N_DAYS + 1)] == ["incremental"] * (N_DAYS - 1)
     said = ranked.metadata("recommendations", N_DAYS)["ranking"]
@@ -52,9 +30,14 @@ def test_the_moments_are_incremental_and_the_lists_say_what_is_not(ranked: Pipel
 
 
 def test_the_lists_are_the_best_scores(ranked: Pipeline):
-    X = ranked.state.matrix(day(N_DAYS))[0].toarray()
-    anchor = ranked.state.moments(day(N_DAYS))[0].moments.anchor
-    scores = np.where(X > 0, -np.inf, brute_force(X, anchor.basis, anchor.item_scale))
+    rows_of_day, _ = ranked.state.matrix(day(N_DAYS))
+    model, _ = ranked.state.model(day(N_DAYS))
+    assert model.pair_ranking is not None
+    assert (model.pair_ranking.interactions != rows_of_day).nnz == 0
+    X = rows_of_day.toarray()
+    scores = np.where(X > 0, -np.inf, model.three_moment_scores(rows_of_day))
+    by_class = np.where(X > 0, -np.inf, model.class_scores(rows_of_day))
+    assert (scores.argmax(axis=1) != by_class.argmax(axis=1)).mean() > 0.1
     with ranked.warehouse.connect() as connection:
         users, items = (
             {id_: n for n, id_ in enumerate(ids_by_position(connection, kind))}
