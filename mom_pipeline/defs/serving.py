@@ -146,12 +146,21 @@ def recommendations(context: dg.AssetExecutionContext, data_folder: DataFolder) 
             "rows": rows,
             "users": len(users),
             "coverage": listed / max(model.n_items, 1),
+            "ranking": _ranking(state, posteriors.metadata["model_day"]),
             "sample_users": table(sample),
         }
         version = content_hash(posteriors.version, items.tobytes(), scores.tobytes())
         return DayOutcome(version, f"{rows} rows for {len(users)} users", metadata)
 
     return for_each_day(context, step)
+
+
+def _ranking(state: DayState, model_day: str) -> str:
+    """What the lists are made of, and from which rows."""
+    name = state.settings.model.ranking
+    if name == "classes":
+        return "classes: P[item | user]"
+    return f"{name}: pairs counted in full from all rows of {model_day}, no day keeps them"
 
 
 def _sample(connection: Connection, day: date) -> list[dict[str, Any]]:

@@ -1,5 +1,8 @@
-"""The sample logs day by day against every day in full: the metrics stay within 1 %."""
+"""The sample logs with the default settings: every path gives the same arrays, and the metrics
+stay within 1 % of those of every day in full.
+"""
 
+import gzip
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -7,11 +10,16 @@ import dagster as dg
 import numpy as np
 import pytest
 
+from mom_pipeline.core.daily import AnchoredMoments
+from mom_pipeline.core.daily_classes import decompose_day, tensor_in_span, whiten_in_span
 from mom_pipeline.storage.sample_logs import SampleSettings, sample_deliveries
 
-from .conftest import Pipeline
+from .conftest import Pipeline, day
+from .test_graph import assert_same_by_id
 
 N_DAYS = 24
+# Paths are compared up to here: rebuilds on some days, changed users alone on others.
+_COMPARED, _LATE, _ANCHOR = 13, 12, 11
 # The first days double the data, and are rebuilt whatever the settings say.
 _SETTLED_FROM = 7
 _LARGEST_DIFFERENCE = 0.01
@@ -73,3 +81,57 @@ def test_every_metric_at_every_cutoff_on_every_day(runs: tuple[Pipeline, Pipelin
     assert (expected > 0).all()
     assert (values != expected).any()
     np.testing.assert_allclose(values, expected, rtol=_LARGEST_DIFFERENCE, atol=0)
+
+
+def test_day_by_day_is_one_backfill(
+    runs: tuple[Pipeline, Pipeline], empty: Pipeline, sample_files: Mapping[str, bytes]
+):
+    _take_defaults(empty.root)
+    for n in range(1, _COMPARED + 1):
+        name = f"{day(n)}.csv.gz"
+        empty.deliver({name: sample_files[name]})
+        empty.run(n, only=_MODEL)
+        assert empty.mode(n)[:4] == runs[0].mode(n)[:4]
+        for asset in _MODEL[1:]:
+            found = [p.state.artifacts.read(asset, day(n)).dense for p in (runs[0], empty)]
+            assert found[0].keys() == found[1].keys()
+            for array, expected in found[0].items():
+                np.testing.assert_allclose(
+                    found[1][array], expected, rtol=1e-6, atol=1e-6, err_msg=f"{asset} {array} {n}"
+                )
+
+
+def test_late_data_end_where_they_would_have_been_in_time(
+    runs: tuple[Pipeline, Pipeline], empty: Pipeline, sample_files: Mapping[str, bytes]
+):
+    _take_defaults(empty.root)
+    files, late = dict(list(sample_files.items())[:_COMPARED]), f"{day(_LATE)}.csv.gz"
+    lines = gzip.decompress(files[late]).splitlines(keepends=True)
+    empty.deliver({**files, late: gzip.compress(b"".join(lines[: len(lines) // 2]))})
+    empty.run(1, _COMPARED, only=_MODEL)
+    with pytest.raises(AssertionError):
+        assert_same_by_id(runs[0], empty, _COMPARED, with_posteriors=False)
+    empty.deliver(files)
+    empty.run(_LATE, _COMPARED, only=_MODEL)
+    assert [empty.mode(n) for n in range(_LATE, _COMPARED + 1)] == ["incremental"] * 2
+    assert_same_by_id(runs[0], empty, _COMPARED, with_posteriors=False)
+
+
+def test_in_full_from_nothing_with_the_same_anchor(runs: tuple[Pipeline, Pipeline]):
+    state, K = runs[0].state, runs[0].settings.model.n_components
+    start = state.artifacts.read("decomposition", day(_ANCHOR)).dense["span_components"]
+    for n in range(_ANCHOR + 1, _COMPARED + 1):
+        stored, found = state.moments(day(n))
+        assert found.metadata["anchor_day"] == str(day(_ANCHOR))
+        X, _ = state.matrix(day(n))
+        whole = AnchoredMoments.of(X, stored.moments.anchor)
+        whitening = whiten_in_span(whole, K)
+        T = tensor_in_span(whole, whitening)
+        classes = decompose_day(X, whole, whitening, T, "clip", 0, anchor_components=start)
+        kept = state.artifacts.read("decomposition", day(n)).dense
+        tensor = state.artifacts.read("whitened_tensor", day(n)).dense["tensor"]
+        np.testing.assert_allclose(stored.moments.pairs, whole.pairs, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(stored.moments.triples, whole.triples, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(tensor, T, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(kept["item_probs"], classes.recovery.item_probs, atol=1e-6)
+        np.testing.assert_allclose(kept["weights"], classes.recovery.weights, atol=1e-6)
