@@ -235,7 +235,8 @@ class MethodOfMoments:
                 silent = Stages()
                 with stages.stage("fit without the held-out items"):
                     rng = np.random.default_rng(self.seed)
-                    fit = self._fit_classes(split.train, rng, silent, fit.eigenpairs.vectors)
+                    # A warm start would remember the hidden items.
+                    fit = self._fit_classes(split.train, rng, silent)
                     low_pass = self._low_pass(split.train, silent)
         if split is None:
             return None

@@ -24,7 +24,7 @@ MAX_USERS = 3000
 Progress = Callable[[str, float], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trial:
     """One setting on the validation days. ap: (users,) average precision of each.
 

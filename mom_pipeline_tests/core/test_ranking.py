@@ -52,7 +52,7 @@ def test_candidates_are_ranked_as_the_ranking_ranks_them(X, low_pass):
     split = hold_out(X, np.random.default_rng(0))
     rows = split.train[split.users]
     parts = Parts(
-        pairs=(PairScores.of(split.train, 1.5),),
+        pairs=(PairScores.of(split.train, RankingWeights().sharpness),),
         history_exponents=(0.5,),
         explained={5.0: ExplainedPairs.of(split.train, 5.0)},
         low_pass=low_pass,
@@ -132,7 +132,7 @@ def test_the_search_takes_the_inverse_where_only_it_explains(rng):
         dense[u, 163 + single[u]] = u >= 200 and brought
         found[u, 163 + single[u]] = u < 200
     asked = np.arange(200)
-    split = HeldOut(as_interactions(dense), asked, as_interactions(found[asked]))
+    split = HeldOut(as_interactions(dense), asked, as_interactions(found[asked]), 1.0)
     ignorant = LowPass(np.zeros((D, 1)), np.ones(D), np.ones(1))
     choice = choose_weights(split, ignorant, lambda rows: np.ones(rows.shape))
     assert choice.weights.explained > choice.weights.pairs

@@ -65,7 +65,13 @@ def test_the_present_settings_are_tried_as_they_are(swept):
     assert sweep.present.settings()["model.n_components"] == 1
     assert sweep.present.settings()["model.ranking"] == "three-moment"
     assert sweep.present.ranking_weights == RankingWeights()
-    assert sweep.present in sweep.trials
+    assert any(trial is sweep.present for trial in sweep.trials)
+
+
+def test_present_settings_of_the_grid_are_listed_once(split):
+    sweep = run_sweep(*split, ModelSettings(n_components=2), RankingWeights(), wanted=[2])
+    assert sum(trial is sweep.present for trial in sweep.trials) == 1
+    assert len({tuple(t.settings().items()) for t in sweep.trials}) == len(sweep.trials)
 
 
 def test_no_change_for_a_gain_within_its_error():
