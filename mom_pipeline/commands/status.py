@@ -16,9 +16,11 @@ _SHOWN_SETTINGS = (
     "pipeline",
     "matrix",
     "model",
+    "ranking",
     "rebuild",
     "serving",
     "evaluation",
+    "promotion",
     "comparison",
     "artifacts",
 )

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mom_pipeline.core.ranking import RankingWeights
 from mom_pipeline.settings.checking import require
 from mom_pipeline.settings.log_sections import LogSettings
 from mom_pipeline.settings.sections import (
@@ -15,6 +16,7 @@ from mom_pipeline.settings.sections import (
     MatrixSettings,
     ModelSettings,
     PipelineSettings,
+    PromotionSettings,
     RebuildSettings,
     ServingSettings,
     WarehouseSettings,
@@ -30,9 +32,11 @@ class Settings:
     logs: LogSettings = field(default_factory=LogSettings)
     matrix: MatrixSettings = field(default_factory=MatrixSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
+    ranking: RankingWeights = field(default_factory=RankingWeights)
     rebuild: RebuildSettings = field(default_factory=RebuildSettings)
     serving: ServingSettings = field(default_factory=ServingSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    promotion: PromotionSettings = field(default_factory=PromotionSettings)
     comparison: ComparisonSettings = field(default_factory=ComparisonSettings)
     warehouse: WarehouseSettings = field(default_factory=WarehouseSettings)
     artifacts: ArtifactSettings = field(default_factory=ArtifactSettings)
@@ -62,6 +66,10 @@ class Settings:
     @property
     def comparisons_dir(self) -> Path:
         return self.data_dir / "comparisons"
+
+    @property
+    def models_dir(self) -> Path:
+        return self.data_dir / "models"
 
     @property
     def reports_dir(self) -> Path:
