@@ -62,6 +62,15 @@ class LowPass:
             scores[:, user] = (self.basis[own] @ (seen[:, None] * filters)).T / self._scale[own]
         return scores
 
+    def filtered_at(self, items: Array, ridge: float) -> Array:
+        """Return what a history of one item alone leaves in the basis: (items, rank)."""
+        rows = self.basis[items] * self._scale[items, None]
+        return np.asarray(rows * self._filter(ridge))
+
+    def spread_at(self, items: Array) -> Array:
+        """Return the rows that turn it into scores: (items, rank)."""
+        return np.asarray(self.basis[items] / self._scale[items, None])
+
     @property
     def _scale(self) -> Array:
         return self.item_scale.astype(self.basis.dtype)
