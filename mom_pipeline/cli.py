@@ -21,6 +21,10 @@ COMMANDS = {
     "logs": ("logs", "Show the ledger: days, rows, rejects, users, items."),
     "report": ("report", "Write a page about the model of a day."),
     "compare": ("compare", "Compare the method with its rivals on later days, or a ready split."),
+    "recommend": ("recommend", "Recommend items to users, or to somebody new by items."),
+    "similar": ("similar", "Show the items that go with one."),
+    "explain": ("explain", "Take the score of an item for a user apart."),
+    "serve": ("serve", "Answer over HTTP, on this machine unless told otherwise."),
     "ui": ("ui", "Open Dagster's pages on this pipeline, with its daemon, on this machine only."),
     "bench": ("bench", "Measure accuracy and speed; print tables."),
 }

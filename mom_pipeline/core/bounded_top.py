@@ -49,21 +49,24 @@ class BoundedTop:
         """
         D = len(self.order)
         skipped = self.places[hidden]
-        scores = np.empty(D, dtype=self.item_probs.dtype)
+        rows, values = np.empty(0, dtype=np.int64), np.empty(0, dtype=self.item_probs.dtype)
         read, stop = 0, min(max(_FIRST_ITEMS, 4 * n), D)
         least = -np.inf
         while read < stop:
-            np.dot(self.item_probs[read:stop], memberships, out=scores[read:stop])
-            scores[skipped[(skipped >= read) & (skipped < stop)]] = -np.inf
+            scores = self.item_probs[read:stop] @ memberships
+            scores[skipped[(skipped >= read) & (skipped < stop)] - read] = -np.inf
+            # Only what reaches the list so far is looked at again.
+            found = np.flatnonzero((scores >= least) & (scores > -np.inf))
+            rows = np.concatenate([rows, found + read])
+            values = np.concatenate([values, scores[found]])
+            least = _nth_largest(values, n)
+            rows, values = rows[values >= least], values[values >= least]
             read = stop
-            least = _nth_largest(scores[:read], n)
             # Twice as far at most: what is read meanwhile raises the score to reach.
             stop = min(2 * read, int(np.searchsorted(-self.bounds, -least, side="right")))
-        seen = scores[:read]
-        rows = np.flatnonzero((seen >= least) & (seen > -np.inf))
-        items, values = self.order[rows], seen[rows].astype(np.float64)
+        items = self.order[rows]
         ranked = np.lexsort((items, -values))[:n]
-        return items[ranked], values[ranked]
+        return items[ranked], values[ranked].astype(np.float64)
 
 
 def _nth_largest(scores: Array, n: int) -> float:

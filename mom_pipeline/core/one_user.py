@@ -65,10 +65,7 @@ class OneUserRanking:
         """Compute now what the first question would otherwise wait for."""
         _ = self.model.smoothed_item_probs
         ranking = self.model.pair_ranking
-        if ranking is None:
-            _ = self.class_top
-        else:
-            _ = ranking.pairs, ranking.explained
+        _ = self.class_top if ranking is None else (ranking.pairs, ranking.explained)
 
     def memberships(self, history: History) -> Array:
         """Return P[class | user], (K,); only the history's rows of O are read."""

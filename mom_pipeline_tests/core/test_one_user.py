@@ -65,8 +65,8 @@ def test_every_score_is_accounted_for(fitted, data):
         np.testing.assert_allclose(classes.sum(axis=1), classes_part, rtol=1e-4, atol=1e-9)
         rest = ranked.scores - classes_part - ranked.parts.get(POPULARITY, 0.0)
         np.testing.assert_allclose(pairs.sum(axis=1), rest, rtol=1e-4, atol=1e-5)
-        credits = classes_by_history(fitted, own, ranked, classes)
-        np.testing.assert_allclose(credits.sum(axis=1), classes_part, rtol=1e-4, atol=1e-9)
+        credited = classes_by_history(fitted, own, ranked, classes)
+        np.testing.assert_allclose(credited.sum(axis=1), classes_part, rtol=1e-4, atol=1e-9)
         again = ranking.at(own, ranked.items)
         np.testing.assert_allclose(again.scores, ranked.scores, rtol=1e-5)
 

@@ -1,0 +1,124 @@
+"""One user at a time: our lists against those of `implicit`, in one run."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from mom_pipeline.core.fitted import FittedModel, PairRanking
+from mom_pipeline.core.low_pass import LowPass
+from mom_pipeline.core.personalization import Personalization
+from mom_pipeline.core.ranking import RankingWeights
+from mom_pipeline.core.threads import one_blas_thread
+from mom_pipeline.core.types import Csr
+from mom_pipeline.serving.recommender import Recommender
+from mom_pipeline.serving.served_model import Manifest, ServedModel
+
+_USERS = 2_000
+_ITEMS_PER_USER = 30
+_LIST = 20
+_WARM_UP = 20
+
+
+def synthetic_model(
+    n_items: int, n_components: int, *, ranking: str, skew: float, seed: int = 0
+) -> ServedModel:
+    """A model of random classes: items fall in popularity as rank^-skew."""
+    rng = np.random.default_rng(seed)
+    popularity = np.arange(1, n_items + 1) ** -skew
+    rng.shuffle(popularity)
+    O = rng.gamma(0.3, size=(n_items, n_components)).astype(np.float32)
+    O *= popularity[:, None].astype(np.float32)
+    O /= O.sum(axis=0)
+    weights = rng.dirichlet(np.full(n_components, 5.0))
+    X = _histories(rng, O)
+    pair_ranking = _pair_ranking(rng, X, n_components) if ranking == "three-moment" else None
+    model = FittedModel(
+        item_probs=O,
+        weights=weights,
+        popularity=popularity / popularity.sum(),
+        basis=O[:, :1],
+        personalization=Personalization("em"),
+        pair_ranking=pair_ranking,
+        diagnostics={},
+    )
+    items = np.array([f"item {y}" for y in range(n_items)], dtype=object)
+    users = np.array([f"user {u}" for u in range(_USERS)], dtype=object)
+    return ServedModel(Manifest("", "2024-01-01", "", "", {}, {}, {}), model, items, users, X)
+
+
+def run_query(
+    n_items: int,
+    n_components: int,
+    questions: int,
+    *,
+    progress: Callable[[float], None] = lambda share: None,
+) -> dict[str, Any]:
+    """Ask both about the same users in turns; milliseconds, and the ratio of the medians."""
+    from implicit.cpu.als import AlternatingLeastSquares
+
+    cases = (("classes", 0.0), ("classes", 0.8), ("three-moment", 0.8))
+    rows = []
+    for done, (ranking, skew) in enumerate(cases):
+        served = synthetic_model(n_items, n_components, ranking=ranking, skew=skew)
+        ours = Recommender(served)
+        peer = AlternatingLeastSquares(factors=n_components, num_threads=1)
+        rng = np.random.default_rng(1)
+        peer.item_factors = rng.normal(size=(n_items, n_components)).astype(np.float32)
+        peer.user_factors = rng.normal(size=(_USERS, n_components)).astype(np.float32)
+        liked = sparse.csr_matrix(served.histories)
+        times: dict[str, list[float]] = {"ours": [], "implicit": []}
+        with one_blas_thread():
+            for question in range(questions + _WARM_UP):
+                user = question % _USERS
+                start = time.perf_counter()
+                ours.recommend(f"user {user}", _LIST)
+                middle = time.perf_counter()
+                peer.recommend(user, liked[user], N=_LIST)
+                times["ours"].append(middle - start)
+                times["implicit"].append(time.perf_counter() - middle)
+        rows.append({"ranking": ranking, "skew": skew, **_summary(times)})
+        progress((done + 1) / len(cases))
+    return {"n_items": n_items, "n_components": n_components, "questions": questions, "rows": rows}
+
+
+def _summary(times: dict[str, list[float]]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, seconds in times.items():
+        kept = 1000 * np.array(seconds[_WARM_UP:])
+        found |= {
+            f"{name}_best_ms": float(kept.min()),
+            f"{name}_median_ms": float(np.median(kept)),
+            f"{name}_p99_ms": float(np.quantile(kept, 0.99)),
+        }
+    return found | {"ratio": found["ours_median_ms"] / found["implicit_median_ms"]}
+
+
+def _histories(rng: np.random.Generator, O: np.ndarray[Any, Any]) -> Csr:
+    """Users of one or two classes, each with some items."""
+    D, K = O.shape
+    cumulated = O.cumsum(axis=0, dtype=np.float64)
+    rows = []
+    for _ in range(_USERS):
+        classes = rng.choice(K, 2)
+        places = np.concatenate(
+            [
+                np.searchsorted(
+                    cumulated[:, k], rng.random(_ITEMS_PER_USER // 2) * cumulated[-1, k]
+                )
+                for k in classes
+            ]
+        )
+        rows.append(np.unique(np.minimum(places, D - 1)))
+    ends = np.cumsum([0, *map(len, rows)])
+    indices = np.concatenate(rows)
+    return sparse.csr_array((np.ones(len(indices)), indices, ends), shape=(_USERS, D))
+
+
+def _pair_ranking(rng: np.random.Generator, X: Csr, rank: int) -> PairRanking:
+    D = X.shape[1]
+    basis = np.linalg.qr(rng.normal(size=(D, rank)))[0].astype(np.float32)
+    low_pass = LowPass(basis, np.ones(D), np.linspace(100.0, 1.0, rank))
+    return PairRanking(X, low_pass, RankingWeights(popularity=0.1, classes=0.5))
