@@ -121,4 +121,4 @@ def _pair_ranking(rng: np.random.Generator, X: Csr, rank: int) -> PairRanking:
     D = X.shape[1]
     basis = np.linalg.qr(rng.normal(size=(D, rank)))[0].astype(np.float32)
     low_pass = LowPass(basis, np.ones(D), np.linspace(100.0, 1.0, rank))
-    return PairRanking(X, low_pass, RankingWeights(popularity=0.1, classes=0.5))
+    return PairRanking(X, low_pass, RankingWeights())

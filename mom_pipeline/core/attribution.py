@@ -36,11 +36,9 @@ def by_history(model: FittedModel, history: History, ranked: Ranked) -> Float64:
     w = ranking.weights
     if PAIRS in ranked.factors:
         G = ranking.pairs.powers[h][:, y].toarray().T
-        sides = (
-            ranking.pairs.candidate_scale(w.candidate_exponent)[y],
-            ranking.pairs.candidate_scale(w.history_exponent)[h],
-        )
-        total += G * np.outer(*sides) * ranked.factors[PAIRS]
+        candidates = ranking.pairs.scale_at(y, w.candidate_exponent)
+        own = ranking.pairs.scale_at(h, w.history_exponent)
+        total += G * np.outer(candidates, own) * ranked.factors[PAIRS]
     if INVERSE in ranked.factors and ranking.explained is not None:
         total += ranking.explained.matrix[np.ix_(h, y)].T * ranked.factors[INVERSE]
     if LOW_PASS in ranked.factors:

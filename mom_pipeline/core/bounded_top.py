@@ -24,7 +24,7 @@ class BoundedTop:
     """The items in the order of what they can score at most.
 
     item_probs: (D, K), rows in that order.  order: (D,), the item of each row.
-    places: (D,), the row of each item.  bounds: (D,), falling.
+    places: (D,), the row of each item.  bounds: (D,), negated, so that they rise.
     """
 
     item_probs: Array
@@ -39,7 +39,7 @@ class BoundedTop:
         order = np.argsort(-bounds, kind="stable")
         places = np.empty_like(order)
         places[order] = np.arange(len(order))
-        return cls(np.ascontiguousarray(item_probs[order]), order, places, bounds[order])
+        return cls(np.ascontiguousarray(item_probs[order]), order, places, -bounds[order])
 
     def best(self, memberships: Array, n: int, hidden: Array) -> tuple[Array, Float64]:
         """Return the n best items and their scores, best first; ties go to the lower position.
@@ -63,7 +63,8 @@ class BoundedTop:
             rows, values = rows[values >= least], values[values >= least]
             read = stop
             # Twice as far at most: what is read meanwhile raises the score to reach.
-            stop = min(2 * read, int(np.searchsorted(-self.bounds, -least, side="right")))
+            reachable = np.searchsorted(self.bounds, self.bounds.dtype.type(-least), side="right")
+            stop = min(2 * read, int(reachable))
         items = self.order[rows]
         ranked = np.lexsort((items, -values))[:n]
         return items[ranked], values[ranked].astype(np.float64)

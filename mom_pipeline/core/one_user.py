@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.bounded_top import BoundedTop
+from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.fitted import FittedModel, PairRanking
 from mom_pipeline.core.pair_scores import as_binary
 from mom_pipeline.core.personalization import memberships
@@ -114,8 +115,7 @@ class OneUserRanking:
         if w.popularity:
             raw[POPULARITY] = w.popularity, ranking.pairs.item_users.astype(np.float32)
         if w.pairs:
-            pairs = ranking.pairs.scores(once, w.history_exponent, w.candidate_exponent)
-            raw[PAIRS] = w.pairs, pairs[0]
+            raw[PAIRS] = w.pairs, self._pair_scores(history, ranking)
         if w.explained and ranking.explained is not None:
             raw[INVERSE] = w.explained, ranking.explained.scores(once)[0]
         if w.low_pass:
@@ -124,10 +124,24 @@ class OneUserRanking:
             raw[CLASSES] = w.classes, self.model.item_probs @ P
         parts, factors = {}, {}
         for name, (weight, scores) in raw.items():
-            unseen = scores.copy()
-            unseen[history.items] = -np.inf
-            best = float(unseen.max(initial=-np.inf))
-            best = best if best > 0 else 1.0
-            parts[name] = (weight * (scores / np.float32(best))).astype(np.float32)
-            factors[name] = weight / best
+            own = scores[history.items]
+            scores[history.items] = -np.inf
+            best = float(scores.max())
+            scores[history.items] = own
+            factors[name] = weight / (best if best > 0 else 1.0)
+            scores *= scores.dtype.type(factors[name])
+            parts[name] = scores
         return parts, factors
+
+    def _pair_scores(self, history: History, ranking: PairRanking) -> Array:
+        """Return the pair scores of `PairScores` for one user, (D,)."""
+        scale = ranking.pairs.scale_at(history.items, ranking.weights.history_exponent)
+        sums = ranking.pairs.powers[history.items].T @ scale
+        return np.asarray(sums * self._candidate_scale)
+
+    @cached_property
+    def _candidate_scale(self) -> Array:
+        ranking = self.model.pair_ranking
+        if ranking is None:
+            raise MomError("a model of the classes alone has no pairs")
+        return ranking.pairs.candidate_scale(ranking.weights.candidate_exponent)
