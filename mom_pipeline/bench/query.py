@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Csr
 from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.serving.served_model import Manifest, ServedModel
+from mom_pipeline.settings import ModelSettings
 
 _USERS = 2_000
 _ITEMS_PER_USER = 30
@@ -46,7 +48,9 @@ def synthetic_model(
     )
     items = np.array([f"item {y}" for y in range(n_items)], dtype=object)
     users = np.array([f"user {u}" for u in range(_USERS)], dtype=object)
-    return ServedModel(Manifest("", "2024-01-01", "", "", {}, {}, {}), model, items, users, X)
+    settings = asdict(ModelSettings(n_components=n_components))
+    manifest = Manifest("", "2024-01-01", "bench", f"seed {seed}", settings, {}, {})
+    return ServedModel(manifest, model, items, users, X)
 
 
 def run_query(

@@ -195,6 +195,21 @@ def bench_query(items: int, components: int, questions: int, as_json: bool) -> N
     print_table(f"One user, D = {items:,}, K = {components}", columns, rows)
 
 
+@bench.command("serve")
+@click.option("--items", default=100_000, show_default=True)
+@click.option("--components", default=100, show_default=True)
+@click.option("--requests", default=3_000, show_default=True)
+@click.option("--clients", default=4, show_default=True)
+@json_option
+def bench_serve(items: int, components: int, requests: int, clients: int, as_json: bool) -> None:
+    """Load on a service of its own, with a promotion and a rollback in the middle."""
+    from mom_pipeline.bench.serve import run_serve
+
+    with share_progress("serve") as progress:
+        result = run_serve(items, components, requests, clients, progress=progress)
+    _show("Service under load", result, as_json)
+
+
 def _show(title: str, result: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(result)

@@ -10,7 +10,7 @@ from mom_pipeline.core.bounded_top import BoundedTop
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.fitted import FittedModel, PairRanking
 from mom_pipeline.core.pair_scores import as_binary
-from mom_pipeline.core.personalization import memberships
+from mom_pipeline.core.personalization import memberships_of_one
 from mom_pipeline.core.prediction import top_n
 from mom_pipeline.core.types import Array, Csr, Float64
 
@@ -70,10 +70,8 @@ class OneUserRanking:
 
     def memberships(self, history: History) -> Array:
         """Return P[class | user], (K,); only the history's rows of O are read."""
-        n = len(history.items)
-        O = self.model.smoothed_item_probs[history.items]
-        own = History(np.arange(n), history.counts).row(n)
-        return memberships(own, O, self.model.weights, self.model.personalization)[0]
+        model, O = self.model, self.model.smoothed_item_probs[history.items]
+        return memberships_of_one(history.counts, O, model.weights, model.personalization)
 
     def best(self, history: History, n: int, *, exclude_seen: bool = True) -> Ranked:
         """Return the n best items; a short list when there are fewer candidates."""

@@ -54,6 +54,16 @@ def test_lists_are_those_of_the_whole_matrix(fitted, data, exclude_seen):
         np.testing.assert_array_equal(ranked.items, ids[user])
 
 
+def test_memberships_are_those_of_the_whole_matrix(fitted, data):
+    P = fitted.memberships(data)
+    ranking = OneUserRanking(fitted)
+    for user in range(40):
+        own = ranking.memberships(history(data, user))
+        np.testing.assert_allclose(own, P[user], rtol=1e-4, atol=1e-9)
+    nothing = History(np.empty(0, dtype=np.int64), np.empty(0))
+    np.testing.assert_allclose(ranking.memberships(nothing), fitted.weights, rtol=1e-5)
+
+
 def test_every_score_is_accounted_for(fitted, data):
     ranking = OneUserRanking(fitted)
     for user in range(20):
