@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from mom_pipeline.baselines.implicit_library import (
+    as_user_items,
+    missing,
+    one_blas_thread_each,
+)
 from mom_pipeline.core.fitted import FittedModel, PairRanking
 from mom_pipeline.core.low_pass import LowPass
 from mom_pipeline.core.personalization import Personalization
 from mom_pipeline.core.ranking import RankingWeights
-from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Csr
 from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.serving.served_model import Manifest, ServedModel
@@ -61,31 +65,39 @@ def run_query(
     progress: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Any]:
     """Ask both about the same users in turns; milliseconds, and the ratio of the medians."""
-    from implicit.cpu.als import AlternatingLeastSquares
-
     cases = (("classes", 0.0), ("classes", 0.8), ("three-moment", 0.8))
     rows = []
     for done, (ranking, skew) in enumerate(cases):
         served = synthetic_model(n_items, n_components, ranking=ranking, skew=skew)
-        ours = Recommender(served)
-        peer = AlternatingLeastSquares(factors=n_components, num_threads=1)
-        rng = np.random.default_rng(1)
-        peer.item_factors = rng.normal(size=(n_items, n_components)).astype(np.float32)
-        peer.user_factors = rng.normal(size=(_USERS, n_components)).astype(np.float32)
-        liked = sparse.csr_matrix(served.histories)
-        times: dict[str, list[float]] = {"ours": [], "implicit": []}
-        with one_blas_thread():
-            for question in range(questions + _WARM_UP):
-                user = question % _USERS
-                start = time.perf_counter()
-                ours.recommend(f"user {user}", _LIST)
-                middle = time.perf_counter()
-                peer.recommend(user, liked[user], N=_LIST)
-                times["ours"].append(middle - start)
-                times["implicit"].append(time.perf_counter() - middle)
+        with one_blas_thread_each():
+            times = _in_turns(served, n_components, questions)
         rows.append({"ranking": ranking, "skew": skew, **_summary(times)})
         progress((done + 1) / len(cases))
     return {"n_items": n_items, "n_components": n_components, "questions": questions, "rows": rows}
+
+
+def _in_turns(served: ServedModel, n_components: int, questions: int) -> dict[str, list[float]]:
+    """Seconds of every question, asked of one and then of the other."""
+    try:
+        from implicit.cpu.als import AlternatingLeastSquares
+    except ImportError as error:
+        raise missing("bench query", error) from error
+    ours = Recommender(served)
+    peer = AlternatingLeastSquares(factors=n_components, num_threads=1)
+    rng = np.random.default_rng(1)
+    peer.item_factors = rng.normal(size=(ours.n_items, n_components)).astype(np.float32)
+    peer.user_factors = rng.normal(size=(_USERS, n_components)).astype(np.float32)
+    liked = as_user_items(served.histories)
+    times: dict[str, list[float]] = {"ours": [], "implicit": []}
+    for question in range(questions + _WARM_UP):
+        user = question % _USERS
+        start = time.perf_counter()
+        ours.recommend(f"user {user}", _LIST)
+        middle = time.perf_counter()
+        peer.recommend(user, liked[user], N=_LIST)
+        times["ours"].append(middle - start)
+        times["implicit"].append(time.perf_counter() - middle)
+    return times
 
 
 def _summary(times: dict[str, list[float]]) -> dict[str, float]:

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
@@ -103,7 +103,11 @@ def create_app(champion: Champion) -> Starlette:
         Route("/openapi.json", schema),
         Route("/", docs),
     ]
-    handlers: dict[Any, Any] = {MomError: _refused, HTTPException: _no_such_page}
+    handlers: dict[Any, Any] = {
+        MomError: _refused,
+        HTTPException: _no_such_page,
+        ClientDisconnect: _gone,
+    }
     app = Starlette(routes=routes, exception_handlers=handlers)
     # An id that ends with a slash is another id.
     app.router.redirect_slashes = False
@@ -127,6 +131,11 @@ async def _refused(request: Request, error: Exception) -> Response:
     if isinstance(error, NoChampion):
         return _json({"error": str(error)}, 503, {"retry-after": "5"})
     raise error
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    """Answer into the void, so that a client that left is no fault in the log."""
+    return Response(status_code=499)
 
 
 async def _no_such_page(request: Request, error: Exception) -> Response:

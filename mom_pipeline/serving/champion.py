@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from mom_pipeline.core.errors import MomError
 from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion
 
@@ -93,7 +92,8 @@ class Champion:
                     return
             served = self._registry.load(version)
             self._current = Recommender(served, exclude_seen=self._exclude_seen)
-        except (MomError, OSError, MemoryError) as error:
+        except Exception as error:
+            # Whatever it is, the model before keeps answering, and the watch goes on.
             self._fail(version, error)
             return
         self._failure = None

@@ -2,7 +2,7 @@
 
 import json
 from typing import Any, NoReturn
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_to_bytes
 
 from starlette.requests import Request
 
@@ -50,7 +50,11 @@ def checked_length(n: object) -> int:
 
 
 def path_id(request: Request) -> str:
-    """Return the id of the address, decoded strictly."""
+    """Return the id of the address; bytes that are no UTF-8 are refused, not replaced."""
+    try:
+        unquote_to_bytes(request.scope["raw_path"]).decode()
+    except UnicodeDecodeError as error:
+        raise BadRequest(422, "the address is not percent-encoded UTF-8") from error
     return _checked_id(request.path_params["id"])
 
 

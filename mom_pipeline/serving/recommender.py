@@ -156,7 +156,7 @@ class Recommender:
         why = reasons(self._served, history, ranked, self._examples)
         lines = zip(ranked.items, ranked.scores.tolist(), why, strict=True)
         found = tuple(Recommendation(self._name(y), score, reason) for y, score, reason in lines)
-        note = f"{len(unknown)} unknown items were left out" if unknown else ""
+        note = "items that the model does not know were left out" if unknown else ""
         return Recommendations(user, self.manifest.version, False, note, found, unknown)
 
     def _popular(

@@ -1,5 +1,6 @@
 """The running service: answers, refusals, and models that change under load."""
 
+import socket
 import threading
 
 import numpy as np
@@ -135,6 +136,23 @@ def test_addresses_that_there_are_not(service):
         assert (status, list(answer)) == (404, ["error"])
     assert service.get("/recommend")[0] == 405
     assert service.ask("DELETE", "/recommend/x", None, {})[0] == 405
+
+
+def test_bytes_that_are_no_text(service):
+    for path in ("/recommend/%ff", "/similar/a%C3"):
+        assert service.get(path) == (422, {"error": "the address is not percent-encoded UTF-8"})
+
+
+def test_a_client_that_leaves_in_the_middle_harms_nobody(service):
+    before = service.output.read_text()
+    head = b"POST /recommend HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n" % service.port
+    head += b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", service.port)) as client:
+            client.sendall(head)
+    assert service.get("/health")[0] == 200
+    wait_until(lambda: service.get("/health")[0] == 200, "health")
+    assert service.output.read_text() == before
 
 
 def test_pages_need_nothing_from_outside(service):
