@@ -12,7 +12,8 @@ td { padding: .1rem 1rem .1rem 0; vertical-align: top }
 :root { color-scheme: light dark }
 """
 _EXAMPLES = """curl 'http://HOST/recommend/USER?n=5'
-curl -H 'Content-Type: application/json' -d '{"items": ["A", "B"], "n": 5}' http://HOST/recommend
+curl -H 'Content-Type: application/json' \\
+     -d '{"items": ["A", "B"], "n": 5}' http://HOST/recommend
 curl http://HOST/similar/ITEM"""
 
 
@@ -27,7 +28,7 @@ def docs_page(document: dict[str, Any]) -> str:
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width">'
-        f"<style>{_STYLE}</style><h1>{title} {escape(document['info']['version'])}</h1>"
+        f"<style>{_STYLE}</style><h1>{title}</h1>"
         "<p>Questions about the promoted model. The same in OpenAPI: "
         f'<a href="/openapi.json">/openapi.json</a>.</p><pre>{escape(_EXAMPLES)}</pre>'
         f"{''.join(sections)}</html>"
