@@ -22,8 +22,8 @@ from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.serving.served_model import Manifest, ServedModel
 from mom_pipeline.settings import ModelSettings
 
-_USERS = 2_000
-_ITEMS_PER_USER = 30
+_USERS = 20_000
+_ITEMS_PER_USER = 20
 _LIST = 20
 _WARM_UP = 20
 
@@ -134,7 +134,5 @@ def _histories(rng: np.random.Generator, O: np.ndarray[Any, Any]) -> Csr:
 
 
 def _pair_ranking(rng: np.random.Generator, X: Csr, rank: int) -> PairRanking:
-    D = X.shape[1]
-    basis = np.linalg.qr(rng.normal(size=(D, rank)))[0].astype(np.float32)
-    low_pass = LowPass(basis, np.ones(D), np.linspace(100.0, 1.0, rank))
+    low_pass = LowPass.of(X, rank, rng, dtype=np.float32, tol=1e-2, max_passes=6)
     return PairRanking(X, low_pass, RankingWeights())

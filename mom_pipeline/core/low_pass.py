@@ -64,12 +64,15 @@ class LowPass:
 
     def filtered_at(self, items: Array, ridge: float) -> Array:
         """Return what a history of one item alone leaves in the basis: (items, rank)."""
-        rows = self.basis[items] * self._scale[items, None]
+        rows = self.basis[items] * self._scale_at(items)
         return np.asarray(rows * self._filter(ridge))
 
     def spread_at(self, items: Array) -> Array:
         """Return the rows that turn it into scores: (items, rank)."""
-        return np.asarray(self.basis[items] / self._scale[items, None])
+        return np.asarray(self.basis[items] / self._scale_at(items))
+
+    def _scale_at(self, items: Array) -> Array:
+        return self.item_scale[items, None].astype(self.basis.dtype)
 
     @property
     def _scale(self) -> Array:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.attribution import (
@@ -13,7 +14,10 @@ from mom_pipeline.core.attribution import (
     similar_scores,
 )
 from mom_pipeline.core.bounded_top import BoundedTop
+from mom_pipeline.core.fitted import FittedModel, PairRanking
+from mom_pipeline.core.low_pass import LowPass
 from mom_pipeline.core.one_user import CLASSES, POPULARITY, History, OneUserRanking
+from mom_pipeline.core.personalization import Personalization
 from mom_pipeline.core.prediction import recommend_top, top_n
 from mom_pipeline.core.ranking import RankingWeights
 
@@ -97,6 +101,32 @@ def test_the_bound_loses_nothing(concentration):
         items, found = top.best(P, n, hidden)
         np.testing.assert_allclose(found, values[0], rtol=1e-5)
         assert len(np.setdiff1d(items, expected[0])) <= 0.01 * n  # equal up to rounding
+
+
+@pytest.mark.parametrize("skew", [0.0, 1.0])
+def test_the_low_pass_bound_loses_nothing(skew):
+    rng = np.random.default_rng(0)
+    n_items, rank = 20_000, 12
+    steep = np.arange(1, n_items + 1)[:, None] ** -skew
+    basis = np.linalg.qr(steep * rng.normal(size=(n_items, rank)))[0].astype(np.float32)
+    low_pass = LowPass(basis, rng.uniform(0.5, 2.0, n_items), np.linspace(9.0, 1.0, rank))
+    X = sparse.random_array((60, n_items), density=1e-3, rng=rng, format="csr")
+    weights = RankingWeights(popularity=0.3)
+    model = FittedModel(
+        item_probs=np.full((n_items, 2), 1 / n_items, dtype=np.float32),
+        weights=np.array([0.5, 0.5]),
+        popularity=np.full(n_items, 1 / n_items),
+        basis=basis,
+        personalization=Personalization(),
+        pair_ranking=PairRanking(X, low_pass, weights),
+        diagnostics={},
+    )
+    ids, scores = recommend_top(X, model.three_moment_scores, 30)
+    ranking = OneUserRanking(model)
+    for user in range(60):
+        ranked = ranking.best(history(X, user), 30)
+        np.testing.assert_allclose(ranked.scores, scores[user], rtol=1e-4)
+        assert len(np.setdiff1d(ranked.items, ids[user])) <= 1  # equal up to rounding
 
 
 def test_ties_and_short_lists():
