@@ -23,6 +23,7 @@ COMMANDS = {
     "models": ("models", "Show the versions of the model, and which is in use."),
     "promote": ("models", "Put a version of the model in use."),
     "rollback": ("models", "Return to the version that was in use before."),
+    "tune": ("tune", "Choose K and the other settings on the last days."),
     "compare": ("compare", "Compare the method with its rivals on later days, or a ready split."),
     "recommend": ("recommend", "Recommend items to users, or to somebody new by items."),
     "similar": ("similar", "Show the items that go with one."),

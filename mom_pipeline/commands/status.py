@@ -17,6 +17,7 @@ _SHOWN_SETTINGS = (
     "pipeline",
     "matrix",
     "model",
+    "ranking",
     "rebuild",
     "serving",
     "evaluation",
