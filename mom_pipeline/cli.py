@@ -25,6 +25,10 @@ COMMANDS = {
     "rollback": ("models", "Return to the version that was in use before."),
     "tune": ("tune", "Choose K and the other settings on the last days."),
     "compare": ("compare", "Compare the method with its rivals on later days, or a ready split."),
+    "recommend": ("recommend", "Recommend items to users, or to somebody new by items."),
+    "similar": ("similar", "Show the items that go with one."),
+    "explain": ("explain", "Take the score of an item for a user apart."),
+    "serve": ("serve", "Answer over HTTP, on this machine unless told otherwise."),
     "ui": ("ui", "Open Dagster's pages on this pipeline, with its daemon, on this machine only."),
     "bench": ("bench", "Measure accuracy and speed; print tables."),
 }

@@ -68,6 +68,18 @@ class LowPass:
             scores[:, user] = (self.basis[own] @ (seen[:, None] * filters)).T / self._scale[own]
         return scores
 
+    def filtered_at(self, items: Array, ridge: float) -> Array:
+        """Return what a history of one item alone leaves in the basis: (items, rank)."""
+        rows = self.basis[items] * self._scale_at(items)
+        return np.asarray(rows * self._filter(ridge))
+
+    def spread_at(self, items: Array) -> Array:
+        """Return the rows that turn it into scores: (items, rank)."""
+        return np.asarray(self.basis[items] / self._scale_at(items))
+
+    def _scale_at(self, items: Array) -> Array:
+        return self.item_scale[items, None].astype(self.basis.dtype)
+
     @property
     def _scale(self) -> Array:
         return self.item_scale.astype(self.basis.dtype)

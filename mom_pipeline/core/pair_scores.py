@@ -90,6 +90,11 @@ class PairScores:
         """Return c_y^(-exponent sharpness), (D,)."""
         return self._item_powers(np.array([exponent]))[:, 0].astype(np.float32)
 
+    def scale_at(self, items: Array, exponent: float) -> Array:
+        """Return c_y^(-exponent sharpness) of some items alone."""
+        users: Float64 = np.maximum(self.item_users[items], 1.0)
+        return (users ** -(exponent * self.sharpness)).astype(np.float32)
+
     def _item_powers(self, exponents: Float64) -> Float64:
         scales: Float64 = np.maximum(self.item_users, 1.0)[:, None] ** -(exponents * self.sharpness)
         return scales
