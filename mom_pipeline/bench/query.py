@@ -134,5 +134,14 @@ def _histories(rng: np.random.Generator, O: np.ndarray[Any, Any]) -> Csr:
 
 
 def _pair_ranking(rng: np.random.Generator, X: Csr, rank: int) -> PairRanking:
-    low_pass = LowPass.of(X, rank, rng, dtype=np.float32, tol=1e-2, max_passes=6)
-    return PairRanking(X, low_pass, RankingWeights())
+    weights = RankingWeights()
+    low_pass = LowPass.of(
+        X,
+        rank,
+        rng,
+        user_exponent=weights.user_exponent,
+        dtype=np.float32,
+        tol=1e-2,
+        max_passes=6,
+    )
+    return PairRanking(X, low_pass, weights)

@@ -152,7 +152,8 @@ def _three_moment_trials(
     classes = moments.model(k, _rule(best.model), best.model.projection)  # type: ignore[arg-type]
     low_pass, D = moments.low_pass(k), train.shape[1]
     split = given_split(train, test[: train.shape[0], :D], np.random.default_rng(best.model.seed))
-    found = choose_weights(split, low_pass, classes.class_scores).weights
+    spans = dict.fromkeys(split.user_exponents, low_pass)
+    found = choose_weights(split, spans, classes.class_scores).weights
     chosen = replace(best.model, ranking="three-moment")
     return [
         _trial(chosen, w, replace(classes, pair_ranking=PairRanking(train, low_pass, w)),
