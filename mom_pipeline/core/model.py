@@ -26,7 +26,8 @@ from mom_pipeline.core.whitening import working_precision
 RankingName = Literal["classes", "three-moment"]
 Precision = Literal["auto", "single", "double"]
 
-# The low-pass part takes as many eigenvectors as are worth asking for and fit in memory.
+# The low-pass part takes as many eigenvectors as are worth asking for and fit in memory, and at
+# most a quarter of them all: through all of them a history is seen as it is.
 _LOW_PASS_RANK = 512
 _LOW_PASS_SIZE = 32_000_000
 
@@ -246,7 +247,7 @@ class MethodOfMoments:
     def _low_pass(self, X: Csr, user_exponent: float) -> LowPass:
         return LowPass.of(
             X,
-            max(1, min(_LOW_PASS_RANK, *X.shape, _LOW_PASS_SIZE // X.shape[1])),
+            max(1, min(_LOW_PASS_RANK, min(X.shape) // 4, _LOW_PASS_SIZE // X.shape[1])),
             np.random.default_rng(self.seed),
             user_exponent=user_exponent,
             dtype=self._dtype(X.shape[1]),
