@@ -65,17 +65,8 @@ def _harmless(text: str) -> str:
 @contextmanager
 def share_progress(title: str) -> Iterator[Callable[[float], None]]:
     """A progress bar on standard error, driven by the share that is done."""
-    bar = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task(title, total=1.0)
-        yield lambda share: bar.update(task, completed=share)
+    with step_progress(title) as progress:
+        yield lambda share: progress(title, share)
 
 
 @contextmanager

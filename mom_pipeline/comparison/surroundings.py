@@ -2,6 +2,7 @@
 
 import os
 import platform
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,7 +19,7 @@ def surroundings() -> dict[str, Any]:
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{available_cores()} cores of {_processor()}, {memory:.0f} GB",
-        "versions": {"python": platform.python_version(), **_versions()},
+        "versions": versions(_LIBRARIES),
     }
 
 
@@ -33,9 +34,10 @@ def _processor() -> str:
     return platform.machine()
 
 
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in _LIBRARIES:
+def versions(libraries: Iterable[str]) -> dict[str, str]:
+    """Return the version of Python and of every library that is installed."""
+    found = {"python": platform.python_version()}
+    for name in libraries:
         try:
             found[name] = version(name)
         except PackageNotFoundError:

@@ -1,15 +1,14 @@
 """Everything that the page of a day shows, gathered from the warehouse and the artifacts."""
 
-import platform
 from dataclasses import dataclass
 from datetime import date, timedelta
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
 
 from mom_pipeline.comparison.results import Comparison
 from mom_pipeline.comparison.stored import newest_until
+from mom_pipeline.comparison.surroundings import versions
 from mom_pipeline.core.bounds import Bounds, theorem_1
 from mom_pipeline.core.daily_classes import drift
 from mom_pipeline.core.daily_serving import posterior_entropy
@@ -94,7 +93,7 @@ def gather(settings: Settings, day: date) -> DayFacts:
         metrics=tuple(metrics),
         comparison=newest_until(settings.comparisons_dir, day),
         seconds=seconds_of(settings.data_dir, day),
-        versions=_versions(),
+        versions={"code of the arrays": CODE_VERSION, **versions(_LIBRARIES)},
     )
 
 
@@ -146,13 +145,3 @@ def _entropy(state: DayState, day: date, with_history: Array) -> Float64 | None:
     except Unfit:
         return None
     return posterior_entropy(found.dense["memberships"][with_history])
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "code of the arrays": CODE_VERSION}
-    for name in _LIBRARIES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
