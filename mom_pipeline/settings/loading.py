@@ -12,6 +12,7 @@ from mom_pipeline.settings.settings import Settings
 
 DATA_DIR_VARIABLE = "MOM_DATA_DIR"
 SETTINGS_FILE = "pipeline.toml"
+_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def load_settings(
@@ -85,8 +86,8 @@ def _typed(dotted: str, wanted: Any, value: Any) -> Any:
         return _typed_entries(dotted, get_args(wanted)[0], value)
     if isinstance(value, _FromEnvironment):
         try:
-            return wanted(value.text)
-        except ValueError as error:
+            return _TRUTHS[value.text.lower()] if wanted is bool else wanted(value.text)
+        except (ValueError, KeyError) as error:
             raise InvalidSetting(
                 f"{value.name} must be of type {wanted.__name__}, found {value.text!r}"
             ) from error

@@ -97,6 +97,7 @@ class ServingSettings:
     """The lists that are kept for every user."""
 
     list_length: int = 20
+    exclude_seen: bool = True
     refresh_drift: float = 0.0
 
     def __post_init__(self) -> None:

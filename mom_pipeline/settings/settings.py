@@ -68,6 +68,10 @@ class Settings:
         return self.data_dir / "reports"
 
     @property
+    def exports_dir(self) -> Path:
+        return self.data_dir / "exports"
+
+    @property
     def scratch_dir(self) -> Path:
         return self.data_dir / "tmp"
 
