@@ -9,7 +9,7 @@ It answers without the warehouse: one folder holds all of it.
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -41,6 +41,10 @@ class Manifest:
     settings: dict[str, Any]
     parents: dict[str, str]
     metrics: dict[str, float]
+
+    def named(self, version: str) -> Self:
+        """Return the same manifest under another version."""
+        return replace(self, version=version)
 
 
 @dataclass(frozen=True)
@@ -85,17 +89,13 @@ class ServedModel:
             },
         )
         sums = {name: _sha256(folder / name) for name in (MODEL, PEOPLE)}
-        text = json.dumps({**asdict(self.manifest), "sha256": sums}, indent=2, sort_keys=True)
-        write_text(folder / MANIFEST, text + "\n")
+        write_manifest(folder, self.manifest, sums)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read a version; DamagedModel when a file is missing or not what the manifest says."""
         manifest, sums = read_manifest(folder)
-        for name, expected in sums.items():
-            path = folder / name
-            if not path.exists() or _sha256(path) != expected:
-                raise DamagedModel(f"{path} is missing or differs from its manifest")
+        check_files(folder, sums)
         fitted, _ = FittedModel.load(folder / MODEL)
         header, arrays = load_arrays(folder / PEOPLE)
         histories: Csr = sparse.csr_array(
@@ -119,6 +119,26 @@ def read_manifest(folder: Path) -> tuple[Manifest, dict[str, str]]:
         return Manifest(**values), {name: sums[name] for name in (MODEL, PEOPLE)}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedModel(f"{path} is not a readable manifest: {error!r}") from error
+
+
+def write_manifest(folder: Path, manifest: Manifest, sums: dict[str, str]) -> None:
+    """Write the manifest beside the files that it names."""
+    text = json.dumps({**asdict(manifest), "sha256": sums}, indent=2, sort_keys=True)
+    write_text(folder / MANIFEST, text + "\n")
+
+
+def check_files(folder: Path, sums: dict[str, str]) -> None:
+    """Raise DamagedModel when a file is missing or has another sha256."""
+    for name, expected in sums.items():
+        path = folder / name
+        if not path.exists() or _sha256(path) != expected:
+            raise DamagedModel(f"{path} is missing or differs from its manifest")
+
+
+def version_of(manifest: Manifest, sums: dict[str, str]) -> str:
+    """Return the name of a version: its day, and 12 digits of the sha256 over its content."""
+    content = json.dumps([asdict(manifest.named("")), sums], sort_keys=True)
+    return f"{manifest.day}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
 
 def _as_bytes(ids: Array) -> Array:

@@ -64,6 +64,10 @@ class Settings:
         return self.data_dir / "comparisons"
 
     @property
+    def models_dir(self) -> Path:
+        return self.data_dir / "models"
+
+    @property
     def reports_dir(self) -> Path:
         return self.data_dir / "reports"
 

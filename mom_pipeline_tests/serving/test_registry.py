@@ -1,0 +1,243 @@
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from mom_pipeline.core.errors import DamagedModel
+from mom_pipeline.serving.promotions import DamagedPointer
+from mom_pipeline.serving.registry import (
+    POINTER,
+    VERSIONS,
+    ModelRegistry,
+    NoChampion,
+    NothingToRollBack,
+    UnknownVersion,
+)
+from mom_pipeline.serving.served_model import MANIFEST, MODEL, PEOPLE, read_manifest, write_manifest
+
+from .conftest import N, day_of
+
+FILES = (MODEL, PEOPLE, MANIFEST)
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 255
+    path.write_bytes(bytes(data))
+
+
+def contents(root):
+    return {path.relative_to(root): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_equal_content_is_one_version_that_is_never_written_again(registry, make):
+    version = registry.add(make(1))
+    assert version.startswith("2024-03-01-")
+    before = {path: path.stat().st_mtime_ns for path in registry.folder(version).iterdir()}
+    assert registry.add(make(1)) == version
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    other = make(1)
+    other = replace(other, manifest=replace(other.manifest, metrics={"map": 0.5}))
+    assert registry.add(other) != version
+    assert registry.load(version).manifest.version == version
+    assert day_of(registry.load(version)) == {1}
+    assert sorted(path.name for path in (registry.root / VERSIONS).iterdir()) == sorted(
+        registry.names()
+    )
+
+
+def test_the_oldest_comes_first(registry, make):
+    added = [registry.add(make(day)) for day in (2, 3, 1)]
+    assert registry.names() == [added[2], added[0], added[1]]
+    assert [entry.manifest.day for entry in registry.versions()] == [
+        "2024-03-01",
+        "2024-03-02",
+        "2024-03-03",
+    ]
+
+
+def test_there_is_no_champion_before_the_first_promotion(registry, make):
+    registry.add(make(1))
+    assert registry.champion_version() is None
+    with pytest.raises(NoChampion, match="mom-pipeline promote VERSION"):
+        registry.champion()
+
+
+def test_promotions_and_rollbacks(registry, make):
+    a, b, c = (registry.add(make(day)) for day in (1, 2, 3))
+    for version in (a, b, b, c):
+        registry.promote(version, "better")
+    assert day_of(registry.champion()) == {3}
+    assert registry.rollback() == b
+    assert registry.rollback() == a
+    with pytest.raises(NothingToRollBack, match="promote"):
+        registry.rollback()
+    assert registry.champion_version() == a
+    registry.promote(c, "again")
+    assert registry.rollback("it was slow") == a
+    assert [(p.version, p.kind) for p in registry.history()] == [
+        (a, "promoted"),
+        (b, "promoted"),
+        (c, "promoted"),
+        (b, "rolled back"),
+        (a, "rolled back"),
+        (c, "promoted"),
+        (a, "rolled back"),
+    ]
+    assert registry.history()[-1].reason == "it was slow"
+    assert registry.history()[0].time.endswith("+00:00")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_damaged_version_is_not_promoted_and_the_champion_stays(registry, make, name):
+    good, bad = registry.add(make(1)), registry.add(make(2))
+    registry.promote(good, "first")
+    flip(registry.folder(bad) / name)
+    with pytest.raises(DamagedModel):
+        registry.promote(bad, "no")
+    assert day_of(registry.champion()) == {1}
+    assert [bool(entry.damage) for entry in registry.versions()] == [False, True]
+    (registry.folder(bad) / name).unlink()
+    assert [bool(entry.damage) for entry in registry.versions()] == [False, True]
+    assert registry.add(make(2)) == bad  # the same model again repairs it
+    registry.promote(bad, "whole again")
+
+
+def test_no_rollback_to_a_damaged_version(registry, make):
+    a, b = registry.add(make(1)), registry.add(make(2))
+    registry.promote(a, "")
+    registry.promote(b, "")
+    flip(registry.folder(a) / MODEL)
+    with pytest.raises(DamagedModel):
+        registry.rollback()
+    assert registry.champion_version() == b
+
+
+def test_an_edited_manifest_is_damage(registry, make):
+    version = registry.add(make(1))
+    manifest, sums = read_manifest(registry.folder(version))
+    write_manifest(registry.folder(version), replace(manifest, metrics={"map": 1.0}), sums)
+    with pytest.raises(DamagedModel, match="not the manifest of"):
+        registry.promote(version, "")
+    assert registry.versions()[0].damage
+
+
+@pytest.mark.parametrize("name", ["", "..", "../../etc", "2024-03-01-0123456789ab", "=HYPERLINK("])
+def test_unknown_versions(registry, make, name):
+    registry.add(make(1))
+    with pytest.raises(UnknownVersion, match="mom-pipeline models"):
+        registry.promote(name, "")
+
+
+def test_a_damaged_pointer_says_what_to_do(registry, make):
+    registry.promote(registry.add(make(1)), "")
+    (registry.root / POINTER).write_text("{")
+    with pytest.raises(DamagedPointer, match="remove it"):
+        registry.champion()
+
+
+def test_retention_keeps_what_is_in_use(registry, make):
+    names = [registry.add(make(day)) for day in range(1, 7)]
+    for version in names[:3]:
+        registry.promote(version, "")
+    assert registry.remove_old(0) == []
+    assert registry.remove_old(2) == [names[0], names[3]]
+    assert registry.names() == [names[1], names[2], names[4], names[5]]
+    assert registry.rollback() == names[1]
+
+
+def test_rewriting_keeps_the_champion_and_leaves_nothing_behind(registry, make):
+    a, b, c, d = (registry.add(make(day)) for day in (1, 2, 3, 4))
+    for version in (a, b, c):
+        registry.promote(version, "why")
+    flip(registry.folder(b) / PEOPLE)
+    (registry.root / VERSIONS / ".new").mkdir()
+
+    def without_last(served):
+        if served.manifest.day.endswith("04"):
+            return None
+        return make(int(served.manifest.day[-2:]), users=N - 1)
+
+    assert f"user {N - 1}".encode() in (registry.folder(a) / PEOPLE).read_bytes()
+    changed = registry.rewrite(without_last)
+    assert changed.keys() == {a, b, c}
+    assert changed[b] is None
+    assert registry.names() == [changed[a], changed[c], d]
+    assert registry.champion_version() == changed[c]
+    assert len(registry.champion().user_ids) == N - 1
+    assert [p.reason for p in registry.history()] == ["why", "why"]
+    assert registry.rollback() == changed[a]
+    old = [a.encode(), b.encode(), c.encode()]
+    for path, data in contents(registry.root).items():
+        assert not any(name in data or name.decode() in str(path) for name in old)
+    assert registry.rewrite(without_last) == {}
+
+
+def test_rewriting_after_rollbacks(registry, make):
+    a, b = registry.add(make(1)), registry.add(make(2))
+    registry.promote(a, "")
+    registry.promote(b, "")
+    registry.rollback()
+    changed = registry.rewrite(lambda s: make(int(s.manifest.day[-2:]), users=N - 1))
+    assert registry.champion_version() == changed[a]
+    with pytest.raises(NothingToRollBack):
+        registry.rollback()
+
+
+def test_a_reader_never_sees_a_mixture(registry, make):
+    names = [registry.add(make(day)) for day in (1, 2)]
+    registry.promote(names[0], "first")
+    seen: list[set[int]] = []
+    failures: list[BaseException] = []
+    done = threading.Event()
+
+    def read():
+        try:
+            while not done.is_set():
+                seen.append(day_of(registry.champion()))
+        except BaseException as error:
+            failures.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    try:
+        for turn in range(20):
+            # Each promoted version is new, and the one before last is removed under the readers.
+            version = registry.add(make(3 + turn))
+            registry.promote(version, "next")
+            registry.remove_old(1)
+            registry.rollback()
+            registry.promote(version, "and back")
+    finally:
+        done.set()
+        for reader in readers:
+            reader.join()
+    assert not failures
+    assert all(len(days) == 1 for days in seen)
+    assert len({min(days) for days in seen}) > 2
+
+
+def test_writers_in_other_processes_take_turns(registry, make, tmp_path):
+    names = [registry.add(make(day)) for day in (1, 2)]
+    code = (
+        "import sys\nfrom pathlib import Path\n"
+        "from mom_pipeline.serving.registry import ModelRegistry\n"
+        "registry = ModelRegistry(Path(sys.argv[1]))\n"
+        "for turn in range(15):\n"
+        "    registry.promote(sys.argv[2], 'a')\n    registry.promote(sys.argv[3], 'b')\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    started = [
+        subprocess.Popen([sys.executable, "-c", code, str(registry.root), *order], env=environment)
+        for order in (names, names[::-1])
+    ]
+    assert [process.wait(timeout=60) for process in started] == [0, 0]
+    history = registry.history()
+    changes = [entry.version for entry in history]
+    assert all(one != two for one, two in pairwise(changes))
+    assert ModelRegistry(registry.root).champion_version() == changes[-1]
