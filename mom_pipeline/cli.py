@@ -22,6 +22,7 @@ COMMANDS = {
     "report": ("report", "Write a page about the model of a day."),
     "compare": ("compare", "Compare the method with its rivals on later days, or a ready split."),
     "ui": ("ui", "Open Dagster's pages on this pipeline, with its daemon, on this machine only."),
+    "erase": ("erase", "Remove a person from everything below the data folder."),
     "bench": ("bench", "Measure accuracy and speed; print tables."),
 }
 
