@@ -20,6 +20,9 @@ COMMANDS = {
     "ingest": ("ingest", "Bring log files into the warehouse, exactly once."),
     "logs": ("logs", "Show the ledger: days, rows, rejects, users, items."),
     "report": ("report", "Write a page about the model of a day."),
+    "models": ("models", "Show the versions of the model, and which is in use."),
+    "promote": ("models", "Put a version of the model in use."),
+    "rollback": ("models", "Return to the version that was in use before."),
     "compare": ("compare", "Compare the method with its rivals on later days, or a ready split."),
     "ui": ("ui", "Open Dagster's pages on this pipeline, with its daemon, on this machine only."),
     "erase": ("erase", "Remove a person from everything below the data folder."),
@@ -38,7 +41,8 @@ class _LazyGroup(click.Group):
             return None
         module_name, _ = COMMANDS[cmd_name]
         module = import_module(f"mom_pipeline.commands.{module_name}")
-        command: click.Command = getattr(module, module_name)
+        name = cmd_name if hasattr(module, cmd_name) else module_name
+        command: click.Command = getattr(module, name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -2,7 +2,16 @@
 
 import dagster as dg
 
-from mom_pipeline.defs import comparison, evaluation, logs, model, moments, report, serving
+from mom_pipeline.defs import (
+    comparison,
+    evaluation,
+    logs,
+    model,
+    moments,
+    promotion,
+    report,
+    serving,
+)
 from mom_pipeline.defs.jobs import (
     comparison_job,
     daily_schedule,
@@ -26,6 +35,7 @@ ASSETS = (
     serving.user_personalization,
     serving.recommendations,
     evaluation.evaluation_metrics,
+    promotion.promotion,
     report.report,
 )
 # Those with a job of their own: too slow for every night.

@@ -107,7 +107,7 @@ def _compute_again(settings: Settings) -> str:
         for first, last in _stretches(scored):
             run_days(settings, first, last, only=("evaluation_metrics",))
         if days:
-            run_days(settings, days[-1], days[-1], only=("report",))
+            run_days(settings, days[-1], days[-1], only=("promotion", "report"))
     except (RunFailed, click.UsageError) as error:
         return str(error)
     return ""

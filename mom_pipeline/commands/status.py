@@ -20,6 +20,7 @@ _SHOWN_SETTINGS = (
     "rebuild",
     "serving",
     "evaluation",
+    "promotion",
     "comparison",
     "artifacts",
 )

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.core.errors import DamagedModel
+from mom_pipeline.core.types import Csr
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.serving.served_model import ServedModel
 
@@ -28,7 +29,9 @@ def without_user(served: ServedModel, user_id: str) -> ServedModel | None:
         return None
     model, ranking = served.model, served.model.pair_ranking
     if ranking is not None:
-        rows = _without_rows(ranking.interactions, own)
+        rows = ranking.interactions
+        for history in np.flatnonzero(own):
+            rows = _without_one(rows, served.histories[[history]])
         model = replace(model, pair_ranking=replace(ranking, interactions=rows))
     return replace(
         served,
@@ -38,12 +41,21 @@ def without_user(served: ServedModel, user_id: str) -> ServedModel | None:
     )
 
 
-def _without_rows(X: Csr, own: Array) -> Csr:
-    """Empty the rows of the same users: the pairs are counted from the rows of all of them."""
-    if X.shape[0] != len(own):
-        raise ValueError(f"the pairs are of {X.shape[0]} users, the histories of {len(own)}")
-    kept = sparse.diags_array((~own).astype(X.dtype), format="csr")
-    left = sparse.csr_array(kept @ X)
-    left.eliminate_zeros()
-    left.sort_indices()
-    return left
+def _without_one(X: Csr, history: Csr) -> Csr:
+    """Empty one row that equals a history, (1, D).
+
+    The rows behind the pairs have no ids. They only enter as sums, so of several equal rows it
+    does not matter which one goes.
+    """
+    items = history.indices[np.argsort(history.indices)]
+    sizes = np.diff(X.indptr)
+    for row in np.flatnonzero(sizes == len(items)):
+        entries = slice(X.indptr[row], X.indptr[row + 1])
+        if not np.array_equal(np.sort(X.indices[entries]), items):
+            continue
+        if (X[[row]] != history).nnz == 0:
+            kept = np.ones(X.nnz, dtype=bool)
+            kept[entries] = False
+            indptr = X.indptr - np.where(np.arange(len(X.indptr)) > row, len(items), 0)
+            return sparse.csr_array((X.data[kept], X.indices[kept], indptr), shape=X.shape)
+    raise DamagedModel("the rows behind the pairs do not hold the history of a user")

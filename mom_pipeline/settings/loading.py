@@ -12,7 +12,6 @@ from mom_pipeline.settings.settings import Settings
 
 DATA_DIR_VARIABLE = "MOM_DATA_DIR"
 SETTINGS_FILE = "pipeline.toml"
-_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def load_settings(
@@ -86,10 +85,11 @@ def _typed(dotted: str, wanted: Any, value: Any) -> Any:
         return _typed_entries(dotted, get_args(wanted)[0], value)
     if isinstance(value, _FromEnvironment):
         try:
-            return _TRUTHS[value.text.lower()] if wanted is bool else wanted(value.text)
-        except (ValueError, KeyError) as error:
+            return _flag(value.text) if wanted is bool else wanted(value.text)
+        except ValueError as error:
+            expected = "true or false" if wanted is bool else f"of type {wanted.__name__}"
             raise InvalidSetting(
-                f"{value.name} must be of type {wanted.__name__}, found {value.text!r}"
+                f"{value.name} must be {expected}, found {value.text!r}"
             ) from error
     if wanted is float and type(value) is int:
         return float(value)
@@ -99,6 +99,12 @@ def _typed(dotted: str, wanted: Any, value: Any) -> Any:
             f"found {value!r} of type {type(value).__name__}"
         )
     return value
+
+
+def _flag(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(text)
+    return text == "true"
 
 
 def _typed_entries(dotted: str, wanted: type, value: Any) -> tuple[Any, ...]:

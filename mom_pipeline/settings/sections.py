@@ -125,6 +125,21 @@ class EvaluationSettings:
 
 
 @dataclass(frozen=True)
+class PromotionSettings:
+    """When a day's model takes the place of the one in use, and how many versions are kept."""
+
+    enabled: bool = True
+    max_loss: float = 0.05
+    keep_versions: int = 10
+
+    def __post_init__(self) -> None:
+        loss = self.max_loss
+        require(0 <= loss <= 1, "promotion.max_loss", "in [0, 1]", loss)
+        kept = self.keep_versions
+        require(kept >= 0, "promotion.keep_versions", "0 (keep all) or more", kept)
+
+
+@dataclass(frozen=True)
 class ComparisonSettings:
     """Which methods the asset `model_comparison` compares, and what each of them may take."""
 

@@ -15,6 +15,7 @@ from mom_pipeline.settings.sections import (
     MatrixSettings,
     ModelSettings,
     PipelineSettings,
+    PromotionSettings,
     RebuildSettings,
     ServingSettings,
     WarehouseSettings,
@@ -33,6 +34,7 @@ class Settings:
     rebuild: RebuildSettings = field(default_factory=RebuildSettings)
     serving: ServingSettings = field(default_factory=ServingSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    promotion: PromotionSettings = field(default_factory=PromotionSettings)
     comparison: ComparisonSettings = field(default_factory=ComparisonSettings)
     warehouse: WarehouseSettings = field(default_factory=WarehouseSettings)
     artifacts: ArtifactSettings = field(default_factory=ArtifactSettings)

@@ -29,6 +29,14 @@ from mom_pipeline.storage.errors import DamagedArtifact
 # Raised by one whenever the same rows would come out as other arrays, or with other facts.
 CODE_VERSION = "3"
 
+# Each asset with the one that it is made from, in order.
+_CHAIN = (
+    ("m2_statistics", "interaction_matrix"),
+    ("whitening_matrix", "m2_statistics"),
+    ("whitened_tensor", "whitening_matrix"),
+    ("decomposition", "whitened_tensor"),
+    ("user_personalization", "interaction_matrix"),
+)
 _SUM_ARRAYS = ("item_events", "item_users", "pair_diagonal")
 
 
@@ -101,6 +109,12 @@ class DayState:
         if found.parents[parent] != self.artifacts.version(parent, day):
             raise Unfit(f"{asset} of {day} was made from an earlier {parent} of that day")
         return found
+
+    def require_chain(self, day: date) -> None:
+        """Raise Unfit unless every artifact of a day is sound and made from the others as now."""
+        self.fitting("interaction_matrix", day, with_arrays=False)
+        for asset, parent in _CHAIN:
+            self.built_on(asset, day, parent, with_arrays=False)
 
     def matrix(self, day: date) -> tuple[csr_array, str]:
         """The interaction matrix as of a day, and its version."""

@@ -13,15 +13,6 @@ from mom_pipeline.storage.logfiles import discover
 from mom_pipeline.storage.warehouse import Warehouse
 from mom_pipeline.storage.window import state_fingerprint
 
-# Each asset with the one that it is made from, in order.
-_CHAIN = (
-    ("m2_statistics", "interaction_matrix"),
-    ("whitening_matrix", "m2_statistics"),
-    ("whitened_tensor", "whitening_matrix"),
-    ("decomposition", "whitened_tensor"),
-    ("user_personalization", "interaction_matrix"),
-)
-
 Status = Literal["fresh", "stale", "missing"]
 
 
@@ -80,8 +71,7 @@ def _status(
         matrix = state.fitting("interaction_matrix", day, with_arrays=False)
         if matrix.parents["raw_logs"] != fingerprint:
             return "stale", "the deliveries up to the day have changed"
-        for asset, parent in _CHAIN:
-            state.built_on(asset, day, parent, with_arrays=False)
+        state.require_chain(day)
     except Unfit as reason:
         return "stale", str(reason)
     return "fresh", ""

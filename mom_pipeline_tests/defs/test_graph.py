@@ -36,6 +36,7 @@ SHOWN = {
     "user_personalization": "entropy users_visited",
     "recommendations": "rows coverage sample_users",
     "evaluation_metrics": "metrics recall trend recall_at_20 popularity_recall_at_20",
+    "promotion": "model_version decision promoted champion map_low map_high map popularity_map",
     "report": "path page bytes users agreement",
 }
 PICTURES = {
@@ -48,7 +49,7 @@ PICTURES = {
 }
 
 
-def test_there_are_ten_assets_of_every_day_with_everything_the_page_shows():
+def test_there_are_eleven_assets_of_every_day_with_everything_the_page_shows():
     assert list(SHOWN) == NAMES
     assert {spec.group_name for asset in ASSETS for spec in asset.specs} == {
         "logs", "moments", "model", "serving", "evaluation",

@@ -1,0 +1,162 @@
+"""The model in use, over real files: every day's version, and when it takes over."""
+
+import numpy as np
+import pytest
+
+from mom_pipeline.serving.registry import POINTER, VERSIONS, ModelRegistry
+from mom_pipeline.serving.served_model import MODEL
+
+from .conftest import N_DAYS, Pipeline, day
+
+PROMOTION = ["promotion"]
+MODEL_ASSETS = [
+    "m2_statistics",
+    "whitening_matrix",
+    "whitened_tensor",
+    "decomposition",
+    "user_personalization",
+]
+# What makes a model worse than any other: lists of items at the popular end, for all the same.
+WORSE = "[model]\nsmoothing = 0.999\ntemperature = 0.0001\npersonalization = 'tempered'\n"
+
+
+def registry_of(pipeline: Pipeline) -> ModelRegistry:
+    return ModelRegistry(pipeline.settings.models_dir)
+
+
+def test_the_first_model_beats_popularity_and_is_served(backfilled: Pipeline):
+    registry, shown = registry_of(backfilled), backfilled.metadata("promotion", N_DAYS)
+    assert shown["promoted"]
+    assert shown["champion"] == shown["model_version"] == registry.champion_version()
+    assert shown["decision"].startswith("passed: MAP ")
+    assert "must beat popularity" in shown["decision"]
+    assert 0 < shown["map_low"] <= shown["map_difference"] <= shown["map_high"]
+    assert shown["map_difference"] == pytest.approx(shown["map"] - shown["popularity_map"])
+    assert registry.history()[-1].reason == shown["decision"]
+    assert "only the last day" in backfilled.metadata("promotion", 2)["note"]
+    assert len(registry.names()) == 1
+
+
+def test_the_figures_are_those_of_the_evaluation(backfilled: Pipeline):
+    shown = backfilled.metadata("promotion", N_DAYS)
+    rows = backfilled.query(
+        f"SELECT map_at_k, recall_at_k, users FROM evaluation_metrics "
+        f"WHERE day = '{day(N_DAYS)}' AND cutoff = 20 AND ranking = 'classes'"
+    )
+    assert rows == [(shown["map"], shown["recall"], shown["users"])]
+
+
+def test_the_version_holds_the_model_and_everybody_with_a_history(backfilled: Pipeline):
+    champion, state = registry_of(backfilled).champion(), backfilled.state
+    X, version = state.matrix(day(N_DAYS))
+    model, artifact = state.model(day(N_DAYS))
+    np.testing.assert_array_equal(champion.model.item_probs, model.item_probs)
+    assert champion.manifest.parents == {
+        "interaction_matrix": version,
+        "decomposition": artifact.version,
+    }
+    assert champion.manifest.settings["n_components"] == 3
+    rows = backfilled.query("SELECT DISTINCT user_id, item_id FROM raw_logs")
+    taken = {user: {i for u, i in rows if u == user} for user, _ in rows[:20]}
+    assert len(champion.user_ids) == (np.diff(X.indptr) > 0).sum()
+    for user, items in taken.items():
+        place = champion.user_positions[user]
+        own = {champion.item_ids[y] for y in champion.histories[[place]].indices}
+        assert own
+        assert own <= items
+
+
+def test_the_same_day_again_changes_nothing(copied: Pipeline):
+    before = registry_of(copied).history()
+    copied.run(N_DAYS, only=PROMOTION)
+    assert registry_of(copied).history() == before
+    assert copied.metadata("promotion", N_DAYS)["decision"] == "it is the champion already"
+
+
+def test_a_day_later_the_same_settings_take_over(copied: Pipeline):
+    registry = registry_of(copied)
+    (registry.root / POINTER).unlink()
+    copied.run(N_DAYS - 1, only=PROMOTION)
+    first = registry.champion_version()
+    assert first.startswith(str(day(N_DAYS - 1)))
+    copied.run(N_DAYS, only=PROMOTION)
+    shown = copied.metadata("promotion", N_DAYS)
+    assert shown["promoted"]
+    assert (shown["map_low"], shown["map_high"]) == (0, 0)
+    assert "the settings are the same" in shown["decision"]
+    assert registry.rollback() == first
+
+
+def test_an_old_champion_answers_for_itself(copied: Pipeline):
+    registry = registry_of(copied)
+    newest = registry.champion_version()
+    (registry.root / POINTER).unlink()
+    copied.run(N_DAYS - 2, only=PROMOTION)
+    old = registry.names()[0]
+    registry.promote(old, "the day of the stand-in, so it is the stand-in")
+    copied.run(N_DAYS, only=PROMOTION)
+    shown = copied.metadata("promotion", N_DAYS)
+    assert registry.champion_version() == newest
+    assert f"it and the model of {day(N_DAYS - 2)}" in shown["decision"]
+    assert (shown["map_low"], shown["map_high"]) == (0, 0)
+
+
+def test_worse_settings_are_kept_out(copied: Pipeline):
+    champion = registry_of(copied).champion_version()
+    copied.configure("[model]\n", WORSE)
+    copied.run(N_DAYS - 2, N_DAYS, only=[*MODEL_ASSETS, *PROMOTION])
+    shown = copied.metadata("promotion", N_DAYS)
+    assert not shown["promoted"]
+    assert "its settings and the new ones" in shown["decision"]
+    assert shown["map_low"] < 0
+    assert shown["champion"] == champion == registry_of(copied).champion_version()
+    assert len(registry_of(copied).names()) == 2
+
+
+def test_an_earlier_day_does_not_replace_a_later_one(copied: Pipeline):
+    champion = registry_of(copied).champion_version()
+    copied.run(N_DAYS - 1, only=PROMOTION)
+    assert "of a later day" in copied.metadata("promotion", N_DAYS - 1)["decision"]
+    assert registry_of(copied).champion_version() == champion
+
+
+def test_without_days_to_compare_on_nothing_is_promoted(copied: Pipeline):
+    (registry_of(copied).root / POINTER).unlink()
+    copied.run(1, only=PROMOTION)
+    shown = copied.metadata("promotion", 1)
+    assert shown["champion"] == "none"
+    assert "no days yet" in shown["decision"]
+
+
+def test_a_model_whose_day_did_not_pass_its_checks_is_kept_out(copied: Pipeline):
+    (registry_of(copied).root / POINTER).unlink()
+    found = copied.state.artifacts.read("whitened_tensor", day(N_DAYS))
+    copied.state.write(
+        "whitened_tensor", day(N_DAYS), found.arrays, found.parents, found.metadata, sound=False
+    )
+    copied.run(N_DAYS, only=PROMOTION)
+    shown = copied.metadata("promotion", N_DAYS)
+    assert shown["champion"] == "none"
+    assert "did not pass its checks" in shown["decision"]
+
+
+def test_a_damaged_champion_is_replaced_by_a_good_model(copied: Pipeline):
+    registry = registry_of(copied)
+    copied.run(N_DAYS - 1, only=PROMOTION)
+    other = registry.names()[0]
+    registry.promote(other, "by hand")
+    (registry.root / VERSIONS / other / MODEL).write_bytes(b"damaged")
+    copied.run(N_DAYS, only=PROMOTION)
+    assert "must beat popularity" in copied.metadata("promotion", N_DAYS)["decision"]
+    assert registry.champion().manifest.day == str(day(N_DAYS))
+
+
+def test_settings_of_the_gate(copied: Pipeline):
+    registry = registry_of(copied)
+    (registry.root / POINTER).unlink()
+    copied.configure("[model]\n", "[promotion]\nenabled = false\nkeep_versions = 1\n[model]\n")
+    copied.run(N_DAYS - 1, only=PROMOTION)
+    copied.run(N_DAYS, only=PROMOTION)
+    assert registry.champion_version() is None
+    assert "promotion.enabled is false" in copied.metadata("promotion", N_DAYS)["decision"]
+    assert len(registry.names()) == 1

@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+
+from mom_pipeline.serving.gate import POPULARITY, Contest, decide
+
+N = 400
+
+
+def judged(ours, theirs, rival="2024-03-01-0123456789ab", objections=(), max_loss=0.05):
+    contest = Contest(rival, np.asarray(ours, float), np.asarray(theirs, float), "the same days")
+    rng = np.random.default_rng(0)
+    return decide(contest, objections, max_loss=max_loss, rng=rng)
+
+
+@pytest.fixture
+def champion():
+    return np.random.default_rng(1).uniform(0, 0.4, N)
+
+
+def test_the_same_model_passes_even_where_no_loss_is_allowed(champion):
+    decision = judged(champion, champion, max_loss=0.0)
+    assert decision.passed
+    assert (decision.difference, decision.low, decision.high) == (0, 0, 0)
+
+
+def test_a_small_loss_passes_and_a_larger_one_does_not(champion):
+    assert judged(0.98 * champion, champion).passed
+    worse = judged(0.90 * champion, champion)
+    assert not worse.passed
+    assert worse.high < -0.05 * champion.mean()
+    assert "kept out" in worse.words
+    assert judged(0.90 * champion, champion, max_loss=0.2).passed
+
+
+def test_little_evidence_keeps_the_champion(champion):
+    noise = np.random.default_rng(2).normal(0, 0.3, N)
+    same_on_average = champion + noise - noise.mean()
+    few = slice(0, 10)
+    assert not judged(same_on_average[few], champion[few]).passed
+    many = np.tile(noise - noise.mean(), 200)
+    assert judged(np.tile(champion, 200) + many, np.tile(champion, 200)).passed
+
+
+def test_the_first_model_must_beat_popularity(champion):
+    assert judged(champion + 0.01, champion, POPULARITY).passed
+    assert not judged(champion, champion, POPULARITY).passed
+    assert not judged(0.99 * champion, champion, POPULARITY).passed
+    assert "popularity" in judged(champion, champion, POPULARITY).words
+
+
+def test_objections_come_before_any_score(champion):
+    decision = judged(2 * champion, champion, objections=["O is not finite"])
+    assert not decision.passed
+    assert decision.words == "kept out: O is not finite"
+    assert np.isnan(decision.difference)
+
+
+def test_nothing_to_compare_on():
+    decision = decide(None, [], max_loss=0.05, rng=np.random.default_rng(0))
+    assert not decision.passed
+    assert "no days yet" in decision.words
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_is_kept_out(champion, bad):
+    broken = 2 * champion
+    broken[3] = bad
+    for pair in ((broken, champion), (champion, broken)):
+        decision = judged(*pair)
+        assert not decision.passed
+        assert "not finite" in decision.words
