@@ -53,7 +53,7 @@ def _without_one(X: Csr, history: Csr) -> Csr:
         entries = slice(X.indptr[row], X.indptr[row + 1])
         if not np.array_equal(np.sort(X.indices[entries]), items):
             continue
-        if (X[[row]] != history).nnz == 0:
+        if np.array_equal(X[[row]].toarray(), history.toarray()):
             kept = np.ones(X.nnz, dtype=bool)
             kept[entries] = False
             indptr = X.indptr - np.where(np.arange(len(X.indptr)) > row, len(items), 0)
