@@ -22,6 +22,8 @@ from mom_pipeline.storage.erasure.erasing import (
 )
 from mom_pipeline.storage.erasure.search import places_with
 from mom_pipeline.storage.erasure.spellings import is_distinctive
+from mom_pipeline.storage.erasure.tables import is_part_of_others
+from mom_pipeline.storage.warehouse import Warehouse
 
 # What the moments of a day are turned into.
 _FROM_MOMENTS = (
@@ -56,7 +58,7 @@ def erase(user: str, yes: bool, as_json: bool) -> None:
         receipt = take_steps(settings, receipt, _steps(settings, found), lambda n: show(n, 0.5))
     failure = _compute_again(settings)
     receipt = finish_receipt(settings, receipt)
-    left = places_with(settings.data_dir, user) if is_distinctive(user) else []
+    left = _left(settings, user)
     if as_json:
         print_json({**asdict(receipt), "left_in": left, "not_computed": failure})
     else:
@@ -76,6 +78,14 @@ def erase(user: str, yes: bool, as_json: bool) -> None:
         )
     if left:
         raise SystemExit(1)
+
+
+def _left(settings: Settings, user: str) -> list[str]:
+    """Where the bytes of the id still are; nothing is said of an id that is a part of others."""
+    with Warehouse(settings).connect() as connection:
+        if not is_distinctive(user) or is_part_of_others(connection, user):
+            return []
+    return places_with(settings.data_dir, user)
 
 
 def _ask(found: FoundUser) -> None:

@@ -8,12 +8,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import duckdb
 import pytest
 
 from mom_pipeline.storage.delivery import pending_files
+from mom_pipeline.storage.dictionaries import extend_dictionaries
 from mom_pipeline.storage.erased_users import (
     Receipt,
     begin_receipt,
@@ -24,6 +26,7 @@ from mom_pipeline.storage.erased_users import (
 from mom_pipeline.storage.erasure.erasing import UnknownUser, find_user, storage_steps, take_steps
 from mom_pipeline.storage.erasure.history import erase_from_history
 from mom_pipeline.storage.erasure.search import places_with
+from mom_pipeline.storage.erasure.tables import is_part_of_others
 from mom_pipeline.storage.errors import HistoryBusy, WarehouseBusy
 from mom_pipeline.storage.ledger import ledger_entries
 
@@ -231,6 +234,47 @@ def test_a_short_id_takes_no_other_with_it(lenient: DataFolder):
     erase(lenient, "7")
     assert lenient.ids() == [("17", "7"), ("77", "tea")]
     assert lenient.reasons() == [(4, "expected 3 fields, found 2")]
+
+
+def test_an_id_that_begins_another_takes_nothing_of_it(lenient: DataFolder, tmp_path: Path):
+    longer = f"{USER}2"
+    bad = f"{longer},malformed\nx {longer}\n"
+    lenient.take(csv_lines(USER) + f"{longer},tea,2024-03-01T12:00:00\n" + bad)
+    path = history(tmp_path / "home", {"message": f"{longer} and {USER}"})
+    erase(lenient, USER)
+    erase_from_history(tmp_path / "home", USER)
+    assert lenient.ids() == [("ann", "tea"), ("bob", "jam"), (longer, "tea")]
+    assert len(lenient.reasons()) == 2
+    with lenient.warehouse.connect() as connection:
+        extend_dictionaries(connection, date(2024, 3, 1))
+        assert is_part_of_others(connection, USER)
+        assert not is_part_of_others(connection, longer)
+    with sqlite3.connect(path) as events:
+        [[text]] = events.execute("SELECT event FROM event_logs").fetchall()
+    events.close()
+    assert json.loads(text) == {"message": f"{longer} and (erased)"}
+
+
+def test_pages_with_users_and_what_killed_processes_left(folder: DataFolder):
+    folder.take(csv_lines(USER))
+    data, ended = folder.settings.data_dir, subprocess.Popen(["true"])
+    ended.wait()
+    gone = [
+        "reports/2024-03-01.html",
+        "comparisons/2024-03-01/comparison.json",
+        "comparisons/2024-03-01/per-user-1.npz",
+        f"exports/.x.parquet.{ended.pid}.tmp",
+        f"artifacts/anchor/.new-{ended.pid}/basis.npz",
+        f"tmp/ingest-{ended.pid}/1.lines",
+    ]
+    for name in [*gone, "comparisons/split/comparison.json"]:
+        (data / name).parent.mkdir(parents=True, exist_ok=True)
+        day = "" if "split" in name else USER
+        (data / name).write_text(json.dumps({"comparison": {"day": day}}))
+    erase(folder, USER)
+    assert [name for name in gone if (data / name).exists()] == []
+    assert (data / "comparisons" / "split" / "comparison.json").exists()
+    assert left(folder, USER) == []
 
 
 def history(home: Path, *events: object) -> Path:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mom_pipeline.storage.atomic import write_text
-from mom_pipeline.storage.erasure.spellings import is_distinctive, spellings
+from mom_pipeline.storage.erasure.spellings import is_distinctive, mention, spellings
 from mom_pipeline.storage.errors import HistoryBusy
 
 _SQLITE = b"SQLite format 3\x00"
@@ -49,7 +49,7 @@ def scrubbed(value: Any, user_id: str) -> Any:
     if isinstance(value, list):
         return [scrubbed(v, user_id) for v in value if not _is_record_of(v, user_id)]
     if isinstance(value, str) and is_distinctive(user_id):
-        return value.replace(user_id, _REPLACEMENT)
+        return mention(user_id).sub(_REPLACEMENT, value)
     return value
 
 
@@ -115,13 +115,15 @@ def _scrub_field(text: str, user_id: str) -> str:
 def _scrub_text(path: Path, user_id: str) -> int:
     """Leave out the lines of a log that hold the id."""
     content = path.read_bytes()
-    wanted = [text.encode() for text in spellings(user_id)]
-    if not any(text in content for text in wanted):
+    if not any(text.encode() in content for text in spellings(user_id)):
         return 0
-    lines = content.splitlines(keepends=True)
-    kept = [line for line in lines if not any(text in line for text in wanted)]
+    try:
+        lines = content.decode("utf-8").splitlines(keepends=True)
+    except UnicodeDecodeError:  # no text, so not for us to cut up
+        return 0
+    kept = [line for line in lines if not mention(user_id).search(line)]
     mode = path.stat().st_mode
-    write_text(path, b"".join(kept).decode("utf-8", errors="replace"))
+    write_text(path, "".join(kept))
     os.chmod(path, mode)
     return len(lines) - len(kept)
 

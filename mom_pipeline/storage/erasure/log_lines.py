@@ -12,13 +12,13 @@ from typing import IO, cast
 from mom_pipeline.storage.atomic import replacing, write_text, writing
 from mom_pipeline.storage.delivery import is_unchanged, ledger_by_file
 from mom_pipeline.storage.erased_users import erased_users
-from mom_pipeline.storage.erasure.spellings import is_distinctive, spellings
+from mom_pipeline.storage.erasure.spellings import mention_in_sql
 from mom_pipeline.storage.ingest import ingest_file, scan_file, stage
 from mom_pipeline.storage.logfiles import LogFile, discover
-from mom_pipeline.storage.readers import ERASED, WORD, event_query
+from mom_pipeline.storage.readers import ERASED, event_query
 from mom_pipeline.storage.scan import scan_bytes
 from mom_pipeline.storage.scratch import scratch_folder
-from mom_pipeline.storage.warehouse import Connection, Warehouse, literal_path, load_sql
+from mom_pipeline.storage.warehouse import Connection, Warehouse, literal_path
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,6 @@ class OwnLines:
     file: LogFile
     lines: frozenset[int]
     ingested: bool
-
-
-def mention_parameters(user_id: str) -> dict[str, object]:
-    """Values for mentions.sql."""
-    return {
-        "word": WORD,
-        "spellings": spellings(user_id),
-        "distinctive": is_distinctive(user_id),
-    }
 
 
 def find_lines(warehouse: Warehouse, user_id: str) -> list[OwnLines]:
@@ -91,10 +82,10 @@ def erase_lines(warehouse: Warehouse, own: OwnLines, user_id: str) -> Counter[st
 def _sources(connection: Connection, user_id: str) -> set[str]:
     """Files with rows of the user, or with lines in quarantine that are about them."""
     rows = connection.execute(
-        "SELECT source_file FROM raw_logs WHERE user_id = $user UNION "  # noqa: S608
+        "SELECT source_file FROM raw_logs WHERE user_id = $user UNION "
         "SELECT source_file FROM quarantine "
-        f"WHERE reason = $erased OR {load_sql('erasure/mentions.sql')}",
-        {"user": user_id, "erased": ERASED, **mention_parameters(user_id)},
+        "WHERE reason = $erased OR regexp_matches(text, $mention)",
+        {"user": user_id, "erased": ERASED, "mention": mention_in_sql(user_id)},
     ).fetchall()
     return {source for (source,) in rows}
 
@@ -109,8 +100,8 @@ def _lines_of(warehouse: Warehouse, file: LogFile, user_id: str) -> frozenset[in
             query = event_query(file, scan.readable, settings.logs, erased_users(settings))
             rows = connection.execute(
                 f"{query.with_clause} SELECT line FROM events WHERE user_id = $user "  # noqa: S608
-                f"OR (reason IS NOT NULL AND ({load_sql('erasure/mentions.sql')}))",
-                {**query.parameters, "user": user_id, **mention_parameters(user_id)},
+                f"OR (reason IS NOT NULL AND regexp_matches(text, $mention))",
+                {**query.parameters, "user": user_id, "mention": mention_in_sql(user_id)},
             ).fetchall()
     return frozenset(line for (line,) in rows)
 

@@ -16,7 +16,7 @@ from mom_pipeline.storage.erasure.spellings import spellings
 from mom_pipeline.storage.scratch import is_running
 from mom_pipeline.storage.warehouse import literal_path
 
-_LEFT_BEHIND = re.compile(r"\..+\.(\d+)\.tmp|\.new-(\d+)|[a-z]+-(\d+)")
+_LEFT_BEHIND = re.compile(r"\..+\.(\d+)\.tmp(?:\.wal)?|\.new-(\d+)|[a-z]+-(\d+)")
 _CHUNK = 1 << 22
 
 

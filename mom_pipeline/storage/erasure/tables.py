@@ -4,9 +4,9 @@ import json
 from collections import Counter
 
 from mom_pipeline.storage.atomic import replacing
-from mom_pipeline.storage.dictionaries import ERASED
-from mom_pipeline.storage.erasure.log_lines import mention_parameters
-from mom_pipeline.storage.warehouse import Connection, Warehouse, load_sql, scalar, transaction
+from mom_pipeline.storage.dictionaries import ERASED, KINDS
+from mom_pipeline.storage.erasure.spellings import mention_in_sql
+from mom_pipeline.storage.warehouse import Connection, Warehouse, scalar, transaction
 
 
 def rows_of(connection: Connection, user_id: str) -> dict[str, int]:
@@ -21,6 +21,19 @@ def rows_of(connection: Connection, user_id: str) -> dict[str, int]:
     }
 
 
+def is_part_of_others(connection: Connection, user_id: str) -> bool:
+    """Whether the bytes of an id are also those of other ids: then finding them says nothing."""
+    return any(
+        scalar(
+            connection,
+            f"SELECT count(*) FROM {kind}_dictionary "  # noqa: S608 - one of two names
+            f"WHERE contains({kind}_id, $user) AND {kind}_id <> $user",
+            {"user": user_id},
+        )
+        for kind in KINDS
+    )
+
+
 def erase_rows(connection: Connection, user_id: str) -> Counter[str]:
     """Remove a user from every table, in one transaction. Returns the rows by table.
 
@@ -32,9 +45,12 @@ def erase_rows(connection: Connection, user_id: str) -> Counter[str]:
         removed = Counter(
             {
                 "quarantine": _delete(
-                    connection, "quarantine", load_sql("erasure/mentions.sql"), user_id
+                    connection,
+                    "quarantine",
+                    "regexp_matches(text, $mention)",
+                    {"mention": mention_in_sql(user_id)},
                 ),
-                "raw_logs": _delete(connection, "raw_logs", "user_id = $user", user_id),
+                "raw_logs": _delete(connection, "raw_logs", "user_id = $user", user),
             }
         )
         removed["recommendations"] = scalar(
@@ -64,11 +80,8 @@ def compact(warehouse: Warehouse) -> None:
         warehouse.path.with_name(warehouse.path.name + ".wal").unlink(missing_ok=True)
 
 
-def _delete(connection: Connection, table: str, condition: str, user_id: str) -> int:
+def _delete(connection: Connection, table: str, condition: str, values: dict[str, str]) -> int:
     """Delete from the rows of files, and count anew what the ledger says about these."""
-    values: dict[str, object] = {"user": user_id}
-    if "$user" not in condition:
-        values = mention_parameters(user_id)
     found = connection.execute(
         f"SELECT source_file, count(*) FROM {table} WHERE {condition} GROUP BY ALL",  # noqa: S608
         values,
