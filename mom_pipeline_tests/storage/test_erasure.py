@@ -199,6 +199,7 @@ def test_stopped_between_the_file_and_its_rows(folder: DataFolder):
     erase(folder, USER)
     assert folder.ids() == [("ann", "tea"), ("bob", "jam")]
     assert left(folder, USER) == []
+    assert pending_files(folder.warehouse) == []
 
 
 def test_a_warehouse_in_use_is_named_and_nothing_is_lost(folder: DataFolder):
