@@ -8,6 +8,7 @@ import pytest
 
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.settings import fingerprint, load_settings
+from mom_pipeline.storage.day_state import DayState
 
 COMMITTED = Path(__file__).parents[1] / "data" / "pipeline.toml"
 
@@ -46,6 +47,21 @@ def test_file_then_environment(tmp_path: Path) -> None:
     assert settings.logs.columns.item == "item"
     shorter = load(tmp_path, MOM_EVALUATION__CUTOFFS="5,10")
     assert shorter.evaluation.cutoffs == (5, 10)
+
+
+def test_a_switch_from_the_environment_is_true_or_false(tmp_path: Path) -> None:
+    assert not load(tmp_path, MOM_PROMOTION__ENABLED="false").promotion.enabled
+    assert load(tmp_path, MOM_PROMOTION__ENABLED="true").promotion.enabled
+    with pytest.raises(InvalidSetting, match="MOM_PROMOTION__ENABLED must be true or false"):
+        load(tmp_path, MOM_PROMOTION__ENABLED="no")
+
+
+def test_weights_make_the_lists_stale_and_no_moment(tmp_path: Path) -> None:
+    text = '[model]\nranking = "three-moment"\n'
+    before = DayState(load(tmp_path, text))
+    after = DayState(load(tmp_path, text, MOM_RANKING__CLASSES="2"))
+    for asset, same in (("m2_statistics", True), ("user_personalization", False)):
+        assert (before.settings_of(asset) == after.settings_of(asset)) is same
 
 
 def test_the_data_folder_comes_from_the_environment(tmp_path: Path) -> None:

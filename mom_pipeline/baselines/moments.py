@@ -36,7 +36,7 @@ PAPER_DEFAULTS: dict[str, Setting] = {
 }
 
 
-def class_ranking(estimator: str, defaults: Settings, **fixed: Setting) -> Fit:
+def class_ranking(estimator: str, defaults: Settings, **fixed: Any) -> Fit:
     """Return a fit that ranks by P[y | u] = sum_k P[y | k] P[k | u] (paper, equation 9).
 
     fixed: settings of `MethodOfMoments` that belong to the method and are not for choice.
@@ -58,21 +58,13 @@ def class_ranking(estimator: str, defaults: Settings, **fixed: Setting) -> Fit:
 def fit_three_moment(X: Csr, settings: Settings, seed: int) -> Fitted:
     """Rank by popularity, pairs and classes together (see `core.ranking`).
 
-    The weights of the parts are chosen on a hidden part of X, unless the settings give some.
+    The weights of the parts are those of the settings (see `choose_three_moment`); without
+    any there, they are chosen on a hidden part of X.
     """
     chosen = filled(settings, {**DEFAULTS, **WEIGHTS})
     own = {name: chosen.pop(name) for name in WEIGHTS}
     weights = RankingWeights(**own) if set(settings) & set(WEIGHTS) else None  # type: ignore[arg-type]
-    model = fit_moments(
-        X,
-        chosen,
-        settings,
-        seed,
-        estimator="balanced",
-        ranking="three-moment",
-        ranking_weights=weights,
-    )
-
+    model = fit_moments(X, chosen, settings, seed, **_THREE_MOMENT, ranking_weights=weights)
     score = model.scorer("three-moment")
 
     def scores(rows: Csr) -> Array:
@@ -81,21 +73,35 @@ def fit_three_moment(X: Csr, settings: Settings, seed: int) -> Fitted:
     return Fitted(scores, {**_notes(model), **model.diagnostics["ranking_weights"]})
 
 
+def choose_three_moment(X: Csr, later: Csr, settings: Settings, seed: int) -> Settings:
+    """Return the settings with weights of the parts chosen on what the users took later."""
+    chosen = filled(settings, DEFAULTS)
+    held_out = weighted(later, chosen["values"])
+    model = fit_moments(X, chosen, settings, seed, held_out, **_THREE_MOMENT)
+    return {**settings, **model.diagnostics["ranking_weights"]}
+
+
 def fit_moments(
-    X: Csr, chosen: dict[str, Setting], given: Settings, seed: int, **fixed: Any
+    X: Csr,
+    chosen: dict[str, Setting],
+    given: Settings,
+    seed: int,
+    held_out: Csr | None = None,
+    **fixed: Any,
 ) -> MethodOfMoments:
     """Fit with the chosen settings; K shrinks to the data unless it was given."""
     arguments: dict[str, Any] = {"ranking": "classes", **chosen, **fixed, "seed": seed}
     values = arguments.pop("values")
     if "n_components" not in given:
         arguments["n_components"] = min(N_COMPONENTS, *X.shape)
-    return MethodOfMoments(**arguments).fit(weighted(X, values))
+    return MethodOfMoments(**arguments).fit(weighted(X, values), held_out=held_out)
 
 
 def _notes(model: MethodOfMoments) -> dict[str, Any]:
     return {name: model.diagnostics[name] for name in ("n_components", "negative_mass")}
 
 
+_THREE_MOMENT: dict[str, Any] = {"estimator": "balanced", "ranking": "three-moment"}
 # Algorithm 1 leaves nothing to choose but how a repeated item counts.
 MOM_PAPER = Method(
     "mom-paper",
@@ -114,10 +120,10 @@ _RULES: tuple[Settings, ...] = (
 )
 MOM_UNBIASED = Method("mom-unbiased", "MoM (unbiased)", class_ranking("unbiased", DEFAULTS), _RULES)
 MOM_BALANCED = Method("mom-balanced", "MoM (balanced)", class_ranking("balanced", DEFAULTS), _RULES)
-# The weights of its parts are chosen inside the fit.
 THREE_MOMENT = Method(
     "three-moment",
     "Three moments",
     fit_three_moment,
     ({"values": "log"}, {"values": "counts"}, {"values": "binary"}),
+    choose=choose_three_moment,
 )

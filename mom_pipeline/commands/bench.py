@@ -169,6 +169,47 @@ def bench_gowalla(folder: Path, components: int, seed: int, as_json: bool) -> No
     _show("Ranking weights, chosen on a held-out part of train", weights, as_json=False)
 
 
+@bench.command("query")
+@click.option("--items", default=100_000, show_default=True)
+@click.option("--components", default=100, show_default=True)
+@click.option("--questions", default=400, show_default=True)
+@json_option
+def bench_query(items: int, components: int, questions: int, as_json: bool) -> None:
+    """The list of a single user against that of `implicit`, one thread each, in turns.
+
+    Popularity falls as rank^-skew; with a skew of 0 no item can be ruled out early.
+    """
+    from mom_pipeline.bench.query import run_query
+
+    with share_progress("query") as progress:
+        result = run_query(items, components, questions, progress=progress)
+    if as_json:
+        print_json(result)
+        return
+    names = ("ours_median_ms", "ours_p99_ms", "implicit_median_ms", "implicit_p99_ms", "ratio")
+    rows = [
+        (row["ranking"], f"{row['skew']:.1f}", *(f"{row[name]:.2f}" for name in names))
+        for row in result["rows"]
+    ]
+    columns = ["ranking", "skew", *(name.replace("_", " ") for name in names)]
+    print_table(f"One user, D = {items:,}, K = {components}", columns, rows)
+
+
+@bench.command("serve")
+@click.option("--items", default=100_000, show_default=True)
+@click.option("--components", default=100, show_default=True)
+@click.option("--requests", default=3_000, show_default=True)
+@click.option("--clients", default=4, show_default=True)
+@json_option
+def bench_serve(items: int, components: int, requests: int, clients: int, as_json: bool) -> None:
+    """Load on a service of its own, with a promotion and a rollback in the middle."""
+    from mom_pipeline.bench.serve import run_serve
+
+    with share_progress("serve") as progress:
+        result = run_serve(items, components, requests, clients, progress=progress)
+    _show("Service under load", result, as_json)
+
+
 def _show(title: str, result: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(result)

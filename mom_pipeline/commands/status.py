@@ -1,7 +1,6 @@
 """`mom-pipeline status`: which days are there, and whether they can be trusted."""
 
 from dataclasses import asdict
-from typing import Any
 
 import click
 
@@ -17,6 +16,7 @@ _SHOWN_SETTINGS = (
     "pipeline",
     "matrix",
     "model",
+    "ranking",
     "rebuild",
     "serving",
     "evaluation",
@@ -29,10 +29,11 @@ _SHOWN_SETTINGS = (
 @click.command()
 @json_option
 def status(as_json: bool) -> None:
-    """Show the days (fresh, stale, missing, failed), the settings and the sizes on disk.
+    """Show the days (fresh, stale, missing, failed, expired), the settings and the sizes on disk.
 
     A day is stale when its log files, the deliveries before it, the settings or the code have
-    changed since; `mom-pipeline update` computes it again.
+    changed since; `mom-pipeline update` computes it again. The arrays of an expired day were
+    removed (`artifacts.retention_days`); `mom-pipeline backfill` makes them again.
     """
     settings = load_settings()
     found = freshness(Warehouse(settings), DayState(settings))
@@ -57,8 +58,6 @@ def status(as_json: bool) -> None:
 
 def _failed_days(settings: Settings, found: list[DayFreshness]) -> dict[str, str]:
     """Days of which the newest attempt at an asset failed, as Dagster remembers it."""
-    from dagster._core.storage.partition_status_cache import AssetPartitionStatus
-
     from mom_pipeline.definitions import ASSETS
     from mom_pipeline.defs.partitions import DAILY
 
@@ -66,8 +65,8 @@ def _failed_days(settings: Settings, found: list[DayFreshness]) -> dict[str, str
     failed: dict[str, str] = {}
     with dagster_instance(settings) as instance:
         for asset in ASSETS:
-            by_key: Any = instance.get_status_by_partition(asset.key, keys, DAILY) or {}
+            by_key = instance.get_status_by_partition(asset.key, keys, DAILY) or {}
             for key, state in by_key.items():
-                if state == AssetPartitionStatus.FAILED:
+                if state is not None and state.name == "FAILED":  # its enum is not public
                     failed.setdefault(key, f"{asset.key.to_user_string()} failed")
     return failed

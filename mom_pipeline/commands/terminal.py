@@ -41,7 +41,7 @@ def print_table(
 
     numbers: columns of numbers that come as text.
     """
-    table = Table(title=title, title_justify="left", header_style="bold")
+    table = Table(title=escape(title), title_justify="left", header_style="bold")
     lines = [list(row) for row in rows]
     for position, name in enumerate(columns):
         numeric = name in numbers or (
@@ -54,7 +54,12 @@ def print_table(
 
 
 def _shown(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int | float) else escape(str(value))
+    return f"{value:,}" if isinstance(value, int | float) else escape(_harmless(str(value)))
+
+
+def _harmless(text: str) -> str:
+    """Show what would steer the terminal instead of sending it there."""
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
 @contextmanager

@@ -41,6 +41,7 @@ def _run(port: int | None, with_daemon: bool, module: str) -> None:
     from dagster import DagsterInstance
 
     from mom_pipeline.ui.daemon import running_daemon
+    from mom_pipeline.ui.links import group_names, unfolded_graph
     from mom_pipeline.ui.server import DEFAULT_PORT, listen, loaded_workspace, loading_errors, serve
 
     home = prepare_dagster_home(load_settings())
@@ -57,9 +58,11 @@ def _run(port: int | None, with_daemon: bool, module: str) -> None:
         for error in loading_errors(workspace):
             message = f"{module} cannot be loaded; the pages show why.\n{error}"
             click.secho(message, fg="red", err=True)
+        address = f"http://127.0.0.1:{actual_port}"
+        graph = f"The graph, unfolded: {address}{unfolded_graph(group_names(workspace))}"
         serve(
             workspace,
             listener,
-            on_ready=lambda: click.echo(f"Open http://127.0.0.1:{actual_port} (Ctrl-C stops it)."),
+            on_ready=lambda: click.echo(f"Open {address} (Ctrl-C stops it).\n{graph}"),
             every_second=running.check_alive if running else lambda: None,
         )

@@ -25,7 +25,7 @@ def update(day: datetime | None) -> None:
         first = last = day.date()
     else:
         found = freshness(Warehouse(settings), DayState(settings))
-        behind = [entry.day for entry in found if entry.status != "fresh"]
+        behind = [entry.day for entry in found if entry.status in ("missing", "stale")]
         if not behind:
             click.echo(f"All {len(found)} days are fresh.")
             return

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from mom_pipeline.comparison.tasks import (
     Task,
     out_of_memory,
     read_data,
+    read_later,
     read_task,
     write_answer,
 )
@@ -34,18 +36,29 @@ def answer_task(data_folder: Path, task_folder: Path) -> None:
     """Do what the task asks; every setting has its answer as soon as it is done."""
     task = read_task(task_folder)
     train, users = read_data(data_folder)
+    later = read_later(data_folder)
     for place, settings in enumerate(task.settings):
-        write_answer(task_folder, place, _answer(task, settings, train, users, task_folder, place))
+        answer = _answer(task, settings, train, users, later, task_folder, place)
+        write_answer(task_folder, place, answer)
 
 
 def _answer(
-    task: Task, settings: Settings, train: Csr, users: Array, folder: Path, place: int
+    task: Task,
+    settings: Settings,
+    train: Csr,
+    users: Array,
+    later: Csr | None,
+    folder: Path,
+    place: int,
 ) -> Answer:
-    """Fit and write lists; whatever goes wrong becomes a sentence."""
+    """Choose, fit and write lists; whatever goes wrong becomes a sentence."""
+    chosen: dict[str, Any] = {}
     try:
         method: Method = import_module(task.registry).METHODS[task.method]
+        if method.choose is not None and later is not None:
+            chosen = dict(method.choose(train, later, settings, task.seed))
         begin = time.perf_counter()
-        fitted = method.fit(train, settings, task.seed)
+        fitted = method.fit(train, {**settings, **chosen}, task.seed)
         fit_seconds = time.perf_counter() - begin
         begin = time.perf_counter()
         shape = (len(users), min(task.length, train.shape[1]))
@@ -61,7 +74,7 @@ def _answer(
         return Answer(failure=str(error))
     except Exception as error:
         return Answer(failure=f"failed with {type(error).__name__}: {error}")
-    return Answer("", fit_seconds, predict_seconds, peak_bytes(), fitted.notes)
+    return Answer("", fit_seconds, predict_seconds, peak_bytes(), fitted.notes, chosen)
 
 
 def lists_of(

@@ -21,12 +21,14 @@ class Chosen:
 
     failure: why none could be tried; empty otherwise.
     qualities: by place in the grid, None for a setting that could not be tried.
+    settings: what the method chose by itself beyond the grid.
     """
 
     place: int = 0
     failure: str = ""
     qualities: tuple[float | None, ...] = ()
     notes: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 def best_setting(answers: Sequence[Answer], folder: Path, trial: Trial) -> Chosen:
@@ -46,7 +48,7 @@ def best_setting(answers: Sequence[Answer], folder: Path, trial: Trial) -> Chose
     if len(tried) < len(answers):
         reason = next(answer.failure for answer in answers if answer.failure)
         notes["settings tried"] = f"{len(tried)} of {len(answers)}: one {reason}"
-    return Chosen(best, "", tuple(qualities), notes)
+    return Chosen(best, "", tuple(qualities), notes, answers[best].chosen)
 
 
 def list_quality(ids: Array, trial: Trial) -> float:

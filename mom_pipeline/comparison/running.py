@@ -17,7 +17,7 @@ from mom_pipeline.comparison.options import Options, chosen_methods, chosen_refe
 from mom_pipeline.comparison.results import Comparison, MethodResult
 from mom_pipeline.comparison.splits import Split
 from mom_pipeline.comparison.surroundings import surroundings
-from mom_pipeline.comparison.tasks import Task, read_lists, write_data
+from mom_pipeline.comparison.tasks import Task, read_lists, write_data, write_later
 from mom_pipeline.comparison.trials import Trial
 
 # Told what is being done, and the share of the settings of all methods that is done.
@@ -41,6 +41,8 @@ def run_comparison(
     for name, trial in (("final", split.final), ("validation", validation)):
         if trial is not None:
             write_data(scratch / name, trial.train, trial.users)
+    if validation is not None and split.validation_is_later:
+        write_later(scratch / "validation", validation.found_by_row())
     steps = _Steps(progress, [len(m.grid) * (len(m.grid) > 1) + 1 for m in methods])
     results = []
     for method in methods:
@@ -109,7 +111,8 @@ class _MethodRun:
         }
         if chosen.failure:
             return MethodResult(**shown, failure=chosen.failure)
-        settings = sized(self.method, self.options.n_components, self.split.final)[chosen.place]
+        sizes = sized(self.method, self.options.n_components, self.split.final)
+        settings = {**chosen.settings, **sizes[chosen.place]}
         self.steps.tell_last(f"{self.method.title}: final fit")
         folder = self.scratch / "final" / self.method.name
         task = self._task((settings,), max(self.options.cutoffs))

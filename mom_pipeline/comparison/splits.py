@@ -24,6 +24,7 @@ class Split:
 
     final: fitted on all training data, measured on the test data.
     validation: made of training data alone, to choose settings on; None when there is too little.
+    validation_is_later: it asks about later days, not about items hidden at random.
     period: how it was made, in words.  day: the last test day; None for a ready split.
     """
 
@@ -33,6 +34,7 @@ class Split:
     validation: Trial | None
     exclude_seen: bool
     day: date | None = None
+    validation_is_later: bool = False
 
 
 def split_by_time(
@@ -71,14 +73,15 @@ def split_by_time(
     words = (
         f"train {first} to {train_until}, test {train_until + timedelta(days=1)} to {test_until}"
     )
-    if validation is not None and len(validation.users):
+    is_later = validation is not None and len(validation.users) > 0
+    if is_later:
         words += f"; settings chosen on {validation_from} to {train_until}"
     else:
         validation, chosen = _hidden_fifth(train, exclude_seen, seed)
         words += chosen
     name = name or f"{train_until}"
     split = _split(name, "daily logs", words, train, test, validation, exclude_seen)
-    return replace(split, day=test_until)
+    return replace(split, day=test_until, validation_is_later=is_later)
 
 
 def split_of_files(

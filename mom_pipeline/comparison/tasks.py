@@ -12,7 +12,7 @@ from mom_pipeline.baselines.interface import Settings
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.storage.atomic import write_text
 
-_TRAIN, _USERS, _TASK = "train.npz", "users.npy", "task.json"
+_TRAIN, _USERS, _LATER, _TASK = "train.npz", "users.npy", "later.npz", "task.json"
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,17 @@ class Task:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of one setting; failure is empty when there are lists."""
+    """What came of one setting; failure is empty when there are lists.
+
+    chosen: settings that the method chose by itself on later data.
+    """
 
     failure: str = ""
     fit_seconds: float = 0.0
     predict_seconds: float = 0.0
     peak_bytes: int = 0
     notes: dict[str, Any] = field(default_factory=dict)
+    chosen: dict[str, Any] = field(default_factory=dict)
 
 
 def write_data(folder: Path, train: Csr, users: Array) -> None:
@@ -48,6 +52,20 @@ def write_data(folder: Path, train: Csr, users: Array) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     sparse.save_npz(folder / _TRAIN, train, compressed=False)
     np.save(folder / _USERS, users, allow_pickle=False)
+
+
+def write_later(folder: Path, later: Csr) -> None:
+    """Store what the users of a validation took later, for methods that choose by themselves.
+
+    later: (N, D) rows as in the training matrix.
+    """
+    sparse.save_npz(folder / _LATER, later, compressed=False)
+
+
+def read_later(folder: Path) -> Csr | None:
+    """Read what `write_later` stored; None where there is nothing."""
+    path = folder / _LATER
+    return sparse.csr_array(sparse.load_npz(path)) if path.exists() else None
 
 
 def read_data(folder: Path) -> tuple[Csr, Array]:

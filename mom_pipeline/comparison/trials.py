@@ -32,6 +32,14 @@ class Trial:
         """How many of the pairs to be found lie outside of the catalogue."""
         return int((self.test.indices >= self.train.shape[1]).sum())
 
+    def found_by_row(self) -> Csr:
+        """Return what is to be found in the catalogue, rows and columns as in `train`."""
+        known = self.test.tocoo()
+        inside = known.col < self.train.shape[1]
+        positions = (self.users[known.row[inside]], known.col[inside])
+        rows = sparse.csr_array((known.data[inside], positions), shape=self.train.shape)
+        return with_narrow_indices(rows)
+
     def sample(self, n_users: int, rng: np.random.Generator) -> "Trial":
         """Return the same question about at most so many of the users; `train` stays whole."""
         if len(self.users) <= n_users:

@@ -155,8 +155,7 @@ def capture(X: Csr, moments: AnchoredMoments, n_components: int, seed: int) -> f
     """
     anchor = moments.anchor
     today = anchor.estimator.item_scale(moments.sums.item_users)
-    known = anchor.basis.any(axis=1)
-    scaled = replace(anchor, item_scale=np.where(known, anchor.item_scale, today))
+    scaled = replace(anchor, item_scale=np.where(anchor.known, anchor.item_scale, today))
     rng = np.random.default_rng(seed)
     return replace(moments, anchor=scaled).subspace_capture(X, n_components, rng)
 

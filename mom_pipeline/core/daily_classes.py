@@ -13,6 +13,7 @@ from mom_pipeline.core.decomposition import Decomposition, decompose_simultaneou
 from mom_pipeline.core.decomposition import match_components as match
 from mom_pipeline.core.errors import InvalidInteractions, RankTooLow
 from mom_pipeline.core.incremental import AnchoredMoments
+from mom_pipeline.core.new_items import with_own_share
 from mom_pipeline.core.recovery import ProjectionName, Recovery, recover_from
 from mom_pipeline.core.threads import small_work
 from mom_pipeline.core.types import Array, Csr, Float64
@@ -79,7 +80,7 @@ def lifted(X: Csr, moments: AnchoredMoments, directions: Float64) -> Array:
     directions: F v_k, (K', K), so that W v_k = U F v_k.
     Where the span is invariant, as on the anchor's own day, this is U diag(s)^(1/2) v_k, inside
     the span. Later it is one power step beyond: an item that came after the anchor has no row
-    in U, but its pairs with the other items tell its class.
+    in U, but its pairs with the other items tell its class (its pairs with itself: `new_items`).
     """
     basis = moments.anchor.basis
     with small_work(X.nnz):
@@ -138,6 +139,7 @@ def decompose_day(
     if anchor_components is not None:
         found, components = _in_order(found, components, match(components, anchor_components))
     mu = lifted(X, moments, F @ found.vectors)
+    mu = with_own_share(mu, X, moments, whitening.eigenvalues, found.vectors)
     recovery = recover_from(mu, found.lambdas, anchor.item_scale, projection)
     if anchor_components is None and earlier_item_probs is not None:
         earlier = with_rows(earlier_item_probs, len(anchor.item_scale))

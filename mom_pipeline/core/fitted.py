@@ -37,7 +37,8 @@ class PairRanking:
     @cached_property
     def pairs(self) -> PairScores:
         """Count the pairs, once."""
-        return PairScores.of(self.interactions, self.weights.sharpness)
+        w = self.weights
+        return PairScores.of(self.interactions, w.user_exponent, w.sharpness)
 
     @cached_property
     def explained(self) -> ExplainedPairs | None:

@@ -8,6 +8,7 @@ by `subspace_capture`.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -38,6 +39,11 @@ class Anchor:
     basis: Array
     item_scale: Float64
     estimator: Estimator
+
+    @cached_property
+    def known(self) -> Array:
+        """Tell which items have a row in the basis: those that came later have none, (D,)."""
+        return np.asarray(self.basis.any(axis=1))
 
 
 @dataclass(frozen=True)

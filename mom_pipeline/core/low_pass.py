@@ -10,8 +10,13 @@ from mom_pipeline.core.pair_scores import as_binary
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.core.whitening import top_eigenpairs
 
-# S G S with G of the pair scores and S = diag(c^-1/4).
-SECOND_MOMENT = Estimator.of("balanced", user_weight=1.5, item_scaling=0.25)
+
+def second_moment(user_exponent: float) -> Estimator:
+    """Return S G S with G of the pair scores and S = diag(c^-e/2), e the user exponent.
+
+    At e = 1 it is the balanced estimator.
+    """
+    return Estimator.of("balanced", user_weight=2 - user_exponent, item_scaling=user_exponent / 2)
 
 
 @dataclass(frozen=True)
@@ -37,13 +42,14 @@ class LowPass:
         rank: int,
         rng: np.random.Generator,
         *,
+        user_exponent: float,
         dtype: type[np.floating],
         tol: float,
         max_passes: int,
     ) -> Self:
         """Find the leading eigenpairs; counts in X are read as ones."""
-        once = as_binary(X)
-        M2 = PairMoments.of(once, MomentSums.of(once, SECOND_MOMENT), SECOND_MOMENT, dtype=dtype)
+        once, estimator = as_binary(X), second_moment(user_exponent)
+        M2 = PairMoments.of(once, MomentSums.of(once, estimator), estimator, dtype=dtype)
         pairs = top_eigenpairs(M2, rank, rng, tol=tol, max_passes=max_passes)
         mean_diagonal = float(np.square(M2.normalised.data, dtype=np.float64).sum()) / M2.n_items
         strengths = np.maximum(pairs.values[:rank], 0.0) / mean_diagonal
@@ -61,6 +67,18 @@ class LowPass:
         for user, (seen, own) in enumerate(zip(self._seen_through(X), items, strict=True)):
             scores[:, user] = (self.basis[own] @ (seen[:, None] * filters)).T / self._scale[own]
         return scores
+
+    def filtered_at(self, items: Array, ridge: float) -> Array:
+        """Return what a history of one item alone leaves in the basis: (items, rank)."""
+        rows = self.basis[items] * self._scale_at(items)
+        return np.asarray(rows * self._filter(ridge))
+
+    def spread_at(self, items: Array) -> Array:
+        """Return the rows that turn it into scores: (items, rank)."""
+        return np.asarray(self.basis[items] / self._scale_at(items))
+
+    def _scale_at(self, items: Array) -> Array:
+        return self.item_scale[items, None].astype(self.basis.dtype)
 
     @property
     def _scale(self) -> Array:

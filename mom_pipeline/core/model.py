@@ -26,7 +26,8 @@ from mom_pipeline.core.whitening import working_precision
 RankingName = Literal["classes", "three-moment"]
 Precision = Literal["auto", "single", "double"]
 
-# The low-pass part takes as many eigenvectors as are worth asking for and fit in memory.
+# The low-pass part takes as many eigenvectors as are worth asking for and fit in memory, and at
+# most a quarter of them all: through all of them a history is seen as it is.
 _LOW_PASS_RANK = 512
 _LOW_PASS_SIZE = 32_000_000
 
@@ -215,44 +216,44 @@ class MethodOfMoments:
         self, X: Csr, fit: ClassFit, held_out: Any, stages: Stages
     ) -> tuple[PairRanking, Choice | None]:
         """Prepare the three-moment ranking; choose its weights unless they are given."""
-        low_pass = self._low_pass(X, stages)
         weights, choice = self.ranking_weights, None
         if weights is None:
-            choice = self._choose_weights(X, fit, low_pass, held_out, stages)
+            choice = self._choose_weights(X, fit, held_out, stages)
             weights = RankingWeights() if choice is None else choice.weights
+        with stages.stage("low-pass part"):
+            low_pass = self._low_pass(X, weights.user_exponent)
         return PairRanking(X, low_pass, weights), choice
 
     def _choose_weights(
-        self, X: Csr, fit: ClassFit, low_pass: LowPass, held_out: Any, stages: Stages
+        self, X: Csr, fit: ClassFit, held_out: Any, stages: Stages
     ) -> Choice | None:
+        rng = np.random.default_rng(self.seed)
         if held_out is not None:
-            split: HeldOut | None = given_split(
-                X, as_interactions(held_out, n_items=X.shape[1]), np.random.default_rng(self.seed)
-            )
+            later = as_interactions(held_out, n_items=X.shape[1])
+            split: HeldOut | None = given_split(X, later, rng)
         else:
-            split = hold_out(X, np.random.default_rng(self.seed))
-            if split is not None:
-                silent = Stages()
-                with stages.stage("fit without the held-out items"):
-                    rng = np.random.default_rng(self.seed)
-                    fit = self._fit_classes(split.train, rng, silent, fit.eigenpairs.vectors)
-                    low_pass = self._low_pass(split.train, silent)
+            split = hold_out(X, rng)
         if split is None:
             return None
+        with stages.stage("fit without the held-out items"):
+            if held_out is None:
+                # Not from the fit at hand: its vectors would remember the hidden items.
+                fit = self._fit_classes(split.train, np.random.default_rng(self.seed), Stages())
+            low_pass = {e: self._low_pass(split.train, e) for e in split.user_exponents}
         with stages.stage("ranking weights") as progress:
             classes = self._fitted_model(fit, None, stages).class_scores
             return choose_weights(split, low_pass, classes, progress)
 
-    def _low_pass(self, X: Csr, stages: Stages) -> LowPass:
-        with stages.stage("low-pass part"):
-            return LowPass.of(
-                X,
-                max(1, min(_LOW_PASS_RANK, *X.shape, _LOW_PASS_SIZE // X.shape[1])),
-                np.random.default_rng(self.seed),
-                dtype=self._dtype(X.shape[1]),
-                tol=self.tol,
-                max_passes=self.max_passes,
-            )
+    def _low_pass(self, X: Csr, user_exponent: float) -> LowPass:
+        return LowPass.of(
+            X,
+            max(1, min(_LOW_PASS_RANK, min(X.shape) // 4, _LOW_PASS_SIZE // X.shape[1])),
+            np.random.default_rng(self.seed),
+            user_exponent=user_exponent,
+            dtype=self._dtype(X.shape[1]),
+            tol=self.tol,
+            max_passes=self.max_passes,
+        )
 
     def _fitted_model(
         self,

@@ -1,9 +1,9 @@
 """The second moment as a ranking: pairs as they are counted, and pairs explained away.
 
-    G = X^T diag(n^-1/2) X,     X binary, n the items of a user
+    G = X^T diag(n^-e) X,     X binary, n the items of a user
 
-is the second moment with a user's weight between "every pair counts alike" and "every user
-counts alike"; on real logs it ranked better than both.
+is the second moment with a user's weight: e = 1 is that of the balanced estimator, at e = 1/2
+the pairs of busy users count for more.
 """
 
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ from mom_pipeline.core.moments import scaled_rows_and_columns
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.core.validation import with_narrow_indices
 
-# n^-1/4 on each side of the product.
-_HALF_USER_EXPONENT = 0.25
+# The inverse was the better with the pairs of busy users in it.
+_EXPLAINED_USER_EXPONENT = 0.5
 # Up to so many items the second moment is inverted: 256 MB, and seconds.
 MAX_INVERTED_ITEMS = 8192
 
@@ -30,11 +30,11 @@ def as_binary(X: Csr) -> Csr:
     return sparse.csr_array((np.ones(X.nnz), X.indices, X.indptr), shape=X.shape, copy=False)
 
 
-def pair_counts(X: Csr) -> Csr:
+def pair_counts(X: Csr, user_exponent: float) -> Csr:
     """Return G in single precision, (D, D) sparse; counts in X are read as ones."""
     n = np.maximum(np.diff(X.indptr), 1)
     half = scaled_rows_and_columns(
-        as_binary(X), n**-_HALF_USER_EXPONENT, np.ones(X.shape[1]), np.float32
+        as_binary(X), n ** (-user_exponent / 2), np.ones(X.shape[1]), np.float32
     )
     return with_narrow_indices((half.T @ half).tocsr())
 
@@ -46,17 +46,20 @@ class PairScores:
         score_y = sum_h x_h (c_h^-history G_hy c_y^-candidate)^sharpness
 
     powers: G^sharpness entry by entry, (D, D) sparse.  item_users: c, (D,).
+    user_exponent: e in G.
     """
 
     powers: Csr
     item_users: Float64
+    user_exponent: float
     sharpness: float
 
     @classmethod
-    def of(cls, X: Csr, sharpness: float = 1.0) -> Self:
+    def of(cls, X: Csr, user_exponent: float = 1.0, sharpness: float = 1.0) -> Self:
         """Count the pairs of every user."""
         item_users = np.bincount(X.indices, minlength=X.shape[1]).astype(np.float64)
-        return cls(pair_counts(X), item_users, 1.0).sharpened(sharpness)
+        counted = cls(pair_counts(X, user_exponent), item_users, user_exponent, 1.0)
+        return counted.sharpened(sharpness)
 
     def sharpened(self, sharpness: float) -> Self:
         """Return the same pairs to another power."""
@@ -65,7 +68,7 @@ class PairScores:
         G = self.powers
         data = G.data ** np.float32(sharpness / self.sharpness)
         powers = sparse.csr_array((data, G.indices, G.indptr), shape=G.shape, copy=False)
-        return type(self)(powers, self.item_users, sharpness)
+        return type(self)(powers, self.item_users, self.user_exponent, sharpness)
 
     def history_sums(self, X: Csr, exponents: list[float]) -> Iterator[Array]:
         """Yield sum_h x_h c_h^(-exponent sharpness) G_hy^sharpness of each user: (D, exponents)."""
@@ -86,6 +89,11 @@ class PairScores:
     def candidate_scale(self, exponent: float) -> Array:
         """Return c_y^(-exponent sharpness), (D,)."""
         return self._item_powers(np.array([exponent]))[:, 0].astype(np.float32)
+
+    def scale_at(self, items: Array, exponent: float) -> Array:
+        """Return c_y^(-exponent sharpness) of some items alone."""
+        users: Float64 = np.maximum(self.item_users[items], 1.0)
+        return (users ** -(exponent * self.sharpness)).astype(np.float32)
 
     def _item_powers(self, exponents: Float64) -> Float64:
         scales: Float64 = np.maximum(self.item_users, 1.0)[:, None] ** -(exponents * self.sharpness)
@@ -115,7 +123,7 @@ class ExplainedPairs:
             )
         if ridge <= 0:
             raise InvalidSetting(f"ridge of the explained part must be above 0, found {ridge}")
-        G = pair_counts(X).toarray(order="F")
+        G = pair_counts(X, _EXPLAINED_USER_EXPONENT).toarray(order="F")
         diagonal = np.einsum("ii->i", G)
         # Rows of items that nobody took stay invertible.
         diagonal += max(ridge * float(diagonal.mean()), float(np.finfo(np.float32).eps))

@@ -76,6 +76,26 @@ def memberships(X: Csr, item_probs: Array, weights: Array, settings: Personaliza
     return P
 
 
+def memberships_of_one(
+    counts: Array, item_probs: Array, weights: Array, settings: Personalization
+) -> Array:
+    """Return P[class | user] of one user, (K,), as `memberships` does, without sparse rows.
+
+    counts: (n,), of the user's items.  item_probs: (n, K), the smoothed rows of those items.
+    """
+    O, x = item_probs, counts.astype(item_probs.dtype)
+    if settings.rule != "em":
+        power = 1.0 if settings.rule == "product" else settings.temperature
+        log_P = (x @ np.log(O)).astype(np.float64) * power + _log(weights)
+        P = np.exp(log_P - log_P.max())
+        P[P < _NEGLIGIBLE] = 0.0
+        return np.asarray(P / P.sum()).astype(O.dtype)
+    theta = weights.astype(O.dtype)
+    for _ in range(settings.em_steps if len(x) else 0):
+        theta = theta * ((x / (O @ theta)) @ O) / x.sum()
+    return np.asarray(theta / theta.sum())
+
+
 def user_blocks(X: Csr) -> list[slice]:
     """Cut the users into runs of about `_EVENTS_PER_BLOCK` events, at least one user each."""
     cuts = np.searchsorted(X.indptr, np.arange(0, X.nnz, _EVENTS_PER_BLOCK)[1:])

@@ -22,6 +22,7 @@ from mom_pipeline.core.types import Array, Csr
 class RankingWeights:
     """Weights and exponents of the three-moment ranking.
 
+    user_exponent: power of a user's items that divides what their pairs count.
     history_exponent, candidate_exponent: powers of an item's users that divide a pair's count
         on the side of the history and on the side of the candidate.
     sharpness: power of the count so divided: above 1 the nearest items of a history speak
@@ -34,11 +35,12 @@ class RankingWeights:
     explained: float = 0.0
     low_pass: float = 0.5
     classes: float = 0.0
+    user_exponent: float = 1.0
     history_exponent: float = 0.5
-    candidate_exponent: float = 0.4
-    sharpness: float = 1.5
+    candidate_exponent: float = 0.3
+    sharpness: float = 1.0
     explained_ridge: float = 5.0
-    low_pass_ridge: float = 10.0
+    low_pass_ridge: float = 0.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -85,11 +87,15 @@ class ThreeMomentRanking:
 
 
 def scaled_to_best_unseen(scores: Array, X: Csr) -> Array:
-    """Divide each row by its largest entry among items the user has not had, in place."""
+    """Divide each row by its largest entry among items the user has not had, in place.
+
+    A row whose unseen entries are only the rounding of its own items' stays as it is.
+    """
+    rounding = np.finfo(scores.dtype).eps * scores.max(axis=1, keepdims=True)
     users = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     own = scores[users, X.indices]
     hide_seen(scores, X)
     best = scores.max(axis=1, keepdims=True)
     scores[users, X.indices] = own
-    scores /= np.where(best > 0, best, 1.0)
+    scores /= np.where(best > np.maximum(rounding, 0.0), best, 1.0)
     return scores

@@ -29,15 +29,16 @@ PartKey = tuple[str | float, ...]
 class Parts:
     """What the candidates are scored by; all of it from the training part of a split.
 
-    pairs: one for each sharpness to try.  history_exponents: to try with each of them.
+    pairs: one for each user exponent and sharpness to try.
+    history_exponents: to try with each of them.
     explained: by ridge; empty where there are too many items.
-    low_pass_ridges: to try with `low_pass`.
+    low_pass: by user exponent.  low_pass_ridges: to try with each of them.
     """
 
     pairs: tuple[PairScores, ...]
     history_exponents: tuple[float, ...]
     explained: dict[float, ExplainedPairs]
-    low_pass: LowPass
+    low_pass: dict[float, LowPass]
     low_pass_ridges: tuple[float, ...]
     classes: Scorer
 
@@ -48,21 +49,22 @@ class Parts:
         """
         once = as_binary(X)
         scores = self._scores(X, once)
-        middle = next(pairs for pairs in self.pairs if pairs.sharpness == default.sharpness)
-        sums = scores["pairs", default.sharpness, default.history_exponent]
-        leaders = [
-            sums * middle.candidate_scale(default.candidate_exponent),
-            self.low_pass.scores(once, default.low_pass_ridge),
-            scores["classes",].copy(),
-        ]
+        leaders = [scores["classes",].copy()]
+        for pairs in self.pairs:
+            if pairs.sharpness == default.sharpness:
+                sums = scores[*_key(pairs), default.history_exponent]
+                leaders.append(sums * pairs.candidate_scale(default.candidate_exponent))
+        for low_pass in self.low_pass.values():
+            leaders.append(low_pass.scores(once, default.low_pass_ridge))
         if self.explained:
             leaders.append(scores["explained", default.explained_ridge].copy())
         items = _tops(leaders, X)
         own = np.maximum(items, 0)
         parts = {key: np.take_along_axis(part, own, axis=1) for key, part in scores.items()}
-        filtered = self.low_pass.scores_at(once, own, list(self.low_pass_ridges))
-        for ridge, part in zip(self.low_pass_ridges, filtered, strict=True):
-            parts["low_pass", ridge] = part
+        for user_exponent, low_pass in self.low_pass.items():
+            filtered = low_pass.scores_at(once, own, list(self.low_pass_ridges))
+            for ridge, part in zip(self.low_pass_ridges, filtered, strict=True):
+                parts["low_pass", user_exponent, ridge] = part
         return items, {key: part.astype(np.float32) for key, part in parts.items()}
 
     def _scores(self, X: Csr, once: Csr) -> dict[PartKey, Array]:
@@ -71,11 +73,14 @@ class Parts:
         for pairs in self.pairs:
             sums = list(pairs.history_sums(once, list(self.history_exponents)))
             for column, exponent in enumerate(self.history_exponents):
-                key = ("pairs", pairs.sharpness, exponent)
-                scores[key] = np.stack([of_user[:, column] for of_user in sums])
+                scores[*_key(pairs), exponent] = np.stack([of_user[:, column] for of_user in sums])
         for ridge, explained in self.explained.items():
             scores["explained", ridge] = explained.scores(once)
         return scores
+
+
+def _key(pairs: PairScores) -> PartKey:
+    return ("pairs", pairs.user_exponent, pairs.sharpness)
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,7 @@ class Candidates:
         for weight, part in (
             (w.pairs, self._pairs),
             (w.explained, lambda w: self._kept("explained", w.explained_ridge)),
-            (w.low_pass, lambda w: self._kept("low_pass", w.low_pass_ridge)),
+            (w.low_pass, lambda w: self._kept("low_pass", w.user_exponent, w.low_pass_ridge)),
             (w.classes, lambda w: self._kept("classes")),
             (w.popularity, lambda w: self._scaled_to_best(self.item_users)),
         ):
@@ -130,10 +135,11 @@ class Candidates:
         return (values["recall"][:, 0] + values["ndcg"][:, 0] + values["map"][:, 0]) / 3
 
     def _pairs(self, w: RankingWeights) -> Array:
-        key = ("pairs", w.sharpness, w.history_exponent, w.candidate_exponent)
+        kept = ("pairs", w.user_exponent, w.sharpness, w.history_exponent)
+        key = (*kept, w.candidate_exponent)
         if key not in self._scaled:
             discount = self.item_users ** -(w.candidate_exponent * w.sharpness)
-            self._scaled[key] = self._scaled_to_best(self.parts[key[:3]] * discount)
+            self._scaled[key] = self._scaled_to_best(self.parts[kept] * discount)
         return self._scaled[key]
 
     def _kept(self, *key: str | float) -> Array:

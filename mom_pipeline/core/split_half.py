@@ -19,7 +19,7 @@ from mom_pipeline.core.decomposition import decompose_simultaneously
 from mom_pipeline.core.errors import RankTooLow
 from mom_pipeline.core.halves import in_first_half
 from mom_pipeline.core.incremental import Anchor, AnchoredMoments
-from mom_pipeline.core.threads import small_work
+from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.core.whitening import Eigenpairs, whitening_from
 
@@ -98,10 +98,8 @@ def split_half_agreement(
     is 0. The basis is orthonormal, so the cosine is that in the scaled item space.
     """
     rngs = np.random.default_rng(seed).spawn(2)
-    one, two = (
-        _counterparts(part, components, rng)
-        for part, rng in zip((half, half.others(everyone)), rngs, strict=True)
-    )
+    halves = zip((half, half.others(everyone)), rngs, strict=True)
+    one, two = map_blocks(lambda part: _counterparts(part[0], components, part[1]), halves)
     lengths = np.linalg.norm(one, axis=0) * np.linalg.norm(two, axis=0)
     cosines = (one * two).sum(axis=0) / np.maximum(lengths, np.finfo(np.float64).tiny)
     return np.asarray(np.clip(cosines, 0.0, 1.0))
@@ -119,11 +117,8 @@ def _counterparts(half: HalfMoments, components: Float64, rng: np.random.Generat
     except RankTooLow:
         return counterparts
     F = whitening.matrix
-    with small_work(half.triples.size):
-        T = np.einsum("abc,ai,bj,ck->ijk", half.triples, F, F, F, optimize=True)
-        decomposed = decompose_simultaneously(
-            T / half.triple_weight, rng, n_starts=1, tol=_TOLERANCE
-        )
+    T = np.einsum("abc,ai,bj,ck->ijk", half.triples, F, F, F, optimize=True)
+    decomposed = decompose_simultaneously(T / half.triple_weight, rng, n_starts=1, tol=_TOLERANCE)
     found = whitening.inverse @ decomposed.vectors
     overlap = _unit_columns(found).T @ _unit_columns(components)
     ours, theirs = linear_sum_assignment(-overlap)

@@ -1,5 +1,6 @@
 """Group `evaluation`: how well the model of some days ago foresaw what was delivered since."""
 
+from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any
 
@@ -22,6 +23,7 @@ from mom_pipeline.storage.evaluations import (
     metrics_until,
     replace_metrics,
 )
+from mom_pipeline.storage.recommendations import remove_superseded
 from mom_pipeline.storage.warehouse import Warehouse
 
 _HORIZON = SETTINGS.evaluation.horizon_days
@@ -73,9 +75,26 @@ def evaluation_metrics(context: dg.AssetExecutionContext, data_folder: DataFolde
         return _scored(found, rows, history)
 
     done = for_each_day(context, step)
-    removed = state.artifacts.apply_retention(state.settings.artifacts.retention_days)
-    context.log.info(f"{len(removed)} days of arrays removed (artifacts.retention_days)")
+    days = [date.fromisoformat(key) for key in context.partition_keys]
+    context.log.info(_retain(state, data_folder.warehouse, days))
     return done
+
+
+def _retain(state: DayState, warehouse: Warehouse, run_days: Sequence[date]) -> str:
+    """Apply `artifacts.retention_days` to the arrays and to the table of lists.
+
+    A run of old days alone asked for just these: they stay until the next run.
+    """
+    kept = state.settings.artifacts.retention_days
+    newest = max(state.artifacts.days("decomposition"), default=None)
+    if not kept or newest is None:
+        return "all days are kept (artifacts.retention_days)"
+    spared = run_days if max(run_days) < newest else []
+    removed = state.artifacts.apply_retention(kept, spared=spared)
+    oldest = min([newest - timedelta(days=kept - 1), *spared])
+    with warehouse.reading() as connection:
+        rows = remove_superseded(connection, oldest)
+    return f"{len(removed)} days of arrays and {rows} rows of lists removed (retention)"
 
 
 def _foresight(

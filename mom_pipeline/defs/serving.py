@@ -158,6 +158,7 @@ def recommendations(context: dg.AssetExecutionContext, data_folder: DataFolder) 
             "users": len(users),
             "users_without_history": int((np.diff(X.indptr) == 0).sum()),
             "coverage": listed / max(model.n_items, 1),
+            "ranking": _ranking(state, posteriors.metadata["model_day"]),
             "sample_users": table(sample),
             "export": dg.MetadataValue.path(exported.resolve()),
         }
@@ -170,6 +171,14 @@ def recommendations(context: dg.AssetExecutionContext, data_folder: DataFolder) 
         newest = max(state.artifacts.days("decomposition"))
         lists.remove_exports(folder, newest - timedelta(days=kept - 1))
     return done
+
+
+def _ranking(state: DayState, model_day: str) -> str:
+    """What the lists are made of, and from which rows."""
+    name = state.settings.model.ranking
+    if name == "classes":
+        return "classes: P[item | user]"
+    return f"{name}: pairs counted in full from all rows of {model_day}, no day keeps them"
 
 
 def _sample(connection: Connection, day: date) -> list[dict[str, Any]]:

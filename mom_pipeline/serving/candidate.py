@@ -111,10 +111,10 @@ def contest_with_champion(
             found.model.cutoffs,
         )
         how = f"it and the model of {before}, on the days since"
-    elif champion.manifest.settings == asdict(state.settings.model):
+    elif _same_settings(champion, state):
         theirs, how = found, f"both by the model of {before}: the settings are the same"
     else:
-        model = _fitted(champion.manifest.settings, state.matrix(before)[0])
+        model = _fitted(champion, state.matrix(before)[0])
         theirs = foresight(model, state.matrix(before)[0], test, found.model.cutoffs)
         how = f"its settings and the new ones, both as of {before}, on the days since"
     if theirs is None:
@@ -127,15 +127,22 @@ def _ap(found: Foresight, name: str) -> Array:
     return metrics.per_user["map"][:, metrics.cutoffs.index(shown_cutoff(found))]
 
 
-def _fitted(settings: dict[str, object], X: Csr) -> FittedModel:
-    """A model of earlier settings; InvalidSetting when this code knows them no more."""
+def _same_settings(champion: ServedModel, state: DayState) -> bool:
+    ranking = champion.model.pair_ranking
+    weights = state.settings.ranking if ranking is None else ranking.weights
+    same_model = champion.manifest.settings == asdict(state.settings.model)
+    return same_model and weights == state.settings.ranking
+
+
+def _fitted(champion: ServedModel, X: Csr) -> FittedModel:
+    """A model of the champion's settings; InvalidSetting when this code knows them no more."""
     try:
-        chosen = ModelSettings(**settings)  # type: ignore[arg-type]
+        chosen = ModelSettings(**champion.manifest.settings)
     except TypeError as error:
         raise InvalidSetting(f"the champion's settings are of other code: {error}") from error
-    # The weights of the ranking are those of the daily models.
-    model = MethodOfMoments(**asdict(chosen), ranking_weights=RankingWeights())
-    return model.fit(X)._require_fit()
+    ranking = champion.model.pair_ranking
+    weights = RankingWeights() if ranking is None else ranking.weights
+    return MethodOfMoments(**asdict(chosen), ranking_weights=weights).fit(X)._require_fit()
 
 
 def _columns(first: Array, ids: Array) -> tuple[Array, int]:

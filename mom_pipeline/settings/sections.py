@@ -81,7 +81,7 @@ class ModelSettings:
 class RebuildSettings:
     """When a day is computed from all users instead of from its changed users."""
 
-    capture_threshold: float = 0.97
+    capture_threshold: float = 0.98
     frequent_items: int = 200
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mom_pipeline.core.ranking import RankingWeights
 from mom_pipeline.settings.checking import require
 from mom_pipeline.settings.log_sections import LogSettings
 from mom_pipeline.settings.sections import (
@@ -31,6 +32,7 @@ class Settings:
     logs: LogSettings = field(default_factory=LogSettings)
     matrix: MatrixSettings = field(default_factory=MatrixSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
+    ranking: RankingWeights = field(default_factory=RankingWeights)
     rebuild: RebuildSettings = field(default_factory=RebuildSettings)
     serving: ServingSettings = field(default_factory=ServingSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)

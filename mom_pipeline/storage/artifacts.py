@@ -10,7 +10,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -136,13 +136,17 @@ class ArtifactStore:
         _remove(folder)
         return True
 
-    def apply_retention(self, retention_days: int) -> list[Path]:
-        """Remove days older than `retention_days` before an asset's newest (0: keep all)."""
+    def is_expired(self, asset: str, day: date, retention_days: int) -> bool:
+        """Whether a day lies `retention_days` or more before an asset's newest (0: never)."""
+        days = self.days(asset) if retention_days else []
+        return bool(days) and day <= days[-1] - timedelta(days=retention_days)
+
+    def apply_retention(self, retention_days: int, *, spared: Collection[date] = ()) -> list[Path]:
+        """Remove the expired days of every asset, except those spared (0: keep all)."""
         removed: list[Path] = []
         for folder in sorted(self.root.iterdir()) if retention_days and self.root.is_dir() else []:
-            days = self.days(folder.name)
-            for day in days:
-                if day <= days[-1] - timedelta(days=retention_days):
+            for day in self.days(folder.name):
+                if self.is_expired(folder.name, day, retention_days) and day not in spared:
                     removed.append(folder / day.isoformat())
                     _remove(removed[-1])
         return removed

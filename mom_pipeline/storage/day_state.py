@@ -21,7 +21,6 @@ from mom_pipeline.core.incremental import Anchor, AnchoredMoments
 from mom_pipeline.core.low_pass import LowPass
 from mom_pipeline.core.moments import Estimator, MomentSums
 from mom_pipeline.core.personalization import Personalization
-from mom_pipeline.core.ranking import RankingWeights
 from mom_pipeline.settings import Settings, fingerprint
 from mom_pipeline.storage.artifacts import Artifact, ArtifactStore
 from mom_pipeline.storage.errors import DamagedArtifact
@@ -68,7 +67,12 @@ class DayState:
     def settings_of(self, asset: str) -> str:
         """Fingerprint of the settings that decide what an asset holds."""
         matrix, model = self.settings.matrix, self.settings.model
-        return fingerprint(matrix) if asset == "interaction_matrix" else fingerprint(matrix, model)
+        if asset == "interaction_matrix":
+            return fingerprint(matrix)
+        # The weights decide the lists, which are made from the posteriors, and no moment.
+        if asset == "user_personalization" and model.ranking == "three-moment":
+            return fingerprint(matrix, model, self.settings.ranking)
+        return fingerprint(matrix, model)
 
     def write(
         self,
@@ -235,7 +239,7 @@ class DayState:
         anchor = self.moments(day)[0].moments.anchor
         only_span = np.full(anchor.basis.shape[1], np.inf)
         low_pass = LowPass(anchor.basis, anchor.item_scale, only_span)
-        return PairRanking(self.matrix(day)[0], low_pass, RankingWeights())
+        return PairRanking(self.matrix(day)[0], low_pass, self.settings.ranking)
 
     def _anchor_of(self, moments: Artifact) -> tuple[Anchor, Any]:
         """The anchor that the sums were made with, kept in memory from day to day."""

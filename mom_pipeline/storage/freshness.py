@@ -13,7 +13,7 @@ from mom_pipeline.storage.logfiles import discover
 from mom_pipeline.storage.warehouse import Warehouse
 from mom_pipeline.storage.window import state_fingerprint
 
-Status = Literal["fresh", "stale", "missing"]
+Status = Literal["fresh", "stale", "missing", "expired"]
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,14 @@ def _fingerprints(warehouse: Warehouse, days: Collection[date]) -> dict[date, st
 def _status(
     state: DayState, day: date, fingerprint: str, late: Collection[date]
 ) -> tuple[Status, str]:
-    if state.artifacts.version("decomposition", day) is None:
+    gone = state.artifacts.version("decomposition", day) is None
+    kept = state.settings.artifacts.retention_days
+    if gone and not state.artifacts.is_expired("decomposition", day, kept):
         return "missing", "not materialized yet"
     if late:
         return "stale", f"the log files of {min(late)} are new or changed"
+    if gone:
+        return "expired", f"more than artifacts.retention_days = {kept} before the newest"
     try:
         matrix = state.fitting("interaction_matrix", day, with_arrays=False)
         if matrix.parents["raw_logs"] != fingerprint:

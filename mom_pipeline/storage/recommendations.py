@@ -64,6 +64,20 @@ def remove_exports(folder: Path, before: date) -> int:
     return len(old)
 
 
+def remove_superseded(connection: Connection, oldest: date) -> int:
+    """Remove the lists that no day from `oldest` on can see. Returns the rows removed.
+
+    A user who was not visited on `oldest` keeps the newest list before it: it is still in use.
+    """
+    return scalar(
+        connection,
+        "DELETE FROM recommendations AS lists WHERE day < "
+        "(SELECT max(day) FROM recommendations AS newer "
+        "WHERE newer.user_id = lists.user_id AND newer.day <= $oldest::DATE)",
+        {"oldest": oldest.isoformat()},
+    )
+
+
 def list_of(connection: Connection, user_id: str, day: date) -> list[tuple[int, str, float]]:
     """Rank, item and score of a user's list as of a day."""
     return connection.execute(

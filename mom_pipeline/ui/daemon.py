@@ -10,6 +10,7 @@ from typing import IO
 
 from mom_pipeline.ui.errors import DaemonRunsAlready, DaemonStopped
 
+DAEMON_PROCESS = "mom_pipeline.ui.daemon_process"
 _SECONDS_TO_STOP = 30
 
 
@@ -69,13 +70,14 @@ def _start(home: Path, module: str, lock_file: IO[str]) -> Daemon:
     log_path = home / "daemon.log"
     with log_path.open("wb") as log:
         process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-m", "dagster._daemon", "run", "--module-name", module],
-            stdin=subprocess.DEVNULL,
+            [sys.executable, "-m", DAEMON_PROCESS, "run", "--module-name", module],
+            # Closed by the system when this process is gone: the daemon's sign to stop.
+            stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
             # Ctrl-C reaches this process alone, which then stops the daemon in order.
             start_new_session=True,
-            # Held by the daemon too: should this process be killed, the lock still tells of it.
+            # Held by the daemon too: until it has stopped, nobody may start another one.
             pass_fds=[lock_file.fileno()],
         )
     lock_file.truncate(0)

@@ -77,10 +77,18 @@ def test_a_day_outside_is_refused(root):
     )
 
 
-def test_a_bad_log_file_fails_the_run_with_its_name(root, tmp_path):
+def test_a_bad_log_file_fails_the_run_with_its_name_and_status_remembers(root, tmp_path):
     folder = tmp_path / "bad"
     shutil.copytree(root / "logs", folder / "logs")
+    (folder / "pipeline.toml").write_text(SETTINGS_FILE)
     (folder / "logs" / "2024-03-02-broken.csv").write_text("who,what\n1,2\n")
-    message = mom(folder, "demo", code=1).stderr
+    message = mom(folder, "update", code=1).stderr
     assert "raw_logs failed" in message
     assert "2024-03-02-broken.csv" in message
+
+    found = json.loads(mom(folder, "status", "--json").stdout)["days"]
+    assert {day["status"] for day in found} == {"failed"}
+    assert {day["reason"] for day in found} == {"raw_logs failed"}
+    (folder / "logs" / "2024-03-02-broken.csv").unlink()
+    mom(folder, "update")
+    assert set(statuses(folder).values()) == {"fresh"}

@@ -92,6 +92,23 @@ def test_a_new_item_is_outside_of_the_span_and_yet_gets_its_probabilities(days):
     assert found[120:].sum() / K == pytest.approx(share, rel=0.5)
 
 
+def test_a_new_item_that_all_take_has_the_probability_of_a_rebuild(days):
+    """A hit of the day: its own share of M2 is no longer small beside the eigenvalues."""
+    settings, (before, now) = daily_settings(), days[:2]
+    hit = now.tolil()
+    hit[:250, 125] = 1.0
+    hit = hit.tocsr()
+    anchored = advance(before, None, "the first day", settings)
+    step = advance(hit, (before, anchored.state), "", settings)
+    assert not step.reason
+    start = classes_of(before, anchored.state).span_components
+    found = classes_of(hit, step.state, start).recovery
+    full = classes_of(hit, rebuild(hit, settings)).recovery
+    ours, theirs = (r.item_probs[125] @ r.weights for r in (found, full))
+    assert theirs > 0.01
+    np.testing.assert_allclose(ours, theirs, rtol=0.05)
+
+
 def test_lifting_stays_in_the_span_on_the_day_of_the_anchor(days):
     moments = rebuild(days[0], daily_settings()).moments
     whitening = whiten_in_span(moments, K)

@@ -37,7 +37,9 @@ def world():
 @pytest.fixture(scope="module")
 def three_moment(world):
     model, X = world
-    low_pass = LowPass.of(X, 4, np.random.default_rng(0), dtype=np.float64, tol=1e-6, max_passes=50)
+    low_pass = LowPass.of(
+        X, 4, np.random.default_rng(0), dtype=np.float64, tol=1e-6, max_passes=50, user_exponent=0.5
+    )
     return replace(model, pair_ranking=PairRanking(X, low_pass, RankingWeights()))
 
 

@@ -12,14 +12,22 @@ def X(rng):
 
 
 @pytest.fixture
-def whole(X, rng):
-    return LowPass.of(X, 25, rng, dtype=np.float64, tol=1e-9, max_passes=10)
+def whole(X):
+    return eigenpairs(X, 0.5)
 
 
-def test_of_all_eigenpairs_it_is_a_dense_solve(X, whole):
-    once = as_binary(X).toarray()
-    S = np.diag(np.maximum(once.sum(axis=0), 1.0) ** -0.25)
-    M2 = S @ pair_counts(X).toarray() @ S
+def eigenpairs(X, user_exponent):
+    rng = np.random.default_rng(0)
+    return LowPass.of(
+        X, 25, rng, user_exponent=user_exponent, dtype=np.float64, tol=1e-9, max_passes=10
+    )
+
+
+@pytest.mark.parametrize("user_exponent", [0.5, 1.0])
+def test_of_all_eigenpairs_it_is_a_dense_solve(X, user_exponent):
+    whole, once = eigenpairs(X, user_exponent), as_binary(X).toarray()
+    S = np.diag(np.maximum(once.sum(axis=0), 1.0) ** (-user_exponent / 2))
+    M2 = S @ pair_counts(X, user_exponent).toarray() @ S
     ridge = 3.0 * np.diag(M2).mean()
     expected = once @ S @ np.linalg.solve(M2 + ridge * np.eye(25), M2) @ np.linalg.inv(S)
     np.testing.assert_allclose(whole.scores(as_binary(X), 3.0), expected, rtol=1e-4, atol=1e-6)

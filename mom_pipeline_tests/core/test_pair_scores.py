@@ -22,7 +22,10 @@ def G(X):
 
 
 def test_counted_pairs_are_the_sum_over_users(X, G):
-    np.testing.assert_allclose(pair_counts(X).toarray(), G, rtol=1e-5)
+    np.testing.assert_allclose(pair_counts(X, 0.5).toarray(), G, rtol=1e-5)
+    once = (X.toarray() > 0).astype(float)
+    by_user = once.T @ (once / np.maximum(once.sum(axis=1, keepdims=True), 1.0))
+    np.testing.assert_allclose(pair_counts(X, 1.0).toarray(), by_user, rtol=1e-5)
 
 
 @pytest.mark.parametrize("sharpness", [1.0, 1.5, 2.0])
@@ -30,14 +33,14 @@ def test_pair_scores_are_the_formula(X, G, sharpness):
     once = X.toarray() > 0
     c = np.maximum(once.sum(axis=0), 1.0)
     expected = once @ (c[:, None] ** -0.7 * G * c**-0.2) ** sharpness
-    found = PairScores.of(X, sharpness).scores(as_binary(X), 0.7, 0.2)
+    found = PairScores.of(X, 0.5, sharpness).scores(as_binary(X), 0.7, 0.2)
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
 def test_pairs_can_be_sharpened_step_by_step(X):
-    steps = PairScores.of(X, 1.5).sharpened(2.0)
+    steps = PairScores.of(X, 0.5, 1.5).sharpened(2.0)
     np.testing.assert_allclose(
-        steps.powers.toarray(), PairScores.of(X, 2.0).powers.toarray(), rtol=1e-5
+        steps.powers.toarray(), PairScores.of(X, 0.5, 2.0).powers.toarray(), rtol=1e-5
     )
 
 
@@ -58,7 +61,7 @@ def test_explained_pairs_are_ridge_regressions_of_every_item_on_the_others(X, G)
 def test_items_that_nobody_took_are_harmless():
     X = as_interactions(np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0]]))
     assert np.isfinite(ExplainedPairs.of(X, 0.2).matrix).all()
-    assert np.isfinite(PairScores.of(X, 2.0).scores(X, 0.5, 0.5)).all()
+    assert np.isfinite(PairScores.of(X, 0.5, 2.0).scores(X, 0.5, 0.5)).all()
 
 
 def test_what_cannot_be_inverted_is_refused():

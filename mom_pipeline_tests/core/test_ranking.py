@@ -26,7 +26,7 @@ def low_pass(X, rng):
 
 def test_parts_are_scaled_by_the_best_unseen_item_and_added(X, low_pass):
     weights = RankingWeights(popularity=0.3, pairs=0.7, explained=0.4, low_pass=0.5, classes=0.9)
-    pairs, explained = PairScores.of(X, 2.0), ExplainedPairs.of(X, 1.0)
+    pairs, explained = PairScores.of(X, 0.5, 2.0), ExplainedPairs.of(X, 1.0)
 
     def classes(rows):
         return rows @ np.ones((25, 1)) * np.arange(1.0, 26) + 1
@@ -52,14 +52,16 @@ def test_candidates_are_ranked_as_the_ranking_ranks_them(X, low_pass):
     split = hold_out(X, np.random.default_rng(0))
     rows = split.train[split.users]
     parts = Parts(
-        pairs=(PairScores.of(split.train, 1.5),),
+        pairs=(PairScores.of(split.train),),
         history_exponents=(0.5,),
         explained={5.0: ExplainedPairs.of(split.train, 5.0)},
-        low_pass=low_pass,
+        low_pass={1.0: low_pass},
         low_pass_ridges=(10.0,),
         classes=lambda rows: rows @ np.ones((25, 1)) * np.arange(1.0, 26) + 1,
     )
-    weights = RankingWeights(popularity=0.2, explained=0.7, low_pass=0.6, classes=0.3)
+    weights = RankingWeights(
+        popularity=0.2, explained=0.7, low_pass=0.6, classes=0.3, low_pass_ridge=10.0
+    )
     scorer = ThreeMomentRanking(
         weights, parts.pairs[0], parts.explained[5.0], low_pass, parts.classes
     )
@@ -101,8 +103,8 @@ def test_the_search_turns_to_the_part_that_knows_the_answer(X, low_pass):
     def oracle(rows):
         return np.array([answers[row.tobytes()] for row in rows.toarray()]) + 1e-3
 
-    knowing = choose_weights(split, low_pass, oracle)
-    ignorant = choose_weights(split, low_pass, lambda rows: np.ones(rows.shape))
+    knowing = choose_weights(split, {1.0: low_pass}, oracle)
+    ignorant = choose_weights(split, {1.0: low_pass}, lambda rows: np.ones(rows.shape))
     assert knowing.weights.classes >= 0.5
     assert knowing.quality > ignorant.quality + 0.2
     assert ignorant.weights.classes == 0.0
@@ -134,7 +136,9 @@ def test_the_search_takes_the_inverse_where_only_it_explains(rng):
     asked = np.arange(200)
     split = HeldOut(as_interactions(dense), asked, as_interactions(found[asked]))
     ignorant = LowPass(np.zeros((D, 1)), np.ones(D), np.ones(1))
-    choice = choose_weights(split, ignorant, lambda rows: np.ones(rows.shape))
+    choice = choose_weights(
+        split, dict.fromkeys((0.5, 1.0), ignorant), lambda rows: np.ones(rows.shape)
+    )
     assert choice.weights.explained > choice.weights.pairs
     assert choice.quality > 0.9
 
@@ -161,3 +165,12 @@ def test_a_history_is_a_set_for_pairs_and_counts_for_classes(X, low_pass):
     )
     np.testing.assert_array_equal(ranking(as_interactions(X[[0]])), ranking(thrice))
     np.testing.assert_array_equal(seen[1], 3 * once.toarray())
+
+
+def test_a_users_weight_is_chosen_on_later_days_alone(X):
+    later = as_interactions(np.roll(X.toarray(), 1, axis=0))
+    rng = np.random.default_rng(0)
+    assert given_split(X, later, rng).user_exponents == (0.5, 1.0)
+    hidden = hold_out(X, rng)
+    assert hidden.user_exponents == (RankingWeights().user_exponent,)
+    assert hidden.clear_gain > given_split(X, later, rng).clear_gain

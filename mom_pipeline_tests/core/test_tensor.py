@@ -60,5 +60,6 @@ def test_single_precision_agrees_with_double(counts, rng):
 
 
 def test_nobody_adds_nothing():
-    X = sparse.csr_array((0, 5))
-    np.testing.assert_array_equal(triple_sums(X, np.eye(5, 2), Estimator.of("balanced")), 0.0)
+    nobody = sparse.csr_array((0, 5))
+    found = triple_sums(nobody, np.ones((5, 4)), Estimator.of("balanced"))
+    np.testing.assert_array_equal(found, np.zeros((4, 4, 4)))

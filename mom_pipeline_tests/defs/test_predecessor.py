@@ -89,10 +89,3 @@ def test_an_input_of_the_day_itself_that_is_missing_stops_the_run(empty: Pipelin
     empty.deliver(log_files)
     done = empty.run(1, only=["m2_statistics"], succeeds=False)
     assert not done.success
-
-
-def test_retention_keeps_the_newest_days(copied: Pipeline):
-    copied.configure("[evaluation]\n", "[artifacts]\nretention_days = 4\n[evaluation]\n")
-    copied.run(N_DAYS)
-    assert copied.state.artifacts.days("decomposition") == [day(n) for n in range(2, N_DAYS + 1)]
-    assert copied.state.artifacts.days("anchor") == [day(1)]

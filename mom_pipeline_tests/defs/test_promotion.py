@@ -1,10 +1,20 @@
 """The model in use, over real files: every day's version, and when it takes over."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from mom_pipeline.serving.candidate import (
+    candidate,
+    contest_with_champion,
+    judged_day,
+    stand_in,
+)
 from mom_pipeline.serving.registry import POINTER, VERSIONS, ModelRegistry
 from mom_pipeline.serving.served_model import MODEL
+from mom_pipeline.storage.dictionaries import ids_by_position
+from mom_pipeline.storage.evaluations import delivered_pairs
 
 from .conftest import N_DAYS, Pipeline, day
 
@@ -160,3 +170,49 @@ def test_settings_of_the_gate(copied: Pipeline):
     assert registry.champion_version() is None
     assert "promotion.enabled is false" in copied.metadata("promotion", N_DAYS)["decision"]
     assert len(registry.names()) == 1
+
+
+def ids_of(pipeline: Pipeline):
+    with pipeline.warehouse.connect() as connection:
+        return tuple(ids_by_position(connection, kind) for kind in ("item", "user"))
+
+
+def test_erased_users_are_in_no_version(backfilled: Pipeline):
+    state = backfilled.state
+    items, users = ids_of(backfilled)
+    X, _ = state.matrix(day(N_DAYS))
+    erased, present = np.flatnonzero(np.diff(X.indptr))[[3, 4]]
+    gone, kept = users[erased], users[present]
+    users[erased] = None
+    served = candidate(state, day(N_DAYS), items, users, None)
+    assert gone not in served.user_positions
+    assert "None" not in served.user_positions
+    assert len(served.user_ids) == (np.diff(X.indptr) > 0).sum() - 1
+    row = served.histories[[served.user_positions[kept]]]
+    assert (row != X[[present]]).nnz == 0
+    assert served.manifest.metrics == {}
+
+
+def test_a_champion_whose_items_have_other_positions(backfilled: Pipeline):
+    """Positions may differ after a rebuild; what belongs to an id does not."""
+    state, until = backfilled.state, day(N_DAYS)
+    items, users = ids_of(backfilled)
+    test = delivered_pairs(backfilled.warehouse, judged_day(state, until), until)
+    found = stand_in(state, until, test)
+    old = candidate(state, judged_day(state, until), items, users, None)
+    order = np.random.default_rng(0).permutation(len(old.item_ids))
+    model = replace(
+        old.model,
+        item_probs=old.model.item_probs[order],
+        popularity=old.model.popularity[order],
+        basis=old.model.basis[order],
+    )
+    contests = [
+        contest_with_champion(state, until, champion, items, test, found)
+        for champion in (
+            replace(old, model=model, item_ids=old.item_ids[order]),
+            replace(old, model=model),
+        )
+    ]
+    np.testing.assert_allclose(contests[0].rival_ap, contests[0].challenger_ap, atol=1e-12)
+    assert contests[1].rival_ap.mean() < 0.7 * contests[1].challenger_ap.mean()

@@ -17,7 +17,7 @@ def fitted():
     return X, MethodOfMoments(K, ranking="classes").fit(X)._require_fit()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make(fitted):
     """A small model of a day; its number is in the popularity, so that a mixture shows."""
     X, model = fitted

@@ -27,6 +27,7 @@ class UiServer:
     data_dir: Path
     address: str
     module: str
+    graph_address: str
 
     @property
     def port(self) -> int:
@@ -80,7 +81,9 @@ def running_ui(
         wait_until(ended_or_ready, SECONDS_TO_START, f"an address in {output}")
         found = re.search(r"Open (http://127\.0\.0\.1:\d+) ", output.read_text())
         assert found, output.read_text()
-        yield UiServer(process, data_dir, found[1], module)
+        graph = re.search(r"unfolded: (\S+)", output.read_text())
+        assert graph, output.read_text()
+        yield UiServer(process, data_dir, found[1], module, graph[1])
     finally:
         stop(process)
 

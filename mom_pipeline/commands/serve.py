@@ -1,0 +1,102 @@
+"""`mom-pipeline serve`: the promoted model over HTTP."""
+
+import errno
+import ipaddress
+import logging
+import signal
+import socket
+
+import click
+import uvicorn
+
+from mom_pipeline.core.threads import one_blas_thread
+from mom_pipeline.serving.app import create_app
+from mom_pipeline.serving.champion import Champion
+from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.settings import load_settings
+from mom_pipeline.ui.errors import PortTaken
+from mom_pipeline.ui.guard import App, LoopbackGuard
+
+DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8000
+_SECONDS_FOR_OPEN_REQUESTS = 10
+
+
+@click.command()
+@click.option("--host", default=DEFAULT_HOST, show_default=True, help="Address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True,
+    help="0 takes a free one.",
+)  # fmt: skip
+def serve(host: str, port: int) -> None:
+    """Answer /recommend, /similar, /health and /model over HTTP; / lists them.
+
+    A model that is promoted or rolled back meanwhile is taken up without a restart and without
+    a lost request. If its files are damaged, the model before stays, and /health says so. On a
+    loopback address only requests for this machine are answered.
+    """
+    # A second Ctrl-C too: uvicorn hands the signal on when it has ended.
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, signal.default_int_handler)
+    settings = load_settings()
+    try:
+        with (
+            _listen(host, port) as listener,
+            Champion(
+                ModelRegistry(settings.models_dir),
+                exclude_seen=settings.serving.exclude_seen,
+                on_change=lambda message: click.echo(message, err=True),
+            ) as champion,
+            one_blas_thread(),
+        ):
+            _run(champion, listener, host)
+    except KeyboardInterrupt:
+        pass
+    click.echo("Stopped.")
+
+
+def _run(champion: Champion, listener: socket.socket, host: str) -> None:
+    port = listener.getsockname()[1]
+    app: App = create_app(champion)
+    if _is_loopback(host):
+        app = LoopbackGuard(app, port)
+    else:
+        click.echo(f"{host} is open to other machines; there is no login.", err=True)
+    if champion.version() is None:
+        problem = champion.problem or "No model is promoted yet; run `mom-pipeline update`."
+        click.echo(f"{problem} Questions are answered as soon as one is.", err=True)
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    configuration = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        # Behind no proxy, so that no header may speak for the client.
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=_SECONDS_FOR_OPEN_REQUESTS,
+    )
+    shown = f"[{host}]" if ":" in host else host
+    click.echo(f"Open http://{shown}:{port} (Ctrl-C stops it).")
+    uvicorn.Server(configuration).run(sockets=[listener])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket; what arrives before the server runs waits in its queue."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as error:
+        if error.errno in (errno.EADDRINUSE, errno.EACCES):
+            raise PortTaken(
+                f"port {port} on {host} must be free, but it is taken or not permitted; "
+                "choose another --port, or 0 for a free one"
+            ) from error
+        raise click.BadParameter(
+            f"cannot listen on {host!r}: {error}", param_hint="--host"
+        ) from error
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,137 @@
+"""The sample logs with the default settings: every path gives the same arrays, and the metrics
+stay within 1 % of those of every day in full.
+"""
+
+import gzip
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import dagster as dg
+import numpy as np
+import pytest
+
+from mom_pipeline.core.daily import AnchoredMoments
+from mom_pipeline.core.daily_classes import decompose_day, tensor_in_span, whiten_in_span
+from mom_pipeline.storage.sample_logs import SampleSettings, sample_deliveries
+
+from .conftest import Pipeline, day
+from .test_graph import assert_same_by_id
+
+N_DAYS = 24
+# Paths are compared up to here: rebuilds on some days, changed users alone on others.
+_COMPARED, _LATE, _ANCHOR = 13, 12, 11
+# The first days double the data, and are rebuilt whatever the settings say.
+_SETTLED_FROM = 7
+_LARGEST_DIFFERENCE = 0.01
+# All that the metrics need; without the lists, Dagster would not know to evaluate last.
+_MODEL = (
+    "raw_logs",
+    "interaction_matrix",
+    "m2_statistics",
+    "whitening_matrix",
+    "whitened_tensor",
+    "decomposition",
+)
+
+
+@pytest.fixture(scope="module")
+def sample_files() -> dict[str, bytes]:
+    final = {delivery.name: delivery.content for delivery in sample_deliveries(SampleSettings())}
+    return dict(sorted(final.items())[:N_DAYS])
+
+
+@pytest.fixture(scope="module")
+def runs(
+    tmp_path_factory: pytest.TempPathFactory, sample_files: Mapping[str, bytes]
+) -> Iterator[tuple[Pipeline, Pipeline]]:
+    """Day by day from the changed users, and every day in full, with the default settings."""
+    with dg.instance_for_test() as instance, dg.instance_for_test() as other:
+        paths = {n: tmp_path_factory.mktemp(n) for n in ("incremental", "full")}
+        incremental, full = Pipeline(paths["incremental"], instance), Pipeline(paths["full"], other)
+        for pipeline in (incremental, full):
+            _take_defaults(pipeline.root)
+            pipeline.deliver(sample_files)
+            pipeline.run(1, N_DAYS, only=_MODEL, full=pipeline is full)
+            pipeline.run(1, N_DAYS, only=["evaluation_metrics"])
+        yield incremental, full
+
+
+def _take_defaults(root: Path) -> None:
+    (root / "pipeline.toml").unlink()
+
+
+def test_most_days_are_incremental(runs: tuple[Pipeline, Pipeline]):
+    incremental, full = runs
+    settled = [incremental.mode(n) for n in range(_SETTLED_FROM, N_DAYS + 1)]
+    assert settled.count("incremental") > 0.7 * len(settled)
+    assert not any(full.mode(n) == "incremental" for n in range(1, N_DAYS + 1))
+
+
+def test_every_metric_at_every_cutoff_on_every_day(runs: tuple[Pipeline, Pipeline]):
+    metrics = "precision_at_k, recall_at_k, map_at_k, ndcg_at_k"
+    sql = (
+        f"SELECT day, cutoff, {metrics} FROM evaluation_metrics "
+        "WHERE ranking <> 'popularity' ORDER BY day, cutoff"
+    )
+    ours, reference = (pipeline.query(sql) for pipeline in runs)
+    cutoffs = runs[0].settings.evaluation.cutoffs
+    assert len(ours) == (N_DAYS - runs[0].settings.evaluation.horizon_days) * len(cutoffs)
+    assert [row[:2] for row in ours] == [row[:2] for row in reference]
+    values, expected = (np.array([row[2:] for row in rows]) for rows in (ours, reference))
+    assert (expected > 0).all()
+    assert (values != expected).any()
+    np.testing.assert_allclose(values, expected, rtol=_LARGEST_DIFFERENCE, atol=0)
+
+
+def test_day_by_day_is_one_backfill(
+    runs: tuple[Pipeline, Pipeline], empty: Pipeline, sample_files: Mapping[str, bytes]
+):
+    _take_defaults(empty.root)
+    for n in range(1, _COMPARED + 1):
+        name = f"{day(n)}.csv.gz"
+        empty.deliver({name: sample_files[name]})
+        empty.run(n, only=_MODEL)
+        assert empty.mode(n)[:4] == runs[0].mode(n)[:4]
+        for asset in _MODEL[1:]:
+            found = [p.state.artifacts.read(asset, day(n)).dense for p in (runs[0], empty)]
+            assert found[0].keys() == found[1].keys()
+            for array, expected in found[0].items():
+                np.testing.assert_allclose(
+                    found[1][array], expected, rtol=1e-6, atol=1e-6, err_msg=f"{asset} {array} {n}"
+                )
+
+
+def test_late_data_end_where_they_would_have_been_in_time(
+    runs: tuple[Pipeline, Pipeline], empty: Pipeline, sample_files: Mapping[str, bytes]
+):
+    _take_defaults(empty.root)
+    files, late = dict(list(sample_files.items())[:_COMPARED]), f"{day(_LATE)}.csv.gz"
+    lines = gzip.decompress(files[late]).splitlines(keepends=True)
+    empty.deliver({**files, late: gzip.compress(b"".join(lines[: len(lines) // 2]))})
+    empty.run(1, _COMPARED, only=_MODEL)
+    with pytest.raises(AssertionError):
+        assert_same_by_id(runs[0], empty, _COMPARED, with_posteriors=False)
+    empty.deliver(files)
+    empty.run(_LATE, _COMPARED, only=_MODEL)
+    assert [empty.mode(n) for n in range(_LATE, _COMPARED + 1)] == ["incremental"] * 2
+    assert_same_by_id(runs[0], empty, _COMPARED, with_posteriors=False)
+
+
+def test_in_full_from_nothing_with_the_same_anchor(runs: tuple[Pipeline, Pipeline]):
+    state, K = runs[0].state, runs[0].settings.model.n_components
+    start = state.artifacts.read("decomposition", day(_ANCHOR)).dense["span_components"]
+    for n in range(_ANCHOR + 1, _COMPARED + 1):
+        stored, found = state.moments(day(n))
+        assert found.metadata["anchor_day"] == str(day(_ANCHOR))
+        X, _ = state.matrix(day(n))
+        whole = AnchoredMoments.of(X, stored.moments.anchor)
+        whitening = whiten_in_span(whole, K)
+        T = tensor_in_span(whole, whitening)
+        classes = decompose_day(X, whole, whitening, T, "clip", 0, anchor_components=start)
+        kept = state.artifacts.read("decomposition", day(n)).dense
+        tensor = state.artifacts.read("whitened_tensor", day(n)).dense["tensor"]
+        np.testing.assert_allclose(stored.moments.pairs, whole.pairs, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(stored.moments.triples, whole.triples, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(tensor, T, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(kept["item_probs"], classes.recovery.item_probs, atol=1e-6)
+        np.testing.assert_allclose(kept["weights"], classes.recovery.weights, atol=1e-6)

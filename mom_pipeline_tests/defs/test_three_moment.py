@@ -1,0 +1,65 @@
+"""`model.ranking = "three-moment"` inside the pipeline: moments by day, pairs from all rows."""
+
+from collections.abc import Iterator, Mapping
+
+import dagster as dg
+import numpy as np
+import pytest
+
+from mom_pipeline.storage.dictionaries import ids_by_position
+
+from .conftest import N_DAYS, Pipeline, day
+
+
+@pytest.fixture(scope="module")
+def ranked(
+    tmp_path_factory: pytest.TempPathFactory, log_files: Mapping[str, bytes]
+) -> Iterator[Pipeline]:
+    with dg.instance_for_test() as instance:
+        pipeline = Pipeline(tmp_path_factory.mktemp("three_moment"), instance)
+        pipeline.configure("[model]\n", '[model]\nranking = "three-moment"\n')
+        pipeline.deliver(log_files)
+        pipeline.run(1, N_DAYS)
+        yield pipeline
+
+
+def test_the_moments_are_incremental_and_the_lists_say_what_is_not(ranked: Pipeline):
+    assert [ranked.mode(n) for n in range(2, N_DAYS + 1)] == ["incremental"] * (N_DAYS - 1)
+    said = ranked.metadata("recommendations", N_DAYS)["ranking"]
+    assert said.startswith(f"three-moment: pairs counted in full from all rows of {day(N_DAYS)}")
+
+
+def test_the_lists_are_the_best_scores(ranked: Pipeline):
+    rows_of_day, _ = ranked.state.matrix(day(N_DAYS))
+    model, _ = ranked.state.model(day(N_DAYS))
+    assert model.pair_ranking is not None
+    assert (model.pair_ranking.interactions != rows_of_day).nnz == 0
+    X = rows_of_day.toarray()
+    scores = np.where(X > 0, -np.inf, model.three_moment_scores(rows_of_day))
+    by_class = np.where(X > 0, -np.inf, model.class_scores(rows_of_day))
+    assert (scores.argmax(axis=1) != by_class.argmax(axis=1)).mean() > 0.1
+    with ranked.warehouse.connect() as connection:
+        users, items = (
+            {id_: n for n, id_ in enumerate(ids_by_position(connection, kind))}
+            for kind in ("user", "item")
+        )
+    rows = ranked.query(
+        "SELECT user_id, rank, item_id, score FROM recommendations "
+        f"WHERE day = '{day(N_DAYS)}' ORDER BY user_id, rank"
+    )
+    n = ranked.settings.serving.list_length
+    assert len(rows) == n * X.any(axis=1).sum()
+    for user, rank, item, score in rows:
+        own = scores[users[user]]
+        assert score == pytest.approx(own[items[item]], rel=1e-4)
+        assert score == pytest.approx(np.sort(own)[-rank], rel=1e-4)
+
+
+def test_it_beats_popularity(ranked: Pipeline):
+    found = dict(
+        ranked.query(
+            "SELECT ranking, recall_at_k FROM evaluation_metrics "
+            f"WHERE day = '{day(N_DAYS)}' AND cutoff = 10"
+        )
+    )
+    assert found["three-moment"] > 1.1 * found["popularity"]

@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+from mom_pipeline.core import MethodOfMoments, simulate
+from mom_pipeline.core.daily_serving import foresight
+from mom_pipeline.core.errors import InvalidInteractions
+from mom_pipeline.core.ranking import RankingWeights
+from mom_pipeline.core.ranking_fit import hold_out
+from mom_pipeline.settings import ModelSettings
+from mom_pipeline.tuning.sweep import Sweep, Trial, run_sweep
+
+N, D, K = 1200, 60, 4
+
+
+@pytest.fixture(scope="module")
+def split():
+    X = simulate(N, D, K, items_per_user=12, seed=3)[1]
+    held_out = hold_out(X, np.random.default_rng(0), max_users=N)
+    hidden = sparse.csr_array(X - held_out.train)
+    hidden.eliminate_zeros()
+    return held_out.train, hidden
+
+
+@pytest.fixture(scope="module")
+def swept(split):
+    model = ModelSettings(n_components=1, ranking="three-moment")
+    said = []
+    sweep = run_sweep(
+        *split, model, RankingWeights(), wanted=[2, 4, 8], progress=lambda *step: said.append(step)
+    )
+    return sweep, said
+
+
+def test_the_true_number_of_classes_is_found(swept):
+    sweep, said = swept
+    classes = [t for t in sweep.trials if t.ranking_weights is None]
+    assert {t.model.n_components for t in classes} == {1, 2, 4, 8}
+    assert len({tuple(t.settings().items()) for t in sweep.trials}) == len(sweep.trials)
+    assert max(classes, key=lambda t: t.map).model.n_components == K
+    assert sweep.choice.map == max(t.map for t in sweep.trials) > 2 * sweep.popularity
+    shares = [share for _, share in said]
+    assert shares == sorted(shares)
+    assert 0 <= shares[0] < shares[-1] < 1
+
+
+def test_a_trial_is_what_a_fit_of_these_settings_gives(swept, split):
+    sweep, _ = swept
+    train, test = split
+    trial = next(
+        t
+        for t in sweep.trials
+        if (t.model.n_components, t.model.estimator, t.model.personalization, t.model.ranking)
+        == (4, "unbiased", "tempered", "classes")
+    )
+    alone = MethodOfMoments(4, "unbiased", "tempered", ranking="classes").fit(train)
+    found = foresight(alone._require_fit(), train, test, (20,))
+    assert trial.map == pytest.approx(found.model.map[20], rel=1e-9)
+    assert sweep.popularity == found.popularity.map[20]
+    assert sweep.n_users == found.model.n_users
+
+
+def test_the_present_settings_are_tried_as_they_are(swept):
+    sweep, _ = swept
+    assert sweep.present.settings()["model.n_components"] == 1
+    assert sweep.present.settings()["model.ranking"] == "three-moment"
+    assert sweep.present.ranking_weights == RankingWeights()
+    assert any(trial is sweep.present for trial in sweep.trials)
+
+
+def test_present_settings_of_the_grid_are_listed_once(split):
+    sweep = run_sweep(*split, ModelSettings(n_components=2), RankingWeights(), wanted=[2])
+    assert sum(trial is sweep.present for trial in sweep.trials) == 1
+    assert len({tuple(t.settings().items()) for t in sweep.trials}) == len(sweep.trials)
+
+
+def test_no_change_for_a_gain_within_its_error():
+    rng = np.random.default_rng(0)
+    ap = rng.uniform(0, 1, 100)
+    noise = rng.normal(0, 0.1, 100)
+
+    def trial(k, values):
+        return Trial(ModelSettings(n_components=k), None, float(values.mean()), 0.0, values)
+
+    present = trial(1, ap)
+    slight = trial(2, ap + noise - noise.mean() + 0.001)
+    clear = trial(3, ap + noise - noise.mean() + 0.1)
+    assert Sweep((present, slight), present, 0.0, 100, ()).choice is present
+    assert Sweep((present, slight, clear), present, 0.0, 100, ()).choice is clear
+    assert Sweep((slight,), None, 0.0, 100, ()).choice is slight
+
+
+def test_nothing_to_find(split):
+    train, _ = split
+    with pytest.raises(InvalidInteractions, match="use more days"):
+        run_sweep(train, train, ModelSettings(), RankingWeights())
+    with pytest.raises(InvalidInteractions, match="choose smaller ones"):
+        run_sweep(*split, ModelSettings(n_components=500), RankingWeights(), wanted=[400])
