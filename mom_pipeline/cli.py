@@ -30,6 +30,7 @@ COMMANDS = {
     "explain": ("explain", "Take the score of an item for a user apart."),
     "serve": ("serve", "Answer over HTTP, on this machine unless told otherwise."),
     "ui": ("ui", "Open Dagster's pages on this pipeline, with its daemon, on this machine only."),
+    "erase": ("erase", "Remove a person from everything below the data folder."),
     "bench": ("bench", "Measure accuracy and speed; print tables."),
 }
 

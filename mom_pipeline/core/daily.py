@@ -113,7 +113,7 @@ def rebuild(X: Csr, settings: DailySettings) -> DayMoments:
     anchor = Anchor(pairs.vectors, M2.item_scale, estimator)
     first = in_first_half(np.arange(X.shape[0]))
     half, others = (AnchoredMoments.of(X[users], anchor) for users in (first, ~first))
-    return DayMoments(half + others, frequent, _pair_counts(X, frequent), pairs.passes, half)
+    return DayMoments(half + others, frequent, pair_counts(X, frequent), pairs.passes, half)
 
 
 def update(yesterday: DayMoments, old_rows: Csr, new_rows: Csr) -> DayMoments:
@@ -123,7 +123,7 @@ def update(yesterday: DayMoments, old_rows: Csr, new_rows: Csr) -> DayMoments:
     """
     extended = with_items(yesterday.moments, new_rows.shape[1])
     frequent = yesterday.frequent_items
-    counts = _pair_counts(new_rows, frequent) - _pair_counts(old_rows, frequent)
+    counts = pair_counts(new_rows, frequent) - pair_counts(old_rows, frequent)
     return DayMoments(extended.update(old_rows, new_rows), frequent, yesterday.pair_counts + counts)
 
 
@@ -195,7 +195,7 @@ def with_rows(A: Array, n: int) -> Array:
     return np.pad(A, [(0, n - len(A)), *[(0, 0)] * (A.ndim - 1)])
 
 
-def _pair_counts(X: Csr, items: Array) -> Float64:
+def pair_counts(X: Csr, items: Array) -> Float64:
     """Return how many users took both of two items, (F, F)."""
     taken = X[:, items]
     taken.data = np.ones_like(taken.data)

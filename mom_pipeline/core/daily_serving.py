@@ -35,20 +35,32 @@ def posterior_entropy(P: Array) -> Float64:
     return np.asarray(-(P * np.log2(np.maximum(P, np.finfo(np.float64).tiny))).sum(axis=1))
 
 
-def best_items(X: Csr, P: Array, model: FittedModel, n: int) -> tuple[Array, Float64]:
-    """Return the n best unseen items of every user and their scores, (N, n) each.
+def best_items(
+    X: Csr, P: Array, model: FittedModel, n: int, *, exclude_seen: bool = True
+) -> tuple[Array, Float64]:
+    """Return the n best items of every user and their scores, (N, n) each.
 
-    X: (N, D).  P: (N, K), the posteriors of the same users. A short list ends with -1.
+    X: (N, D).  P: (N, K), the posteriors of the same users. A short list ends with -1: an item
+    that nobody has taken, or that no class of the user can bring, is no candidate.
     """
+    nobodys = model.popularity <= 0
     if model.pair_ranking is not None:
-        return recommend_top(X, model.three_moment_scores, n)
+
+        def three_moment_scores(rows: Csr) -> Array:
+            scores = model.three_moment_scores(rows)
+            scores[:, nobodys] = -np.inf
+            return scores
+
+        return recommend_top(X, three_moment_scores, n, exclude_seen=exclude_seen)
     ids = np.full((X.shape[0], n), -1, dtype=np.int64)
     scores = np.zeros((X.shape[0], n))
 
     def block(start: int) -> None:
         users = slice(start, start + _USERS_PER_BLOCK)
         block_scores = class_scores(P[users], model.item_probs)
-        hide_seen(block_scores, X[users])
+        block_scores[nobodys | (block_scores <= 0)] = -np.inf
+        if exclude_seen:
+            hide_seen(block_scores, X[users])
         best, values = top_n(block_scores, n)
         ids[users, : best.shape[1]], scores[users, : best.shape[1]] = best, values
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from mom_pipeline.core.daily import changed_rows
 from mom_pipeline.core.daily_classes import drift
-from mom_pipeline.core.daily_serving import best_items, posterior_entropy, refreshed
+from mom_pipeline.core.daily_serving import posterior_entropy, refreshed
+from mom_pipeline.core.lists import reasoned_lists
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.defs import checks
 from mom_pipeline.defs.days import DayOutcome, Materialized, content_hash, daily_asset, for_each_day
@@ -26,10 +27,12 @@ from mom_pipeline.storage.warehouse import Connection
 _SAMPLE_USERS, _SAMPLE_ITEMS = 5, 8
 _LIST_COLUMNS = {
     "day": "DATE",
+    "model": "VARCHAR",
     "user_id": "VARCHAR",
     "rank": "INTEGER",
     "item_id": "VARCHAR",
     "score": "DOUBLE",
+    "reason": "VARCHAR",
 }
 
 
@@ -96,7 +99,7 @@ def user_personalization(
 
 
 def _visit(state: DayState, day: date, X: Csr) -> _Visit:
-    everyone = np.flatnonzero(np.diff(X.indptr))
+    everyone = np.arange(X.shape[0])
     yesterday = day - timedelta(days=1)
     try:
         before = state.built_on("user_personalization", yesterday, "interaction_matrix")
@@ -111,9 +114,10 @@ def _visit(state: DayState, day: date, X: Csr) -> _Visit:
     moved = float(drift(today.dense["item_probs"], served.dense["item_probs"]).max())
     if moved > state.settings.serving.refresh_drift:
         return _Visit(everyone, day, None, f"everyone: the model moved by {moved:.4f}")
-    return _Visit(
-        changed_rows(rows, X), model_day, before.dense["memberships"], "changed histories"
-    )
+    # Users who are new have no list yet, also when the filters left nothing of their history.
+    new = np.arange(rows.shape[0], X.shape[0])
+    users = np.union1d(changed_rows(rows, X), new)
+    return _Visit(users, model_day, before.dense["memberships"], "changed histories")
 
 
 @daily_asset(
@@ -124,35 +128,49 @@ def _visit(state: DayState, day: date, X: Csr) -> _Visit:
     columns=_LIST_COLUMNS,
 )
 def recommendations(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materialized:
-    """The best unseen items of every user, a table in the warehouse.
+    """The best items of every user, each with its reason: a table in the warehouse.
 
     A day writes the lists of the users that it visited, in one transaction; the list of any
-    other user is the newest of an earlier day.
+    other user is the newest of an earlier day. Users without a history get what is popular.
+    All lists as of the day are exported to `exports/recommendations/<day>.parquet`.
     """
     state = data_folder.state
+    serving, folder = state.settings.serving, state.settings.exports_dir / "recommendations"
 
     def step(day: date) -> DayOutcome:
         X, _ = state.matrix(day)
         posteriors = state.built_on("user_personalization", day, "interaction_matrix")
         users, P = posteriors.dense["visited"], posteriors.dense["memberships"]
-        model, _ = state.model(date.fromisoformat(posteriors.metadata["model_day"]))
+        model_day = posteriors.metadata["model_day"]
+        model, made = state.model(date.fromisoformat(model_day))
         X = X[users][:, : model.n_items]
-        items, scores = best_items(X, P[users], model, state.settings.serving.list_length)
+        found = reasoned_lists(
+            X, P[users], model, serving.list_length, exclude_seen=serving.exclude_seen
+        )
+        name = f"{model_day} {made.version[:12]}"
         with data_folder.warehouse.reading() as connection:
-            rows = lists.replace_lists(connection, day, users, items, scores)
+            rows = lists.replace_lists(connection, day, name, users, found)
             listed = lists.listed_items(connection, day)
             sample = _sample(connection, day)
+            exported = lists.export_lists(connection, day, folder)
         metadata = {
             "rows": rows,
             "users": len(users),
+            "users_without_history": int((np.diff(X.indptr) == 0).sum()),
             "coverage": listed / max(model.n_items, 1),
             "ranking": _ranking(state, posteriors.metadata["model_day"]),
             "sample_users": table(sample),
+            "export": dg.MetadataValue.path(exported.resolve()),
         }
-        version = content_hash(posteriors.version, items.tobytes(), scores.tobytes())
+        version = content_hash(posteriors.version, found.items.tobytes(), found.scores.tobytes())
         return DayOutcome(version, f"{rows} rows for {len(users)} users", metadata)
 
-    return for_each_day(context, step)
+    done = for_each_day(context, step)
+    kept = state.settings.artifacts.retention_days
+    if kept:
+        newest = max(state.artifacts.days("decomposition"))
+        lists.remove_exports(folder, newest - timedelta(days=kept - 1))
+    return done
 
 
 def _ranking(state: DayState, model_day: str) -> str:

@@ -76,6 +76,14 @@ class Settings:
         return self.data_dir / "reports"
 
     @property
+    def exports_dir(self) -> Path:
+        return self.data_dir / "exports"
+
+    @property
+    def erasures_dir(self) -> Path:
+        return self.data_dir / "erasures"
+
+    @property
     def scratch_dir(self) -> Path:
         return self.data_dir / "tmp"
 

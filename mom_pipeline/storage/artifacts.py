@@ -128,6 +128,14 @@ class ArtifactStore:
         folders = sorted(self._folder(asset).glob(f"*/{POINTER}"))
         return [date.fromisoformat(pointer.parent.name) for pointer in folders]
 
+    def remove(self, asset: str, day: date) -> bool:
+        """Remove the artifact of a day; True if there was one."""
+        folder = self._folder(asset, day)
+        if not folder.exists():
+            return False
+        _remove(folder)
+        return True
+
     def is_expired(self, asset: str, day: date, retention_days: int) -> bool:
         """Whether a day lies `retention_days` or more before an asset's newest (0: never)."""
         days = self.days(asset) if retention_days else []
@@ -247,7 +255,7 @@ def _is_whole(folder: Path, version: str) -> bool:
 
 def _remove(folder: Path) -> None:
     """Remove the pointer first, so that no reader finds a half removed artifact."""
-    (folder / POINTER).unlink()
+    (folder / POINTER).unlink(missing_ok=True)
     shutil.rmtree(folder)
 
 

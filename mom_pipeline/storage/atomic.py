@@ -23,6 +23,21 @@ def writing(path: Path) -> Iterator[IO[bytes]]:
     sync_folder(path.parent)
 
 
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary name for others to write to; it takes the place of `path` at the end."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a small text file atomically."""
     with writing(path) as out:

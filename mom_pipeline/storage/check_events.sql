@@ -23,6 +23,7 @@
         event_time,
         weight,
         CASE
+            WHEN {is_erased} THEN $erased_reason
             WHEN format_problem IS NOT NULL THEN format_problem
             WHEN excluded <> '' THEN $set_aside_prefix || excluded
             WHEN user_id IS NULL OR user_id = '' THEN 'no user'

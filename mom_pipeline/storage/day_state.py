@@ -141,6 +141,17 @@ class DayState:
             anchor_version = anchor.version
         else:
             anchor_version = str(self.artifacts.version("anchor", anchor_day))
+        notes = {**metadata, "anchor_day": anchor_day.isoformat()}
+        return self.write_sums(
+            day, state, {**parents, "anchor": anchor_version}, notes, sound=sound
+        )
+
+    def write_sums(
+        self, day: date, state: DayMoments, parents: Mapping[str, str], metadata: Mapping[str, Any],
+        *, sound: bool,
+    ) -> Artifact:  # fmt: skip
+        """Store the sums of a day alone, under an anchor that is stored already."""
+        moments = state.moments
         sums = {k: v for k, v in asdict(moments.sums).items() if k not in _SUM_ARRAYS}
         return self.write(
             "m2_statistics",
@@ -151,14 +162,18 @@ class DayState:
                 "pair_counts": state.pair_counts,
                 **{name: getattr(moments.sums, name) for name in _SUM_ARRAYS},
             },
-            {**parents, "anchor": anchor_version},
-            {**metadata, "sums": sums, "anchor_day": anchor_day.isoformat()},
+            parents,
+            {**metadata, "sums": sums},
             sound=sound,
         )
 
     def moments(self, day: date) -> tuple[DayMoments, Artifact]:
         """The sums of a day with their anchor, made from its present matrix."""
         found = self.built_on("m2_statistics", day, "interaction_matrix")
+        return self.moments_of(found), found
+
+    def moments_of(self, found: Artifact) -> DayMoments:
+        """The sums that an artifact holds, with their anchor."""
         sums = found.metadata["sums"]
         arrays = {name: found.dense[name] for name in _SUM_ARRAYS}
         anchor, frequent = self._anchor_of(found)
@@ -168,7 +183,7 @@ class DayState:
             found.dense["pairs"],
             found.dense["triples"],
         )
-        return DayMoments(moments, frequent, found.dense["pair_counts"]), found
+        return DayMoments(moments, frequent, found.dense["pair_counts"])
 
     def moments_before(self, day: date) -> tuple[csr_array, DayMoments, date]:
         """Rows, sums and the anchor's day of the day before; Unfit when they cannot be used."""

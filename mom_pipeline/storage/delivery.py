@@ -40,12 +40,12 @@ def ingest_day(warehouse: Warehouse, day: date) -> list[IngestOutcome]:
 
 def pending_files(warehouse: Warehouse) -> list[LogFile]:
     """The log files that are new or differ from what the ledger holds: `ingest` takes these."""
-    ledger = _ledger(warehouse)
+    ledger = ledger_by_file(warehouse)
     return [
         file
         for file in discover(warehouse.settings.logs_dir).files
         if file.source_file not in ledger
-        or not _is_unchanged(file, ledger[file.source_file], warehouse.settings)
+        or not is_unchanged(file, ledger[file.source_file], warehouse.settings)
     ]
 
 
@@ -58,12 +58,12 @@ def ingest_files(
 
     A file whose sha256 is in the ledger is skipped without opening the warehouse again.
     """
-    ledger = _ledger(warehouse)
+    ledger = ledger_by_file(warehouse)
     with warehouse.sharing(_SECONDS_PER_TURN) as connect:
         for file in files:
             entry = ledger.get(file.source_file)
             try:
-                if entry is not None and _is_unchanged(file, entry, warehouse.settings):
+                if entry is not None and is_unchanged(file, entry, warehouse.settings):
                     progress(file, entry.size_bytes)
                     yield _unchanged(file, entry)
                 else:
@@ -72,14 +72,16 @@ def ingest_files(
                 yield IngestFailure(file, error)
 
 
-def _ledger(warehouse: Warehouse) -> dict[str, LedgerEntry]:
+def ledger_by_file(warehouse: Warehouse) -> dict[str, LedgerEntry]:
+    """Every ledger entry by the name of its file; none before the first ingest."""
     if not warehouse.exists():
         return {}
     with warehouse.reading() as connection:
         return {entry.source_file: entry for entry in ledger_entries(connection)}
 
 
-def _is_unchanged(file: LogFile, entry: LedgerEntry, settings: Settings) -> bool:
+def is_unchanged(file: LogFile, entry: LedgerEntry, settings: Settings) -> bool:
+    """Whether a file has the bytes of its ledger entry, and would be read by the same rules."""
     if entry.settings != settings.logs.reading_rules():
         return False
     try:

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from mom_pipeline.storage.warehouse import Connection, load_sql, scalar, transaction
 
 Kind = Literal["user", "item"]
+# In place of an id that was erased: no event has it, and its position is never given again.
+ERASED = ""
 KINDS: tuple[Kind, Kind] = ("user", "item")  # the only identifiers put into SQL below
 
 
@@ -45,6 +47,7 @@ def ids_by_position(connection: Connection, kind: Kind) -> NDArray[np.object_]:
     positions = np.asarray(rows["position"], dtype=np.int64)
     ids = np.full(positions[-1] + 1 if len(positions) else 0, None, dtype=object)
     ids[positions] = np.asarray(rows["id"], dtype=object)
+    ids[ids == ERASED] = None
     return ids
 
 
@@ -52,7 +55,7 @@ def ids_of(connection: Connection, kind: Kind, positions: NDArray[np.int64]) -> 
     """The ids at some positions; an id that was erased is missing."""
     rows = connection.execute(
         f"SELECT position, {kind}_id FROM {kind}_dictionary "  # noqa: S608 - one of two names
-        "WHERE position IN (SELECT unnest($positions::BIGINT[]))",
-        {"positions": [int(position) for position in positions]},
+        f"WHERE position IN (SELECT unnest($positions::BIGINT[])) AND {kind}_id <> $erased",
+        {"positions": [int(position) for position in positions], "erased": ERASED},
     ).fetchall()
     return dict(rows)

@@ -19,6 +19,10 @@ class WarehouseBusy(MomError):
     """Another process held the warehouse for longer than the bounded wait."""
 
 
+class HistoryBusy(MomError):
+    """Another process holds Dagster's history."""
+
+
 class WarehouseMissing(MomError):
     """There is no warehouse to read yet."""
 

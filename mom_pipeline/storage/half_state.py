@@ -4,7 +4,7 @@ from datetime import date, timedelta
 
 from mom_pipeline.core.daily import DayStep
 from mom_pipeline.core.split_half import HalfMoments, half_of, updated_half
-from mom_pipeline.core.types import Csr
+from mom_pipeline.core.types import Csr, Float64
 from mom_pipeline.storage.artifacts import Artifact
 from mom_pipeline.storage.day_state import DayState, Unfit
 
@@ -19,7 +19,14 @@ def write_half(
     before: yesterday's rows, where the step was taken from them.
     """
     half = _half_of_step(state, day, X, before, step)
-    state.write(
+    state.write(*half_artifact(day, half, moments))
+
+
+def half_artifact(
+    day: date, half: HalfMoments, moments: Artifact
+) -> tuple[str, date, dict[str, Float64], dict[str, str], dict[str, float]]:
+    """What `DayState.write` stores of a half: asset, day, arrays, parents, metadata."""
+    return (
         _ASSET,
         day,
         {"pairs": half.pairs, "triples": half.triples},

@@ -12,10 +12,12 @@ from typing import Literal
 
 import duckdb
 
-from mom_pipeline.settings import LogSettings
+from mom_pipeline.settings import LogSettings, Settings
+from mom_pipeline.storage.erased_users import erased_users
 from mom_pipeline.storage.errors import LinesNotAccounted, LogFileError, TooManyRejects
 from mom_pipeline.storage.logfiles import LogFile
 from mom_pipeline.storage.readers import (
+    ERASED,
     SET_ASIDE_PREFIX,
     EventQuery,
     event_query,
@@ -70,7 +72,7 @@ def ingest_file(
     settings = warehouse.settings
     with scratch_folder(settings, "ingest") as scratch:
         try:
-            scan = _scan(file, scratch, progress)
+            scan = scan_file(file, scratch, progress)
             _check_sha256_file(file, scan.sha256)
         except (OSError, UnicodeDecodeError) as error:
             raise LogFileError(f"{file.path} could not be read: {error}; try again") from error
@@ -79,7 +81,7 @@ def ingest_file(
             if known is not None:
                 return known
             try:
-                return _replace(connection, file, scan, settings.logs)
+                return _replace(connection, file, scan, settings)
             except duckdb.Error as error:
                 raise LogFileError(
                     f"{file.path} was not ingested: {error}; the warehouse is as before, or "
@@ -98,7 +100,8 @@ def is_ingested(connection: Connection, file: LogFile, sha256: str, logs: LogSet
     return matches > 0
 
 
-def _scan(file: LogFile, scratch: Path, progress: Progress) -> Scan:
+def scan_file(file: LogFile, scratch: Path, progress: Progress = no_progress) -> Scan:
+    """Look at a file's bytes before anything parses them."""
     if file.format == "parquet":
         size, sha256 = scan_bytes(file.path, progress)
         return Scan(size, sha256, lines=-1, readable=file.path)  # lines: from its footer
@@ -136,10 +139,13 @@ def _ledger_outcome(
     )
 
 
-def _replace(connection: Connection, file: LogFile, scan: Scan, logs: LogSettings) -> IngestOutcome:
+def _replace(
+    connection: Connection, file: LogFile, scan: Scan, settings: Settings
+) -> IngestOutcome:
     """Stage the file, then exchange its rows, quarantine and ledger entry in one transaction."""
-    lines = _stage(connection, file, scan, logs)
-    query = event_query(file, scan.readable, logs)
+    logs = settings.logs
+    lines = stage(connection, file, scan, logs)
+    query = event_query(file, scan.readable, logs, erased_users(settings))
     with transaction(connection):
         replaced = _delete(connection, file)
         accepted = _insert_accepted(connection, file, query)
@@ -155,7 +161,7 @@ def _replace(connection: Connection, file: LogFile, scan: Scan, logs: LogSetting
     return outcome
 
 
-def _stage(connection: Connection, file: LogFile, scan: Scan, logs: LogSettings) -> int:
+def stage(connection: Connection, file: LogFile, scan: Scan, logs: LogSettings) -> int:
     """Fill `staged_lines`; the physical lines, counted independently of the parser."""
     if file.format == "parquet":
         lines = stage_parquet(connection, file, logs.columns)
@@ -205,14 +211,19 @@ def _insert_rejected(connection: Connection, file: LogFile, query: EventQuery) -
         {query.with_clause}
         SELECT
             $source_file, line, $day::DATE,
-            CASE WHEN starts_with(text, $mark) THEN split_part(text, $mark, 3)
+            CASE WHEN reason = $erased THEN ''
+                 WHEN starts_with(text, $mark) THEN split_part(text, $mark, 3)
                  ELSE left(coalesce(text, ''), $quarantined_characters) END,
             reason
         FROM events WHERE reason IS NOT NULL
         """,  # noqa: S608
         query.parameters
         | source
-        | {"day": file.day.isoformat(), "quarantined_characters": QUARANTINED_CHARACTERS},
+        | {
+            "day": file.day.isoformat(),
+            "quarantined_characters": QUARANTINED_CHARACTERS,
+            "erased": ERASED,
+        },
     )
     counts = connection.execute(
         "SELECT reason, count(*) FROM quarantine WHERE source_file = $source_file "

@@ -10,12 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mom_pipeline.settings import ColumnSettings, LogSettings
+from mom_pipeline.storage.erased_users import ErasedUsers
 from mom_pipeline.storage.errors import LogFileError
 from mom_pipeline.storage.logfiles import LogFile
 from mom_pipeline.storage.scan import MARK, MAX_LINE_BYTES
 from mom_pipeline.storage.warehouse import Connection, literal_path, load_sql, scalar
 
 SET_ASIDE_PREFIX = "set aside: "
+ERASED = f"{SET_ASIDE_PREFIX}erased"
+# A word of a malformed line, for which the format tells no fields.
+WORD = r"""[^\s,;|"'{}\[\]:]+"""
 QUOTES_BROKEN = "contains(text, '\"') AND NOT regexp_full_match($delimiter || text, $record)"
 _EARLIEST, _LATEST = "1900-01-01 00:00:00+00", "2200-01-01 00:00:00+00"
 _ID_TYPES = re.compile(r"VARCHAR|UUID|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER")
@@ -67,7 +71,9 @@ def stage_parquet(connection: Connection, file: LogFile, columns: ColumnSettings
     return scalar(connection, "SELECT sum(num_rows) FROM parquet_file_metadata($path)", path)
 
 
-def event_query(file: LogFile, readable: Path, logs: LogSettings) -> EventQuery:
+def event_query(
+    file: LogFile, readable: Path, logs: LogSettings, erased: ErasedUsers
+) -> EventQuery:
     """The query that turns `staged_lines` into checked events."""
     if file.format in ("csv", "tsv"):
         delimiter = "\t" if file.format == "tsv" else logs.delimiter
@@ -75,9 +81,13 @@ def event_query(file: LogFile, readable: Path, logs: LogSettings) -> EventQuery:
     else:
         fields, parameters = _json_fields(logs.columns)
     event_time, time_parameters = event_time_sql(logs.timestamp_format)
-    checks = _fill(load_sql("check_events.sql"), {"event_time": event_time})
+    is_erased = load_sql("is_erased.sql") if erased.hashes else "false"
+    checks = _fill(load_sql("check_events.sql"), {"event_time": event_time, "is_erased": is_erased})
+    if erased.hashes:
+        parameters |= {"salt": erased.salt, "erased_users": list(erased.hashes), "a_word": WORD}
     parameters |= time_parameters | {
         "set_aside_prefix": SET_ASIDE_PREFIX,
+        "erased_reason": ERASED,
         "earliest": _EARLIEST,
         "latest": _LATEST,
         "mark": MARK,

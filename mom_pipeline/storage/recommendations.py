@@ -1,31 +1,36 @@
-"""The table of lists: a day replaces its own rows, all or nothing."""
+"""The table of lists: a day replaces its own rows, all or nothing. And its export."""
 
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mom_pipeline.storage.warehouse import Connection, scalar, transaction
+from mom_pipeline.core.lists import COMPONENT, ITEM, ReasonedLists
+from mom_pipeline.storage.atomic import replacing
+from mom_pipeline.storage.warehouse import Connection, load_sql, scalar, transaction
 
 Array = NDArray[Any]
 
 
 def replace_lists(
-    connection: Connection, day: date, users: Array, items: Array, scores: Array
+    connection: Connection, day: date, model: str, users: Array, lists: ReasonedLists
 ) -> int:
     """Store the lists that a day made, in place of those that it made before. Returns the rows.
 
-    users: (n,) positions.  items, scores: (n, length); an item of -1 ends a short list.
+    users: (n,) positions, those of `lists`; a user who was erased gets none.
     """
-    owners, places = np.nonzero(items >= 0)
+    owners, places = np.nonzero(lists.items >= 0)
     rows = pd.DataFrame(
         {
             "user_position": users[owners],
             "rank": places + 1,
-            "item_position": items[owners, places],
-            "score": scores[owners, places],
+            "item_position": lists.items[owners, places],
+            "score": lists.scores[owners, places],
+            "kind": lists.kinds[owners, places],
+            "cause": lists.causes[owners, places],
         }
     )
     connection.register("new_lists", rows)
@@ -33,15 +38,30 @@ def replace_lists(
         connection.execute(
             "DELETE FROM recommendations WHERE day = $day::DATE", {"day": day.isoformat()}
         )
-        connection.execute(
-            "INSERT INTO recommendations SELECT $day::DATE, user_id, rank, item_id, score "
-            "FROM new_lists JOIN user_dictionary ON user_dictionary.position = user_position "
-            "JOIN item_dictionary ON item_dictionary.position = item_position "
-            "ORDER BY user_position, rank",
-            {"day": day.isoformat()},
+        inserted = scalar(
+            connection,
+            load_sql("insert_lists.sql"),
+            {"day": day.isoformat(), "model": model, "component": COMPONENT, "item": ITEM},
         )
     connection.unregister("new_lists")
-    return len(rows)
+    return inserted
+
+
+def export_lists(connection: Connection, day: date, folder: Path) -> Path:
+    """Write every user's list as of a day to `<folder>/<day>.parquet`, whole or not at all."""
+    path = folder / f"{day.isoformat()}.parquet"
+    with replacing(path) as temporary:
+        lists = connection.sql(load_sql("lists_as_of.sql"), params={"day": day.isoformat()})
+        lists.write_parquet(str(temporary))
+    return path
+
+
+def remove_exports(folder: Path, before: date) -> int:
+    """Remove the exports of the days before a day. Returns how many there were."""
+    old = [path for path in folder.glob("*.parquet") if path.stem < before.isoformat()]
+    for path in old:
+        path.unlink()
+    return len(old)
 
 
 def remove_superseded(connection: Connection, oldest: date) -> int:

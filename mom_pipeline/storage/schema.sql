@@ -67,11 +67,16 @@ CREATE TABLE IF NOT EXISTS item_support (
 -- user's newest up to it, so a day writes only the users that it visited.
 CREATE TABLE IF NOT EXISTS recommendations (
     day     DATE    NOT NULL,
+    model   VARCHAR NOT NULL,  -- day and version of the decomposition behind the list
     user_id VARCHAR NOT NULL,
     rank    INTEGER NOT NULL,  -- 1 is the best
     item_id VARCHAR NOT NULL,
-    score   DOUBLE  NOT NULL
+    score   DOUBLE  NOT NULL,
+    reason  VARCHAR NOT NULL   -- 'component 3', 'item <id>' of the history, or 'popular'
 );
+-- A table of an earlier version: its lists stay, of an unknown model and without a reason.
+ALTER TABLE recommendations ADD COLUMN IF NOT EXISTS model VARCHAR DEFAULT '';
+ALTER TABLE recommendations ADD COLUMN IF NOT EXISTS reason VARCHAR DEFAULT '';
 
 CREATE TABLE IF NOT EXISTS evaluation_metrics (
     day             DATE    NOT NULL,  -- last day of the test period

@@ -13,7 +13,7 @@ from mom_pipeline.settings import Settings
 def scratch_folder(settings: Settings, work: str) -> Iterator[Path]:
     """A folder of this process; those that killed processes left behind are removed."""
     for left_over in settings.scratch_dir.glob(f"{work}-*"):
-        if not _is_running(int(left_over.name.rpartition("-")[2])):
+        if not is_running(int(left_over.name.rpartition("-")[2])):
             shutil.rmtree(left_over, ignore_errors=True)
     folder = settings.scratch_dir / f"{work}-{os.getpid()}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -23,7 +23,8 @@ def scratch_folder(settings: Settings, work: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _is_running(pid: int) -> bool:
+def is_running(pid: int) -> bool:
+    """Whether there is a process of that number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,0 +1,58 @@
+"""The lists of a day: what is recommended to whom, and why."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mom_pipeline.core.daily_serving import best_items
+from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.prediction import top_n
+from mom_pipeline.core.reasons import component_reasons, history_reasons
+from mom_pipeline.core.types import Array, Csr, Float64
+
+POPULAR, COMPONENT, ITEM = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class ReasonedLists:
+    """Lists of N users, the best first; a short list ends with -1 and is never padded.
+
+    items, scores: (N, n).  kinds: (N, n), one of POPULAR, COMPONENT, ITEM.
+    causes: (N, n), the number of the class (from 0) or the position of the item in the history.
+    """
+
+    items: Array
+    scores: Float64
+    kinds: Array
+    causes: Array
+
+
+def reasoned_lists(
+    X: Csr, P: Array, model: FittedModel, n: int, *, exclude_seen: bool = True
+) -> ReasonedLists:
+    """Make the lists of some users; one without a history gets the most popular items.
+
+    X: (N, D).  P: (N, K), the posteriors of the same users. The reason of the three-moment
+    ranking is an item of the history; where the pairs say nothing it is a class.
+    """
+    items, scores = best_items(X, P, model, n, exclude_seen=exclude_seen)
+    newcomers = np.diff(X.indptr) == 0
+    items[newcomers], scores[newcomers] = _most_popular(model, n)
+    causes = component_reasons(P, model.item_probs, items)
+    kinds = np.where(causes >= 0, COMPONENT, POPULAR)
+    ranking = model.pair_ranking
+    if ranking is not None:
+        exponent = ranking.weights.history_exponent
+        history = history_reasons(X, items, ranking.pairs, exponent)
+        kinds, causes = np.where(history >= 0, ITEM, kinds), np.where(history >= 0, history, causes)
+    kinds[newcomers], causes[newcomers] = POPULAR, -1
+    return ReasonedLists(items, scores, kinds, causes)
+
+
+def _most_popular(model: FittedModel, n: int) -> tuple[Array, Float64]:
+    """Return the n items of the most events and their shares of all events."""
+    items, scores = np.full(n, -1, dtype=np.int64), np.zeros(n)
+    shares = np.where(model.popularity > 0, model.popularity, -np.inf)
+    best, values = top_n(shares[None, :], n)
+    items[: best.shape[1]], scores[: best.shape[1]] = best[0], values[0]
+    return items, scores

@@ -1,0 +1,1 @@
+"""Forgetting a person: out of every place below the data folder, and not to come back."""
