@@ -1,6 +1,8 @@
 """`tune` on a few days of small logs."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -12,7 +14,7 @@ from mom_pipeline_tests.defs.conftest import SETTINGS_FILE
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory):
+def ingested(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tune")
     (folder / "pipeline.toml").write_text(
         SETTINGS_FILE.replace("n_components = 3", "n_components = 1  # K")
@@ -23,6 +25,12 @@ def root(tmp_path_factory):
         for arguments in (("simulate", *sizes, "--events", "900"), ("ingest",)):
             assert CliRunner().invoke(cli, arguments).exit_code == 0
     return folder
+
+
+@pytest.fixture
+def root(ingested, tmp_path):
+    """A copy for each test: `tune` writes settings."""
+    return Path(shutil.copytree(ingested, tmp_path / "data"))
 
 
 @pytest.fixture
