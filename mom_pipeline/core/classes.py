@@ -10,13 +10,14 @@ from mom_pipeline.core.decomposition import (
     decompose,
     match_components,
 )
+from mom_pipeline.core.eigenpairs import Eigenpairs, top_eigenpairs
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.moments import Estimator, MomentSums, PairMoments
 from mom_pipeline.core.progress import Stages
 from mom_pipeline.core.recovery import ProjectionName, Recovery, recover
 from mom_pipeline.core.tensor import triple_sums
 from mom_pipeline.core.types import Array, Csr, Float64
-from mom_pipeline.core.whitening import Eigenpairs, Whitening, top_eigenpairs, whitening_from
+from mom_pipeline.core.whitening import Whitening, whitening_from
 
 
 @dataclass(frozen=True)

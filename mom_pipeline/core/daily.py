@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from mom_pipeline.core.eigenpairs import top_eigenpairs, working_precision
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.halves import in_first_half
 from mom_pipeline.core.incremental import Anchor, AnchoredMoments
 from mom_pipeline.core.moments import Estimator, MomentSums, PairMoments
 from mom_pipeline.core.threads import small_work
 from mom_pipeline.core.types import Array, Csr, Float64
-from mom_pipeline.core.whitening import top_eigenpairs, working_precision
 
 
 @dataclass(frozen=True)

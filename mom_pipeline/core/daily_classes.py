@@ -11,13 +11,14 @@ import numpy as np
 from mom_pipeline.core.daily import with_rows
 from mom_pipeline.core.decomposition import Decomposition, decompose_simultaneously
 from mom_pipeline.core.decomposition import match_components as match
+from mom_pipeline.core.eigenpairs import Eigenpairs
 from mom_pipeline.core.errors import InvalidInteractions, RankTooLow
 from mom_pipeline.core.incremental import AnchoredMoments
 from mom_pipeline.core.new_items import with_own_share
 from mom_pipeline.core.recovery import ProjectionName, Recovery, recover_from
 from mom_pipeline.core.threads import small_work
 from mom_pipeline.core.types import Array, Csr, Float64
-from mom_pipeline.core.whitening import Eigenpairs, whitening_from
+from mom_pipeline.core.whitening import whitening_from
 
 # Decompositions of equal tensors must agree to 1e-6 from any rounding of them.
 _SWEEP_TOLERANCE = 1e-14

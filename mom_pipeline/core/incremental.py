@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 from scipy import sparse
 
+from mom_pipeline.core.eigenpairs import ritz_values_beyond
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.moments import (
     Estimator,
@@ -25,7 +26,6 @@ from mom_pipeline.core.moments import (
 )
 from mom_pipeline.core.tensor import triple_sums
 from mom_pipeline.core.types import Array, Csr, Float64
-from mom_pipeline.core.whitening import ritz_values_beyond
 
 
 @dataclass(frozen=True)

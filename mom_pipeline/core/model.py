@@ -9,6 +9,7 @@ import numpy as np
 from mom_pipeline.core.classes import ClassFit, ClassSettings, fit_classes, in_order_of
 from mom_pipeline.core.decomposition import DecompositionName
 from mom_pipeline.core.diagnostics import describe_fit
+from mom_pipeline.core.eigenpairs import working_precision
 from mom_pipeline.core.errors import InvalidSetting, NotFitted
 from mom_pipeline.core.fitted import FittedModel, PairRanking
 from mom_pipeline.core.low_pass import LowPass
@@ -21,7 +22,6 @@ from mom_pipeline.core.ranking_fit import Choice, HeldOut, choose_weights, given
 from mom_pipeline.core.recovery import ProjectionName
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.core.validation import as_interactions, require_components, require_events
-from mom_pipeline.core.whitening import working_precision
 
 RankingName = Literal["classes", "three-moment"]
 Precision = Literal["auto", "single", "double"]

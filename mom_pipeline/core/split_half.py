@@ -16,12 +16,13 @@ from scipy.optimize import linear_sum_assignment
 
 from mom_pipeline.core.daily import grown
 from mom_pipeline.core.decomposition import decompose_simultaneously
+from mom_pipeline.core.eigenpairs import Eigenpairs
 from mom_pipeline.core.errors import RankTooLow
 from mom_pipeline.core.halves import in_first_half
 from mom_pipeline.core.incremental import Anchor, AnchoredMoments
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
-from mom_pipeline.core.whitening import Eigenpairs, whitening_from
+from mom_pipeline.core.whitening import whitening_from
 
 _TOLERANCE = 1e-8
 

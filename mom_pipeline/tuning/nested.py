@@ -14,6 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from mom_pipeline.core.decomposition import decompose
+from mom_pipeline.core.eigenpairs import (
+    Eigenpairs,
+    guarded_width,
+    top_eigenpairs,
+    working_precision,
+)
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.low_pass import LowPass
@@ -22,13 +28,7 @@ from mom_pipeline.core.personalization import Personalization
 from mom_pipeline.core.recovery import ProjectionName, recover
 from mom_pipeline.core.tensor import triple_sums
 from mom_pipeline.core.types import Csr, Float64
-from mom_pipeline.core.whitening import (
-    Eigenpairs,
-    guarded_width,
-    top_eigenpairs,
-    whitening_from,
-    working_precision,
-)
+from mom_pipeline.core.whitening import whitening_from
 
 
 @dataclass(frozen=True)

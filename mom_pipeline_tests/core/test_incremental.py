@@ -9,12 +9,12 @@ from scipy import sparse
 from mom_pipeline.core.daily import extended
 from mom_pipeline.core.daily_classes import tensor_in_span, whiten_in_span
 from mom_pipeline.core.decomposition import decompose
+from mom_pipeline.core.eigenpairs import guarded_width, top_eigenpairs
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.incremental import Anchor, AnchoredMoments
 from mom_pipeline.core.moments import Estimator, MomentSums, PairMoments
 from mom_pipeline.core.simulation import simulate
 from mom_pipeline.core.tensor import triple_sums
-from mom_pipeline.core.whitening import guarded_width, top_eigenpairs
 
 NAMES = ["paper", "unbiased", "balanced"]
 K = 5

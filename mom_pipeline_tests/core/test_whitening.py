@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from mom_pipeline.core.eigenpairs import orthonormal, top_eigenpairs
 from mom_pipeline.core.errors import RankTooLow
 from mom_pipeline.core.moments import Estimator, MomentSums, PairMoments
-from mom_pipeline.core.whitening import orthonormal, top_eigenpairs, whiten
+from mom_pipeline.core.whitening import whiten
 
 
 @pytest.fixture(scope="module")
