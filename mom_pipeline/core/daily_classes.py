@@ -16,6 +16,7 @@ from mom_pipeline.core.errors import InvalidInteractions, RankTooLow
 from mom_pipeline.core.incremental import AnchoredMoments
 from mom_pipeline.core.new_items import with_own_share
 from mom_pipeline.core.recovery import ProjectionName, Recovery, recover_from
+from mom_pipeline.core.tensor import transformed
 from mom_pipeline.core.threads import small_work
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.core.whitening import whitening_from
@@ -90,9 +91,7 @@ def lifted(X: Csr, moments: AnchoredMoments, directions: Float64) -> Array:
 
 def tensor_in_span(moments: AnchoredMoments, whitening: SpanWhitening) -> Float64:
     """Return the whitened third moment, T_B(F, F, F), (K, K, K)."""
-    F = whitening.factors
-    T = np.einsum("abc,ai,bj,ck->ijk", moments.triples, F, F, F, optimize=True)
-    return T / moments.sums.triple_weight
+    return transformed(moments.triples, whitening.factors) / moments.sums.triple_weight
 
 
 def symmetry_error(T: Float64) -> float:

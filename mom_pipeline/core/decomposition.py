@@ -118,14 +118,15 @@ def match_components(item_probs: Array, previous: Array) -> Array:
     item_probs, previous: (D, K) and (D, K_previous). Returns `order`, (K,): column order[k]
     of item_probs is component k. Components without a counterpart come last, as they were.
     """
-    overlap = _unit_columns(item_probs).T @ _unit_columns(previous)
+    overlap = unit_columns(item_probs).T @ unit_columns(previous)
     today, before = optimize.linear_sum_assignment(-overlap)
     matched = today[np.argsort(before, kind="stable")]
     fresh = np.setdiff1d(np.arange(item_probs.shape[1]), matched)
     return np.concatenate([matched, fresh])
 
 
-def _unit_columns(O: Array) -> Array:
+def unit_columns(O: Array) -> Array:
+    """Return the columns divided by their lengths; a column of zeros stays."""
     return O / np.maximum(np.linalg.norm(O, axis=0), np.finfo(np.float64).tiny)
 
 

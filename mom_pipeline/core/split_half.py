@@ -15,11 +15,12 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from mom_pipeline.core.daily import grown
-from mom_pipeline.core.decomposition import decompose_simultaneously
+from mom_pipeline.core.decomposition import decompose_simultaneously, unit_columns
 from mom_pipeline.core.eigenpairs import Eigenpairs
 from mom_pipeline.core.errors import RankTooLow
 from mom_pipeline.core.halves import in_first_half
 from mom_pipeline.core.incremental import Anchor, AnchoredMoments
+from mom_pipeline.core.tensor import transformed
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.core.whitening import whitening_from
@@ -101,8 +102,7 @@ def split_half_agreement(
     rngs = np.random.default_rng(seed).spawn(2)
     halves = zip((half, half.others(everyone)), rngs, strict=True)
     one, two = map_blocks(lambda part: _counterparts(part[0], components, part[1]), halves)
-    lengths = np.linalg.norm(one, axis=0) * np.linalg.norm(two, axis=0)
-    cosines = (one * two).sum(axis=0) / np.maximum(lengths, np.finfo(np.float64).tiny)
+    cosines = (unit_columns(one) * unit_columns(two)).sum(axis=0)
     return np.asarray(np.clip(cosines, 0.0, 1.0))
 
 
@@ -118,14 +118,10 @@ def _counterparts(half: HalfMoments, components: Float64, rng: np.random.Generat
     except RankTooLow:
         return counterparts
     F = whitening.matrix
-    T = np.einsum("abc,ai,bj,ck->ijk", half.triples, F, F, F, optimize=True)
+    T = transformed(half.triples, F)
     decomposed = decompose_simultaneously(T / half.triple_weight, rng, n_starts=1, tol=_TOLERANCE)
     found = whitening.inverse @ decomposed.vectors
-    overlap = _unit_columns(found).T @ _unit_columns(components)
+    overlap = unit_columns(found).T @ unit_columns(components)
     ours, theirs = linear_sum_assignment(-overlap)
     counterparts[:, theirs] = found[:, ours]
     return counterparts
-
-
-def _unit_columns(A: Float64) -> Float64:
-    return np.asarray(A / np.maximum(np.linalg.norm(A, axis=0), np.finfo(np.float64).tiny))

@@ -42,6 +42,11 @@ def triple_sums(
     return T
 
 
+def transformed(T: Float64, F: Float64) -> Float64:
+    """Return T(F, F, F), (K, K, K). T: (K', K', K').  F: (K', K)."""
+    return np.asarray(np.einsum("abc,ai,bj,ck->ijk", T, F, F, F, optimize=True))
+
+
 def multiply_adds(K: int) -> int:
     """Return how many multiply-adds the kernel executes for one user."""
     return sum(g * (K - first) ** 2 for first, _, g in _row_groups(K))
