@@ -1,11 +1,8 @@
-import pytest
-
 from mom_pipeline.bench.query import run_query
 from mom_pipeline.bench.serve import run_serve
 
 
 def test_both_are_asked():
-    pytest.importorskip("implicit")
     result = run_query(n_items=500, n_components=4, questions=5)
     assert [row["ranking"] for row in result["rows"]] == ["classes", "classes", "three-moment"]
     assert all(row["ratio"] > 0 for row in result["rows"])

@@ -5,12 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline_tests.serving.service import running_service
 
-pytest.importorskip("schemathesis")
 EXAMPLES = "40"
 # By default a body that is refused for its length alone, 413, is not taken for refused.
 SETTINGS = """
