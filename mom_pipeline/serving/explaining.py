@@ -41,7 +41,7 @@ def reasons(
             found.append(Reason("item", name, share))
         elif kind == 1:
             k = int(component[row])
-            found.append(Reason("component", str(k), share, examples[k]))
+            found.append(Reason("component", component_name(k), share, examples[k]))
         else:
             found.append(Reason("popularity", "", share))
     return found
@@ -71,10 +71,15 @@ def explained(
         bool(np.isin(position, history.items)),
         tuple(Contribution(name, value, _share(value, score)) for name, value in moments),
         _largest_first(
-            zip(map(str, range(classes.shape[1])), classes[0].tolist(), strict=True), score
+            ((component_name(k), value) for k, value in enumerate(classes[0].tolist())), score
         ),
         _largest_first(zip(names, own[0].tolist(), strict=True), score),
     )
+
+
+def component_name(k: int) -> str:
+    """Return the number of a component as the pages and the table of lists show it: from 1."""
+    return str(k + 1)
 
 
 def _largest_first(terms: Iterable[tuple[str, float]], score: float) -> tuple[Contribution, ...]:

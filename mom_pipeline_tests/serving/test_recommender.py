@@ -123,6 +123,7 @@ def test_the_reason_is_the_largest_term(served, recommender):
             elif line.reason.kind == "component":
                 first = recommender.explain(str(user), line.item).components[0]
                 assert line.reason.name == first.name
+                assert 1 <= int(line.reason.name) <= len(served.model.weights)
                 assert line.reason.share == pytest.approx(first.share, rel=1e-4)
                 assert len(line.reason.examples) == 3
     if served.model.pair_ranking is None:
