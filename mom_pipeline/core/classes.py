@@ -12,11 +12,12 @@ from mom_pipeline.core.decomposition import (
 )
 from mom_pipeline.core.eigenpairs import Eigenpairs, top_eigenpairs
 from mom_pipeline.core.errors import InvalidInteractions
-from mom_pipeline.core.moments import Estimator, MomentSums, PairMoments
+from mom_pipeline.core.moments import Estimator, MomentSums
+from mom_pipeline.core.passes import MomentsPass, TriplePass
 from mom_pipeline.core.progress import Stages
 from mom_pipeline.core.recovery import ProjectionName, Recovery, recover
-from mom_pipeline.core.tensor import triple_sums
-from mom_pipeline.core.types import Array, Csr, Float64
+from mom_pipeline.core.types import Array, Float64
+from mom_pipeline.core.users import Users
 from mom_pipeline.core.whitening import Whitening, whitening_from
 
 
@@ -45,7 +46,7 @@ class ClassFit:
 
 
 def fit_classes(
-    X: Csr,
+    users: Users,
     settings: ClassSettings,
     rng: np.random.Generator,
     stages: Stages,
@@ -59,13 +60,13 @@ def fit_classes(
     """
     estimator, K = settings.estimator, settings.n_components
     with stages.stage("moments"):
-        sums = MomentSums.of(X, estimator)
+        sums = users.add_up(MomentsPass(estimator))
         if sums.triple_weight <= 0:
             raise InvalidInteractions(
                 f"the estimator {estimator.name!r} needs users with at least 3 events each, "
                 "found none; use estimator='paper' or 'balanced', or add data"
             )
-        M2 = PairMoments.of(X, sums, estimator, dtype=dtype)
+        M2 = users.second_moment(sums, estimator, dtype)
     with stages.stage("whitening"):
         eigenpairs = top_eigenpairs(
             M2,
@@ -78,7 +79,7 @@ def fit_classes(
         whitening = whitening_from(eigenpairs, K)
     with stages.stage("tensor"):
         to_whitened = whitening.matrix * M2.item_scale[:, None].astype(dtype)
-        T = triple_sums(X, to_whitened, estimator) / sums.triple_weight
+        T = users.add_up(TriplePass(to_whitened, estimator)) / sums.triple_weight
     with stages.stage("decomposition"):
         decomposition = decompose(T, rng, method=settings.decomposition)
     with stages.stage("recovery"):

@@ -7,7 +7,9 @@ led to it. So day by day, in one go, or after late data, the same rows give the 
 rounding.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from scipy import sparse
@@ -15,10 +17,12 @@ from scipy import sparse
 from mom_pipeline.core.eigenpairs import top_eigenpairs, working_precision
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.halves import in_first_half
-from mom_pipeline.core.incremental import Anchor, AnchoredMoments
-from mom_pipeline.core.moments import Estimator, MomentSums, PairMoments
+from mom_pipeline.core.incremental import Anchor, AnchoredMoments, SpanSums
+from mom_pipeline.core.moments import Estimator
+from mom_pipeline.core.passes import MomentsPass
 from mom_pipeline.core.threads import small_work
 from mom_pipeline.core.types import Array, Csr, Float64
+from mom_pipeline.core.users import UserRows, Users, UsersInMemory
 
 
 @dataclass(frozen=True)
@@ -68,18 +72,27 @@ class DayStep:
 
 
 def advance(
-    X: Csr, yesterday: tuple[Csr, DayMoments] | None, reason: str, settings: DailySettings
+    X: Csr,
+    yesterday: tuple[Csr, DayMoments] | None,
+    reason: str,
+    settings: DailySettings,
+    visiting: Callable[[Csr], Users] = UsersInMemory,
 ) -> DayStep:
     """Compute the sums of a day: from yesterday's where these are given, otherwise in full.
 
     yesterday: the rows and the sums of the day before; None with the reason why not.
+    visiting: how all users are visited when the day is computed in full.
     """
     with small_work(X.nnz):
-        return _advance(X, yesterday, reason, settings)
+        return _advance(X, yesterday, reason, settings, visiting)
 
 
 def _advance(
-    X: Csr, yesterday: tuple[Csr, DayMoments] | None, reason: str, settings: DailySettings
+    X: Csr,
+    yesterday: tuple[Csr, DayMoments] | None,
+    reason: str,
+    settings: DailySettings,
+    visiting: Callable[[Csr], Users],
 ) -> DayStep:
     captured = 1.0
     if yesterday is not None:
@@ -93,27 +106,63 @@ def _advance(
             f"the basis of the last rebuild holds {captured:.3f} of the second moment, "
             f"below {settings.capture_threshold:g}"
         )
-    return DayStep(rebuild(X, settings), reason, np.flatnonzero(np.diff(X.indptr)), captured)
+    state = rebuild(visiting(X), settings)
+    return DayStep(state, reason, np.flatnonzero(np.diff(X.indptr)), captured)
 
 
-def rebuild(X: Csr, settings: DailySettings) -> DayMoments:
+def rebuild(users: Users, settings: DailySettings) -> DayMoments:
     """Fix a new anchor, the leading K' eigenvectors of today's M2, and sum over all users."""
     estimator = settings.estimator
-    sums = MomentSums.of(X, estimator)
+    sums = users.add_up(MomentsPass(estimator))
     if sums.triple_weight <= 0:
         raise InvalidInteractions(
             f"the estimator {estimator.name!r} found no user with the events that a triple needs "
             f"among {sums.n_users} users; lower the filters of the matrix, or start on a later day"
         )
-    precision = working_precision(settings.n_components, X.shape[1])
-    M2 = PairMoments.of(X, sums, estimator, dtype=precision)
+    precision = working_precision(settings.n_components, users.shape[1])
+    M2 = users.second_moment(sums, estimator, precision)
     pairs = top_eigenpairs(M2, settings.n_components, np.random.default_rng(settings.seed))
     frequent = np.argsort(-sums.item_users, kind="stable")[: settings.n_frequent]
     frequent = np.sort(frequent[sums.item_users[frequent] > 0])
     anchor = Anchor(pairs.vectors, M2.item_scale, estimator)
-    first = in_first_half(np.arange(X.shape[0]))
-    half, others = (AnchoredMoments.of(X[users], anchor) for users in (first, ~first))
-    return DayMoments(half + others, frequent, pair_counts(X, frequent), pairs.passes, half)
+    found = users.add_up(AnchoredPass(anchor, frequent))
+    return DayMoments(
+        AnchoredMoments.through(anchor, found.half + found.others),
+        frequent,
+        found.pair_counts,
+        pairs.passes,
+        AnchoredMoments.through(anchor, found.half),
+    )
+
+
+@dataclass(frozen=True)
+class AnchoredSums:
+    """What a rebuild sums through its new anchor: the halves of the users, and pair counts."""
+
+    half: SpanSums
+    others: SpanSums
+    pair_counts: Float64
+
+    def __add__(self, other: Self) -> Self:
+        return replace(
+            self,
+            half=self.half + other.half,
+            others=self.others + other.others,
+            pair_counts=self.pair_counts + other.pair_counts,
+        )
+
+
+@dataclass(frozen=True)
+class AnchoredPass:
+    """All moments seen through an anchor, and how many users took two of the frequent items."""
+
+    anchor: Anchor
+    frequent_items: Array
+
+    def __call__(self, rows: UserRows) -> AnchoredSums:
+        first = in_first_half(rows.positions)
+        half, others = (SpanSums.of(rows.X[part], self.anchor) for part in (first, ~first))
+        return AnchoredSums(half, others, pair_counts(rows.X, self.frequent_items))
 
 
 def update(yesterday: DayMoments, old_rows: Csr, new_rows: Csr) -> DayMoments:

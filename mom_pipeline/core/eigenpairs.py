@@ -15,7 +15,7 @@ from scipy import linalg
 from mom_pipeline.core.types import Array, Float64
 
 # Below this many items LAPACK's full eigendecomposition is quicker than any iteration.
-_DIRECT_ITEMS = 600
+DIRECT_ITEMS = 600
 # Columns multiplied in one pass, as a share of those that are wanted, and at least this many.
 _BLOCK_SHARE = 4
 _MIN_BLOCK = 8
@@ -74,7 +74,7 @@ def top_eigenpairs(
     each pass, or after `max_passes` passes. warm_start: (D, any) columns to begin with.
     """
     D = M2.n_items
-    if M2.explicit is not None and D <= _DIRECT_ITEMS:
+    if M2.explicit is not None and D <= DIRECT_ITEMS:
         values, vectors = np.linalg.eigh(M2.explicit)
         top = np.argsort(-values, kind="stable")[: guarded_width(k, D)]
         return Eigenpairs(values[top], _with_positive_sums(vectors[:, top]), 1, 0.0)
@@ -123,7 +123,7 @@ def ritz_values_beyond(
     what has no pair with anything inside.
     """
     D = M2.n_items
-    if M2.explicit is not None and D <= _DIRECT_ITEMS:
+    if M2.explicit is not None and D <= DIRECT_ITEMS:
         return np.linalg.eigvalsh(M2.explicit)[::-1]
     Z = rng.standard_normal((D, min(_PROBES, D)), dtype=np.float32).astype(M2.dtype)
     Q = M2.apply(Z)

@@ -47,6 +47,32 @@ class Anchor:
 
 
 @dataclass(frozen=True)
+class SpanSums:
+    """First, second and third moments of some users, seen through an anchor that is kept elsewhere.
+
+    pairs: H, (K', K').  triples: T_B, (K', K', K').
+    """
+
+    sums: MomentSums
+    pairs: Float64
+    triples: Float64
+
+    @classmethod
+    def of(cls, X: Csr, anchor: Anchor) -> Self:
+        """Sum over the users of X, (N, D)."""
+        sums = MomentSums.of(X, anchor.estimator)
+        return cls(sums, *_signed_sums(X, np.ones(X.shape[0]), anchor))
+
+    def __add__(self, other: Self) -> Self:
+        return replace(
+            self,
+            sums=self.sums + other.sums,
+            pairs=self.pairs + other.pairs,
+            triples=self.triples + other.triples,
+        )
+
+
+@dataclass(frozen=True)
 class AnchoredMoments:
     """First, second and third moments of all users, seen through the anchor's basis.
 
@@ -61,17 +87,12 @@ class AnchoredMoments:
     @classmethod
     def of(cls, X: Csr, anchor: Anchor) -> Self:
         """Sum over all users of X, (N, D)."""
-        sums = MomentSums.of(X, anchor.estimator)
-        return cls(anchor, sums, *_signed_sums(X, np.ones(X.shape[0]), anchor))
+        return cls.through(anchor, SpanSums.of(X, anchor))
 
-    def __add__(self, other: Self) -> Self:
-        """Return the moments of the users of both, seen through the same anchor."""
-        return replace(
-            self,
-            sums=self.sums + other.sums,
-            pairs=self.pairs + other.pairs,
-            triples=self.triples + other.triples,
-        )
+    @classmethod
+    def through(cls, anchor: Anchor, found: SpanSums) -> Self:
+        """Return the sums together with the anchor that they were seen through."""
+        return cls(anchor, found.sums, found.pairs, found.triples)
 
     def update(self, old_rows: Csr, new_rows: Csr) -> Self:
         """Return the moments after some users' rows changed.

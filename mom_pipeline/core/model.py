@@ -21,6 +21,7 @@ from mom_pipeline.core.ranking import RankingWeights
 from mom_pipeline.core.ranking_fit import Choice, HeldOut, choose_weights, given_split, hold_out
 from mom_pipeline.core.recovery import ProjectionName
 from mom_pipeline.core.types import Array, Csr, Float64
+from mom_pipeline.core.users import Users, UsersInMemory
 from mom_pipeline.core.validation import as_interactions, require_components, require_events
 
 RankingName = Literal["classes", "three-moment"]
@@ -100,18 +101,29 @@ class MethodOfMoments:
         """
         X = as_interactions(X)
         require_events(X)
-        require_components(self.n_components, X)
         stages = Stages(progress)
-        earlier = None if previous is None else previous._require_fit()
-        rng = np.random.default_rng(self.seed)
-        fit = self._fit_classes(X, rng, stages, None if earlier is None else earlier.basis)
-        if earlier is not None:
-            fit = in_order_of(fit, earlier.item_probs)
-        fitted = self._fitted_model(fit, None, stages)
+        fit = self._fit_classes(UsersInMemory(X), stages, previous)
+        ranking, choice = None, None
         if self.ranking == "three-moment":
             ranking, choice = self._fit_ranking(X, fit, held_out, stages)
-            fitted = self._fitted_model(fit, ranking, stages, choice)
-        self._fitted = fitted
+        self._fitted = self._fitted_model(fit, ranking, stages, choice)
+        return self
+
+    def fit_users(
+        self, users: Users, *, previous: Self | None = None, progress: Any = None
+    ) -> Self:
+        """Fit the classes to users who are visited in passes, such as shards of them.
+
+        previous, progress: as for `fit`.
+        """
+        if self.ranking != "classes":
+            raise InvalidSetting(
+                "the three-moment ranking needs all rows in memory; "
+                "fit users in shards with ranking='classes'"
+            )
+        stages = Stages(progress)
+        fit = self._fit_classes(users, stages, previous)
+        self._fitted = self._fitted_model(fit, None, stages)
         return self
 
     @property
@@ -200,17 +212,18 @@ class MethodOfMoments:
             return working_precision(self.n_components, n_items)
         return np.float32 if self.precision == "single" else np.float64
 
-    def _fit_classes(
-        self, X: Csr, rng: np.random.Generator, stages: Stages, warm_start: Array | None = None
-    ) -> ClassFit:
-        return fit_classes(
-            X,
+    def _fit_classes(self, users: Users, stages: Stages, previous: Self | None = None) -> ClassFit:
+        require_components(self.n_components, users.shape)
+        earlier = None if previous is None else previous._require_fit()
+        fit = fit_classes(
+            users,
             self._class_settings(),
-            rng,
+            np.random.default_rng(self.seed),
             stages,
-            dtype=self._dtype(X.shape[1]),
-            warm_start=warm_start,
+            dtype=self._dtype(users.shape[1]),
+            warm_start=None if earlier is None else earlier.basis,
         )
+        return fit if earlier is None else in_order_of(fit, earlier.item_probs)
 
     def _fit_ranking(
         self, X: Csr, fit: ClassFit, held_out: Any, stages: Stages
@@ -238,7 +251,7 @@ class MethodOfMoments:
         with stages.stage("fit without the held-out items"):
             if held_out is None:
                 # Not from the fit at hand: its vectors would remember the hidden items.
-                fit = self._fit_classes(split.train, np.random.default_rng(self.seed), Stages())
+                fit = self._fit_classes(UsersInMemory(split.train), Stages())
             low_pass = {e: self._low_pass(split.train, e) for e in split.user_exponents}
         with stages.stage("ranking weights") as progress:
             classes = self._fitted_model(fit, None, stages).class_scores

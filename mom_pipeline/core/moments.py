@@ -187,16 +187,9 @@ class PairMoments:
         dtype: type[np.floating] = np.float64,
     ) -> Self:
         """Prepare the operator; `item_scale` replaces the scaling computed from the sums."""
-        if sums.pair_weight <= 0:
-            raise InvalidInteractions(
-                "no user has the 2 events that a pair needs; lower the filters or add days"
-            )
-        a, _ = estimator.term_weights(events_per_user(X), 2)
         s = estimator.item_scale(sums.item_users) if item_scale is None else item_scale
-        R = scaled_rows_and_columns(X, np.sqrt(a / sums.pair_weight), s, dtype)
-        diagonal = np.zeros(X.shape[1], dtype=dtype)
-        if estimator.distinct:
-            diagonal[:] = s**2 * sums.pair_diagonal / sums.pair_weight
+        R = normalised_rows(X, sums.pair_weight, estimator, s, dtype)
+        diagonal = repeated_pairs(sums, estimator, s).astype(dtype)
         explicit = None
         if X.shape[1] ** 2 <= _DENSE_ADVANTAGE * X.nnz:
             explicit = (R.T @ R).toarray() - np.diag(diagonal)
@@ -234,6 +227,35 @@ class PairMoments:
         if self.diagonal.any():
             H -= U.T @ (self.diagonal[:, None] * U)
         return H
+
+
+def normalised_rows(
+    X: Csr,
+    pair_weight: float,
+    estimator: Estimator,
+    item_scale: Float64,
+    dtype: type[np.floating],
+) -> Csr:
+    """Return R = A^(1/2) X S / sqrt(pair_weight), (N, D).
+
+    pair_weight: sum_u omega_u over all users, also those who are not in X.
+    """
+    if pair_weight <= 0:
+        raise InvalidInteractions(
+            "no user has the 2 events that a pair needs; lower the filters or add days"
+        )
+    a, _ = estimator.term_weights(events_per_user(X), 2)
+    return scaled_rows_and_columns(X, np.sqrt(a / pair_weight), item_scale, dtype)
+
+
+def repeated_pairs(sums: MomentSums, estimator: Estimator, item_scale: Float64) -> Float64:
+    """Return what events paired with themselves add to the diagonal of R^T R, (D,).
+
+    Zero unless the draws are distinct: then M2 is to be without it.
+    """
+    if not estimator.distinct:
+        return np.zeros_like(item_scale)
+    return np.asarray(item_scale**2 * sums.pair_diagonal / sums.pair_weight)
 
 
 def weighted_gram(X: Csr, weights: Float64, U: Array) -> Float64:

@@ -43,9 +43,9 @@ def require_events(X: Csr) -> None:
         )
 
 
-def require_components(n_components: int, X: Csr) -> None:
+def require_components(n_components: int, shape: tuple[int, int]) -> None:
     """Raise InvalidSetting unless 1 <= K <= min(N, D)."""
-    limit = min(X.shape)
+    limit = min(shape)
     if not 1 <= n_components <= limit:
         raise InvalidSetting(
             f"n_components must lie between 1 and min(users, items) = {limit}, "

@@ -28,6 +28,7 @@ from mom_pipeline.core.daily_classes import (
 )
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.moments import Estimator
+from mom_pipeline.core.users import UsersInMemory
 
 N, D, K = 1200, 150, 4
 
@@ -103,14 +104,14 @@ def test_a_new_item_that_all_take_has_the_probability_of_a_rebuild(days):
     assert not step.reason
     start = classes_of(before, anchored.state).span_components
     found = classes_of(hit, step.state, start).recovery
-    full = classes_of(hit, rebuild(hit, settings)).recovery
+    full = classes_of(hit, rebuild(UsersInMemory(hit), settings)).recovery
     ours, theirs = (r.item_probs[125] @ r.weights for r in (found, full))
     assert theirs > 0.01
     np.testing.assert_allclose(ours, theirs, rtol=0.05)
 
 
 def test_lifting_stays_in_the_span_on_the_day_of_the_anchor(days):
-    moments = rebuild(days[0], daily_settings()).moments
+    moments = rebuild(UsersInMemory(days[0]), daily_settings()).moments
     whitening = whiten_in_span(moments, K)
     directions = np.random.default_rng(0).standard_normal((K, K))
     within = moments.anchor.basis @ (whitening.factors * whitening.eigenvalues @ directions)
@@ -119,7 +120,7 @@ def test_lifting_stays_in_the_span_on_the_day_of_the_anchor(days):
 
 
 def test_capture_falls_with_what_the_basis_does_not_know_and_then_asks_for_a_rebuild(days):
-    first = rebuild(days[0], daily_settings())
+    first = rebuild(UsersInMemory(days[0]), daily_settings())
     assert capture(days[0], first.moments, K, seed=0) == pytest.approx(1, abs=1e-6)
     steps = chain(days[:2], daily_settings(threshold=1.0))
     assert steps[1].captured < 0.999
@@ -144,7 +145,7 @@ def test_positions_never_shrink(days):
 
 
 def test_whitening_is_measured_on_the_rows_themselves(days):
-    state = rebuild(days[0], daily_settings())
+    state = rebuild(UsersInMemory(days[0]), daily_settings())
     whitening = whiten_in_span(state.moments, K)
     assert whitening_error(days[0], state.moments, whitening) < 1e-9
     assert whitening_error(days[0][:450], state.moments, whitening) > 0.1
@@ -159,7 +160,7 @@ def test_components_keep_their_places(days):
     swapped = drift(last.recovery.item_probs[:, ::-1], first.recovery.item_probs)
     assert moved.max() < swapped.min()
     mixed = first.recovery.item_probs[:, [2, 0, 3, 1]]
-    again = classes_of(days[3], rebuild(days[3], daily_settings()), earlier=mixed)
+    again = classes_of(days[3], rebuild(UsersInMemory(days[3]), daily_settings()), earlier=mixed)
     assert drift(again.recovery.item_probs, mixed).max() < swapped.min()
 
 
@@ -168,7 +169,7 @@ def test_a_component_without_a_counterpart_has_drifted_fully():
 
 
 def test_the_tensor_is_symmetric_and_a_crooked_one_is_seen(days):
-    state = rebuild(days[0], daily_settings())
+    state = rebuild(UsersInMemory(days[0]), daily_settings())
     T = tensor_in_span(state.moments, whiten_in_span(state.moments, K))
     assert symmetry_error(T) < 1e-12
     T[0, 1, 2] += 1
@@ -178,4 +179,4 @@ def test_the_tensor_is_symmetric_and_a_crooked_one_is_seen(days):
 def test_nobody_with_a_triple_is_an_error():
     X = sparse.csr_array(np.eye(4))
     with pytest.raises(InvalidInteractions, match="start on a later day"):
-        rebuild(X, daily_settings("unbiased"))
+        rebuild(UsersInMemory(X), daily_settings("unbiased"))
