@@ -53,7 +53,7 @@ ALLOWED = {
         "mom_pipeline.storage",
         "mom_pipeline.settings",
     },
-    "engine": {"numpy", "scipy", "dask", "distributed", "mom_pipeline.core"},
+    "engine": {"numpy", "scipy", "distributed", "fsspec", "pyarrow", "mom_pipeline.core"},
 }
 
 

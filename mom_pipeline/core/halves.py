@@ -12,5 +12,9 @@ _TOP_BIT = np.uint64(63)
 
 def in_first_half(users: Array) -> Array:
     """Tell for positions of users whether they belong to the first half."""
-    spread = users.astype(np.uint64) * _GOLDEN
-    return (spread >> _TOP_BIT).astype(bool)
+    return (spread(users) >> _TOP_BIT).astype(bool)
+
+
+def spread(users: Array) -> Array:
+    """Return a 64-bit number per position, evenly spread also among neighbours."""
+    return np.asarray(users.astype(np.uint64) * _GOLDEN)

@@ -127,23 +127,30 @@ class MethodOfMoments:
         return self
 
     @property
+    def fitted(self) -> FittedModel:
+        """Everything that the fit left behind; NotFitted before there was one."""
+        if self._fitted is None:
+            raise NotFitted("this model has no parameters yet; call fit first, or load one")
+        return self._fitted
+
+    @property
     def item_probs(self) -> Array:
         """O = P[item | class], (D, K): columns sum to 1, none negative."""
-        return self._require_fit().item_probs
+        return self.fitted.item_probs
 
     @property
     def weights(self) -> Float64:
         """Pi = P[class], (K,), sums to 1."""
-        return self._require_fit().weights
+        return self.fitted.weights
 
     @property
     def diagnostics(self) -> dict[str, Any]:
         """What the fit found out about itself: plain numbers, lists and texts."""
-        return self._require_fit().diagnostics
+        return self.fitted.diagnostics
 
     def personalize(self, X: Any) -> Array:
         """P[class | user], (N, K), rows sum to 1; for any users, seen in the fit or not."""
-        fitted = self._require_fit()
+        fitted = self.fitted
         return fitted.memberships(as_interactions(X, n_items=fitted.n_items))
 
     def recommend(
@@ -158,12 +165,12 @@ class MethodOfMoments:
 
         Lists with fewer candidates are filled with -1 and a score of 0.
         """
-        X = as_interactions(X, n_items=self._require_fit().n_items)
+        X = as_interactions(X, n_items=self.fitted.n_items)
         return recommend_top(X, self.scorer(ranking), n, exclude_seen=exclude_seen)
 
     def scorer(self, ranking: RankingName = "classes") -> Scorer:
         """Return what `recommend` ranks by: a block of histories to scores of all items."""
-        fitted = self._require_fit()
+        fitted = self.fitted
         if ranking not in ("classes", "three-moment"):
             raise InvalidSetting(f"ranking must be 'classes' or 'three-moment', found {ranking!r}")
         return fitted.class_scores if ranking == "classes" else fitted.three_moment_scores
@@ -173,7 +180,7 @@ class MethodOfMoments:
         settings = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         if self.ranking_weights is not None:
             settings["ranking_weights"] = asdict(self.ranking_weights)
-        self._require_fit().save(path, settings)
+        self.fitted.save(path, settings)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -184,11 +191,6 @@ class MethodOfMoments:
         model = cls(**settings)
         model._fitted = fitted
         return model
-
-    def _require_fit(self) -> FittedModel:
-        if self._fitted is None:
-            raise NotFitted("this model has no parameters yet; call fit first, or load one")
-        return self._fitted
 
     def _class_settings(self) -> ClassSettings:
         return ClassSettings(
@@ -214,7 +216,7 @@ class MethodOfMoments:
 
     def _fit_classes(self, users: Users, stages: Stages, previous: Self | None = None) -> ClassFit:
         require_components(self.n_components, users.shape)
-        earlier = None if previous is None else previous._require_fit()
+        earlier = None if previous is None else previous.fitted
         fit = fit_classes(
             users,
             self._class_settings(),

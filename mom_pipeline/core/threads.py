@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -22,8 +23,25 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
+_granted: ContextVar[int | None] = ContextVar("granted cores", default=None)
+
+
+@contextmanager
+def using_cores(n: int) -> Iterator[None]:
+    """Have the work inside the block use n cores, BLAS included where n is 1."""
+    token = _granted.set(n)
+    try:
+        with one_blas_thread() if n == 1 else nullcontext():
+            yield
+    finally:
+        _granted.reset(token)
+
+
 def available_cores() -> int:
-    """How many cores this process may use."""
+    """How many cores this process may use, or the work at hand where that was said."""
+    granted = _granted.get()
+    if granted is not None:
+        return granted
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -142,7 +142,7 @@ def _fitted(champion: ServedModel, X: Csr) -> FittedModel:
         raise InvalidSetting(f"the champion's settings are of other code: {error}") from error
     ranking = champion.model.pair_ranking
     weights = RankingWeights() if ranking is None else ranking.weights
-    return MethodOfMoments(**asdict(chosen), ranking_weights=weights).fit(X)._require_fit()
+    return MethodOfMoments(**asdict(chosen), ranking_weights=weights).fit(X).fitted
 
 
 def _columns(first: Array, ids: Array) -> tuple[Array, int]:

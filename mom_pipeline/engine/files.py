@@ -1,0 +1,18 @@
+"""Files below a path or any URL that fsspec knows."""
+
+from fsspec.core import url_to_fs
+
+
+def write_whole(url: str, content: bytes) -> None:
+    """Write a file that appears whole or not at all, also when two do so at a time."""
+    fs, path = url_to_fs(url)
+    fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+    file = fs.open(path, "wb", autocommit=False)
+    try:
+        file.write(content)
+        file.close()
+        file.commit()
+    except BaseException:
+        file.close()
+        file.discard()
+        raise
