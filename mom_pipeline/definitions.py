@@ -12,6 +12,7 @@ from mom_pipeline.defs import (
     report,
     serving,
 )
+from mom_pipeline.defs.engine import EngineResource
 from mom_pipeline.defs.jobs import (
     comparison_job,
     daily_schedule,
@@ -43,7 +44,10 @@ OCCASIONAL_ASSETS = (comparison.model_comparison,)
 
 defs = dg.Definitions(
     assets=(*ASSETS, *OCCASIONAL_ASSETS),
-    resources={"data_folder": DataFolder(data_dir=str(SETTINGS.data_dir))},
+    resources={
+        "data_folder": DataFolder(data_dir=str(SETTINGS.data_dir)),
+        "engine": EngineResource(data_dir=str(SETTINGS.data_dir)),
+    },
     jobs=[daily_update, full_rebuild, comparison_job],
     schedules=[daily_schedule, weekly_rebuild_schedule, weekly_comparison_schedule],
     sensors=[log_file_sensor],

@@ -16,6 +16,7 @@ from mom_pipeline.core.daily_classes import (
 from mom_pipeline.core.types import Array
 from mom_pipeline.defs import checks
 from mom_pipeline.defs.days import DayOutcome, Materialized, daily_asset, for_each_day
+from mom_pipeline.defs.engine import EngineResource
 from mom_pipeline.defs.logs import interaction_matrix
 from mom_pipeline.defs.partitions import YESTERDAY
 from mom_pipeline.defs.pictures import picture, table
@@ -40,7 +41,10 @@ class RebuildConfig(dg.Config):
     uses_warehouse=True,
 )
 def m2_statistics(
-    context: dg.AssetExecutionContext, config: RebuildConfig, data_folder: DataFolder
+    context: dg.AssetExecutionContext,
+    config: RebuildConfig,
+    data_folder: DataFolder,
+    engine: EngineResource,
 ) -> Materialized:
     """First, second and third moments, seen through the basis of the last full rebuild.
 
@@ -55,7 +59,8 @@ def m2_statistics(
     def step(day: date) -> DayOutcome:
         X, version = state.matrix(day)
         yesterday, anchor_day, reason = _predecessor(state, day, X.shape, config.full)
-        done = advance(X, yesterday, reason, state.daily_settings)
+        with engine.visiting() as visiting:
+            done = advance(X, yesterday, reason, state.daily_settings, visiting)
         moments = done.state.moments
         verdicts = [
             checks.finite("finite_moments", moments.pairs, moments.triples),

@@ -19,6 +19,9 @@ from mom_pipeline.engine.trees import added, as_tree
 _CONNECT_SECONDS = 5
 # What a pass needs was sent to all workers; when all of them are lost, so is that.
 _ATTEMPTS = 3
+_LACK_OF_MEMORY = (
+    "most likely for lack of memory: write more, smaller shards, or give the workers more of it"
+)
 
 
 class DaskEngine:
@@ -26,6 +29,12 @@ class DaskEngine:
 
     def __init__(self, client: Client) -> None:
         self.client = client
+        self._address = client.scheduler.address
+
+    @property
+    def n_workers(self) -> int:
+        """Return how many workers there are now."""
+        return len(self.client.scheduler_info(n_workers=-1)["workers"])
 
     def add_up(self, work: ShardPass[Sum], shards: Shards) -> Sum:
         """Return the sum of the work on every shard.
@@ -38,17 +47,19 @@ class DaskEngine:
                 return self._submitted(work, shards).result()
             except FutureCancelledError as error:
                 lost = error
-                self._require_scheduler()
             except KilledWorker as error:
                 raise EngineFailed(_said_of(error)) from error
-        raise EngineFailed(f"all workers were lost, {_ATTEMPTS} times: {lost}")
+        raise EngineFailed(
+            f"all workers died, {_ATTEMPTS} times, between {shards.entries[0].name} and "
+            f"{shards.entries[-1].name}; {_LACK_OF_MEMORY}"
+        ) from lost
 
     def _submitted(self, work: ShardPass[Sum], shards: Shards) -> Future:
         self._require_scheduler()
         sent = self.client.scatter((work, shards), broadcast=True, hash=False)
         one_pass = uuid.uuid4().hex[:8]
         leaves = [
-            self.client.submit(_shard_result, sent, place, key=f"{entry.name}:{one_pass}:{place}")
+            self.client.submit(_shard_result, *sent, place, key=f"{entry.name}:{one_pass}")
             for place, entry in enumerate(shards.entries)
         ]
         return as_tree(leaves, lambda a, b: self.client.submit(added, a, b, pure=False))
@@ -56,14 +67,13 @@ class DaskEngine:
     def _require_scheduler(self) -> None:
         if self.client.status != "running":
             raise EngineUnreachable(
-                f"the Dask scheduler at {self.client.scheduler.address} is gone "
+                f"the Dask scheduler at {self._address} is gone "
                 f"({self.client.status}); start it again, then repeat the command"
             )
 
 
-def _shard_result(sent: tuple[ShardPass[Any], Shards], place: int) -> Any:
+def _shard_result(work: ShardPass[Any], shards: Shards, place: int) -> Any:
     """Run on a worker."""
-    work, shards = sent
     with using_cores(1):
         try:
             return result_of(work, shards.read(place))
@@ -77,8 +87,8 @@ def _shard_result(sent: tuple[ShardPass[Any], Shards], place: int) -> Any:
 def _said_of(error: KilledWorker) -> str:
     name = str(error.task).partition(":")[0]
     return (
-        f"{name}: worker after worker died of it, the last at {error.last_worker.address}, most "
-        "likely for lack of memory; write more, smaller shards, or give the workers more memory"
+        f"{name}: worker after worker died of it, the last at {error.last_worker.address}; "
+        + _LACK_OF_MEMORY
     )
 
 
@@ -101,7 +111,7 @@ def dask_engine(
             threads_per_worker=1,
             memory_limit=memory_limit,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             protocol="tcp://",
         ) as cluster,
         Client(cluster) as client,
@@ -119,7 +129,7 @@ def _connected(address: str) -> Iterator[Client]:
             'one with `dask scheduler`, correct engine.address, or use engine.kind = "local"'
         ) from error
     with client:
-        if not client.scheduler_info()["workers"]:
+        if not DaskEngine(client).n_workers:
             raise EngineUnreachable(
                 f"the Dask scheduler at {address} has no workers; start some with "
                 f"`dask worker {address}`"

@@ -17,12 +17,14 @@ from mom_pipeline.settings.log_sections import (
     LogSettings,
 )
 from mom_pipeline.settings.sections import (
+    ENGINES,
     ESTIMATORS,
     PERSONALIZATIONS,
     PROJECTIONS,
     RANKINGS,
     ArtifactSettings,
     ComparisonSettings,
+    EngineSettings,
     EvaluationSettings,
     MatrixSettings,
     ModelSettings,
@@ -40,6 +42,7 @@ from mom_pipeline.settings.settings import (
 __all__ = [
     "DATA_DIR_VARIABLE",
     "DELIMITERS",
+    "ENGINES",
     "ESTIMATORS",
     "PERSONALIZATIONS",
     "PROJECTIONS",
@@ -49,6 +52,7 @@ __all__ = [
     "ArtifactSettings",
     "ColumnSettings",
     "ComparisonSettings",
+    "EngineSettings",
     "EvaluationSettings",
     "LogSettings",
     "MatrixSettings",

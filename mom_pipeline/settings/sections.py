@@ -8,6 +8,7 @@ from mom_pipeline.settings.checking import is_day, require
 ESTIMATORS = ("balanced", "unbiased", "paper")
 PERSONALIZATIONS = ("product", "tempered", "em")
 RANKINGS = ("classes", "three-moment")
+ENGINES = ("local", "dask")
 PROJECTIONS = ("clip", "simplex")
 
 
@@ -189,3 +190,17 @@ class ArtifactSettings:
     def __post_init__(self) -> None:
         days = self.retention_days
         require(days >= 0, "artifacts.retention_days", "0 (keep all) or more", days)
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """Who visits all users when a day is computed in full."""
+
+    kind: str = "local"
+    address: str = ""
+    workers: int = 2
+    shards_url: str = ""
+
+    def __post_init__(self) -> None:
+        require(self.kind in ENGINES, "engine.kind", f"one of {ENGINES}", self.kind)
+        require(self.workers >= 1, "engine.workers", "at least 1", self.workers)

@@ -12,6 +12,7 @@ from mom_pipeline.settings.log_sections import LogSettings
 from mom_pipeline.settings.sections import (
     ArtifactSettings,
     ComparisonSettings,
+    EngineSettings,
     EvaluationSettings,
     MatrixSettings,
     ModelSettings,
@@ -40,6 +41,7 @@ class Settings:
     comparison: ComparisonSettings = field(default_factory=ComparisonSettings)
     warehouse: WarehouseSettings = field(default_factory=WarehouseSettings)
     artifacts: ArtifactSettings = field(default_factory=ArtifactSettings)
+    engine: EngineSettings = field(default_factory=EngineSettings)
 
     def __post_init__(self) -> None:
         kept, horizon = self.artifacts.retention_days, self.evaluation.horizon_days

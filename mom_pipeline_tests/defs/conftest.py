@@ -10,6 +10,7 @@ import dagster as dg
 import pytest
 
 from mom_pipeline.definitions import ASSETS
+from mom_pipeline.defs.engine import EngineResource
 from mom_pipeline.defs.jobs import FULL_CONFIG, range_tags
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.settings import Settings, load_settings
@@ -66,6 +67,10 @@ class Pipeline:
         root.mkdir(parents=True, exist_ok=True)
         (root / "pipeline.toml").write_text(SETTINGS_FILE)
         self.resource = DataFolder(data_dir=str(root))
+        self.resources = {
+            "data_folder": self.resource,
+            "engine": EngineResource(data_dir=str(root)),
+        }
 
     @property
     def settings(self) -> Settings:
@@ -102,7 +107,7 @@ class Pipeline:
             ASSETS,
             selection=list(only) if only else None,
             instance=self.instance,
-            resources={"data_folder": self.resource},
+            resources=self.resources,
             tags=range_tags(day(first), day(last or first)),
             run_config={**QUIET, **(FULL_CONFIG if full else {})},
             raise_on_error=False,

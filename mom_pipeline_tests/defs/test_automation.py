@@ -22,7 +22,7 @@ def look(pipeline: Pipeline, cursor: str | None = None):
     context = dg.build_sensor_context(
         instance=pipeline.instance,
         cursor=cursor,
-        resources={"data_folder": pipeline.resource},
+        resources=pipeline.resources,
         repository_def=REPOSITORY,
     )
     return defs.get_sensor_def("log_file_sensor").evaluate_tick(context)
@@ -95,7 +95,7 @@ def test_the_weekly_schedules_take_the_newest_day_with_logs(copied: Pipeline, em
             dg.build_schedule_context(
                 instance=pipeline.instance,
                 scheduled_execution_time=datetime(2024, 3, 10, 5, tzinfo=UTC),
-                resources={"data_folder": pipeline.resource},
+                resources=pipeline.resources,
                 repository_def=REPOSITORY,
             )
         )

@@ -23,7 +23,7 @@ def compare(pipeline: Pipeline, number: int) -> dg.ExecuteInProcessResult:
     done = dg.materialize(
         OCCASIONAL_ASSETS,
         instance=pipeline.instance,
-        resources={"data_folder": pipeline.resource},
+        resources=pipeline.resources,
         tags=range_tags(day(number), day(number)),
         run_config=QUIET,
         raise_on_error=False,

@@ -1,0 +1,61 @@
+"""A fit over shards is the fit in memory, and a day rebuilt over shards is the day."""
+
+import numpy as np
+import pytest
+
+from mom_pipeline.core import MethodOfMoments
+from mom_pipeline.core.daily import DailySettings, rebuild
+from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.core.moments import Estimator
+from mom_pipeline.core.types import Csr
+from mom_pipeline.core.users import UsersInMemory
+from mom_pipeline.engine import EngineFailed, LocalEngine, ShardedUsers, Shards, write_shards
+from mom_pipeline.engine.shards import ShardRows
+from mom_pipeline_tests.engine.conftest import K
+
+
+@pytest.mark.parametrize("estimator", ["paper", "unbiased", "balanced"])
+def test_a_fit_over_shards_is_the_fit_in_memory(
+    interactions: Csr, shards: Shards, estimator
+) -> None:
+    whole = MethodOfMoments(K, estimator, ranking="classes").fit(interactions)
+    parts = MethodOfMoments(K, estimator, ranking="classes").fit_users(
+        ShardedUsers(LocalEngine(), shards)
+    )
+    np.testing.assert_allclose(parts.item_probs, whole.item_probs, atol=1e-9)
+    np.testing.assert_allclose(parts.weights, whole.weights, atol=1e-9)
+    assert parts.diagnostics["n_users"] == whole.diagnostics["n_users"]
+
+
+def test_few_items_are_decomposed_directly(interactions: Csr, tmp_path) -> None:
+    X = interactions[:, :300]
+    users = ShardedUsers(LocalEngine(), write_shards(X, str(tmp_path), n_shards=3))
+    parts = MethodOfMoments(K, "unbiased", ranking="classes").fit_users(users)
+    whole = MethodOfMoments(K, "unbiased", ranking="classes").fit(X)
+    np.testing.assert_allclose(parts.item_probs, whole.item_probs, atol=1e-9)
+
+
+@pytest.mark.parametrize("estimator", ["unbiased", "balanced"])
+def test_a_day_rebuilt_over_shards_is_the_day(interactions: Csr, shards: Shards, estimator) -> None:
+    settings = DailySettings(Estimator.of(estimator), K, 20, 0.5, seed=0)
+    whole = rebuild(UsersInMemory(interactions), settings)
+    parts = rebuild(ShardedUsers(LocalEngine(), shards), settings)
+    np.testing.assert_allclose(parts.moments.triples, whole.moments.triples, atol=1e-9)
+    np.testing.assert_allclose(parts.moments.pairs, whole.moments.pairs, atol=1e-9)
+    np.testing.assert_array_equal(parts.pair_counts, whole.pair_counts)
+    assert parts.half is not None
+    assert whole.half is not None
+    np.testing.assert_allclose(parts.half.triples, whole.half.triples, atol=1e-9)
+
+
+def test_three_moments_need_the_rows_in_memory(shards: Shards) -> None:
+    with pytest.raises(InvalidSetting, match="needs all rows in memory"):
+        MethodOfMoments(K).fit_users(ShardedUsers(LocalEngine(), shards))
+
+
+def test_lack_of_memory_names_the_shard(shards: Shards) -> None:
+    def greedy(rows: ShardRows) -> int:
+        return int(np.empty(2**57).size)
+
+    with pytest.raises(EngineFailed, match=f"{shards.entries[0].name} of .* users .* smaller"):
+        LocalEngine().add_up(greedy, shards)
