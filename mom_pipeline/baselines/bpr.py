@@ -1,7 +1,7 @@
 """Bayesian personalised ranking (Rendle and others, 2009), by `implicit`."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -29,8 +29,24 @@ def fit_bpr(X: Csr, settings: Settings, seed: int) -> Fitted:
     One thread: with several the result depends on which of them writes last. Counts do not
     matter to it. X: (N, D). The scorer knows the histories of the fit only; see `KnownUsers`.
     """
-    chosen = filled(settings, DEFAULTS)
     require_events(X)
+    model = trained_bpr(X, settings, seed, n_threads=1)
+    users = KnownUsers.of(X, model.user_factors)
+    item_factors = model.item_factors
+
+    def scores(rows: Csr) -> Array:
+        return np.asarray(users.factors_of(rows) @ item_factors.T)
+
+    return Fitted(scores)
+
+
+def trained_bpr(X: Csr, settings: Settings, seed: int, *, n_threads: int) -> Any:
+    """Return the library's own model, trained by so many of its threads.
+
+    It has `user_factors`, (N, F), and `item_factors`, (D, F). Several threads are quicker, but
+    write over each other: only one gives the same factors again.
+    """
+    chosen = filled(settings, DEFAULTS)
     try:
         from implicit.cpu.bpr import BayesianPersonalizedRanking
     except ImportError as error:
@@ -41,17 +57,11 @@ def fit_bpr(X: Csr, settings: Settings, seed: int) -> Fitted:
             learning_rate=in_range("learning_rate", chosen["learning_rate"], 0, above=True),
             regularization=in_range("regularization", chosen["regularization"], 0),
             iterations=whole("iterations", chosen["iterations"]),
-            num_threads=1,
+            num_threads=n_threads,
             random_state=seed,
         )
         model.fit(as_user_items(X), show_progress=False)
-    users = KnownUsers.of(X, model.user_factors)
-    item_factors = model.item_factors
-
-    def scores(rows: Csr) -> Array:
-        return np.asarray(users.factors_of(rows) @ item_factors.T)
-
-    return Fitted(scores)
+    return model
 
 
 @dataclass(frozen=True)

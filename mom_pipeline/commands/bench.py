@@ -5,12 +5,16 @@ from typing import Any
 
 import click
 
+from mom_pipeline.commands.bench_paper import bench_paper
 from mom_pipeline.commands.terminal import json_option, print_json, print_table, share_progress
 
 
 @click.group()
 def bench() -> None:
     """Measure accuracy and speed; print tables."""
+
+
+bench.add_command(bench_paper)
 
 
 @bench.command("ingest")

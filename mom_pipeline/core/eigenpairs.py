@@ -10,8 +10,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy import linalg
 
+from mom_pipeline.core.tall import (
+    cross,
+    multiply,
+    orthonormal,
+    orthonormal_into,
+    subtract_product,
+    with_positive_sums,
+)
+from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Float64
 
 # Below this many items LAPACK's full eigendecomposition is quicker than any iteration.
@@ -23,8 +31,6 @@ _MIN_BLOCK = 8
 _SPAN_FACTOR = 3
 # A column that loses more than this of its length to the span is made orthogonal once more.
 _REPEAT_BELOW = 0.1
-# Rows of tall products handled at a time, to stay within the cache.
-_ROWS_PER_BLOCK = 8192
 # From this size of a D x K' block on, single precision: the statistical error is far larger
 # than its rounding, and the products are twice as fast.
 _SINGLE_FROM = 2_000_000
@@ -77,7 +83,7 @@ def top_eigenpairs(
     if M2.explicit is not None and D <= DIRECT_ITEMS:
         values, vectors = np.linalg.eigh(M2.explicit)
         top = np.argsort(-values, kind="stable")[: guarded_width(k, D)]
-        return Eigenpairs(values[top], _with_positive_sums(vectors[:, top]), 1, 0.0)
+        return Eigenpairs(values[top], with_positive_sums(vectors[:, top]), 1, 0.0)
 
     width = guarded_width(k, D)
     block = min(D, max(_MIN_BLOCK, -(-width // _BLOCK_SHARE)))
@@ -97,7 +103,7 @@ def top_eigenpairs(
             span.fold(width)
         span.append(remainder, min(block, D - span.width))
     scale = max(abs(float(values[0])), np.finfo(np.float64).tiny)
-    vectors = _with_positive_sums(span.fold(width))
+    vectors = with_positive_sums(span.fold(width))
     return Eigenpairs(values[:width], vectors, span.passes, float(residuals[:k].max()) / scale)
 
 
@@ -128,12 +134,12 @@ def ritz_values_beyond(
     Z = rng.standard_normal((D, min(_PROBES, D)), dtype=np.float32).astype(M2.dtype)
     Q = M2.apply(Z)
     for _ in range(2):  # the second time for what rounding left of the span
-        _subtract_product(Q, U, U.T @ Q)
+        subtract_product(Q, U, cross(U, Q))
         Q /= np.maximum(np.linalg.norm(Q, axis=0), np.finfo(Q.dtype).tiny)
     Q = orthonormal(Q)
     M2_Q = M2.apply(Q)
-    C = U.T @ M2_Q
-    widened = np.block([[H, C], [C.T, Q.T @ M2_Q]])
+    C = cross(U, M2_Q)
+    widened = np.block([[H, C], [C.T, cross(Q, M2_Q)]])
     return np.linalg.eigvalsh((widened + widened.T) / 2)[::-1]
 
 
@@ -149,7 +155,7 @@ class _Span:
         self._columns = np.empty((M2.n_items, capacity), dtype=M2.dtype)
         self._n_columns = 0
         self._H = np.zeros((0, 0))
-        self._remainder_gram = np.zeros((0, 0))
+        self._remainder_gram = cross(start, start)
         self.append(start)
 
     @property
@@ -158,9 +164,12 @@ class _Span:
         return len(self._H)
 
     def append(self, remainder: Array, at_most: int | None = None) -> None:
-        """Add an orthonormal basis of the remainder, or of its leading directions."""
-        new = orthonormal(remainder, at_most)
-        self._columns[:, self._n_columns : self._n_columns + new.shape[1]] = new
+        """Add an orthonormal basis of the remainder, or of its leading directions.
+
+        The remainder is what `expand` returned; it is written over.
+        """
+        room = self._columns[:, self._n_columns :]
+        new = orthonormal_into(room, remainder, self._remainder_gram, at_most)
         self._n_columns += new.shape[1]
 
     def expand(self) -> Array:
@@ -168,14 +177,12 @@ class _Span:
         old, V = self.width, self._columns[:, : self._n_columns]
         G = self.M2.apply(V[:, old:])
         self.passes += 1
-        C = V.T @ G
-        _subtract_product(G, V, C)
-        gram = (G.T @ G).astype(np.float64)
+        C = cross(V, G)
+        gram = subtract_product(G, V, C)
         # ||M2 v||^2 = ||C||^2 + ||rest||^2: a column with little rest keeps too much rounding.
-        rest, within = np.diag(gram), (C.astype(np.float64) ** 2).sum(axis=0)
+        rest, within = np.diag(gram), (C**2).sum(axis=0)
         if (rest < _REPEAT_BELOW**2 * (rest + within)).any():
-            _subtract_product(G, V, V.T @ G)
-            gram = (G.T @ G).astype(np.float64)
+            gram = subtract_product(G, V, cross(V, G))
         H = np.empty((self._n_columns, self._n_columns))
         H[:old, :old] = self._H
         H[:, old:] = C
@@ -196,59 +203,12 @@ class _Span:
     def fold(self, width: int) -> Array:
         """Keep only the leading Ritz vectors, and return them: (D, at most width)."""
         values, E = self._ritz()
-        E = E[:, :width].astype(self.M2.dtype)
-        for start in range(0, len(self._columns), _ROWS_PER_BLOCK):
-            rows = self._columns[start : start + _ROWS_PER_BLOCK]
-            rows[:, : E.shape[1]] = rows[:, : self.width] @ E
+        E = E[:, :width]
         self._n_columns = E.shape[1]
         self._H = np.diag(values[: self._n_columns])
-        return self._columns[:, : self._n_columns]
+        return multiply(self._columns[:, : len(E)], E, out=self._columns)
 
     def _ritz(self) -> tuple[Float64, Float64]:
-        values, E = np.linalg.eigh(self._H)
+        with one_blas_thread():  # more of them are slower at this size
+            values, E = np.linalg.eigh(self._H)
         return values[::-1], E[:, ::-1]
-
-
-def _subtract_product(G: Array, V: Array, C: Array) -> None:
-    """Subtract V C from G in place, without a temporary of its size."""
-    for start in range(0, len(G), _ROWS_PER_BLOCK):
-        rows = slice(start, start + _ROWS_PER_BLOCK)
-        G[rows] -= V[rows] @ C
-
-
-def orthonormal(Q: Array, at_most: int | None = None) -> Array:
-    """Orthonormal basis of the columns of Q, by Cholesky-QR done twice.
-
-    Columns that depend on the others are dropped, and where there are more than `at_most`,
-    the directions with the largest norms are kept: the result may be narrower than Q.
-    """
-    for _ in range(2):
-        Q = Q @ _cholesky_qr(Q, at_most).astype(Q.dtype)
-    return Q
-
-
-def _cholesky_qr(Q: Array, at_most: int | None) -> Float64:
-    """Return F such that Q @ F has orthonormal columns up to rounding.
-
-    Q: (D, columns).  F: (columns, at most columns).
-    """
-    gram = (Q.T @ Q).astype(np.float64)
-    norms = np.sqrt(np.diag(gram))
-    lengths = np.where(norms > 0, norms, 1.0)
-    precision = np.finfo(Q.dtype).eps
-    if at_most is None or Q.shape[1] <= at_most:
-        try:
-            R = linalg.cholesky(gram / np.outer(lengths, lengths))
-            if np.diag(R).min() > 4 * np.sqrt(precision):
-                return np.asarray(linalg.solve_triangular(R, np.eye(len(R))) / lengths[:, None])
-        except linalg.LinAlgError:
-            pass  # dependent columns: the eigenvectors below tell which to keep
-    w, V = np.linalg.eigh(gram)
-    independent = np.flatnonzero(w > 10 * len(w) * precision * max(w[-1], 0.0))
-    kept = independent[::-1][:at_most]
-    return np.asarray(V[:, kept] / np.sqrt(w[kept]))
-
-
-def _with_positive_sums(Q: Array) -> Array:
-    """Fix the sign of every column, so that the same data give the same vectors."""
-    return Q * np.where(Q.sum(axis=0, dtype=np.float64) < 0, -1.0, 1.0).astype(Q.dtype)
