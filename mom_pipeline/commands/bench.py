@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from mom_pipeline.commands.bench_engine import bench_engine, bench_growth
 from mom_pipeline.commands.bench_paper import bench_paper
 from mom_pipeline.commands.terminal import json_option, print_json, print_table, share_progress
 
@@ -14,7 +15,8 @@ def bench() -> None:
     """Measure accuracy and speed; print tables."""
 
 
-bench.add_command(bench_paper)
+for command in (bench_paper, bench_engine, bench_growth):
+    bench.add_command(command)
 
 
 @bench.command("ingest")

@@ -86,7 +86,7 @@ def top_eigenpairs(
         return Eigenpairs(values[top], with_positive_sums(vectors[:, top]), 1, 0.0)
 
     width = guarded_width(k, D)
-    block = min(D, max(_MIN_BLOCK, -(-width // _BLOCK_SHARE)))
+    block = block_width(k, D)
     start = rng.standard_normal((D, block), dtype=np.float32) if warm_start is None else warm_start
     most_columns = start.shape[1] + block * max(max_passes - 1, 1)
     capacity = min(D, most_columns, max(_SPAN_FACTOR * width, start.shape[1] + block))
@@ -110,6 +110,11 @@ def top_eigenpairs(
 def guarded_width(k: int, D: int) -> int:
     """Return K' = 1.25 K, at least K + 8: the guard columns that speed up the last ones."""
     return min(D, max(k + 8, -(-5 * k // 4)))
+
+
+def block_width(k: int, D: int) -> int:
+    """Return how many columns one pass multiplies."""
+    return min(D, max(_MIN_BLOCK, -(-guarded_width(k, D) // _BLOCK_SHARE)))
 
 
 def working_precision(k: int, D: int) -> type[np.floating]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from distributed import Client, Future, KilledWorker, LocalCluster
+from distributed import Client, Future, KilledWorker, LocalCluster, Worker
 from distributed.client import FutureCancelledError
 
 from mom_pipeline.core.errors import MomError
@@ -54,6 +54,10 @@ class DaskEngine:
             f"{shards.entries[-1].name}; {_LACK_OF_MEMORY}"
         ) from lost
 
+    def bytes_passed_on(self) -> int:
+        """Return what the workers have sent so far, to each other and back."""
+        return sum(self.client.run(_bytes_sent).values())
+
     def _submitted(self, work: ShardPass[Sum], shards: Shards) -> Future:
         self._require_scheduler()
         sent = self.client.scatter((work, shards), broadcast=True, hash=False)
@@ -82,6 +86,10 @@ def _shard_result(work: ShardPass[Any], shards: Shards, place: int) -> Any:
         except Exception as error:
             name = shards.entries[place].name
             raise EngineFailed(f"shard {name}: {type(error).__name__}: {error}") from error
+
+
+def _bytes_sent(dask_worker: Worker) -> int:
+    return int(dask_worker.transfer_outgoing_bytes_total)
 
 
 def _said_of(error: KilledWorker) -> str:
