@@ -1,9 +1,7 @@
 """How time and memory grow with the users, streamed from shards; up to ten million of them."""
 
-import multiprocessing
 import tempfile
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mom_pipeline.bench.clustered import ClusteredCatalogue
+from mom_pipeline.bench.processes import in_a_process
 from mom_pipeline.bench.timing import timed
 from mom_pipeline.comparison.answering import peak_bytes
 from mom_pipeline.core import MethodOfMoments
@@ -47,7 +46,8 @@ def run_growth(
             part = first_part(shards, factor / FACTORS[-1])
             done = sum(FACTORS[: len(rows)]) / sum(FACTORS)
             progress(f"{part.shape[0]:,} users", _DATA_SHARE + (1 - _DATA_SHARE) * done)
-            found = _measured(part, n_components, seed, str(Path(folder) / f"memberships-{factor}"))
+            results = str(Path(folder) / f"memberships-{factor}")
+            found = in_a_process(_fit, part, n_components, seed, results)
             rows.append({"factor": factor, **found})
     return {
         "n_items": n_items,
@@ -83,13 +83,6 @@ def _write(
             writer.add(catalogue.interactions(stop - start, pairs, rng))
             progress("data", _DATA_SHARE * stop / n_users)
     return writer.shards
-
-
-def _measured(shards: Shards, n_components: int, seed: int, folder: str) -> dict[str, Any]:
-    """Fit in a new process, so that its memory is the fit's."""
-    fresh = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=fresh) as pool:
-        return pool.submit(_fit, shards, n_components, seed, folder).result()
 
 
 def _fit(shards: Shards, n_components: int, seed: int, folder: str) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Timing by wall clock and by CPU: the second stays honest on a busy machine."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -21,6 +22,20 @@ def timed(work: Callable[[], T]) -> tuple[Seconds, T]:
     wall, cpu = time.perf_counter(), time.process_time()
     result = work()
     return Seconds(time.perf_counter() - wall, time.process_time() - cpu), result
+
+
+@dataclass
+class Stopwatch:
+    """Wall-clock seconds of named steps."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Time the block."""
+        begin = time.perf_counter()
+        yield
+        self.seconds[name] = time.perf_counter() - begin
 
 
 def compare(name: str, ours: Sequence[Seconds], bare: Sequence[Seconds]) -> dict[str, Any]:

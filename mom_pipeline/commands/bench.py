@@ -7,6 +7,7 @@ import click
 
 from mom_pipeline.commands.bench_engine import bench_engine, bench_growth
 from mom_pipeline.commands.bench_paper import bench_paper
+from mom_pipeline.commands.bench_pipeline import bench_pipeline
 from mom_pipeline.commands.terminal import json_option, print_json, print_table, share_progress
 
 
@@ -15,7 +16,7 @@ def bench() -> None:
     """Measure accuracy and speed; print tables."""
 
 
-for command in (bench_paper, bench_engine, bench_growth):
+for command in (bench_paper, bench_engine, bench_growth, bench_pipeline):
     bench.add_command(command)
 
 
