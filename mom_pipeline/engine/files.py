@@ -1,6 +1,7 @@
 """Files below a path or any URL that fsspec knows."""
 
 from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
 
 
 def write_whole(url: str, content: bytes) -> None:
@@ -16,3 +17,9 @@ def write_whole(url: str, content: bytes) -> None:
         file.close()
         file.discard()
         raise
+
+
+def absolute(url: str) -> str:
+    """Return a path or URL that means the same in every process, whatever its folder."""
+    fs, path = url_to_fs(url)
+    return str(path if isinstance(fs, LocalFileSystem) else fs.unstrip_protocol(path))

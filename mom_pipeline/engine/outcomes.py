@@ -21,7 +21,7 @@ from mom_pipeline.core.model import MethodOfMoments
 from mom_pipeline.core.personalization import Personalization, memberships, smoothed
 from mom_pipeline.core.prediction import class_scores, recommend_top
 from mom_pipeline.core.types import Array, Csr, Float64
-from mom_pipeline.engine.files import write_whole
+from mom_pipeline.engine.files import absolute, write_whole
 from mom_pipeline.engine.interface import Engine
 from mom_pipeline.engine.shards import ShardRows, Shards
 
@@ -154,7 +154,7 @@ class EvaluationPass:
 
 def write_memberships(engine: Engine, shards: Shards, model: MethodOfMoments, folder: str) -> int:
     """Write P[class | user] of all users below a folder or URL; returns how many users."""
-    return engine.add_up(MembershipsPass(ClassModel.of(model), folder), shards)
+    return engine.add_up(MembershipsPass(ClassModel.of(model), absolute(folder)), shards)
 
 
 def write_lists(
@@ -167,7 +167,8 @@ def write_lists(
     exclude_seen: bool = True,
 ) -> int:
     """Write the n best items of all users below a folder or URL; returns how many entries."""
-    return engine.add_up(ListsPass(ClassModel.of(model), n, folder, exclude_seen), shards)
+    work = ListsPass(ClassModel.of(model), n, absolute(folder), exclude_seen)
+    return engine.add_up(work, shards)
 
 
 def evaluate_shards(

@@ -14,7 +14,7 @@ from fsspec.core import url_to_fs
 
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
 from mom_pipeline.core.types import Array, Csr
-from mom_pipeline.engine.files import write_whole
+from mom_pipeline.engine.files import absolute, write_whole
 from mom_pipeline.engine.shards import MANIFEST, ShardEntry, Shards, shard_of
 
 _SCHEMA = pa.schema([("user", pa.int64()), ("item", pa.int32()), ("count", pa.float64())])
@@ -45,7 +45,7 @@ class ShardWriter:
     def __init__(self, url: str, n_items: int, n_shards: int) -> None:
         if n_shards < 1:
             raise InvalidSetting(f"n_shards must be at least 1, found {n_shards}")
-        self._url, self._n_items = url, n_items
+        self._url, self._n_items = absolute(url), n_items
         self._fs, self._folder = url_to_fs(url)
         self._fs.makedirs(self._folder, exist_ok=True)
         writing = secrets.token_hex(4)

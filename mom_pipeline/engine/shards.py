@@ -24,6 +24,7 @@ from mom_pipeline.core.halves import spread
 from mom_pipeline.core.types import Array
 from mom_pipeline.core.users import UserRows
 from mom_pipeline.engine.errors import DamagedShard
+from mom_pipeline.engine.files import absolute
 
 MANIFEST = "shards.json"
 _FORMAT = 1
@@ -61,6 +62,7 @@ class Shards:
     @classmethod
     def open(cls, url: str) -> Self:
         """Read the manifest; DamagedShard when there is none, or none of ours."""
+        url = absolute(url)
         try:
             with fsspec.open(f"{url}/{MANIFEST}", "rb") as file:
                 said = json.loads(file.read())

@@ -54,6 +54,12 @@ def test_any_url_of_fsspec_will_do(interactions: Csr) -> None:
     assert (put_together(Shards.open(shards.url)) != interactions).nnz == 0
 
 
+def test_a_relative_path_is_made_absolute(interactions: Csr, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shards = write_shards(interactions, "here", n_shards=2)
+    assert shards.url == Shards.open("here").url == str(tmp_path / "here")
+
+
 def test_shards_without_users_add_nothing(tmp_path: Path) -> None:
     X = sparse.csr_array(np.eye(2, 6))
     shards = write_shards(X, str(tmp_path), n_shards=7)
