@@ -7,7 +7,8 @@ import numpy as np
 
 from mom_pipeline.bench.matrices import random_interactions
 from mom_pipeline.bench.timing import Seconds, timed
-from mom_pipeline.core.moments import Estimator, MomentSums, PairMoments, gram_product
+from mom_pipeline.core.moments import Estimator, MomentSums
+from mom_pipeline.core.pair_moments import PairMoments, gram_product
 from mom_pipeline.core.tensor import multiply_adds, triple_sums
 from mom_pipeline.core.threads import available_cores
 from mom_pipeline.core.whitening import whiten

@@ -16,14 +16,8 @@ from scipy import sparse
 
 from mom_pipeline.core.eigenpairs import ritz_values_beyond
 from mom_pipeline.core.errors import InvalidInteractions
-from mom_pipeline.core.moments import (
-    Estimator,
-    MomentSums,
-    PairMoments,
-    column_sums,
-    events_per_user,
-    weighted_gram,
-)
+from mom_pipeline.core.moments import Estimator, MomentSums, column_sums, events_per_user
+from mom_pipeline.core.pair_moments import PairMoments, weighted_gram
 from mom_pipeline.core.tensor import triple_sums
 from mom_pipeline.core.types import Array, Csr, Float64
 

@@ -6,7 +6,8 @@ from typing import Self
 import numpy as np
 
 from mom_pipeline.core.eigenpairs import top_eigenpairs
-from mom_pipeline.core.moments import Estimator, MomentSums, PairMoments, scaled_rows_and_columns
+from mom_pipeline.core.moments import Estimator, MomentSums, scaled_rows_and_columns
+from mom_pipeline.core.pair_moments import PairMoments
 from mom_pipeline.core.pair_scores import as_binary
 from mom_pipeline.core.types import Array, Csr, Float64
 

@@ -11,13 +11,8 @@ from typing import Self
 import numpy as np
 
 from mom_pipeline.core.eigenpairs import DIRECT_ITEMS
-from mom_pipeline.core.moments import (
-    Estimator,
-    MomentSums,
-    gram_product,
-    normalised_rows,
-    repeated_pairs,
-)
+from mom_pipeline.core.moments import Estimator, MomentSums
+from mom_pipeline.core.pair_moments import gram_product, normalised_rows, repeated_pairs
 from mom_pipeline.core.tensor import triple_sums
 from mom_pipeline.core.types import Array, Float64
 from mom_pipeline.core.users import UserRows, Users

@@ -11,7 +11,8 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from mom_pipeline.core.eigenpairs import SymmetricOperator
-from mom_pipeline.core.moments import Estimator, MomentSums, PairMoments
+from mom_pipeline.core.moments import Estimator, MomentSums
+from mom_pipeline.core.pair_moments import PairMoments
 from mom_pipeline.core.types import Array, Csr, Float64
 
 Sum = TypeVar("Sum")

@@ -23,7 +23,8 @@ from mom_pipeline.core.eigenpairs import (
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.low_pass import LowPass
-from mom_pipeline.core.moments import Estimator, EstimatorName, MomentSums, PairMoments
+from mom_pipeline.core.moments import Estimator, EstimatorName, MomentSums
+from mom_pipeline.core.pair_moments import PairMoments
 from mom_pipeline.core.personalization import Personalization
 from mom_pipeline.core.recovery import ProjectionName, recover
 from mom_pipeline.core.tensor import triple_sums

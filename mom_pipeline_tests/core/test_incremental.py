@@ -12,7 +12,8 @@ from mom_pipeline.core.decomposition import decompose
 from mom_pipeline.core.eigenpairs import guarded_width, top_eigenpairs
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.incremental import Anchor, AnchoredMoments
-from mom_pipeline.core.moments import Estimator, MomentSums, PairMoments
+from mom_pipeline.core.moments import Estimator, MomentSums
+from mom_pipeline.core.pair_moments import PairMoments
 from mom_pipeline.core.simulation import simulate
 from mom_pipeline.core.tensor import triple_sums
 

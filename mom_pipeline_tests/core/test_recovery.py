@@ -4,7 +4,7 @@ from scipy.optimize import linear_sum_assignment
 
 from mom_pipeline.core.decomposition import Decomposition, decompose
 from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.core.moments import PairMoments
+from mom_pipeline.core.pair_moments import PairMoments
 from mom_pipeline.core.recovery import recover
 from mom_pipeline.core.simulation import LatentClasses, draw_classes
 from mom_pipeline.core.whitening import whiten

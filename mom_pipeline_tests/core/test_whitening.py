@@ -4,7 +4,8 @@ from scipy import sparse
 
 from mom_pipeline.core.eigenpairs import top_eigenpairs
 from mom_pipeline.core.errors import RankTooLow
-from mom_pipeline.core.moments import Estimator, MomentSums, PairMoments
+from mom_pipeline.core.moments import Estimator, MomentSums
+from mom_pipeline.core.pair_moments import PairMoments
 from mom_pipeline.core.whitening import whiten
 
 
