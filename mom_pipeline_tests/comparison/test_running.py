@@ -96,6 +96,13 @@ def test_one_method_out_of_its_budget_leaves_the_others_alone(compare):
     assert found.result("popular").means["recall"][-1] > 0
 
 
+def test_too_little_memory_to_begin_with(compare):
+    """Not even the libraries fit: said by Python, by OpenBLAS or by the loader."""
+    for memory in (30_000_000, 100_000_000, 200_000_000):
+        failure = compare("plain", memory=memory).result("plain").failure
+        assert failure == f"needs more memory than the {memory / 1e9:g} GB allowed"
+
+
 def test_crashes_and_missing_libraries_become_sentences(compare):
     found = compare("crashes", "raises", "refuses", "lacks", "popular", reference="crashes")
     failures = {result.name: result.failure for result in found.results}
