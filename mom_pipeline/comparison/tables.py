@@ -150,9 +150,13 @@ def remarks(comparison: Comparison) -> list[str]:
     base = comparison.result(comparison.reference)
     if base.failure:
         said.append(f"There are no differences, because the reference {base.title} has no result.")
+    return said + failures(comparison)
+
+
+def failures(comparison: Comparison) -> list[str]:
+    """A sentence for each method without a result."""
     failed = [r for r in comparison.results if r.failure]
-    said += [f"{NO_VALUE} {r.title}: {r.failure.removesuffix('.')}." for r in failed]
-    return said
+    return [f"{NO_VALUE} {r.title}: {r.failure.removesuffix('.')}." for r in failed]
 
 
 def summary(comparison: Comparison) -> str:
