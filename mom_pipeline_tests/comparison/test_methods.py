@@ -7,7 +7,7 @@ from scipy import sparse
 from mom_pipeline.baselines.methods import METHODS
 from mom_pipeline.baselines.options import MissingLibrary
 from mom_pipeline.comparison.isolated import Budget, run_task
-from mom_pipeline.comparison.options import REGISTRY, sized
+from mom_pipeline.comparison.options import REGISTRY, grid_for
 from mom_pipeline.comparison.tasks import Task, write_data
 from mom_pipeline.comparison.trials import Trial
 from mom_pipeline.core import simulate
@@ -17,7 +17,7 @@ X = simulate(120, 25, 3)[1]
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_number_of_components_is_a_setting_that_the_method_knows(name):
-    settings = sized(METHODS[name], 3, Trial(X, np.arange(5), X[:5]))[0]
+    settings = grid_for(METHODS[name], 3, Trial(X, np.arange(5), X[:5]))[0]
     try:
         fitted = METHODS[name].fit(X, settings, 0)
     except MissingLibrary as missing:

@@ -152,10 +152,17 @@ def test_one_core_and_only_the_memory_of_the_method(split, tmp_path):
 
 def test_seen_items_may_be_listed(files, tmp_path):
     split = split_of_files(*files, exclude_seen=False)
-    found = run_comparison(split, Options(("popular",), registry=STUBS), tmp_path / "scratch")
+    options = Options(("popular", "listing"), registry=STUBS)
+    found = run_comparison(split, options, tmp_path / "scratch")
     # The whole catalogue fits into a list of 40, so everything is found.
     assert found.result("popular").means["recall"][found.cutoffs.index(40)] == 1.0
     assert not found.exclude_seen
+    # A method that chooses for its lists is told.
+    assert found.result("listing").settings == {"lists": "all"}
+
+
+def test_a_method_is_told_about_its_lists_only_where_they_hold_everything(compare):
+    assert compare("listing").result("listing").settings == {}
 
 
 def test_progress_only_grows(split, tmp_path):
