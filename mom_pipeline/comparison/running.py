@@ -12,7 +12,7 @@ import numpy as np
 from mom_pipeline.baselines.interface import Method, Settings
 from mom_pipeline.comparison.choosing import CUTOFF, MAX_USERS, Chosen, best_setting
 from mom_pipeline.comparison.isolated import run_task
-from mom_pipeline.comparison.measuring import measured, with_differences
+from mom_pipeline.comparison.measuring import kept_on_disk, measured, with_differences
 from mom_pipeline.comparison.options import Options, chosen_methods, chosen_reference, grid_for
 from mom_pipeline.comparison.results import Comparison, MethodResult
 from mom_pipeline.comparison.splits import Split
@@ -128,6 +128,7 @@ class _MethodRun:
         if not answer.failure:
             lists = read_lists(folder, 0)
             result = measured(result, lists, self.split.final, self.options.cutoffs)
+            result = kept_on_disk(result, folder)
         shutil.rmtree(folder)
         return result
 

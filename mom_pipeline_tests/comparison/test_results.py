@@ -74,6 +74,9 @@ def test_what_is_saved_is_loaded(comparison, tmp_path):
     same(found, comparison)
     assert found.result("theirs").differences["map"][1] == Interval(-0.1, -0.12, -0.08)
     assert isinstance(found.cutoffs, tuple)
+    bare = load(tmp_path / "a", per_user=False)
+    assert bare.result("theirs").means == found.result("theirs").means
+    assert not any(result.per_user for result in bare.results)
 
 
 def test_a_second_comparison_takes_the_place_of_the_first(comparison, tmp_path):
