@@ -147,6 +147,13 @@ def remarks(comparison: Comparison) -> list[str]:
             f"The catalogue has {comparison.data.items:,} items: at the cut-offs "
             f"{', '.join(longer)} lists are shorter, and the missing places count as misses."
         )
+    said += [
+        f"{r.title}: {r.notes['iterations']} iterations until the stopping rule held."
+        if r.notes.get("converged", True)
+        else f"{r.title}: {r.notes['iterations']} iterations, without meeting the stopping rule."
+        for r in comparison.results
+        if "iterations" in r.notes
+    ]
     base = comparison.result(comparison.reference)
     if base.failure:
         said.append(f"There are no differences, because the reference {base.title} has no result.")

@@ -156,6 +156,18 @@ def test_cutoffs_beyond_the_catalogue_are_explained(comparison):
     )
 
 
+@pytest.mark.parametrize(
+    ("converged", "sentence"),
+    [
+        (True, "EM: 12 iterations until the stopping rule held."),
+        (False, "EM: 12 iterations, without meeting the stopping rule."),
+    ],
+)
+def test_the_iterations_of_em_are_reported(comparison, converged, sentence):
+    em = method("em", 0.2, notes={"iterations": 12, "converged": converged})
+    assert sentence in tables.remarks(replace(comparison, results=(*comparison.results, em)))
+
+
 def test_a_reference_without_a_result_is_explained(comparison):
     without = replace(comparison, reference="wrmf")
     assert any("the reference WRMF has no result" in said for said in tables.remarks(without))
