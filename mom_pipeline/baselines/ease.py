@@ -1,6 +1,8 @@
 """EASE: the item weights of a linear autoencoder in closed form (Steck, 2019)."""
 
 import os
+import resource
+from pathlib import Path
 
 import numpy as np
 from scipy import linalg
@@ -26,7 +28,8 @@ def fit_ease(X: Csr, settings: Settings, seed: int) -> Fitted:
         P = (X^T X + lambda I)^-1,   B_ij = -P_ij / P_jj,   B_jj = 0
 
     X: (N, D).  B: (D, D). Nothing is random; the seed is not used.
-    Raises TooLarge when B would take more than half of the machine's memory.
+    Raises TooLarge when B would take more than half of the machine's memory, or than is left
+    to this process: LAPACK does not survive it when the memory ends while it works.
     """
     chosen = filled(settings, DEFAULTS)
     ridge = in_range("regularization", chosen["regularization"], 0, above=True)
@@ -65,17 +68,36 @@ def item_weights(X: Csr, ridge: float) -> Array:
 def require_memory(n_items: int) -> None:
     """Raise TooLarge when the item x item matrix does not fit."""
     needed = n_items**2 * np.dtype(_precision(n_items)).itemsize * _OVERHEAD
-    allowed = memory_of_machine() * _SHARE_OF_MEMORY
+    allowed, why = allowed_memory()
     if needed > allowed:
         raise TooLarge(
-            f"EASE over {n_items} items needs {needed / 1e9:.1f} GB, allowed are "
-            f"{allowed / 1e9:.1f} GB (half of this machine); keep fewer items or leave EASE out"
+            f"EASE over {n_items} items needs {needed / 1e9:.2f} GB, allowed are "
+            f"{allowed / 1e9:.2f} GB ({why}); keep fewer items or leave EASE out"
         )
+
+
+def allowed_memory() -> tuple[float, str]:
+    """Return the bytes that may be taken, and what sets this limit."""
+    half = memory_of_machine() * _SHARE_OF_MEMORY, "half of this machine"
+    budget = resource.getrlimit(resource.RLIMIT_DATA)[0]
+    if budget == resource.RLIM_INFINITY:
+        return half
+    left = max(budget - memory_taken(), 0)
+    return min(half, (left, f"what is left of the budget of {budget / 1e9:g} GB"))
 
 
 def memory_of_machine() -> int:
     """Return the bytes of physical memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def memory_taken() -> int:
+    """Return the bytes of this process that its budget counts; 0 where the system does not say."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        return int(status.partition("VmData:")[2].split()[0]) * 1024
+    except (OSError, IndexError, ValueError):
+        return 0
 
 
 def _precision(n_items: int) -> type[np.floating]:

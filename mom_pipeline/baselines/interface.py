@@ -31,6 +31,8 @@ class Method:
     fit: (interactions (N, D), settings, seed) to a fitted recommender.
     grid: settings to choose from on validation data; the first is the default.
     size: name of the setting for K, the classes or factors; empty for a method without.
+    lists: name of the setting for what lists hold, "new" or "all" items; empty for a method
+        that does not choose anything by it.
     choose: (interactions, what the same users took later, settings, seed) to settings with all
         that the method chooses by itself; None for a method that the grid is all of.
     """
@@ -40,4 +42,5 @@ class Method:
     fit: Callable[[Csr, Settings, int], Fitted]
     grid: tuple[Settings, ...] = ({},)
     size: str = ""
+    lists: str = ""
     choose: Callable[[Csr, Csr, Settings, int], Settings] | None = None

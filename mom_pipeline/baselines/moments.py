@@ -7,6 +7,7 @@ from typing import Any
 from mom_pipeline.baselines.interface import Fitted, Method, Setting, Settings
 from mom_pipeline.baselines.options import filled, weighted
 from mom_pipeline.core import MethodOfMoments, RankingWeights
+from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.types import Array, Csr
 
 Fit = Callable[[Csr, Settings, int], Fitted]
@@ -14,6 +15,8 @@ Fit = Callable[[Csr, Settings, int], Fitted]
 N_COMPONENTS = 100
 # Names of the ranking's weights: any of them given, the fit does not choose them itself.
 WEIGHTS: dict[str, Setting] = asdict(RankingWeights())
+# What lists may hold: items that are new to the user, or all.
+LISTS = ("new", "all")
 
 DEFAULTS: dict[str, Setting] = {
     "n_components": N_COMPONENTS,
@@ -34,6 +37,7 @@ PAPER_DEFAULTS: dict[str, Setting] = {
     "projection": "clip",
     "values": "binary",
 }
+THREE_MOMENT_DEFAULTS: dict[str, Setting] = {**DEFAULTS, "lists": "new"}
 
 
 def class_ranking(estimator: str, defaults: Settings, **fixed: Any) -> Fit:
@@ -59,9 +63,9 @@ def fit_three_moment(X: Csr, settings: Settings, seed: int) -> Fitted:
     """Rank by popularity, pairs and classes together (see `core.ranking`).
 
     The weights of the parts are those of the settings (see `choose_three_moment`); without
-    any there, they are chosen on a hidden part of X.
+    any there, they are chosen on a hidden part of X, for lists of what `lists` says.
     """
-    chosen = filled(settings, {**DEFAULTS, **WEIGHTS})
+    chosen = filled(settings, {**THREE_MOMENT_DEFAULTS, **WEIGHTS})
     own = {name: chosen.pop(name) for name in WEIGHTS}
     weights = RankingWeights(**own) if set(settings) & set(WEIGHTS) else None  # type: ignore[arg-type]
     model = fit_moments(X, chosen, settings, seed, **_THREE_MOMENT, ranking_weights=weights)
@@ -75,7 +79,7 @@ def fit_three_moment(X: Csr, settings: Settings, seed: int) -> Fitted:
 
 def choose_three_moment(X: Csr, later: Csr, settings: Settings, seed: int) -> Settings:
     """Return the settings with weights of the parts chosen on what the users took later."""
-    chosen = filled(settings, DEFAULTS)
+    chosen = filled(settings, THREE_MOMENT_DEFAULTS)
     held_out = weighted(later, chosen["values"])
     model = fit_moments(X, chosen, settings, seed, held_out, **_THREE_MOMENT)
     return {**settings, **model.diagnostics["ranking_weights"]}
@@ -91,10 +95,13 @@ def fit_moments(
 ) -> MethodOfMoments:
     """Fit with the chosen settings; K shrinks to the data unless it was given."""
     arguments: dict[str, Any] = {"ranking": "classes", **chosen, **fixed, "seed": seed}
-    values = arguments.pop("values")
+    values, lists = arguments.pop("values"), arguments.pop("lists", "new")
+    if lists not in LISTS:
+        raise InvalidSetting(f"lists must be one of {', '.join(LISTS)}, found {lists!r}")
     if "n_components" not in given:
         arguments["n_components"] = min(N_COMPONENTS, *X.shape)
-    return MethodOfMoments(**arguments).fit(weighted(X, values), held_out=held_out)
+    model = MethodOfMoments(**arguments)
+    return model.fit(weighted(X, values), held_out=held_out, exclude_seen=lists == "new")
 
 
 def _notes(model: MethodOfMoments) -> dict[str, Any]:
@@ -125,5 +132,6 @@ THREE_MOMENT = Method(
     "Three moments",
     fit_three_moment,
     ({"values": "log"}, {"values": "counts"}, {"values": "binary"}),
+    lists="lists",
     choose=choose_three_moment,
 )

@@ -1,6 +1,8 @@
 """`mom-pipeline compare`: the method of moments beside its rivals, all asked the same."""
 
+import math
 import re
+import tempfile
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
@@ -117,6 +119,7 @@ def compare(
       mom-pipeline compare --train gowalla/train.txt.gz --test gowalla/test.txt.gz
     """  # noqa: D301 - \b tells click to keep the lines
     _check(train_until, test_until, train, test, name)
+    _require_writable(figure)
     options = _options(seed=seed, **choices)
     check_options(options)
     settings = load_settings()
@@ -127,6 +130,7 @@ def compare(
         else:
             split = _time_split(settings, train_until, test_until, name, how)
         comparison = run_comparison(split, options, scratch, progress)
+    _require_result(comparison)
     folder = settings.comparisons_dir / (name or comparison.day or comparison.data.name)
     save(comparison, folder)
     if figure is not None:
@@ -157,12 +161,39 @@ def _check(
         )
 
 
+def _require_writable(figure: Path | None) -> None:
+    """Try the place of the figure at once, not after hours of work."""
+    if figure is None:
+        return
+    try:
+        figure.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=figure.parent):
+            pass
+    except OSError as error:
+        raise click.UsageError(
+            f"--figure cannot be written to {figure} ({error.strerror}); choose another place"
+        ) from error
+
+
+def _require_result(comparison: Comparison) -> None:
+    """Refuse a comparison in which nothing was compared; one that is kept stays in its place."""
+    if all(result.failure for result in comparison.results):
+        said = "\n".join(tables.failures(comparison))
+        raise click.ClickException(f"no method has a result, and nothing is kept:\n{said}")
+
+
 def _options(
     *, methods: str, reference: str, components: int, seed: int, time_budget: float,
     memory_budget: float, threads: str, registry: str,
 ) -> Options:  # fmt: skip
+    names = tuple(name.strip() for name in methods.split(",") if name.strip())
+    if methods and not names:
+        raise click.UsageError(f"--methods names none, found {methods!r}; leave it out for all")
+    for option, value in (("--time-budget", time_budget), ("--memory-budget", memory_budget)):
+        if not math.isfinite(value):
+            raise click.UsageError(f"{option} must be finite, or 0 for no limit; found {value}")
     return Options(
-        methods=tuple(name.strip() for name in methods.split(",") if name.strip()),
+        methods=names,
         reference=reference,
         n_components=components,
         seed=seed,

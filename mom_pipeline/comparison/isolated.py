@@ -20,6 +20,8 @@ from mom_pipeline.comparison.tasks import (
 
 _POLL_SECONDS = 0.05
 _SHOWN_ERROR = 200
+# What Python, OpenBLAS and the loader of libraries say when they get no memory.
+_NO_MEMORY = ("MemoryError", "Memory allocation", "failed to map segment")
 _MAY_BE_MEMORY = (signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV)
 
 
@@ -92,7 +94,7 @@ def _ending(code: int, folder: Path, budget: Budget) -> str:
     """Say in words how a process ended that left an answer out."""
     said = (folder / "errors.txt").read_text(encoding="utf-8", errors="replace").strip()
     last = said.splitlines()[-1][:_SHOWN_ERROR] if said else ""
-    if "MemoryError" in last:
+    if any(word in last for word in _NO_MEMORY):
         return out_of_memory(budget.memory_bytes)
     if code >= 0:
         return f"ended with code {code}: {last or 'no message'}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -29,6 +30,19 @@ def measured(
         coverage=tuple(used.coverage.values()),
         novelty=tuple(used.novelty.values()),
     )
+
+
+def kept_on_disk(result: MethodResult, folder: Path) -> MethodResult:
+    """Return the same with the users' values read from the disk as they are used.
+
+    The file may be removed at once: the system keeps it until the values are gone.
+    """
+    per_user = {}
+    for name, values in result.per_user.items():
+        path = folder / f"{name}.npy"
+        np.save(path, values, allow_pickle=False)
+        per_user[name] = np.load(path, mmap_mode="r", allow_pickle=False)
+    return replace(result, per_user=per_user)
 
 
 def with_differences(

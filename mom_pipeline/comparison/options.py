@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 
-from mom_pipeline.baselines.interface import Method, Settings
+from mom_pipeline.baselines.interface import Method, Setting, Settings
 from mom_pipeline.comparison.errors import ComparisonError
 from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.trials import Trial
@@ -64,12 +64,17 @@ def chosen_reference(options: Options, methods: Sequence[Method]) -> str:
     return options.reference
 
 
-def sized(method: Method, n_components: int, trial: Trial) -> tuple[Settings, ...]:
+def grid_for(
+    method: Method, n_components: int, trial: Trial, *, exclude_seen: bool = True
+) -> tuple[Settings, ...]:
     """Return the grid with K in it, where the method has one and the grid does not choose it.
 
-    No more than the data have users and items.
+    No more than the data have users and items. A method that chooses for its lists is told
+    when these hold all items.
     """
-    if not method.size:
-        return method.grid
-    K = min(n_components, *trial.train.shape)
-    return tuple({method.size: K, **settings} for settings in method.grid)
+    common: dict[str, Setting] = {}
+    if method.size:
+        common[method.size] = min(n_components, *trial.train.shape)
+    if method.lists and not exclude_seen:
+        common[method.lists] = "all"
+    return tuple({**common, **settings} for settings in method.grid)

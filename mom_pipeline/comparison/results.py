@@ -1,7 +1,6 @@
 """What a comparison leaves behind, and its two files: JSON, and the values of each user."""
 
 import hashlib
-import io
 import json
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -14,6 +13,8 @@ from mom_pipeline.core.types import Float64
 from mom_pipeline.storage.atomic import write_text, writing
 
 SUMMARY = "comparison.json"
+# The file of the users' values until its contents, which it is named after, are known.
+_UNNAMED = "per-user-new.npz"
 
 
 @dataclass(frozen=True)
@@ -113,17 +114,17 @@ def save(comparison: Comparison, folder: Path) -> None:
     The summary names the file of the users' values, and is written last: whoever reads finds
     the old comparison or the new one, whole.
     """
-    content = io.BytesIO()
     arrays = {
         f"{result.name}/{metric}": values
         for result in comparison.results
         for metric, values in result.per_user.items()
     }
-    np.savez_compressed(content, allow_pickle=False, **arrays)
-    digest = hashlib.sha256(content.getbuffer()).hexdigest()
+    with writing(folder / _UNNAMED) as out:
+        np.savez_compressed(out, allow_pickle=False, **arrays)
+    with (folder / _UNNAMED).open("rb") as written:
+        digest = hashlib.file_digest(written, "sha256").hexdigest()
     name = f"per-user-{digest[:16]}.npz"
-    with writing(folder / name) as out:
-        out.write(content.getbuffer())
+    (folder / _UNNAMED).replace(folder / name)
     bare = replace(comparison, results=tuple(replace(r, per_user={}) for r in comparison.results))
     summary = {"per_user": name, "sha256": digest, "comparison": asdict(bare)}
     write_text(folder / SUMMARY, json.dumps(summary, indent=1, ensure_ascii=False, default=str))
@@ -132,22 +133,28 @@ def save(comparison: Comparison, folder: Path) -> None:
             old.unlink()
 
 
-def load(folder: Path) -> Comparison:
-    """Read what `save` wrote; DamagedComparison when it is missing or not whole."""
+def load(folder: Path, *, per_user: bool = True) -> Comparison:
+    """Read what `save` wrote; DamagedComparison when it is missing or not whole.
+
+    per_user: with the users' values, which are most of it.
+    """
     try:
         summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-        content = (folder / summary["per_user"]).read_bytes()
+        content = (folder / summary["per_user"]).open("rb")
     except FileNotFoundError as error:
         raise DamagedComparison(
             f"there is no whole comparison in {folder}; run `mom-pipeline compare`"
         ) from error
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise DamagedComparison(f"{folder / SUMMARY} is damaged ({error}); compare anew") from error
-    if hashlib.sha256(content).hexdigest() != summary["sha256"]:
-        raise DamagedComparison(f"{folder / summary['per_user']} is damaged; compare anew")
     values = summary["comparison"]
-    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        results = tuple(_result(entry, arrays) for entry in values["results"])
+    with content:
+        if hashlib.file_digest(content, "sha256").hexdigest() != summary["sha256"]:
+            raise DamagedComparison(f"{folder / summary['per_user']} is damaged; compare anew")
+        content.seek(0)
+        with np.load(content, allow_pickle=False) as arrays:
+            found = arrays if per_user else None
+            results = tuple(_result(entry, found) for entry in values["results"])
     fields = {
         "data": DataDescription(**values["data"]),
         "cutoffs": tuple(values["cutoffs"]),
@@ -160,7 +167,9 @@ def _result(values: dict[str, Any], arrays: Any) -> MethodResult:
     """Return one method with its tuples, intervals and arrays as they were."""
     fields = {
         "means": {name: tuple(row) for name, row in values["means"].items()},
-        "per_user": {name: arrays[f"{values['name']}/{name}"] for name in values["means"]},
+        "per_user": {}
+        if arrays is None
+        else {name: arrays[f"{values['name']}/{name}"] for name in values["means"]},
         "coverage": tuple(values["coverage"]),
         "novelty": tuple(values["novelty"]),
         "differences": {

@@ -12,8 +12,8 @@ import numpy as np
 from mom_pipeline.baselines.interface import Method, Settings
 from mom_pipeline.comparison.choosing import CUTOFF, MAX_USERS, Chosen, best_setting
 from mom_pipeline.comparison.isolated import run_task
-from mom_pipeline.comparison.measuring import measured, with_differences
-from mom_pipeline.comparison.options import Options, chosen_methods, chosen_reference, sized
+from mom_pipeline.comparison.measuring import kept_on_disk, measured, with_differences
+from mom_pipeline.comparison.options import Options, chosen_methods, chosen_reference, grid_for
 from mom_pipeline.comparison.results import Comparison, MethodResult
 from mom_pipeline.comparison.splits import Split
 from mom_pipeline.comparison.surroundings import surroundings
@@ -111,8 +111,7 @@ class _MethodRun:
         }
         if chosen.failure:
             return MethodResult(**shown, failure=chosen.failure)
-        sizes = sized(self.method, self.options.n_components, self.split.final)
-        settings = {**chosen.settings, **sizes[chosen.place]}
+        settings = {**chosen.settings, **self._grid(self.split.final)[chosen.place]}
         self.steps.tell_last(f"{self.method.title}: final fit")
         folder = self.scratch / "final" / self.method.name
         task = self._task((settings,), max(self.options.cutoffs))
@@ -129,6 +128,7 @@ class _MethodRun:
         if not answer.failure:
             lists = read_lists(folder, 0)
             result = measured(result, lists, self.split.final, self.options.cutoffs)
+            result = kept_on_disk(result, folder)
         shutil.rmtree(folder)
         return result
 
@@ -138,7 +138,7 @@ class _MethodRun:
         if len(grid) == 1 or self.validation is None:
             return Chosen()
         folder = self.scratch / "validation" / self.method.name
-        task = self._task(sized(self.method, self.options.n_components, self.validation), CUTOFF)
+        task = self._task(self._grid(self.validation), CUTOFF)
 
         def tell(n_done: int) -> None:
             n_shown = min(n_done + 1, len(grid))
@@ -149,6 +149,10 @@ class _MethodRun:
         chosen = best_setting(answers, folder, self.validation)
         shutil.rmtree(folder)
         return chosen
+
+    def _grid(self, trial: Trial) -> tuple[Settings, ...]:
+        exclude_seen, K = self.split.exclude_seen, self.options.n_components
+        return grid_for(self.method, K, trial, exclude_seen=exclude_seen)
 
     def _task(self, settings: tuple[Settings, ...], length: int) -> Task:
         return Task(

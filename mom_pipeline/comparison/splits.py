@@ -48,12 +48,13 @@ def split_by_time(
 ) -> Split:
     """Train on the deliveries up to a day, test on the later ones (paper, section 4).
 
+    The test ends with the last day that has events, also when a later one is given.
     Training data pass the filters and the window of the pipeline; test data pass none.
     Validation is to the training days as the test is to all days: the last of them.
     """
     first, last = _ends(warehouse)
-    test_until = test_until or last
-    _check_days(first, last, train_until, test_until)
+    _check_days(first, last, train_until, test_until or last)
+    test_until = min(test_until or last, last)
     train = matrix_as_of(warehouse, train_until, keep_support=False).interactions
     test = delivered_pairs(warehouse, train_until, test_until)
     if train.nnz == 0:
@@ -161,7 +162,10 @@ def _split(
     exclude_seen: bool,
 ) -> Split:
     if test.nnz == 0:
-        raise ComparisonError(f"no test items: nobody took anything in the test data ({words})")
+        raise ComparisonError(
+            f"no test items: nobody took anything in the test data ({words}); "
+            "use a longer test period, or another file"
+        )
     final = make_trial(train, test, exclude_seen=exclude_seen)
     if len(final.users) == 0:
         raise ComparisonError(

@@ -11,7 +11,7 @@ from mom_pipeline.comparison.results import SUMMARY, Comparison, load
 def newest_until(folder: Path, day: date) -> Comparison | None:
     """The comparison with the latest test day up to a day, or None; of several, the newest made.
 
-    Ready splits have no day, and are left out; so is what is damaged.
+    Without the users' values. Ready splits have no day, and are left out; so is what is damaged.
     """
     found = []
     for path in folder.glob(f"*/{SUMMARY}"):
@@ -20,7 +20,7 @@ def newest_until(folder: Path, day: date) -> Comparison | None:
             found.append((*made, path.parent))
     for *_, place in sorted(found, reverse=True):
         try:
-            return load(place)
+            return load(place, per_user=False)
         except DamagedComparison:
             continue
     return None

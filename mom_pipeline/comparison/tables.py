@@ -147,12 +147,23 @@ def remarks(comparison: Comparison) -> list[str]:
             f"The catalogue has {comparison.data.items:,} items: at the cut-offs "
             f"{', '.join(longer)} lists are shorter, and the missing places count as misses."
         )
+    said += [
+        f"{r.title}: {r.notes['iterations']} iterations until the stopping rule held."
+        if r.notes.get("converged", True)
+        else f"{r.title}: {r.notes['iterations']} iterations, without meeting the stopping rule."
+        for r in comparison.results
+        if "iterations" in r.notes
+    ]
     base = comparison.result(comparison.reference)
     if base.failure:
         said.append(f"There are no differences, because the reference {base.title} has no result.")
+    return said + failures(comparison)
+
+
+def failures(comparison: Comparison) -> list[str]:
+    """A sentence for each method without a result."""
     failed = [r for r in comparison.results if r.failure]
-    said += [f"{NO_VALUE} {r.title}: {r.failure.removesuffix('.')}." for r in failed]
-    return said
+    return [f"{NO_VALUE} {r.title}: {r.failure.removesuffix('.')}." for r in failed]
 
 
 def summary(comparison: Comparison) -> str:

@@ -27,8 +27,11 @@ def main(data_folder: Path, task_folder: Path, n_threads: int, memory_bytes: int
 
 
 def _end_with_parent() -> None:
-    """Wait for the end of standard input, which the parent holds open as long as it lives."""
-    sys.stdin.buffer.read()
+    """Wait for the end of standard input, which the parent holds open as long as it lives.
+
+    Not by `sys.stdin`: a thread that waits inside of it makes Python abort at its own end.
+    """
+    os.read(0, 1)
     os._exit(1)
 
 

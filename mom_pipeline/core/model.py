@@ -88,6 +88,7 @@ class MethodOfMoments:
         X: Any,
         *,
         held_out: Any = None,
+        exclude_seen: bool = True,
         previous: Self | None = None,
         progress: Any = None,
     ) -> Self:
@@ -95,6 +96,7 @@ class MethodOfMoments:
 
         held_out: (N, D) later interactions of the same users, to choose the ranking weights
             on; without it a part of X is hidden for that purpose, and used again afterwards.
+        exclude_seen: choose them for lists without what the user had before.
         previous: an earlier model of the same items, to start from and to keep the identity
             of its components.
         progress: a callback(stage, share done) or a `rich.progress.Progress`.
@@ -105,7 +107,8 @@ class MethodOfMoments:
         fit = self._fit_classes(UsersInMemory(X), stages, previous)
         ranking, choice = None, None
         if self.ranking == "three-moment":
-            ranking, choice = self._fit_ranking(X, fit, held_out, stages)
+            split = self._split(X, held_out, exclude_seen)
+            ranking, choice = self._fit_ranking(X, fit, split, stages)
         self._fitted = self._fitted_model(fit, ranking, stages, choice)
         return self
 
@@ -228,30 +231,30 @@ class MethodOfMoments:
         return fit if earlier is None else in_order_of(fit, earlier.item_probs)
 
     def _fit_ranking(
-        self, X: Csr, fit: ClassFit, held_out: Any, stages: Stages
+        self, X: Csr, fit: ClassFit, split: HeldOut | None, stages: Stages
     ) -> tuple[PairRanking, Choice | None]:
-        """Prepare the three-moment ranking; choose its weights unless they are given."""
-        weights, choice = self.ranking_weights, None
-        if weights is None:
-            choice = self._choose_weights(X, fit, held_out, stages)
-            weights = RankingWeights() if choice is None else choice.weights
+        """Prepare the three-moment ranking; choose its weights where there is a split for it."""
+        choice = None if split is None else self._choose_weights(X, fit, split, stages)
+        weights = self.ranking_weights or RankingWeights()
+        if choice is not None:
+            weights = choice.weights
         with stages.stage("low-pass part"):
             low_pass = self._low_pass(X, weights.user_exponent)
         return PairRanking(X, low_pass, weights), choice
 
-    def _choose_weights(
-        self, X: Csr, fit: ClassFit, held_out: Any, stages: Stages
-    ) -> Choice | None:
+    def _split(self, X: Csr, held_out: Any, exclude_seen: bool) -> HeldOut | None:
+        """What to choose the weights on; None where they are given, or nothing can be hidden."""
         rng = np.random.default_rng(self.seed)
-        if held_out is not None:
-            later = as_interactions(held_out, n_items=X.shape[1])
-            split: HeldOut | None = given_split(X, later, rng)
-        else:
-            split = hold_out(X, rng)
-        if split is None:
+        if self.ranking_weights is not None:
             return None
+        if held_out is None:
+            return hold_out(X, rng, exclude_seen=exclude_seen)
+        later = as_interactions(held_out, n_items=X.shape[1])
+        return given_split(X, later, rng, exclude_seen=exclude_seen)
+
+    def _choose_weights(self, X: Csr, fit: ClassFit, split: HeldOut, stages: Stages) -> Choice:
         with stages.stage("fit without the held-out items"):
-            if held_out is None:
+            if split.train is not X:
                 # Not from the fit at hand: its vectors would remember the hidden items.
                 fit = self._fit_classes(UsersInMemory(split.train), Stages())
             low_pass = {e: self._low_pass(split.train, e) for e in split.user_exponents}

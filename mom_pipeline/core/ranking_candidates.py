@@ -42,10 +42,13 @@ class Parts:
     low_pass_ridges: tuple[float, ...]
     classes: Scorer
 
-    def at_best(self, X: Csr, default: RankingWeights) -> tuple[Array, dict[PartKey, Array]]:
+    def at_best(
+        self, X: Csr, default: RankingWeights, exclude_seen: bool
+    ) -> tuple[Array, dict[PartKey, Array]]:
         """Return the best items of each part, and all parts with all settings at them.
 
-        items: (users, candidates), -1 for none.  The parts: (users, candidates) each.
+        items: (users, candidates), -1 for none.  The parts: (users, candidates) each, and under
+        "seen" whether the item is one of the history.
         """
         once = as_binary(X)
         scores = self._scores(X, once)
@@ -58,7 +61,8 @@ class Parts:
             leaders.append(low_pass.scores(once, default.low_pass_ridge))
         if self.explained:
             leaders.append(scores["explained", default.explained_ridge].copy())
-        items = _tops(leaders, X)
+        items = _tops(leaders, X, exclude_seen)
+        scores["seen",] = once.toarray()
         own = np.maximum(items, 0)
         parts = {key: np.take_along_axis(part, own, axis=1) for key, part in scores.items()}
         for user_exponent, low_pass in self.low_pass.items():
@@ -88,9 +92,11 @@ class Candidates:
     """The parts at the candidates of each user: (users, candidates) each.
 
     items: positions, -1 for none.  item_users: c of each.  test: (users, D) to be found.
+    unseen: whether an item stands there that is not of the history.
     """
 
     items: Array
+    unseen: Array
     item_users: Float64
     parts: dict[PartKey, Array]
     test: Csr
@@ -98,16 +104,25 @@ class Candidates:
 
     @classmethod
     def of(
-        cls, X: Csr, test: Csr, parts: Parts, progress: Callable[[float], None] = lambda share: None
+        cls,
+        X: Csr,
+        test: Csr,
+        parts: Parts,
+        progress: Callable[[float], None] = lambda share: None,
+        *,
+        exclude_seen: bool = True,
     ) -> "Candidates":
-        """Score all items for histories X, and keep those that any part puts on top."""
+        """Score all items for histories X, and keep those that any part puts on top.
+
+        exclude_seen: none of the history among them.
+        """
         step = max(1, min(64, _SCORES_PER_BLOCK // X.shape[1]))
         starts = range(0, X.shape[0], step)
         done = iter(range(1, len(starts) + 1))
         default = RankingWeights()
 
         def block(start: int) -> tuple[Array, dict[PartKey, Array]]:
-            best = parts.at_best(X[start : start + step], default)
+            best = parts.at_best(X[start : start + step], default, exclude_seen)
             progress(next(done) / len(starts))
             return best
 
@@ -115,7 +130,8 @@ class Candidates:
         items = np.vstack([of_block for of_block, _ in blocks])
         stacked = {key: np.vstack([part[key] for _, part in blocks]) for key in blocks[0][1]}
         item_users = np.maximum(parts.pairs[0].item_users, 1.0)[np.maximum(items, 0)]
-        return cls(items, item_users, stacked, test)
+        unseen = (items >= 0) & (stacked.pop(("seen",)) == 0)
+        return cls(items, unseen, item_users, stacked, test)
 
     def quality(self, w: RankingWeights) -> Float64:
         """Return the mean of Recall@20, nDCG@20 and MAP@20 of every user."""
@@ -148,17 +164,20 @@ class Candidates:
         return self._scaled[key]
 
     def _scaled_to_best(self, part: Array) -> Array:
-        best = np.where(self.items < 0, 0, part).max(axis=1, keepdims=True)
+        best = np.where(self.unseen, part, 0).max(axis=1, keepdims=True)
         return np.asarray(part / np.where(best > 0, best, 1.0), dtype=np.float32)
 
 
-def _tops(parts: list[Array], X: Csr) -> Array:
+def _tops(parts: list[Array], X: Csr, exclude_seen: bool) -> Array:
     """Return the items that any part puts on top, each once, then -1: (users, candidates).
 
-    The parts are written to.
+    Those that are new to the user in any case: the parts are scaled by them. The parts are
+    written to.
     """
     best = []
     for part in parts:
+        if not exclude_seen:
+            best.append(top_n(part, _CANDIDATES_PER_PART)[0])
         hide_seen(part, X)
         best.append(top_n(part, _CANDIDATES_PER_PART)[0])
     items = np.sort(np.hstack(best), axis=1)

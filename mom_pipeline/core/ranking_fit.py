@@ -61,6 +61,7 @@ class HeldOut:
     test: (len(users), D) what was hidden of them.
     clear_gain: standard errors of its mean that a gain must exceed to be taken.
     user_exponents: to choose from.
+    exclude_seen: what a user had before is neither listed nor to be found again.
     """
 
     train: Csr
@@ -68,6 +69,7 @@ class HeldOut:
     test: Csr
     clear_gain: float = _CLEAR_ON_LATER
     user_exponents: tuple[float, ...] = GRID["user_exponent"]
+    exclude_seen: bool = True
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,9 @@ class Choice:
     evaluations: int
 
 
-def hold_out(X: Csr, rng: np.random.Generator, *, max_users: int = MAX_USERS) -> HeldOut | None:
+def hold_out(
+    X: Csr, rng: np.random.Generator, *, max_users: int = MAX_USERS, exclude_seen: bool = True
+) -> HeldOut | None:
     """Hide a fifth (at least one) of the items of every user who has two or more.
 
     Everybody loses items, not only the up to `max_users` users that are asked about: the
@@ -99,29 +103,39 @@ def hold_out(X: Csr, rng: np.random.Generator, *, max_users: int = MAX_USERS) ->
     hidden[shuffled] = rank_in_row < hidden_per_user[owners]
     users = np.sort(rng.permutation(eligible)[:max_users])
     return HeldOut(
-        _kept(X, ~hidden), users, _kept(X, hidden)[users], _CLEAR_ON_HIDDEN, _EXPONENTS_ON_HIDDEN
+        train=_kept(X, ~hidden),
+        users=users,
+        test=_kept(X, hidden)[users],
+        clear_gain=_CLEAR_ON_HIDDEN,
+        user_exponents=_EXPONENTS_ON_HIDDEN,
+        exclude_seen=exclude_seen,
     )
 
 
-def given_split(X: Csr, test: Csr, rng: np.random.Generator) -> HeldOut:
+def given_split(
+    X: Csr, test: Csr, rng: np.random.Generator, *, exclude_seen: bool = True
+) -> HeldOut:
     """Use later interactions of the same users as what is to be found. X, test: (N, D).
 
-    What a user had before is not to be found again.
+    exclude_seen: what a user had before is not to be found again.
     """
     if test.shape[0] != X.shape[0]:
         raise InvalidInteractions(
             f"held_out must have the {X.shape[0]} users of the training data, "
             f"found {test.shape[0]} rows"
         )
-    new = sparse.csr_array(as_binary(test) > as_binary(X)).astype(np.float64)
-    new.sort_indices()
-    users = np.flatnonzero((np.diff(new.indptr) > 0) & (np.diff(X.indptr) > 0))
+    wanted = as_binary(test).copy()
+    if exclude_seen:
+        wanted = sparse.csr_array(wanted > as_binary(X)).astype(np.float64)
+    wanted.sort_indices()
+    users = np.flatnonzero((np.diff(wanted.indptr) > 0) & (np.diff(X.indptr) > 0))
     if len(users) == 0:
+        beyond = " beyond it" if exclude_seen else ""
         raise InvalidInteractions(
-            "no user of held_out has both a history in the training data and an item beyond it"
+            f"no user of held_out has both a history in the training data and an item{beyond}"
         )
     users = np.sort(rng.permutation(users)[:MAX_USERS])
-    return HeldOut(X, users, new[users])
+    return HeldOut(X, users, wanted[users], exclude_seen=exclude_seen)
 
 
 def choose_weights(
@@ -139,7 +153,9 @@ def choose_weights(
     """
     parts = _parts(held_out.train, low_pass, classes)
     rows = held_out.train[held_out.users]
-    candidates = Candidates.of(rows, held_out.test, parts, progress)
+    candidates = Candidates.of(
+        rows, held_out.test, parts, progress, exclude_seen=held_out.exclude_seen
+    )
     grid = {
         name: options for name, options in GRID.items() if parts.explained or name not in _INVERSE
     } | {"user_exponent": held_out.user_exponents}

@@ -73,7 +73,7 @@ def evaluation_section(facts: DayFacts) -> Html:
         {name: ([r.recall for r in rows], [r.precision for r in rows])
          for name, rows in by_ranking.items()},
         title="Precision and recall at every cut-off", x=f"mean recall ({n})",
-        y="mean precision",
+        y=f"mean precision ({n})",
     )  # fmt: skip
     maps = curves(
         cutoffs, {name: [r.map for r in rows] for name, rows in by_ranking.items()},

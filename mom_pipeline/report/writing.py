@@ -36,9 +36,10 @@ def write_report(settings: Settings, day: date) -> tuple[Path, DayFacts]:
     try:
         facts = gather(settings, day)
     except Unfit as reason:
+        newest = newest_day(settings)
         raise NothingToReport(
-            f"there is no model of {day} to report on: {reason}; `mom-pipeline update` computes "
-            "every day that is missing or stale"
+            f"there is no model of {day} to report on: {reason}; the newest is of {newest}, and "
+            "`mom-pipeline update` computes every day of the logs that is missing or stale"
         ) from reason
     path = report_path(settings, day)
     write_text(path, page(facts))

@@ -1,6 +1,7 @@
-"""Ready splits in the one-line-per-user format: `user item item ...`, positions as numbers."""
+"""Ready splits in the one-line-per-user format: `user item item ...`, all of them numbers."""
 
 import gzip
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +10,20 @@ from scipy import sparse
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.storage.errors import DatasetError
 
+_LARGEST = np.iinfo(np.int64).max
+
 
 def read_split(train: Path, test: Path) -> tuple[Csr, Csr]:
-    """Return the training and the test matrix over the same users and items, binary."""
-    pairs = [_read_pairs(path) for path in (train, test)]
-    n_users, n_items = (int(max(p[axis].max(initial=-1) for p in pairs)) + 1 for axis in (0, 1))
+    """Return the training and the test matrix, binary.
+
+    Rows and columns of both are the users and items of either file, by ascending number.
+    """
+    (train_users, train_items), (test_users, test_items) = map(_read_pairs, (train, test))
+    users, rows = np.unique(np.concatenate([train_users, test_users]), return_inverse=True)
+    items, columns = np.unique(np.concatenate([train_items, test_items]), return_inverse=True)
     matrices: list[Csr] = [
-        sparse.csr_array((np.ones(len(users)), (users, items)), shape=(n_users, n_items))
-        for users, items in pairs
+        sparse.csr_array((np.ones(len(r)), (r, c)), shape=(len(users), len(items)))
+        for r, c in zip(*(np.split(a, [len(train_users)]) for a in (rows, columns)), strict=True)
     ]
     for matrix in matrices:
         matrix.sum_duplicates()
@@ -25,24 +32,35 @@ def read_split(train: Path, test: Path) -> tuple[Csr, Csr]:
 
 
 def _read_pairs(path: Path) -> tuple[Array, Array]:
-    """Return the user and the item position of every pair in one file."""
-    if not path.exists():
-        raise DatasetError(f"{path} does not exist; give the folder with the split's files")
-    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
-        lines = file.read().splitlines()
+    """Return the user and the item of every pair in one file."""
     users, items = [], []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(_text(path).splitlines(), start=1):
         try:
-            user, *own = map(int, line.split())
+            numbers = [*map(int, line.split())]
+            user, *own = numbers
         except ValueError as error:
             raise DatasetError(
                 f"{path}, line {number}: expected `user item item ...` as whole numbers, "
                 f"found {line[:60]!r}"
             ) from error
-        if user < 0 or min(own, default=0) < 0:
-            raise DatasetError(f"{path}, line {number}: positions must not be negative")
+        if min(numbers) < 0:
+            raise DatasetError(f"{path}, line {number}: numbers must not be negative")
+        if max(numbers) > _LARGEST:
+            raise DatasetError(f"{path}, line {number}: numbers must be at most {_LARGEST}")
         users.append(np.full(len(own), user))
         items.append(np.array(own, dtype=np.int64))
     if not users:
         raise DatasetError(f"{path} has no lines; expected `user item item ...`")
     return np.concatenate(users), np.concatenate(items)
+
+
+def _text(path: Path) -> str:
+    if not path.exists():
+        raise DatasetError(f"{path} does not exist; give the path of a file of a ready split")
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            return file.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DatasetError(f"{path} is not text; expected lines of `user item item ...`") from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise DatasetError(f"{path} cannot be read ({error}); fetch or make it again") from error

@@ -49,9 +49,10 @@ def test_single_precision_is_close(many, monkeypatch):
 
 def test_too_many_items_are_refused_with_numbers(many, monkeypatch):
     monkeypatch.setattr(ease, "memory_of_machine", lambda: 100_000)
-    with pytest.raises(TooLarge, match=r"over 90 items needs 0\.0 GB, allowed are 0\.0 GB"):
+    with pytest.raises(TooLarge, match=r"over 90 items needs 0\.00 GB, allowed are 0\.00 GB"):
         fit_ease(many, {}, 0)
     monkeypatch.setattr(ease, "memory_of_machine", lambda: 16_000_000_000)
-    with pytest.raises(TooLarge, match=r"over 200000 items needs 200\.0 GB, allowed are 8\.0 GB"):
+    message = r"over 200000 items needs 200\.00 GB, allowed are 8\.00 GB \(half of this machine\)"
+    with pytest.raises(TooLarge, match=message):
         ease.require_memory(200_000)
     ease.require_memory(20_000)

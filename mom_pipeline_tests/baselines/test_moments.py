@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 
 from mom_pipeline.baselines.methods import METHODS
-from mom_pipeline.core import MethodOfMoments, RankingWeights
+from mom_pipeline.baselines.moments import WEIGHTS
+from mom_pipeline.core import MethodOfMoments, RankingWeights, evaluate_ranking
+from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
 from mom_pipeline.core.prediction import recommend_top
 
 EXPECTED = {
@@ -55,6 +57,22 @@ def test_weights_that_are_given_are_not_chosen(past):
     weights = RankingWeights(pairs=0.0, classes=1.0)
     model = MethodOfMoments(5, "balanced", "em", ranking_weights=weights, seed=3).fit(past)
     np.testing.assert_array_equal(fitted.scores(past[:9]), model.scorer("three-moment")(past[:9]))
+
+
+def test_weights_are_chosen_on_what_lists_may_hold(past):
+    """People who only take the same things again: nothing is new, and everything is found."""
+    method, settings = METHODS["three-moment"], {"n_components": 5, "values": "counts"}
+    with pytest.raises(InvalidInteractions, match="an item beyond it"):
+        method.choose(past, past, settings, 0)
+    chosen = method.choose(past, past, {**settings, "lists": "all"}, 0)
+    found, default = (
+        recommend_top(past, method.fit(past, one, 0).scores, 20, exclude_seen=False)[0]
+        for one in (chosen, {**settings, **WEIGHTS})
+    )
+    recalls = [evaluate_ranking(ids, past, [20]).recall[20] for ids in (found, default)]
+    assert recalls[1] < recalls[0] == 1.0
+    with pytest.raises(InvalidSetting, match="lists must be one of new, all, found 'old'"):
+        method.fit(past, {**settings, "lists": "old"}, 0)
 
 
 def test_the_default_number_of_classes_shrinks_to_the_data(counts):

@@ -106,10 +106,25 @@ def test_real_methods_on_a_ready_split_without_the_library_of_one(tmp_path):
         (["--train-until", "2024-03-04", "--test-until", "2024-03-03"], "not after the training"),
         (["--train-until", "4 March"], "does not match the format"),
         (["--train-until", "2024-03-04", "--time-budget", "-1"], "is not in the range"),
+        (["--train-until", "2024-03-04", "--time-budget", "nan"], "must be finite, or 0 for no"),
+        (["--train-until", "2024-03-04", "--memory-budget", "inf"], "--memory-budget must be fin"),
+        (["--train-until", "2024-03-04", "--methods", ","], "--methods names none, found ','"),
+        (["--train-until", "2024-03-04", "--figure", "/dev/null/f.png"], "--figure cannot be wri"),
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_named(root, monkeypatch, arguments, message):
     assert message in refused(root, monkeypatch, *arguments)
+
+
+def test_a_comparison_without_any_result_takes_nobodys_place(root, monkeypatch):
+    ask = ("--train-until", "2024-03-04", "--name", "kept", "--methods")
+    monkeypatch.setenv("MOM_DATA_DIR", str(root))
+    CliRunner().invoke(compare, [*ask, "plain", "--registry", STUBS], catch_exceptions=False)
+    failed = CliRunner().invoke(compare, [*ask, "raises,refuses", "--registry", STUBS])
+    assert failed.exit_code == 1
+    assert "no method has a result, and nothing is kept" in failed.output
+    assert "– Raises: failed with ZeroDivisionError: nothing to divide by." in failed.output
+    assert [r.name for r in load(root / "comparisons" / "kept").results] == ["plain"]
 
 
 def test_no_warehouse_yet(tmp_path, monkeypatch):

@@ -84,5 +84,6 @@ METHODS = {
         Method("cores", "Cores", _cores),
         Method("writes_pid", "Writes its id", _writes_pid),
         Method("sized", "Sized", _sized, ({},), "n_components"),
+        Method("listing", "Listing", _sized, lists="lists"),
     )
 }

@@ -74,6 +74,9 @@ def test_what_is_saved_is_loaded(comparison, tmp_path):
     same(found, comparison)
     assert found.result("theirs").differences["map"][1] == Interval(-0.1, -0.12, -0.08)
     assert isinstance(found.cutoffs, tuple)
+    bare = load(tmp_path / "a", per_user=False)
+    assert bare.result("theirs").means == found.result("theirs").means
+    assert not any(result.per_user for result in bare.results)
 
 
 def test_a_second_comparison_takes_the_place_of_the_first(comparison, tmp_path):
@@ -151,6 +154,18 @@ def test_cutoffs_beyond_the_catalogue_are_explained(comparison):
         "The catalogue has 30 items: at the cut-offs 100 lists are shorter, and the missing "
         "places count as misses."
     )
+
+
+@pytest.mark.parametrize(
+    ("converged", "sentence"),
+    [
+        (True, "EM: 12 iterations until the stopping rule held."),
+        (False, "EM: 12 iterations, without meeting the stopping rule."),
+    ],
+)
+def test_the_iterations_of_em_are_reported(comparison, converged, sentence):
+    em = method("em", 0.2, notes={"iterations": 12, "converged": converged})
+    assert sentence in tables.remarks(replace(comparison, results=(*comparison.results, em)))
 
 
 def test_a_reference_without_a_result_is_explained(comparison):

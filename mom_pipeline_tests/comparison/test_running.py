@@ -40,6 +40,8 @@ def test_methods_by_hand(split, compare):
     np.testing.assert_allclose(popular.per_user["recall"][:, at_20], recalls)
     assert popular.means["recall"][at_20] == pytest.approx(np.mean(recalls))
     assert popular.means["precision"][at_20] == pytest.approx(np.mean(precisions))
+    # On the disk, not in memory: ten methods and a million users are 3.5 GB.
+    assert all(isinstance(values, np.memmap) for values in popular.per_user.values())
     pairs = found.result("pairs")
     interval = popular.differences["recall"][at_20]
     wanted = popular.means["recall"][at_20] - pairs.means["recall"][at_20]
@@ -96,6 +98,13 @@ def test_one_method_out_of_its_budget_leaves_the_others_alone(compare):
     assert found.result("popular").means["recall"][-1] > 0
 
 
+def test_too_little_memory_to_begin_with(compare):
+    """Not even the libraries fit: said by Python, by OpenBLAS or by the loader."""
+    for memory in (30_000_000, 100_000_000, 200_000_000):
+        failure = compare("plain", memory=memory).result("plain").failure
+        assert failure == f"needs more memory than the {memory / 1e9:g} GB allowed"
+
+
 def test_crashes_and_missing_libraries_become_sentences(compare):
     found = compare("crashes", "raises", "refuses", "lacks", "popular", reference="crashes")
     failures = {result.name: result.failure for result in found.results}
@@ -145,10 +154,17 @@ def test_one_core_and_only_the_memory_of_the_method(split, tmp_path):
 
 def test_seen_items_may_be_listed(files, tmp_path):
     split = split_of_files(*files, exclude_seen=False)
-    found = run_comparison(split, Options(("popular",), registry=STUBS), tmp_path / "scratch")
+    options = Options(("popular", "listing"), registry=STUBS)
+    found = run_comparison(split, options, tmp_path / "scratch")
     # The whole catalogue fits into a list of 40, so everything is found.
     assert found.result("popular").means["recall"][found.cutoffs.index(40)] == 1.0
     assert not found.exclude_seen
+    # A method that chooses for its lists is told.
+    assert found.result("listing").settings == {"lists": "all"}
+
+
+def test_a_method_is_told_about_its_lists_only_where_they_hold_everything(compare):
+    assert compare("listing").result("listing").settings == {}
 
 
 def test_progress_only_grows(split, tmp_path):

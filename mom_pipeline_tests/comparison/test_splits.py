@@ -60,6 +60,13 @@ def test_an_earlier_end_of_the_test(deliver):
     assert split.day == day(5)
 
 
+def test_the_test_ends_with_the_last_events(deliver):
+    warehouse = deliver(*DAYS, min_item_users=1)
+    split = split_by_time(warehouse, day(4), date(2031, 1, 1))
+    assert split.day == day(6)
+    assert split.period == split_by_time(warehouse, day(4)).period
+
+
 def test_a_look_back_leaves_the_pipelines_bookkeeping_alone(deliver):
     from mom_pipeline.storage.matrix import matrix_as_of
 

@@ -47,7 +47,8 @@ def test_parts_are_scaled_by_the_best_unseen_item_and_added(X, low_pass):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_candidates_are_ranked_as_the_ranking_ranks_them(X, low_pass):
+@pytest.mark.parametrize("exclude_seen", [True, False])
+def test_candidates_are_ranked_as_the_ranking_ranks_them(X, low_pass, exclude_seen):
     """What the search measures is what a model with those weights would reach."""
     split = hold_out(X, np.random.default_rng(0))
     rows = split.train[split.users]
@@ -65,10 +66,11 @@ def test_candidates_are_ranked_as_the_ranking_ranks_them(X, low_pass):
     scorer = ThreeMomentRanking(
         weights, parts.pairs[0], parts.explained[5.0], low_pass, parts.classes
     )
-    ids, _ = recommend_top(rows, scorer, 20)
+    ids, _ = recommend_top(rows, scorer, 20, exclude_seen=exclude_seen)
     values = evaluate_ranking(ids, split.test, [20]).per_user
     expected = (values["recall"] + values["ndcg"] + values["map"])[:, 0] / 3
-    found = Candidates.of(rows, split.test, parts).quality(weights)
+    asked = Candidates.of(rows, split.test, parts, exclude_seen=exclude_seen)
+    found = asked.quality(weights)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
@@ -149,6 +151,12 @@ def test_what_a_user_had_before_is_not_to_be_found_again(X):
     assert split.test.multiply(X[split.users]).nnz == 0
     with pytest.raises(InvalidInteractions, match="an item beyond it"):
         given_split(X, X, np.random.default_rng(0))
+
+
+def test_what_a_user_had_before_is_to_be_found_where_lists_hold_it(X):
+    split = given_split(X, X, np.random.default_rng(0), exclude_seen=False)
+    np.testing.assert_array_equal(split.test.toarray(), X[split.users].toarray() > 0)
+    assert not split.exclude_seen
 
 
 def test_a_history_is_a_set_for_pairs_and_counts_for_classes(X, low_pass):

@@ -48,7 +48,7 @@ def test_any_day_with_a_model_can_have_one(copied: Pipeline):
     assert path.exists()
     assert facts.history[-1].day == day(1)
     assert all(component.drift is None for component in facts.components)
-    with pytest.raises(NothingToReport, match="no model of 2024-02-29"):
+    with pytest.raises(NothingToReport, match=r"no model of 2024-02-29 .*; the newest is of"):
         write_report(copied.settings, day(0))
 
 
@@ -74,10 +74,9 @@ def test_the_command_opens_the_page(copied: Pipeline, tmp_path):
 
 def test_the_command_says_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setenv("MOM_DATA_DIR", str(tmp_path))
-    cases = {(): "no model of any day yet", ("--day", "2024-03-01"): "no model of 2024-03-01"}
-    for options, words in cases.items():
+    for options in ((), ("--day", "2024-03-01")):
         found = CliRunner().invoke(cli, ["report", *options])
         assert isinstance(found.exception, NothingToReport)
-        assert words in str(found.exception)
+        assert "no model of any day yet" in str(found.exception)
         assert "mom-pipeline update" in str(found.exception)
     assert not (tmp_path / "reports").exists()
