@@ -53,7 +53,9 @@ def smoothed(item_probs: Array, popularity: Array, smoothing: float) -> Array:
     """Return (1 - s) O + s popularity, strictly positive. item_probs: (D, K)."""
     positive = popularity + 1.0 / len(popularity) ** 2
     background = (smoothing * positive / positive.sum()).astype(item_probs.dtype)
-    return item_probs * item_probs.dtype.type(1 - smoothing) + background[:, None]
+    result = item_probs * item_probs.dtype.type(1 - smoothing)
+    result += background[:, None]
+    return np.asarray(result)
 
 
 def memberships(X: Csr, item_probs: Array, weights: Array, settings: Personalization) -> Array:
@@ -116,11 +118,15 @@ def _bayes_rule(O: Array, pi: Array, power: float) -> Callable[[Csr], Array]:
     log_O, log_pi = np.log(O), _log(pi)
 
     def rule(X: Csr) -> Array:
-        log_P = (X @ log_O).astype(np.float64) * power + log_pi
+        log_P = (X @ log_O).astype(np.float64)
+        log_P *= power
+        log_P += log_pi
         log_P -= log_P.max(axis=1, keepdims=True)
-        P = np.exp(log_P)
-        P[P < _NEGLIGIBLE] = 0.0
-        return np.asarray(P / P.sum(axis=1, keepdims=True))
+        # What is left are small numbers next to the largest, and single precision suffices.
+        P = np.exp(log_P.astype(O.dtype))
+        P *= P >= _NEGLIGIBLE
+        P /= P.sum(axis=1, keepdims=True)
+        return np.asarray(P)
 
     return rule
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from mom_pipeline.core.decomposition import Decomposition
 from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.core.tall import multiply
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Float64
 from mom_pipeline.core.whitening import Whitening
@@ -45,7 +46,10 @@ def recover(
 
     item_scale: (D,) the diagonal of S, 1 where the items were not scaled.
     """
-    mu = whitening.inverse @ decomposition.vectors.astype(whitening.basis.dtype)
+    # W† V = U (diag(s)^(1/2) V), without W†, which is as large as U.
+    small = np.sqrt(whitening.eigenvalues)[:, None] * decomposition.vectors
+    U = whitening.basis
+    mu = multiply(U, small, out=np.empty((len(U), small.shape[1]), dtype=U.dtype))
     return recover_from(mu, decomposition.lambdas, item_scale, projection)
 
 
