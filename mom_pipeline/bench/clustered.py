@@ -14,6 +14,8 @@ _LENGTH_SPREAD = 1.0
 _SHARES = (0.65, 0.25, 0.10)
 # A taste that is used up is left after some rounds of redrawing.
 _TASTE_ROUNDS, _ROUNDS = 5, 50
+# A user keeps some of the items that others have too: nobody is to be alone with rare ones.
+_SEVERAL = 3
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,9 @@ def with_every_item(X: Csr, rng: np.random.Generator) -> Csr:
     """Give items that nobody took to users who have several, in place of popular ones."""
     taken = np.bincount(X.indices, minlength=X.shape[1])
     absent = np.flatnonzero(taken == 0)
-    events = rng.permutation(np.flatnonzero(taken[X.indices] > 2))
+    lengths = np.diff(X.indptr)
+    spared = (taken[X.indices] > 2) & (np.repeat(lengths, lengths) > _SEVERAL)
+    events = rng.permutation(np.flatnonzero(spared))
     first_of_item = np.unique(X.indices[events], return_index=True)[1]
     spare = np.delete(events, first_of_item)[: len(absent)]
     indices = X.indices.copy()
@@ -109,9 +113,11 @@ def clustered_interactions(
 
 
 def _lengths(n_users: int, n_pairs: int, n_items: int, rng: np.random.Generator) -> Array:
-    """Return heavy-tailed numbers of items, at least 1, that sum to n_pairs."""
+    """Return heavy-tailed numbers of items that sum to n_pairs; at least 2 where that suffices."""
     weights = rng.lognormal(sigma=_LENGTH_SPREAD, size=n_users)
-    lengths = 1 + np.floor(weights * ((n_pairs - n_users) / weights.sum())).astype(np.int64)
+    least = min(2, n_pairs // n_users)
+    more = (n_pairs - least * n_users) / weights.sum()
+    lengths = least + np.floor(weights * more).astype(np.int64)
     lengths = np.minimum(lengths, max(n_items // 4, 1))
     short = n_pairs - int(lengths.sum())
     return lengths + np.bincount(rng.integers(0, n_users, max(short, 0)), minlength=n_users)

@@ -24,7 +24,7 @@ ODD = ["[red]a[/x]", "two\nlines", '=HYPERLINK("http://x")', "with, comma", "-n"
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("query")
     _, X = simulate(N, D, K, items_per_user=8, seed=0)
-    model = MethodOfMoments(K, ranking="classes").fit(X)._require_fit()
+    model = MethodOfMoments(K, ranking="classes").fit(X).fitted
     items = np.array([*ODD, *(f"item {y}" for y in range(len(ODD), D))], dtype=object)
     users = np.array([*ODD, *(f"user {u}" for u in range(len(ODD), N))], dtype=object)
     manifest = Manifest("", "2024-03-01", "1", "rows", asdict(ModelSettings()), {}, {})

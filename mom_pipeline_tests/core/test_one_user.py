@@ -38,7 +38,7 @@ def all_parts(fitted):
 def fitted(request, data):
     rule = request.param if request.param in ("product", "tempered", "em") else "em"
     ranking = "classes" if request.param == rule else "three-moment"
-    model = MethodOfMoments(K, personalization=rule, ranking=ranking).fit(data)._require_fit()
+    model = MethodOfMoments(K, personalization=rule, ranking=ranking).fit(data).fitted
     return all_parts(model) if request.param == "all parts" else model
 
 

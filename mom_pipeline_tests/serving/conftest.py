@@ -14,7 +14,7 @@ N, D, K = 200, 30, 3
 @pytest.fixture(scope="session")
 def fitted():
     _, X = simulate(N, D, K, items_per_user=8, seed=0)
-    return X, MethodOfMoments(K, ranking="classes").fit(X)._require_fit()
+    return X, MethodOfMoments(K, ranking="classes").fit(X).fitted
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ ODD = ['say "it"', "two\nlines", '=HYPERLINK("http://x")', "a/b/../c", "ünïcod
 def served(request):
     _, X = simulate(N, D, K, items_per_user=8, seed=1)
     ranking = "classes" if request.param == "classes" else "three-moment"
-    model = MethodOfMoments(K, personalization="em", ranking=ranking).fit(X)._require_fit()
+    model = MethodOfMoments(K, personalization="em", ranking=ranking).fit(X).fitted
     if request.param == "all parts":
         weights = RankingWeights(popularity=0.1, explained=0.4, classes=1.5)
         model = replace(model, pair_ranking=replace(model.pair_ranking, weights=weights))

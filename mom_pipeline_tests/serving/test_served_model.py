@@ -19,7 +19,7 @@ def served():
     items = np.array([f"item {y}" for y in range(D - 2)] + ["naïve \n'\"", "="], dtype=object)
     users = np.array([f"user {u}" for u in range(N - 1)] + ["ü" * 300], dtype=object)
     manifest = Manifest("v1", "2024-03-01", "2", "rows", asdict(ModelSettings()), {}, {"map": 0.1})
-    return ServedModel(manifest, model._require_fit(), items, users, X)
+    return ServedModel(manifest, model.fitted, items, users, X)
 
 
 def test_what_was_saved_comes_back(served, tmp_path):

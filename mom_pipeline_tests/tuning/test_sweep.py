@@ -54,7 +54,7 @@ def test_a_trial_is_what_a_fit_of_these_settings_gives(swept, split):
         == (4, "unbiased", "tempered", "classes")
     )
     alone = MethodOfMoments(4, "unbiased", "tempered", ranking="classes").fit(train)
-    found = foresight(alone._require_fit(), train, test, (20,))
+    found = foresight(alone.fitted, train, test, (20,))
     assert trial.map == pytest.approx(found.model.map[20], rel=1e-9)
     assert sweep.popularity == found.popularity.map[20]
     assert sweep.n_users == found.model.n_users
