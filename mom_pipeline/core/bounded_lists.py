@@ -20,6 +20,9 @@ from mom_pipeline.core.prediction import top_n
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr
 
+# Each class brings some n items that can reach a list of n. A catalogue of fewer than so many
+# times all of these is one shelf: its bounds would rule out too little to be worth a look.
+_ITEMS_PER_REACHING = 4
 # The first shelf: at least so many items, and so many for every place of the list.
 _FIRST_ITEMS, _FIRST_ITEMS_PER_PLACE = 1024, 10
 # By how much the next shelf is larger: users read so much more than they need at most.
@@ -27,10 +30,10 @@ _GROWTH = 0.25
 # How many shelves ahead users go at most, some six times as many items: what they read there
 # raises the score to reach, and few need more.
 _SHELVES_AHEAD = 8
-# Scores held by a thread at a time, in numbers: few enough to stay in its cache. On the largest
-# shelves more, so that reading the items is shared by some users.
-_SCORES_PER_BLOCK = 1_000_000
-_FEWEST_USERS, _MOST_USERS = 32, 1024
+# Scores of a block of users, in numbers: few enough to stay in a core's cache, unless so few
+# users would be left that reading the items takes the time; never more than a thread may hold.
+_SCORES_IN_CACHE, _SCORES_IN_MEMORY = 1_000_000, 32_000_000
+_FEWEST_USERS, _MOST_USERS = 128, 1024
 
 
 @dataclass(frozen=True)
@@ -115,11 +118,13 @@ class BoundedLists:
 
     def _shelf_sizes(self, n: int) -> list[int]:
         """Return the numbers of items of the shelves, rising; the last one holds them all."""
-        sizes, size = [], max(_FIRST_ITEMS, _FIRST_ITEMS_PER_PLACE * n)
-        while 2 * size < len(self.order):
-            sizes.append(size)
-            size += max(1, int(_GROWTH * size))
-        return [*sizes, len(self.order)] if len(self.order) else []
+        whole, sizes = len(self.order), []
+        if whole >= _ITEMS_PER_REACHING * n * self.item_probs.shape[1]:
+            size = max(_FIRST_ITEMS, _FIRST_ITEMS_PER_PLACE * n)
+            while 2 * size < whole:
+                sizes.append(size)
+                size += max(1, int(_GROWTH * size))
+        return [*sizes, whole] if whole else []
 
     def _shelf(self, size: int) -> _Shelf:
         D = len(self.item_probs)
@@ -140,5 +145,6 @@ class BoundedLists:
 
 def _blocks(users: Array, size: int) -> list[Array]:
     """Cut the users so that their scores of `size` items fit a block."""
-    length = min(max(_FEWEST_USERS, _SCORES_PER_BLOCK // size), _MOST_USERS)
+    length = min(max(_SCORES_IN_CACHE // size, _FEWEST_USERS), _MOST_USERS)
+    length = max(min(length, _SCORES_IN_MEMORY // size), 1)
     return [users[start : start + length] for start in range(0, len(users), length)]

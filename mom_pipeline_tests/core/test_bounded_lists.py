@@ -23,9 +23,10 @@ NEAR = 1e-6
 @pytest.fixture(autouse=True)
 def small_shelves(monkeypatch):
     """Several shelves and blocks on small catalogues too."""
+    monkeypatch.setattr(bounded_lists, "_ITEMS_PER_REACHING", 0)
     monkeypatch.setattr(bounded_lists, "_FIRST_ITEMS", 8)
     monkeypatch.setattr(bounded_lists, "_FIRST_ITEMS_PER_PLACE", 1)
-    monkeypatch.setattr(bounded_lists, "_SCORES_PER_BLOCK", 600)
+    monkeypatch.setattr(bounded_lists, "_SCORES_IN_CACHE", 600)
     monkeypatch.setattr(bounded_lists, "_FEWEST_USERS", 3)
 
 
@@ -174,6 +175,20 @@ def test_a_flat_catalogue_is_hardly_read_twice(monkeypatch, rng):
     X, P, _ = draw(60, 2_000, 4, rng)
     O = np.full((2_000, 4), 1 / 2_000)
     assert items_read(monkeypatch, X, P, O, 10) < 1.4
+
+
+def test_a_small_catalogue_is_read_at_once(monkeypatch, rng):
+    monkeypatch.setattr(bounded_lists, "_ITEMS_PER_REACHING", 4)
+    X, P, O = draw(60, 150, 4, rng, skew=1.2)
+    assert items_read(monkeypatch, X, P, O, 10) == 1
+
+
+def test_memory_is_bounded_by_small_blocks(monkeypatch, rng):
+    X, P, O = draw(60, 500, 4, rng)
+    monkeypatch.setattr(bounded_lists, "_SCORES_IN_MEMORY", 1_000)
+    blocks = bounded_lists._blocks(np.arange(60), 500)
+    assert [len(users) for users in blocks] == [2] * 30
+    assert_same_lists(BoundedLists.of(O).best(X, P, 10), X, P, O, 10)
 
 
 def test_the_share_done_rises_to_one(rng):
