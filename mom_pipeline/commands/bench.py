@@ -99,6 +99,24 @@ def bench_kernels(users: int, items: int, pairs: int, components: int, as_json: 
     _show("Kernels", result, as_json)
 
 
+@bench.command("topn")
+@click.option("--users", default=1_000_000, show_default=True)
+@click.option("--items", default=718_675, show_default=True)
+@click.option("--pairs", default=5_669_541, show_default=True)
+@click.option("--components", default=100, show_default=True)
+@click.option("--length", default=100, show_default=True, help="Items of a list.")
+@json_option
+def bench_topn(
+    users: int, items: int, pairs: int, components: int, length: int, as_json: bool
+) -> None:
+    """Exact lists for all users: 2,000 checked by brute force, and `implicit`'s topk beside."""
+    from mom_pipeline.bench.topn import run_topn
+
+    with share_progress("topn") as progress:
+        result = run_topn(users, items, pairs, components, length, progress=progress)
+    _show("Exact lists for everybody", result, as_json)
+
+
 @bench.command("daily")
 @click.option("--users", default=1_000_000, show_default=True)
 @click.option("--items", default=718_675, show_default=True)

@@ -19,6 +19,11 @@ _FIRST_ITEMS = 2048
 _ROUNDING = 1 + 1e-4
 
 
+def item_bounds(item_probs: Array) -> Array:
+    """Return what each item can score at most, whoever the user: max_k P[y | k], (D,)."""
+    return item_probs.max(axis=1) * item_probs.dtype.type(_ROUNDING)
+
+
 @dataclass(frozen=True)
 class BoundedTop:
     """The items in the order of what they can score at most.
@@ -35,7 +40,7 @@ class BoundedTop:
     @classmethod
     def of(cls, item_probs: Array) -> Self:
         """Sort O once. item_probs: (D, K)."""
-        bounds = item_probs.max(axis=1) * item_probs.dtype.type(_ROUNDING)
+        bounds = item_bounds(item_probs)
         order = np.argsort(-bounds, kind="stable")
         places = np.empty_like(order)
         places[order] = np.arange(len(order))

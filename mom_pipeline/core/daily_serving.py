@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mom_pipeline.core.bounded_lists import BoundedLists
 from mom_pipeline.core.daily import grown, with_rows
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.metrics import RankingMetrics, evaluate_ranking
-from mom_pipeline.core.prediction import class_scores, hide_seen, recommend_top, top_n
-from mom_pipeline.core.threads import map_blocks, small_work
+from mom_pipeline.core.prediction import recommend_top
+from mom_pipeline.core.threads import small_work
 from mom_pipeline.core.types import Array, Csr, Float64
-
-_USERS_PER_BLOCK = 512
 
 
 def refreshed(previous: Array | None, X: Csr, users: Array, model: FittedModel) -> Array:
@@ -43,29 +42,18 @@ def best_items(
     X: (N, D).  P: (N, K), the posteriors of the same users. A short list ends with -1: an item
     that nobody has taken, or that no class of the user can bring, is no candidate.
     """
-    nobodys = model.popularity <= 0
+    taken = model.popularity > 0
     if model.pair_ranking is not None:
 
         def three_moment_scores(rows: Csr) -> Array:
             scores = model.three_moment_scores(rows)
-            scores[:, nobodys] = -np.inf
+            scores[:, ~taken] = -np.inf
             return scores
 
         return recommend_top(X, three_moment_scores, n, exclude_seen=exclude_seen)
-    ids = np.full((X.shape[0], n), -1, dtype=np.int64)
-    scores = np.zeros((X.shape[0], n))
-
-    def block(start: int) -> None:
-        users = slice(start, start + _USERS_PER_BLOCK)
-        block_scores = class_scores(P[users], model.item_probs)
-        block_scores[nobodys | (block_scores <= 0)] = -np.inf
-        if exclude_seen:
-            hide_seen(block_scores, X[users])
-        best, values = top_n(block_scores, n)
-        ids[users, : best.shape[1]], scores[users, : best.shape[1]] = best, values
-
-    map_blocks(block, range(0, X.shape[0], _USERS_PER_BLOCK))
-    return ids, scores
+    lists = BoundedLists.of(model.item_probs, taken)
+    ids, scores = lists.best(X, P, n, exclude_seen=exclude_seen)
+    return np.where(scores > 0, ids, -1).astype(np.int64), scores.astype(np.float64)
 
 
 @dataclass(frozen=True)

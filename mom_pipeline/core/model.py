@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from mom_pipeline.core.bounded_lists import BoundedLists
 from mom_pipeline.core.classes import ClassFit, ClassSettings, fit_classes, in_order_of
 from mom_pipeline.core.decomposition import DecompositionName
 from mom_pipeline.core.diagnostics import describe_fit
@@ -168,8 +169,13 @@ class MethodOfMoments:
 
         Lists with fewer candidates are filled with -1 and a score of 0.
         """
-        X = as_interactions(X, n_items=self.fitted.n_items)
-        return recommend_top(X, self.scorer(ranking), n, exclude_seen=exclude_seen)
+        fitted = self.fitted
+        X = as_interactions(X, n_items=fitted.n_items)
+        if ranking != "classes":
+            return recommend_top(X, self.scorer(ranking), n, exclude_seen=exclude_seen)
+        lists = BoundedLists.of(fitted.item_probs)
+        ids, scores = lists.best(X, fitted.memberships(X), n, exclude_seen=exclude_seen)
+        return ids.astype(np.int64), scores.astype(np.float64)
 
     def scorer(self, ranking: RankingName = "classes") -> Scorer:
         """Return what `recommend` ranks by: a block of histories to scores of all items."""

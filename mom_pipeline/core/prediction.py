@@ -10,7 +10,7 @@ from mom_pipeline.core.types import Array, Csr, Float64
 
 # Scores held at one time by all threads together, in numbers.
 _SCORES_IN_MEMORY = 64_000_000
-_RUNS_PER_RESULT = 8
+_GROUPS_PER_RESULT = 8
 
 # Scores of a block of users for every item: (users, D). The block may be written to.
 Scorer = Callable[[Csr], Array]
@@ -64,7 +64,9 @@ def top_n(scores: Array, n: int) -> tuple[Array, Float64]:
     """
     rows, D = scores.shape
     n = min(n, D)
-    owners, positions = np.nonzero((scores >= _nth_largest_bound(scores, n)) & (scores > -np.inf))
+    least = np.maximum(_nth_largest_bound(scores, n), np.finfo(scores.dtype).min)
+    # One comparison and one flat list: this is where the time goes on short rows.
+    owners, positions = np.divmod(np.flatnonzero(scores >= least), D)
     per_row = np.bincount(owners, minlength=rows)
     places = np.arange(len(owners)) - np.repeat(np.cumsum(per_row) - per_row, per_row)
     width = max(n, int(per_row.max(initial=0)))
@@ -81,13 +83,14 @@ def top_n(scores: Array, n: int) -> tuple[Array, Float64]:
 def _nth_largest_bound(scores: Array, n: int) -> Array:
     """Return a number per row that at least n of its entries reach, and few more: (rows, 1).
 
-    Of the maxima of many short runs the n-th largest is such a number: each of the n runs
-    holds an entry as large. Reading the runs once is far quicker than selecting among all.
+    Of the maxima of many small groups the n-th largest is such a number: each of the n groups
+    holds an entry as large. Reading the groups once is far quicker than selecting among all;
+    a group takes every so many-th entry, so that many maxima are found at a time.
     """
     rows, D = scores.shape
-    length = D // (_RUNS_PER_RESULT * n)
-    if length < 2:
+    size = D // (_GROUPS_PER_RESULT * n)
+    if size < 2:
         return np.partition(scores, D - n, axis=1)[:, D - n, None]
-    whole = D // length * length
-    maxima = scores[:, :whole].reshape(rows, -1, length).max(axis=2)
+    groups = D // size
+    maxima = scores[:, : size * groups].reshape(rows, size, groups).max(axis=1)
     return np.partition(maxima, -n, axis=1)[:, -n, None]

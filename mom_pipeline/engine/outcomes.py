@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import sparse
 
+from mom_pipeline.core.bounded_lists import BoundedLists
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.metrics import CUTOFFS, METRICS, evaluate_ranking
 from mom_pipeline.core.model import MethodOfMoments
 from mom_pipeline.core.personalization import Personalization, memberships, smoothed
-from mom_pipeline.core.prediction import class_scores, recommend_top
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.engine.files import absolute, write_whole
 from mom_pipeline.engine.interface import Engine
@@ -50,9 +50,13 @@ class ClassModel:
         """Return P[class | user], (N, K)."""
         return memberships(X, self.smoothed_item_probs, self.weights, self.personalization)
 
-    def scores(self, X: Csr) -> Array:
-        """Return P[item | user], (N, D)."""
-        return class_scores(self.memberships(X), self.item_probs)
+    def lists(self, X: Csr, n: int, *, exclude_seen: bool = True) -> tuple[Array, Array]:
+        """Return the n best items of every user and their scores, (N, n) each."""
+        return self._bounded.best(X, self.memberships(X), n, exclude_seen=exclude_seen)
+
+    @cached_property
+    def _bounded(self) -> BoundedLists:
+        return BoundedLists.of(self.item_probs)
 
 
 @dataclass(frozen=True)
@@ -79,9 +83,7 @@ class ListsPass:
     exclude_seen: bool = True
 
     def __call__(self, rows: ShardRows) -> int:
-        ids, scores = recommend_top(
-            rows.X, self.model.scores, self.n, exclude_seen=self.exclude_seen
-        )
+        ids, scores = self.model.lists(rows.X, self.n, exclude_seen=self.exclude_seen)
         owners, ranks = np.nonzero(ids >= 0)
         _write(
             self.folder,
@@ -89,8 +91,8 @@ class ListsPass:
             {
                 "user": rows.positions[owners],
                 "rank": (ranks + 1).astype(np.int32),
-                "item": ids[owners, ranks].astype(np.int32),
-                "score": scores[owners, ranks],
+                "item": ids[owners, ranks],
+                "score": scores[owners, ranks].astype(np.float64),
             },
         )
         return len(owners)
@@ -134,7 +136,7 @@ class EvaluationPass:
         empty = np.zeros((len(METRICS), len(self.cutoffs)))
         if n_dropped == test.shape[0]:
             return MetricSums(self.cutoffs, empty, 0, n_dropped)
-        ids, _ = recommend_top(rows.X, self.model.scores, self.cutoffs[-1])
+        ids, _ = self.model.lists(rows.X, self.cutoffs[-1])
         found = evaluate_ranking(ids, test, self.cutoffs)
         sums = np.array([found.per_user[name].sum(axis=0) for name in METRICS])
         return MetricSums(self.cutoffs, sums, found.n_users, n_dropped)

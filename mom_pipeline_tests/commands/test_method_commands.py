@@ -27,6 +27,14 @@ def test_bench_kernels_as_json():
     assert result["n_users"] == 2000
 
 
+def test_bench_topn_as_table_and_json():
+    sizes = ("--users", "400", "--items", "300", "--pairs", "4000", "--components", "3")
+    assert "identical lists" in run("bench", "topn", *sizes).stdout
+    result = json.loads(run("bench", "topn", *sizes, "--length", "7", "--json").stdout)
+    assert result["equal_up_to_rounding"] == result["checked_users"] == 400
+    assert result["length"] == 7
+
+
 def test_bench_metrics_as_table_and_json():
     sizes = ("--users", "600", "--peer-users", "50", "--items", "2000")
     assert "times as fast" in run("bench", "metrics", *sizes).stdout

@@ -1,0 +1,125 @@
+"""Exact lists for everybody: against the whole catalogue, and against `implicit`, in one run."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mom_pipeline.baselines.implicit_library import as_user_items, missing, one_blas_thread_each
+from mom_pipeline.bench.clustered import clustered_interactions
+from mom_pipeline.bench.timing import Seconds, timed
+from mom_pipeline.comparison.answering import peak_bytes
+from mom_pipeline.core import MethodOfMoments
+from mom_pipeline.core.bounded_lists import BoundedLists
+from mom_pipeline.core.prediction import recommend_top
+from mom_pipeline.core.threads import available_cores
+from mom_pipeline.core.types import Array, Csr
+
+# Scores of the same items, summed in another order, differ by less than this share.
+_ROUNDING = 1e-6
+# Shares of the run that are done before the lists, after them, and after the check.
+_FITTED, _LISTED, _CHECKED = 0.4, 0.7, 0.85
+
+
+def run_topn(
+    n_users: int = 1_000_000,
+    n_items: int = 718_675,
+    n_pairs: int = 5_669_541,
+    n_components: int = 100,
+    length: int = 100,
+    *,
+    checked_users: int = 2_000,
+    peer_users: int = 1_000,
+    seed: int = 0,
+    progress: Callable[[float], None] = lambda share: None,
+) -> dict[str, Any]:
+    """Make the lists of all users of simulated data; check some, and let the peer make some."""
+    rng = np.random.default_rng(seed)
+    X = clustered_interactions(n_users, n_items, n_pairs, rng)
+    model = MethodOfMoments(n_components, ranking="classes", seed=seed)
+    fit, _ = timed(lambda: model.fit(X))
+    progress(_FITTED)
+    personalization, P = timed(lambda: model.personalize(X))
+    lists, (ids, scores) = timed(
+        lambda: BoundedLists.of(model.item_probs).best(
+            X,
+            P,
+            length,
+            progress=lambda share: progress(_FITTED + share * (_LISTED - _FITTED)),
+        )
+    )
+    peak = peak_bytes()
+    checked = np.sort(rng.choice(n_users, min(checked_users, n_users), replace=False))
+    agreement = _agreement(X[checked], model, ids[checked], scores[checked])
+    progress(_CHECKED)
+    asked = np.sort(rng.choice(n_users, min(peer_users, n_users), replace=False))
+    peer, their_ids = _peer_lists(X[asked], P[asked], model.item_probs, length)
+    progress(1.0)
+    return {
+        "n_users": n_users,
+        "n_items": n_items,
+        "n_pairs": int(X.nnz),
+        "n_components": n_components,
+        "length": length,
+        "seed": seed,
+        "cores": available_cores(),
+        "fit_seconds": fit.wall,
+        "personalization_seconds": personalization.wall,
+        "lists_seconds": lists.wall,
+        "lists_cpu_seconds": lists.cpu,
+        "peak_megabytes": peak / 1e6,
+        **agreement,
+        "implicit_users": len(asked),
+        "implicit_identical_lists": _identical(their_ids, ids[asked]),
+        **_per_user(lists, n_users, peer, len(asked)),
+    }
+
+
+def _agreement(X: Csr, model: MethodOfMoments, ids: Array, scores: Array) -> dict[str, Any]:
+    """Compare lists with those of the whole catalogue.
+
+    Two items whose scores differ by rounding alone may change places: such lists are not
+    identical, but every place of them has the same score up to `_ROUNDING`.
+    """
+    seconds, (expected, expected_scores) = timed(
+        lambda: recommend_top(X, model.scorer("classes"), ids.shape[1])
+    )
+    near = np.isclose(scores, expected_scores, rtol=_ROUNDING, atol=0).all(axis=1)
+    return {
+        "checked_users": len(ids),
+        "identical_lists": _identical(ids, expected),
+        "equal_up_to_rounding": int(near.sum()),
+        "whole_catalogue_ms_per_user": 1e3 * seconds.wall / len(ids),
+    }
+
+
+def _identical(ids: Array, expected: Array) -> int:
+    """Return how many lists have the same items in the same places."""
+    return int((ids == expected).all(axis=1).sum())
+
+
+def _peer_lists(X: Csr, P: Array, item_probs: Array, length: int) -> tuple[Seconds, Array]:
+    """Let `implicit` make the lists of some users from the same factors, on all cores."""
+    try:
+        from implicit.cpu.topk import topk
+    except ImportError as error:
+        raise missing("bench topn", error) from error
+    items, users = (np.ascontiguousarray(factors, np.float32) for factors in (item_probs, P))
+    seen = as_user_items(X)
+    with one_blas_thread_each():
+        seconds, (ids, _) = timed(
+            lambda: topk(
+                items, users, length, filter_query_items=seen, num_threads=available_cores()
+            )
+        )
+    return seconds, ids
+
+
+def _per_user(ours: Seconds, n_users: int, peer: Seconds, peer_users: int) -> dict[str, float]:
+    """Return milliseconds per user of both, and how many times as fast we are."""
+    return {
+        "ms_per_user": 1e3 * ours.wall / n_users,
+        "implicit_ms_per_user": 1e3 * peer.wall / peer_users,
+        "times_as_fast": (peer.wall / peer_users) / (ours.wall / n_users),
+        "times_as_fast_by_cpu": (peer.cpu / peer_users) / (ours.cpu / n_users),
+    }
