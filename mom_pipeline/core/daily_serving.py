@@ -9,11 +9,9 @@ import numpy as np
 from mom_pipeline.core.daily import grown, with_rows
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.metrics import RankingMetrics, evaluate_ranking
-from mom_pipeline.core.prediction import class_scores, hide_seen, recommend_top, top_n
+from mom_pipeline.core.prediction import hide_seen, recommend_top, top_n, user_blocks
 from mom_pipeline.core.threads import map_blocks, small_work
 from mom_pipeline.core.types import Array, Csr, Float64
-
-_USERS_PER_BLOCK = 512
 
 
 def refreshed(previous: Array | None, X: Csr, users: Array, model: FittedModel) -> Array:
@@ -35,37 +33,48 @@ def posterior_entropy(P: Array) -> Float64:
     return np.asarray(-(P * np.log2(np.maximum(P, np.finfo(np.float64).tiny))).sum(axis=1))
 
 
+@dataclass(frozen=True)
+class BestItems:
+    """The best items of N users.
+
+    items, scores: (N, n), a short list ends with -1.
+    factors: by what each part of a user's scores was multiplied, name -> (N,).
+    """
+
+    items: Array
+    scores: Float64
+    factors: dict[str, Array]
+
+
 def best_items(
     X: Csr, P: Array, model: FittedModel, n: int, *, exclude_seen: bool = True
-) -> tuple[Array, Float64]:
-    """Return the n best items of every user and their scores, (N, n) each.
+) -> BestItems:
+    """Find the n best items of every user.
 
     X: (N, D).  P: (N, K), the posteriors of the same users. A short list ends with -1: an item
     that nobody has taken, or that no class of the user can bring, is no candidate.
     """
-    nobodys = model.popularity <= 0
-    if model.pair_ranking is not None:
-
-        def three_moment_scores(rows: Csr) -> Array:
-            scores = model.three_moment_scores(rows)
-            scores[:, nobodys] = -np.inf
-            return scores
-
-        return recommend_top(X, three_moment_scores, n, exclude_seen=exclude_seen)
-    ids = np.full((X.shape[0], n), -1, dtype=np.int64)
+    items = np.full((X.shape[0], n), -1, dtype=np.int64)
     scores = np.zeros((X.shape[0], n))
+    nobodys = np.flatnonzero(model.popularity <= 0)
 
-    def block(start: int) -> None:
-        users = slice(start, start + _USERS_PER_BLOCK)
-        block_scores = class_scores(P[users], model.item_probs)
-        block_scores[nobodys | (block_scores <= 0)] = -np.inf
+    def block(users: slice) -> dict[str, Array]:
+        rows = X[users]
+        found, factors = model.scores_with_factors(rows, P[users])
+        if model.pair_ranking is None:
+            found[found <= 0] = -np.inf
+        found[:, nobodys] = -np.inf
         if exclude_seen:
-            hide_seen(block_scores, X[users])
-        best, values = top_n(block_scores, n)
-        ids[users, : best.shape[1]], scores[users, : best.shape[1]] = best, values
+            hide_seen(found, rows)
+        best, values = top_n(found, n)
+        items[users, : best.shape[1]], scores[users, : best.shape[1]] = best, values
+        return factors
 
-    map_blocks(block, range(0, X.shape[0], _USERS_PER_BLOCK))
-    return ids, scores
+    factors = map_blocks(block, user_blocks(*X.shape))
+    names = factors[0] if factors else ()
+    return BestItems(
+        items, scores, {name: np.concatenate([own[name] for own in factors]) for name in names}
+    )
 
 
 @dataclass(frozen=True)
@@ -97,7 +106,7 @@ def foresight(
     X, n, D = train[users][:, : model.n_items], cutoffs[-1], model.n_items
     item_users = np.bincount(train.indices, minlength=D).astype(np.float64)[:D]
     with small_work(X.nnz):
-        by_model, _ = best_items(X, model.memberships(X), model, n)
+        by_model = best_items(X, model.memberships(X), model, n).items
         by_popularity, _ = recommend_top(X, lambda rows: np.tile(item_users, (rows.shape[0], 1)), n)
     history = train[users]
     return Foresight(

@@ -41,10 +41,10 @@ def test_entropy_in_bits():
 
 def test_lists_from_stored_posteriors_equal_those_from_the_rows(world):
     model, X = world
-    ids, scores = best_items(X, model.memberships(X), model, 7)
+    found = best_items(X, model.memberships(X), model, 7)
     expected, expected_scores = recommend_top(X, model.class_scores, 7)
-    np.testing.assert_array_equal(ids, expected)
-    np.testing.assert_allclose(scores, expected_scores)
+    np.testing.assert_array_equal(found.items, expected)
+    np.testing.assert_allclose(found.scores, expected_scores)
 
 
 def test_foresight_compares_with_popularity_on_users_with_a_history(world):

@@ -16,10 +16,10 @@ from mom_pipeline.core.attribution import (
 from mom_pipeline.core.bounded_top import BoundedTop
 from mom_pipeline.core.fitted import FittedModel, PairRanking
 from mom_pipeline.core.low_pass import LowPass
-from mom_pipeline.core.one_user import CLASSES, POPULARITY, History, OneUserRanking
+from mom_pipeline.core.one_user import History, OneUserRanking
 from mom_pipeline.core.personalization import Personalization
 from mom_pipeline.core.prediction import recommend_top, top_n
-from mom_pipeline.core.ranking import RankingWeights
+from mom_pipeline.core.ranking import CLASSES, POPULARITY, RankingWeights
 
 N, D, K = 300, 120, 4
 
@@ -74,7 +74,9 @@ def test_every_score_is_accounted_for(fitted, data):
         own = history(data, user)
         ranked = ranking.best(own, 10)
         np.testing.assert_allclose(sum(ranked.parts.values()), ranked.scores, rtol=1e-5)
-        classes, pairs = by_class(fitted, ranked), by_history(fitted, own, ranked)
+        classes, pairs = by_class(fitted, ranked), np.zeros((10, len(own.items)))
+        if fitted.pair_ranking is not None:
+            pairs = by_history(fitted.pair_ranking, own.items, ranked.items, ranked.factors)
         classes_part = ranked.parts.get(CLASSES, np.zeros(10))
         np.testing.assert_allclose(classes.sum(axis=1), classes_part, rtol=1e-4, atol=1e-9)
         rest = ranked.scores - classes_part - ranked.parts.get(POPULARITY, 0.0)
