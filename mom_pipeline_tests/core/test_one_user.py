@@ -105,6 +105,25 @@ def test_the_bound_loses_nothing(concentration):
         assert len(np.setdiff1d(items, expected[0])) <= 0.01 * n  # equal up to rounding
 
 
+@pytest.mark.parametrize("spread", [0.02, 0.3, 30.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_classes_that_are_not_read_lose_nothing(spread, dtype):
+    """Items all alike in popularity, users of few classes and of all of them."""
+    rng = np.random.default_rng(1)
+    O = rng.gamma(0.3, size=(30_000, 50)).astype(dtype)
+    O /= O.sum(axis=0)
+    top = BoundedTop.of(O)
+    for n in (1, 20, 3000):
+        P = rng.dirichlet(np.full(50, spread)).astype(dtype)
+        hidden = rng.choice(30_000, 50, replace=False)
+        scores = O @ P
+        scores[hidden] = -np.inf
+        expected, values = top_n(scores[None], n)
+        items, found = top.best(P, n, hidden)
+        np.testing.assert_allclose(found, values[0], rtol=1e-5)
+        assert len(np.setdiff1d(items, expected[0])) <= 0.001 * n  # equal up to rounding
+
+
 @pytest.mark.parametrize("skew", [0.0, 1.0])
 def test_the_low_pass_bound_loses_nothing(skew):
     rng = np.random.default_rng(0)
