@@ -6,8 +6,9 @@ from datetime import date, timedelta
 
 import click
 
-from mom_pipeline.commands.running import RunFailed, run_days
+from mom_pipeline.commands.running import RunFailed, dagster_instance, run_days
 from mom_pipeline.commands.terminal import json_option, print_json, print_table, step_progress
+from mom_pipeline.defs.runs import require_no_run
 from mom_pipeline.serving.forgetting import forget_in_models
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings, load_settings
@@ -47,12 +48,15 @@ def erase(user: str, yes: bool, as_json: bool) -> None:
     of the stored days are then computed again without them. A receipt without the id stays in
     data/erasures. Files that are delivered later do not bring the person back.
 
-    When it was interrupted, run it again: it goes on where it stopped.
+    It is refused while a run of the pipeline is under way. When it was interrupted, run it
+    again: it goes on where it stopped.
     """
     settings = load_settings()
+    _require_no_run(settings)
     found = find_user(settings, user)
     if not yes:
         _ask(found)
+        _require_no_run(settings)
     receipt = begin_receipt(settings, user)
     with step_progress("erasing") as show:
         receipt = take_steps(settings, receipt, _steps(settings, found), lambda n: show(n, 0.5))
@@ -78,6 +82,13 @@ def erase(user: str, yes: bool, as_json: bool) -> None:
         )
     if left:
         raise SystemExit(1)
+
+
+def _require_no_run(settings: Settings) -> None:
+    """Raise RunUnderWay; a folder without Dagster's history has had no run."""
+    if (settings.data_dir / "dagster_home").is_dir():
+        with dagster_instance(settings) as instance:
+            require_no_run(instance)
 
 
 def _left(settings: Settings, user: str) -> list[str]:
