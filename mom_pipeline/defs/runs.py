@@ -28,7 +28,8 @@ class RunUnderWay(MomError):
 
 def note_process(context: dg.AssetExecutionContext) -> None:
     """Note the process of a run in its tags."""
-    context.instance.add_run_tags(context.run_id, {PROCESS_TAG: _mark(context.run_id)})
+    run_id = context.run.run_id
+    context.instance.add_run_tags(run_id, {PROCESS_TAG: _mark(run_id)})
 
 
 def require_no_run(instance: dg.DagsterInstance) -> None:

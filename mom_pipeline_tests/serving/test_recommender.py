@@ -194,7 +194,7 @@ def test_the_promoted_model_is_loaded(served, tmp_path):
     assert answer.items == Recommender(served).recommend("user 20", 3).items
     path = registry.folder(version) / MODEL
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(DamagedModel, match="differs from its manifest.*rollback"):
+    with pytest.raises(DamagedModel, match=r"differs from its manifest.*rollback"):
         Recommender.of(tmp_path)
 
 
