@@ -21,6 +21,7 @@ from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 from scipy import sparse
 
 from mom_pipeline.cli import cli
+from mom_pipeline.commands.erase import ErasureUnderWay, _alone
 from mom_pipeline.core.daily import pair_counts
 from mom_pipeline.core.incremental import AnchoredMoments
 from mom_pipeline.core.split_half import half_of
@@ -260,6 +261,9 @@ def test_bad_input_gets_an_answer_and_changes_nothing(finished, tmp_path, monkey
     for user in ("", "=HYPERLINK(1)", "nobody\n"):
         result = CliRunner().invoke(cli, ["erase", user, "--yes"])
         assert isinstance(result.exception, UnknownUser), user
+    with _alone(load_settings(folder, {})):
+        result = CliRunner().invoke(cli, ["erase", USER, "--yes"])
+        assert isinstance(result.exception, ErasureUnderWay)
     asked = CliRunner().invoke(cli, ["erase", USER], input="n\n")
     assert "lines in 3 log files" in asked.output
     assert asked.exit_code == 1
