@@ -1,13 +1,17 @@
 """`mom-pipeline erase`: forget a person."""
 
+import fcntl
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import date, timedelta
 
 import click
 
-from mom_pipeline.commands.running import RunFailed, run_days
+from mom_pipeline.commands.running import RunFailed, dagster_instance, run_days
 from mom_pipeline.commands.terminal import json_option, print_json, print_table, step_progress
+from mom_pipeline.core.errors import MomError
+from mom_pipeline.defs.runs import require_no_run
 from mom_pipeline.serving.forgetting import forget_in_models
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings, load_settings
@@ -35,6 +39,10 @@ _FROM_MOMENTS = (
 )
 
 
+class ErasureUnderWay(MomError):
+    """Two erasures would compute each other's days."""
+
+
 @click.command()
 @click.argument("user")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -47,12 +55,21 @@ def erase(user: str, yes: bool, as_json: bool) -> None:
     of the stored days are then computed again without them. A receipt without the id stays in
     data/erasures. Files that are delivered later do not bring the person back.
 
-    When it was interrupted, run it again: it goes on where it stopped.
+    It is refused while a run of the pipeline is under way. When it was interrupted, run it
+    again: it goes on where it stopped.
     """
     settings = load_settings()
+    _require_no_run(settings)
     found = find_user(settings, user)
     if not yes:
         _ask(found)
+        _require_no_run(settings)
+    with _alone(settings):
+        _erase(settings, found, as_json=as_json)
+
+
+def _erase(settings: Settings, found: FoundUser, *, as_json: bool) -> None:
+    user = found.user_id
     receipt = begin_receipt(settings, user)
     with step_progress("erasing") as show:
         receipt = take_steps(settings, receipt, _steps(settings, found), lambda n: show(n, 0.5))
@@ -78,6 +95,28 @@ def erase(user: str, yes: bool, as_json: bool) -> None:
         )
     if left:
         raise SystemExit(1)
+
+
+@contextmanager
+def _alone(settings: Settings) -> Iterator[None]:
+    """Hold a lock that ends with the process; ErasureUnderWay when another one has it."""
+    settings.scratch_dir.mkdir(parents=True, exist_ok=True)
+    with (settings.scratch_dir / "erasing.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ErasureUnderWay(
+                "another erasure is under way in this data folder. Nothing was changed; try again "
+                "when it has ended"
+            ) from error
+        yield
+
+
+def _require_no_run(settings: Settings) -> None:
+    """Raise RunUnderWay; a folder without Dagster's history has had no run."""
+    if (settings.data_dir / "dagster_home").is_dir():
+        with dagster_instance(settings) as instance:
+            require_no_run(instance)
 
 
 def _left(settings: Settings, user: str) -> list[str]:

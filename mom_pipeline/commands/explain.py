@@ -27,6 +27,7 @@ def explain(user: str, item: str, as_json: bool) -> None:
     click.echo(
         f"{shown(item)} for {shown(user)}: score {answer.score:.4g}, model {answer.model}{seen}"
     )
+    click.echo(f"Because of {answer.reason}")
     _print("Moments", "moment", answer.moments)
     if answer.components:
         _print("Components (parts of the classes)", "component", answer.components)

@@ -54,10 +54,10 @@ def _print(answer: Recommendations) -> None:
     if answer.unknown_items:
         unknown = ", ".join(shown(item) for item in answer.unknown_items[:10])
         click.echo(f"Unknown items: {unknown}", err=True)
-    whom = "somebody new" if answer.user is None else answer.user
+    whom = "somebody new" if answer.user is None else shown(answer.user)
     rows = [
         (rank, line.item, f"{line.score:.4g}", str(line.reason))
         for rank, line in enumerate(answer.items, start=1)
     ]
-    title = f"For {shown(whom) if answer.user else whom}, model {answer.model}"
+    title = f"For {whom}, model {answer.model}"
     print_table(title, ["rank", "item", "score", "because of"], rows, numbers=["score"])

@@ -4,10 +4,13 @@ Pairs, their inverse and their low-pass part are sums over the items of the hist
 of the classes is a sum over the classes. Each is taken apart into those terms.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from mom_pipeline.core.fitted import FittedModel
-from mom_pipeline.core.one_user import CLASSES, INVERSE, LOW_PASS, PAIRS, History, Ranked
+from mom_pipeline.core.fitted import FittedModel, PairRanking
+from mom_pipeline.core.one_user import History, Ranked
+from mom_pipeline.core.ranking import CLASSES, INVERSE, LOW_PASS, PAIRS
 from mom_pipeline.core.types import Array, Float64
 
 
@@ -23,27 +26,26 @@ def by_class(model: FittedModel, ranked: Ranked) -> Float64:
     return np.asarray(O.astype(np.float64) * ranked.memberships * factor)
 
 
-def by_history(model: FittedModel, history: History, ranked: Ranked) -> Float64:
+def by_history(
+    ranking: PairRanking, history: Array, items: Array, factors: Mapping[str, float]
+) -> Float64:
     """Return what each item of the history adds by pairs, (n, history).
 
     Rows sum to the parts of the second moment: pairs, inverse and low-pass.
+    history, items: positions.  factors: by what each part was multiplied.
     """
-    y, h = ranked.items, history.items
+    y, h, w = items, history, ranking.weights
     total = np.zeros((len(y), len(h)))
-    ranking = model.pair_ranking
-    if ranking is None or not len(h) or not len(y):
-        return total
-    w = ranking.weights
-    if PAIRS in ranked.factors:
+    if PAIRS in factors:
         G = ranking.pairs.powers[h][:, y].toarray().T
         candidates = ranking.pairs.scale_at(y, w.candidate_exponent)
         own = ranking.pairs.scale_at(h, w.history_exponent)
-        total += G * np.outer(candidates, own) * ranked.factors[PAIRS]
-    if INVERSE in ranked.factors and ranking.explained is not None:
-        total += ranking.explained.matrix[np.ix_(h, y)].T * ranked.factors[INVERSE]
-    if LOW_PASS in ranked.factors:
+        total += G * np.outer(candidates, own) * factors[PAIRS]
+    if INVERSE in factors and ranking.explained is not None:
+        total += ranking.explained.matrix[np.ix_(h, y)].T * factors[INVERSE]
+    if LOW_PASS in factors:
         filtered = ranking.low_pass.filtered_at(h, w.low_pass_ridge)
-        total += ranking.low_pass.spread_at(y) @ filtered.T * ranked.factors[LOW_PASS]
+        total += ranking.low_pass.spread_at(y) @ filtered.T * factors[LOW_PASS]
     return total
 
 

@@ -10,8 +10,9 @@ from mom_pipeline.core.bounded_lists import BoundedLists
 from mom_pipeline.core.daily import grown, with_rows
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.metrics import RankingMetrics, evaluate_ranking
-from mom_pipeline.core.prediction import recommend_top
-from mom_pipeline.core.threads import small_work
+from mom_pipeline.core.prediction import hide_seen, recommend_top, top_n, user_blocks
+from mom_pipeline.core.ranking import CLASSES
+from mom_pipeline.core.threads import map_blocks, small_work
 from mom_pipeline.core.types import Array, Csr, Float64
 
 
@@ -34,26 +35,57 @@ def posterior_entropy(P: Array) -> Float64:
     return np.asarray(-(P * np.log2(np.maximum(P, np.finfo(np.float64).tiny))).sum(axis=1))
 
 
+@dataclass(frozen=True)
+class BestItems:
+    """The best items of N users.
+
+    items, scores: (N, n), a short list ends with -1.
+    factors: by what each part of a user's scores was multiplied, name -> (N,).
+    """
+
+    items: Array
+    scores: Float64
+    factors: dict[str, Array]
+
+
 def best_items(
     X: Csr, P: Array, model: FittedModel, n: int, *, exclude_seen: bool = True
-) -> tuple[Array, Float64]:
-    """Return the n best items of every user and their scores, (N, n) each.
+) -> BestItems:
+    """Find the n best items of every user.
 
     X: (N, D).  P: (N, K), the posteriors of the same users. A short list ends with -1: an item
     that nobody has taken, or that no class of the user can bring, is no candidate.
     """
     taken = model.popularity > 0
     if model.pair_ranking is not None:
-
-        def three_moment_scores(rows: Csr) -> Array:
-            scores = model.three_moment_scores(rows)
-            scores[:, ~taken] = -np.inf
-            return scores
-
-        return recommend_top(X, three_moment_scores, n, exclude_seen=exclude_seen)
+        return _best_by_three_moments(X, P, model, n, taken, exclude_seen)
     lists = BoundedLists.of(model.item_probs, taken)
-    ids, scores = lists.best(X, P, n, exclude_seen=exclude_seen)
-    return np.where(scores > 0, ids, -1).astype(np.int64), scores.astype(np.float64)
+    items, scores = lists.best(X, P, n, exclude_seen=exclude_seen)
+    listed = np.where(scores > 0, items, -1).astype(np.int64)
+    return BestItems(listed, scores.astype(np.float64), {CLASSES: np.ones(len(P))})
+
+
+def _best_by_three_moments(
+    X: Csr, P: Array, model: FittedModel, n: int, taken: Array, exclude_seen: bool
+) -> BestItems:
+    items = np.full((X.shape[0], n), -1, dtype=np.int64)
+    scores = np.zeros((X.shape[0], n))
+
+    def block(users: slice) -> dict[str, Array]:
+        rows = X[users]
+        found, factors = model.scores_with_factors(rows, P[users])
+        found[:, ~taken] = -np.inf
+        if exclude_seen:
+            hide_seen(found, rows)
+        best, values = top_n(found, n)
+        items[users, : best.shape[1]], scores[users, : best.shape[1]] = best, values
+        return factors
+
+    factors = map_blocks(block, user_blocks(*X.shape))
+    names = factors[0] if factors else ()
+    return BestItems(
+        items, scores, {name: np.concatenate([own[name] for own in factors]) for name in names}
+    )
 
 
 @dataclass(frozen=True)
@@ -85,7 +117,7 @@ def foresight(
     X, n, D = train[users][:, : model.n_items], cutoffs[-1], model.n_items
     item_users = np.bincount(train.indices, minlength=D).astype(np.float64)[:D]
     with small_work(X.nnz):
-        by_model, _ = best_items(X, model.memberships(X), model, n)
+        by_model = best_items(X, model.memberships(X), model, n).items
         by_popularity, _ = recommend_top(X, lambda rows: np.tile(item_users, (rows.shape[0], 1)), n)
     history = train[users]
     return Foresight(

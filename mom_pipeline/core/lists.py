@@ -7,10 +7,8 @@ import numpy as np
 from mom_pipeline.core.daily_serving import best_items
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.prediction import top_n
-from mom_pipeline.core.reasons import component_reasons, history_reasons
+from mom_pipeline.core.reasons import POPULAR, strongest
 from mom_pipeline.core.types import Array, Csr, Float64
-
-POPULAR, COMPONENT, ITEM = 0, 1, 2
 
 
 @dataclass(frozen=True)
@@ -32,21 +30,14 @@ def reasoned_lists(
 ) -> ReasonedLists:
     """Make the lists of some users; one without a history gets the most popular items.
 
-    X: (N, D).  P: (N, K), the posteriors of the same users. The reason of the three-moment
-    ranking is an item of the history; where the pairs say nothing it is a class.
+    X: (N, D).  P: (N, K), the posteriors of the same users.
     """
-    items, scores = best_items(X, P, model, n, exclude_seen=exclude_seen)
+    best = best_items(X, P, model, n, exclude_seen=exclude_seen)
+    why = strongest(model, X, P, best.items, best.factors)
     newcomers = np.diff(X.indptr) == 0
-    items[newcomers], scores[newcomers] = _most_popular(model, n)
-    causes = component_reasons(P, model.item_probs, items)
-    kinds = np.where(causes >= 0, COMPONENT, POPULAR)
-    ranking = model.pair_ranking
-    if ranking is not None:
-        exponent = ranking.weights.history_exponent
-        history = history_reasons(X, items, ranking.pairs, exponent)
-        kinds, causes = np.where(history >= 0, ITEM, kinds), np.where(history >= 0, history, causes)
-    kinds[newcomers], causes[newcomers] = POPULAR, -1
-    return ReasonedLists(items, scores, kinds, causes)
+    best.items[newcomers], best.scores[newcomers] = _most_popular(model, n)
+    why.kinds[newcomers], why.causes[newcomers] = POPULAR, -1
+    return ReasonedLists(best.items, best.scores, why.kinds, why.causes)
 
 
 def _most_popular(model: FittedModel, n: int) -> tuple[Array, Float64]:

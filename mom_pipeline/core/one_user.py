@@ -13,15 +13,15 @@ from mom_pipeline.core.fitted import FittedModel, PairRanking
 from mom_pipeline.core.pair_scores import ExplainedPairs, as_binary
 from mom_pipeline.core.personalization import memberships_of_one
 from mom_pipeline.core.prediction import top_n
-from mom_pipeline.core.types import Array, Csr, Float64
-
-POPULARITY, PAIRS, INVERSE, LOW_PASS, CLASSES = (
-    "popularity",
-    "pairs",
-    "inverse",
-    "low-pass",
-    "classes",
+from mom_pipeline.core.ranking import (
+    CLASSES,
+    INVERSE,
+    LOW_PASS,
+    PAIRS,
+    POPULARITY,
+    best_unseen,
 )
+from mom_pipeline.core.types import Array, Csr, Float64
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,9 @@ class OneUserRanking:
             return None
         v = self.low_pass.seen_through(history.items, weights.low_pass_ridge)
         best = self.low_pass.largest(v, history.items)
-        factors[LOW_PASS] = weights.low_pass / (best if best > 0 else 1.0)
+        own = float(self.low_pass.at(v, history.items).max(initial=0.0))
+        rounding = np.finfo(v.dtype).eps * max(own, best)
+        factors[LOW_PASS] = weights.low_pass / (best if best > rounding else 1.0)
         return v
 
     def _parts_at(
@@ -165,13 +167,9 @@ class OneUserRanking:
             raw[INVERSE] = w.explained, self._inverse_scores(history, ranking.explained)
         if w.classes:
             raw[CLASSES] = w.classes, self.model.item_probs @ P
-        parts, factors = {}, {}
+        parts, factors, row = {}, {}, history.row(self.model.n_items)
         for name, (weight, scores) in raw.items():
-            own = scores[history.items]
-            scores[history.items] = -np.inf
-            best = float(scores.max())
-            scores[history.items] = own
-            factors[name] = weight / (best if best > 0 else 1.0)
+            factors[name] = weight / float(best_unseen(scores[None], row)[0])
             scores *= scores.dtype.type(factors[name])
             parts[name] = scores
         return parts, factors

@@ -34,10 +34,8 @@ def recommend_top(
     N, D = X.shape
     ids = np.full((N, n), -1, dtype=np.int64)
     scores = np.zeros((N, n))
-    users_per_block = max(1, min(1024, _SCORES_IN_MEMORY // (D * available_cores())))
 
-    def block(start: int) -> None:
-        users = slice(start, min(start + users_per_block, N))
+    def block(users: slice) -> None:
         rows = X[users]
         block_scores = scorer(rows)
         if exclude_seen:
@@ -46,8 +44,14 @@ def recommend_top(
         ids[users, : best.shape[1]] = best
         scores[users, : best.shape[1]] = best_scores
 
-    map_blocks(block, range(0, N, users_per_block))
+    map_blocks(block, user_blocks(N, D))
     return ids, scores
+
+
+def user_blocks(n_users: int, n_items: int) -> list[slice]:
+    """Cut the users into blocks whose scores fit into memory, one block per core at a time."""
+    step = max(1, min(1024, _SCORES_IN_MEMORY // (max(n_items, 1) * available_cores())))
+    return [slice(start, min(start + step, n_users)) for start in range(0, n_users, step)]
 
 
 def hide_seen(scores: Array, X: Csr) -> None:

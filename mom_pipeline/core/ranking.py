@@ -7,6 +7,7 @@ Each part is divided by its own best unseen item of the user before the parts ar
 that the weights mean the same for every user.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -16,6 +17,14 @@ from mom_pipeline.core.low_pass import LowPass
 from mom_pipeline.core.pair_scores import ExplainedPairs, PairScores, as_binary
 from mom_pipeline.core.prediction import Scorer, hide_seen
 from mom_pipeline.core.types import Array, Csr
+
+POPULARITY, PAIRS, INVERSE, LOW_PASS, CLASSES = (
+    "popularity",
+    "pairs",
+    "inverse",
+    "low-pass",
+    "classes",
+)
 
 
 @dataclass(frozen=True)
@@ -68,34 +77,44 @@ class ThreeMomentRanking:
 
     def __call__(self, X: Csr) -> Array:
         """Return the scores of a block of users: (users, D)."""
-        w, once = self.weights, as_binary(X)
+        return self.with_factors(X)[0]
+
+    def with_factors(self, X: Csr) -> tuple[Array, dict[str, Array]]:
+        """Return the scores, and by what each part was multiplied: name -> (users,)."""
         total = np.zeros(X.shape, dtype=np.float32)
+        factors = {}
+        for name, weight, scores in self._parts(X):
+            factors[name] = weight / best_unseen(scores, X)
+            scores *= factors[name][:, None].astype(scores.dtype)
+            total += scores
+        return total, factors
+
+    def _parts(self, X: Csr) -> Iterator[tuple[str, float, Array]]:
+        """Yield name, weight and plain scores, (users, D), of every part with a weight."""
+        w, once = self.weights, as_binary(X)
         if w.popularity:
             M1 = np.broadcast_to(self.pairs.item_users.astype(np.float32), X.shape).copy()
-            total += w.popularity * scaled_to_best_unseen(M1, X)
+            yield POPULARITY, w.popularity, M1
         if w.pairs:
             scores = self.pairs.scores(once, w.history_exponent, w.candidate_exponent)
-            total += w.pairs * scaled_to_best_unseen(scores, X)
+            yield PAIRS, w.pairs, scores
         if w.explained and self.explained is not None:
-            total += w.explained * scaled_to_best_unseen(self.explained.scores(once), X)
+            yield INVERSE, w.explained, self.explained.scores(once)
         if w.low_pass:
-            scores = self.low_pass.scores(once, w.low_pass_ridge)
-            total += w.low_pass * scaled_to_best_unseen(scores, X)
+            yield LOW_PASS, w.low_pass, self.low_pass.scores(once, w.low_pass_ridge)
         if w.classes:
-            total += w.classes * scaled_to_best_unseen(self.classes(X), X)
-        return total
+            yield CLASSES, w.classes, self.classes(X)
 
 
-def scaled_to_best_unseen(scores: Array, X: Csr) -> Array:
-    """Divide each row by its largest entry among items the user has not had, in place.
+def best_unseen(scores: Array, X: Csr) -> Array:
+    """Return the largest score of every row among items the user has not had: (users,).
 
-    A row whose unseen entries are only the rounding of its own items' stays as it is.
+    1 where there is none, or where it is only the rounding of the user's own items.
     """
-    rounding = np.finfo(scores.dtype).eps * scores.max(axis=1, keepdims=True)
+    rounding = np.finfo(scores.dtype).eps * scores.max(axis=1)
     users = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     own = scores[users, X.indices]
     hide_seen(scores, X)
-    best = scores.max(axis=1, keepdims=True)
+    best = scores.max(axis=1)
     scores[users, X.indices] = own
-    scores /= np.where(best > np.maximum(rounding, 0.0), best, 1.0)
-    return scores
+    return np.where(best > np.maximum(rounding, 0.0), best, 1.0).astype(np.float64)

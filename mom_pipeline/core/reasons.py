@@ -1,65 +1,88 @@
-"""Why an item is in a list: the class, or the item of the history, that spoke for it most."""
+"""Why an item is in a list: the item of the history, or the class, that contributed most.
+
+A score is a sum: of what the items of the history add through pairs, their inverse and their
+low-pass part; of what the classes add; and of popularity, which is nobody's reason.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
-from mom_pipeline.core.pair_scores import PairScores
+from mom_pipeline.core.attribution import by_history
+from mom_pipeline.core.fitted import FittedModel, PairRanking
+from mom_pipeline.core.ranking import CLASSES
 from mom_pipeline.core.threads import map_blocks
-from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.core.types import Array, Csr, Float64
 
+POPULAR, COMPONENT, ITEM = 0, 1, 2
 _USERS_PER_BLOCK = 512
-# Pairs of a history item and a listed one that are looked up at one time.
-_PAIRS_PER_BLOCK = 2_000_000
 
 
-def component_reasons(P: Array, item_probs: Array, items: Array) -> Array:
-    """Return the class k with the largest P[k | u] O[y, k] of every listed item, (N, n).
+@dataclass(frozen=True)
+class Reasons:
+    """What contributed most to each score of N users' lists.
 
-    P: (N, K).  item_probs: (D, K).  items: (N, n), -1 where there is none; so is the reason
-    there, and where no class gives the item any probability.
+    kinds: (N, n), one of POPULAR, COMPONENT, ITEM; POPULAR where neither of the others added
+    anything.  causes: (N, n), the number of the class (from 0) or the position of the item; -1
+    for POPULAR.  terms: (N, n), what the cause added to the score.
     """
-    reasons = np.full(items.shape, -1, dtype=np.int64)
+
+    kinds: Array
+    causes: Array
+    terms: Float64
+
+
+def strongest(
+    model: FittedModel, X: Csr, P: Array, items: Array, factors: Mapping[str, Array]
+) -> Reasons:
+    """Find the largest term of every listed item's score.
+
+    X: (N, D).  P: (N, K).  items: (N, n), -1 where there is none.
+    factors: by what each part of a user's scores was multiplied, name -> (N,).
+    """
+    causes = np.full((3, *items.shape), -1, dtype=np.int64)
+    terms = np.zeros((3, *items.shape))
 
     def block(start: int) -> None:
         users = slice(start, start + _USERS_PER_BLOCK)
-        shares = P[users, None, :] * item_probs[items[users]]
-        found = (items[users] >= 0) & (shares.max(axis=2) > 0)
-        reasons[users] = np.where(found, shares.argmax(axis=2), -1)
+        if CLASSES in factors:
+            causes[COMPONENT, users], terms[COMPONENT, users] = _strongest_classes(
+                P[users] * factors[CLASSES][users, None], model.item_probs, items[users]
+            )
+        if model.pair_ranking is None:
+            return
+        for user in range(start, min(users.stop, len(items))):
+            own = {name: float(factor[user]) for name, factor in factors.items()}
+            history = X.indices[X.indptr[user] : X.indptr[user + 1]]
+            causes[ITEM, user], terms[ITEM, user] = _strongest_items(
+                model.pair_ranking, history, items[user], own
+            )
 
     map_blocks(block, range(0, len(items), _USERS_PER_BLOCK))
-    return reasons
+    # Negative terms speak against an item; of equal ones the item of the history is named.
+    kinds = np.where(terms[ITEM] >= terms[COMPONENT], ITEM, COMPONENT)
+    kinds[np.maximum(terms[ITEM], terms[COMPONENT]) <= 0] = POPULAR
+    return Reasons(kinds, np.choose(kinds, causes), np.choose(kinds, terms))
 
 
-def history_reasons(X: Csr, items: Array, pairs: PairScores, history_exponent: float) -> Array:
-    """Return the item h of the history with the largest share in the pair score, (N, n).
+def _strongest_classes(P: Array, item_probs: Array, items: Array) -> tuple[Array, Array]:
+    """Return the class with the largest P[k | u] O[y, k], and that product: (N, n) each."""
+    terms = P[:, None, :].astype(item_probs.dtype) * item_probs[items]
+    best = terms.argmax(axis=2)
+    found = np.take_along_axis(terms, best[:, :, None], axis=2)[:, :, 0]
+    return best, np.where(items >= 0, found, 0.0)
 
-        share of h = (c_h^-history G_hy c_y^-candidate)^sharpness
 
-    The candidate's own factor is the same for every h and left out. X: (N, D).  items: (N, n).
-    -1 where there is no item, or none of the history goes with it.
-    """
-    reasons = np.full(items.shape, -1, dtype=np.int64)
-    scale = np.maximum(pairs.item_users, 1.0) ** -(history_exponent * pairs.sharpness)
-    sizes = np.diff(X.indptr)
-    ends = np.cumsum(sizes * items.shape[1]) // _PAIRS_PER_BLOCK
-    cuts = [0, *(np.flatnonzero(np.diff(ends)) + 1).tolist(), len(sizes)]
-
-    def block(number: int) -> None:
-        first, last = cuts[number], cuts[number + 1]
-        users, places = np.nonzero((items[first:last] >= 0) & (sizes[first:last, None] > 0))
-        if not len(users):
-            return
-        users += first
-        lengths = sizes[users]
-        begins = np.cumsum(lengths) - lengths
-        within = np.arange(lengths.sum()) - np.repeat(begins, lengths)
-        history = X.indices[np.repeat(X.indptr[users], lengths) + within]
-        listed = np.repeat(items[users, places], lengths)
-        shares = np.asarray(pairs.powers[history, listed]) * scale[history]
-        best = np.maximum.reduceat(shares, begins)
-        is_best = shares == np.repeat(best, lengths)
-        # The first of equals: the smallest place within the history.
-        first_best = np.minimum.reduceat(np.where(is_best, within, len(within)), begins)
-        reasons[users, places] = np.where(best > 0, history[begins + first_best], -1)
-
-    map_blocks(block, range(len(cuts) - 1))
-    return reasons
+def _strongest_items(
+    ranking: PairRanking, history: Array, items: Array, factors: Mapping[str, float]
+) -> tuple[Array, Float64]:
+    """Return the item of one history that adds most to each listed one, and how much: (n,)."""
+    causes, terms = np.full(len(items), -1, dtype=np.int64), np.zeros(len(items))
+    listed = np.flatnonzero(items >= 0)
+    if len(history) and len(listed):
+        added = by_history(ranking, history, items[listed], factors)
+        best = added.argmax(axis=1)
+        causes[listed] = history[best]
+        terms[listed] = added[np.arange(len(listed)), best]
+    return causes, terms

@@ -13,6 +13,7 @@ import dagster as dg
 
 from mom_pipeline.defs.checks import Verdict, check_results, check_specs
 from mom_pipeline.defs.partitions import DAILY
+from mom_pipeline.defs.runs import note_process
 from mom_pipeline.storage.day_state import CODE_VERSION, Unfit
 from mom_pipeline.storage.timings import record_seconds
 
@@ -86,6 +87,7 @@ def for_each_day(
     The data version of one day is the hash of its content; that of several days, which Dagster
     keeps only once for all of them, is the hash of theirs.
     """
+    note_process(context)
     outcomes: dict[str, DayOutcome] = {}
     seconds: dict[str, float] = {}
     name = context.asset_key.to_user_string()

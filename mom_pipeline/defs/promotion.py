@@ -13,7 +13,7 @@ from mom_pipeline.defs.partitions import SETTINGS, offset
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.defs.serving import user_personalization
 from mom_pipeline.serving.candidate import judged_day
-from mom_pipeline.serving.promoting import Delivered, Promoted, promote_day
+from mom_pipeline.serving.promoting import Delivered, Promoted, promote_day, store_day
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.storage.dictionaries import ids_by_position
 from mom_pipeline.storage.evaluations import delivered_pairs
@@ -42,19 +42,26 @@ def promotion(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Mat
     bootstrap interval must exclude a loss beyond `promotion.max_loss`; all blocking checks have
     passed and every number is finite; the first model must beat popularity.
 
-    For the last day of a run only: nobody wants to serve the models in the middle of a backfill.
+    Every day becomes a version, as many as are kept; the last day of a run alone goes through
+    the gate: nobody wants to serve the models in the middle of a backfill.
     """
     settings, state = data_folder.settings, data_folder.state
-    registry, last = ModelRegistry(settings.models_dir), max(context.partition_keys)
+    registry, days = ModelRegistry(settings.models_dir), sorted(context.partition_keys)
+    stored = days[-settings.promotion.keep_versions :]
 
     def step(day: date) -> DayOutcome:
-        if day.isoformat() != last:
-            note = f"only the last day of a run; run {day} alone to make a version of it"
+        if day.isoformat() not in stored:
+            note = "no version: older than those that promotion.keep_versions keeps"
             return DayOutcome(content_hash(day, "no version"), note, {"note": note})
         with data_folder.warehouse.reading() as connection:
             items, users = (ids_by_position(connection, kind) for kind in ("item", "user"))
         test = delivered_pairs(data_folder.warehouse, judged_day(state, day), day)
-        done = promote_day(state, registry, day, Delivered(items, users, test))
+        delivered = Delivered(items, users, test)
+        if day.isoformat() != days[-1]:
+            version = store_day(state, registry, day, delivered)
+            note = "a version; only the last day of a run goes through the gate"
+            return DayOutcome(version, note, {"model_version": version, "note": note})
+        done = promote_day(state, registry, day, delivered)
         version = content_hash(done.version, done.champion)
         return DayOutcome(version, f"{done.version} {done.decision.words}", _shown(done))
 

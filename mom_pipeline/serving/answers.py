@@ -85,10 +85,11 @@ class Explanation:
     """A score taken apart, three ways.
 
     seen: the item is in the user's own history.
+    reason: what contributed most, as the lists say it.
     moments: popularity, pairs, inverse, low-pass, classes; they sum to the score.
     components: they sum to the moment `classes`; largest first.
-    history: what the user's own items contribute, largest first; with popularity, they sum
-        to the score.
+    history: what the user's own items contribute, through the classes too, largest first; with
+        popularity, they sum to the score.
     """
 
     user: str
@@ -96,6 +97,7 @@ class Explanation:
     model: str
     score: float
     seen: bool
+    reason: Reason
     moments: tuple[Contribution, ...]
     components: tuple[Contribution, ...]
     history: tuple[Contribution, ...]

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from mom_pipeline.core.attribution import by_class, by_history, classes_by_history
-from mom_pipeline.core.one_user import POPULARITY, History, OneUserRanking, Ranked
+from mom_pipeline.core.one_user import History, OneUserRanking, Ranked
+from mom_pipeline.core.reasons import COMPONENT, ITEM, strongest
 from mom_pipeline.serving.answers import Contribution, Explanation, Reason
 from mom_pipeline.serving.served_model import ServedModel
 
@@ -19,29 +20,18 @@ def reasons(
     ranked: Ranked,
     examples: Sequence[tuple[str, ...]],
 ) -> list[Reason]:
-    """Name what contributed most to each score.
-
-    The contributors are the terms that the score is a sum of: items of the history, through
-    the second moment; components, through the classes; popularity.
-    """
-    n = len(ranked.items)
-    if not n:
-        return []
-    pairs = by_history(served.model, history, ranked)
-    classes = by_class(served.model, ranked)
-    popular = ranked.parts.get(POPULARITY, np.zeros(n))
-    rows = np.arange(n)
-    item, component = pairs.argmax(axis=1), classes.argmax(axis=1)
-    terms = np.stack([pairs[rows, item], classes[rows, component], popular], axis=1)
+    """Name what contributed most to each score, as the table of lists does."""
+    factors = {name: np.array([factor]) for name, factor in ranked.factors.items()}
+    row = history.row(served.model.n_items)
+    why = strongest(served.model, row, ranked.memberships[None], ranked.items[None], factors)
+    columns = (why.kinds[0], why.causes[0], why.terms[0], ranked.scores)
     found = []
-    for row, kind in enumerate(terms.argmax(axis=1).tolist()):
-        share = _share(float(terms[row, kind]), float(ranked.scores[row]))
-        if kind == 0:
-            name = str(served.item_ids[history.items[item[row]]])
-            found.append(Reason("item", name, share))
-        elif kind == 1:
-            k = int(component[row])
-            found.append(Reason("component", component_name(k), share, examples[k]))
+    for kind, cause, term, score in zip(*(c.tolist() for c in columns), strict=True):
+        share = _share(term, score)
+        if kind == ITEM:
+            found.append(Reason("item", str(served.item_ids[cause]), share))
+        elif kind == COMPONENT:
+            found.append(Reason("component", component_name(cause), share, examples[cause]))
         else:
             found.append(Reason("popularity", "", share))
     return found
@@ -54,13 +44,15 @@ def explained(
     history: History,
     item: str,
     position: int,
+    examples: Sequence[tuple[str, ...]],
 ) -> Explanation:
     """Take the score of one item apart."""
     ranked = ranking.at(history, np.array([position]))
     score = float(ranked.scores[0])
     classes = by_class(served.model, ranked)
-    own = by_history(served.model, history, ranked)
-    own = own + classes_by_history(served.model, history, ranked, classes)
+    own = classes_by_history(served.model, history, ranked, classes)
+    if served.model.pair_ranking is not None:
+        own += by_history(served.model.pair_ranking, history.items, ranked.items, ranked.factors)
     names = [str(served.item_ids[y]) for y in history.items]
     moments = ((name, float(part[0])) for name, part in ranked.parts.items())
     return Explanation(
@@ -69,6 +61,7 @@ def explained(
         served.manifest.version,
         score,
         bool(np.isin(position, history.items)),
+        reasons(served, history, ranked, examples)[0],
         tuple(Contribution(name, value, _share(value, score)) for name, value in moments),
         _largest_first(
             ((component_name(k), value) for k, value in enumerate(classes[0].tolist())), score

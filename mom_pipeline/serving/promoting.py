@@ -44,6 +44,12 @@ class Promoted:
     removed: list[str]
 
 
+def store_day(state: DayState, registry: ModelRegistry, day: date, delivered: Delivered) -> str:
+    """Store the model of a day as a version and name it; the champion stays."""
+    found = _stand_in(state, day, delivered)
+    return registry.add(candidate(state, day, delivered.item_ids, delivered.user_ids, found))
+
+
 def promote_day(
     state: DayState, registry: ModelRegistry, day: date, delivered: Delivered
 ) -> Promoted:

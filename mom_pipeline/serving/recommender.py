@@ -141,7 +141,8 @@ class Recommender:
                 f"the model has no history of the user {shown(user)}, so there is nothing to "
                 "explain; such users get popular items"
             )
-        return explained(self._served, self._ranking, user, history, item, self._item(item))
+        position = self._item(item)
+        return explained(self._served, self._ranking, user, history, item, position, self._examples)
 
     def _list(
         self,

@@ -81,9 +81,8 @@ class ModelRegistry:
 
     def names(self) -> list[str]:
         """The names of all versions, oldest day first; of one day, in the order of writing."""
-        folders = (self.root / VERSIONS).glob("*-*-*-*")
-        found = [path for path in folders if _VERSION.fullmatch(path.name)]
-        return [path.name for path in sorted(found, key=_age)]
+        folders = sorted((self.root / VERSIONS).glob("*-*-*-*"), key=_age)
+        return [path.name for path in folders if _VERSION.fullmatch(path.name)]
 
     def versions(self) -> list[StoredVersion]:
         """All versions, every file checked against its manifest; damaged ones say so."""
@@ -114,9 +113,10 @@ class ModelRegistry:
         while (version := self.champion_version()) is not None:
             try:
                 return self.load(version)
-            except (DamagedModel, UnknownVersion):
+            except (DamagedModel, UnknownVersion) as error:
                 if self.champion_version() == version:
-                    raise
+                    hint = "`mom-pipeline rollback` returns to the champion before"
+                    raise type(error)(f"{error}; {hint}") from error
                 # Replaced and removed while it was read: take the new one.
         raise NoChampion(
             f"no model is promoted in {self.root}; run `mom-pipeline update`, or choose one of "

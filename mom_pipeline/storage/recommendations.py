@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mom_pipeline.core.lists import COMPONENT, ITEM, ReasonedLists
+from mom_pipeline.core.lists import ReasonedLists
+from mom_pipeline.core.reasons import COMPONENT, ITEM
 from mom_pipeline.storage.atomic import replacing
 from mom_pipeline.storage.warehouse import Connection, load_sql, scalar, transaction
 

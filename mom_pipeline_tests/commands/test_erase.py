@@ -17,12 +17,15 @@ import duckdb
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 from scipy import sparse
 
 from mom_pipeline.cli import cli
+from mom_pipeline.commands.erase import ErasureUnderWay, _alone
 from mom_pipeline.core.daily import pair_counts
 from mom_pipeline.core.incremental import AnchoredMoments
 from mom_pipeline.core.split_half import half_of
+from mom_pipeline.defs.runs import PROCESS_TAG
 from mom_pipeline.settings import load_settings
 from mom_pipeline.storage.day_state import DayState
 from mom_pipeline.storage.delivery import ingest_files
@@ -207,6 +210,50 @@ def test_killed_in_the_middle_it_goes_on(finished, tmp_path):
         state.model(day)
 
 
+def test_refused_while_a_run_is_under_way_but_not_for_a_dead_one(finished, tmp_path):
+    folder = tmp_path / "data"
+    shutil.copytree(finished, folder)
+    with (folder / "logs" / "2024-03-03-late.csv").open("w") as late:
+        late.write("user,item,timestamp\nx,jazz-001,2024-03-03T10:00:00\n")
+    environment = {**os.environ, "MOM_DATA_DIR": str(folder)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mom_pipeline", "update"],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        run = stopped_in_its_run(process, folder)
+        before = {path: path.read_bytes() for path in (folder / "logs").iterdir()}
+        refused = mom(folder, "erase", USER, "--yes", code=1).stderr
+        assert run in refused
+        assert "daily_update, STARTED" in refused
+        assert "Nothing was changed" in refused
+        assert not (folder / "erasures").exists()
+        assert before == {path: path.read_bytes() for path in (folder / "logs").iterdir()}
+    finally:
+        process.kill()
+        process.wait()
+    mom(folder, "erase", USER, "--yes")
+    assert holding(folder) == set()
+    with DagsterInstance.from_config(str(folder / "dagster_home")) as instance:
+        assert instance.get_run_by_id(run).status == DagsterRunStatus.FAILURE
+
+
+def stopped_in_its_run(process: subprocess.Popen[bytes], folder: Path) -> str:
+    """Stop a process as soon as its run has noted it; the id of the run."""
+    deadline = time.monotonic() + 60
+    with DagsterInstance.from_config(str(folder / "dagster_home")) as instance:
+        while time.monotonic() < deadline and process.poll() is None:
+            started = RunsFilter(statuses=[DagsterRunStatus.STARTED])
+            runs = [run for run in instance.get_runs(started) if PROCESS_TAG in run.tags]
+            if runs:
+                process.send_signal(signal.SIGSTOP)
+                return runs[0].run_id
+            time.sleep(0.01)
+    raise AssertionError("no run began, or it ended too early")
+
+
 def test_bad_input_gets_an_answer_and_changes_nothing(finished, tmp_path, monkeypatch):
     folder = tmp_path / "data"
     shutil.copytree(finished, folder)
@@ -214,6 +261,9 @@ def test_bad_input_gets_an_answer_and_changes_nothing(finished, tmp_path, monkey
     for user in ("", "=HYPERLINK(1)", "nobody\n"):
         result = CliRunner().invoke(cli, ["erase", user, "--yes"])
         assert isinstance(result.exception, UnknownUser), user
+    with _alone(load_settings(folder, {})):
+        result = CliRunner().invoke(cli, ["erase", USER, "--yes"])
+        assert isinstance(result.exception, ErasureUnderWay)
     asked = CliRunner().invoke(cli, ["erase", USER], input="n\n")
     assert "lines in 3 log files" in asked.output
     assert asked.exit_code == 1

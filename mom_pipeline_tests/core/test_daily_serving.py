@@ -43,10 +43,10 @@ def test_entropy_in_bits():
 
 def test_lists_from_stored_posteriors_equal_those_from_the_rows(world):
     model, X = world
-    ids, scores = best_items(X, model.memberships(X), model, 7)
+    found = best_items(X, model.memberships(X), model, 7)
     expected, expected_scores = recommend_top(X, model.class_scores, 7)
-    np.testing.assert_array_equal(ids, expected)
-    np.testing.assert_allclose(scores, expected_scores)
+    np.testing.assert_array_equal(found.items, expected)
+    np.testing.assert_allclose(found.scores, expected_scores)
 
 
 def test_an_item_that_no_class_of_the_user_can_bring_is_not_listed(world):

@@ -8,10 +8,11 @@ from scipy import sparse
 
 from mom_pipeline.core import RankingWeights, simulate
 from mom_pipeline.core.fitted import FittedModel, PairRanking
-from mom_pipeline.core.lists import COMPONENT, ITEM, POPULAR, reasoned_lists
+from mom_pipeline.core.lists import reasoned_lists
 from mom_pipeline.core.low_pass import LowPass
 from mom_pipeline.core.personalization import Personalization
-from mom_pipeline.core.reasons import component_reasons, history_reasons
+from mom_pipeline.core.ranking import CLASSES
+from mom_pipeline.core.reasons import COMPONENT, ITEM, POPULAR, strongest
 
 
 @pytest.fixture(scope="module")
@@ -55,26 +56,33 @@ def test_the_class_that_contributed_most_is_the_reason(world):
 
 
 def test_the_item_of_the_history_that_contributed_most_is_the_reason(world, three_moment):
+    """What an item adds: scores are sums over the history, so those of it alone, scaled alike."""
     model, (_, X) = three_moment, world
     lists = reasoned_lists(X, model.memberships(X), model, 5)
-    pairs, a = model.pair_ranking.pairs, RankingWeights().history_exponent
-    G = pairs.powers.toarray()
+    ranking, w = model.pair_ranking, RankingWeights()
+    alone = sparse.csr_array(np.eye(40))
+    pairs = ranking.pairs.scores(alone, w.history_exponent, w.candidate_exponent)
+    low_pass = ranking.low_pass.scores(alone, w.low_pass_ridge)
+    by_pairs_alone = []
     for user in (0, 3, 99):
         history = X.indices[X.indptr[user] : X.indptr[user + 1]]
+        unseen = np.setdiff1d(np.arange(40), history)
+        terms = w.pairs * pairs[history] / pairs[history].sum(axis=0)[unseen].max()
+        terms += w.low_pass * low_pass[history] / low_pass[history].sum(axis=0)[unseen].max()
         for place, item in enumerate(lists.items[user]):
-            shares = G[history, item] * pairs.item_users[history] ** (-a * pairs.sharpness)
             assert lists.kinds[user, place] == ITEM
-            assert lists.causes[user, place] == history[np.argmax(shares)]
-    assert set(lists.causes[3]) <= set(X.indices[X.indptr[3] : X.indptr[4]])
+            assert lists.causes[user, place] == history[np.argmax(terms[:, item])]
+            by_pairs_alone.append(history[np.argmax(pairs[history, item])])
+    assert by_pairs_alone != lists.causes[[0, 3, 99]].ravel().tolist()
 
 
 def test_blocks_do_not_change_the_reasons(world, three_moment, monkeypatch):
     _, X = world
-    items = reasoned_lists(X, three_moment.memberships(X), three_moment, 5).items
-    pairs = three_moment.pair_ranking.pairs
-    whole = history_reasons(X, items, pairs, 0.5)
-    monkeypatch.setattr("mom_pipeline.core.reasons._PAIRS_PER_BLOCK", 70)
-    np.testing.assert_array_equal(history_reasons(X, items, pairs, 0.5), whole)
+    whole = reasoned_lists(X, three_moment.memberships(X), three_moment, 5)
+    monkeypatch.setattr("mom_pipeline.core.reasons._USERS_PER_BLOCK", 7)
+    blocks = reasoned_lists(X, three_moment.memberships(X), three_moment, 5)
+    np.testing.assert_array_equal(blocks.causes, whole.causes)
+    np.testing.assert_array_equal(blocks.kinds, whole.kinds)
 
 
 @pytest.mark.parametrize("ranking", ["classes", "three-moment"])
@@ -113,4 +121,10 @@ def test_seen_items_stay_when_they_are_asked_for(world):
 
 def test_no_reason_where_no_class_has_the_item():
     P, O = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0], [1.0, 0.0]])
-    np.testing.assert_array_equal(component_reasons(P, O, np.array([[0, 1, -1]])), [[-1, 0, -1]])
+    half = np.array([0.5, 0.5])
+    model = FittedModel(O, half, half, np.empty((2, 0)), Personalization(), None, {})
+    why = strongest(
+        model, sparse.csr_array((1, 2)), P, np.array([[0, 1, -1]]), {CLASSES: np.ones(1)}
+    )
+    np.testing.assert_array_equal(why.kinds, [[POPULAR, COMPONENT, POPULAR]])
+    np.testing.assert_array_equal(why.causes, [[-1, 0, -1]])

@@ -16,10 +16,10 @@ from mom_pipeline.core.attribution import (
 from mom_pipeline.core.bounded_top import BoundedTop
 from mom_pipeline.core.fitted import FittedModel, PairRanking
 from mom_pipeline.core.low_pass import LowPass
-from mom_pipeline.core.one_user import CLASSES, POPULARITY, History, OneUserRanking
+from mom_pipeline.core.one_user import History, OneUserRanking
 from mom_pipeline.core.personalization import Personalization
 from mom_pipeline.core.prediction import recommend_top, top_n
-from mom_pipeline.core.ranking import RankingWeights
+from mom_pipeline.core.ranking import CLASSES, POPULARITY, RankingWeights
 
 N, D, K = 300, 120, 4
 
@@ -74,7 +74,9 @@ def test_every_score_is_accounted_for(fitted, data):
         own = history(data, user)
         ranked = ranking.best(own, 10)
         np.testing.assert_allclose(sum(ranked.parts.values()), ranked.scores, rtol=1e-5)
-        classes, pairs = by_class(fitted, ranked), by_history(fitted, own, ranked)
+        classes, pairs = by_class(fitted, ranked), np.zeros((10, len(own.items)))
+        if fitted.pair_ranking is not None:
+            pairs = by_history(fitted.pair_ranking, own.items, ranked.items, ranked.factors)
         classes_part = ranked.parts.get(CLASSES, np.zeros(10))
         np.testing.assert_allclose(classes.sum(axis=1), classes_part, rtol=1e-4, atol=1e-9)
         rest = ranked.scores - classes_part - ranked.parts.get(POPULARITY, 0.0)
@@ -101,6 +103,25 @@ def test_the_bound_loses_nothing(concentration):
         items, found = top.best(P, n, hidden)
         np.testing.assert_allclose(found, values[0], rtol=1e-5)
         assert len(np.setdiff1d(items, expected[0])) <= 0.01 * n  # equal up to rounding
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.3, 30.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_classes_that_are_not_read_lose_nothing(spread, dtype):
+    """Items all alike in popularity, users of few classes and of all of them."""
+    rng = np.random.default_rng(1)
+    O = rng.gamma(0.3, size=(30_000, 50)).astype(dtype)
+    O /= O.sum(axis=0)
+    top = BoundedTop.of(O)
+    for n in (1, 20, 3000):
+        P = rng.dirichlet(np.full(50, spread)).astype(dtype)
+        hidden = rng.choice(30_000, 50, replace=False)
+        scores = O @ P
+        scores[hidden] = -np.inf
+        expected, values = top_n(scores[None], n)
+        items, found = top.best(P, n, hidden)
+        np.testing.assert_allclose(found, values[0], rtol=1e-5)
+        assert len(np.setdiff1d(items, expected[0])) <= 0.001 * n  # equal up to rounding
 
 
 @pytest.mark.parametrize("skew", [0.0, 1.0])

@@ -43,8 +43,15 @@ def test_the_first_model_beats_popularity_and_is_served(backfilled: Pipeline):
     assert 0 < shown["map_low"] <= shown["map_difference"] <= shown["map_high"]
     assert shown["map_difference"] == pytest.approx(shown["map"] - shown["popularity_map"])
     assert registry.history()[-1].reason == shown["decision"]
-    assert "only the last day" in backfilled.metadata("promotion", 2)["note"]
-    assert len(registry.names()) == 1
+
+
+def test_every_day_is_a_version_and_the_last_one_goes_through_the_gate(backfilled: Pipeline):
+    registry = registry_of(backfilled)
+    assert [name[:10] for name in registry.names()] == [str(day(n + 1)) for n in range(N_DAYS)]
+    assert [change.version for change in registry.history()] == registry.names()[-1:]
+    shown = backfilled.metadata("promotion", 2)
+    assert shown["model_version"] == registry.names()[1]
+    assert "only the last day" in shown["note"]
 
 
 def test_the_figures_are_those_of_the_evaluation(backfilled: Pipeline):
@@ -101,8 +108,7 @@ def test_an_old_champion_answers_for_itself(copied: Pipeline):
     registry = registry_of(copied)
     newest = registry.champion_version()
     (registry.root / POINTER).unlink()
-    copied.run(N_DAYS - 2, only=PROMOTION)
-    old = registry.names()[0]
+    old = registry.names()[N_DAYS - 3]
     registry.promote(old, "the day of the stand-in, so it is the stand-in")
     copied.run(N_DAYS, only=PROMOTION)
     shown = copied.metadata("promotion", N_DAYS)
@@ -120,7 +126,7 @@ def test_worse_settings_are_kept_out(copied: Pipeline):
     assert "its settings and the new ones" in shown["decision"]
     assert shown["map_low"] < 0
     assert shown["champion"] == champion == registry_of(copied).champion_version()
-    assert len(registry_of(copied).names()) == 2
+    assert len(registry_of(copied).names()) == N_DAYS + 3
 
 
 def test_an_earlier_day_does_not_replace_a_later_one(copied: Pipeline):
@@ -152,7 +158,6 @@ def test_a_model_whose_day_did_not_pass_its_checks_is_kept_out(copied: Pipeline)
 
 def test_a_damaged_champion_is_replaced_by_a_good_model(copied: Pipeline):
     registry = registry_of(copied)
-    copied.run(N_DAYS - 1, only=PROMOTION)
     other = registry.names()[0]
     registry.promote(other, "by hand")
     (registry.root / VERSIONS / other / MODEL).write_bytes(b"damaged")

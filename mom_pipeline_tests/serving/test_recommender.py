@@ -11,8 +11,10 @@ from scipy import sparse
 from mom_pipeline import Recommender
 from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.errors import DamagedModel
+from mom_pipeline.core.lists import reasoned_lists
 from mom_pipeline.core.prediction import recommend_top
 from mom_pipeline.core.ranking import RankingWeights
+from mom_pipeline.core.reasons import COMPONENT, ITEM, POPULAR
 from mom_pipeline.serving.errors import InvalidQuestion, UnknownItem, UnknownUser
 from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion
@@ -111,6 +113,26 @@ def test_explanations_sum_to_the_score(served, recommender):
             assert not why.seen
 
 
+def test_the_table_of_lists_gives_the_same_reasons(served, recommender):
+    model, X = served.model, served.histories
+    lists = reasoned_lists(X, model.memberships(X), model, 10)
+    for user in range(len(ODD), 60):
+        name = str(served.user_ids[user])
+        answer = recommender.recommend(name, 10)
+        for place, line in enumerate(answer.items):
+            assert line.item == served.item_ids[lists.items[user, place]]
+            kind, cause = lists.kinds[user, place], lists.causes[user, place]
+            expected = {
+                ITEM: ("item", served.item_ids[cause]),
+                COMPONENT: ("component", str(cause + 1)),
+                POPULAR: ("popularity", ""),
+            }[kind]
+            assert (line.reason.kind, line.reason.name) == expected
+            why = recommender.explain(name, line.item).reason
+            assert (why.kind, why.name) == expected
+            assert why.share == pytest.approx(line.reason.share, rel=1e-4)
+
+
 def test_the_reason_is_the_largest_term(served, recommender):
     kinds = set()
     for user in served.user_ids[:40]:
@@ -172,7 +194,7 @@ def test_the_promoted_model_is_loaded(served, tmp_path):
     assert answer.items == Recommender(served).recommend("user 20", 3).items
     path = registry.folder(version) / MODEL
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(DamagedModel):
+    with pytest.raises(DamagedModel, match=r"differs from its manifest.*rollback"):
         Recommender.of(tmp_path)
 
 

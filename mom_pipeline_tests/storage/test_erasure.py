@@ -12,6 +12,7 @@ from datetime import date
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pytest
 
 from mom_pipeline.storage.delivery import pending_files
@@ -302,6 +303,16 @@ def test_records_of_runs_lose_the_user_alone(user: str, tmp_path: Path):
     assert json.loads(text) == {"records": records("ann", "77"), "rows": 7, "text": "7 days"}
     if len(user) > 1:
         assert places_with(tmp_path, user) == []
+
+
+def test_an_id_of_digits_is_no_part_of_a_number_or_a_hash(tmp_path: Path):
+    """Customers of Online Retail have five digits; scores and checksums have them too."""
+    (tmp_path / "numbers.json").write_text('{"a": 0.0017850, "b": 117850.2, "c": "f17850ab"}')
+    (tmp_path / "9f17850c").mkdir()
+    assert places_with(tmp_path, "17850") == []
+    (tmp_path / "log.csv").write_text("user,item\n17850,tea\n")
+    np.savez(tmp_path / "people.npz", ids=np.frombuffer(b"123451785054321", dtype=np.uint8))
+    assert places_with(tmp_path, "17850") == ["log.csv", "people.npz"]
 
 
 def test_texts_of_runs_lose_a_distinctive_id(tmp_path: Path):

@@ -5,7 +5,8 @@ from datetime import date
 import duckdb
 import numpy as np
 
-from mom_pipeline.core.lists import COMPONENT, ITEM, POPULAR, ReasonedLists
+from mom_pipeline.core.lists import ReasonedLists
+from mom_pipeline.core.reasons import COMPONENT, ITEM, POPULAR
 from mom_pipeline.storage.dictionaries import extend_dictionaries
 from mom_pipeline.storage.recommendations import (
     export_lists,
