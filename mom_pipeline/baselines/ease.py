@@ -5,10 +5,10 @@ import resource
 from pathlib import Path
 
 import numpy as np
-from scipy import linalg
 
 from mom_pipeline.baselines.interface import Fitted, Method, Setting, Settings
 from mom_pipeline.baselines.options import TooLarge, filled, in_range, weighted
+from mom_pipeline.core.positive_inverse import invert_in_place
 from mom_pipeline.core.types import Array, Csr
 
 # Above this many items in single precision: half the memory, and rounding still far below
@@ -45,24 +45,17 @@ def fit_ease(X: Csr, settings: Settings, seed: int) -> Fitted:
 def item_weights(X: Csr, ridge: float) -> Array:
     """Return B, (D, D), computed in the memory of one such matrix."""
     D = X.shape[1]
-    G = np.empty((D, D), dtype=_precision(D), order="F")
+    G = np.empty((D, D), dtype=_precision(D))
     X_by_item = X.tocsc()
     for start in range(0, D, _COLUMNS_PER_BLOCK):
         columns = slice(start, start + _COLUMNS_PER_BLOCK)
-        G[:, columns] = (X.T @ X_by_item[:, columns]).toarray()
+        G[columns] = (X_by_item[:, columns].T @ X).toarray()
     G[np.diag_indices(D)] += ridge
-    single = G.dtype == np.float32
-    factorise = linalg.lapack.spotrf if single else linalg.lapack.dpotrf
-    invert = linalg.lapack.spotri if single else linalg.lapack.dpotri
-    P, failed = factorise(G, lower=True, overwrite_a=True, clean=False)
-    if not failed:
-        P, failed = invert(P, lower=True, overwrite_c=True)
-    if failed:
-        raise linalg.LinAlgError(f"X^T X + {ridge:g} I cannot be inverted; raise regularization")
-    _mirror_lower(P)
-    P /= -np.diag(P).copy()
-    np.fill_diagonal(P, 0.0)
-    return np.asarray(P)
+    if not invert_in_place(G):
+        raise np.linalg.LinAlgError(f"X^T X + {ridge:g} I cannot be inverted; raise regularization")
+    G /= -np.diag(G).copy()
+    np.fill_diagonal(G, 0.0)
+    return G
 
 
 def require_memory(n_items: int) -> None:
@@ -102,16 +95,6 @@ def memory_taken() -> int:
 
 def _precision(n_items: int) -> type[np.floating]:
     return np.float32 if n_items > _SINGLE_FROM else np.float64
-
-
-def _mirror_lower(P: Array) -> None:
-    """Copy the lower triangle to the upper one, in place, a few columns at a time."""
-    D = len(P)
-    for start in range(0, D, _COLUMNS_PER_BLOCK):
-        stop = min(start + _COLUMNS_PER_BLOCK, D)
-        P[start:stop, stop:] = P[stop:, start:stop].T
-        square = P[start:stop, start:stop]
-        square[:] = np.tril(square) + np.tril(square, -1).T
 
 
 EASE = Method(

@@ -58,7 +58,7 @@ def best_items(
     """
     taken = model.popularity > 0
     if model.pair_ranking is not None:
-        return _best_by_three_moments(X, P, model, n, taken, exclude_seen)
+        return _best_by_three_moments(X, model, n, taken, exclude_seen)
     lists = BoundedLists.of(model.item_probs, taken)
     items, scores = lists.best(X, P, n, exclude_seen=exclude_seen)
     listed = np.where(scores > 0, items, -1).astype(np.int64)
@@ -66,14 +66,14 @@ def best_items(
 
 
 def _best_by_three_moments(
-    X: Csr, P: Array, model: FittedModel, n: int, taken: Array, exclude_seen: bool
+    X: Csr, model: FittedModel, n: int, taken: Array, exclude_seen: bool
 ) -> BestItems:
     items = np.full((X.shape[0], n), -1, dtype=np.int64)
     scores = np.zeros((X.shape[0], n))
 
     def block(users: slice) -> dict[str, Array]:
         rows = X[users]
-        found, factors = model.scores_with_factors(rows, P[users])
+        found, factors = model.three_moment_scores_with_factors(rows)
         found[:, ~taken] = -np.inf
         if exclude_seen:
             hide_seen(found, rows)

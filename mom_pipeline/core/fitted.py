@@ -15,7 +15,7 @@ from mom_pipeline.core.pair_scores import ExplainedPairs, PairScores
 from mom_pipeline.core.persistence import load_arrays, save_arrays
 from mom_pipeline.core.personalization import Personalization, memberships, smoothed
 from mom_pipeline.core.prediction import class_scores
-from mom_pipeline.core.ranking import CLASSES, RankingWeights, ThreeMomentRanking
+from mom_pipeline.core.ranking import RankingWeights, ThreeMomentRanking
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.core.validation import as_interactions
 
@@ -86,13 +86,8 @@ class FittedModel:
         """Return the three-moment score, (N, D)."""
         return self._three_moments()(X)
 
-    def scores_with_factors(self, X: Csr, P: Array) -> tuple[Array, dict[str, Array]]:
-        """Return what the model ranks by, (N, D), and each part's factor, name -> (N,).
-
-        P: P[class | user] of the same users, (N, K).
-        """
-        if self.pair_ranking is None:
-            return class_scores(P, self.item_probs), {CLASSES: np.ones(len(P))}
+    def three_moment_scores_with_factors(self, X: Csr) -> tuple[Array, dict[str, Array]]:
+        """Return the three-moment score, (N, D), and each part's factor, name -> (N,)."""
         return self._three_moments().with_factors(X)
 
     def _three_moments(self) -> ThreeMomentRanking:

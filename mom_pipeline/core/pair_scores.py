@@ -12,10 +12,10 @@ from typing import Self
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import lapack
 
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.moments import scaled_rows_and_columns
+from mom_pipeline.core.positive_inverse import invert_in_place
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.core.validation import with_narrow_indices
 
@@ -123,12 +123,13 @@ class ExplainedPairs:
             )
         if ridge <= 0:
             raise InvalidSetting(f"ridge of the explained part must be above 0, found {ridge}")
-        G = pair_counts(X, _EXPLAINED_USER_EXPONENT).toarray(order="F")
+        G = pair_counts(X, _EXPLAINED_USER_EXPONENT).toarray()
         diagonal = np.einsum("ii->i", G)
         # Rows of items that nobody took stay invertible.
         diagonal += max(ridge * float(diagonal.mean()), float(np.finfo(np.float32).eps))
-        P = _inverse(G)
-        B = P / -np.diag(P)
+        if not invert_in_place(G):
+            raise np.linalg.LinAlgError("the second moment with its ridge is not positive definite")
+        B = G / -np.diag(G)
         np.fill_diagonal(B, 0.0)
         return cls(B)
 
@@ -140,14 +141,3 @@ class ExplainedPairs:
 def invertible(X: Csr) -> bool:
     """Tell whether the second moment of X is small enough to be inverted."""
     return int(X.shape[1]) <= MAX_INVERTED_ITEMS
-
-
-def _inverse(A: Array) -> Array:
-    """Return the inverse of a symmetric positive definite matrix by Cholesky, in place."""
-    factor, failed = lapack.spotrf(A, lower=1, overwrite_a=1)
-    if not failed:
-        inverse, failed = lapack.spotri(factor, lower=1, overwrite_c=1)
-    if failed:
-        raise np.linalg.LinAlgError("the second moment with its ridge is not positive definite")
-    lower = np.tril(inverse)
-    return np.asarray(lower + np.tril(lower, -1).T)

@@ -15,6 +15,7 @@ from mom_pipeline.defs.serving import user_personalization
 from mom_pipeline.serving.candidate import judged_day
 from mom_pipeline.serving.promoting import Delivered, Promoted, promote_day, store_day
 from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.storage.day_state import Unfit
 from mom_pipeline.storage.dictionaries import ids_by_position
 from mom_pipeline.storage.evaluations import delivered_pairs
 
@@ -51,14 +52,16 @@ def promotion(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Mat
 
     def step(day: date) -> DayOutcome:
         if day.isoformat() not in stored:
-            note = "no version: older than those that promotion.keep_versions keeps"
-            return DayOutcome(content_hash(day, "no version"), note, {"note": note})
+            return _no_version(day, "older than those that promotion.keep_versions keeps")
         with data_folder.warehouse.reading() as connection:
             items, users = (ids_by_position(connection, kind) for kind in ("item", "user"))
         test = delivered_pairs(data_folder.warehouse, judged_day(state, day), day)
         delivered = Delivered(items, users, test)
         if day.isoformat() != days[-1]:
-            version = store_day(state, registry, day, delivered)
+            try:
+                version = store_day(state, registry, day, delivered)
+            except Unfit as reason:  # the run is long, and the day's arrays have expired
+                return _no_version(day, str(reason))
             note = "a version; only the last day of a run goes through the gate"
             return DayOutcome(version, note, {"model_version": version, "note": note})
         done = promote_day(state, registry, day, delivered)
@@ -66,6 +69,11 @@ def promotion(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Mat
         return DayOutcome(version, f"{done.version} {done.decision.words}", _shown(done))
 
     return for_each_day(context, step)
+
+
+def _no_version(day: date, reason: str) -> DayOutcome:
+    note = f"no version: {reason}"
+    return DayOutcome(content_hash(day, "no version"), note, {"note": note})
 
 
 def _shown(done: Promoted) -> dict[str, Any]:

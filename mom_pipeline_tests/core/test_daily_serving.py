@@ -54,12 +54,12 @@ def test_an_item_that_no_class_of_the_user_can_bring_is_not_listed(world):
     brings = np.arange(90)[:, None] % 18 == np.arange(3)
     P = np.eye(3)[np.arange(6) % 3]
     few = replace(model, item_probs=model.item_probs * brings)
-    ids, scores = best_items(X[:6], P, few, 7, exclude_seen=False)
-    for user, items in enumerate(ids):
+    found = best_items(X[:6], P, few, 7, exclude_seen=False)
+    for user, items in enumerate(found.items):
         brought = np.flatnonzero(brings[:, user % 3] & (model.popularity > 0))
         assert set(items[: len(brought)]) == set(brought)
         np.testing.assert_array_equal(items[len(brought) :], -1)
-    np.testing.assert_array_equal(scores[ids < 0], 0)
+    np.testing.assert_array_equal(found.scores[found.items < 0], 0)
 
 
 def test_foresight_compares_with_popularity_on_users_with_a_history(world):
