@@ -38,9 +38,9 @@ class LargeData:
 
 
 def run_engine(
-    n_users: int = 400_000,
+    n_users: int = 800_000,
     n_items: int = 200_000,
-    n_pairs: int = 2_400_000,
+    n_pairs: int = 4_800_000,
     n_components: int = 100,
     *,
     seed: int = 0,

@@ -8,9 +8,9 @@ from mom_pipeline.commands.terminal import json_option, print_json, print_table,
 
 
 @click.command("engine")
-@click.option("--users", default=400_000, show_default=True)
+@click.option("--users", default=800_000, show_default=True)
 @click.option("--items", default=200_000, show_default=True)
-@click.option("--pairs", default=2_400_000, show_default=True)
+@click.option("--pairs", default=4_800_000, show_default=True)
 @click.option("--components", default=100, show_default=True)
 @json_option
 def bench_engine(users: int, items: int, pairs: int, components: int, as_json: bool) -> None:

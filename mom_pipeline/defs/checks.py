@@ -188,7 +188,7 @@ def _result(check: Check, by_day: Mapping[str, Verdict]) -> dg.AssetCheckResult:
 
 
 def _is_distribution(array: Array) -> bool:
-    sums = array.sum(axis=0)
+    sums = array.sum(axis=0, dtype=np.float64)
     return bool(
         np.isfinite(array).all()
         and (array >= 0).all()

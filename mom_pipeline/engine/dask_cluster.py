@@ -34,7 +34,7 @@ class DaskEngine:
     @property
     def n_workers(self) -> int:
         """Return how many workers there are now."""
-        return len(self.client.scheduler_info(n_workers=-1)["workers"])
+        return len(self._workers())
 
     def add_up(self, work: ShardPass[Sum], shards: Shards) -> Sum:
         """Return the sum of the work on every shard.
@@ -63,10 +63,31 @@ class DaskEngine:
         sent = self.client.scatter((work, shards), broadcast=True, hash=False)
         one_pass = uuid.uuid4().hex[:8]
         leaves = [
-            self.client.submit(_shard_result, *sent, place, key=f"{entry.name}:{one_pass}")
-            for place, entry in enumerate(shards.entries)
+            self.client.submit(
+                _shard_result, *sent, place, key=f"{entry.name}:{one_pass}", **preferred
+            )
+            for place, (entry, preferred) in enumerate(
+                zip(shards.entries, self._preferences(len(shards.entries)), strict=True)
+            )
         ]
         return as_tree(leaves, lambda a, b: self.client.submit(added, a, b, pure=False))
+
+    def _workers(self) -> list[str]:
+        """Return the addresses of the workers, in a fixed order."""
+        return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+
+    def _preferences(self, n_shards: int) -> list[dict[str, Any]]:
+        """Return where each shard is worked on, if that worker lives.
+
+        Neighbours in the tree share a worker, so that their sum need not travel.
+        """
+        workers = self._workers()
+        if not workers:
+            return [{}] * n_shards
+        return [
+            {"workers": [workers[place * len(workers) // n_shards]], "allow_other_workers": True}
+            for place in range(n_shards)
+        ]
 
     def _require_scheduler(self) -> None:
         if self.client.status != "running":

@@ -99,3 +99,10 @@ def test_components_that_the_halves_do_not_share_are_named(copied: Pipeline):
     (failed,) = [c for c in done.get_asset_check_evaluations() if c.check_name == "split_half"]
     assert not failed.passed
     assert "components 1, 2, 3, 100.0% of pi" in failed.description
+
+
+def test_a_long_column_of_single_precision_is_a_distribution():
+    O = np.random.default_rng(0).random((200_000, 3)).astype(np.float32)
+    O /= O.sum(axis=0, dtype=np.float64).astype(np.float32)
+    assert checks.distributions("distributions", O=O).passed
+    assert not checks.distributions("distributions", O=O * np.float32(1.00001)).passed
