@@ -5,7 +5,7 @@ file per shard, and only counts and metrics come back.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from io import BytesIO
 from typing import Self
@@ -17,9 +17,9 @@ from scipy import sparse
 
 from mom_pipeline.core.bounded_lists import BoundedLists
 from mom_pipeline.core.errors import InvalidInteractions
+from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.metrics import CUTOFFS, METRICS, evaluate_ranking
 from mom_pipeline.core.model import MethodOfMoments
-from mom_pipeline.core.personalization import Personalization, memberships, smoothed
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.engine.files import absolute, write_whole
 from mom_pipeline.engine.interface import Engine
@@ -27,43 +27,32 @@ from mom_pipeline.engine.shards import ShardRows, Shards
 
 
 @dataclass(frozen=True)
-class ClassModel:
-    """As much of a model as personalization needs: O, (D, K), and pi, (K,)."""
+class ClassLists:
+    """Makes lists of a model's classes; prepared once for all shards of a worker."""
 
-    item_probs: Array
-    weights: Float64
-    popularity: Float64
-    personalization: Personalization
+    model: FittedModel
 
-    @classmethod
-    def of(cls, model: MethodOfMoments) -> Self:
-        """Leave behind what only the next fit needs."""
-        fitted = model.fitted
-        return cls(fitted.item_probs, fitted.weights, fitted.popularity, fitted.personalization)
-
-    @cached_property
-    def smoothed_item_probs(self) -> Array:
-        """Return O with a share of popularity, once for all shards of a worker."""
-        return smoothed(self.item_probs, self.popularity, self.personalization.smoothing)
-
-    def memberships(self, X: Csr) -> Array:
-        """Return P[class | user], (N, K)."""
-        return memberships(X, self.smoothed_item_probs, self.weights, self.personalization)
-
-    def lists(self, X: Csr, n: int, *, exclude_seen: bool = True) -> tuple[Array, Array]:
+    def best(self, X: Csr, n: int, *, exclude_seen: bool = True) -> tuple[Array, Array]:
         """Return the n best items of every user and their scores, (N, n) each."""
-        return self._bounded.best(X, self.memberships(X), n, exclude_seen=exclude_seen)
+        P = self.model.memberships(X)
+        return self._bounded.best(X, P, n, exclude_seen=exclude_seen)
 
     @cached_property
     def _bounded(self) -> BoundedLists:
-        return BoundedLists.of(self.item_probs)
+        return BoundedLists.of(self.model.item_probs)
+
+
+def as_sent(model: MethodOfMoments) -> FittedModel:
+    """Return as much of a model as its classes need: the basis is for the next fit alone."""
+    fitted = model.fitted
+    return replace(fitted, basis=fitted.basis[:, :0], pair_ranking=None, diagnostics={})
 
 
 @dataclass(frozen=True)
 class MembershipsPass:
     """Writes P[class | user] of every user; returns how many users these are."""
 
-    model: ClassModel
+    model: FittedModel
     folder: str
 
     def __call__(self, rows: ShardRows) -> int:
@@ -77,13 +66,13 @@ class MembershipsPass:
 class ListsPass:
     """Writes the n best items of every user; returns how many entries these are."""
 
-    model: ClassModel
+    lists: ClassLists
     n: int
     folder: str
     exclude_seen: bool = True
 
     def __call__(self, rows: ShardRows) -> int:
-        ids, scores = self.model.lists(rows.X, self.n, exclude_seen=self.exclude_seen)
+        ids, scores = self.lists.best(rows.X, self.n, exclude_seen=self.exclude_seen)
         owners, ranks = np.nonzero(ids >= 0)
         _write(
             self.folder,
@@ -125,7 +114,7 @@ class MetricSums:
 class EvaluationPass:
     """Lists of every user held against what they took later, in shards of the same number."""
 
-    model: ClassModel
+    lists: ClassLists
     later: Shards
     cutoffs: tuple[int, ...] = CUTOFFS
     places: dict[str, int] = field(default_factory=dict)
@@ -136,7 +125,7 @@ class EvaluationPass:
         empty = np.zeros((len(METRICS), len(self.cutoffs)))
         if n_dropped == test.shape[0]:
             return MetricSums(self.cutoffs, empty, 0, n_dropped)
-        ids, _ = self.model.lists(rows.X, self.cutoffs[-1])
+        ids, _ = self.lists.best(rows.X, self.cutoffs[-1])
         found = evaluate_ranking(ids, test, self.cutoffs)
         sums = np.array([found.per_user[name].sum(axis=0) for name in METRICS])
         return MetricSums(self.cutoffs, sums, found.n_users, n_dropped)
@@ -156,7 +145,7 @@ class EvaluationPass:
 
 def write_memberships(engine: Engine, shards: Shards, model: MethodOfMoments, folder: str) -> int:
     """Write P[class | user] of all users below a folder or URL; returns how many users."""
-    return engine.add_up(MembershipsPass(ClassModel.of(model), absolute(folder)), shards)
+    return engine.add_up(MembershipsPass(as_sent(model), absolute(folder)), shards)
 
 
 def write_lists(
@@ -169,7 +158,7 @@ def write_lists(
     exclude_seen: bool = True,
 ) -> int:
     """Write the n best items of all users below a folder or URL; returns how many entries."""
-    work = ListsPass(ClassModel.of(model), n, absolute(folder), exclude_seen)
+    work = ListsPass(ClassLists(as_sent(model)), n, absolute(folder), exclude_seen)
     return engine.add_up(work, shards)
 
 
@@ -191,7 +180,7 @@ def evaluate_shards(
             f"{later.shape} in {len(later.entries)}; write both with the same users and number"
         )
     places = {entry.name: place for place, entry in enumerate(shards.entries)}
-    work = EvaluationPass(ClassModel.of(model), later, tuple(sorted(cutoffs)), places)
+    work = EvaluationPass(ClassLists(as_sent(model)), later, tuple(sorted(cutoffs)), places)
     return engine.add_up(work, shards)
 
 
