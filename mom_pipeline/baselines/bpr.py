@@ -119,12 +119,15 @@ def fingerprints_of(X: Csr) -> Array:
     return np.asarray(running[X.indptr[1:]] - running[X.indptr[:-1]])
 
 
+# Dense shop logs want a strong regularization; sparse check-ins a weak one, and small steps.
 BPR = Method(
     "bpr",
     "BPR",
     fit_bpr,
     (
         {"learning_rate": 0.05, "regularization": 0.03, "iterations": 300},
+        {"learning_rate": 0.01, "regularization": 0.001, "iterations": 300},
+        {"learning_rate": 0.05, "regularization": 0.003, "iterations": 300},
         {"learning_rate": 0.05, "regularization": 0.03, "iterations": 100},
         {"learning_rate": 0.05, "regularization": 0.03, "iterations": 600},
         {"learning_rate": 0.05, "regularization": 0.01, "iterations": 300},
