@@ -133,7 +133,6 @@ BPR = Method(
         {"learning_rate": 0.05, "regularization": 0.01, "iterations": 300},
         {"learning_rate": 0.05, "regularization": 0.05, "iterations": 300},
         {"learning_rate": 0.02, "regularization": 0.03, "iterations": 600},
-        {"learning_rate": 0.1, "regularization": 0.03, "iterations": 300},
         {"learning_rate": 0.05, "regularization": 0.03, "iterations": 300, "factors": 200},
     ),
 )
