@@ -5,7 +5,7 @@ file per shard, and only counts and metrics come back.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from io import BytesIO
 from typing import Self
@@ -117,7 +117,6 @@ class EvaluationPass:
     lists: ClassLists
     later: Shards
     cutoffs: tuple[int, ...] = CUTOFFS
-    places: dict[str, int] = field(default_factory=dict)
 
     def __call__(self, rows: ShardRows) -> MetricSums:
         test = self._later_rows(rows)
@@ -132,7 +131,7 @@ class EvaluationPass:
 
     def _later_rows(self, rows: ShardRows) -> Csr:
         """Return the new items of the same users, in the same order; (users, D)."""
-        later = self.later.read(self.places[rows.name])
+        later = self.later.read(rows.place)
         place = np.searchsorted(later.positions, rows.positions)
         known = place < len(later.positions)
         known[known] = later.positions[place[known]] == rows.positions[known]
@@ -179,8 +178,7 @@ def evaluate_shards(
             f"expected later rows of {shards.shape} in {len(shards.entries)} shards, found "
             f"{later.shape} in {len(later.entries)}; write both with the same users and number"
         )
-    places = {entry.name: place for place, entry in enumerate(shards.entries)}
-    work = EvaluationPass(ClassLists(as_sent(model)), later, tuple(sorted(cutoffs)), places)
+    work = EvaluationPass(ClassLists(as_sent(model)), later, tuple(sorted(cutoffs)))
     return engine.add_up(work, shards)
 
 

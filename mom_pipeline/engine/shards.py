@@ -9,6 +9,7 @@ on a path or on any URL that fsspec knows, so that every worker reads its own.
 import hashlib
 import json
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from threading import Lock
@@ -21,7 +22,7 @@ import pyarrow.parquet as pq
 from scipy import sparse
 
 from mom_pipeline.core.halves import spread
-from mom_pipeline.core.types import Array
+from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.core.users import UserRows
 from mom_pipeline.engine.errors import DamagedShard
 from mom_pipeline.engine.files import absolute
@@ -33,8 +34,9 @@ _CACHE_BYTES = 1_000_000_000
 
 @dataclass(frozen=True)
 class ShardRows(UserRows):
-    """The rows of one shard, with the name of its file."""
+    """The rows of one shard, with its place among the shards and the name of its file."""
 
+    place: int
     name: str
 
 
@@ -95,9 +97,10 @@ class Shards:
     def read(self, place: int) -> ShardRows:
         """Return the rows of one shard, from memory if it was read lately."""
         entry = self.entries[place]
-        return _lately_read.get((self.url, entry.sha256), lambda: self._read(entry))
+        key = self.url, place, entry.sha256
+        return _lately_read.get(key, lambda: self._read(place, entry))
 
-    def _read(self, entry: ShardEntry) -> ShardRows:
+    def _read(self, place: int, entry: ShardEntry) -> ShardRows:
         where = f"{self.url}/{entry.name}"
         try:
             with fsspec.open(where, "rb") as file:
@@ -111,16 +114,17 @@ class Shards:
                 f"shard {where} is not the file of {entry.n_users} users and {entry.n_pairs} "
                 f"pairs that was written ({len(content)} bytes found); write the shards anew"
             )
-        return self._rows(entry.name, pq.read_table(BytesIO(content)))
+        positions, X = self._rows(pq.read_table(BytesIO(content)))
+        return ShardRows(positions, X, place, entry.name)
 
-    def _rows(self, name: str, table: pa.Table) -> ShardRows:
+    def _rows(self, table: pa.Table) -> tuple[Array, Csr]:
         users, items, counts = (
             table.column(column).to_numpy() for column in ("user", "item", "count")
         )
         begins = np.flatnonzero(np.diff(users, prepend=-1))
         indptr = np.append(begins, len(users)).astype(np.int32)
         X = sparse.csr_array((counts, items, indptr), shape=(len(begins), self.shape[1]))
-        return ShardRows(users[begins], X, name)
+        return users[begins], X
 
 
 def shard_of(users: Array, n_shards: int) -> Array:
@@ -134,15 +138,15 @@ class _LatelyRead:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._held: OrderedDict[tuple[str, str], ShardRows] = OrderedDict()
+        self._held: OrderedDict[tuple[str, int, str], ShardRows] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, key: tuple[str, str], read: Any) -> ShardRows:
+    def get(self, key: tuple[str, int, str], read: Callable[[], ShardRows]) -> ShardRows:
         with self._lock:
             if key in self._held:
                 self._held.move_to_end(key)
                 return self._held[key]
-        rows: ShardRows = read()
+        rows = read()
         with self._lock:
             self._held[key] = rows
             while sum(map(_bytes_of, self._held.values())) > self._max_bytes:
