@@ -1,5 +1,5 @@
 """`python -m mom_pipeline` is `mom-pipeline`."""
 
-from mom_pipeline.cli import main
+from mom_pipeline.cli.main import main
 
 main()

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
+from mom_pipeline.artifacts.atomic import write_text
 from mom_pipeline.settings import Settings
-from mom_pipeline.storage.atomic import write_text
 
 CONFIGURATION = """\
 # Written by mom-pipeline at every start: edits here are lost.

@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from mom_pipeline.defs import (
+from mom_pipeline.defs.assets import (
     comparison,
     evaluation,
     logs,

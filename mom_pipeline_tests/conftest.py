@@ -1,10 +1,12 @@
-"""The one real browser of all tests: Playwright starts only once in a process."""
+"""What all tests share: a data folder, and the one real browser (Playwright starts only once)."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from mom_pipeline_tests.data_folder import folder, lenient, new_folder  # noqa: F401 - fixtures
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

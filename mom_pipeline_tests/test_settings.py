@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.settings import fingerprint, load_settings
-from mom_pipeline.storage.day_state import DayState
 
 COMMITTED = Path(__file__).parents[1] / "data" / "pipeline.toml"
 

@@ -9,17 +9,17 @@ from scipy import sparse
 
 from mom_pipeline.bench.matrices import random_interactions
 from mom_pipeline.bench.timing import timed
-from mom_pipeline.core.daily import DailySettings, DayMoments, advance
-from mom_pipeline.core.daily_classes import (
+from mom_pipeline.core.algorithm.daily_classes import (
     DayClasses,
     decompose_day,
     tensor_in_span,
     whiten_in_span,
     whitening_error,
 )
-from mom_pipeline.core.moments import Estimator
-from mom_pipeline.core.personalization import Personalization, memberships, smoothed
-from mom_pipeline.core.split_half import HalfMoments, split_half_agreement
+from mom_pipeline.core.evaluation.split_half import HalfMoments, split_half_agreement
+from mom_pipeline.core.moments.daily import DailySettings, DayMoments, advance
+from mom_pipeline.core.moments.sums import Estimator
+from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
 from mom_pipeline.core.types import Array, Csr
 
 SHARES = (0.005, 0.02, 0.08)

@@ -11,11 +11,11 @@ import numpy as np
 from mom_pipeline.bench.clustered import clustered_interactions
 from mom_pipeline.bench.growth import first_part
 from mom_pipeline.bench.timing import timed
-from mom_pipeline.core.eigenpairs import block_width
-from mom_pipeline.core.moments import Estimator, MomentSums
-from mom_pipeline.core.passes import MomentsPass, PairProductPass, TriplePass
+from mom_pipeline.core.linear_algebra.eigenpairs import block_width
+from mom_pipeline.core.moments.passes import MomentsPass, PairProductPass, TriplePass
+from mom_pipeline.core.moments.sums import Estimator, MomentSums
+from mom_pipeline.core.moments.users import Pass
 from mom_pipeline.core.types import Array
-from mom_pipeline.core.users import Pass
 from mom_pipeline.engine import Engine, LocalEngine, Shards, write_shards
 from mom_pipeline.engine.dask_cluster import DaskEngine, dask_engine
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from mom_pipeline.core import MethodOfMoments, evaluate_ranking
 from mom_pipeline.core.model import RankingName
-from mom_pipeline.core.moments import EstimatorName
-from mom_pipeline.core.personalization import RuleName
-from mom_pipeline.storage.user_lists import read_split
+from mom_pipeline.core.moments.sums import EstimatorName
+from mom_pipeline.core.ranking.memberships import RuleName
+from mom_pipeline.datasets.user_lists import read_split
 
 CUTOFF = 20
 # (label, estimator, rule, ranking)

@@ -8,10 +8,10 @@ from typing import Any
 import duckdb
 
 from mom_pipeline.bench.timing import Seconds, compare, timed
+from mom_pipeline.logs.ingest import ingest_file
+from mom_pipeline.logs.logfiles import log_file
 from mom_pipeline.settings import load_settings
-from mom_pipeline.storage.ingest import ingest_file
-from mom_pipeline.storage.logfiles import log_file
-from mom_pipeline.storage.warehouse import Warehouse
+from mom_pipeline.warehouse.connection import Warehouse
 
 # Multiplicative hashing: the same rows on every machine, whatever the number of threads.
 _WRITE_DAY = """

@@ -7,11 +7,11 @@ import numpy as np
 
 from mom_pipeline.bench.matrices import random_interactions
 from mom_pipeline.bench.timing import Seconds, timed
-from mom_pipeline.core.moments import Estimator, MomentSums
-from mom_pipeline.core.pair_moments import PairMoments, gram_product
-from mom_pipeline.core.tensor import multiply_adds, triple_sums
+from mom_pipeline.core.algorithm.whitening import whiten
+from mom_pipeline.core.moments.pairs import PairMoments, gram_product
+from mom_pipeline.core.moments.sums import Estimator, MomentSums
+from mom_pipeline.core.moments.triples import multiply_adds, triple_sums
 from mom_pipeline.core.threads import available_cores
-from mom_pipeline.core.whitening import whiten
 
 _GEMM_SIZE = 4096
 # Items whose rows of W stay in cache: the kernel itself, without waiting for memory.

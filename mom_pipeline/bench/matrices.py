@@ -3,8 +3,8 @@
 import numpy as np
 from scipy import sparse
 
+from mom_pipeline.core.interactions import as_interactions
 from mom_pipeline.core.types import Csr
-from mom_pipeline.core.validation import as_interactions
 
 
 def random_interactions(

@@ -8,9 +8,9 @@ from typing import Any
 
 from mom_pipeline.bench.timing import Seconds, compare, timed
 from mom_pipeline.settings import MatrixSettings, load_settings
-from mom_pipeline.storage.changes import changed_users
-from mom_pipeline.storage.matrix import matrix_as_of
-from mom_pipeline.storage.warehouse import Warehouse
+from mom_pipeline.warehouse.changes import changed_users
+from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.matrix import matrix_as_of
 
 _FIRST = date(2024, 3, 1)
 _N_DAYS = 14

@@ -10,9 +10,9 @@ import numpy as np
 
 from mom_pipeline.bench.matrices import random_interactions
 from mom_pipeline.bench.timing import timed
-from mom_pipeline.core.catalogue import catalogue_use
 from mom_pipeline.core.errors import MomError
-from mom_pipeline.core.metrics import CUTOFFS, evaluate_ranking
+from mom_pipeline.core.evaluation.catalogue import catalogue_use
+from mom_pipeline.core.evaluation.metrics import CUTOFFS, evaluate_ranking
 from mom_pipeline.core.types import Array, Csr
 
 _LENGTH = CUTOFFS[-1]

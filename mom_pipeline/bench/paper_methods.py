@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from mom_pipeline.baselines.bpr import trained_bpr
-from mom_pipeline.baselines.interface import Fitted, Method, Settings
-from mom_pipeline.baselines.plsi_em import expectation_maximisation
-from mom_pipeline.baselines.wrmf import fit_wrmf
+from mom_pipeline.comparison.methods.bpr import trained_bpr
+from mom_pipeline.comparison.methods.interface import Fitted, Method, Settings
+from mom_pipeline.comparison.methods.plsi_em import expectation_maximisation
+from mom_pipeline.comparison.methods.wrmf import fit_wrmf
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.threads import available_cores
 from mom_pipeline.core.types import Array, Csr

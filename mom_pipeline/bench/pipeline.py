@@ -8,28 +8,28 @@ from pathlib import Path
 
 import numpy as np
 
+from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.bench.clustered import clustered_interactions
 from mom_pipeline.bench.timing import Stopwatch
-from mom_pipeline.core.daily import DayMoments, advance
-from mom_pipeline.core.daily_classes import (
+from mom_pipeline.core.algorithm.daily_classes import (
     DayClasses,
     decompose_day,
     tensor_in_span,
     whiten_in_span,
     whitening_error,
 )
-from mom_pipeline.core.daily_serving import foresight, refreshed
+from mom_pipeline.core.evaluation.backtest import foresight, refreshed
 from mom_pipeline.core.fitted import FittedModel
-from mom_pipeline.core.lists import reasoned_lists
-from mom_pipeline.core.personalization import Personalization
+from mom_pipeline.core.moments.daily import DayMoments, advance
+from mom_pipeline.core.ranking.lists import reasoned_lists
+from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.core.types import Csr, Float64
+from mom_pipeline.logs.delivery import ingest_day
 from mom_pipeline.settings import Settings, load_settings
-from mom_pipeline.storage.day_state import DayState
-from mom_pipeline.storage.delivery import ingest_day
-from mom_pipeline.storage.evaluations import delivered_pairs
-from mom_pipeline.storage.matrix import matrix_as_of
-from mom_pipeline.storage.recommendations import replace_lists
-from mom_pipeline.storage.warehouse import Warehouse
+from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.evaluations import delivered_pairs
+from mom_pipeline.warehouse.matrix import matrix_as_of
+from mom_pipeline.warehouse.recommendations import replace_lists
 
 FIRST = date(2024, 3, 1)
 SECOND = FIRST + timedelta(days=1)

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.baselines.implicit_library import (
+from mom_pipeline.comparison.methods.implicit_library import (
     as_user_items,
     missing,
     one_blas_thread_each,
 )
 from mom_pipeline.core.fitted import FittedModel, PairRanking
-from mom_pipeline.core.low_pass import LowPass
-from mom_pipeline.core.personalization import Personalization
-from mom_pipeline.core.ranking import RankingWeights
+from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.memberships import Personalization
+from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.types import Csr
 from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.serving.served_model import Manifest, ServedModel

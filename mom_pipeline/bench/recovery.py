@@ -9,7 +9,7 @@ import numpy as np
 from scipy import optimize, sparse
 
 from mom_pipeline.core import MethodOfMoments, simulate
-from mom_pipeline.core.moments import EstimatorName
+from mom_pipeline.core.moments.sums import EstimatorName
 from mom_pipeline.core.types import Array, Csr
 
 SIZES = (5_000, 20_000, 80_000, 320_000)

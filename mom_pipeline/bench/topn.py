@@ -5,13 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from mom_pipeline.baselines.implicit_library import as_user_items, missing, one_blas_thread_each
 from mom_pipeline.bench.clustered import clustered_interactions
 from mom_pipeline.bench.timing import Seconds, timed
 from mom_pipeline.comparison.answering import peak_bytes
+from mom_pipeline.comparison.methods.implicit_library import (
+    as_user_items,
+    missing,
+    one_blas_thread_each,
+)
 from mom_pipeline.core import MethodOfMoments
-from mom_pipeline.core.bounded_lists import BoundedLists
-from mom_pipeline.core.prediction import recommend_top
+from mom_pipeline.core.ranking.bounded_lists import BoundedLists
+from mom_pipeline.core.ranking.topn import recommend_top
 from mom_pipeline.core.threads import available_cores
 from mom_pipeline.core.types import Array, Csr
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mom_pipeline.baselines.interface import Fitted, Method, Settings
+from mom_pipeline.comparison.methods.interface import Fitted, Method, Settings
 from mom_pipeline.comparison.tasks import (
     Answer,
     ListWriter,
@@ -22,7 +22,7 @@ from mom_pipeline.comparison.tasks import (
     write_answer,
 )
 from mom_pipeline.core.errors import MomError
-from mom_pipeline.core.prediction import hide_seen, top_n
+from mom_pipeline.core.ranking.topn import hide_seen, top_n
 from mom_pipeline.core.threads import available_cores, map_blocks
 from mom_pipeline.core.types import Array, Csr
 

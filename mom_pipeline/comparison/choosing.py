@@ -7,7 +7,7 @@ from typing import Any
 
 from mom_pipeline.comparison.tasks import Answer, read_lists
 from mom_pipeline.comparison.trials import Trial
-from mom_pipeline.core.metrics import evaluate_ranking
+from mom_pipeline.core.evaluation.metrics import evaluate_ranking
 from mom_pipeline.core.types import Array
 
 # Lists of this length decide, and at most so many users are asked.

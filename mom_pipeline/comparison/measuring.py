@@ -8,9 +8,9 @@ import numpy as np
 
 from mom_pipeline.comparison.results import Interval, MethodResult
 from mom_pipeline.comparison.trials import Trial
-from mom_pipeline.core.bootstrap import paired_interval
-from mom_pipeline.core.catalogue import catalogue_use
-from mom_pipeline.core.metrics import METRICS, evaluate_ranking
+from mom_pipeline.core.evaluation.bootstrap import paired_interval
+from mom_pipeline.core.evaluation.catalogue import catalogue_use
+from mom_pipeline.core.evaluation.metrics import METRICS, evaluate_ranking
 from mom_pipeline.core.types import Array, Float64
 
 

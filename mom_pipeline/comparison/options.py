@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 
-from mom_pipeline.baselines.interface import Method, Setting, Settings
 from mom_pipeline.comparison.errors import ComparisonError
 from mom_pipeline.comparison.isolated import Budget
+from mom_pipeline.comparison.methods.interface import Method, Setting, Settings
 from mom_pipeline.comparison.trials import Trial
-from mom_pipeline.core.metrics import CUTOFFS
+from mom_pipeline.core.evaluation.metrics import CUTOFFS
 
-REGISTRY = "mom_pipeline.baselines.methods"
+REGISTRY = "mom_pipeline.comparison.methods.registry"
 REFERENCE = "three-moment"
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from mom_pipeline.artifacts.atomic import write_text, writing
 from mom_pipeline.comparison.errors import DamagedComparison
 from mom_pipeline.core.types import Float64
-from mom_pipeline.storage.atomic import write_text, writing
 
 SUMMARY = "comparison.json"
 # The file of the users' values until its contents, which it is named after, are known.

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from mom_pipeline.baselines.interface import Method, Settings
 from mom_pipeline.comparison.choosing import CUTOFF, MAX_USERS, Chosen, best_setting
 from mom_pipeline.comparison.isolated import run_task
 from mom_pipeline.comparison.measuring import kept_on_disk, measured, with_differences
+from mom_pipeline.comparison.methods.interface import Method, Settings
 from mom_pipeline.comparison.options import Options, chosen_methods, chosen_reference, grid_for
 from mom_pipeline.comparison.results import Comparison, MethodResult
 from mom_pipeline.comparison.splits import Split

@@ -9,13 +9,13 @@ import numpy as np
 from mom_pipeline.comparison.errors import ComparisonError
 from mom_pipeline.comparison.results import DataDescription
 from mom_pipeline.comparison.trials import Trial, make_trial
-from mom_pipeline.core.ranking_fit import hold_out
+from mom_pipeline.core.ranking.choose import hold_out
 from mom_pipeline.core.types import Csr
-from mom_pipeline.storage.evaluations import delivered_pairs
-from mom_pipeline.storage.ledger import delivery_days
-from mom_pipeline.storage.matrix import matrix_as_of
-from mom_pipeline.storage.user_lists import read_split
-from mom_pipeline.storage.warehouse import Warehouse
+from mom_pipeline.datasets.user_lists import read_split
+from mom_pipeline.logs.ledger import delivery_days
+from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.evaluations import delivered_pairs
+from mom_pipeline.warehouse.matrix import matrix_as_of
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.baselines.interface import Settings
+from mom_pipeline.artifacts.atomic import write_text
+from mom_pipeline.comparison.methods.interface import Settings
 from mom_pipeline.core.types import Array, Csr
-from mom_pipeline.storage.atomic import write_text
 
 _TRAIN, _USERS, _LATER, _TASK = "train.npz", "users.npy", "later.npz", "task.json"
 

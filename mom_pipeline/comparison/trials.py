@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from mom_pipeline.core.interactions import with_narrow_indices
 from mom_pipeline.core.types import Array, Csr
-from mom_pipeline.core.validation import with_narrow_indices
 
 
 @dataclass(frozen=True)

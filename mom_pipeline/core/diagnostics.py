@@ -3,10 +3,10 @@
 from dataclasses import asdict
 from typing import Any
 
-from mom_pipeline.core.bounds import theorem_1
-from mom_pipeline.core.classes import ClassFit
-from mom_pipeline.core.ranking import RankingWeights
-from mom_pipeline.core.ranking_fit import Choice
+from mom_pipeline.core.algorithm.decompose import ClassFit
+from mom_pipeline.core.evaluation.theorem1 import theorem_1
+from mom_pipeline.core.ranking.choose import Choice
+from mom_pipeline.core.ranking.score import RankingWeights
 
 
 def describe_fit(

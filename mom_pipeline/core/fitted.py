@@ -10,14 +10,14 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.errors import DamagedModel, MomError
-from mom_pipeline.core.low_pass import LowPass
-from mom_pipeline.core.pair_scores import ExplainedPairs, PairScores
+from mom_pipeline.core.interactions import as_interactions
 from mom_pipeline.core.persistence import load_arrays, save_arrays
-from mom_pipeline.core.personalization import Personalization, memberships, smoothed
-from mom_pipeline.core.prediction import class_scores
-from mom_pipeline.core.ranking import RankingWeights, ThreeMomentRanking
+from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
+from mom_pipeline.core.ranking.pair_scores import ExplainedPairs, PairScores
+from mom_pipeline.core.ranking.score import RankingWeights, ThreeMomentRanking
+from mom_pipeline.core.ranking.topn import class_scores
 from mom_pipeline.core.types import Array, Csr, Float64
-from mom_pipeline.core.validation import as_interactions
 
 # Columns of probabilities may miss 1 by rounding in single precision, not by more.
 _SUM_TOLERANCE = 1e-3

@@ -6,24 +6,24 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from mom_pipeline.core.bounded_lists import BoundedLists
-from mom_pipeline.core.classes import ClassFit, ClassSettings, fit_classes, in_order_of
-from mom_pipeline.core.decomposition import DecompositionName
+from mom_pipeline.core.algorithm.decompose import ClassFit, ClassSettings, fit_classes, in_order_of
+from mom_pipeline.core.algorithm.decomposition import DecompositionName
+from mom_pipeline.core.algorithm.recovery import ProjectionName
 from mom_pipeline.core.diagnostics import describe_fit
-from mom_pipeline.core.eigenpairs import working_precision
 from mom_pipeline.core.errors import InvalidSetting, NotFitted
 from mom_pipeline.core.fitted import FittedModel, PairRanking
-from mom_pipeline.core.low_pass import LowPass
-from mom_pipeline.core.moments import Estimator, EstimatorName
-from mom_pipeline.core.personalization import Personalization, RuleName
-from mom_pipeline.core.prediction import Scorer, recommend_top
+from mom_pipeline.core.interactions import as_interactions, require_components, require_events
+from mom_pipeline.core.linear_algebra.eigenpairs import working_precision
+from mom_pipeline.core.moments.sums import Estimator, EstimatorName
+from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.progress import Stages
-from mom_pipeline.core.ranking import RankingWeights
-from mom_pipeline.core.ranking_fit import Choice, HeldOut, choose_weights, given_split, hold_out
-from mom_pipeline.core.recovery import ProjectionName
+from mom_pipeline.core.ranking.bounded_lists import BoundedLists
+from mom_pipeline.core.ranking.choose import Choice, HeldOut, choose_weights, given_split, hold_out
+from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.memberships import Personalization, RuleName
+from mom_pipeline.core.ranking.score import RankingWeights
+from mom_pipeline.core.ranking.topn import Scorer, recommend_top
 from mom_pipeline.core.types import Array, Csr, Float64
-from mom_pipeline.core.users import Users, UsersInMemory
-from mom_pipeline.core.validation import as_interactions, require_components, require_events
 
 RankingName = Literal["classes", "three-moment"]
 Precision = Literal["auto", "single", "double"]

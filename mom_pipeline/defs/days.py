@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import dagster as dg
 
+from mom_pipeline.artifacts.day_state import CODE_VERSION, Unfit
+from mom_pipeline.artifacts.timings import record_seconds
 from mom_pipeline.defs.checks import Verdict, check_results, check_specs
 from mom_pipeline.defs.partitions import DAILY
 from mom_pipeline.defs.runs import note_process
-from mom_pipeline.storage.day_state import CODE_VERSION, Unfit
-from mom_pipeline.storage.timings import record_seconds
 
 OWNERS = ["team:recommendations"]
 # Assets that open the warehouse take turns: a DuckDB file admits one process at a time.

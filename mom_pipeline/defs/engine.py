@@ -6,11 +6,11 @@ from pathlib import Path
 
 import dagster as dg
 
+from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.types import Csr
-from mom_pipeline.core.users import Users, UsersInMemory
 from mom_pipeline.settings import load_settings
-from mom_pipeline.storage.scratch import scratch_folder
 
 
 class EngineResource(dg.ConfigurableResource):  # type: ignore[type-arg]

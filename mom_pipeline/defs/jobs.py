@@ -8,7 +8,7 @@ import dagster as dg
 
 from mom_pipeline.defs.partitions import DAILY
 from mom_pipeline.defs.resources import DataFolder
-from mom_pipeline.storage.logfiles import discover
+from mom_pipeline.logs.logfiles import discover
 
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 FULL_CONFIG: Mapping[str, Any] = {"ops": {"m2_statistics": {"config": {"full": True}}}}

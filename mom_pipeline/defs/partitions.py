@@ -4,8 +4,8 @@ from datetime import date, datetime, timedelta
 
 import dagster as dg
 
+from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.settings import Settings, load_settings
-from mom_pipeline.storage.logfiles import discover
 
 # The first day when neither the settings nor a log file name one: that of the sample logs.
 _DEFAULT_START = date(2024, 3, 1)

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import dagster as dg
 
+from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.core.types import Array
 from mom_pipeline.settings import Settings, load_settings
-from mom_pipeline.storage.day_state import DayState
-from mom_pipeline.storage.dictionaries import ids_by_position
-from mom_pipeline.storage.warehouse import Warehouse
+from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.dictionaries import ids_by_position
 
 
 class DataFolder(dg.ConfigurableResource):  # type: ignore[type-arg]

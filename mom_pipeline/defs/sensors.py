@@ -10,10 +10,10 @@ from mom_pipeline.defs.days import content_hash
 from mom_pipeline.defs.jobs import daily_update, range_tags
 from mom_pipeline.defs.partitions import DAILY
 from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.errors import LogFileError, WarehouseBusy
+from mom_pipeline.logs.delivery import pending_files
+from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.settings import Settings
-from mom_pipeline.storage.delivery import pending_files
-from mom_pipeline.storage.errors import LogFileError, WarehouseBusy
-from mom_pipeline.storage.logfiles import discover
 
 
 def touched_range(pending: Collection[date], newest: date, settings: Settings) -> tuple[date, date]:

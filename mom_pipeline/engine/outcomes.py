@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import sparse
 
-from mom_pipeline.core.bounded_lists import BoundedLists
 from mom_pipeline.core.errors import InvalidInteractions
+from mom_pipeline.core.evaluation.metrics import CUTOFFS, METRICS, evaluate_ranking
 from mom_pipeline.core.fitted import FittedModel
-from mom_pipeline.core.metrics import CUTOFFS, METRICS, evaluate_ranking
 from mom_pipeline.core.model import MethodOfMoments
+from mom_pipeline.core.ranking.bounded_lists import BoundedLists
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.engine.files import absolute, write_whole
 from mom_pipeline.engine.interface import Engine

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mom_pipeline.core.moments import Estimator, MomentSums
-from mom_pipeline.core.passes import SummedSecondMoment
-from mom_pipeline.core.users import Pass, SecondMoment, Sum
+from mom_pipeline.core.moments.passes import SummedSecondMoment
+from mom_pipeline.core.moments.sums import Estimator, MomentSums
+from mom_pipeline.core.moments.users import Pass, SecondMoment, Sum
 from mom_pipeline.engine.interface import Engine
 from mom_pipeline.engine.shards import Shards
 

@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import sparse
 
-from mom_pipeline.core.halves import spread
+from mom_pipeline.core.moments.halves import spread
+from mom_pipeline.core.moments.users import UserRows
 from mom_pipeline.core.types import Array, Csr
-from mom_pipeline.core.users import UserRows
 from mom_pipeline.engine.errors import DamagedShard
 from mom_pipeline.engine.files import absolute
 

@@ -5,10 +5,10 @@ from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
+from mom_pipeline.logs.ledger import LedgerEntry
 from mom_pipeline.pictures import stacked_bars
 from mom_pipeline.report.facts import DayFacts
 from mom_pipeline.report.html import Html, paragraphs, picture, pictures, section, table, tag
-from mom_pipeline.storage.ledger import LedgerEntry
 
 _SHOWN_DAYS = 31
 _SHOWN_SETTINGS = (

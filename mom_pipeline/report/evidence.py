@@ -8,7 +8,7 @@ from mom_pipeline.comparison.results import Comparison
 from mom_pipeline.pictures import curves, xy_curves
 from mom_pipeline.report.facts import DayFacts
 from mom_pipeline.report.html import Html, paragraphs, picture, pictures, section, table
-from mom_pipeline.storage.evaluations import MetricsRow
+from mom_pipeline.warehouse.evaluations import MetricsRow
 
 SHOWN_CUTOFF = 20
 _SHOWN_DAYS = 60

@@ -6,22 +6,22 @@ from typing import Any
 
 import numpy as np
 
+from mom_pipeline.artifacts.day_state import CODE_VERSION, DayState, Unfit
+from mom_pipeline.artifacts.store import Artifact
+from mom_pipeline.artifacts.timings import seconds_of
 from mom_pipeline.comparison.results import Comparison
 from mom_pipeline.comparison.stored import newest_until
 from mom_pipeline.comparison.surroundings import versions
-from mom_pipeline.core.bounds import Bounds, theorem_1
-from mom_pipeline.core.daily_classes import drift
-from mom_pipeline.core.daily_serving import posterior_entropy
+from mom_pipeline.core.algorithm.daily_classes import drift
+from mom_pipeline.core.evaluation.backtest import posterior_entropy
+from mom_pipeline.core.evaluation.theorem1 import Bounds, theorem_1
 from mom_pipeline.core.types import Array, Float64
+from mom_pipeline.logs.ledger import LedgerEntry, deliveries_until
 from mom_pipeline.report.history import DayHistory, history_until
 from mom_pipeline.settings import Settings
-from mom_pipeline.storage.artifacts import Artifact
-from mom_pipeline.storage.day_state import CODE_VERSION, DayState, Unfit
-from mom_pipeline.storage.dictionaries import ids_of
-from mom_pipeline.storage.evaluations import MetricsRow, metrics_until
-from mom_pipeline.storage.ledger import LedgerEntry, deliveries_until
-from mom_pipeline.storage.timings import seconds_of
-from mom_pipeline.storage.warehouse import Warehouse
+from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.dictionaries import ids_of
+from mom_pipeline.warehouse.evaluations import MetricsRow, metrics_until
 
 TOP_ITEMS = 8
 ERASED = "(erased)"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import date
 
-from mom_pipeline.storage.day_state import DayState, Unfit
+from mom_pipeline.artifacts.day_state import DayState, Unfit
 
 
 @dataclass(frozen=True)

@@ -16,16 +16,16 @@ from datetime import date, timedelta
 import numpy as np
 from scipy import sparse
 
+from mom_pipeline.artifacts.day_state import CODE_VERSION, DayState
 from mom_pipeline.core import MethodOfMoments
-from mom_pipeline.core.daily_serving import Foresight, foresight
 from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.core.evaluation.backtest import Foresight, foresight
 from mom_pipeline.core.fitted import FittedModel
-from mom_pipeline.core.ranking import RankingWeights
+from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.serving.gate import POPULARITY, Contest
 from mom_pipeline.serving.served_model import Manifest, ServedModel
 from mom_pipeline.settings import ModelSettings
-from mom_pipeline.storage.day_state import CODE_VERSION, DayState
 
 _CUTOFF = 20
 

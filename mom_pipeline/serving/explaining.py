@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from mom_pipeline.core.attribution import by_class, by_history, classes_by_history
-from mom_pipeline.core.one_user import History, OneUserRanking, Ranked
-from mom_pipeline.core.reasons import COMPONENT, ITEM, strongest
+from mom_pipeline.core.ranking.explain import by_class, by_history, classes_by_history
+from mom_pipeline.core.ranking.one_user import History, OneUserRanking, Ranked
+from mom_pipeline.core.ranking.reasons import COMPONENT, ITEM, strongest
 from mom_pipeline.serving.answers import Contribution, Explanation, Reason
 from mom_pipeline.serving.served_model import ServedModel
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mom_pipeline.core.bootstrap import paired_interval
+from mom_pipeline.core.evaluation.bootstrap import paired_interval
 from mom_pipeline.core.types import Array
 
 POPULARITY = "popularity"

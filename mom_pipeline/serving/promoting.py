@@ -5,8 +5,9 @@ from datetime import date
 
 import numpy as np
 
-from mom_pipeline.core.daily_serving import Foresight
+from mom_pipeline.artifacts.day_state import DayState, Unfit
 from mom_pipeline.core.errors import DamagedModel, MomError
+from mom_pipeline.core.evaluation.backtest import Foresight
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.serving.candidate import (
     candidate,
@@ -17,7 +18,6 @@ from mom_pipeline.serving.candidate import (
 from mom_pipeline.serving.gate import Contest, Decision, decide
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion, UnknownVersion
 from mom_pipeline.serving.served_model import ServedModel
-from mom_pipeline.storage.day_state import DayState, Unfit
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from typing import Self
 
 import numpy as np
 
-from mom_pipeline.core.attribution import similar_scores
-from mom_pipeline.core.one_user import History, OneUserRanking
-from mom_pipeline.core.prediction import top_n
+from mom_pipeline.core.ranking.explain import similar_scores
+from mom_pipeline.core.ranking.one_user import History, OneUserRanking
+from mom_pipeline.core.ranking.topn import top_n
 from mom_pipeline.core.types import Array
 from mom_pipeline.serving.answers import (
     Explanation,

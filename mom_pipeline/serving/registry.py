@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from mom_pipeline.artifacts.atomic import sync_folder
 from mom_pipeline.core.errors import DamagedModel, MomError
 from mom_pipeline.serving.promotions import (
     PROMOTED,
@@ -35,7 +36,6 @@ from mom_pipeline.serving.served_model import (
     version_of,
     write_manifest,
 )
-from mom_pipeline.storage.atomic import sync_folder
 
 VERSIONS, POINTER = "versions", "champion.json"
 _TEMPORARY = ".new"

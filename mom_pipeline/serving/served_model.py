@@ -17,11 +17,11 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
+from mom_pipeline.artifacts.atomic import write_text
 from mom_pipeline.core.errors import DamagedModel
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.persistence import load_arrays, save_arrays
 from mom_pipeline.core.types import Array, Csr
-from mom_pipeline.storage.atomic import write_text
 
 MODEL, PEOPLE, MANIFEST = "model.npz", "people.npz", "manifest.json"
 

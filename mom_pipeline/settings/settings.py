@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mom_pipeline.core.ranking import RankingWeights
+from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.settings.checking import require
 from mom_pipeline.settings.log_sections import LogSettings
 from mom_pipeline.settings.sections import (

@@ -13,23 +13,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mom_pipeline.core.decomposition import decompose
-from mom_pipeline.core.eigenpairs import (
+from mom_pipeline.core.algorithm.decomposition import decompose
+from mom_pipeline.core.algorithm.recovery import ProjectionName, recover
+from mom_pipeline.core.algorithm.whitening import whitening_from
+from mom_pipeline.core.errors import InvalidInteractions
+from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.linear_algebra.eigenpairs import (
     Eigenpairs,
     guarded_width,
     top_eigenpairs,
     working_precision,
 )
-from mom_pipeline.core.errors import InvalidInteractions
-from mom_pipeline.core.fitted import FittedModel
-from mom_pipeline.core.low_pass import LowPass
-from mom_pipeline.core.moments import Estimator, EstimatorName, MomentSums
-from mom_pipeline.core.pair_moments import PairMoments
-from mom_pipeline.core.personalization import Personalization
-from mom_pipeline.core.recovery import ProjectionName, recover
-from mom_pipeline.core.tensor import triple_sums
+from mom_pipeline.core.moments.pairs import PairMoments
+from mom_pipeline.core.moments.sums import Estimator, EstimatorName, MomentSums
+from mom_pipeline.core.moments.triples import triple_sums
+from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.core.types import Csr, Float64
-from mom_pipeline.core.whitening import whitening_from
 
 
 @dataclass(frozen=True)

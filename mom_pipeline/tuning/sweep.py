@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from mom_pipeline.core.daily import grown
-from mom_pipeline.core.daily_serving import foresight
 from mom_pipeline.core.errors import InvalidInteractions, MomError
+from mom_pipeline.core.evaluation.backtest import foresight
 from mom_pipeline.core.fitted import FittedModel, PairRanking
-from mom_pipeline.core.personalization import Personalization
-from mom_pipeline.core.ranking import RankingWeights
-from mom_pipeline.core.ranking_fit import choose_weights, given_split
+from mom_pipeline.core.moments.daily import grown
+from mom_pipeline.core.ranking.choose import choose_weights, given_split
+from mom_pipeline.core.ranking.memberships import Personalization
+from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.settings import ESTIMATORS, PERSONALIZATIONS, ModelSettings
 from mom_pipeline.tuning.nested import NestedMoments, sizes

@@ -5,8 +5,8 @@ import pytest
 
 from mom_pipeline.bench.gowalla import run_gowalla
 from mom_pipeline.core import evaluate_ranking
-from mom_pipeline.core.prediction import recommend_top
-from mom_pipeline.storage.user_lists import read_split
+from mom_pipeline.core.ranking.topn import recommend_top
+from mom_pipeline.datasets.user_lists import read_split
 
 GOWALLA = Path(__file__).parents[2].parent / "shared" / "data" / "gowalla"
 

@@ -2,7 +2,7 @@ import numpy as np
 
 from mom_pipeline.bench.kernels import run_kernels
 from mom_pipeline.bench.matrices import random_interactions
-from mom_pipeline.core.tensor import multiply_adds
+from mom_pipeline.core.moments.triples import multiply_adds
 
 
 def test_every_figure_is_a_positive_number():

@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 from mom_pipeline.bench.paper import SIZES, THREADS, PaperSize, run_paper
 from mom_pipeline.bench.paper_methods import METHODS
-from mom_pipeline.cli import cli
-from mom_pipeline.commands.bench_paper import bench_paper
+from mom_pipeline.cli.bench_paper import bench_paper
+from mom_pipeline.cli.main import cli
 
 TOY = PaperSize("toy", "Toy", 300, 200, 2_400, {"mom": 10, "bpr": 5, "plsi": 30})
 # No process so much as starts within this many seconds.

@@ -1,10 +1,10 @@
 """The bench of the pipeline does the same two days with and without Dagster."""
 
 from mom_pipeline.bench.pipeline import FIRST, SECOND, run_bare, write_folder
-from mom_pipeline.commands.bench_pipeline import run_pipeline
+from mom_pipeline.cli.bench_pipeline import run_pipeline
 from mom_pipeline.definitions import ASSETS
 from mom_pipeline.settings import load_settings
-from mom_pipeline.storage.warehouse import Warehouse
+from mom_pipeline.warehouse.connection import Warehouse
 
 
 def test_both_sides_name_every_asset() -> None:

@@ -9,10 +9,10 @@ from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.options import Options
 from mom_pipeline.comparison.running import run_comparison
 from mom_pipeline.comparison.splits import split_of_files
+from mom_pipeline.logs.ingest import ingest_file
+from mom_pipeline.logs.logfiles import log_file
 from mom_pipeline.settings import load_settings
-from mom_pipeline.storage.ingest import ingest_file
-from mom_pipeline.storage.logfiles import log_file
-from mom_pipeline.storage.warehouse import Warehouse
+from mom_pipeline.warehouse.connection import Warehouse
 
 STUBS = "mom_pipeline_tests.comparison.stubs"
 FIRST = date(2024, 3, 1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mom_pipeline.baselines.interface import Fitted, Method
+from mom_pipeline.comparison.methods.interface import Fitted, Method
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.threads import available_cores
 

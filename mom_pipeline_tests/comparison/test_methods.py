@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mom_pipeline.baselines.methods import METHODS
-from mom_pipeline.baselines.options import MissingLibrary
 from mom_pipeline.comparison.isolated import Budget, run_task
+from mom_pipeline.comparison.methods.options import MissingLibrary
+from mom_pipeline.comparison.methods.registry import METHODS
 from mom_pipeline.comparison.options import REGISTRY, grid_for
 from mom_pipeline.comparison.tasks import Task, write_data
 from mom_pipeline.comparison.trials import Trial

@@ -6,7 +6,7 @@ import pytest
 
 from mom_pipeline.comparison.errors import ComparisonError
 from mom_pipeline.comparison.splits import split_by_time, split_of_files, validation_start
-from mom_pipeline.storage.errors import DatasetError, WarehouseMissing
+from mom_pipeline.errors import DatasetError, WarehouseMissing
 
 from .conftest import FIRST
 
@@ -68,7 +68,7 @@ def test_the_test_ends_with_the_last_events(deliver):
 
 
 def test_a_look_back_leaves_the_pipelines_bookkeeping_alone(deliver):
-    from mom_pipeline.storage.matrix import matrix_as_of
+    from mom_pipeline.warehouse.matrix import matrix_as_of
 
     warehouse = deliver(*DAYS, min_item_users=1)
     matrix_as_of(warehouse, day(6))

@@ -6,7 +6,7 @@ from scipy import sparse
 
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, MomError
-from mom_pipeline.core.validation import as_interactions
+from mom_pipeline.core.interactions import as_interactions
 
 ESTIMATORS = ["paper", "unbiased", "balanced"]
 

@@ -6,7 +6,7 @@ from scipy import sparse
 
 from mom_pipeline.core import MethodOfMoments, RankingWeights, evaluate_ranking, simulate
 from mom_pipeline.core.errors import DamagedModel, InvalidInteractions, InvalidSetting, NotFitted
-from mom_pipeline.core.ranking_fit import hold_out
+from mom_pipeline.core.ranking.choose import hold_out
 
 GIVEN = RankingWeights(classes=0.5, popularity=0.1, explained=0.4, low_pass_ridge=3.0)
 

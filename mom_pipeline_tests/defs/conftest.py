@@ -9,14 +9,14 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.definitions import ASSETS
 from mom_pipeline.defs.engine import EngineResource
 from mom_pipeline.defs.jobs import FULL_CONFIG, range_tags
 from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 from mom_pipeline.settings import Settings, load_settings
-from mom_pipeline.storage.day_state import DayState
-from mom_pipeline.storage.sample_logs import SampleSettings, sample_deliveries
-from mom_pipeline.storage.warehouse import Warehouse
+from mom_pipeline.warehouse.connection import Warehouse
 
 FIRST = date(2024, 3, 1)
 N_DAYS = 5

@@ -10,9 +10,9 @@ import dagster as dg
 import numpy as np
 import pytest
 
-from mom_pipeline.core.daily import AnchoredMoments
-from mom_pipeline.core.daily_classes import decompose_day, tensor_in_span, whiten_in_span
-from mom_pipeline.storage.sample_logs import SampleSettings, sample_deliveries
+from mom_pipeline.core.algorithm.daily_classes import decompose_day, tensor_in_span, whiten_in_span
+from mom_pipeline.core.moments.daily import AnchoredMoments
+from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 
 from .conftest import Pipeline, day
 from .test_graph import assert_same_by_id

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mom_pipeline.storage import day_state
-from mom_pipeline.storage.day_state import Unfit
+from mom_pipeline.artifacts import day_state
+from mom_pipeline.artifacts.day_state import Unfit
 
 from .conftest import N_DAYS, Pipeline, day
 

@@ -13,8 +13,8 @@ from mom_pipeline.serving.candidate import (
 )
 from mom_pipeline.serving.registry import POINTER, VERSIONS, ModelRegistry
 from mom_pipeline.serving.served_model import MODEL
-from mom_pipeline.storage.dictionaries import ids_by_position
-from mom_pipeline.storage.evaluations import delivered_pairs
+from mom_pipeline.warehouse.dictionaries import ids_by_position
+from mom_pipeline.warehouse.evaluations import delivered_pairs
 
 from .conftest import N_DAYS, Pipeline, day
 

@@ -8,7 +8,7 @@ from html import escape
 import pytest
 from click.testing import CliRunner
 
-from mom_pipeline.cli import cli
+from mom_pipeline.cli.main import cli
 from mom_pipeline.report.facts import gather
 from mom_pipeline.report.writing import NothingToReport, newest_day, report_path, write_report
 

@@ -6,7 +6,7 @@ import dagster as dg
 import numpy as np
 import pytest
 
-from mom_pipeline.storage.dictionaries import ids_by_position
+from mom_pipeline.warehouse.dictionaries import ids_by_position
 
 from .conftest import N_DAYS, Pipeline, day
 

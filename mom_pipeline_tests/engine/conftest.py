@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mom_pipeline.bench.clustered import clustered_interactions
+from mom_pipeline.core.interactions import as_interactions
 from mom_pipeline.core.types import Csr
-from mom_pipeline.core.validation import as_interactions
 from mom_pipeline.engine import Shards, write_shards
 from mom_pipeline.engine.dask_cluster import DaskEngine, dask_engine
 

@@ -12,8 +12,8 @@ import pytest
 from distributed import Client, LocalCluster
 
 from mom_pipeline.core import MethodOfMoments
-from mom_pipeline.core.moments import Estimator, MomentSums
-from mom_pipeline.core.passes import MomentsPass, TriplePass
+from mom_pipeline.core.moments.passes import MomentsPass, TriplePass
+from mom_pipeline.core.moments.sums import Estimator, MomentSums
 from mom_pipeline.core.types import Csr
 from mom_pipeline.engine import (
     DamagedShard,

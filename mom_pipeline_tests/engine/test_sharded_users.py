@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from mom_pipeline.core import MethodOfMoments
-from mom_pipeline.core.daily import DailySettings, rebuild
 from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.core.moments import Estimator
+from mom_pipeline.core.moments.daily import DailySettings, rebuild
+from mom_pipeline.core.moments.sums import Estimator
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.types import Csr
-from mom_pipeline.core.users import UsersInMemory
 from mom_pipeline.engine import EngineFailed, LocalEngine, ShardedUsers, Shards, write_shards
 from mom_pipeline.engine.shards import ShardRows
 from mom_pipeline_tests.engine.conftest import K

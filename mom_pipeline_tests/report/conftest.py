@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from mom_pipeline.comparison.results import Comparison, DataDescription, Interval, MethodResult
-from mom_pipeline.core.bounds import theorem_1
+from mom_pipeline.core.evaluation.theorem1 import theorem_1
+from mom_pipeline.logs.ledger import LedgerEntry
 from mom_pipeline.report.facts import Component, DayFacts
 from mom_pipeline.report.history import DayHistory
 from mom_pipeline.settings import Settings
-from mom_pipeline.storage.evaluations import MetricsRow
-from mom_pipeline.storage.ledger import LedgerEntry
+from mom_pipeline.warehouse.evaluations import MetricsRow
 
 HOSTILE = "<script>document.title='taken'</script>\"'&<img src=x onerror=alert(1)>"
 LONG = "an-item-id-without-a-single-blank-" * 6

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from mom_pipeline.core.bounds import theorem_1
+from mom_pipeline.core.evaluation.theorem1 import theorem_1
 from mom_pipeline.report.facts import DayFacts
 from mom_pipeline.report.html import Html, prose, table, tag
 from mom_pipeline.report.page import page

@@ -11,10 +11,10 @@ from scipy import sparse
 from mom_pipeline import Recommender
 from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.errors import DamagedModel
-from mom_pipeline.core.lists import reasoned_lists
-from mom_pipeline.core.prediction import recommend_top
-from mom_pipeline.core.ranking import RankingWeights
-from mom_pipeline.core.reasons import COMPONENT, ITEM, POPULAR
+from mom_pipeline.core.ranking.lists import reasoned_lists
+from mom_pipeline.core.ranking.reasons import COMPONENT, ITEM, POPULAR
+from mom_pipeline.core.ranking.score import RankingWeights
+from mom_pipeline.core.ranking.topn import recommend_top
 from mom_pipeline.serving.errors import InvalidQuestion, UnknownItem, UnknownUser
 from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from mom_pipeline.core import MethodOfMoments, simulate
-from mom_pipeline.core.personalization import Personalization
+from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.tuning.nested import NestedMoments, sizes
 
 N, D, K = 1500, 60, 4

@@ -3,10 +3,10 @@ import pytest
 from scipy import sparse
 
 from mom_pipeline.core import MethodOfMoments, simulate
-from mom_pipeline.core.daily_serving import foresight
 from mom_pipeline.core.errors import InvalidInteractions
-from mom_pipeline.core.ranking import RankingWeights
-from mom_pipeline.core.ranking_fit import hold_out
+from mom_pipeline.core.evaluation.backtest import foresight
+from mom_pipeline.core.ranking.choose import hold_out
+from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.settings import ModelSettings
 from mom_pipeline.tuning.sweep import Sweep, Trial, run_sweep
 

@@ -1,0 +1,169 @@
+"""`mom-pipeline erase`: forget a person."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import date, timedelta
+
+import click
+
+from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.cli.running import RunFailed, dagster_instance, run_days
+from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress
+from mom_pipeline.core.errors import MomError
+from mom_pipeline.defs.runs import require_no_run
+from mom_pipeline.erasure.erased_users import begin_receipt, finish_receipt
+from mom_pipeline.erasure.erasing import (
+    FoundUser,
+    Step,
+    find_user,
+    storage_steps,
+    take_steps,
+)
+from mom_pipeline.erasure.search import places_with
+from mom_pipeline.erasure.spellings import is_distinctive
+from mom_pipeline.erasure.tables import is_part_of_others
+from mom_pipeline.serving.forgetting import forget_in_models
+from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.settings import Settings, load_settings
+from mom_pipeline.warehouse.connection import Warehouse
+
+# What the moments of a day are turned into.
+_FROM_MOMENTS = (
+    "whitening_matrix",
+    "whitened_tensor",
+    "decomposition",
+    "user_personalization",
+    "recommendations",
+)
+
+
+class ErasureUnderWay(MomError):
+    """Two erasures would compute each other's days."""
+
+
+@click.command()
+@click.argument("user")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def erase(user: str, yes: bool, as_json: bool) -> None:
+    """Remove a person from everything below the data folder. This cannot be undone.
+
+    USER is the id as it is in the logs. Their lines leave the log files, the warehouse, the
+    matrices, the moments, the lists, the exports, the models and the history of runs; the models
+    of the stored days are then computed again without them. A receipt without the id stays in
+    data/erasures. Files that are delivered later do not bring the person back.
+
+    It is refused while a run of the pipeline is under way. When it was interrupted, run it
+    again: it goes on where it stopped.
+    """
+    settings = load_settings()
+    _require_no_run(settings)
+    found = find_user(settings, user)
+    if not yes:
+        _ask(found)
+        _require_no_run(settings)
+    with _alone(settings):
+        _erase(settings, found, as_json=as_json)
+
+
+def _erase(settings: Settings, found: FoundUser, *, as_json: bool) -> None:
+    user = found.user_id
+    receipt = begin_receipt(settings, user)
+    with step_progress("erasing") as show:
+        receipt = take_steps(settings, receipt, _steps(settings, found), lambda n: show(n, 0.5))
+    failure = _compute_again(settings)
+    receipt = finish_receipt(settings, receipt)
+    left = _left(settings, user)
+    if as_json:
+        print_json({**asdict(receipt), "left_in": left, "not_computed": failure})
+    else:
+        print_table("Erased", ["place", "removed or rewritten"], sorted(receipt.removed.items()))
+        click.echo(f"Receipt: {settings.erasures_dir / receipt.user}.json")
+    if left:
+        click.secho(
+            f"The id is still in {', '.join(left)}: this is not what the pipeline wrote, "
+            "or it was delivered meanwhile. Look at it, and erase again.",
+            fg="red",
+            err=True,
+        )
+    if failure:
+        raise RunFailed(
+            f"the person is erased, but the models were not computed again: {failure}. "
+            "`mom-pipeline update` tries again"
+        )
+    if left:
+        raise SystemExit(1)
+
+
+@contextmanager
+def _alone(settings: Settings) -> Iterator[None]:
+    """Hold a lock that ends with the process; ErasureUnderWay when another one has it."""
+    settings.scratch_dir.mkdir(parents=True, exist_ok=True)
+    with (settings.scratch_dir / "erasing.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ErasureUnderWay(
+                "another erasure is under way in this data folder. Nothing was changed; try again "
+                "when it has ended"
+            ) from error
+        yield
+
+
+def _require_no_run(settings: Settings) -> None:
+    """Raise RunUnderWay; a folder without Dagster's history has had no run."""
+    if (settings.data_dir / "dagster_home").is_dir():
+        with dagster_instance(settings) as instance:
+            require_no_run(instance)
+
+
+def _left(settings: Settings, user: str) -> list[str]:
+    """Where the bytes of the id still are; nothing is said of an id that is a part of others."""
+    with Warehouse(settings).connect() as connection:
+        if not is_distinctive(user) or is_part_of_others(connection, user):
+            return []
+    return places_with(settings.data_dir, user)
+
+
+def _ask(found: FoundUser) -> None:
+    lines = sum(len(own.lines) for own in found.files)
+    said = f"{lines:,} lines in {len(found.files):,} log files"
+    rows = ", ".join(f"{n:,} rows of {table}" for table, n in found.rows.items() if n)
+    again = " (erased before)" if found.erased_before else ""
+    click.echo(f"User {found.user_id!r}{again}: {said}" + (f"; {rows}" if rows else "") + ".")
+    click.confirm("Remove all of it for good?", abort=True)
+
+
+def _steps(settings: Settings, found: FoundUser) -> Iterator[Step]:
+    yield from storage_steps(settings, found)
+    registry = ModelRegistry(settings.models_dir)
+    yield "models", lambda: {"models": forget_in_models(registry, found.user_id)}
+
+
+def _compute_again(settings: Settings) -> str:
+    """Turn the moments of every stored day into models and lists; why not, or nothing.
+
+    Metrics of a day whose model is no longer stored stay: means over all users.
+    """
+    state = DayState(settings)
+    days = state.artifacts.days("m2_statistics")
+    scored = [d for d in days if d - timedelta(days=settings.evaluation.horizon_days) in days]
+    try:
+        for first, last in _stretches(days):
+            run_days(settings, first, last, only=_FROM_MOMENTS)
+        for first, last in _stretches(scored):
+            run_days(settings, first, last, only=("evaluation_metrics",))
+        if days:
+            run_days(settings, days[-1], days[-1], only=("promotion", "report"))
+    except (RunFailed, click.UsageError) as error:
+        return str(error)
+    return ""
+
+
+def _stretches(days: list[date]) -> list[tuple[date, date]]:
+    """The first and last day of every stretch without a gap."""
+    firsts = [d for d in days if d - timedelta(days=1) not in days]
+    lasts = [d for d in days if d + timedelta(days=1) not in days]
+    return list(zip(firsts, lasts, strict=True))

@@ -1,0 +1,94 @@
+"""`mom-pipeline models`, `promote` and `rollback`: which model is in use."""
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from mom_pipeline.cli.terminal import json_option, print_json, print_table
+from mom_pipeline.serving.registry import ModelRegistry, StoredVersion
+from mom_pipeline.settings import load_settings
+
+_MEGABYTE = 1_000_000
+_SHOWN_CHANGES = 10
+_DASH = "–"
+
+
+def _registry() -> ModelRegistry:
+    return ModelRegistry(load_settings().models_dir)
+
+
+@click.command()
+@json_option
+def models(as_json: bool) -> None:
+    """Show the versions of the model, which one is in use, and how it came to be.
+
+    MAP is that of the same settings some days before, on the days up to the version's own;
+    every file is compared with its checksum. `--json` tells all that a version was made of.
+    """
+    registry = _registry()
+    champion, found, history = registry.champion_version(), registry.versions(), registry.history()
+    if as_json:
+        versions = [{**asdict(entry), "champion": entry.version == champion} for entry in found]
+        changes = [asdict(change) for change in history]
+        print_json({"champion": champion, "versions": versions, "history": changes})
+        return
+    if not found:
+        click.echo(f"There is no version in {registry.root} yet; `mom-pipeline update` makes one.")
+        return
+    columns = ["version", "day", "MAP", "champion", "MB", "state"]
+    lines = [_line(entry, champion) for entry in found]
+    print_table("Versions", columns, lines, numbers=("MAP", "MB"))
+    for entry in found:
+        if entry.damage:
+            click.echo(f"Damaged: {entry.damage}")
+    # Lines, not a table: a name that is broken into two cannot be copied.
+    for change in history[-_SHOWN_CHANGES:]:
+        click.echo(f"{change.time}  {change.version} {change.kind}: {change.reason}")
+
+
+@click.command()
+@click.argument("version")
+@click.option("--reason", default="by hand", show_default=True, help="Kept in the history.")
+@json_option
+def promote(version: str, reason: str, as_json: bool) -> None:
+    """Put VERSION, one of `mom-pipeline models`, in use, whatever the gate says.
+
+    It is read and checked first; a damaged one leaves the champion where it is. A running
+    service takes it up by itself.
+    """
+    registry = _registry()
+    before = registry.champion_version()
+    registry.promote(version, reason)
+    if as_json:
+        print_json({"champion": version, "before": before})
+    elif version == before:
+        click.echo(f"{version} is the champion already.")
+    else:
+        click.echo(f"{version} is the champion now, after {before or 'none'}.")
+
+
+@click.command()
+@click.option("--reason", default="by hand", show_default=True, help="Kept in the history.")
+@json_option
+def rollback(reason: str, as_json: bool) -> None:
+    """Return to the champion before the one in use; again, to the one before that."""
+    registry = _registry()
+    before = registry.champion_version()
+    version = registry.rollback(reason)
+    if as_json:
+        print_json({"champion": version, "before": before})
+    else:
+        click.echo(f"{version} is the champion again, instead of {before}.")
+
+
+def _line(entry: StoredVersion, champion: str | None) -> tuple[Any, ...]:
+    metrics = entry.manifest.metrics if entry.manifest else {}
+    return (
+        entry.version,
+        entry.version[:10],
+        f"{metrics['map']:.4f}" if "map" in metrics else _DASH,
+        "yes" if entry.version == champion else "",
+        f"{entry.bytes / _MEGABYTE:,.2f}",
+        "damaged" if entry.damage else "whole",
+    )

@@ -1,0 +1,72 @@
+"""`mom-pipeline status`: which days are there, and whether they can be trusted."""
+
+from dataclasses import asdict
+
+import click
+
+from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.artifacts.freshness import DayFreshness, disk_sizes, freshness
+from mom_pipeline.cli.running import dagster_instance
+from mom_pipeline.cli.terminal import json_option, print_json, print_table
+from mom_pipeline.settings import Settings, load_settings
+from mom_pipeline.warehouse.connection import Warehouse
+
+_MEGABYTE = 1_000_000
+_SHOWN_SETTINGS = (
+    "pipeline",
+    "matrix",
+    "model",
+    "ranking",
+    "rebuild",
+    "serving",
+    "evaluation",
+    "promotion",
+    "comparison",
+    "artifacts",
+)
+
+
+@click.command()
+@json_option
+def status(as_json: bool) -> None:
+    """Show the days (fresh, stale, missing, failed, expired), the settings and the sizes on disk.
+
+    A day is stale when its log files, the deliveries before it, the settings or the code have
+    changed since; `mom-pipeline update` computes it again. The arrays of an expired day were
+    removed (`artifacts.retention_days`); `mom-pipeline backfill` makes them again.
+    """
+    settings = load_settings()
+    found = freshness(Warehouse(settings), DayState(settings))
+    failed = _failed_days(settings, found)
+    days = [
+        {**asdict(entry), **({"status": "failed", "reason": failed[str(entry.day)]}
+                             if str(entry.day) in failed else {})}
+        for entry in found
+    ]  # fmt: skip
+    sizes = disk_sizes(settings.data_dir)
+    shown = {name: asdict(getattr(settings, name)) for name in _SHOWN_SETTINGS}
+    if as_json:
+        print_json({"days": days, "settings": shown, "bytes": sizes})
+        return
+    columns = ["day", "files", "mode", "status", "reason"]
+    print_table("Days", columns, [[str(d["day"]), *(d[c] for c in columns[1:])] for d in days])
+    lines = [(f"{s}.{k}", str(v)) for s, values in shown.items() for k, v in values.items()]
+    print_table(f"Settings of {settings.data_dir}", ["key", "value"], lines)
+    rows = [(name, round(size / _MEGABYTE, 2)) for name, size in sizes.items()]
+    print_table("On disk", ["what", "MB"], rows)
+
+
+def _failed_days(settings: Settings, found: list[DayFreshness]) -> dict[str, str]:
+    """Days of which the newest attempt at an asset failed, as Dagster remembers it."""
+    from mom_pipeline.definitions import ASSETS
+    from mom_pipeline.defs.partitions import DAILY
+
+    keys = [str(entry.day) for entry in found]
+    failed: dict[str, str] = {}
+    with dagster_instance(settings) as instance:
+        for asset in ASSETS:
+            by_key = instance.get_status_by_partition(asset.key, keys, DAILY) or {}
+            for key, state in by_key.items():
+                if state is not None and state.name == "FAILED":  # its enum is not public
+                    failed.setdefault(key, f"{asset.key.to_user_string()} failed")
+    return failed

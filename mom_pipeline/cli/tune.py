@@ -1,0 +1,191 @@
+"""`mom-pipeline tune`: K and the other settings of the model, chosen on the last days."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mom_pipeline.artifacts.atomic import writing
+from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress
+from mom_pipeline.core.errors import MomError
+from mom_pipeline.logs.ledger import delivery_days
+from mom_pipeline.pictures import curves, drawn
+from mom_pipeline.settings import SETTINGS_FILE, Settings, load_settings
+from mom_pipeline.tuning.sweep import Sweep, Trial, run_sweep
+from mom_pipeline.tuning.writing import write_values
+from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.evaluations import delivered_pairs
+from mom_pipeline.warehouse.matrix import matrix_as_of
+
+_SHOWN = 12
+
+
+class TooFewDays(MomError):
+    """There are no days to learn from before the validation days."""
+
+
+@click.command()
+@click.option(
+    "--days",
+    type=click.IntRange(min=1),
+    help="Last days to validate on.  [default: evaluation.horizon_days]",
+)
+@click.option(
+    "--components",
+    default="",
+    help="The K to try, with commas between.  [default: powers of two up to sqrt(users)]",
+)
+@click.option("write", "--write", is_flag=True, help="Put the choice into the settings file.")
+@click.option(
+    "--figure",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="PNG file to draw to.  [default: tuning.png in `reports`]",
+)
+@json_option
+def tune(
+    days: int | None, components: str, write: bool, figure: Path | None, as_json: bool
+) -> None:
+    """Try K, estimators, rules of personalization and rankings on the last days of the logs.
+
+    Each is fitted to the days before and asked for what at most 3,000 users took on the last
+    days. The best by MAP@20 is chosen if its gain over the present settings exceeds the
+    standard error; because it was the best of many, expect a little less of it later on.
+    """
+    settings = load_settings()
+    with step_progress("reading") as progress:
+        sweep, period = _run(settings, days or settings.evaluation.horizon_days, components,
+                             progress)  # fmt: skip
+    path = figure or settings.reports_dir / "tuning.png"
+    with writing(path) as out:
+        out.write(_picture(sweep))
+    changes = _changes(settings, sweep.choice.settings())
+    if write and changes:
+        write_values(settings.data_dir / SETTINGS_FILE, changes)
+    if as_json:
+        print_json(_as_json(sweep, period, changes, written=write and bool(changes)))
+        return
+    _show(sweep, period)
+    click.echo(f"Picture: {path}")
+    _tell(settings, changes, written=write)
+
+
+def _run(settings: Settings, days: int, components: str, progress: Any) -> tuple[Sweep, str]:
+    warehouse = Warehouse(settings)
+    with warehouse.reading() as connection:
+        delivered = delivery_days(connection)
+    until = delivered[-1] - timedelta(days=days) if delivered else None
+    if until is None or until < delivered[0]:
+        raise TooFewDays(
+            f"{len(delivered)} days of logs are too few to learn from the days before the last "
+            f"{days}; give fewer with --days, or run `mom-pipeline ingest` with more logs"
+        )
+    train = matrix_as_of(warehouse, until, keep_support=False).interactions
+    test = delivered_pairs(warehouse, until, delivered[-1])
+    wanted = _numbers(components)
+    sweep = run_sweep(
+        train, test, settings.model, settings.ranking, wanted=wanted, progress=progress
+    )
+    return sweep, f"learnt up to {until}, asked about the days up to {delivered[-1]}"
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        found = [int(part) for part in text.split(",") if part.strip()]
+    except ValueError as error:
+        raise click.UsageError(f"--components must be numbers like 8,16,32: {error}") from error
+    if any(k < 1 for k in found):
+        raise click.UsageError(f"--components must be at least 1 each, found {text!r}")
+    return found
+
+
+def _changes(settings: Settings, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """What differs from the settings as they are."""
+    found = {}
+    for dotted, value in wanted.items():
+        section, key = dotted.split(".")
+        if getattr(getattr(settings, section), key) != value:
+            found[dotted] = value
+    return found
+
+
+def _picture(sweep: Sweep) -> bytes:
+    """MAP over K: the best rule of each estimator."""
+    by_classes = [t for t in sweep.trials if t.ranking_weights is None]
+    ks = sorted({t.model.n_components for t in by_classes})
+    series: dict[str, list[float]] = {}
+    for name in dict.fromkeys(t.model.estimator for t in by_classes):
+        own = [t for t in by_classes if t.model.estimator == name]
+        best = [max((t.map for t in own if t.model.n_components == k), default=float("nan"))
+                for k in ks]  # fmt: skip
+        series[f"{name}, best rule"] = best
+    for trial in (t for t in sweep.trials if t.ranking_weights is not None):
+        line = series.setdefault("three moments", [float("nan")] * len(ks))
+        if trial.model.n_components in ks:
+            place = ks.index(trial.model.n_components)
+            line[place] = max(trial.map, line[place]) if line[place] == line[place] else trial.map
+    series["popularity"] = [sweep.popularity] * len(ks)
+    figure = curves(ks, series, title="MAP@20 on the validation days", x_label="K, classes",
+                    y=f"MAP@20 (n = {sweep.n_users:,} users)")  # fmt: skip
+    return drawn(figure, "png")
+
+
+def _line(sweep: Sweep, trial: Trial) -> tuple[Any, ...]:
+    gain = "–"
+    if sweep.present is not None and trial is not sweep.present:
+        gain = "{:+.4f} ± {:.4f}".format(*trial.gain_over(sweep.present))
+    marks = [("chosen", trial is sweep.choice), ("present", trial is sweep.present)]
+    return (
+        trial.model.n_components, trial.model.estimator, trial.model.personalization,
+        trial.model.ranking, f"{trial.map:.4f}", f"{trial.recall:.4f}", gain,
+        ", ".join(word for word, holds in marks if holds),
+    )  # fmt: skip
+
+
+def _show(sweep: Sweep, period: str) -> None:
+    ordered = sorted(sweep.trials, key=lambda trial: -trial.map)
+    shown = ordered[:_SHOWN]
+    if sweep.present is not None and sweep.present not in shown:
+        shown.append(sweep.present)
+    columns = ["K", "estimator", "rule", "ranking", "MAP", "recall", "gain", ""]
+    title = f"{len(shown)} of {len(ordered)} settings; {sweep.n_users:,} users, {period}"
+    lines = [_line(sweep, trial) for trial in shown]
+    print_table(title, columns, lines, numbers=("MAP", "recall", "gain"))
+    click.echo(f"Popularity: MAP {sweep.popularity:.4f}.")
+    for reason in sweep.skipped:
+        click.echo(f"Not tried: {reason}")
+
+
+def _tell(settings: Settings, changes: Mapping[str, Any], *, written: bool) -> None:
+    path = settings.data_dir / SETTINGS_FILE
+    if not changes:
+        click.echo("Nothing is clearly better than the present settings; they stay.")
+        return
+    click.echo(f"Written to {path}:" if written else f"`--write` would put into {path}:")
+    for dotted, value in changes.items():
+        click.echo(f"  {dotted} = {value}")
+        variable = f"MOM_{dotted.upper().replace('.', '__')}"
+        if variable in os.environ:
+            click.echo(f"  (the environment variable {variable} overrides it)")
+    if written:
+        click.echo("`mom-pipeline update` computes the days with it.")
+
+
+def _as_json(sweep: Sweep, period: str, changes: Mapping[str, Any], *, written: bool) -> Any:
+    def shown(trial: Trial) -> dict[str, Any]:
+        return {**trial.settings(), "map": trial.map, "recall": trial.recall}
+
+    return {
+        "period": period,
+        "users": sweep.n_users,
+        "popularity_map": sweep.popularity,
+        "trials": [shown(trial) for trial in sweep.trials],
+        "choice": shown(sweep.choice),
+        "changes": dict(changes),
+        "written": written,
+        "model": asdict(sweep.choice.model),
+        "skipped": list(sweep.skipped),
+    }

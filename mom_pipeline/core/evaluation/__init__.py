@@ -1,0 +1,1 @@
+"""How good lists and components are."""

@@ -1,0 +1,1 @@
+"""Products, eigenpairs and inverses at the sizes of this method."""

@@ -1,0 +1,219 @@
+"""Leading eigenpairs of a second moment that is known by its products.
+
+Block subspace iteration that keeps what it has seen: each pass multiplies a narrow block by M2,
+makes it orthogonal to all blocks before (Cholesky-QR, twice) and Rayleigh-Ritz takes the best
+from their common span, a block Krylov space. When the span is full it is folded to its leading
+Ritz vectors and goes on.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from mom_pipeline.core.linear_algebra.tall import (
+    cross,
+    multiply,
+    orthonormal,
+    orthonormal_into,
+    subtract_product,
+    with_positive_sums,
+)
+from mom_pipeline.core.threads import one_blas_thread
+from mom_pipeline.core.types import Array, Float64
+
+# Below this many items LAPACK's full eigendecomposition is quicker than any iteration.
+DIRECT_ITEMS = 600
+# Columns multiplied in one pass, as a share of those that are wanted, and at least this many.
+_BLOCK_SHARE = 4
+_MIN_BLOCK = 8
+# The span is folded when it is this many times as wide as what is wanted.
+_SPAN_FACTOR = 3
+# A column that loses more than this of its length to the span is made orthogonal once more.
+_REPEAT_BELOW = 0.1
+# From this size of a D x K' block on, single precision: the statistical error is far larger
+# than its rounding, and the products are twice as fast.
+_SINGLE_FROM = 2_000_000
+# Random columns that look for what a span has lost.
+_PROBES = 8
+
+
+class SymmetricOperator(Protocol):
+    """A symmetric D x D matrix known by its products."""
+
+    @property
+    def n_items(self) -> int: ...
+    @property
+    def dtype(self) -> np.dtype[np.floating]: ...
+    @property
+    def explicit(self) -> Array | None: ...
+    def apply(self, Q: Array, /) -> Array: ...
+
+
+@dataclass(frozen=True)
+class Eigenpairs:
+    """Leading eigenpairs, largest first.
+
+    values: (k,).  vectors: (D, k), orthonormal, each with a positive sum.
+    passes: products with M2 that it took.
+    residual: largest ||M2 v - value v|| / values[0] among the pairs that were asked for.
+    """
+
+    values: Float64
+    vectors: Array
+    passes: int
+    residual: float
+
+
+def top_eigenpairs(
+    M2: SymmetricOperator,
+    k: int,
+    rng: np.random.Generator,
+    *,
+    warm_start: Array | None = None,
+    tol: float = 1e-5,
+    max_passes: int = 10,
+) -> Eigenpairs:
+    """Return the k (and the guard) leading eigenpairs of M2.
+
+    Stops when the sum of the k leading Ritz values grows by less than `tol` of itself for
+    each pass, or after `max_passes` passes. warm_start: (D, any) columns to begin with.
+    """
+    D = M2.n_items
+    if M2.explicit is not None and D <= DIRECT_ITEMS:
+        values, vectors = np.linalg.eigh(M2.explicit)
+        top = np.argsort(-values, kind="stable")[: guarded_width(k, D)]
+        return Eigenpairs(values[top], with_positive_sums(vectors[:, top]), 1, 0.0)
+
+    width = guarded_width(k, D)
+    block = block_width(k, D)
+    start = rng.standard_normal((D, block), dtype=np.float32) if warm_start is None else warm_start
+    most_columns = start.shape[1] + block * max(max_passes - 1, 1)
+    capacity = min(D, most_columns, max(_SPAN_FACTOR * width, start.shape[1] + block))
+    span = _Span(M2, start.astype(M2.dtype), capacity)
+    captured = 0.0
+    while True:
+        remainder = span.expand()
+        values, residuals = span.ritz_values()
+        gain, captured = values[:k].sum() - captured, values[:k].sum()
+        settled = span.width >= width and gain <= tol * captured
+        if settled or span.passes >= max_passes or span.width == D:
+            break
+        if span.width + block > capacity:
+            span.fold(width)
+        span.append(remainder, min(block, D - span.width))
+    scale = max(abs(float(values[0])), np.finfo(np.float64).tiny)
+    vectors = with_positive_sums(span.fold(width))
+    return Eigenpairs(values[:width], vectors, span.passes, float(residuals[:k].max()) / scale)
+
+
+def guarded_width(k: int, D: int) -> int:
+    """Return K' = 1.25 K, at least K + 8: the guard columns that speed up the last ones."""
+    return min(D, max(k + 8, -(-5 * k // 4)))
+
+
+def block_width(k: int, D: int) -> int:
+    """Return how many columns one pass multiplies."""
+    return min(D, max(_MIN_BLOCK, -(-guarded_width(k, D) // _BLOCK_SHARE)))
+
+
+def working_precision(k: int, D: int) -> type[np.floating]:
+    """Return the precision that suits blocks of D x K'."""
+    return np.float32 if D * guarded_width(k, D) >= _SINGLE_FROM else np.float64
+
+
+def ritz_values_beyond(
+    M2: SymmetricOperator, U: Array, H: Float64, rng: np.random.Generator
+) -> Float64:
+    """Return the Ritz values of a span U, widened by what lies outside of it, largest first.
+
+        Q = orth( (I - U U.T) M2 Z ),  Z random;     values of  [U Q].T M2 [U Q]
+
+    U: (D, K') orthonormal.  H = U.T M2 U is known already, so only the narrow block Z, and Q
+    after it, are multiplied by M2: two passes that see everything outside of the span, also
+    what has no pair with anything inside.
+    """
+    D = M2.n_items
+    if M2.explicit is not None and D <= DIRECT_ITEMS:
+        return np.linalg.eigvalsh(M2.explicit)[::-1]
+    Z = rng.standard_normal((D, min(_PROBES, D)), dtype=np.float32).astype(M2.dtype)
+    Q = M2.apply(Z)
+    for _ in range(2):  # the second time for what rounding left of the span
+        subtract_product(Q, U, cross(U, Q))
+        Q /= np.maximum(np.linalg.norm(Q, axis=0), np.finfo(Q.dtype).tiny)
+    Q = orthonormal(Q)
+    M2_Q = M2.apply(Q)
+    C = cross(U, M2_Q)
+    widened = np.block([[H, C], [C.T, cross(Q, M2_Q)]])
+    return np.linalg.eigvalsh((widened + widened.T) / 2)[::-1]
+
+
+class _Span:
+    """Orthonormal columns V that M2 is projected to, H = V.T M2 V.
+
+    The columns lie in one array, so that products with all of them are one matrix product.
+    """
+
+    def __init__(self, M2: SymmetricOperator, start: Array, capacity: int) -> None:
+        self.M2 = M2
+        self.passes = 0
+        self._columns = np.empty((M2.n_items, capacity), dtype=M2.dtype)
+        self._n_columns = 0
+        self._H = np.zeros((0, 0))
+        self._remainder_gram = cross(start, start)
+        self.append(start)
+
+    @property
+    def width(self) -> int:
+        """Return the number of columns that M2 has been applied to."""
+        return len(self._H)
+
+    def append(self, remainder: Array, at_most: int | None = None) -> None:
+        """Add an orthonormal basis of the remainder, or of its leading directions.
+
+        The remainder is what `expand` returned; it is written over.
+        """
+        room = self._columns[:, self._n_columns :]
+        new = orthonormal_into(room, remainder, self._remainder_gram, at_most)
+        self._n_columns += new.shape[1]
+
+    def expand(self) -> Array:
+        """Apply M2 to the newest columns, complete H, and return what leaves the span."""
+        old, V = self.width, self._columns[:, : self._n_columns]
+        G = self.M2.apply(V[:, old:])
+        self.passes += 1
+        C = cross(V, G)
+        gram = subtract_product(G, V, C)
+        # ||M2 v||^2 = ||C||^2 + ||rest||^2: a column with little rest keeps too much rounding.
+        rest, within = np.diag(gram), (C**2).sum(axis=0)
+        if (rest < _REPEAT_BELOW**2 * (rest + within)).any():
+            gram = subtract_product(G, V, cross(V, G))
+        H = np.empty((self._n_columns, self._n_columns))
+        H[:old, :old] = self._H
+        H[:, old:] = C
+        H[old:, :old] = C[:old].T
+        self._H, self._remainder_gram = (H + H.T) / 2, gram
+        return G
+
+    def ritz_values(self) -> tuple[Float64, Float64]:
+        """Return the eigenvalues of H, largest first, and ||M2 v - value v|| of each.
+
+        What leaves the span comes from the newest columns alone, so their share tells.
+        """
+        values, E = self._ritz()
+        newest = E[self.width - len(self._remainder_gram) :]
+        squares = np.einsum("ik,ij,jk->k", newest, self._remainder_gram, newest, optimize=True)
+        return values, np.sqrt(np.maximum(squares, 0.0))
+
+    def fold(self, width: int) -> Array:
+        """Keep only the leading Ritz vectors, and return them: (D, at most width)."""
+        values, E = self._ritz()
+        E = E[:, :width]
+        self._n_columns = E.shape[1]
+        self._H = np.diag(values[: self._n_columns])
+        return multiply(self._columns[:, : len(E)], E, out=self._columns)
+
+    def _ritz(self) -> tuple[Float64, Float64]:
+        with one_blas_thread():  # more of them are slower at this size
+            values, E = np.linalg.eigh(self._H)
+        return values[::-1], E[:, ::-1]

@@ -1,0 +1,1 @@
+"""Moments: sums over users, and the passes that add them up."""

@@ -1,0 +1,237 @@
+"""Choosing the weights of the three-moment ranking on a held-out part of the training data."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from mom_pipeline.core.errors import InvalidInteractions
+from mom_pipeline.core.interactions import with_narrow_indices
+from mom_pipeline.core.ranking.candidates import Candidates, Parts
+from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.pair_scores import ExplainedPairs, PairScores, as_binary, invertible
+from mom_pipeline.core.ranking.score import RankingWeights
+from mom_pipeline.core.ranking.topn import Scorer
+from mom_pipeline.core.types import Array, Csr, Float64
+
+# What the search tries for each setting.
+GRID: dict[str, tuple[float, ...]] = {
+    "user_exponent": (0.5, 1.0),
+    "sharpness": (1.0, 1.5, 2.0),
+    "candidate_exponent": (0.2, 0.3, 0.4, 0.5, 0.6),
+    "history_exponent": (0.3, 0.4, 0.5, 0.6),
+    "low_pass_ridge": (0.0, 1.0, 3.0, 10.0, 30.0, 100.0),
+    "low_pass": (0.0, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 4.0),
+    "explained_ridge": (0.2, 1.0, 5.0, 15.0),
+    "explained": (0.0, 0.2, 0.5, 1.0, 2.0, 4.0),
+    "classes": (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0),
+    "pairs": (0.0, 0.3, 1.0),
+    "popularity": (0.0, 0.02, 0.05, 0.1, 0.2, 0.5),
+}
+# The part whose weight decides whether a setting matters.
+_PART_OF = {
+    "sharpness": "pairs",
+    "candidate_exponent": "pairs",
+    "history_exponent": "pairs",
+    "low_pass_ridge": "low_pass",
+    "explained_ridge": "explained",
+}
+# What only a second moment that can be inverted offers.
+_INVERSE = ("explained", "explained_ridge")
+# Parts that a second and a third search begin with: one step at a time does not get there.
+_LEADERS = ("explained", "low_pass")
+# Users to ask about: more cost time, fewer leave the choice to chance.
+MAX_USERS = 3000
+_SWEEPS = 3
+_HELD_OUT_SHARE = 0.2
+# What was hidden at random is not the future: what people take next may be more popular, or
+# less. So the defaults are left only for gains that stand out further, and a user's weight not
+# at all: Gowalla's hidden items prefer 1/2, and its test items 1.
+_CLEAR_ON_LATER, _CLEAR_ON_HIDDEN = 1.0, 2.0
+_EXPONENTS_ON_HIDDEN = (RankingWeights().user_exponent,)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A split of the interactions.
+
+    train: (N, D) what is left.  users: positions of the users to ask about.
+    test: (len(users), D) what was hidden of them.
+    clear_gain: standard errors of its mean that a gain must exceed to be taken.
+    user_exponents: to choose from.
+    exclude_seen: what a user had before is neither listed nor to be found again.
+    """
+
+    train: Csr
+    users: Array
+    test: Csr
+    clear_gain: float = _CLEAR_ON_LATER
+    user_exponents: tuple[float, ...] = GRID["user_exponent"]
+    exclude_seen: bool = True
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The chosen weights, and the mean of Recall@20, nDCG@20 and MAP@20 reached."""
+
+    weights: RankingWeights
+    quality: float
+    n_users: int
+    evaluations: int
+
+
+def hold_out(
+    X: Csr, rng: np.random.Generator, *, max_users: int = MAX_USERS, exclude_seen: bool = True
+) -> HeldOut | None:
+    """Hide a fifth (at least one) of the items of every user who has two or more.
+
+    Everybody loses items, not only the up to `max_users` users that are asked about: the
+    counts then are as thin as they are before the future, and the weights chosen on them hold.
+    Returns None where no user has two items.
+    """
+    sizes = np.diff(X.indptr)
+    hidden_per_user = np.where(sizes >= 2, np.maximum(1, np.rint(_HELD_OUT_SHARE * sizes)), 0)
+    eligible = np.flatnonzero(hidden_per_user)
+    if len(eligible) == 0:
+        return None
+    owners = np.repeat(np.arange(X.shape[0]), sizes)
+    shuffled = np.lexsort((rng.random(X.nnz), owners))
+    rank_in_row = np.arange(X.nnz) - np.repeat(X.indptr[:-1], sizes)
+    hidden = np.zeros(X.nnz, dtype=bool)
+    hidden[shuffled] = rank_in_row < hidden_per_user[owners]
+    users = np.sort(rng.permutation(eligible)[:max_users])
+    return HeldOut(
+        train=_kept(X, ~hidden),
+        users=users,
+        test=_kept(X, hidden)[users],
+        clear_gain=_CLEAR_ON_HIDDEN,
+        user_exponents=_EXPONENTS_ON_HIDDEN,
+        exclude_seen=exclude_seen,
+    )
+
+
+def given_split(
+    X: Csr, test: Csr, rng: np.random.Generator, *, exclude_seen: bool = True
+) -> HeldOut:
+    """Use later interactions of the same users as what is to be found. X, test: (N, D).
+
+    exclude_seen: what a user had before is not to be found again.
+    """
+    if test.shape[0] != X.shape[0]:
+        raise InvalidInteractions(
+            f"held_out must have the {X.shape[0]} users of the training data, "
+            f"found {test.shape[0]} rows"
+        )
+    wanted = as_binary(test).copy()
+    if exclude_seen:
+        wanted = sparse.csr_array(wanted > as_binary(X)).astype(np.float64)
+    wanted.sort_indices()
+    users = np.flatnonzero((np.diff(wanted.indptr) > 0) & (np.diff(X.indptr) > 0))
+    if len(users) == 0:
+        beyond = " beyond it" if exclude_seen else ""
+        raise InvalidInteractions(
+            f"no user of held_out has both a history in the training data and an item{beyond}"
+        )
+    users = np.sort(rng.permutation(users)[:MAX_USERS])
+    return HeldOut(X, users, wanted[users], exclude_seen=exclude_seen)
+
+
+def choose_weights(
+    held_out: HeldOut,
+    low_pass: dict[float, LowPass],
+    classes: Scorer,
+    progress: Callable[[float], None] = lambda share: None,
+) -> Choice:
+    """Search the grid for the best mean of Recall@20, nDCG@20 and MAP@20.
+
+    From several starts, one setting at a time; every move, and the preference for another
+    start than the defaults, must be a gain that stands clear of its standard error.
+
+    low_pass: by user exponent.  low_pass and classes must come from `held_out.train`.
+    """
+    parts = _parts(held_out.train, low_pass, classes)
+    rows = held_out.train[held_out.users]
+    candidates = Candidates.of(
+        rows, held_out.test, parts, progress, exclude_seen=held_out.exclude_seen
+    )
+    grid = {
+        name: options for name, options in GRID.items() if parts.explained or name not in _INVERSE
+    } | {"user_exponent": held_out.user_exponents}
+    search = _Search(candidates, grid, held_out.clear_gain)
+    defaults = RankingWeights()
+    best = search.climb(defaults)
+    for leader in _LEADERS:
+        if leader in grid:
+            start = _with(_with(defaults, pairs=0.3, low_pass=0.0), **{leader: 1.0})
+            best = search.better(best, search.climb(start))
+    quality = float(search.quality(best).mean())
+    return Choice(best, quality, len(held_out.users), len(search.known))
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A walk over the grid that remembers what it has measured."""
+
+    candidates: Candidates
+    grid: dict[str, tuple[float, ...]]
+    clear_gain: float
+    known: dict[RankingWeights, Float64] = field(default_factory=dict)
+
+    def climb(self, weights: RankingWeights) -> RankingWeights:
+        """Take the best option of one setting after the other, until nothing moves."""
+        for _ in range(_SWEEPS):
+            before = weights
+            for name, options in self.grid.items():
+                if not _matters(name, weights):
+                    continue
+                rivals = [_with(weights, **{name: option}) for option in options]
+                best = max(rivals, key=lambda rival: float(self.quality(rival).mean()))
+                weights = self.better(weights, best)
+            if weights == before:
+                break
+        return weights
+
+    def better(self, settled: RankingWeights, rival: RankingWeights) -> RankingWeights:
+        """Return the rival where its gain is clear, else what was settled."""
+        gains = self.quality(rival) - self.quality(settled)
+        standard_error = float(gains.std()) / np.sqrt(len(gains))
+        return rival if float(gains.mean()) > self.clear_gain * standard_error else settled
+
+    def quality(self, weights: RankingWeights) -> Float64:
+        """Measure once."""
+        if weights not in self.known:
+            self.known[weights] = self.candidates.quality(weights)
+        return self.known[weights]
+
+
+def _with(weights: RankingWeights, **changes: Any) -> RankingWeights:
+    return replace(weights, **changes)
+
+
+def _matters(name: str, weights: RankingWeights) -> bool:
+    """Tell whether a setting changes anything: not where the weight of its part is zero."""
+    return name not in _PART_OF or getattr(weights, _PART_OF[name]) > 0
+
+
+def _parts(X: Csr, low_pass: dict[float, LowPass], classes: Scorer) -> Parts:
+    """Prepare every part with every setting that the grid asks for."""
+    counted = [PairScores.of(X, user_exponent) for user_exponent in low_pass]
+    return Parts(
+        pairs=tuple(one.sharpened(power) for one in counted for power in GRID["sharpness"]),
+        history_exponents=GRID["history_exponent"],
+        explained={ridge: ExplainedPairs.of(X, ridge) for ridge in GRID["explained_ridge"]}
+        if invertible(X)
+        else {},
+        low_pass=low_pass,
+        low_pass_ridges=GRID["low_pass_ridge"],
+        classes=classes,
+    )
+
+
+def _kept(X: Csr, entries: Array) -> Csr:
+    """Return X with only the marked entries."""
+    users = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    kept = sparse.csr_array((X.data[entries], (users[entries], X.indices[entries])), shape=X.shape)
+    return with_narrow_indices(kept)

@@ -1,0 +1,245 @@
+"""What all adapters share: raw lines in, one log file per day out, every line accounted for.
+
+An adapter is a SELECT from physical lines to events. Lines are staged in DuckDB, which spills
+to disk, so that a 10 GB file needs no more memory than a small one.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from datetime import date
+from pathlib import Path
+
+import duckdb
+
+from mom_pipeline.artifacts.atomic import write_text
+from mom_pipeline.artifacts.scratch import scratch_folder
+from mom_pipeline.errors import DatasetError
+from mom_pipeline.logs.logfiles import LogFile, discover
+from mom_pipeline.logs.readers import stage_text
+from mom_pipeline.logs.scan import MARK, Progress, no_progress, scan_text
+from mom_pipeline.settings import SETTINGS_FILE, ColumnSettings, Settings
+from mom_pipeline.warehouse.connection import Connection, load_sql, scalar
+
+SUMMARY_FILE = "dataset.json"
+_DEFAULT_MEMORY = "2GB"
+_NO_SPLIT: tuple[date, ...] = ()
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """A published file and the SELECT that reads its lines.
+
+    select: from `staged_lines` (rowid, text) to the columns of `dataset_events`.
+    other_lines: a condition over `staged_lines` for the lines that carry no event by their
+        format: a header, records of other kinds.
+    parameters: values of `select`; $file and $mark, the mark of unreadable lines, are given.
+    """
+
+    path: Path
+    select: str
+    other_lines: str
+    parameters: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """How a dataset is read and what its log files look like."""
+
+    name: str
+    timezone: str
+    columns: ColumnSettings
+    files: tuple[RawFile, ...]
+    rules: str
+    train_days: Callable[[date], bool] | None = None
+    finish: Callable[[Connection], None] | None = None
+
+
+@dataclass(frozen=True)
+class ImportSummary:
+    """What an import wrote; kept as `dataset.json` in the data folder."""
+
+    dataset: str
+    rules: str
+    lines: int
+    lines_without_event: int
+    lines_filtered: int
+    rows: int
+    days: int
+    first_day: date
+    last_day: date
+    train_days: tuple[date, ...] = _NO_SPLIT
+    test_days: tuple[date, ...] = _NO_SPLIT
+
+
+def import_dataset(
+    dataset: Dataset, settings: Settings, progress: Progress = no_progress
+) -> ImportSummary:
+    """Write the daily log files of a dataset to `data/logs`; `progress` receives bytes read.
+
+    Raises DatasetError for a line that is not in the published format, and for a data folder
+    that holds other logs or settings that do not fit.
+    """
+    _require_fitting_settings(dataset, settings)
+    _require_no_other_logs(settings, dataset)
+    with (
+        scratch_folder(settings, "import") as scratch,
+        _connect(dataset, settings, scratch) as connection,
+    ):
+        lines, other = _stage_events(connection, dataset, scratch, progress)
+        days = _event_days(connection)
+        rows = scalar(connection, "SELECT count(*) FROM dataset_events")
+        _write_days(connection, dataset, days, scratch, settings.logs_dir)
+    is_train = dataset.train_days
+    summary = ImportSummary(
+        dataset=dataset.name,
+        rules=dataset.rules,
+        lines=lines,
+        lines_without_event=other,
+        lines_filtered=lines - other - rows,
+        rows=rows,
+        days=len(days),
+        first_day=days[0],
+        last_day=days[-1],
+        train_days=tuple(d for d in days if is_train(d)) if is_train else _NO_SPLIT,
+        test_days=tuple(d for d in days if not is_train(d)) if is_train else _NO_SPLIT,
+    )
+    _write_settings(dataset, settings)
+    text = json.dumps(asdict(summary), indent=2, default=str) + "\n"
+    write_text(settings.data_dir / SUMMARY_FILE, text)
+    return summary
+
+
+def read_summary(settings: Settings) -> ImportSummary | None:
+    """The summary of the dataset that was imported into this data folder, if any."""
+    path = settings.data_dir / SUMMARY_FILE
+    if not path.exists():
+        return None
+    values = json.loads(path.read_text(encoding="utf-8"))
+    for key in ("first_day", "last_day"):
+        values[key] = date.fromisoformat(values[key])
+    for key in ("train_days", "test_days"):
+        values[key] = tuple(date.fromisoformat(day) for day in values[key])
+    return ImportSummary(**values)
+
+
+def _connect(dataset: Dataset, settings: Settings, scratch: Path) -> Connection:
+    memory = settings.warehouse.memory_limit or _DEFAULT_MEMORY
+    connection = duckdb.connect(config={"temp_directory": str(scratch), "memory_limit": memory})
+    connection.execute("SET TimeZone = $zone", {"zone": dataset.timezone})
+    return connection
+
+
+def _stage_events(
+    connection: Connection, dataset: Dataset, scratch: Path, progress: Progress
+) -> tuple[int, int]:
+    """Fill `dataset_events`; the number of lines, and of those that carry no event."""
+    connection.execute(load_sql("datasets/dataset_events.sql"))
+    lines = other = 0
+    for raw in dataset.files:
+        file = LogFile(date.min, raw.path.name, raw.path, "csv", raw.path.suffix == ".gz")
+        scan = scan_text(file, scratch, progress)
+        if stage_text(connection, scan.readable) != scan.lines:
+            raise DatasetError(f"{raw.path}: DuckDB lost lines; nothing was written")
+        parameters = raw.parameters | {"mark": MARK, "file": raw.path.name}
+        before = scalar(connection, "SELECT count(*) FROM dataset_events")
+        connection.execute(f"INSERT INTO dataset_events {raw.select}", parameters)
+        _require_published_format(connection, raw.path)
+        events = scalar(connection, "SELECT count(*) FROM dataset_events") - before
+        without = scalar(
+            connection,
+            f"SELECT count(*) FROM staged_lines WHERE {raw.other_lines}",  # noqa: S608
+        )
+        if events + without != scan.lines:
+            raise DatasetError(
+                f"{raw.path} has {scan.lines} lines, but {events} events and {without} other "
+                "lines were read; nothing was written. Report this"
+            )
+        lines, other = lines + scan.lines, other + without
+        if scan.readable != raw.path:
+            scan.readable.unlink()
+    connection.execute("DROP TABLE staged_lines")
+    if dataset.finish is not None:
+        dataset.finish(connection)
+    return lines, other
+
+
+def _require_published_format(connection: Connection, path: Path) -> None:
+    bad = connection.execute(
+        "SELECT line, time_text FROM dataset_events WHERE day IS NULL ORDER BY line LIMIT 1"
+    ).fetchall()
+    if bad:
+        line, text = bad[0]
+        count = scalar(connection, "SELECT count(*) FROM dataset_events WHERE day IS NULL")
+        raise DatasetError(
+            f"{path}: {count} lines are not in the expected format, the first is line {line}: "
+            f"{str(text)[:200]!r}. Correct or remove them"
+        )
+
+
+def _event_days(connection: Connection) -> list[date]:
+    rows = connection.execute("SELECT DISTINCT day FROM dataset_events ORDER BY day").fetchall()
+    if not rows:
+        raise DatasetError("the dataset holds no event; nothing was written")
+    return [row[0] for row in rows]
+
+
+def _write_days(
+    connection: Connection, dataset: Dataset, days: list[date], scratch: Path, logs_dir: Path
+) -> None:
+    """One file per day, in the order of the source, moved to its place when complete."""
+    logs_dir.mkdir(parents=True, exist_ok=True)
+    optional = {"weight": dataset.columns.weight, "exclude": dataset.columns.exclude}
+    names = "".join(f", {name}" for name, used in optional.items() if used)
+    for day in days:
+        target = scratch / f"{day}.csv.gz"
+        connection.execute(
+            f"""
+            COPY (
+                SELECT user_id AS "user", item_id AS item, time_text AS timestamp {names}
+                FROM dataset_events WHERE day = $day::DATE ORDER BY file, line
+            ) TO $target (FORMAT csv, HEADER, COMPRESSION gzip)
+            """,  # noqa: S608
+            {"day": day.isoformat(), "target": str(target)},
+        )
+        with target.open("rb") as written:
+            os.fsync(written.fileno())
+        target.replace(logs_dir / target.name)
+
+
+def _require_fitting_settings(dataset: Dataset, settings: Settings) -> None:
+    """An existing pipeline.toml must read what the adapter writes."""
+    if not (settings.data_dir / SETTINGS_FILE).exists():
+        return
+    found = (settings.logs.timezone, settings.logs.columns, settings.logs.delimiter)
+    if found != (dataset.timezone, dataset.columns, ","):
+        raise DatasetError(
+            f"{settings.data_dir / SETTINGS_FILE} does not fit {dataset.name}; it needs\n\n"
+            f"{_settings_text(dataset)}\nSet that, or choose another data folder: "
+            f"MOM_DATA_DIR=data/{dataset.name} mom-pipeline import …"
+        )
+
+
+def _write_settings(dataset: Dataset, settings: Settings) -> None:
+    path = settings.data_dir / SETTINGS_FILE
+    if not path.exists():
+        write_text(path, f"# Written by `import {dataset.name}`.\n\n{_settings_text(dataset)}")
+
+
+def _settings_text(dataset: Dataset) -> str:
+    columns = "".join(f'{key} = "{name}"\n' for key, name in asdict(dataset.columns).items())
+    return f'[logs]\ntimezone = "{dataset.timezone}"\n\n[logs.columns]\n{columns}'
+
+
+def _require_no_other_logs(settings: Settings, dataset: Dataset) -> None:
+    """Two sources in one folder would be mixed without a word."""
+    previous = read_summary(settings)
+    if previous is not None and previous.dataset == dataset.name:
+        return
+    names = {file.source_file for file in discover(settings.logs_dir).files}
+    if names:
+        raise DatasetError(
+            f"{settings.logs_dir} already holds {len(names)} log files, such as {min(names)}; "
+            f"choose another data folder: MOM_DATA_DIR=data/{dataset.name} mom-pipeline import …"
+        )

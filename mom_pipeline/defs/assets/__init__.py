@@ -1,0 +1,1 @@
+"""The assets, one file per group."""

@@ -1,0 +1,100 @@
+"""Group `evaluation`, not every day: the method beside its rivals on the last days."""
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+
+import dagster as dg
+
+from mom_pipeline.artifacts.scratch import scratch_folder
+from mom_pipeline.comparison import tables
+from mom_pipeline.comparison.errors import ComparisonError
+from mom_pipeline.comparison.figures import figure_2
+from mom_pipeline.comparison.isolated import Budget
+from mom_pipeline.comparison.options import Options
+from mom_pipeline.comparison.results import Comparison, save
+from mom_pipeline.comparison.running import run_comparison
+from mom_pipeline.comparison.splits import split_by_time
+from mom_pipeline.defs.assets.logs import interaction_matrix, raw_logs
+from mom_pipeline.defs.days import DayOutcome, Materialized, content_hash, daily_asset, for_each_day
+from mom_pipeline.defs.metadata import picture, table
+from mom_pipeline.defs.partitions import SETTINGS, offset
+from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.settings import Settings
+
+_TEST_DAYS = SETTINGS.comparison.test_days
+
+
+@daily_asset(
+    "evaluation",
+    {"numpy"},
+    [
+        dg.AssetDep(interaction_matrix, partition_mapping=offset(-_TEST_DAYS, -_TEST_DAYS)),
+        dg.AssetDep(raw_logs, partition_mapping=offset(1 - _TEST_DAYS, 0)),
+    ],
+)
+def model_comparison(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materialized:
+    """The methods of `comparison.methods` on the last `comparison.test_days` days.
+
+    Each learns from the days before in a process of its own, with settings chosen on the last
+    of these. Not a part of the daily update; the job `comparison` runs it each Sunday.
+    """
+    settings = data_folder.settings
+    wanted = compared_days(context.partition_keys, settings.comparison.every_days)
+
+    def step(day: date) -> DayOutcome:
+        if day not in wanted:
+            return _nothing(
+                day, f"left out: comparison.every_days is {settings.comparison.every_days}"
+            )
+        train_until = day - timedelta(days=settings.comparison.test_days)
+        try:
+            split = split_by_time(
+                data_folder.warehouse, train_until, day, name=settings.data_dir.resolve().name
+            )
+        except ComparisonError as reason:
+            return _nothing(day, f"skipped: {reason}")
+        with scratch_folder(settings, "comparison") as scratch:
+            comparison = run_comparison(
+                split, _options(settings), scratch, lambda text, share: context.log.debug(text)
+            )
+        save(comparison, settings.comparisons_dir / str(day))
+        return _outcome(comparison)
+
+    return for_each_day(context, step)
+
+
+def compared_days(keys: Sequence[str], every_days: int) -> set[date]:
+    """The last day of a run, and before it every so many days."""
+    return {date.fromisoformat(key) for key in sorted(keys, reverse=True)[::every_days]}
+
+
+def _nothing(day: date, note: str) -> DayOutcome:
+    return DayOutcome(content_hash(day, "nothing"), note, {"note": note})
+
+
+def _options(settings: Settings) -> Options:
+    chosen = settings.comparison
+    return Options(
+        methods=chosen.methods,
+        n_components=settings.model.n_components,
+        seed=settings.model.seed,
+        cutoffs=settings.evaluation.cutoffs,
+        budget=Budget(chosen.time_budget_seconds, chosen.memory_budget_bytes),
+    )
+
+
+def _outcome(comparison: Comparison) -> DayOutcome:
+    shown = {
+        "data": tables.description_table(comparison),
+        "metrics": tables.metrics_table(comparison),
+        "costs": tables.cost_table(comparison),
+    }
+    metadata = {
+        "users": comparison.n_users,
+        "reference": comparison.reference,
+        **{name: table(found.records()) for name, found in shown.items()},
+        "figure_2": picture(figure_2(comparison)),
+        "remarks": dg.MetadataValue.md("\n\n".join(tables.remarks(comparison))),
+    }
+    means = [(result.name, result.failure, result.means) for result in comparison.results]
+    return DayOutcome(content_hash(means), tables.summary(comparison), metadata)

@@ -1,0 +1,196 @@
+"""Group `serving`: posteriors and lists, for the users that a day asks for."""
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+import dagster as dg
+import numpy as np
+
+from mom_pipeline.artifacts.day_state import DayState, Unfit
+from mom_pipeline.core.algorithm.daily_classes import drift
+from mom_pipeline.core.evaluation.backtest import posterior_entropy, refreshed
+from mom_pipeline.core.moments.daily import changed_rows
+from mom_pipeline.core.ranking.lists import reasoned_lists
+from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.defs import checks
+from mom_pipeline.defs.assets.logs import interaction_matrix
+from mom_pipeline.defs.assets.model import decomposition
+from mom_pipeline.defs.days import DayOutcome, Materialized, content_hash, daily_asset, for_each_day
+from mom_pipeline.defs.metadata import picture, table
+from mom_pipeline.defs.partitions import YESTERDAY
+from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.pictures import histogram
+from mom_pipeline.warehouse import recommendations as lists
+from mom_pipeline.warehouse.connection import Connection
+
+_SAMPLE_USERS, _SAMPLE_ITEMS = 5, 8
+_LIST_COLUMNS = {
+    "day": "DATE",
+    "model": "VARCHAR",
+    "user_id": "VARCHAR",
+    "rank": "INTEGER",
+    "item_id": "VARCHAR",
+    "score": "DOUBLE",
+    "reason": "VARCHAR",
+}
+
+
+@dataclass(frozen=True)
+class _Visit:
+    """Which users a day visits, with the model of which day, and why.
+
+    previous: posteriors that the other users keep; None when everyone is visited.
+    """
+
+    users: Array
+    model_day: date
+    previous: Array | None
+    reason: str
+
+
+@daily_asset(
+    "serving",
+    {"numpy"},
+    [
+        decomposition,
+        interaction_matrix,
+        dg.AssetDep("user_personalization", partition_mapping=YESTERDAY),
+    ],
+)
+def user_personalization(
+    context: dg.AssetExecutionContext, data_folder: DataFolder
+) -> Materialized:
+    """P[class | user] of every user.
+
+    Users whose history changed are visited every day; everyone is when the model moved by more
+    than `serving.refresh_drift` since everyone was visited last.
+    """
+    state = data_folder.state
+
+    def step(day: date) -> DayOutcome:
+        X, version = state.matrix(day)
+        visit = _visit(state, day, X)
+        model, parent = state.model(visit.model_day)
+        P = refreshed(visit.previous, X, visit.users, model)
+        verdicts = [checks.distributions("posteriors", posteriors=P.T)]
+        written = state.write(
+            "user_personalization",
+            day,
+            {"memberships": P, "visited": visit.users},
+            {"decomposition": parent.version, "interaction_matrix": version},
+            {"model_day": visit.model_day.isoformat()},
+            sound=checks.sound(verdicts),
+        )
+        entropy = posterior_entropy(P[np.diff(X.indptr) > 0])
+        metadata = {
+            "users_visited": len(visit.users),
+            "visited_because": visit.reason,
+            "model_day": visit.model_day.isoformat(),
+            "mean_entropy_bits": float(entropy.mean()),
+            "entropy": picture(
+                histogram(entropy, title="Entropy of the posteriors", x="entropy, bits")
+            ),
+        }
+        summary = f"{len(visit.users)} users visited: {visit.reason}"
+        return DayOutcome(written.version, summary, metadata, verdicts)
+
+    return for_each_day(context, step)
+
+
+def _visit(state: DayState, day: date, X: Csr) -> _Visit:
+    everyone = np.arange(X.shape[0])
+    yesterday = day - timedelta(days=1)
+    try:
+        before = state.built_on("user_personalization", yesterday, "interaction_matrix")
+        rows, _ = state.matrix(yesterday)
+        model_day = date.fromisoformat(before.metadata["model_day"])
+        served = state.fitting("decomposition", model_day)
+        if served.version != before.parents["decomposition"]:
+            raise Unfit(f"the decomposition of {model_day} was replaced")
+    except Unfit as reason:
+        return _Visit(everyone, day, None, f"everyone: {reason}")
+    today = state.fitting("decomposition", day)
+    moved = float(drift(today.dense["item_probs"], served.dense["item_probs"]).max())
+    if moved > state.settings.serving.refresh_drift:
+        return _Visit(everyone, day, None, f"everyone: the model moved by {moved:.4f}")
+    # Users who are new have no list yet, also when the filters left nothing of their history.
+    new = np.arange(rows.shape[0], X.shape[0])
+    users = np.union1d(changed_rows(rows, X), new)
+    return _Visit(users, model_day, before.dense["memberships"], "changed histories")
+
+
+@daily_asset(
+    "serving",
+    {"duckdb", "table"},
+    [user_personalization, decomposition, interaction_matrix],
+    uses_warehouse=True,
+    columns=_LIST_COLUMNS,
+)
+def recommendations(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materialized:
+    """The best items of every user, each with its reason: a table in the warehouse.
+
+    A day writes the lists of the users that it visited, in one transaction; the list of any
+    other user is the newest of an earlier day. Users without a history get what is popular.
+    All lists as of the day are exported to `exports/recommendations/<day>.parquet`.
+    """
+    state = data_folder.state
+    serving, folder = state.settings.serving, state.settings.exports_dir / "recommendations"
+
+    def step(day: date) -> DayOutcome:
+        X, _ = state.matrix(day)
+        posteriors = state.built_on("user_personalization", day, "interaction_matrix")
+        users, P = posteriors.dense["visited"], posteriors.dense["memberships"]
+        model_day = posteriors.metadata["model_day"]
+        model, made = state.model(date.fromisoformat(model_day))
+        X = X[users][:, : model.n_items]
+        found = reasoned_lists(
+            X, P[users], model, serving.list_length, exclude_seen=serving.exclude_seen
+        )
+        name = f"{model_day} {made.version[:12]}"
+        with data_folder.warehouse.reading() as connection:
+            rows = lists.replace_lists(connection, day, name, users, found)
+            listed = lists.listed_items(connection, day)
+            sample = _sample(connection, day)
+            exported = lists.export_lists(connection, day, folder)
+        metadata = {
+            "rows": rows,
+            "users": len(users),
+            "users_without_history": int((np.diff(X.indptr) == 0).sum()),
+            "coverage": listed / max(model.n_items, 1),
+            "ranking": _ranking(state, posteriors.metadata["model_day"]),
+            "sample_users": table(sample),
+            "export": dg.MetadataValue.path(exported.resolve()),
+        }
+        version = content_hash(posteriors.version, found.items.tobytes(), found.scores.tobytes())
+        return DayOutcome(version, f"{rows} rows for {len(users)} users", metadata)
+
+    done = for_each_day(context, step)
+    kept = state.settings.artifacts.retention_days
+    if kept:
+        newest = max(state.artifacts.days("decomposition"))
+        lists.remove_exports(folder, newest - timedelta(days=kept - 1))
+    return done
+
+
+def _ranking(state: DayState, model_day: str) -> str:
+    """What the lists are made of, and from which rows."""
+    name = state.settings.model.ranking
+    if name == "classes":
+        return "classes: P[item | user]"
+    return f"{name}: pairs counted in full from all rows of {model_day}, no day keeps them"
+
+
+def _sample(connection: Connection, day: date) -> list[dict[str, Any]]:
+    """Some users with what they took last and what they are recommended."""
+    rows = []
+    for user in lists.sample_users(connection, day, _SAMPLE_USERS):
+        best = lists.list_of(connection, user, day)[:_SAMPLE_ITEMS]
+        rows.append(
+            {
+                "user": user,
+                "history": ", ".join(lists.latest_items(connection, user, day, _SAMPLE_ITEMS)),
+                "recommended": ", ".join(item for _, item, _ in best),
+            }
+        )
+    return rows

@@ -1,0 +1,1 @@
+"""Log files: names, reading, ingestion exactly once, the ledger."""

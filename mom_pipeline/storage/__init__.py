@@ -1,1 +1,0 @@
-"""Log files, the DuckDB warehouse, artifacts on disk and dataset adapters."""

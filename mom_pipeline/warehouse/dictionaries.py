@@ -1,0 +1,61 @@
+"""Append-only dictionaries: from text ids to the stable positions of arrays."""
+
+from datetime import date
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mom_pipeline.warehouse.connection import Connection, load_sql, scalar, transaction
+
+Kind = Literal["user", "item"]
+# In place of an id that was erased: no event has it, and its position is never given again.
+ERASED = ""
+KINDS: tuple[Kind, Kind] = ("user", "item")  # the only identifiers put into SQL below
+
+
+def extend_dictionaries(connection: Connection, day: date) -> None:
+    """Give positions to all ids delivered up to `day`; existing positions never change."""
+    with transaction(connection):
+        connection.execute(load_sql("warehouse/new_sources.sql"), {"day": day.isoformat()})
+        if not scalar(connection, "SELECT count(*) FROM new_sources"):
+            return
+        for kind in KINDS:
+            for name in ("warehouse/extend_dictionary.sql", "warehouse/earlier_first_days.sql"):
+                connection.execute(load_sql(name).replace("{kind}", kind))
+        connection.execute(
+            "DELETE FROM dictionary_sources WHERE source_file IN "
+            "(SELECT source_file FROM new_sources)"
+        )
+        connection.execute("INSERT INTO dictionary_sources FROM new_sources")
+
+
+def dictionary_size(connection: Connection, kind: Kind, day: date) -> int:
+    """Positions 0 … size-1 cover every id that was first delivered up to `day`."""
+    return scalar(
+        connection,
+        f"SELECT coalesce(max(position) + 1, 0) FROM {kind}_dictionary WHERE first_day <= $day",  # noqa: S608
+        {"day": day.isoformat()},
+    )
+
+
+def ids_by_position(connection: Connection, kind: Kind) -> NDArray[np.object_]:
+    """All ids, the one at position p in place p; None where an id was erased."""
+    rows = connection.execute(
+        f"SELECT position, {kind}_id AS id FROM {kind}_dictionary ORDER BY position"  # noqa: S608
+    ).fetchnumpy()
+    positions = np.asarray(rows["position"], dtype=np.int64)
+    ids = np.full(positions[-1] + 1 if len(positions) else 0, None, dtype=object)
+    ids[positions] = np.asarray(rows["id"], dtype=object)
+    ids[ids == ERASED] = None
+    return ids
+
+
+def ids_of(connection: Connection, kind: Kind, positions: NDArray[np.int64]) -> dict[int, str]:
+    """The ids at some positions; an id that was erased is missing."""
+    rows = connection.execute(
+        f"SELECT position, {kind}_id FROM {kind}_dictionary "  # noqa: S608 - one of two names
+        f"WHERE position IN (SELECT unnest($positions::BIGINT[])) AND {kind}_id <> $erased",
+        {"positions": [int(position) for position in positions], "erased": ERASED},
+    ).fetchall()
+    return dict(rows)

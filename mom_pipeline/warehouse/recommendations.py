@@ -1,0 +1,122 @@
+"""The table of lists: a day replaces its own rows, all or nothing. And its export."""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from mom_pipeline.artifacts.atomic import replacing
+from mom_pipeline.core.ranking.lists import ReasonedLists
+from mom_pipeline.core.ranking.reasons import COMPONENT, ITEM
+from mom_pipeline.warehouse.connection import Connection, load_sql, scalar, transaction
+
+Array = NDArray[Any]
+
+
+def replace_lists(
+    connection: Connection, day: date, model: str, users: Array, lists: ReasonedLists
+) -> int:
+    """Store the lists that a day made, in place of those that it made before. Returns the rows.
+
+    users: (n,) positions, those of `lists`; a user who was erased gets none.
+    """
+    owners, places = np.nonzero(lists.items >= 0)
+    rows = pd.DataFrame(
+        {
+            "user_position": users[owners],
+            "rank": places + 1,
+            "item_position": lists.items[owners, places],
+            "score": lists.scores[owners, places],
+            "kind": lists.kinds[owners, places],
+            "cause": lists.causes[owners, places],
+        }
+    )
+    connection.register("new_lists", rows)
+    with transaction(connection):
+        connection.execute(
+            "DELETE FROM recommendations WHERE day = $day::DATE", {"day": day.isoformat()}
+        )
+        inserted = scalar(
+            connection,
+            load_sql("warehouse/insert_lists.sql"),
+            {"day": day.isoformat(), "model": model, "component": COMPONENT, "item": ITEM},
+        )
+    connection.unregister("new_lists")
+    return inserted
+
+
+def export_lists(connection: Connection, day: date, folder: Path) -> Path:
+    """Write every user's list as of a day to `<folder>/<day>.parquet`, whole or not at all."""
+    path = folder / f"{day.isoformat()}.parquet"
+    with replacing(path) as temporary:
+        lists = connection.sql(
+            load_sql("warehouse/lists_as_of.sql"), params={"day": day.isoformat()}
+        )
+        lists.write_parquet(str(temporary))
+    return path
+
+
+def remove_exports(folder: Path, before: date) -> int:
+    """Remove the exports of the days before a day. Returns how many there were."""
+    old = [path for path in folder.glob("*.parquet") if path.stem < before.isoformat()]
+    for path in old:
+        path.unlink()
+    return len(old)
+
+
+def remove_superseded(connection: Connection, oldest: date) -> int:
+    """Remove the lists that no day from `oldest` on can see. Returns the rows removed.
+
+    A user who was not visited on `oldest` keeps the newest list before it: it is still in use.
+    """
+    return scalar(
+        connection,
+        "DELETE FROM recommendations AS lists WHERE day < "
+        "(SELECT max(day) FROM recommendations AS newer "
+        "WHERE newer.user_id = lists.user_id AND newer.day <= $oldest::DATE)",
+        {"oldest": oldest.isoformat()},
+    )
+
+
+def list_of(connection: Connection, user_id: str, day: date) -> list[tuple[int, str, float]]:
+    """Rank, item and score of a user's list as of a day."""
+    return connection.execute(
+        "SELECT rank, item_id, score FROM recommendations WHERE user_id = $user AND day = "
+        "(SELECT max(day) FROM recommendations WHERE user_id = $user AND day <= $day::DATE) "
+        "ORDER BY rank",
+        {"user": user_id, "day": day.isoformat()},
+    ).fetchall()
+
+
+def listed_items(connection: Connection, day: date) -> int:
+    """How many different items the lists that a day made hold."""
+    return scalar(
+        connection,
+        "SELECT count(DISTINCT item_id) FROM recommendations WHERE day = $day::DATE",
+        {"day": day.isoformat()},
+    )
+
+
+def sample_users(connection: Connection, day: date, n: int) -> list[str]:
+    """Some users with a list as of a day: those of the most events, then by id."""
+    rows = connection.execute(
+        "SELECT user_id FROM raw_logs "
+        "SEMI JOIN (FROM recommendations WHERE day <= $day::DATE) USING (user_id) "
+        "WHERE delivery_day <= $day::DATE "
+        "GROUP BY user_id ORDER BY count(*) DESC, user_id LIMIT $n",
+        {"day": day.isoformat(), "n": n},
+    ).fetchall()
+    return [user for (user,) in rows]
+
+
+def latest_items(connection: Connection, user_id: str, day: date, n: int) -> list[str]:
+    """What a user took last, the newest first."""
+    rows = connection.execute(
+        "SELECT item_id FROM raw_logs WHERE user_id = $user AND delivery_day <= $day::DATE "
+        "GROUP BY item_id ORDER BY max(event_time) DESC, item_id LIMIT $n",
+        {"user": user_id, "day": day.isoformat(), "n": n},
+    ).fetchall()
+    return [item for (item,) in rows]

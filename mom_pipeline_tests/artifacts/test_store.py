@@ -1,0 +1,178 @@
+"""Artifacts: what is read is what was written, or an error."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from mom_pipeline.artifacts.store import MANIFEST, ArtifactStore
+from mom_pipeline.errors import DamagedArtifact
+
+DAY = date(2024, 3, 1)
+DENSE = np.arange(6, dtype=np.float32).reshape(2, 3)
+SPARSE = csr_array(np.array([[0.0, 1.5, 0.0], [2.0, 0.0, 0.0]]))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ArtifactStore:
+    return ArtifactStore(tmp_path / "artifacts")
+
+
+def write(store: ArtifactStore, day: date = DAY, scale: float = 1.0) -> str:
+    arrays = {"basis": scale * DENSE, "interactions": SPARSE, "ids": np.array(["é", "b"])}
+    parents = {"raw_logs": "abc"}
+    return store.write("m2_statistics", day, arrays, "settings", parents, {"users": 2}).version
+
+
+def test_a_round_trip_keeps_everything(store: ArtifactStore) -> None:
+    version = write(store)
+    artifact = store.read("m2_statistics", DAY)
+    np.testing.assert_array_equal(artifact.arrays["basis"], DENSE)
+    assert artifact.arrays["basis"].dtype == np.float32
+    interactions = artifact.arrays["interactions"]
+    assert isinstance(interactions, csr_array)
+    np.testing.assert_array_equal(interactions.toarray(), SPARSE.toarray())
+    assert list(artifact.arrays["ids"]) == ["é", "b"]
+    assert artifact.settings_fingerprint == "settings"
+    assert (artifact.parents, artifact.metadata) == ({"raw_logs": "abc"}, {"users": 2})
+    assert artifact.version == version == store.version("m2_statistics", DAY)
+
+
+def test_equal_content_has_an_equal_version(store: ArtifactStore) -> None:
+    first = write(store)
+    assert write(store) == first
+    assert write(store, scale=2.0) != first
+
+
+def test_a_new_version_replaces_the_old_one(store: ArtifactStore) -> None:
+    write(store)
+    new = write(store, scale=2.0)
+    np.testing.assert_array_equal(store.read("m2_statistics", DAY).arrays["basis"], 2 * DENSE)
+    names = {path.name for path in (store.root / "m2_statistics" / "2024-03-01").iterdir()}
+    assert names == {new, "current"}
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "delete"])
+@pytest.mark.parametrize("name", ["basis.npz", "interactions.npz", MANIFEST])
+def test_damage_is_found_on_reading(store: ArtifactStore, name: str, damage: str) -> None:
+    path = store.root / "m2_statistics" / "2024-03-01" / write(store) / name
+    data = bytearray(path.read_bytes())
+    if damage == "flip":
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+    elif damage == "truncate":
+        path.write_bytes(data[:-1])
+    else:
+        path.unlink()
+    with pytest.raises(DamagedArtifact, match="materialize"):
+        store.read("m2_statistics", DAY)
+
+
+def test_writing_again_heals_damage(store: ArtifactStore) -> None:
+    folder = store.root / "m2_statistics" / "2024-03-01" / write(store)
+    (folder / "basis.npz").write_bytes(b"x")
+    write(store)
+    assert store.read("m2_statistics", DAY).metadata == {"users": 2}
+
+
+def test_a_missing_artifact_says_what_to_do(store: ArtifactStore) -> None:
+    assert store.version("m2_statistics", DAY) is None
+    with pytest.raises(DamagedArtifact, match="materialize m2_statistics of 2024-03-01"):
+        store.read("m2_statistics", DAY)
+
+
+def test_python_objects_are_refused(store: ArtifactStore) -> None:
+    with pytest.raises(ValueError, match="holds Python objects"):
+        store.write("a", DAY, {"ids": np.array(["a", None], dtype=object)}, "s")
+    assert store.version("a", DAY) is None
+
+
+@pytest.mark.parametrize("name", ["../x", "A", "", "a/b", "a b"])
+def test_names_are_plain(store: ArtifactStore, name: str) -> None:
+    with pytest.raises(ValueError, match="lower case"):
+        store.write(name, DAY, {"x": DENSE}, "s")
+    with pytest.raises(ValueError, match="lower case"):
+        store.write("a", DAY, {name: DENSE}, "s")
+
+
+def test_non_finite_metadata_is_refused(store: ArtifactStore) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        store.write("a", DAY, {"x": DENSE}, "s", metadata={"loss": float("nan")})
+
+
+def test_retention_counts_back_from_the_newest_day(store: ArtifactStore) -> None:
+    for offset in range(5):
+        write(store, DAY + timedelta(days=offset))
+    assert store.apply_retention(0) == []
+    removed = store.apply_retention(2)
+    assert [path.name for path in removed] == ["2024-03-01", "2024-03-02", "2024-03-03"]
+    assert store.days("m2_statistics") == [DAY + timedelta(days=3), DAY + timedelta(days=4)]
+
+
+_WRITE_FOREVER = """
+import sys
+from datetime import date
+from pathlib import Path
+import numpy as np
+from mom_pipeline.artifacts.store import ArtifactStore
+store = ArtifactStore(Path(sys.argv[1]))
+n = 0
+while True:
+    n += 1
+    store.write("model", date(2024, 3, 1), {"a": np.full(20_000, n), "b": np.full(20_000, n)}, "s")
+    print(n, flush=True)
+"""
+
+
+def test_a_reader_beside_a_writer_sees_whole_artifacts(store: ArtifactStore) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _WRITE_FOREVER, str(store.root)], stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        seen = set()
+        while len(seen) < 20:
+            arrays = store.read("model", date(2024, 3, 1)).arrays
+            np.testing.assert_array_equal(arrays["a"], arrays["b"])
+            seen.add(int(arrays["a"][0]))
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_killed_writer_leaves_a_whole_artifact(store: ArtifactStore) -> None:
+    for n_writes in range(1, 6):
+        process = subprocess.Popen(
+            [sys.executable, "-c", _WRITE_FOREVER, str(store.root)], stdout=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        for _ in range(n_writes):
+            process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        arrays = store.read("model", date(2024, 3, 1)).arrays
+        np.testing.assert_array_equal(arrays["a"], arrays["b"])
+        assert arrays["a"][0] >= n_writes
+
+
+def test_a_manifest_of_another_format_is_refused(store: ArtifactStore) -> None:
+    import hashlib
+
+    folder = store.root / "m2_statistics" / "2024-03-01"
+    old = folder / write(store)
+    manifest = json.loads((old / MANIFEST).read_text()) | {"format": 99}
+    text = json.dumps(manifest)
+    new = folder / hashlib.sha256(text.encode()).hexdigest()
+    shutil.copytree(old, new)
+    (new / MANIFEST).write_text(text)
+    (folder / "current").write_text(new.name)
+    with pytest.raises(DamagedArtifact, match="has format 99"):
+        store.read("m2_statistics", DAY)

@@ -1,0 +1,272 @@
+"""`mom-pipeline erase` as typed, on a finished folder: real DuckDB file, real Dagster history."""
+
+import csv
+import gzip
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
+from scipy import sparse
+
+from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.artifacts.freshness import freshness
+from mom_pipeline.artifacts.half_state import read_half
+from mom_pipeline.cli.erase import ErasureUnderWay, _alone
+from mom_pipeline.cli.main import cli
+from mom_pipeline.core.evaluation.split_half import half_of
+from mom_pipeline.core.moments.anchored import AnchoredMoments
+from mom_pipeline.core.moments.daily import pair_counts
+from mom_pipeline.defs.runs import PROCESS_TAG
+from mom_pipeline.erasure.erasing import UnknownUser
+from mom_pipeline.logs.delivery import ingest_files
+from mom_pipeline.logs.logfiles import discover
+from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
+from mom_pipeline.settings import load_settings
+from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.dictionaries import ids_by_position
+from mom_pipeline.warehouse.matrix import matrix_as_of
+from mom_pipeline_tests.cli.test_pipeline_commands import mom
+from mom_pipeline_tests.defs.conftest import SETTINGS_FILE
+
+# Distinctive, so that its bytes can be searched for, and hard to write: quotes and no ASCII.
+USER = 'needle-Ω "4711"'
+SAMPLE = SampleSettings(
+    n_days=3, n_users=200, n_items=50, n_components=3, events_per_day=700, seed=4
+)
+
+
+def write_logs(folder: Path, *, with_user: bool) -> None:
+    """The sample, in which the first of its users is called USER; or the same without them."""
+    (folder / "logs").mkdir(parents=True)
+    (folder / "pipeline.toml").write_text(SETTINGS_FILE)
+    deliveries = list(sample_deliveries(SAMPLE))
+    first = deliveries[0].content
+    name = gzip.decompress(first).decode().splitlines()[1].split(",")[0]
+    for delivery in deliveries:
+        out = io.StringIO()
+        for row in csv.reader(io.StringIO(gzip.decompress(delivery.content).decode())):
+            if row[0] != name:
+                csv.writer(out, lineterminator="\n").writerow(row)
+            elif with_user:
+                csv.writer(out, lineterminator="\n").writerow([USER, *row[1:]])
+        content = gzip.compress(out.getvalue().encode(), mtime=0)
+        (folder / "logs" / delivery.name).write_bytes(content)
+
+
+def holding(folder: Path) -> set[str]:
+    """Files with the bytes of the id as they are or decompressed: written apart from the code."""
+    plain, escaped = USER.encode(), json.dumps(USER)[1:-1].encode()
+    wanted = [
+        plain,
+        escaped,
+        USER.replace('"', '""').encode(),
+        b"needle-",
+        USER.encode("utf-32-le"),
+    ]
+    found = set()
+    for path in (p for p in folder.rglob("*") if p.is_file()):
+        contents = [path.read_bytes()]
+        if path.suffix == ".gz":
+            contents.append(gzip.decompress(contents[0]))
+        elif path.suffix == ".npz":
+            archive = zipfile.ZipFile(path)
+            contents += [archive.read(name) for name in archive.namelist()]
+        elif path.suffix == ".parquet":
+            contents.append(repr(duckdb.sql(f"FROM '{path}'").fetchall()).encode())
+        elif path.suffix == ".duckdb":
+            with duckdb.connect(str(path), read_only=True) as connection:
+                for (table,) in connection.execute("SHOW TABLES").fetchall():
+                    rows = connection.execute(f"FROM {table}").fetchall()
+                    contents.append(repr(rows).encode())
+        if any(text in content for text in wanted for content in contents):
+            found.add(str(path.relative_to(folder)).split("/")[0])
+    return found
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished") / "data"
+    write_logs(folder, with_user=True)
+    mom(folder, "update")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def erased(finished, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("erased") / "data"
+    shutil.copytree(finished, folder)
+    return folder, json.loads(mom(folder, "erase", USER, "--yes", "--json").stdout)
+
+
+def test_the_id_is_found_in_every_place_before_and_nowhere_after(finished, erased):
+    folder, receipt = erased
+    assert holding(finished) >= {"logs", "warehouse.duckdb", "exports", "dagster_home", "models"}
+    assert holding(folder) == set()
+    assert receipt["left_in"] == []
+    assert receipt["removed"]["days of matrices and moments"] == 3
+    assert receipt["removed"]["models"] >= 1
+    assert receipt["finished"]
+
+
+def test_the_moments_are_those_of_logs_without_the_user(erased, tmp_path):
+    folder, _ = erased
+    write_logs(tmp_path / "clean", with_user=False)
+    clean = Warehouse(load_settings(tmp_path / "clean", {}))
+    assert len(list(ingest_files(clean, discover(clean.settings.logs_dir).files))) == 3
+    state = DayState(load_settings(folder, {}))
+    for day in state.artifacts.days("m2_statistics"):
+        stored, _ = state.moments(day)
+        X = matrix_as_of(clean, day).interactions
+        X = moved(X, clean, Warehouse(state.settings), state.matrix(day)[0].shape)
+        assert (state.matrix(day)[0] != X).nnz == 0
+        never = AnchoredMoments.of(X, stored.moments.anchor)
+        for name in ("pairs", "triples"):
+            expected = getattr(never, name)
+            found = getattr(stored.moments, name)
+            assert np.abs(found - expected).max() <= 1e-9 * np.abs(expected).max()
+        assert stored.moments.sums.n_users == never.sums.n_users
+        np.testing.assert_allclose(stored.moments.sums.pair_weight, never.sums.pair_weight)
+        np.testing.assert_allclose(stored.moments.sums.item_users, never.sums.item_users)
+        np.testing.assert_array_equal(stored.pair_counts, pair_counts(X, stored.frequent_items))
+        half = half_of(X, stored.moments.anchor)
+        np.testing.assert_allclose(read_half(state, day).triples, half.triples, atol=1e-9)
+
+
+def moved(X, source: Warehouse, target: Warehouse, shape) -> sparse.csr_array:
+    """X with the positions that the ids have in another folder."""
+    places = []
+    for kind in ("user", "item"):
+        with source.reading() as connection:
+            ids = ids_by_position(connection, kind)
+        with target.reading() as connection:
+            there = {name: p for p, name in enumerate(ids_by_position(connection, kind))}
+        places.append(np.array([there[name] for name in ids]))
+    entries = X.tocoo()
+    users, items = places[0][entries.coords[0]], places[1][entries.coords[1]]
+    found = sparse.csr_array((entries.data, (users, items)), shape=shape)
+    found.sort_indices()
+    return found
+
+
+def test_everything_is_fresh_and_the_others_have_their_lists(erased, finished):
+    folder, _ = erased
+    settings = load_settings(folder, {})
+    days = freshness(Warehouse(settings), DayState(settings))
+    assert [day.status for day in days] == ["fresh"] * 3
+    users = "SELECT count(DISTINCT user_id) FROM recommendations WHERE day = '2024-03-03'"
+    counts = []
+    for place in (finished, folder):
+        with duckdb.connect(str(place / "warehouse.duckdb"), read_only=True) as connection:
+            counts += connection.execute(users).fetchall()
+    assert counts[1][0] == counts[0][0] - 1
+    export = folder / "exports" / "recommendations" / "2024-03-03.parquet"
+    assert duckdb.sql(f"SELECT count(DISTINCT user_id) FROM '{export}'").fetchall() == counts[1:]
+    assert not list(folder.rglob("*.wal"))
+
+
+def test_killed_in_the_middle_it_goes_on(finished, tmp_path):
+    folder = tmp_path / "data"
+    shutil.copytree(finished, folder)
+    state = DayState(load_settings(folder, {}))
+    days = state.artifacts.days("interaction_matrix")
+    old = state.artifacts.version("interaction_matrix", days[1])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mom_pipeline", "erase", USER, "--yes"],
+        env={**os.environ, "MOM_DATA_DIR": str(folder)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 60
+    while state.artifacts.version("interaction_matrix", days[1]) == old:
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    [path] = (folder / "erasures").glob("*.json")
+    assert json.loads(path.read_text())["finished"] == ""
+    assert holding(folder)
+
+    mom(folder, "erase", USER, "--yes")
+    assert json.loads(path.read_text())["finished"]
+    assert holding(folder) == set()
+    for day in days:
+        stored, _ = state.moments(day)
+        never = AnchoredMoments.of(state.matrix(day)[0], stored.moments.anchor)
+        np.testing.assert_allclose(stored.moments.triples, never.triples, atol=1e-9)
+        read_half(state, day)
+        state.model(day)
+
+
+def test_refused_while_a_run_is_under_way_but_not_for_a_dead_one(finished, tmp_path):
+    folder = tmp_path / "data"
+    shutil.copytree(finished, folder)
+    with (folder / "logs" / "2024-03-03-late.csv").open("w") as late:
+        late.write("user,item,timestamp\nx,jazz-001,2024-03-03T10:00:00\n")
+    environment = {**os.environ, "MOM_DATA_DIR": str(folder)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mom_pipeline", "update"],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        run = stopped_in_its_run(process, folder)
+        before = {path: path.read_bytes() for path in (folder / "logs").iterdir()}
+        refused = mom(folder, "erase", USER, "--yes", code=1).stderr
+        assert run in refused
+        assert "daily_update, STARTED" in refused
+        assert "Nothing was changed" in refused
+        assert not (folder / "erasures").exists()
+        assert before == {path: path.read_bytes() for path in (folder / "logs").iterdir()}
+    finally:
+        process.kill()
+        process.wait()
+    mom(folder, "erase", USER, "--yes")
+    assert holding(folder) == set()
+    with DagsterInstance.from_config(str(folder / "dagster_home")) as instance:
+        assert instance.get_run_by_id(run).status == DagsterRunStatus.FAILURE
+
+
+def stopped_in_its_run(process: subprocess.Popen[bytes], folder: Path) -> str:
+    """Stop a process as soon as its run has noted it; the id of the run."""
+    deadline = time.monotonic() + 60
+    with DagsterInstance.from_config(str(folder / "dagster_home")) as instance:
+        while time.monotonic() < deadline and process.poll() is None:
+            started = RunsFilter(statuses=[DagsterRunStatus.STARTED])
+            runs = [run for run in instance.get_runs(started) if PROCESS_TAG in run.tags]
+            if runs:
+                process.send_signal(signal.SIGSTOP)
+                return runs[0].run_id
+            time.sleep(0.01)
+    raise AssertionError("no run began, or it ended too early")
+
+
+def test_bad_input_gets_an_answer_and_changes_nothing(finished, tmp_path, monkeypatch):
+    folder = tmp_path / "data"
+    shutil.copytree(finished, folder)
+    monkeypatch.setenv("MOM_DATA_DIR", str(folder))
+    for user in ("", "=HYPERLINK(1)", "nobody\n"):
+        result = CliRunner().invoke(cli, ["erase", user, "--yes"])
+        assert isinstance(result.exception, UnknownUser), user
+    with _alone(load_settings(folder, {})):
+        result = CliRunner().invoke(cli, ["erase", USER, "--yes"])
+        assert isinstance(result.exception, ErasureUnderWay)
+    asked = CliRunner().invoke(cli, ["erase", USER], input="n\n")
+    assert "lines in 3 log files" in asked.output
+    assert asked.exit_code == 1
+    assert not (folder / "erasures").exists()
+    for path in (finished / "logs").iterdir():
+        assert (folder / "logs" / path.name).read_bytes() == path.read_bytes()

@@ -1,0 +1,80 @@
+"""`models`, `promote` and `rollback` over a small registry."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from mom_pipeline.cli.main import cli
+from mom_pipeline.core.errors import DamagedModel, MomError
+from mom_pipeline.serving.registry import (
+    ModelRegistry,
+    NothingToRollBack,
+    UnknownVersion,
+)
+from mom_pipeline.serving.served_model import MODEL
+from mom_pipeline_tests.serving.conftest import fitted, make  # noqa: F401 - fixtures
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.setenv("MOM_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def invoke(*arguments, error=None):
+        found = CliRunner().invoke(cli, list(arguments))
+        if error is None:
+            assert found.exit_code == 0, found.output
+        else:
+            assert isinstance(found.exception, error), found.output
+            assert issubclass(error, MomError)  # so `main` prints one line and ends with 1
+        return found.output
+
+    return invoke
+
+
+@pytest.fixture
+def versions(tmp_path, make):  # noqa: F811
+    registry = ModelRegistry(tmp_path / "models")
+    return registry, [registry.add(make(day)) for day in (1, 2)]
+
+
+def test_an_empty_registry_says_so(run):
+    assert "no version" in run("models")
+    assert json.loads(run("models", "--json")) == {"champion": None, "versions": [], "history": []}
+    run("rollback", error=NothingToRollBack)
+
+
+def test_promote_rollback_and_the_table(run, versions):
+    registry, (a, b) = versions
+    assert f"{a} is the champion now, after none" in run("promote", a)
+    assert "already" in run("promote", a)
+    told = json.loads(run("promote", b, "--reason", 'say "=HYPERLINK(', "--json"))
+    assert told == {"champion": b, "before": a}
+    table = run("models")
+    line = next(line for line in table.splitlines() if b in line and "whole" in line)
+    assert "yes" in line
+    assert "0.0200" in line
+    assert "=HYPERLINK(" in table
+    assert f"{a} is the champion again, instead of {b}" in run("rollback")
+    told = json.loads(run("models", "--json"))
+    assert told["champion"] == a == registry.champion_version()
+    assert [entry["champion"] for entry in told["versions"]] == [True, False]
+    assert told["versions"][0]["manifest"]["metrics"] == {"map": 0.01}
+    assert [change["kind"] for change in told["history"]] == ["promoted", "promoted", "rolled back"]
+
+
+def test_damage_and_unknown_names(run, versions):
+    registry, (a, b) = versions
+    run("promote", a)
+    (registry.folder(b) / MODEL).write_bytes(b"")
+    run("promote", b, error=DamagedModel)
+    for name in ("", "../models", "a\nb", "'\"", "=HYPERLINK("):
+        run("promote", name, error=UnknownVersion)
+    assert registry.champion_version() == a
+    assert f"{b} " in run("models")
+    assert "differs from its manifest" in run("models")
+    assert [bool(v["damage"]) for v in json.loads(run("models", "--json"))["versions"]] == [
+        False,
+        True,
+    ]

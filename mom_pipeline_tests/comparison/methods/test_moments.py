@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+
+from mom_pipeline.comparison.methods.moments import WEIGHTS
+from mom_pipeline.comparison.methods.registry import METHODS
+from mom_pipeline.core import MethodOfMoments, RankingWeights, evaluate_ranking
+from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
+from mom_pipeline.core.ranking.topn import recommend_top
+
+EXPECTED = {
+    "mom-paper": {"estimator": "paper", "personalization": "product"},
+    "mom-unbiased": {"estimator": "unbiased", "personalization": "em"},
+    "mom-balanced": {"estimator": "balanced", "personalization": "em"},
+}
+
+
+@pytest.fixture
+def past(past_and_future):
+    return past_and_future[0][:400]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_classes_rank_as_the_model_does(name, past):
+    settings = {"n_components": 5, "values": "counts"}
+    fitted = METHODS[name].fit(past, settings, 3)
+    model = MethodOfMoments(5, **EXPECTED[name], ranking="classes", seed=3).fit(past)
+    ids, scores = recommend_top(past, fitted.scores, 10)
+    expected_ids, expected_scores = model.recommend(past, 10)
+    np.testing.assert_array_equal(ids, expected_ids)
+    np.testing.assert_array_equal(scores, expected_scores)
+    assert fitted.notes["n_components"] == 5
+
+
+def test_the_paper_sees_binary_data_and_has_no_other_rule(past):
+    fitted = METHODS["mom-paper"].fit(past, {"n_components": 5}, 0)
+    ones = (past > 0).astype(float)
+    model = MethodOfMoments(5, "paper", "product", ranking="classes").fit(ones)
+    np.testing.assert_array_equal(fitted.scores(past), model.scorer()(ones))
+    for settings in METHODS["mom-paper"].grid:
+        assert "personalization" not in settings
+
+
+def test_three_moments_rank_as_the_model_does(past):
+    settings = {"n_components": 5, "values": "counts", "personalization": "tempered"}
+    fitted = METHODS["three-moment"].fit(past, settings, 3)
+    model = MethodOfMoments(5, "balanced", "tempered", seed=3).fit(past)
+    ids, scores = recommend_top(past, fitted.scores, 10)
+    expected_ids, expected_scores = model.recommend(past, 10, ranking="three-moment")
+    np.testing.assert_array_equal(ids, expected_ids)
+    np.testing.assert_array_equal(scores, expected_scores)
+    assert fitted.notes["pairs"] == model.diagnostics["ranking_weights"]["pairs"]
+
+
+def test_weights_that_are_given_are_not_chosen(past):
+    settings = {"n_components": 5, "values": "counts", "pairs": 0.0, "classes": 1.0}
+    fitted = METHODS["three-moment"].fit(past, settings, 3)
+    weights = RankingWeights(pairs=0.0, classes=1.0)
+    model = MethodOfMoments(5, "balanced", "em", ranking_weights=weights, seed=3).fit(past)
+    np.testing.assert_array_equal(fitted.scores(past[:9]), model.scorer("three-moment")(past[:9]))
+
+
+def test_weights_are_chosen_on_what_lists_may_hold(past):
+    """People who only take the same things again: nothing is new, and everything is found."""
+    method, settings = METHODS["three-moment"], {"n_components": 5, "values": "counts"}
+    with pytest.raises(InvalidInteractions, match="an item beyond it"):
+        method.choose(past, past, settings, 0)
+    chosen = method.choose(past, past, {**settings, "lists": "all"}, 0)
+    found, default = (
+        recommend_top(past, method.fit(past, one, 0).scores, 20, exclude_seen=False)[0]
+        for one in (chosen, {**settings, **WEIGHTS})
+    )
+    recalls = [evaluate_ranking(ids, past, [20]).recall[20] for ids in (found, default)]
+    assert recalls[1] < recalls[0] == 1.0
+    with pytest.raises(InvalidSetting, match="lists must be one of new, all, found 'old'"):
+        method.fit(past, {**settings, "lists": "old"}, 0)
+
+
+def test_the_default_number_of_classes_shrinks_to_the_data(counts):
+    fitted = METHODS["mom-balanced"].fit(counts, {}, 0)
+    assert fitted.notes["n_components"] <= 6
+    assert np.isfinite(fitted.scores(counts)).all()

@@ -1,0 +1,143 @@
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.decomposition import non_negative_factorization
+
+from mom_pipeline.comparison.methods import plsi_em
+from mom_pipeline.comparison.methods.plsi import fit_plsi
+from mom_pipeline.comparison.methods.plsi_em import expectation_maximisation, has_converged
+from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
+
+
+@pytest.fixture
+def many(rng):
+    X = rng.poisson(0.3, size=(50, 30)).astype(float)
+    X[4] = 0
+    return sparse.csr_array(X)
+
+
+def run(X, steps, seed=0, K=4, **options):
+    rng = np.random.default_rng(seed)
+    return expectation_maximisation(X, K, rng, tol=0.0, max_iterations=steps, **options)
+
+
+def posterior_loop(x, theta, O, b=1.0):
+    """One EM step with P[k | u, y] of every event written out."""
+    new_theta, new_O = np.zeros_like(theta), np.zeros_like(O)
+    for u, y in np.argwhere(x):
+        p = (theta[u] * O[y]) ** b
+        p /= p.sum()
+        new_theta[u] += x[u, y] * p
+        new_O[y] += x[u, y] * p
+    for u in range(len(x)):
+        new_theta[u] = new_theta[u] / new_theta[u].sum() if x[u].any() else theta[u]
+    return new_theta, new_O / new_O.sum(axis=0)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.8])
+def test_steps_equal_a_loop_over_events(many, temperature):
+    start = run(many, 1, temperature=temperature)
+    after = run(many, 3, temperature=temperature)
+    theta, O = start.memberships, start.item_probs
+    for _ in range(2):
+        theta, O = posterior_loop(many.toarray(), theta, O, temperature)
+    np.testing.assert_allclose(after.memberships, theta, rtol=1e-8)
+    np.testing.assert_allclose(after.item_probs, O, rtol=1e-8, atol=1e-300)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.8])
+def test_the_log_likelihood_never_falls(many, temperature):
+    L = np.array(run(many, 60, temperature=temperature).log_likelihoods)
+    assert len(L) == 61
+    assert (np.diff(L) > -1e-9 * abs(L[0])).all()
+    assert L[-1] > L[0] + 0.05 * abs(L[0])
+
+
+@pytest.mark.parametrize("b", [1.0, 0.8])
+def test_the_log_likelihood_is_that_of_the_mixture(many, b):
+    fit = run(many, 5, temperature=b)
+    x = many.toarray()
+    P = fit.memberships**b @ fit.item_probs.T**b
+    expected = (x[x > 0] * np.log(P[x > 0])).sum() / b
+    np.testing.assert_allclose(fit.log_likelihoods[-1], expected, rtol=1e-12)
+    np.testing.assert_allclose(fit.item_probs.sum(axis=0), 1)
+    np.testing.assert_allclose(fit.memberships.sum(axis=1), 1)
+
+
+def test_the_end_is_a_fixed_point_of_nmf_with_the_kl_divergence(many):
+    """PLSI and NMF(KL) have the same stationary points (Gaussier and Goutte, 2005)."""
+    busy = many[np.diff(many.indptr) > 0]
+    fit = run(busy, 4000)
+    n = busy.sum(axis=1)
+    W = np.ascontiguousarray(fit.memberships * n[:, None])
+    H = np.ascontiguousarray(fit.item_probs.T)
+    W2, H2, _ = non_negative_factorization(
+        busy.toarray(),
+        W=W.copy(),
+        H=H.copy(),
+        n_components=4,
+        init="custom",
+        solver="mu",
+        beta_loss="kullback-leibler",
+        max_iter=20,
+        tol=0,
+    )
+    np.testing.assert_allclose(W2 @ H2, W @ H, atol=2e-4)
+    before = run(busy, 5)
+    assert np.abs(before.memberships * n[:, None] @ before.item_probs.T - W @ H).max() > 0.1
+
+
+def test_blocks_do_not_matter(many, monkeypatch):
+    whole = run(many, 5)
+    monkeypatch.setattr(plsi_em, "_ENTRIES_PER_TASK", 64)
+    monkeypatch.setattr(plsi_em, "_ENTRIES_AT_A_TIME", 10)
+    monkeypatch.setattr("mom_pipeline.core.ranking.memberships._EVENTS_PER_BLOCK", 50)
+    np.testing.assert_allclose(run(many, 5).item_probs, whole.item_probs, rtol=1e-12)
+
+
+def test_single_precision_is_close(many, monkeypatch):
+    double = run(many, 5)
+    monkeypatch.setattr(plsi_em, "_SINGLE_FROM", 10)
+    single = run(many, 5)
+    assert single.item_probs.dtype == np.float32
+    np.testing.assert_allclose(single.item_probs, double.item_probs, atol=1e-5)
+
+
+def test_the_papers_stopping_rule(many):
+    assert not has_converged([-1000.0], 0.001)
+    assert not has_converged([-1000.0, -998.9], 0.001)
+    assert has_converged([-1000.0, -999.1], 0.001)
+    fitted = fit_plsi(many, {"n_components": 4, "tol": 0.01}, 0)
+    L = run(many, fitted.notes["iterations"]).log_likelihoods
+    assert fitted.notes["log_likelihood"] == pytest.approx(L[-1], rel=1e-12)
+    gains = np.diff(L) / np.abs(L[:-1])
+    assert (gains[:-1] >= 0.01).all()
+    assert gains[-1] < 0.01
+    assert fitted.notes["converged"]
+
+
+def test_a_history_folded_in_for_long_is_fitted_like_the_users_own(many):
+    fitted = fit_plsi(
+        many,
+        {"n_components": 3, "tol": 0.0, "max_iterations": 800, "em_steps": 400, "smoothing": 1e-9},
+        0,
+    )
+    fit = run(many, 800, K=3)
+    scores = fitted.scores(many[[1, 2, 3]])
+    np.testing.assert_allclose(scores, (fit.memberships @ fit.item_probs.T)[[1, 2, 3]], atol=2e-3)
+    np.testing.assert_allclose(scores.sum(axis=1), 1)
+
+
+def test_same_seed_same_scores_and_another_seed_others(many):
+    first, again, other = (
+        fit_plsi(many, {"n_components": 4}, seed).scores(many) for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first - other).max() > 1e-3
+
+
+def test_bad_input(many):
+    with pytest.raises(InvalidInteractions, match="no non-zero"):
+        fit_plsi(sparse.csr_array((3, 4)), {}, 0)
+    with pytest.raises(InvalidSetting, match=r"temperature must be at most 1, found 1\.5"):
+        fit_plsi(many, {"temperature": 1.5}, 0)

@@ -1,0 +1,108 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from mom_pipeline.comparison.methods.interface import Method
+from mom_pipeline.comparison.methods.options import MissingLibrary
+from mom_pipeline.comparison.methods.registry import METHODS
+from mom_pipeline.core import evaluate_ranking
+from mom_pipeline.core.ranking.topn import recommend_top
+
+# Small data needs few classes and factors, and less of a ridge.
+SMALL = {
+    "plsi": {"n_components": 5},
+    "bpr": {"factors": 8, "iterations": 60},
+    "wrmf": {"factors": 8},
+    "mom-paper": {"n_components": 5},
+    "mom-unbiased": {"n_components": 5},
+    "mom-balanced": {"n_components": 5},
+    "three-moment": {"n_components": 5},
+}
+NEEDS_IMPLICIT = ["wrmf", "bpr"]
+
+
+@pytest.fixture(scope="module")
+def fits(past_and_future):
+    past, _ = past_and_future
+    return {
+        name: method.fit(past, {**method.grid[0], **SMALL.get(name, {})}, 0)
+        for name, method in METHODS.items()
+    }
+
+
+def precision(scores, past, future):
+    ids, _ = recommend_top(past, scores, 10)
+    return evaluate_ranking(ids, future, [10], train=past).precision[10]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_ranks_better_than_chance(name, fits, past_and_future):
+    past, future = past_and_future
+    rng = np.random.default_rng(1)
+    chance = precision(lambda rows: rng.random(rows.shape), past, future)
+    reached = precision(fits[name].scores, past, future)
+    assert reached > (1.1 if name == "popularity" else 2) * chance
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_scores_are_finite_for_everybody_and_alike_in_any_block(name, fits, past_and_future):
+    past, _ = past_and_future
+    scores = fits[name].scores(past[100:160])
+    assert scores.shape == (60, past.shape[1])
+    assert np.isfinite(scores).all()
+    np.testing.assert_allclose(fits[name].scores(past[130:140]), scores[30:40], rtol=1e-5)
+    assert len(np.unique(scores.round(12))) > 10
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_data_are_left_alone(name, fits, past_and_future):
+    past, _ = past_and_future
+    before = past.data.copy()
+    fits[name].scores(past)
+    np.testing.assert_array_equal(past.data, before)
+
+
+def test_a_method_is_listed_under_its_name_with_a_grid():
+    for name, method in METHODS.items():
+        assert isinstance(method, Method)
+        assert method.name == name
+        assert 1 <= len(method.grid) <= 9
+        assert len({tuple(sorted(settings.items())) for settings in method.grid}) == len(
+            method.grid
+        )
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_whole_grid_is_known_to_the_method(name, past_and_future):
+    past, _ = past_and_future
+    quick = dict(SMALL.get(name, {}))
+    quick |= {"iterations": 1} if name in NEEDS_IMPLICIT else {}
+    quick |= {"max_iterations": 1} if name == "plsi" else {}
+    quick |= {"pairs": 1.0} if name == "three-moment" else {}
+    for settings in METHODS[name].grid:
+        scores = METHODS[name].fit(past[:200], {**settings, **quick}, 0).scores(past[:3])
+        assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("name", NEEDS_IMPLICIT)
+def test_a_missing_library_is_named_with_its_remedy(name, counts, monkeypatch):
+    for module in [m for m in sys.modules if m.split(".")[0] == "implicit"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "implicit", None)
+    with pytest.raises(MissingLibrary, match=r"needs the library implicit.*pip install 'mom-pipe"):
+        METHODS[name].fit(counts, {}, 0)
+
+
+def test_the_others_do_without_the_library():
+    code = (
+        "import sys\n"
+        "sys.modules['implicit'] = sys.modules['sklearn'] = sys.modules['threadpoolctl'] = None\n"
+        "from mom_pipeline.comparison.methods.registry import METHODS\n"
+        "from mom_pipeline.core import simulate\n"
+        "_, X = simulate(60, 20, 3)\n"
+        "for name in sorted(set(METHODS) - {'wrmf', 'bpr'}):\n"
+        "    METHODS[name].fit(X, {}, 0).scores(X)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

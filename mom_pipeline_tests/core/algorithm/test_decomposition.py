@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+from tensorly.decomposition import symmetric_power_iteration
+
+from mom_pipeline.core.algorithm.decomposition import (
+    decompose,
+    decompose_by_deflation,
+    decompose_simultaneously,
+    match_components,
+)
+from mom_pipeline.core.errors import InvalidSetting
+
+
+def orthogonal_tensor(K, rng, noise=0.0):
+    V = np.linalg.qr(rng.standard_normal((K, K)))[0]
+    lambdas = np.sort(1 + 3 * rng.random(K))
+    T = np.einsum("ik,jk,lk->ijl", V * lambdas, V, V)
+    E = rng.standard_normal((K, K, K))
+    E = sum(
+        E.transpose(p) for p in [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
+    )
+    return T + noise * E, lambdas, V
+
+
+@pytest.mark.parametrize("method", ["simultaneous", "deflation"])
+@pytest.mark.parametrize("K", [1, 2, 12])
+def test_exact_tensor_is_recovered(method, K, rng):
+    T, lambdas, V = orthogonal_tensor(K, rng)
+    found = decompose(T, rng, method=method)
+    np.testing.assert_allclose(found.lambdas, lambdas, rtol=1e-9)
+    np.testing.assert_allclose((found.vectors * V).sum(axis=0), 1.0, atol=1e-9)
+    assert found.residual < 1e-9
+
+
+def test_both_methods_agree_on_a_noisy_tensor(rng):
+    T, _, _ = orthogonal_tensor(15, rng, noise=0.002)
+    at_once = decompose_simultaneously(T, rng)
+    one_by_one = decompose_by_deflation(T, rng)
+    np.testing.assert_allclose(at_once.lambdas, one_by_one.lambdas, rtol=0.02)
+    overlap = np.abs(at_once.vectors.T @ one_by_one.vectors).max(axis=0)
+    assert overlap.min() > 0.999
+    assert at_once.residual < 1.02 * one_by_one.residual
+
+
+def test_components_do_not_fall_together_under_noise(rng):
+    """Unlimited plain power steps would: neighbours with small eigenvalues join the large ones."""
+    T, _, _ = orthogonal_tensor(40, rng, noise=0.02)
+    found = decompose_simultaneously(T, rng)
+    overlap = np.abs(found.vectors.T @ found.vectors) - np.eye(40)
+    assert overlap.max() < 0.5
+    assert found.residual < 0.7
+
+
+def test_leading_component_is_that_of_tensorly(rng):
+    T, lambdas, _ = orthogonal_tensor(6, rng, noise=0.001)
+    np.random.seed(0)  # noqa: NPY002 - tensorly draws from the global generator
+    value, vector, _ = symmetric_power_iteration(T, n_repeat=20, n_iteration=50)
+    found = decompose_simultaneously(T, rng)
+    k = int(np.argmax(np.abs(found.vectors.T @ vector)))
+    assert found.lambdas[k] == pytest.approx(value, rel=0.01)
+    assert abs(found.vectors[:, k] @ vector) > 0.9999
+    assert value > 0.9 * lambdas[-1]
+
+
+def test_warm_start_needs_fewer_sweeps_and_finds_the_same(rng):
+    T, _, _ = orthogonal_tensor(20, rng, noise=0.001)
+    cold = decompose_simultaneously(T, rng)
+    warm = decompose_simultaneously(T, rng, warm_start=cold.vectors)
+    np.testing.assert_allclose(warm.lambdas, cold.lambdas, rtol=1e-6)
+    assert warm.iterations < cold.iterations
+
+
+def test_fewer_warm_vectors_than_components_are_completed(rng):
+    T, lambdas, V = orthogonal_tensor(8, rng)
+    found = decompose_simultaneously(T, rng, warm_start=V[:, :3])
+    np.testing.assert_allclose(found.lambdas, lambdas, rtol=1e-8)
+
+
+def test_components_are_matched_to_the_previous_model(rng):
+    O = rng.dirichlet(np.full(30, 0.2), size=6).T
+    shuffled = rng.permutation(6)
+    order = match_components(O[:, shuffled], O)
+    np.testing.assert_array_equal(shuffled[order], np.arange(6))
+
+
+def test_a_new_component_comes_last(rng):
+    O = rng.dirichlet(np.full(30, 0.2), size=4).T
+    np.testing.assert_array_equal(match_components(O, O[:, [2, 0, 3]]), [2, 0, 3, 1])
+
+
+def test_unknown_method_is_refused(rng):
+    with pytest.raises(InvalidSetting, match="simultaneous"):
+        decompose(np.zeros((2, 2, 2)), rng, method="hosvd")

@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+
+from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.core.evaluation.theorem1 import theorem_1
+
+SIZES = (10.0, 120.0, 1500.0)
+EIGENVALUES = np.array([0.5, 0.3, 0.2])
+WEIGHTS = np.array([0.5, 0.3, 0.2])
+
+
+def test_numbers_are_those_of_the_theorem():
+    found = theorem_1(10_000, SIZES, EIGENVALUES, WEIGHTS, delta=0.1, constants=(0.5, 2.0, 3.0))
+    eps = 1 + np.sqrt(np.log(10) / 2)
+    s1, sk, d2, d3, root = 0.5, 0.2, 120.0, 1500.0, 100.0
+    mu = 160 * s1**0.5 / (d2 * sk**2.5) + 32 * (2 * s1) ** 0.5 / (d3 * sk**1.5)
+    mu += 4 * s1**0.5 / (d2 * sk)
+    assert found.mu_bound == pytest.approx(mu * eps / root)
+    pi = 200 / sk**2.5 + 40 * 2**0.5 / sk**1.5
+    assert found.pi_bound == pytest.approx(pi * eps / (d3 * root))
+    assert found.n1 == pytest.approx(2 * (np.log(3) + np.log(np.log(3 / 0.5 * 2.5**0.5))))
+    assert found.n2 == pytest.approx(3 * (eps / (d2 * sk)) ** 2)
+    tensor = 10 / (d2 * sk**2.5) + 2 * 2**0.5 / (d3 * sk**1.5)
+    assert found.n3 == pytest.approx(3 * 9 * tensor**2 * eps**2)
+
+
+def test_bounds_fall_as_one_over_root_n():
+    few, many = (theorem_1(n, SIZES, EIGENVALUES, WEIGHTS) for n in (1_000, 100_000))
+    assert many.mu_bound == pytest.approx(few.mu_bound / 10)
+    assert many.pi_bound == pytest.approx(few.pi_bound / 10)
+
+
+def test_fewer_users_than_k_squared_are_warned_about():
+    assert "K^2 = 9" in theorem_1(8, SIZES, EIGENVALUES, WEIGHTS).warnings[0]
+    assert not any("K^2" in w for w in theorem_1(9, SIZES, EIGENVALUES, WEIGHTS).warnings)
+
+
+def test_a_bound_that_says_nothing_says_so():
+    tiny = np.array([1e-3, 1e-5])
+    empty = theorem_1(1000, SIZES, tiny, np.array([0.5, 0.5]))
+    assert any("says nothing" in warning for warning in empty.warnings)
+    assert empty.says_nothing
+    assert empty.in_words.count("says nothing about this model") == 2
+    assert "split-half agreement" in empty.in_words
+    tight = theorem_1(10**12, SIZES, EIGENVALUES, WEIGHTS)
+    assert tight.warnings == ()
+    assert not tight.says_nothing
+    assert "says nothing" not in tight.in_words
+
+
+def test_one_component_is_finite():
+    found = theorem_1(100, SIZES, np.array([1.0]), np.array([1.0]))
+    assert np.isfinite([found.n1, found.n2, found.n3, found.mu_bound, found.pi_bound]).all()
+
+
+def test_delta_out_of_range_is_refused():
+    with pytest.raises(InvalidSetting, match="between 0 and 1"):
+        theorem_1(10, SIZES, EIGENVALUES, WEIGHTS, delta=1.0)

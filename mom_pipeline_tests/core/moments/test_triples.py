@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+from mom_pipeline.core.moments import triples as tensor
+from mom_pipeline.core.moments.sums import Estimator
+from mom_pipeline.core.moments.triples import triple_sums
+from mom_pipeline_tests.core.conftest import distinct_triples
+
+
+def brute_force(X, basis, estimator):
+    """Sum of a_u x⊗x⊗x through the basis, building D^3 for every user."""
+    total = np.zeros((X.shape[1],) * 3)
+    a, _ = estimator.term_weights(X.sum(axis=1), 3)
+    for row, weight in zip(X.toarray(), a, strict=True):
+        cube = distinct_triples(row) if estimator.distinct else np.einsum("i,j,k", row, row, row)
+        total += weight * cube
+    return np.einsum("abc,ai,bj,ck->ijk", total, basis, basis, basis, optimize=True)
+
+
+@pytest.mark.parametrize("name", ["paper", "unbiased", "balanced"])
+@pytest.mark.parametrize("binary", [False, True])
+def test_kernel_equals_brute_force(few_rows, name, binary, rng):
+    X = sparse.csr_array((few_rows > 0).astype(float)) if binary else few_rows
+    basis = rng.standard_normal((5, 4))
+    expected = brute_force(X, basis, Estimator.of(name))
+    np.testing.assert_allclose(
+        triple_sums(X, basis, Estimator.of(name)), expected, rtol=1e-10, atol=1e-13
+    )
+    assert np.abs(expected).max() > 1e-3
+
+
+@pytest.mark.parametrize("K", [1, 7, 30])
+def test_blocks_and_threads_do_not_change_the_sum(counts, K, rng, monkeypatch):
+    basis = rng.standard_normal((counts.shape[1], K))
+    estimator = Estimator.of("unbiased")
+    whole = triple_sums(counts, basis, estimator)
+    monkeypatch.setattr(tensor, "_USERS_PER_BLOCK", 97)
+    monkeypatch.setattr(tensor, "_STACKED_ROWS", 11)
+    np.testing.assert_allclose(triple_sums(counts, basis, estimator), whole, rtol=1e-9)
+
+
+def test_tensor_is_symmetric_and_adds_up_over_users(counts, rng):
+    basis = rng.standard_normal((counts.shape[1], 12))
+    estimator = Estimator.of("unbiased")
+    T = triple_sums(counts, basis, estimator)
+    for axes in [(0, 2, 1), (1, 0, 2), (2, 1, 0)]:
+        np.testing.assert_allclose(T, T.transpose(axes), rtol=1e-12, atol=1e-12)
+    parts = triple_sums(counts[:2500], basis, estimator) + triple_sums(
+        counts[2500:], basis, estimator
+    )
+    np.testing.assert_allclose(parts, T, rtol=1e-10, atol=1e-10)
+
+
+def test_single_precision_agrees_with_double(counts, rng):
+    basis = rng.standard_normal((counts.shape[1], 40))
+    double = triple_sums(counts, basis, Estimator.of("balanced"))
+    single = triple_sums(counts, basis.astype(np.float32), Estimator.of("balanced"))
+    assert np.linalg.norm(single - double) < 2e-6 * np.linalg.norm(double)
+
+
+def test_nobody_adds_nothing():
+    nobody = sparse.csr_array((0, 5))
+    found = triple_sums(nobody, np.ones((5, 4)), Estimator.of("balanced"))
+    np.testing.assert_array_equal(found, np.zeros((4, 4, 4)))

@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.core.ranking import topn as prediction
+from mom_pipeline.core.ranking.topn import class_scores, recommend_top, top_n
+
+
+def sorted_reference(scores, n):
+    """Positions by falling score, ties by position, -inf left out."""
+    lists = []
+    for row in scores:
+        order = sorted(range(len(row)), key=lambda i: (-row[i], i))[:n]
+        kept = [i for i in order if row[i] > -np.inf]
+        lists.append(kept + [-1] * (min(n, len(row)) - len(kept)))
+    return np.array(lists)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 25), st.integers(1, 30), st.integers(0, 2**32 - 1))
+def test_top_n_equals_sorting_with_ties_by_position(rows, columns, n, seed):
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, 4, size=(rows, columns)).astype(float)
+    scores[rng.random(scores.shape) < 0.2] = -np.inf
+    ids, values = top_n(scores, n)
+    np.testing.assert_array_equal(ids, sorted_reference(scores, n))
+    expected = np.where(ids < 0, 0.0, np.take_along_axis(scores, np.maximum(ids, 0), axis=1))
+    np.testing.assert_array_equal(values, expected)
+
+
+def test_prediction_is_the_papers_sum_over_classes(classes, rng):
+    P = rng.dirichlet(np.ones(5), size=3)
+    expected = [
+        [sum(P[u, k] * classes.item_probs[y, k] for k in range(5)) for y in range(40)]
+        for u in range(3)
+    ]
+    np.testing.assert_allclose(class_scores(P, classes.item_probs), expected, rtol=1e-12)
+
+
+def test_seen_items_are_left_out_and_short_lists_are_filled():
+    X = sparse.csr_array(np.array([[1.0, 0, 1, 0], [1, 1, 1, 1], [0, 0, 0, 0]]))
+    ids, scores = recommend_top(X, lambda rows: np.tile([4.0, 3, 2, 1], (rows.shape[0], 1)), 3)
+    np.testing.assert_array_equal(ids, [[1, 3, -1], [-1, -1, -1], [0, 1, 2]])
+    np.testing.assert_array_equal(scores, [[3, 1, 0], [0, 0, 0], [4, 3, 2]])
+    ids, _ = recommend_top(
+        X, lambda rows: np.tile([4.0, 3, 2, 1], (rows.shape[0], 1)), 6, exclude_seen=False
+    )
+    np.testing.assert_array_equal(ids, np.tile([0, 1, 2, 3, -1, -1], (3, 1)))
+
+
+def test_memory_is_bounded_by_small_blocks(rng, monkeypatch):
+    X = sparse.csr_array(rng.poisson(0.3, size=(50, 30)).astype(float))
+    factors = rng.random((30, 30))
+    heights = []
+
+    def scorer(rows):
+        heights.append(rows.shape[0])
+        return rows @ factors
+
+    whole, _ = recommend_top(X, scorer, 5)
+    monkeypatch.setattr(prediction, "_SCORES_IN_MEMORY", 30 * 6)
+    heights.clear()
+    np.testing.assert_array_equal(recommend_top(X, scorer, 5)[0], whole)
+    assert max(heights) <= 6
+    assert sum(heights) == 50
+
+
+def test_a_list_of_no_items_is_refused():
+    with pytest.raises(InvalidSetting, match="at least 1"):
+        recommend_top(sparse.csr_array((1, 2)), lambda rows: rows.toarray(), 0)

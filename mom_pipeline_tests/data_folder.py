@@ -1,0 +1,90 @@
+"""Helpers: a data folder in a temporary place, with a real DuckDB file."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mom_pipeline.logs.ingest import IngestOutcome, ingest_file
+from mom_pipeline.logs.logfiles import log_file
+from mom_pipeline.settings import ColumnSettings, LogSettings, Settings, load_settings
+from mom_pipeline.warehouse.connection import Warehouse
+
+HEADER = "user,item,timestamp\n"
+TABLES = {
+    "raw_logs": "source_file, line, delivery_day, event_time::VARCHAR, user_id, item_id, weight",
+    "quarantine": "source_file, line, delivery_day, text, reason",
+    "ingest_ledger": "source_file, delivery_day, size_bytes, sha256, lines, header_lines, "
+    "rows_accepted, rows_rejected, rows_set_aside, reject_reasons, settings",
+}
+
+
+class DataFolder:
+    """A data folder under test: write logs, ingest them, look at the tables."""
+
+    def __init__(self, root: Path) -> None:
+        self.settings: Settings = load_settings(root, {})
+        self.settings.logs_dir.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def warehouse(self) -> Warehouse:
+        return Warehouse(self.settings)
+
+    def with_logs(self, **changes: object) -> "DataFolder":
+        self.settings = replace(self.settings, logs=replace(self.settings.logs, **changes))
+        return self
+
+    def with_columns(self, **names: str) -> "DataFolder":
+        return self.with_logs(columns=ColumnSettings(**names))
+
+    def write(self, name: str, content: str | bytes) -> Path:
+        path = self.settings.logs_dir / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    def ingest(self, name: str) -> IngestOutcome:
+        file = log_file(self.settings.logs_dir / name, self.settings.logs_dir)
+        return ingest_file(self.warehouse, file)
+
+    def take(self, content: str | bytes, name: str = "2024-03-01.csv") -> IngestOutcome:
+        self.write(name, content)
+        return self.ingest(name)
+
+    def query(self, sql: str) -> list[tuple[object, ...]]:
+        with self.warehouse.connect() as connection:
+            return connection.execute(sql).fetchall()
+
+    def tables(self) -> dict[str, list[tuple[object, ...]]]:
+        """Every table, row for row, except for the moment of ingest."""
+        with self.warehouse.connect() as connection:
+            return {
+                name: connection.execute(f"SELECT {columns} FROM {name} ORDER BY ALL").fetchall()
+                for name, columns in TABLES.items()
+            }
+
+    def ids(self) -> list[tuple[object, ...]]:
+        return self.query("SELECT user_id, item_id FROM raw_logs ORDER BY source_file, line")
+
+    def reasons(self) -> list[tuple[object, ...]]:
+        return self.query("SELECT line, reason FROM quarantine ORDER BY source_file, line")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> DataFolder:
+    return DataFolder(tmp_path / "data")
+
+
+@pytest.fixture
+def lenient(folder: DataFolder) -> DataFolder:
+    """A folder that takes any share of rejects, to look at single bad lines."""
+    return folder.with_logs(max_reject_share=1.0)
+
+
+@pytest.fixture
+def new_folder(tmp_path: Path) -> Callable[[str], DataFolder]:
+    return lambda name: DataFolder(tmp_path / name)
+
+
+__all__ = ["HEADER", "DataFolder", "LogSettings"]

@@ -1,0 +1,298 @@
+"""Adapters on small files in exactly the published formats, and Online Retail on the real one."""
+
+import gzip
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from mom_pipeline.datasets import DATASETS, ImportSummary, import_dataset, read_summary
+from mom_pipeline.datasets.options import ImportOptions
+from mom_pipeline.errors import DatasetError
+from mom_pipeline.logs.delivery import ingest_files
+from mom_pipeline.logs.ingest import IngestOutcome
+from mom_pipeline.logs.logfiles import discover
+from mom_pipeline.settings import load_settings
+from mom_pipeline_tests.data_folder import DataFolder
+
+ONLINE_RETAIL = Path(__file__).parents[2] / "../shared/data/online_retail.csv.gz"
+BIG5_HEADER = "交易日期;會員卡號;年齡層;區域代碼;商品分類;商品原始ID;數量;成本;金額".encode("big5")
+MERGED_HEADER = (
+    "TRANSACTION_DT,CUSTOMER_ID,AGE_GROUP,PIN_CODE,PRODUCT_SUBCLASS,PRODUCT_ID,"
+    "AMOUNT,ASSET,SALES_PRICE"
+)
+EVENTS = (
+    "SELECT delivery_day::VARCHAR, event_time::VARCHAR, user_id, item_id, weight::DOUBLE "
+    "FROM raw_logs ORDER BY delivery_day, line"
+)
+
+
+def bring(folder: DataFolder, name: str, path: Path, **options: object) -> ImportSummary:
+    """Import a dataset and ingest what it wrote, with the settings that it wrote."""
+    chosen = DATASETS[name](path, ImportOptions(**options))  # type: ignore[arg-type]
+    summary = import_dataset(chosen, folder.settings)
+    folder.settings = load_settings(folder.settings.data_dir, {})
+    files = discover(folder.settings.logs_dir).files
+    outcomes = list(ingest_files(folder.warehouse, files))
+    assert all(isinstance(outcome, IngestOutcome) for outcome in outcomes), outcomes
+    assert read_summary(folder.settings) == summary
+    return summary
+
+
+# --- Ta-Feng ---------------------------------------------------------------------------------
+
+
+def write_monthly(folder: Path) -> Path:
+    rows = {
+        "D11": ["2000-11-01 00:00:00;00046855  ;D ;E ;110411;4710085120468;3;51;57"],
+        "D12": ["2000-12-31 00:00:00;00539166  ;E ;E ;130315;4714981010038;2;56;48"],
+        "D01": [
+            "2001-01-01 00:00:00;00046855  ;D ;E ;110411;4710085120468;1;17;19",
+            "2001-01-01 00:00:00;01104905  ;C ;F ;110217;0000000000017;1;17;19",
+        ],
+        "D02": ["2001-02-28 00:00:00;00046855  ;D ;E ;110411;4710085120468;3;51;57"],
+    }
+    folder.mkdir()
+    for name, lines in rows.items():
+        data = "".join(f"{line}\r\n" for line in lines).encode()
+        (folder / name).write_bytes(BIG5_HEADER + b"\r\n" + data)
+    return folder
+
+
+def test_tafeng_monthly_files(folder: DataFolder, tmp_path: Path) -> None:
+    summary = bring(folder, "tafeng", write_monthly(tmp_path / "raw"))
+    assert folder.query(EVENTS) == [
+        ("2000-11-01", "2000-11-01 00:00:00+08", "00046855", "4710085120468", 1.0),
+        ("2000-12-31", "2000-12-31 00:00:00+08", "00539166", "4714981010038", 1.0),
+        ("2001-01-01", "2001-01-01 00:00:00+08", "00046855", "4710085120468", 1.0),
+        ("2001-01-01", "2001-01-01 00:00:00+08", "01104905", "0000000000017", 1.0),
+        ("2001-02-28", "2001-02-28 00:00:00+08", "00046855", "4710085120468", 1.0),
+    ]
+    assert summary.train_days == (date(2000, 11, 1), date(2001, 1, 1))
+    assert summary.test_days == (date(2000, 12, 31), date(2001, 2, 28))
+    assert (summary.lines, summary.lines_without_event, summary.rows) == (9, 4, 5)
+
+
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_tafeng_merged_csv(folder: DataFolder, tmp_path: Path, quote: str) -> None:
+    fields = ["11/1/2000", "01104905", "45-49", "115", "110411", "4710199010372"]
+    line = ",".join(f"{quote}{field}{quote}" for field in fields) + ",2,24,30\n"
+    path = tmp_path / "ta_feng.csv"
+    path.write_text(f"{MERGED_HEADER}\n{line}{line.replace('11/1/2000', '2/28/2001')}")
+    summary = bring(folder, "tafeng", path)
+    assert [row[:1] + row[2:4] for row in folder.query(EVENTS)] == [
+        ("2000-11-01", "01104905", "4710199010372"),
+        ("2001-02-28", "01104905", "4710199010372"),
+    ]
+    assert (summary.train_days, summary.test_days) == ((date(2000, 11, 1),), (date(2001, 2, 28),))
+
+
+def test_tafeng_needs_all_four_months(folder: DataFolder, tmp_path: Path) -> None:
+    raw = write_monthly(tmp_path / "raw")
+    (raw / "D12").unlink()
+    with pytest.raises(DatasetError, match="exactly one file D12"):
+        bring(folder, "tafeng", raw)
+
+
+# --- Million Song ----------------------------------------------------------------------------
+
+
+def write_triplets(folder: Path, visible: str, hidden: str) -> Path:
+    folder.mkdir()
+    (folder / "year1_test_triplets_visible.txt").write_text(visible)
+    (folder / "year1_test_triplets_hidden.txt").write_text(hidden)
+    return folder
+
+
+def test_million_song_triplets(folder: DataFolder, tmp_path: Path) -> None:
+    raw = write_triplets(
+        tmp_path / "raw",
+        "fd50c4007b68\tSOBONKR12A58A7A7E0\t12\nfd50c4007b68\tSOEGIYH12A6D4FC0E3\t1\n",
+        "fd50c4007b68\tSOFLJQZ12A6D4FADA6\t3\n",
+    )
+    summary = bring(folder, "million-song", raw)
+    assert folder.query(EVENTS) == [
+        ("2012-01-01", "2012-01-01 00:00:00+00", "fd50c4007b68", "SOBONKR12A58A7A7E0", 12.0),
+        ("2012-01-01", "2012-01-01 00:00:00+00", "fd50c4007b68", "SOEGIYH12A6D4FC0E3", 1.0),
+        ("2012-01-02", "2012-01-02 00:00:00+00", "fd50c4007b68", "SOFLJQZ12A6D4FADA6", 3.0),
+    ]
+    assert (summary.train_days, summary.test_days) == ((date(2012, 1, 1),), (date(2012, 1, 2),))
+
+
+@pytest.mark.parametrize(
+    "bad", ["u\ts\n", "u\ts\tx\n", "u\t\t3\n", "u\ts\t0\n", "\n", "a\x00\ts\t1\n"]
+)
+def test_a_line_in_another_format_is_named(folder: DataFolder, tmp_path: Path, bad: str) -> None:
+    raw = write_triplets(tmp_path / "raw", f"u\ts\t1\n{bad}", "u\tt\t1\n")
+    with pytest.raises(DatasetError, match=r"visible.txt: 1 lines .* the first is line 2"):
+        bring(folder, "million-song", raw)
+    assert not list(folder.settings.logs_dir.iterdir())
+
+
+# --- Yandex ----------------------------------------------------------------------------------
+
+
+def session(number: int, day: int, user: int, *urls: int) -> str:
+    serp = "\t".join(f"{url},5" for url in range(10))
+    lines = [f"{number}\tM\t{day}\t{user}", f"{number}\t0\tQ\t0\t77\t1,2,3\t{serp}"]
+    lines += [f"{number}\t{30 + n}\tC\t0\t{url}" for n, url in enumerate(urls)]
+    lines += [f"{number}\t99\tT\t1\t78\t4\t{serp}"]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def write_yandex(path: Path) -> Path:
+    """URL 100 has six clicks by five users, URL 200 has four."""
+    sessions = [session(n, n + 1, 50 + n, 100, 200) for n in range(4)]
+    sessions += [session(4, 14, 60, 100), session(5, 15, 60, 100), session(6, 27, 61)]
+    path.write_text("".join(sessions))
+    return path
+
+
+def test_yandex_clicks(folder: DataFolder, tmp_path: Path) -> None:
+    summary = bring(folder, "yandex", write_yandex(tmp_path / "train"), sample_users=10)
+    assert [(row[1], row[2], row[3]) for row in folder.query(EVENTS)] == [
+        ("2012-01-01 00:00:30+00", "50", "100"),
+        ("2012-01-02 00:00:30+00", "51", "100"),
+        ("2012-01-03 00:00:30+00", "52", "100"),
+        ("2012-01-04 00:00:30+00", "53", "100"),
+        ("2012-01-14 00:00:30+00", "60", "100"),
+        ("2012-01-15 00:00:30+00", "60", "100"),
+    ]
+    assert (summary.train_days[-1], summary.test_days) == (date(2012, 1, 14), (date(2012, 1, 15),))
+    assert (summary.lines, summary.lines_without_event) == (31, 21)
+    assert (summary.lines_filtered, summary.rows) == (4, 6)
+
+
+def test_the_yandex_sample_is_seeded(
+    new_folder: Callable[[str], DataFolder], tmp_path: Path
+) -> None:
+    raw = write_yandex(tmp_path / "train")
+    samples = []
+    for number, seed in enumerate([1, 1, 2, 3]):
+        folder = new_folder(str(number))
+        bring(folder, "yandex", raw, sample_users=2, seed=seed)
+        samples.append(sorted({row[2] for row in folder.query(EVENTS)}))
+    assert samples[0] == samples[1]
+    assert all(len(sample) == 2 for sample in samples)
+    assert len({tuple(sample) for sample in samples}) > 1
+
+
+@pytest.mark.parametrize("bad", ["9\t30\tC\t0\t100\n", "0\t30\tX\t0\t1\n", "junk\n", "\n"])
+def test_a_yandex_line_in_another_format_is_named(
+    folder: DataFolder, tmp_path: Path, bad: str
+) -> None:
+    raw = write_yandex(tmp_path / "train")
+    raw.write_text(raw.read_text() + bad)
+    with pytest.raises(DatasetError, match="the first is line 32"):
+        bring(folder, "yandex", raw, sample_users=2)
+
+
+# --- Any CSV ---------------------------------------------------------------------------------
+
+
+def test_any_csv_by_column_names(folder: DataFolder, tmp_path: Path) -> None:
+    path = tmp_path / "ratings.csv"
+    path.write_text('movieId;who;at;n\n0031;"a;b";1260759144;2.5\n1029;2;1260759144;1\n')
+    bring(
+        folder, "csv", path, user="who", item="movieId", timestamp="at", weight="n",
+        timestamp_format="epoch_s", delimiter=";", timezone="Asia/Taipei",
+    )  # fmt: skip
+    assert folder.query(EVENTS) == [
+        ("2009-12-14", "2009-12-14 10:52:24+08", "a;b", "0031", 2.5),
+        ("2009-12-14", "2009-12-14 10:52:24+08", "2", "1029", 1.0),
+    ]
+
+
+def test_the_repeated_hour_of_the_end_of_summer_time_stays_two_hours(
+    folder: DataFolder, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.csv"
+    times = ["2023-10-29T00:30:00Z", "2023-10-29T01:30:00Z"]
+    path.write_text("user,item,timestamp\n" + "".join(f"u,i,{t}\n" for t in times))
+    bring(folder, "csv", path, timezone="Europe/Berlin")
+    found = folder.query("SELECT epoch(event_time) FROM raw_logs ORDER BY line")
+    assert found == [(1698539400.0,), (1698543000.0,)]
+
+
+def test_csv_errors_say_what_to_do(folder: DataFolder, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("user,item,timestamp\nu,i,yesterday\n")
+    with pytest.raises(DatasetError, match="line 2: 'u,i,yesterday'"):
+        bring(folder, "csv", path)
+    with pytest.raises(DatasetError, match="exactly one column 'who'"):
+        bring(folder, "csv", path, user="who")
+
+
+def test_two_sources_in_one_folder_are_refused(folder: DataFolder, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("user,item,timestamp\nu,i,2024-03-01\n")
+    folder.write("2023-01-01.csv", "user,item,timestamp\n")
+    with pytest.raises(DatasetError, match="already holds 1 log files"):
+        bring(folder, "csv", path)
+
+
+def test_settings_that_do_not_fit_are_refused(folder: DataFolder, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("user,item,timestamp\nu,i,2024-03-01\n")
+    (folder.settings.data_dir / "pipeline.toml").write_text('[logs]\ntimezone = "Asia/Taipei"\n')
+    folder.settings = load_settings(folder.settings.data_dir, {})
+    with pytest.raises(DatasetError, match='timezone = "UTC"'):
+        bring(folder, "csv", path)
+
+
+def test_an_import_again_writes_the_same_bytes(folder: DataFolder, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("user,item,timestamp\n" + "".join(f"u{n},i,2024-03-01\n" for n in range(9999)))
+    bring(folder, "csv", path)
+    first = (folder.settings.logs_dir / "2024-03-01.csv.gz").read_bytes()
+    bring(folder, "csv", path)
+    assert (folder.settings.logs_dir / "2024-03-01.csv.gz").read_bytes() == first
+
+
+def test_python_memory_does_not_grow_with_the_file(
+    new_folder: Callable[[str], DataFolder], tmp_path: Path
+) -> None:
+    """30 times the lines, no more Python memory (DuckDB's own is bounded by its limit)."""
+    peaks = []
+    for size in (100_000, 3_000_000):
+        path = tmp_path / f"{size}.csv"
+        path.write_bytes(b"user,item,timestamp\n" + b"user,item,2024-03-01\n" * size)
+        folder = new_folder(str(size))
+        chosen = replace(DATASETS["csv"](path, ImportOptions()))
+        tracemalloc.start()
+        import_dataset(chosen, folder.settings)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 2 * peaks[0]
+
+
+# --- Online Retail ---------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not ONLINE_RETAIL.exists(), reason=f"{ONLINE_RETAIL} is not on this machine")
+def test_online_retail_equals_an_independent_count(folder: DataFolder) -> None:
+    summary = bring(folder, "online-retail", ONLINE_RETAIL)
+    with gzip.open(ONLINE_RETAIL, "rt", encoding="utf-8") as source:
+        frame = pd.read_csv(source, dtype=str, keep_default_na=False)
+    no_customer = frame["CustomerID"] == ""
+    cancelled = frame["InvoiceNo"].str.startswith("C") & ~no_customer
+    taken = frame[~no_customer & ~cancelled & (frame["Quantity"].astype(int) > 0)]
+    days = frame["InvoiceDate"].str[:10]
+    assert (summary.rows, summary.days) == (len(frame), days.nunique())
+    assert summary.days == 305
+    ledger = "SELECT delivery_day::VARCHAR, lines - header_lines, rows_accepted FROM ingest_ledger"
+    by_day = pd.DataFrame({"all": days.value_counts(), "taken": days[taken.index].value_counts()})
+    by_day = by_day.fillna(0).astype(int).sort_index()
+    expected = [(day, int(row["all"]), int(row["taken"])) for day, row in by_day.iterrows()]
+    assert sorted(folder.query(ledger)) == expected
+    reasons = dict(folder.query("SELECT reason, count(*) FROM quarantine GROUP BY reason"))  # type: ignore[arg-type]
+    assert reasons == {
+        "set aside: no customer": int(no_customer.sum()),
+        "set aside: cancellation": int(cancelled.sum()),
+    }
+    counts = folder.query("SELECT count(DISTINCT user_id), count(DISTINCT item_id) FROM raw_logs")
+    assert counts == [(taken["CustomerID"].nunique(), taken["StockCode"].nunique())]

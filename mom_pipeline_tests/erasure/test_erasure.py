@@ -1,0 +1,337 @@
+"""Erasure from files and tables; ids that are hard to write, and interruptions."""
+
+import gzip
+import hashlib
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+from mom_pipeline.erasure.erased_users import (
+    Receipt,
+    begin_receipt,
+    erased_users,
+    finish_receipt,
+    unfinished_erasures,
+)
+from mom_pipeline.erasure.erasing import UnknownUser, find_user, storage_steps, take_steps
+from mom_pipeline.erasure.history import erase_from_history
+from mom_pipeline.erasure.search import places_with
+from mom_pipeline.erasure.tables import is_part_of_others
+from mom_pipeline.errors import HistoryBusy, WarehouseBusy
+from mom_pipeline.logs.delivery import pending_files
+from mom_pipeline.logs.ledger import ledger_entries
+from mom_pipeline.warehouse.dictionaries import extend_dictionaries
+from mom_pipeline_tests.data_folder import HEADER, DataFolder
+
+# Long enough to be found in bytes; a short one, such as 7, is a part of everything.
+USER = "needle-4711"
+OTHERS = [("ann", "tea", "2024-03-01T10:00:00"), ("bob", "jam", "2024-03-01T11:00:00")]
+HARD_IDS = [
+    USER,
+    '=HYPERLINK("http://x.example";"Click")',
+    "o'brien; DROP TABLE raw_logs",
+    'say "hello", world',
+    "żółw-Ωmega",
+    "100%_sure\\n",
+    "<b>needle</b>&amp;",
+]
+
+
+def csv_field(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def csv_lines(user: str) -> str:
+    own = f"{csv_field(user)},tea,2024-03-01T12:00:00\n"
+    lines = [",".join(row) + "\n" for row in OTHERS]
+    return HEADER + lines[0] + own + lines[1] + own
+
+
+def erase(folder: DataFolder, user: str) -> Receipt:
+    found = find_user(folder.settings, user)
+    receipt = begin_receipt(folder.settings, user)
+    steps = storage_steps(folder.settings, found)
+    receipt = take_steps(folder.settings, receipt, steps, lambda name: None)
+    return finish_receipt(folder.settings, receipt)
+
+
+def left(folder: DataFolder, user: str) -> list[str]:
+    return places_with(folder.settings.data_dir, user)
+
+
+@pytest.mark.parametrize("user", HARD_IDS)
+def test_the_state_is_that_of_files_without_the_user(
+    user: str, lenient: DataFolder, new_folder: Callable[[str], DataFolder]
+):
+    bad = f"{csv_field(user)},tea,not a time\n{csv_field(user)},tea\n"
+    lenient.take(csv_lines(user) + bad + "x,y\n")
+    row = {"user": user, "item": "tea", "timestamp": "2024-03-02T12:00:00"}
+    other = {"user": "ann", "item": "jam", "timestamp": "2024-03-02T12:00:00"}
+    lenient.take("\n".join(json.dumps(r) for r in (row, other)) + "\n", "2024-03-02.jsonl")
+    assert left(lenient, user)
+
+    erase(lenient, user)
+    clean = new_folder("clean").with_logs(max_reject_share=1.0)
+    clean.take(HEADER + "".join(",".join(r) + "\n" for r in OTHERS) + "x,y\n")
+    clean.take(json.dumps(other) + "\n", "2024-03-02.jsonl")
+    assert lenient.tables() == clean.tables()
+    assert lenient.query("SELECT count(*) FROM user_dictionary WHERE user_id = 'ann'") == [(0,)]
+    assert left(lenient, user) == []
+    assert pending_files(lenient.warehouse) == []
+
+
+def test_compressed_tables_and_checksums(folder: DataFolder):
+    text = csv_lines(USER).encode()
+    folder.take(gzip.compress(text), "2024-03-01.csv.gz")
+    tsv = text.decode().replace(",", "\t").replace('"', "").encode()
+    beside = folder.write(
+        "2024-03-02.tsv.sha256", hashlib.sha256(tsv).hexdigest() + "  2024-03-02.tsv\n"
+    )
+    folder.take(tsv, "2024-03-02.tsv")
+    parquet = folder.settings.logs_dir / "2024-03-03.parquet"
+    source = folder.write("_source.csv", text)
+    duckdb.sql(f"COPY (SELECT *, 1 AS extra FROM '{source}') TO '{parquet}'")
+    source.unlink()
+    folder.ingest("2024-03-03.parquet")
+
+    receipt = erase(folder, USER)
+    assert receipt.removed["log files"] == 3
+    assert receipt.removed["log lines"] == 6
+    assert folder.query(
+        "SELECT delivery_day::VARCHAR, count(*) FROM raw_logs GROUP BY 1 ORDER BY 1"
+    ) == [(f"2024-03-0{n}", 2) for n in (1, 2, 3)]
+    assert duckdb.sql(f"FROM '{parquet}'").columns == ["user", "item", "timestamp", "extra"]
+    tsv_file = folder.settings.logs_dir / "2024-03-02.tsv"
+    assert beside.read_text().split()[0] == hashlib.sha256(tsv_file.read_bytes()).hexdigest()
+    assert left(folder, USER) == []
+    assert pending_files(folder.warehouse) == []
+
+
+def test_a_delivery_does_not_bring_a_user_back(lenient: DataFolder):
+    lenient.take(csv_lines(USER))
+    erase(lenient, USER)
+    outcome = lenient.take(csv_lines(USER) + f"{USER},tea\n", "2024-03-01.csv")
+    assert outcome.reject_reasons == {"set aside: erased": 3}
+    assert outcome.rows_set_aside == 3
+    assert lenient.ids() == [("ann", "tea"), ("bob", "jam")]
+    assert left(lenient, USER) == ["logs/2024-03-01.csv"]
+    # Also when the warehouse is made anew from the files.
+    lenient.settings.warehouse_path.unlink()
+    lenient.ingest("2024-03-01.csv")
+    assert lenient.ids() == [("ann", "tea"), ("bob", "jam")]
+    erase(lenient, USER)
+    assert left(lenient, USER) == []
+    assert lenient.reasons() == []
+
+
+def test_rows_of_a_file_that_is_gone(folder: DataFolder):
+    folder.take(csv_lines(USER))
+    (folder.settings.logs_dir / "2024-03-01.csv").unlink()
+    erase(folder, USER)
+    with folder.warehouse.connect() as connection:
+        [entry] = ledger_entries(connection)
+    assert (entry.lines, entry.rows_accepted) == (3, 2)
+    assert folder.ids() == [("ann", "tea"), ("bob", "jam")]
+    assert left(folder, USER) == []
+
+
+def test_a_file_that_was_not_ingested_yet(folder: DataFolder):
+    folder.take(csv_lines("carl"))
+    folder.write("2024-03-02.csv", csv_lines(USER))
+    erase(folder, USER)
+    assert left(folder, USER) == []
+    assert [file.source_file for file in pending_files(folder.warehouse)] == ["2024-03-02.csv"]
+    assert folder.ingest("2024-03-02.csv").rows_accepted == 2
+
+
+def test_the_receipt_says_what_and_not_who(folder: DataFolder):
+    folder.take(csv_lines(USER))
+    receipt = erase(folder, USER)
+    text = (folder.settings.erasures_dir / f"{receipt.user}.json").read_text()
+    assert USER not in text
+    assert json.loads(text)["removed"]["log lines"] == 2
+    assert receipt.finished >= receipt.begun
+    assert USER in erased_users(folder.settings)
+    assert "ann" not in erased_users(folder.settings)
+    assert hashlib.sha256(USER.encode()).hexdigest() != receipt.user
+
+
+@pytest.mark.parametrize("user", ["nobody-4711", "", "  ", "needle\n4711", "NEEDLE-4711"])
+def test_nobody_of_that_id(user: str, folder: DataFolder):
+    folder.take(csv_lines(USER))
+    before = folder.tables()
+    with pytest.raises(UnknownUser):
+        erase(folder, user)
+    assert folder.tables() == before
+    assert not folder.settings.erasures_dir.exists()
+
+
+@pytest.mark.parametrize("stopped_after", [0, 1, 2, 5, 8])
+def test_interrupted_after_any_step_it_is_completed_later(stopped_after: int, folder: DataFolder):
+    folder.take(csv_lines(USER))
+    found = find_user(folder.settings, USER)
+    receipt = begin_receipt(folder.settings, USER)
+    steps = list(storage_steps(folder.settings, found))
+    assert len(steps) == 8
+    take_steps(folder.settings, receipt, iter(steps[:stopped_after]), lambda name: None)
+    assert unfinished_erasures(folder.settings) == 1
+    receipt = erase(folder, USER)
+    assert unfinished_erasures(folder.settings) == 0
+    assert receipt.removed["log lines"] == 2
+    assert folder.ids() == [("ann", "tea"), ("bob", "jam")]
+    assert left(folder, USER) == []
+    assert pending_files(folder.warehouse) == []
+
+
+def test_stopped_between_the_file_and_its_rows(folder: DataFolder):
+    folder.take(csv_lines(USER))
+    begin_receipt(folder.settings, USER)
+    folder.write("2024-03-01.csv", HEADER + "".join(",".join(row) + "\n" for row in OTHERS))
+    erase(folder, USER)
+    assert folder.ids() == [("ann", "tea"), ("bob", "jam")]
+    assert left(folder, USER) == []
+    assert pending_files(folder.warehouse) == []
+
+
+def test_a_warehouse_in_use_is_named_and_nothing_is_lost(folder: DataFolder):
+    folder.take(csv_lines(USER))
+    before = folder.tables()
+    hold = (
+        "import sys, duckdb; c = duckdb.connect(sys.argv[1]); print(1, flush=True); "
+        "sys.stdin.readline()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", hold, str(folder.warehouse.path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    quick = replace(
+        folder.settings, warehouse=replace(folder.settings.warehouse, lock_wait_seconds=0.1)
+    )
+    try:
+        with pytest.raises(WarehouseBusy, match=f"PID {process.pid}"):
+            find_user(quick, USER)
+    finally:
+        process.communicate("\n")
+    assert folder.tables() == before
+    assert not folder.settings.erasures_dir.exists()
+
+
+def test_a_short_id_takes_no_other_with_it(lenient: DataFolder):
+    rows = ["7,tea", "17,7", "77,tea"]
+    lenient.take(HEADER + "".join(f"{row},2024-03-07T07:07:07\n" for row in rows) + "17,x\n")
+    erase(lenient, "7")
+    assert lenient.ids() == [("17", "7"), ("77", "tea")]
+    assert lenient.reasons() == [(4, "expected 3 fields, found 2")]
+
+
+def test_an_id_that_begins_another_takes_nothing_of_it(lenient: DataFolder, tmp_path: Path):
+    longer = f"{USER}2"
+    bad = f"{longer},malformed\nx {longer}\n"
+    lenient.take(csv_lines(USER) + f"{longer},tea,2024-03-01T12:00:00\n" + bad)
+    path = history(tmp_path / "home", {"message": f"{longer} and {USER}"})
+    erase(lenient, USER)
+    erase_from_history(tmp_path / "home", USER)
+    assert lenient.ids() == [("ann", "tea"), ("bob", "jam"), (longer, "tea")]
+    assert len(lenient.reasons()) == 2
+    with lenient.warehouse.connect() as connection:
+        extend_dictionaries(connection, date(2024, 3, 1))
+        assert is_part_of_others(connection, USER)
+        assert not is_part_of_others(connection, longer)
+    with sqlite3.connect(path) as events:
+        [[text]] = events.execute("SELECT event FROM event_logs").fetchall()
+    events.close()
+    assert json.loads(text) == {"message": f"{longer} and (erased)"}
+
+
+def test_pages_with_users_and_what_killed_processes_left(folder: DataFolder):
+    folder.take(csv_lines(USER))
+    data, ended = folder.settings.data_dir, subprocess.Popen(["true"])
+    ended.wait()
+    gone = [
+        "reports/2024-03-01.html",
+        "comparisons/2024-03-01/comparison.json",
+        "comparisons/2024-03-01/per-user-1.npz",
+        f"exports/.x.parquet.{ended.pid}.tmp",
+        f"artifacts/anchor/.new-{ended.pid}/basis.npz",
+        f"tmp/ingest-{ended.pid}/1.lines",
+    ]
+    for name in [*gone, "comparisons/split/comparison.json"]:
+        (data / name).parent.mkdir(parents=True, exist_ok=True)
+        day = "" if "split" in name else USER
+        (data / name).write_text(json.dumps({"comparison": {"day": day}}))
+    erase(folder, USER)
+    assert [name for name in gone if (data / name).exists()] == []
+    assert (data / "comparisons" / "split" / "comparison.json").exists()
+    assert left(folder, USER) == []
+
+
+def history(home: Path, *events: object) -> Path:
+    path = home / "history" / "runs.db"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE event_logs (id INTEGER PRIMARY KEY, event TEXT)")
+        rows = [(json.dumps(event),) for event in events]
+        connection.executemany("INSERT INTO event_logs (event) VALUES (?)", rows)
+    connection.close()
+    return path
+
+
+@pytest.mark.parametrize("user", [*HARD_IDS, "7"])
+def test_records_of_runs_lose_the_user_alone(user: str, tmp_path: Path):
+    def records(*users: str) -> list[object]:
+        return [{"__class__": "TableRecord", "data": {"user": u, "history": "a7"}} for u in users]
+
+    path = history(tmp_path, {"records": records("ann", user, "77"), "rows": 7, "text": "7 days"})
+    erase_from_history(tmp_path, user)
+    with sqlite3.connect(path) as connection:
+        [[text]] = connection.execute("SELECT event FROM event_logs").fetchall()
+    connection.close()
+    assert json.loads(text) == {"records": records("ann", "77"), "rows": 7, "text": "7 days"}
+    if len(user) > 1:
+        assert places_with(tmp_path, user) == []
+
+
+def test_an_id_of_digits_is_no_part_of_a_number_or_a_hash(tmp_path: Path):
+    """Customers of Online Retail have five digits; scores and checksums have them too."""
+    (tmp_path / "numbers.json").write_text('{"a": 0.0017850, "b": 117850.2, "c": "f17850ab"}')
+    (tmp_path / "9f17850c").mkdir()
+    assert places_with(tmp_path, "17850") == []
+    (tmp_path / "log.csv").write_text("user,item\n17850,tea\n")
+    np.savez(tmp_path / "people.npz", ids=np.frombuffer(b"123451785054321", dtype=np.uint8))
+    assert places_with(tmp_path, "17850") == ["log.csv", "people.npz"]
+
+
+def test_texts_of_runs_lose_a_distinctive_id(tmp_path: Path):
+    history(tmp_path, {"message": f"failed at {USER}, see there"})
+    log = tmp_path / "storage" / "run" / "out"
+    log.parent.mkdir(parents=True)
+    log.write_text(f"one\nuser {USER}\nthree\n")
+    erase_from_history(tmp_path, USER)
+    assert log.read_text() == "one\nthree\n"
+    assert places_with(tmp_path, USER) == []
+
+
+def test_a_history_in_use_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("mom_pipeline.erasure.history._WAIT_SECONDS", 0.1)
+    path = history(tmp_path, {"message": USER})
+    with sqlite3.connect(path, isolation_level=None) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(HistoryBusy, match="close `mom-pipeline ui`"):
+            erase_from_history(tmp_path, USER)
+        holder.execute("ROLLBACK")
+    holder.close()
+    erase_from_history(tmp_path, USER)
+    assert places_with(tmp_path, USER) == []

@@ -1,0 +1,310 @@
+"""Exactly once: idempotence, replacement, any order of arrival, refusal without a trace."""
+
+import hashlib
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from mom_pipeline.errors import LinesNotAccounted, LogFileError, TooManyRejects
+from mom_pipeline.logs.delivery import IngestFailure, ingest_day, ingest_files, pending_files
+from mom_pipeline.logs.ingest import IngestOutcome
+from mom_pipeline.logs.logfiles import discover
+from mom_pipeline_tests.data_folder import HEADER, DataFolder
+
+T = "2024-03-01T10:00:00"
+
+
+def log(*users: str) -> str:
+    return HEADER + "".join(f"{user},i,{T}\n" for user in users)
+
+
+def test_the_same_file_again_changes_nothing(folder: DataFolder) -> None:
+    assert folder.take(log("a", "b")).status == "new"
+    before = folder.tables(), folder.query("SELECT ingested_at::VARCHAR FROM ingest_ledger")
+    again = folder.ingest("2024-03-01.csv")
+    assert (again.status, again.rows_accepted, again.lines) == ("unchanged", 2, 3)
+    assert (
+        folder.tables(),
+        folder.query("SELECT ingested_at::VARCHAR FROM ingest_ledger"),
+    ) == before
+
+
+def test_a_changed_file_replaces_exactly_its_own_rows(lenient: DataFolder) -> None:
+    lenient.take(log("a", "b") + "bad\n", "2024-03-01.csv")
+    lenient.take(log("c"), "2024-03-02.csv")
+    outcome = lenient.take(log("d"), "2024-03-01.csv")
+    assert outcome.status == "replaced"
+    assert lenient.ids() == [("d", "i"), ("c", "i")]
+    assert lenient.reasons() == []
+    assert lenient.query("SELECT count(*), sum(rows_accepted) FROM ingest_ledger") == [(2, 2)]
+
+
+def test_other_reading_rules_read_the_file_again(folder: DataFolder) -> None:
+    folder.take(log("a"))
+    outcome = folder.with_logs(timezone="Asia/Taipei").ingest("2024-03-01.csv")
+    assert outcome.status == "replaced"
+    assert folder.query("SELECT epoch(event_time) FROM raw_logs") == [(1709258400.0,)]
+
+
+def test_another_reject_share_does_not(folder: DataFolder) -> None:
+    folder.take(log("a"))
+    assert folder.with_logs(max_reject_share=0.5).ingest("2024-03-01.csv").status == "unchanged"
+
+
+def test_the_ledger_states_what_was_read(lenient: DataFolder) -> None:
+    content = log("a", "b") + ",i,x\nbad\n"
+    lenient.take(content)
+    row = lenient.query(
+        "SELECT size_bytes, sha256, lines, header_lines, rows_accepted, rows_rejected, "
+        "rows_set_aside, reject_reasons, settings FROM ingest_ledger"
+    )
+    sha256 = hashlib.sha256(content.encode()).hexdigest()
+    reasons = '{"expected 3 fields, found 1": 1, "no user": 1}'
+    rules = lenient.settings.logs.reading_rules()
+    assert row == [(len(content), sha256, 5, 1, 2, 2, 0, reasons, rules)]
+
+
+def test_too_many_rejects_leave_the_previous_state(folder: DataFolder) -> None:
+    folder.take(log(*map(str, range(200))))
+    before = folder.tables()
+    with pytest.raises(TooManyRejects, match=r"3 of 202 rows.*max_reject_share = 0.01"):
+        folder.take(log(*map(str, range(199))) + "bad\n" * 3)
+    assert folder.tables() == before
+    assert folder.take(log(*map(str, range(198))) + "bad\n" * 2).rows_rejected == 2
+
+
+def test_rows_that_the_source_set_aside_do_not_count_as_malformed(folder: DataFolder) -> None:
+    folder.with_columns(exclude="note")
+    outcome = folder.take(
+        f"user,item,timestamp,note\na,i,{T},\n,i,{T},no customer\nb,i,{T},cancelled\n"
+        f"c,i,{T},cancelled\n"
+    )
+    assert (outcome.rows_accepted, outcome.rows_rejected, outcome.rows_set_aside) == (1, 3, 3)
+    assert outcome.reject_reasons == {"set aside: cancelled": 2, "set aside: no customer": 1}
+
+
+def test_lines_that_duckdb_lost_are_noticed(
+    folder: DataFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the scan's own count, a parser that loses a line would go unseen."""
+    from mom_pipeline.logs import ingest
+
+    monkeypatch.setattr(
+        ingest,
+        "stage_text",
+        lambda connection, _: (
+            connection.execute(
+                "CREATE OR REPLACE TEMP TABLE staged_lines AS SELECT 'user,item,timestamp' AS text"
+            )
+            and 1
+        ),
+    )
+    with pytest.raises(LinesNotAccounted, match="has 3 lines, but 1 were read"):
+        folder.take(log("a", "b"))
+    assert folder.tables()["raw_logs"] == []
+
+
+@pytest.mark.parametrize("text", ["{sha256}", "{sha256}  2024-03-01.csv\n", "{SHA256} *x"])
+def test_a_fitting_sha256_file_is_accepted(folder: DataFolder, text: str) -> None:
+    sha256 = hashlib.sha256(log("a").encode()).hexdigest()
+    folder.write("2024-03-01.csv.sha256", text.format(sha256=sha256, SHA256=sha256.upper()))
+    assert folder.take(log("a")).rows_accepted == 1
+
+
+@pytest.mark.parametrize("text", ["", "0" * 64])
+def test_a_sha256_file_that_differs_refuses_the_log(folder: DataFolder, text: str) -> None:
+    folder.write("2024-03-01.csv.sha256", text)
+    with pytest.raises(LogFileError, match=r"2024-03-01.csv.sha256 states"):
+        folder.take(log("a"))
+
+
+def test_a_file_that_vanished_is_refused_and_stops_no_other(folder: DataFolder) -> None:
+    folder.write("2024-03-01.csv", log("a"))
+    folder.write("2024-03-02.csv", log("b"))
+    files = discover(folder.settings.logs_dir).files
+    files[0].path.unlink()
+    refused, taken = ingest_files(folder.warehouse, files)
+    assert isinstance(refused, IngestFailure)
+    assert "could not be read" in str(refused.error)
+    assert isinstance(taken, IngestOutcome)
+    assert folder.ids() == [("b", "i")]
+
+
+def test_many_files_again_are_skipped_by_their_bytes(folder: DataFolder) -> None:
+    for day in (1, 2):
+        folder.write(f"2024-03-0{day}.csv", log("a"))
+    files = discover(folder.settings.logs_dir).files
+    assert [r.status for r in ingest_files(folder.warehouse, files)] == ["new", "new"]  # type: ignore[union-attr]
+    assert pending_files(folder.warehouse) == []
+    folder.write("2024-03-02.csv", log("b"))  # as many bytes
+    folder.write("2024-03-03.csv", log("c"))
+    pending = [file.source_file for file in pending_files(folder.warehouse)]
+    assert pending == ["2024-03-02.csv", "2024-03-03.csv"]
+    assert [r.status for r in ingest_files(folder.warehouse, files)] == ["unchanged", "replaced"]  # type: ignore[union-attr]
+
+
+def test_a_day_is_ingested_by_its_files(folder: DataFolder) -> None:
+    for name in ("2024-03-01.csv", "day=2024-03-01/more.csv", "2024-03-02.csv"):
+        folder.write(name, log(name))
+    outcomes = ingest_day(folder.warehouse, date(2024, 3, 1))
+    assert [o.file.source_file for o in outcomes] == ["2024-03-01.csv", "day=2024-03-01/more.csv"]
+    assert ingest_day(folder.warehouse, date(2024, 3, 9)) == []
+
+
+# --- Any order of arrival --------------------------------------------------------------------
+
+
+def _version(rng: random.Random) -> str:
+    users = [f"u{rng.randrange(6)}" for _ in range(rng.randrange(5))]
+    lines = [f"{u},i{rng.randrange(4)},2024-03-0{rng.randrange(1, 5)}\n" for u in users]
+    lines += ["bad\n"] * rng.randrange(2)
+    return HEADER + "".join(rng.sample(lines, len(lines)))
+
+
+def _history(rng: random.Random, final: dict[str, str]) -> list[tuple[str, str]]:
+    """Deliveries in random order of days, with corrections before and repetitions after."""
+    names = list(final)
+    history = [(name, _version(rng)) for name in rng.choices(names, k=2)]
+    for name in rng.sample(names, len(names)):
+        history.append((name, final[name]))
+        if rng.random() < 0.4:
+            history.append(rng.choice([h for h in history if final[h[0]] == h[1]]))
+    return history
+
+
+def test_100_random_interleavings_equal_the_one_shot_load(
+    new_folder: Callable[[str], DataFolder],
+) -> None:
+    """Arrival, re-delivery, late days and corrections in any order: the same tables."""
+    for truth in range(10):
+        rng = random.Random(truth)
+        final = {f"2024-03-0{n}.csv": _version(rng) for n in range(1, 5)}
+        one_shot = new_folder(f"once-{truth}").with_logs(max_reject_share=1.0)
+        for name, content in final.items():
+            one_shot.take(content, name)
+        expected = one_shot.tables()
+        for order in range(10):
+            folder = new_folder(f"steps-{truth}-{order}").with_logs(max_reject_share=1.0)
+            for name, content in _history(rng, final):
+                folder.take(content, name)
+            assert folder.tables() == expected, f"truth {truth}, order {order}"
+
+
+# --- Killed, and out of disk -----------------------------------------------------------------
+
+_INGEST_ALL = """
+import sys
+from pathlib import Path
+from mom_pipeline.settings import load_settings
+from mom_pipeline.logs.delivery import IngestFailure, ingest_files
+from mom_pipeline.logs.logfiles import discover
+from mom_pipeline.warehouse.connection import Warehouse
+settings = load_settings(Path(sys.argv[1]), {})
+print("ready", flush=True)
+for result in ingest_files(Warehouse(settings), discover(settings.logs_dir).files):
+    if isinstance(result, IngestFailure):
+        raise result.error
+print("done", flush=True)
+"""
+
+
+def _assert_ledger_matches_rows(folder: DataFolder) -> None:
+    """Whatever the moment: rows and ledger agree, file by file."""
+    differing = folder.query(
+        """
+        SELECT * FROM (SELECT source_file, count(*) AS n, count(DISTINCT line) AS d
+                       FROM raw_logs GROUP BY source_file) AS r
+        FULL JOIN (FROM ingest_ledger WHERE rows_accepted > 0) AS l USING (source_file)
+        WHERE r.n IS DISTINCT FROM l.rows_accepted OR r.d IS DISTINCT FROM l.rows_accepted
+        """
+    )
+    assert differing == []
+
+
+# New versions of five days, ingested again and again: whenever it is killed, it is at work.
+_INGEST_FOREVER = """
+import sys
+from itertools import count
+from pathlib import Path
+from mom_pipeline.settings import load_settings
+from mom_pipeline.artifacts.atomic import write_text
+from mom_pipeline.logs.delivery import IngestFailure, ingest_files
+from mom_pipeline.logs.logfiles import discover
+from mom_pipeline.warehouse.connection import Warehouse
+settings = load_settings(Path(sys.argv[1]), {})
+print("ready", flush=True)
+for generation in count():
+    for day in range(1, 6):
+        users = range(2000 + 100 * day + generation)
+        rows = "".join(f"{generation}-{n},i,2024-03-01\\n" for n in users)
+        path = settings.logs_dir / f"2024-03-0{day}.csv"
+        write_text(path, "user,item,timestamp\\n" + rows + "bad\\n")
+    for result in ingest_files(Warehouse(settings), discover(settings.logs_dir).files):
+        if isinstance(result, IngestFailure):
+            raise result.error
+"""
+
+
+def test_kill_9_at_50_random_moments_loses_and_doubles_nothing(
+    new_folder: Callable[[str], DataFolder],
+) -> None:
+    killed, rng = new_folder("killed"), random.Random(3)
+    for _ in range(50):
+        process = subprocess.Popen(
+            [sys.executable, "-c", _INGEST_FOREVER, str(killed.settings.data_dir)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(rng.uniform(0.0, 0.4))
+        process.kill()
+        _, errors = process.communicate()
+        assert process.returncode == -signal.SIGKILL, errors
+        _assert_ledger_matches_rows(killed)
+    whole = new_folder("whole")
+    for path in killed.settings.logs_dir.glob("*.csv"):
+        whole.write(path.name, path.read_bytes())
+    for data_folder in (killed, whole):
+        for result in ingest_files(
+            data_folder.warehouse, discover(data_folder.settings.logs_dir).files
+        ):
+            assert isinstance(result, IngestOutcome)
+    assert len(whole.tables()["ingest_ledger"]) == 5
+    assert killed.tables() == whole.tables()
+    assert list(killed.settings.scratch_dir.glob("ingest-*")) == []
+
+
+def _limit_file_size() -> None:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+
+
+def test_a_disk_that_fills_up_is_an_error_and_the_repetition_converges(
+    folder: DataFolder, tmp_path: Path
+) -> None:
+    """Writes that fail with EFBIG take the way of a full disk, COMMIT included."""
+    users = [hashlib.sha256(str(n).encode()).hexdigest() for n in range(20_000)]
+    folder.take(log("first"), "2024-02-28.csv")
+    folder.write("2024-03-01.csv", log(*users))
+    process = subprocess.run(
+        [sys.executable, "-c", _INGEST_ALL, str(folder.settings.data_dir)],
+        preexec_fn=_limit_file_size,
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode != 0
+    assert "Repeat the ingest" in process.stderr
+    folder.ingest("2024-02-28.csv")
+    folder.ingest("2024-03-01.csv")
+    _assert_ledger_matches_rows(folder)
+    assert folder.query("SELECT count(*) FROM raw_logs") == [(20_001,)]

@@ -1,0 +1,314 @@
+"""Formats and bad lines: nothing lost, nothing silently wrong. One test per known trap."""
+
+import gzip
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from mom_pipeline.errors import LogFileError
+from mom_pipeline.logs.scan import MAX_LINE_BYTES
+from mom_pipeline_tests.data_folder import HEADER, DataFolder
+
+T = "2024-03-01T10:00:00"
+
+
+def parquet(folder: DataFolder, select: str, name: str = "day=2024-03-01/part.parquet") -> None:
+    path = folder.settings.logs_dir / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY ({select}) TO '{path}' (FORMAT parquet)")
+
+
+def times(folder: DataFolder) -> list[object]:
+    rows = folder.query("SELECT epoch_us(event_time) FROM raw_logs ORDER BY source_file, line")
+    return [row[0] for row in rows]
+
+
+# --- Formats ---------------------------------------------------------------------------------
+
+
+def test_every_format_gives_the_same_events(folder: DataFolder) -> None:
+    csv = f"{HEADER}u1,i1,{T}\nu2,é2,{T}\n"
+    jsonl = "".join(
+        f'{{"user": "{u}", "item": "{i}", "timestamp": "{T}"}}\n'
+        for u, i in [("u1", "i1"), ("u2", "é2")]
+    )
+    folder.take(csv, "2024-03-01.csv")
+    folder.take(gzip.compress(csv.encode()), "2024-03-02.csv.gz")
+    folder.take(csv.replace(",", "\t"), "2024-03-03.tsv")
+    folder.take(jsonl, "2024-03-04.jsonl")
+    parquet(
+        folder,
+        f"""SELECT 'u1' AS "user", 'i1' AS item, TIMESTAMP '{T}' AS timestamp
+            UNION ALL SELECT 'u2', 'é2', TIMESTAMP '{T}'""",
+        "day=2024-03-05/part.parquet",
+    )
+    folder.ingest("day=2024-03-05/part.parquet")
+    assert folder.ids() == [("u1", "i1"), ("u2", "é2")] * 5
+    assert set(times(folder)) == {1709287200000000}
+    lines = folder.query("SELECT list(line ORDER BY line) FROM raw_logs GROUP BY source_file")
+    assert sorted(lines) == [([1, 2],), ([1, 2],), ([2, 3],), ([2, 3],), ([2, 3],)]
+
+
+def test_ids_are_kept_exact(folder: DataFolder) -> None:
+    ids = ["007", "18446744073709551616", "1.0", "1e5", " a ", "naïve 東京 🎁", "NULL", "nan"]
+    folder.take(HEADER + "".join(f"{i},{i},{T}\n" for i in ids))
+    assert folder.ids() == [(i, i) for i in ids]
+
+
+def test_json_numbers_are_kept_digit_by_digit(lenient: DataFolder) -> None:
+    values = ['"007"', "18446744073709551616", "12345678901234567890123", "-5", "1.0", "1e5"]
+    values += ["true", "[1]", "NaN"]
+    lenient.take(
+        "".join(f'{{"user": {v}, "item": "i", "timestamp": "{T}"}}\n' for v in values),
+        "2024-03-01.jsonl",
+    )
+    kept = ["007", "18446744073709551616", "12345678901234567890123", "-5"]
+    assert lenient.ids() == [(k, "i") for k in kept]
+    assert [line for line, _ in lenient.reasons()] == [5, 6, 7, 8, 9]
+
+
+def test_quoted_fields_follow_rfc_4180(folder: DataFolder) -> None:
+    folder.take(f'"user",item,timestamp\n"a,b","say ""hi""",{T}\n"""","é",{T}\n')
+    assert folder.ids() == [("a,b", 'say "hi"'), ('"', "é")]
+
+
+def test_an_empty_quoted_id_is_no_id(lenient: DataFolder) -> None:
+    lenient.take(f'{HEADER}"",i,{T}\n')
+    assert lenient.reasons() == [(2, "no user")]
+
+
+def test_a_quote_is_an_ordinary_character_in_tsv(folder: DataFolder) -> None:
+    folder.take(f'user\titem\ttimestamp\n"a\tb"c\t{T}\n', "2024-03-01.tsv")
+    assert folder.ids() == [('"a', 'b"c')]
+
+
+def test_another_delimiter(folder: DataFolder) -> None:
+    folder.with_logs(delimiter=";").take(f'user;item;timestamp\na,b;"c;d";{T}\n')
+    assert folder.ids() == [("a,b", "c;d")]
+
+
+def test_columns_are_found_by_name_wherever_they_stand(folder: DataFolder) -> None:
+    folder.with_columns(user="customer", item="sku", timestamp="at", weight="n")
+    folder.take(f"n,at,other,sku,customer\n2.5,{T},x,s1,c1\n")
+    assert folder.query("SELECT user_id, item_id, weight::VARCHAR FROM raw_logs") == [
+        ("c1", "s1", "2.500000")
+    ]
+
+
+def test_swapped_headers_swap_the_columns(folder: DataFolder) -> None:
+    folder.take(f"item,user,timestamp\ni1,u1,{T}\n")
+    assert folder.ids() == [("u1", "i1")]
+
+
+def test_a_byte_order_mark_and_windows_line_ends(folder: DataFolder) -> None:
+    folder.take(f"\ufeffuser,item,timestamp\r\nu1,i1,{T}\r\n")
+    assert folder.ids() == [("u1", "i1")]
+
+
+@pytest.mark.parametrize("name", ["2024-03-01.a[1].csv", "2024-03-01.*.csv", "2024-03-01.it's.csv"])
+def test_a_path_is_data_and_never_a_pattern(folder: DataFolder, name: str) -> None:
+    folder.write("2024-03-01.a1.csv", f"{HEADER}wrong,wrong,{T}\n")
+    folder.write(name, f"{HEADER}right,right,{T}\n")
+    folder.ingest(name)
+    assert folder.ids() == [("right", "right")]
+
+
+def test_a_parquet_path_is_data_too(folder: DataFolder) -> None:
+    for name, user in [("a1", "wrong"), ("a[1]", "right")]:
+        parquet(
+            folder,
+            f"""SELECT '{user}' AS "user", 'i' AS item, '{T}' AS timestamp""",
+            f"day=2024-03-01/{name}.parquet",
+        )
+    folder.ingest("day=2024-03-01/a[1].parquet")
+    assert folder.ids() == [("right", "i")]
+
+
+# --- Time ------------------------------------------------------------------------------------
+
+
+def test_offsets_are_kept_and_bare_times_are_in_the_declared_zone(folder: DataFolder) -> None:
+    folder.with_logs(timezone="Asia/Taipei")
+    folder.take(
+        f"{HEADER}a,i,2024-03-01T10:00:00+08:00\nb,i,2024-03-01 10:00:00\n"
+        "c,i,2024-03-01T02:00:00Z\nd,i,2024-03-01 10:00\n"
+    )
+    assert times(folder) == [1709258400000000] * 4
+
+
+@pytest.mark.parametrize(
+    ("setting", "text", "expected"),
+    [
+        ("epoch_s", "1709287200", 1709287200000000),
+        ("epoch_ms", "1709287200123", 1709287200123000),
+        ("%d/%m/%Y %H:%M", "01/03/2024 10:00", 1709287200000000),
+    ],
+)
+def test_other_timestamp_formats(
+    folder: DataFolder, setting: str, text: str, expected: int
+) -> None:
+    folder.with_logs(timestamp_format=setting).take(f"{HEADER}a,i,{text}\n")
+    assert times(folder) == [expected]
+
+
+@pytest.mark.parametrize("setting", ["iso", "epoch_s", "epoch_ms", "%d/%m/%Y"])
+@pytest.mark.parametrize(
+    "text", ["epoch", "infinity", "now", "nan", "2024-02-30", "x", "1e99", "99999999999999999999"]
+)
+def test_a_bad_timestamp_is_rejected(lenient: DataFolder, setting: str, text: str) -> None:
+    outcome = lenient.with_logs(timestamp_format=setting).take(f"{HEADER}a,i,{text}\n")
+    assert outcome.rows_rejected == 1
+    assert lenient.reasons() == [(2, "timestamp not understood")]
+
+
+# --- Bad lines -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"", "empty line"),
+        (b",i,2024-03-01", "no user"),
+        (b"u,,2024-03-01", "no item"),
+        (b"u,i,", "no timestamp"),
+        (b"u,i,yesterday", "timestamp not understood"),
+        (b"u,i,0001-01-01", "timestamp out of range"),
+        (b"u,i", "expected 3 fields, found 2"),
+        (b"u,i,2024-03-01,x", "expected 3 fields, found 4"),
+        (b'"u,i,2024-03-01', "unbalanced quote"),
+        (b'u"x,i,2024-03-01', "unbalanced quote"),
+        (b"u\x00,i,2024-03-01", "control character"),
+        (b"u\r,i,2024-03-01", "control character"),
+        (b"u\x1f,i,2024-03-01", "control character"),
+        (b"\xff\xfe,i,2024-03-01", "not UTF-8"),
+        (b"u" * (MAX_LINE_BYTES + 1) + b",i,2024-03-01", "line is too long"),
+    ],
+)
+def test_a_bad_csv_line_is_one_reject_and_its_neighbours_stay(
+    lenient: DataFolder, line: bytes, reason: str
+) -> None:
+    outcome = lenient.take(HEADER.encode() + b"a,i,2024-03-01\n" + line + b"\nb,i,2024-03-01\n")
+    assert lenient.ids() == [("a", "i"), ("b", "i")]
+    assert lenient.reasons() == [(3, reason)]
+    assert outcome.lines == 1 + outcome.rows_accepted + outcome.rows_rejected == 4
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"user": "u"', "not a JSON object"),
+        ("[1, 2]", "not a JSON object"),
+        ("null", "not a JSON object"),
+        ("", "empty line"),
+        ("{}", "no user"),
+        ('{"user": null, "item": "i", "timestamp": "2024-03-01"}', "no user"),
+        ('{"user": "u", "item": "i"}', "no timestamp"),
+        ('{"user": "a\\u0000b", "item": "i", "timestamp": "2024-03-01"}', "control character"),
+        ('{"user": "a\\nb", "item": "i", "timestamp": "2024-03-01"}', "control character"),
+    ],
+)
+def test_a_bad_json_line_is_one_reject_and_no_null_row(
+    lenient: DataFolder, line: str, reason: str
+) -> None:
+    good = '{"user": "a", "item": "i", "timestamp": "2024-03-01"}\n'
+    lenient.take(f"{good}{line}\n{good}", "2024-03-01.jsonl")
+    assert lenient.ids() == [("a", "i")] * 2
+    assert lenient.reasons() == [(2, reason)]
+
+
+@pytest.mark.parametrize(
+    "weight", ["nan", "inf", "-inf", "NaN", "-1", "0", "", "x", "1e300", "0.0000001"]
+)
+def test_a_bad_weight_is_rejected(lenient: DataFolder, weight: str) -> None:
+    lenient.with_columns(weight="weight")
+    lenient.take(f"user,item,timestamp,weight\na,i,{T},{weight}\nb,i,{T},2\n")
+    assert lenient.ids() == [("b", "i")]
+    assert lenient.reasons() == [(2, "weight is not a number above 0")]
+
+
+def test_parquet_nan_inf_and_null_are_rejected(lenient: DataFolder) -> None:
+    lenient.with_columns(weight="weight")
+    parquet(
+        lenient,
+        f"""SELECT * FROM (VALUES ('a', 'i', TIMESTAMP '{T}', 'nan'::DOUBLE),
+            ('b', 'i', TIMESTAMP '{T}', 'inf'::DOUBLE), (NULL, 'i', TIMESTAMP '{T}', 1.0),
+            ('c', 'i', NULL, 1.0), ('d', 'i', TIMESTAMP '{T}', 1.5))
+            AS t("user", item, timestamp, weight)""",
+    )
+    outcome = lenient.ingest("day=2024-03-01/part.parquet")
+    assert lenient.ids() == [("d", "i")]
+    assert (outcome.lines, outcome.rows_rejected) == (5, 4)
+
+
+def test_parquet_ids_that_are_floating_point_are_refused(folder: DataFolder) -> None:
+    parquet(folder, f"""SELECT 1.0::DOUBLE AS "user", 'i' AS item, '{T}' AS timestamp""")
+    with pytest.raises(LogFileError, match="DOUBLE, which cannot be read exactly as a user"):
+        folder.ingest("day=2024-03-01/part.parquet")
+
+
+def test_a_damaged_parquet_file_is_refused(folder: DataFolder) -> None:
+    parquet(folder, f"""SELECT 'u' AS "user", 'i' AS item, '{T}' AS timestamp""")
+    path = folder.settings.logs_dir / "day=2024-03-01/part.parquet"
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(LogFileError, match="was not ingested"):
+        folder.ingest("day=2024-03-01/part.parquet")
+    assert folder.tables() == {"raw_logs": [], "quarantine": [], "ingest_ledger": []}
+
+
+def test_an_unterminated_last_line_of_40_mb_is_counted(lenient: DataFolder) -> None:
+    outcome = lenient.take(f"{HEADER}a,i,{T}\n".encode() + b"x" * 41_000_000)
+    assert lenient.ids() == [("a", "i")]
+    assert lenient.reasons() == [(3, "line is too long")]
+    assert outcome.lines == 3
+
+
+def test_an_unbalanced_quote_swallows_no_neighbour(lenient: DataFolder) -> None:
+    rows = "".join(f"u{n},i,{T}\n" for n in range(5000))
+    outcome = lenient.take(f'{HEADER}"open,i,{T}\n{rows}close",i,{T}\n')
+    assert outcome.rows_accepted == 5000
+    assert lenient.reasons() == [(2, "unbalanced quote"), (5003, "unbalanced quote")]
+
+
+def test_several_faults_in_one_line_are_one_reject(lenient: DataFolder) -> None:
+    lenient.with_columns(weight="w").take("user,item,timestamp,w\n,,nan,nan\n")
+    assert lenient.reasons() == [(2, "no user")]
+
+
+def test_the_quarantine_keeps_the_text(lenient: DataFolder) -> None:
+    lenient.take(HEADER + "u,i,'; DROP TABLE raw_logs; --\n")
+    assert lenient.query("SELECT source_file, line, text FROM quarantine") == [
+        ("2024-03-01.csv", 2, "u,i,'; DROP TABLE raw_logs; --")
+    ]
+
+
+# --- Headers ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "has no header line"),
+        (f"u1,i1,{T}\nu2,i2,{T}\n", "has no column 'user'"),
+        (f"User,item,timestamp\nu1,i1,{T}\n", "has no column 'user'"),
+        (f"user ,item,timestamp\nu1,i1,{T}\n", "has no column 'user'"),
+        (f"user,item,user,timestamp\nu,i,u,{T}\n", "has more than one column 'user'"),
+        (f"us\x00er,item,timestamp\nu,i,{T}\n", "header is unreadable"),
+    ],
+)
+def test_a_wrong_header_is_refused(folder: DataFolder, content: str, message: str) -> None:
+    with pytest.raises(LogFileError, match=message):
+        folder.take(content)
+
+
+def test_a_header_alone_is_an_empty_day(folder: DataFolder) -> None:
+    outcome = folder.take(HEADER)
+    assert (outcome.status, outcome.lines, outcome.rows_accepted) == ("new", 1, 0)
+
+
+def test_scratch_files_are_removed(folder: DataFolder, tmp_path: Path) -> None:
+    left_over = folder.settings.scratch_dir / "ingest-999999999"
+    left_over.mkdir(parents=True)
+    folder.take(f"{HEADER}a,i,{T}\r\n")
+    assert list(folder.settings.scratch_dir.glob("ingest-*")) == []

@@ -1,0 +1,229 @@
+"""State as of a day against a plain Python oracle: matrix, stable positions, changed users."""
+
+import random
+from collections import defaultdict
+from dataclasses import replace
+from datetime import date, timedelta
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.errors import WarehouseMissing
+from mom_pipeline.settings import MatrixSettings
+from mom_pipeline.warehouse.changes import changed_users
+from mom_pipeline.warehouse.dictionaries import ids_by_position
+from mom_pipeline.warehouse.matrix import DayMatrix, matrix_as_of
+from mom_pipeline_tests.data_folder import DataFolder
+
+FIRST = date(2024, 3, 1)
+Event = tuple[date, date, str, str, str]  # delivery day, event day, user, item, weight
+Rows = dict[str, dict[str, Fraction]]
+
+
+def with_matrix(folder: DataFolder, **changes: int) -> DataFolder:
+    folder.settings = replace(folder.settings, matrix=MatrixSettings(**changes))
+    return folder
+
+
+def random_events(rng: random.Random, n_days: int, per_day: int) -> list[Event]:
+    """Events with repeats, late and future ones."""
+    events = []
+    for offset in range(n_days):
+        day = FIRST + timedelta(days=offset)
+        for _ in range(rng.randrange(per_day)):
+            event_day = day - timedelta(days=rng.choice([0, 0, 0, 1, 3, -1]))
+            user, item = f"u{rng.randrange(12)}", f"i{int(8 * rng.random() ** 2)}"
+            events.append((day, event_day, user, item, rng.choice(["1", "0.1", "2.5"])))
+    return events
+
+
+def deliver(folder: DataFolder, events: list[Event]) -> None:
+    folder.with_columns(weight="weight")
+    by_day = defaultdict(list)
+    for delivery, event_day, user, item, weight in events:
+        by_day[delivery].append(f"{user},{item},{event_day}T23:30:00,{weight}\n")
+    for day, lines in by_day.items():
+        folder.take("user,item,timestamp,weight\n" + "".join(lines), f"{day}.csv")
+
+
+def oracle(events: list[Event], day: date, settings: MatrixSettings) -> Rows:
+    """The filtered rows as of a day, by the definition, in exact arithmetic."""
+    rows: Rows = defaultdict(lambda: defaultdict(Fraction))
+    for delivery, event_day, user, item, weight in events:
+        expired = settings.window_days and event_day <= day - timedelta(days=settings.window_days)
+        if delivery <= day and event_day <= day and not expired:
+            rows[user][item] += Fraction(weight)
+    support: dict[str, int] = defaultdict(int)
+    for row in rows.values():
+        for item in row:
+            support[item] += 1
+    kept = {
+        user: {i: w for i, w in row.items() if support[i] >= settings.min_item_users}
+        for user, row in rows.items()
+    }
+    return {u: row for u, row in kept.items() if len(row) >= max(settings.min_user_items, 1)}
+
+
+def rows_of(folder: DataFolder, state: DayMatrix) -> Rows:
+    with folder.warehouse.connect() as connection:
+        users, items = ids_by_position(connection, "user"), ids_by_position(connection, "item")
+    entries = state.interactions.tocoo()
+    rows: Rows = defaultdict(dict)
+    for u, i, weight in zip(*entries.coords, entries.data, strict=True):
+        rows[users[u]][items[i]] = Fraction(round(weight * 1_000_000), 1_000_000)
+    return dict(rows)
+
+
+def users_of(folder: DataFolder, positions: np.ndarray) -> set[str]:
+    with folder.warehouse.connect() as connection:
+        return set(ids_by_position(connection, "user")[positions])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_matrix_and_changed_users_equal_the_oracle(folder: DataFolder, seed: int) -> None:
+    rng = random.Random(seed)
+    settings = {
+        "window_days": rng.choice([0, 1, 3]),
+        "min_item_users": rng.choice([1, 2, 4]),
+        "min_user_items": rng.choice([1, 2]),
+    }
+    with_matrix(folder, **settings).with_logs(timezone=rng.choice(["UTC", "Asia/Taipei"]))
+    events = random_events(rng, n_days=6, per_day=45)
+    deliver(folder, events)
+    n_changed = 0
+    for offset in range(6):
+        day = FIRST + timedelta(days=offset)
+        before = oracle(events, day - timedelta(days=1), folder.settings.matrix)
+        now = oracle(events, day, folder.settings.matrix)
+        expected = {u for u in before.keys() | now.keys() if before.get(u) != now.get(u)}
+        assert users_of(folder, changed_users(folder.warehouse, day)) == expected
+        state = matrix_as_of(folder.warehouse, day)
+        assert rows_of(folder, state) == now
+        assert state.interactions.has_canonical_format
+        n_changed += len(expected)
+    assert n_changed > 0
+
+
+def test_changed_users_need_no_earlier_matrix(folder: DataFolder) -> None:
+    """With or without the kept users per item: the same answer."""
+    with_matrix(folder, min_item_users=2)
+    deliver(folder, random_events(random.Random(5), 5, 25))
+    day = FIRST + timedelta(days=3)
+    alone = changed_users(folder.warehouse, day)
+    matrix_as_of(folder.warehouse, day - timedelta(days=1))
+    assert len(alone) > 0
+    np.testing.assert_array_equal(changed_users(folder.warehouse, day), alone)
+
+
+def test_kept_users_per_item_are_not_used_after_a_correction(folder: DataFolder) -> None:
+    with_matrix(folder, min_item_users=2)
+    day = FIRST + timedelta(days=1)
+    header = "user,item,timestamp\n"
+    folder.take(f"{header}a,i,{FIRST}\nb,i,{FIRST}\n", f"{FIRST}.csv")
+    matrix_as_of(folder.warehouse, FIRST)
+    folder.take(f"{header}a,i,{FIRST}\n", f"{FIRST}.csv")
+    folder.take(f"{header}c,i,{day}\n", f"{day}.csv")
+    assert users_of(folder, changed_users(folder.warehouse, day)) == {"a", "c"}
+
+
+def test_a_longer_step_between_two_days(folder: DataFolder) -> None:
+    with_matrix(folder, min_item_users=1)
+    events = random_events(random.Random(8), 6, 15)
+    deliver(folder, events)
+    day, since = FIRST + timedelta(days=5), FIRST + timedelta(days=1)
+    before = oracle(events, since, folder.settings.matrix)
+    now = oracle(events, day, folder.settings.matrix)
+    expected = {u for u in before.keys() | now.keys() if before.get(u) != now.get(u)}
+    assert users_of(folder, changed_users(folder.warehouse, day, since)) == expected
+    with pytest.raises(InvalidSetting, match="choose a later day"):
+        changed_users(folder.warehouse, since, day)
+
+
+def test_positions_are_stable_and_append_only(folder: DataFolder) -> None:
+    with_matrix(folder, min_item_users=1)
+    header = "user,item,timestamp\n"
+    second = FIRST + timedelta(days=1)
+    folder.take(f"{header}b,y,{FIRST}\na,x,{FIRST}\n", f"{FIRST}.csv")
+    first_matrix = matrix_as_of(folder.warehouse, FIRST)
+    folder.take(f"{header}aa,w,{second}\n", f"{second}.csv")
+    folder.take(f"{header}b,y,{FIRST}\na,x,{FIRST}\n0,0,{FIRST}\n", f"{FIRST}.csv")
+    matrix_as_of(folder.warehouse, second)
+    with folder.warehouse.connect() as connection:
+        assert list(ids_by_position(connection, "user")) == ["a", "b", "0", "aa"]
+        assert list(ids_by_position(connection, "item")) == ["x", "y", "0", "w"]
+    assert first_matrix.interactions.shape == (2, 2)
+    assert matrix_as_of(folder.warehouse, FIRST).interactions.shape == (3, 3)
+
+
+def test_day_by_day_and_all_at_once_give_the_same_positions(new_folder) -> None:  # type: ignore[no-untyped-def]
+    events = random_events(random.Random(7), 5, 10)
+    by_day, at_once = (with_matrix(new_folder(n), min_item_users=1) for n in ("by_day", "once"))
+    for offset in range(5):
+        day = FIRST + timedelta(days=offset)
+        deliver(by_day, [event for event in events if event[0] == day])
+        matrix_as_of(by_day.warehouse, day)
+    deliver(at_once, random.Random(1).sample(events, len(events)))
+    matrix_as_of(at_once.warehouse, day)
+    dump = "SELECT position, user_id, first_day FROM user_dictionary ORDER BY position"
+    assert by_day.query(dump) == at_once.query(dump)
+
+
+def test_weights_are_summed_exactly(folder: DataFolder) -> None:
+    with_matrix(folder, min_item_users=1)
+    deliver(folder, [(FIRST, FIRST, "u", "i", "0.1")] * 10)
+    assert matrix_as_of(folder.warehouse, FIRST).interactions[0, 0] == 1.0
+
+
+def test_the_fingerprint_follows_deliveries_and_settings(folder: DataFolder) -> None:
+    deliver(folder, random_events(random.Random(1), 3, 10))
+    one = matrix_as_of(folder.warehouse, FIRST).fingerprint
+    assert matrix_as_of(folder.warehouse, FIRST).fingerprint == one
+    folder.take("user,item,timestamp,weight\n", "2024-03-09.csv")
+    assert matrix_as_of(folder.warehouse, FIRST).fingerprint == one  # a later day
+    folder.take("user,item,timestamp,weight\n", f"{FIRST}.more.csv")
+    two = matrix_as_of(folder.warehouse, FIRST).fingerprint
+    with_matrix(folder, min_item_users=2)
+    assert len({one, two, matrix_as_of(folder.warehouse, FIRST).fingerprint}) == 3
+
+
+def test_an_empty_state_is_an_empty_matrix(folder: DataFolder) -> None:
+    folder.take("user,item,timestamp\n")
+    assert matrix_as_of(folder.warehouse, FIRST).interactions.shape == (0, 0)
+    assert changed_users(folder.warehouse, FIRST).shape == (0,)
+
+
+def test_without_a_warehouse_the_error_says_what_to_do(folder: DataFolder) -> None:
+    with pytest.raises(WarehouseMissing, match="mom-pipeline ingest"):
+        matrix_as_of(folder.warehouse, FIRST)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_order_of_arrival_gives_the_same_state(new_folder, seed: int) -> None:  # type: ignore[no-untyped-def]
+    """Positions may differ, because yesterday's stay valid; who has what may not."""
+    rng = random.Random(seed)
+    events = random_events(rng, n_days=5, per_day=25)
+    last = FIRST + timedelta(days=4)
+    days = sorted({event[0] for event in events})
+    folders = [with_matrix(new_folder(name), min_item_users=2) for name in ("order", "shuffled")]
+    for folder, order in zip(folders, (days, rng.sample(days, len(days))), strict=True):
+        for day in order:
+            deliver(folder, [event for event in events if event[0] == day])
+            matrix_as_of(folder.warehouse, last)
+    states = [rows_of(folder, matrix_as_of(folder.warehouse, last)) for folder in folders]
+    changed = [users_of(folder, changed_users(folder.warehouse, last)) for folder in folders]
+    assert states[0] == states[1]
+    assert changed[0] == changed[1]
+    assert states[0]
+
+
+def test_a_late_delivery_can_bring_an_id_to_an_earlier_day(folder: DataFolder) -> None:
+    with_matrix(folder, min_item_users=1)
+    folder.take("user,item,timestamp\na,x,2024-03-01T10:00:00\n", "2024-03-01.csv")
+    folder.take("user,item,timestamp\nb,y,2024-03-02T10:00:00\n", "2024-03-02.csv")
+    assert matrix_as_of(folder.warehouse, FIRST + timedelta(days=1)).interactions.shape == (2, 2)
+    late = "user,item,timestamp\na,x,2024-03-01T10:00:00\nb,y,2024-03-01T11:00:00\n"
+    folder.take(late, "2024-03-01.csv")
+    found = matrix_as_of(folder.warehouse, FIRST).interactions
+    assert found.toarray().tolist() == [[1, 0], [0, 1]]
