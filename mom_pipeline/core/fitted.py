@@ -11,6 +11,8 @@ from scipy import sparse
 
 from mom_pipeline.core.errors import DamagedModel, MomError
 from mom_pipeline.core.interactions import as_interactions
+from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
+from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.persistence import load_arrays, save_arrays
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
@@ -53,16 +55,18 @@ class FittedModel:
     """The classes, the popularity, and what ranks with them.
 
     item_probs: O, (D, K).  weights: pi, (K,).  popularity: (D,), sums to 1.
-    basis: (D, K') leading eigenvectors, a start for the next fit.
+    anchor, sums: what the components were found in, for `update`; None in a model that only
+    answers.
     """
 
     item_probs: Array
     weights: Float64
     popularity: Float64
-    basis: Array
     personalization: Personalization
     pair_ranking: PairRanking | None
     diagnostics: dict[str, Any]
+    anchor: Anchor | None = None
+    sums: AnchoredSums | None = None
 
     @property
     def n_items(self) -> int:
@@ -110,8 +114,8 @@ class FittedModel:
             "item_probs": self.item_probs,
             "weights": self.weights,
             "popularity": self.popularity,
-            "basis": self.basis,
         }
+        arrays |= _moment_arrays(self.anchor, self.sums)
         header: dict[str, Any] = {"settings": settings, "diagnostics": self.diagnostics}
         if self.pair_ranking is not None:
             X = self.pair_ranking.interactions
@@ -143,10 +147,10 @@ class FittedModel:
                 item_probs=arrays["item_probs"],
                 weights=arrays["weights"],
                 popularity=arrays["popularity"],
-                basis=arrays["basis"],
                 personalization=personalization,
                 pair_ranking=_pair_ranking(header, arrays),
                 diagnostics=header["diagnostics"],
+                **_moments(settings, arrays),
             )
             fitted._check()
         except (KeyError, TypeError, ValueError, IndexError) as error:
@@ -155,8 +159,8 @@ class FittedModel:
 
     def _check(self) -> None:
         D, K = self.item_probs.shape
-        shapes = (self.weights.shape, self.popularity.shape, self.basis.shape[:1])
-        if shapes != ((K,), (D,), (D,)):
+        shapes = (self.weights.shape, self.popularity.shape)
+        if shapes != ((K,), (D,)):
             raise ValueError(f"arrays of {D} items and {K} classes expected, found {shapes}")
         for name in ("item_probs", "weights", "popularity"):
             array = getattr(self, name)
@@ -165,13 +169,47 @@ class FittedModel:
                 raise ValueError(f"{name} has negative or non-finite entries")
             if np.abs(sums - 1).max() > _SUM_TOLERANCE:
                 raise ValueError(f"{name} does not sum to 1")
-        ranking = self.pair_ranking
+        anchor, ranking = self.anchor, self.pair_ranking
+        if anchor is not None and (anchor.basis.shape[0], anchor.n_items) != (D, D):
+            raise ValueError("the anchor is of another number of items")
         if ranking is not None and (
             ranking.interactions.shape[1] != D
             or ranking.low_pass.basis.shape != (D, len(ranking.low_pass.strengths))
             or ranking.low_pass.item_scale.shape != (D,)
         ):
             raise ValueError("the pair ranking is of another number of items")
+
+
+def _moment_arrays(anchor: Anchor | None, sums: AnchoredSums | None) -> dict[str, Array]:
+    if anchor is None or anchor.components is None or sums is None:
+        return {}
+    return {
+        "anchor_basis": anchor.basis,
+        "anchor_scale": anchor.item_scale,
+        "anchor_components": anchor.components,
+        **{f"sums_{name}": array for name, array in sums.as_arrays().items()},
+    }
+
+
+def _moments(settings: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
+    """Return the anchor and the sums, where a file holds them."""
+    if "anchor_basis" not in arrays:
+        return {}
+    estimator = Estimator.from_name(
+        settings["estimator"],
+        user_weight=settings["user_weight"],
+        item_scaling=settings["item_scaling"],
+    )
+    sums = {name[5:]: array for name, array in arrays.items() if name.startswith("sums_")}
+    return {
+        "anchor": Anchor(
+            arrays["anchor_basis"],
+            arrays["anchor_scale"],
+            estimator,
+            components=arrays["anchor_components"],
+        ),
+        "sums": AnchoredSums.from_arrays(sums),
+    }
 
 
 def _pair_ranking(header: dict[str, Any], arrays: dict[str, Array]) -> PairRanking | None:

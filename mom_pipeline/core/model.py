@@ -1,20 +1,28 @@
 """The method of moments as one object: fit, personalize, recommend, save."""
 
 import os
-from dataclasses import KW_ONLY, asdict, dataclass, field, fields
+from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
 import numpy as np
+from scipy import sparse
 
-from mom_pipeline.core.algorithm.decompose import ClassFit, ClassSettings, fit_classes, in_order_of
+from mom_pipeline.core.algorithm.decompose import ComponentFit, DecomposeSettings, decompose
 from mom_pipeline.core.algorithm.decomposition import DecompositionName
 from mom_pipeline.core.algorithm.recovery import ProjectionName
 from mom_pipeline.core.diagnostics import describe_fit
 from mom_pipeline.core.errors import InvalidSetting, NotFitted
 from mom_pipeline.core.fitted import FittedModel, PairRanking
-from mom_pipeline.core.interactions import as_interactions, require_components, require_events
+from mom_pipeline.core.interactions import (
+    as_interactions,
+    grown,
+    require_components,
+    require_events,
+)
 from mom_pipeline.core.linear_algebra.eigenpairs import working_precision
-from mom_pipeline.core.moments.sums import Estimator, EstimatorName
+from mom_pipeline.core.moments.anchored import Anchor
+from mom_pipeline.core.moments.days import MomentSettings, fix_anchor, sum_users
+from mom_pipeline.core.moments.estimators import Estimator, EstimatorName
 from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.progress import Stages
 from mom_pipeline.core.ranking.bounded_lists import BoundedLists
@@ -23,6 +31,7 @@ from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization, RuleName
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.ranking.topn import Scorer, recommend_top
+from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Csr, Float64
 
 RankingName = Literal["classes", "three-moment"]
@@ -34,21 +43,38 @@ _LOW_PASS_RANK = 512
 _LOW_PASS_SIZE = 32_000_000
 
 
+# What makes the method the paper's Algorithm 1; see `MethodOfMoments.algorithm_1`.
+ALGORITHM_1: dict[str, Any] = {
+    "estimator": "paper",
+    "decomposition": "deflation",
+    "cap_weights": False,
+    "personalization": "product",
+    "smoothing": 0.0,
+    "ranking": "classes",
+}
+
+
 @dataclass(eq=False)
 class MethodOfMoments:
-    """Latent classes of users from the first three moments of their interactions.
+    """Components of users' tastes from the first three moments of their interactions.
 
-    n_components: K, the number of classes.
-    estimator: "paper" (Algorithm 1 to the letter), "unbiased" (counts: the error falls as
+    n_components: K, the number of components.
+    estimator: "paper" (the paper's plain sums), "unbiased" (whole counts: the error falls as
         1/sqrt(N)) or "balanced" (binary logs: the best ranking). `user_weight` and
         `item_scaling` replace the powers that come with the name; see `Estimator`.
+        Algorithm 1 to the letter is more than its estimator: see `algorithm_1`.
     personalization: "product" (paper), "tempered" or "em", with `temperature`, `em_steps` and
         `smoothing`; see `Personalization`.
     ranking: "three-moment" prepares both rankings; "classes" skips the pairs, which is quicker.
     ranking_weights: of the three-moment ranking; chosen on held-out items when None.
-    tol, max_passes: when the whitening stops; see `top_eigenpairs`.
+    decomposition: "simultaneous" or "deflation", the paper's; projection, cap_weights: how
+        estimates become distributions; see `recover`.
+    anchor_width: columns of the basis through which moments are summed; None for K. A wider one
+        keeps `update` close to a fresh fit for longer; 1.25 K is what the pipeline takes.
+    tol, max_passes: when the search for the basis stops; see `top_eigenpairs`.
     delta: the probability with which Theorem 1's bounds may fail.
-    seed: of every random number; the same seed and data give the same model.
+    seed: of every random number; the same seed and data give the same model, on any number of
+        threads.
     """
 
     n_components: int = 100
@@ -61,6 +87,8 @@ class MethodOfMoments:
     item_scaling: float | None = None
     decomposition: DecompositionName = "simultaneous"
     projection: ProjectionName = "clip"
+    cap_weights: bool = True
+    anchor_width: int | None = None
     temperature: float = 0.5
     em_steps: int = 5
     smoothing: float = 0.05
@@ -80,9 +108,24 @@ class MethodOfMoments:
             raise InvalidSetting(
                 f"precision must be 'auto', 'single' or 'double', found {self.precision!r}"
             )
+        if self.anchor_width is not None and self.anchor_width < self.n_components:
+            raise InvalidSetting(
+                f"anchor_width must be at least n_components = {self.n_components}, "
+                f"found {self.anchor_width}"
+            )
         # Made here so that a wrong setting is reported before any data is read.
-        self._class_settings()
+        self._estimator()
         self._personalization()
+
+    @classmethod
+    def algorithm_1(cls, n_components: int = 100, *, seed: int = 0) -> Self:
+        """Return the paper's Algorithm 1 to the letter.
+
+        Plain sums, robust power method with deflation, pi = lambda^-2 without a cap, the product
+        rule without smoothing, and lists by P[item | user] alone. Deviation: negative entries of
+        O, of which the paper does not speak, are set to zero.
+        """
+        return cls(n_components, seed=seed, **ALGORITHM_1)
 
     def fit(
         self,
@@ -91,6 +134,7 @@ class MethodOfMoments:
         held_out: Any = None,
         exclude_seen: bool = True,
         previous: Self | None = None,
+        anchor: Anchor | None = None,
         progress: Any = None,
     ) -> Self:
         """Fit to a users x items matrix of counts, any scipy sparse format or a dense array.
@@ -100,35 +144,62 @@ class MethodOfMoments:
         exclude_seen: choose them for lists without what the user had before.
         previous: an earlier model of the same items, to start from and to keep the identity
             of its components.
+        anchor: that of an earlier fit, to see the moments through instead of a new one.
         progress: a callback(stage, share done) or a `rich.progress.Progress`.
         """
         X = as_interactions(X)
         require_events(X)
         stages = Stages(progress)
-        fit = self._fit_classes(UsersInMemory(X), stages, previous)
-        ranking, choice = None, None
-        if self.ranking == "three-moment":
-            split = self._split(X, held_out, exclude_seen)
-            ranking, choice = self._fit_ranking(X, fit, split, stages)
+        with one_blas_thread():
+            fit = self._fit_components(UsersInMemory(X), stages, previous, anchor)
+            ranking, choice = None, None
+            if self.ranking == "three-moment":
+                split = self._split(X, held_out, exclude_seen)
+                ranking, choice = self._fit_ranking(X, fit, split, stages)
         self._fitted = self._fitted_model(fit, ranking, stages, choice)
         return self
 
     def fit_users(
         self, users: Users, *, previous: Self | None = None, progress: Any = None
     ) -> Self:
-        """Fit the classes to users who are visited in passes, such as shards of them.
+        """Fit the components to users who are visited in passes, such as shards of them.
 
         previous, progress: as for `fit`.
         """
-        if self.ranking != "classes":
-            raise InvalidSetting(
-                "the three-moment ranking needs all rows in memory; "
-                "fit users in shards with ranking='classes'"
-            )
+        self._require_components_alone("users in shards")
         stages = Stages(progress)
-        fit = self._fit_classes(users, stages, previous)
+        with one_blas_thread():
+            fit = self._fit_components(users, stages, previous)
         self._fitted = self._fitted_model(fit, None, stages)
         return self
+
+    def update(self, *, removed: Any = None, added: Any = None, progress: Any = None) -> Self:
+        """Take rows away from what the model was fitted to, and add others, without the rest.
+
+        A user who changed has the old row in `removed` and the new row in `added`. The result
+        equals a fit on what is left through the same anchor, up to rounding.
+        removed, added: (any, D) rows; `added` may have more items than the model, which then
+        knows them too.
+        """
+        self._require_components_alone("update")
+        anchor, sums = self.fitted.anchor, self.fitted.sums
+        if anchor is None or sums is None:
+            raise NotFitted("this model was stored without its moments; fit it again")
+        new = self.fitted.n_items if added is None else np.shape(added)[1]
+        gone, come = _rows_of(removed, new), _rows_of(added, new)
+        stages = Stages(progress)
+        with one_blas_thread():
+            anchor = anchor.with_items(new)
+            with stages.stage("moments"):
+                sums = sums.update(gone, come, anchor)
+            components = decompose(anchor, sums, self._decompose_settings(), stages=stages)
+        fit = ComponentFit(anchor, sums, components)
+        self._fitted = self._fitted_model(fit, None, stages)
+        return self
+
+    def forget(self, rows: Any) -> Self:
+        """Take users out: the same model as without their rows, seen through its anchor."""
+        return self.update(removed=rows)
 
     @property
     def fitted(self) -> FittedModel:
@@ -146,6 +217,11 @@ class MethodOfMoments:
     def weights(self) -> Float64:
         """Pi = P[class], (K,), sums to 1."""
         return self.fitted.weights
+
+    @property
+    def anchor(self) -> Anchor | None:
+        """The basis that the moments were summed through, for another `fit` through the same."""
+        return self.fitted.anchor
 
     @property
     def diagnostics(self) -> dict[str, Any]:
@@ -201,16 +277,29 @@ class MethodOfMoments:
         model._fitted = fitted
         return model
 
-    def _class_settings(self) -> ClassSettings:
-        return ClassSettings(
+    def _estimator(self) -> Estimator:
+        return Estimator.from_name(
+            self.estimator, user_weight=self.user_weight, item_scaling=self.item_scaling
+        )
+
+    def _moment_settings(self, n_items: int) -> MomentSettings:
+        return MomentSettings(
+            estimator=self._estimator(),
             n_components=self.n_components,
-            estimator=Estimator.of(
-                self.estimator, user_weight=self.user_weight, item_scaling=self.item_scaling
-            ),
-            decomposition=self.decomposition,
-            projection=self.projection,
+            anchor_width=self.anchor_width or self.n_components,
+            seed=self.seed,
             tol=self.tol,
             max_passes=self.max_passes,
+            dtype=self._dtype(n_items),
+        )
+
+    def _decompose_settings(self) -> DecomposeSettings:
+        return DecomposeSettings(
+            n_components=self.n_components,
+            decomposition=self.decomposition,
+            projection=self.projection,
+            cap_weights=self.cap_weights,
+            seed=self.seed,
         )
 
     def _personalization(self) -> Personalization:
@@ -223,21 +312,43 @@ class MethodOfMoments:
             return working_precision(self.n_components, n_items)
         return np.float32 if self.precision == "single" else np.float64
 
-    def _fit_classes(self, users: Users, stages: Stages, previous: Self | None = None) -> ClassFit:
+    def _fit_components(
+        self,
+        users: Users,
+        stages: Stages,
+        previous: Self | None = None,
+        anchor: Anchor | None = None,
+    ) -> ComponentFit:
+        """Run Algorithm 1: fix an anchor unless one is given, sum, decompose."""
         require_components(self.n_components, users.shape)
+        settings = self._moment_settings(users.shape[1])
         earlier = None if previous is None else previous.fitted
-        fit = fit_classes(
-            users,
-            self._class_settings(),
-            np.random.default_rng(self.seed),
-            stages,
-            dtype=self._dtype(users.shape[1]),
-            warm_start=None if earlier is None else earlier.basis,
+        if anchor is None:
+            with stages.stage("whitening"):
+                start = None if earlier is None or earlier.anchor is None else earlier.anchor.basis
+                anchor = fix_anchor(users, settings, start)
+        with stages.stage("tensor"):
+            sums = sum_users(users, anchor, settings)
+        components = decompose(
+            anchor,
+            sums,
+            self._decompose_settings(),
+            earlier_item_probs=None if earlier is None else earlier.item_probs,
+            stages=stages,
         )
-        return fit if earlier is None else in_order_of(fit, earlier.item_probs)
+        if anchor.components is None:
+            anchor = replace(anchor, components=components.in_span)
+        return ComponentFit(anchor, sums, components)
+
+    def _require_components_alone(self, what: str) -> None:
+        if self.ranking != "classes":
+            raise InvalidSetting(
+                f"the three-moment ranking needs all rows in memory, so {what} works with "
+                "ranking='components' alone; fit the model with that, or fit it anew"
+            )
 
     def _fit_ranking(
-        self, X: Csr, fit: ClassFit, split: HeldOut | None, stages: Stages
+        self, X: Csr, fit: ComponentFit, split: HeldOut | None, stages: Stages
     ) -> tuple[PairRanking, Choice | None]:
         """Prepare the three-moment ranking; choose its weights where there is a split for it."""
         choice = None if split is None else self._choose_weights(X, fit, split, stages)
@@ -258,11 +369,11 @@ class MethodOfMoments:
         later = as_interactions(held_out, n_items=X.shape[1])
         return given_split(X, later, rng, exclude_seen=exclude_seen)
 
-    def _choose_weights(self, X: Csr, fit: ClassFit, split: HeldOut, stages: Stages) -> Choice:
+    def _choose_weights(self, X: Csr, fit: ComponentFit, split: HeldOut, stages: Stages) -> Choice:
         with stages.stage("fit without the held-out items"):
             if split.train is not X:
                 # Not from the fit at hand: its vectors would remember the hidden items.
-                fit = self._fit_classes(UsersInMemory(split.train), Stages())
+                fit = self._fit_components(UsersInMemory(split.train), Stages())
             low_pass = {e: self._low_pass(split.train, e) for e in split.user_exponents}
         with stages.stage("ranking weights") as progress:
             classes = self._fitted_model(fit, None, stages).class_scores
@@ -281,16 +392,17 @@ class MethodOfMoments:
 
     def _fitted_model(
         self,
-        fit: ClassFit,
+        fit: ComponentFit,
         pair_ranking: PairRanking | None,
         stages: Stages,
         choice: Choice | None = None,
     ) -> FittedModel:
         return FittedModel(
-            item_probs=fit.recovery.item_probs,
-            weights=fit.recovery.weights,
-            popularity=fit.sums.item_events / fit.sums.item_events.sum(),
-            basis=fit.eigenpairs.vectors,
+            item_probs=fit.components.item_probs,
+            weights=fit.components.weights,
+            popularity=fit.sums.first.popularity,
+            anchor=fit.anchor,
+            sums=fit.sums,
             personalization=self._personalization(),
             pair_ranking=pair_ranking,
             diagnostics=describe_fit(
@@ -302,3 +414,11 @@ class MethodOfMoments:
                 choice=choice,
             ),
         )
+
+
+def _rows_of(X: Any, n_items: int) -> Csr:
+    """Return rows of at most n_items items as rows of n_items; none for None."""
+    if X is None:
+        return sparse.csr_array((0, n_items))
+    X = as_interactions(X)
+    return grown(X, (X.shape[0], n_items))

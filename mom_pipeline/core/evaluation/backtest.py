@@ -8,11 +8,12 @@ import numpy as np
 
 from mom_pipeline.core.evaluation.metrics import RankingMetrics, evaluate_ranking
 from mom_pipeline.core.fitted import FittedModel
-from mom_pipeline.core.moments.daily import grown, with_rows
+from mom_pipeline.core.interactions import grown
+from mom_pipeline.core.moments.sums import padded
 from mom_pipeline.core.ranking.bounded_lists import BoundedLists
 from mom_pipeline.core.ranking.score import CLASSES
 from mom_pipeline.core.ranking.topn import hide_seen, recommend_top, top_n, user_blocks
-from mom_pipeline.core.threads import map_blocks, small_work
+from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
 
@@ -25,7 +26,7 @@ def refreshed(previous: Array | None, X: Csr, users: Array, model: FittedModel) 
     X = X[:, : model.n_items]
     if previous is None:
         return model.memberships(X)
-    P = with_rows(previous, X.shape[0])
+    P = padded(previous, X.shape[0])
     P[users] = model.memberships(X[users])
     return P
 
@@ -116,9 +117,8 @@ def foresight(
         return None
     X, n, D = train[users][:, : model.n_items], cutoffs[-1], model.n_items
     item_users = np.bincount(train.indices, minlength=D).astype(np.float64)[:D]
-    with small_work(X.nnz):
-        by_model = best_items(X, model.memberships(X), model, n).items
-        by_popularity, _ = recommend_top(X, lambda rows: np.tile(item_users, (rows.shape[0], 1)), n)
+    by_model = best_items(X, model.memberships(X), model, n).items
+    by_popularity, _ = recommend_top(X, lambda rows: np.tile(item_users, (rows.shape[0], 1)), n)
     history = train[users]
     return Foresight(
         evaluate_ranking(by_model, test[users], cutoffs, train=history),

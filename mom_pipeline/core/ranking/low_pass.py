@@ -6,8 +6,9 @@ from typing import Self
 import numpy as np
 
 from mom_pipeline.core.linear_algebra.eigenpairs import top_eigenpairs
+from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.pairs import PairMoments
-from mom_pipeline.core.moments.sums import Estimator, MomentSums, scaled_rows_and_columns
+from mom_pipeline.core.moments.sums import MomentSums, scaled_rows_and_columns
 from mom_pipeline.core.ranking.pair_scores import as_binary
 from mom_pipeline.core.types import Array, Csr, Float64
 
@@ -17,7 +18,9 @@ def second_moment(user_exponent: float) -> Estimator:
 
     At e = 1 it is the balanced estimator.
     """
-    return Estimator.of("balanced", user_weight=2 - user_exponent, item_scaling=user_exponent / 2)
+    return Estimator.from_name(
+        "balanced", user_weight=2 - user_exponent, item_scaling=user_exponent / 2
+    )
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,9 @@ class LowPass:
     ) -> Self:
         """Find the leading eigenpairs; counts in X are read as ones."""
         once, estimator = as_binary(X), second_moment(user_exponent)
-        M2 = PairMoments.of(once, MomentSums.of(once, estimator), estimator, dtype=dtype)
+        M2 = PairMoments.from_rows(
+            once, MomentSums.from_rows(once, estimator), estimator, dtype=dtype
+        )
         pairs = top_eigenpairs(M2, rank, rng, tol=tol, max_passes=max_passes)
         mean_diagonal = float(np.square(M2.normalised.data, dtype=np.float64).sum()) / M2.n_items
         strengths = np.maximum(pairs.values[:rank], 0.0) / mean_diagonal

@@ -40,7 +40,7 @@ class Personalization:
             raise InvalidSetting(
                 f"personalization must be 'product', 'tempered' or 'em', found {self.rule!r}"
             )
-        if not 0 < self.smoothing < 1:
+        if not 0 <= self.smoothing < 1:
             raise InvalidSetting(f"smoothing must lie between 0 and 1, found {self.smoothing}")
         if self.temperature <= 0 or self.em_steps < 1:
             raise InvalidSetting(
