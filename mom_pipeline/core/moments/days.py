@@ -6,6 +6,7 @@ path that led to them: day by day, in one go, or after late data, the same rows 
 model up to rounding.
 """
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -57,9 +58,9 @@ class MomentSettings:
     capture_threshold: float = 0.0
 
 
-def width_for_days(n_components: int, n_items: int) -> int:
+def width_for_days(n_components: int) -> int:
     """Return how wide an anchor is where days will follow: 1.25 K, at least K + 8."""
-    return guarded_width(n_components, n_items)
+    return guarded_width(n_components, sys.maxsize)
 
 
 def fix_anchor(users: Users, settings: MomentSettings, warm_start: Array | None = None) -> Anchor:

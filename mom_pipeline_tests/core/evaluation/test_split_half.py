@@ -18,7 +18,7 @@ TRUE_COMPONENTS, FITTED = 4, 6
 
 
 def settings(estimator="balanced"):
-    width = width_for_days(FITTED, 80)
+    width = width_for_days(FITTED)
     return MomentSettings(Estimator.from_name(estimator), FITTED, width, halves=True)
 
 

@@ -34,7 +34,7 @@ def moment_settings(estimator="balanced", threshold=0.0):
     return MomentSettings(
         Estimator.from_name(estimator),
         K,
-        width_for_days(K, D),
+        width_for_days(K),
         n_frequent=20,
         halves=True,
         capture_threshold=threshold,
