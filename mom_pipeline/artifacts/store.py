@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from mom_pipeline.artifacts.atomic import sync_folder, write_text, writing
+from mom_pipeline.core.files import sync_folder, write_text, writing
 from mom_pipeline.errors import DamagedArtifact
 
 Array = NDArray[Any]

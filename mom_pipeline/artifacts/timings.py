@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 
-from mom_pipeline.artifacts.atomic import write_text
+from mom_pipeline.core.files import write_text
 
 _FOLDER = "timings"
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from mom_pipeline.artifacts.atomic import write_text
 from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.files import write_text
 
 PROMOTED, ROLLED_BACK = "promoted", "rolled back"
 

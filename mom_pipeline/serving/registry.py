@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mom_pipeline.artifacts.atomic import sync_folder
 from mom_pipeline.core.errors import DamagedModel, MomError
+from mom_pipeline.core.files import sync_folder
 from mom_pipeline.serving.promotions import (
     PROMOTED,
     ROLLED_BACK,

@@ -17,8 +17,8 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.artifacts.atomic import write_text
 from mom_pipeline.core.errors import DamagedModel
+from mom_pipeline.core.files import write_text
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.persistence import load_arrays, save_arrays
 from mom_pipeline.core.types import Array, Csr
