@@ -32,14 +32,19 @@ FORMAT = 2
 def unfinished_version(parent: Path) -> Iterator[Path]:
     """A temporary folder for the files of a version; removed at the end if not published."""
     parent.mkdir(parents=True, exist_ok=True)
-    for left_over in filter(is_left_over, parent.iterdir()):
-        shutil.rmtree(left_over, ignore_errors=True)
+    remove_left_overs(parent)
     folder = temporary_path(parent / "new")
     folder.mkdir()
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_left_overs(parent: Path) -> None:
+    """Remove the unfinished versions of processes that have ended."""
+    for left_over in filter(is_left_over, parent.iterdir()):
+        shutil.rmtree(left_over, ignore_errors=True)
 
 
 def seal(folder: Path, facts: Mapping[str, Any]) -> str:
@@ -72,7 +77,8 @@ def read_manifest(version: Path) -> dict[str, Any]:
         raise DamagedArtifact(f"{path} cannot be read ({error})") from error
     if written != FORMAT:
         raise DamagedArtifact(
-            f"{path} has format {written}, this version of mom-pipeline reads {FORMAT}"
+            f"{path} has format {written}, this version of mom-pipeline reads {FORMAT}: "
+            "`mom-pipeline update` computes it again"
         )
     if not sha256_of(data).startswith(version.name.rpartition("-")[2]):
         raise DamagedArtifact(f"{path} is not the manifest of {version.name}")

@@ -176,7 +176,9 @@ def test_a_manifest_of_another_format_is_refused(store: ArtifactStore, written: 
     shutil.copytree(old, new)
     (new / MANIFEST).write_text(text)
     (folder / POINTER).write_text(new.name)
-    expected = f"has format {written}, .* reads {FORMAT}; materialize m2_statistics of 2024-03-01"
+    expected = (
+        f"has format {written}, .* reads {FORMAT}: .*; materialize m2_statistics of 2024-03-01"
+    )
     with pytest.raises(DamagedArtifact, match=expected):
         store.read("m2_statistics", DAY)
 
