@@ -85,7 +85,7 @@ def _in_turns(served: ServedModel, n_components: int, questions: int) -> dict[st
     ours = Recommender(served)
     peer = AlternatingLeastSquares(factors=n_components, num_threads=1)
     rng = np.random.default_rng(1)
-    peer.item_factors = rng.normal(size=(ours.n_items, n_components)).astype(np.float32)
+    peer.item_factors = rng.normal(size=(len(served.item_ids), n_components)).astype(np.float32)
     peer.user_factors = rng.normal(size=(_USERS, n_components)).astype(np.float32)
     liked = as_user_items(served.histories)
     times: dict[str, list[float]] = {"ours": [], "implicit": []}

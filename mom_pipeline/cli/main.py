@@ -1,4 +1,4 @@
-"""The command `mom-pipeline`: one sub-command per file of `mom_pipeline.cli`."""
+"""The command `mom-pipeline`; its sub-commands are the modules of `mom_pipeline.cli`."""
 
 import sys
 from importlib import import_module
@@ -25,9 +25,9 @@ COMMANDS = {
     "rollback": ("models", "Return to the version that was in use before."),
     "tune": ("tune", "Choose K and the other settings on the last days."),
     "compare": ("compare", "Compare the method with its rivals on later days, or a ready split."),
-    "recommend": ("recommend", "Recommend items to users, or to somebody new by items."),
-    "similar": ("similar", "Show the items that go with one."),
-    "explain": ("explain", "Take the score of an item for a user apart."),
+    "recommend": ("ask", "Recommend items to users, or to somebody new by items."),
+    "similar": ("ask", "Show the items that go with one."),
+    "explain": ("ask", "Take the score of an item for a user apart."),
     "serve": ("serve", "Answer over HTTP, on this machine unless told otherwise."),
     "ui": ("ui", "Open Dagster's pages on this pipeline, with its daemon, on this machine only."),
     "erase": ("erase", "Remove a person from everything below the data folder."),

@@ -8,8 +8,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from mom_pipeline.artifacts.atomic import writing
 from mom_pipeline.comparison.results import Comparison, MethodResult
+from mom_pipeline.core.files import writing
 from mom_pipeline.pictures import COLOURS, MARKERS, STROKES, drawn
 
 _SIZE, _PANEL_SIZE, _DPI = (11.0, 4.6), (5.2, 4.4), 110

@@ -1,6 +1,5 @@
 """What a comparison leaves behind, and its two files: JSON, and the values of each user."""
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -8,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mom_pipeline.artifacts.atomic import write_text, writing
 from mom_pipeline.comparison.errors import DamagedComparison
+from mom_pipeline.core.files import sha256_of, write_text, writing
 from mom_pipeline.core.types import Float64
 
 SUMMARY = "comparison.json"
@@ -121,8 +120,7 @@ def save(comparison: Comparison, folder: Path) -> None:
     }
     with writing(folder / _UNNAMED) as out:
         np.savez_compressed(out, allow_pickle=False, **arrays)
-    with (folder / _UNNAMED).open("rb") as written:
-        digest = hashlib.file_digest(written, "sha256").hexdigest()
+    digest = sha256_of(folder / _UNNAMED)
     name = f"per-user-{digest[:16]}.npz"
     (folder / _UNNAMED).replace(folder / name)
     bare = replace(comparison, results=tuple(replace(r, per_user={}) for r in comparison.results))
@@ -140,7 +138,8 @@ def load(folder: Path, *, per_user: bool = True) -> Comparison:
     """
     try:
         summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-        content = (folder / summary["per_user"]).open("rb")
+        path = folder / summary["per_user"]
+        digest = sha256_of(path)
     except FileNotFoundError as error:
         raise DamagedComparison(
             f"there is no whole comparison in {folder}; run `mom-pipeline compare`"
@@ -148,13 +147,11 @@ def load(folder: Path, *, per_user: bool = True) -> Comparison:
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise DamagedComparison(f"{folder / SUMMARY} is damaged ({error}); compare anew") from error
     values = summary["comparison"]
-    with content:
-        if hashlib.file_digest(content, "sha256").hexdigest() != summary["sha256"]:
-            raise DamagedComparison(f"{folder / summary['per_user']} is damaged; compare anew")
-        content.seek(0)
-        with np.load(content, allow_pickle=False) as arrays:
-            found = arrays if per_user else None
-            results = tuple(_result(entry, found) for entry in values["results"])
+    if digest != summary["sha256"]:
+        raise DamagedComparison(f"{path} is damaged; compare anew")
+    with np.load(path, allow_pickle=False) as arrays:
+        kept = arrays if per_user else None
+        results = tuple(_result(entry, kept) for entry in values["results"])
     fields = {
         "data": DataDescription(**values["data"]),
         "cutoffs": tuple(values["cutoffs"]),

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.artifacts.atomic import write_text
 from mom_pipeline.comparison.methods.interface import Settings
+from mom_pipeline.core.files import write_text
 from mom_pipeline.core.types import Array, Csr
 
 _TRAIN, _USERS, _LATER, _TASK = "train.npz", "users.npy", "later.npz", "task.json"

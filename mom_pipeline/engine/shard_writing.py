@@ -1,6 +1,5 @@
 """Writing shards: whole or not at all, from one matrix or from blocks of users."""
 
-import hashlib
 import json
 import secrets
 from collections.abc import Iterable
@@ -13,6 +12,7 @@ import pyarrow.parquet as pq
 from fsspec.core import url_to_fs
 
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
+from mom_pipeline.core.files import sha256_of
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.engine.files import absolute, write_whole
 from mom_pipeline.engine.shards import MANIFEST, ShardEntry, Shards, shard_of
@@ -110,7 +110,7 @@ class ShardWriter:
 
     def _fingerprint(self, name: str) -> str:
         with self._fs.open(self._path(name), "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()
+            return sha256_of(file.read())
 
     def _left_over(self) -> list[str]:
         """Return the files of earlier shards in the same place."""

@@ -6,7 +6,6 @@
 on a path or on any URL that fsspec knows, so that every worker reads its own.
 """
 
-import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Callable
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import sparse
 
+from mom_pipeline.core.files import sha256_of
 from mom_pipeline.core.moments.halves import spread
 from mom_pipeline.core.moments.users import UserRows
 from mom_pipeline.core.types import Array, Csr
@@ -109,7 +109,7 @@ class Shards:
             raise DamagedShard(
                 f"shard {where} cannot be read: {error}; write the shards anew"
             ) from error
-        if hashlib.sha256(content).hexdigest() != entry.sha256:
+        if sha256_of(content) != entry.sha256:
             raise DamagedShard(
                 f"shard {where} is not the file of {entry.n_users} users and {entry.n_pairs} "
                 f"pairs that was written ({len(content)} bytes found); write the shards anew"

@@ -10,6 +10,7 @@ from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
 CUTOFFS = (5, 10, 20, 40, 60, 80, 100, 200, 300, 400, 500)
+_SHOWN_CUTOFF = 20
 METRICS = ("precision", "recall", "map", "ndcg")
 # Users handled together, and slots that a user's test items are sorted into: a block's table
 # of slots stays within the cache, whatever the number of items.
@@ -78,6 +79,11 @@ def evaluate_ranking(
     return RankingMetrics(
         cutoffs=cutoffs, per_user=values, users=users, n_dropped=test.shape[0] - len(users), **means
     )
+
+
+def shown_cutoff(cutoffs: Sequence[int]) -> int:
+    """The cut-off that is shown where there is room for one: that nearest to 20."""
+    return min(cutoffs, key=lambda cutoff: abs(cutoff - _SHOWN_CUTOFF))
 
 
 def checked_cutoffs(cutoffs: Sequence[int]) -> tuple[int, ...]:
