@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.bench.matrices import random_interactions
-from mom_pipeline.bench.timing import timed
+from mom_pipeline.bench.measure import timed
 from mom_pipeline.core.algorithm.daily_classes import (
     DayClasses,
     decompose_day,

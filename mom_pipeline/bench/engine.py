@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mom_pipeline.bench.clustered import clustered_interactions
+from mom_pipeline.bench.data import clustered_interactions
 from mom_pipeline.bench.growth import first_part
-from mom_pipeline.bench.timing import timed
+from mom_pipeline.bench.measure import timed
 from mom_pipeline.core.linear_algebra.eigenpairs import block_width
 from mom_pipeline.core.moments.passes import MomentsPass, PairProductPass, TriplePass
 from mom_pipeline.core.moments.sums import Estimator, MomentSums

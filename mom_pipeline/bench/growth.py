@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mom_pipeline.bench.clustered import ClusteredCatalogue
+from mom_pipeline.bench.data import ClusteredCatalogue
+from mom_pipeline.bench.measure import timed
 from mom_pipeline.bench.processes import in_a_process
-from mom_pipeline.bench.timing import timed
-from mom_pipeline.comparison.answering import peak_bytes
+from mom_pipeline.comparison.fitting import peak_bytes
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.engine import LocalEngine, ShardedUsers, Shards, ShardWriter
 from mom_pipeline.engine.outcomes import write_memberships

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from mom_pipeline.bench.matrices import random_interactions
-from mom_pipeline.bench.timing import Seconds, timed
+from mom_pipeline.bench.measure import Seconds, timed
 from mom_pipeline.core.algorithm.whitening import whiten
 from mom_pipeline.core.moments.pairs import PairMoments, gram_product
 from mom_pipeline.core.moments.sums import Estimator, MomentSums

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-from mom_pipeline.bench.timing import Seconds, compare, timed
+from mom_pipeline.bench.measure import Seconds, compare, timed
 from mom_pipeline.settings import MatrixSettings, load_settings
 from mom_pipeline.warehouse.changes import changed_users
 from mom_pipeline.warehouse.connection import Warehouse

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mom_pipeline.bench.matrices import random_interactions
-from mom_pipeline.bench.timing import timed
+from mom_pipeline.bench.measure import timed
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.evaluation.catalogue import catalogue_use
 from mom_pipeline.core.evaluation.metrics import CUTOFFS, evaluate_ranking

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mom_pipeline.bench import paper_methods
-from mom_pipeline.bench.clustered import clustered_interactions
+from mom_pipeline.bench.data import clustered_interactions
 from mom_pipeline.comparison.isolated import Budget, run_task
 from mom_pipeline.comparison.surroundings import surroundings
 from mom_pipeline.comparison.tasks import Answer, Task, write_data

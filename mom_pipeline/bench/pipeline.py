@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from mom_pipeline.artifacts.day_state import DayState
-from mom_pipeline.bench.clustered import clustered_interactions
-from mom_pipeline.bench.timing import Stopwatch
+from mom_pipeline.bench.data import clustered_interactions
+from mom_pipeline.bench.measure import Stopwatch
 from mom_pipeline.core.algorithm.daily_classes import (
     DayClasses,
     decompose_day,

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from mom_pipeline.bench.query import synthetic_model
+from mom_pipeline.bench.serving import synthetic_model
 from mom_pipeline.serving.registry import ModelRegistry
 
 _SECONDS_TO_STOP = 30

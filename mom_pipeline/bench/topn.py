@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from mom_pipeline.bench.clustered import clustered_interactions
-from mom_pipeline.bench.timing import Seconds, timed
-from mom_pipeline.comparison.answering import peak_bytes
+from mom_pipeline.bench.data import clustered_interactions
+from mom_pipeline.bench.measure import Seconds, timed
+from mom_pipeline.comparison.fitting import peak_bytes
 from mom_pipeline.comparison.methods.implicit_library import (
     as_user_items,
     missing,

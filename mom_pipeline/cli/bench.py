@@ -26,7 +26,7 @@ for command in (bench_paper, bench_engine, bench_growth, bench_pipeline):
 @json_option
 def bench_ingest(rows: int, repeats: int, as_json: bool) -> None:
     """Ingest of one CSV day against a bare CREATE TABLE AS SELECT FROM read_csv."""
-    from mom_pipeline.bench.ingest import run_ingest
+    from mom_pipeline.bench.warehouse import run_ingest
 
     _show("Ingest", run_ingest(rows, repeats), as_json)
 
@@ -64,7 +64,7 @@ def bench_recovery(max_users: int, seed: int, plot: Path | None, as_json: bool) 
     Only the unbiased estimator on repeat counts keeps the promise of an error that falls as
     1/sqrt(N), a slope of -0.5; the others level off at their bias.
     """
-    from mom_pipeline.bench.recovery import SIZES, plot_recovery, run_recovery
+    from mom_pipeline.bench.accuracy import SIZES, plot_recovery, run_recovery
 
     sizes = [size for size in SIZES if size <= max_users] or [max_users]
     with share_progress("recovery") as progress:
@@ -204,7 +204,7 @@ def bench_query(items: int, components: int, questions: int, as_json: bool) -> N
 
     Popularity falls as rank^-skew; with a skew of 0 no item can be ruled out early.
     """
-    from mom_pipeline.bench.query import run_query
+    from mom_pipeline.bench.serving import run_query
 
     with share_progress("query") as progress:
         result = run_query(items, components, questions, progress=progress)

@@ -17,8 +17,8 @@ from mom_pipeline.comparison import tables
 from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.options import REGISTRY, Options, check_options
 from mom_pipeline.comparison.results import Comparison, save
-from mom_pipeline.comparison.running import run_comparison
-from mom_pipeline.comparison.splits import Split, split_by_time, split_of_files
+from mom_pipeline.comparison.run import run_comparison
+from mom_pipeline.comparison.split import Split, split_by_time, split_of_files
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 

@@ -21,7 +21,7 @@ def main(data_folder: Path, task_folder: Path, n_threads: int, memory_bytes: int
     if memory_bytes:
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
         resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, hard))
-    from mom_pipeline.comparison.answering import answer_task
+    from mom_pipeline.comparison.fitting import answer_task
 
     answer_task(data_folder, task_folder)
 

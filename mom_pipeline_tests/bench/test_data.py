@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mom_pipeline.bench.clustered import ClusteredCatalogue, clustered_interactions
+from mom_pipeline.bench.data import ClusteredCatalogue, clustered_interactions
 
 
 @pytest.mark.parametrize("size", [(300, 200, 2_400), (50, 1_000, 1_500), (40, 12, 60)])

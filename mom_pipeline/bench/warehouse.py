@@ -7,7 +7,7 @@ from typing import Any
 
 import duckdb
 
-from mom_pipeline.bench.timing import Seconds, compare, timed
+from mom_pipeline.bench.measure import Seconds, compare, timed
 from mom_pipeline.logs.ingest import ingest_file
 from mom_pipeline.logs.logfiles import log_file
 from mom_pipeline.settings import load_settings

@@ -15,7 +15,7 @@ from mom_pipeline.comparison.measuring import kept_on_disk, measured, with_diffe
 from mom_pipeline.comparison.methods.interface import Method, Settings
 from mom_pipeline.comparison.options import Options, chosen_methods, chosen_reference, grid_for
 from mom_pipeline.comparison.results import Comparison, MethodResult
-from mom_pipeline.comparison.splits import Split
+from mom_pipeline.comparison.split import Split
 from mom_pipeline.comparison.surroundings import surroundings
 from mom_pipeline.comparison.tasks import Task, read_lists, write_data, write_later
 from mom_pipeline.comparison.trials import Trial

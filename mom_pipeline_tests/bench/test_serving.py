@@ -1,5 +1,5 @@
-from mom_pipeline.bench.query import run_query
 from mom_pipeline.bench.serve import run_serve
+from mom_pipeline.bench.serving import run_query
 
 
 def test_both_are_asked():

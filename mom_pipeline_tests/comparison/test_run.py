@@ -16,8 +16,8 @@ from scipy import sparse
 from mom_pipeline.comparison.errors import ComparisonError
 from mom_pipeline.comparison.isolated import Budget, run_task
 from mom_pipeline.comparison.options import Options, check_options
-from mom_pipeline.comparison.running import run_comparison
-from mom_pipeline.comparison.splits import split_of_files
+from mom_pipeline.comparison.run import run_comparison
+from mom_pipeline.comparison.split import split_of_files
 from mom_pipeline.comparison.tasks import Task, read_lists, write_data
 
 from .conftest import STUBS

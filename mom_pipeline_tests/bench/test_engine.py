@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mom_pipeline.bench.clustered import clustered_interactions
+from mom_pipeline.bench.data import clustered_interactions
 from mom_pipeline.bench.engine import LargeData, projected, run_engine
 from mom_pipeline.bench.growth import FACTORS, first_part, plot_growth, run_growth
 from mom_pipeline.engine import write_shards

@@ -1,4 +1,4 @@
-from mom_pipeline.bench.recovery import plot_recovery, run_recovery
+from mom_pipeline.bench.accuracy import plot_recovery, run_recovery
 
 
 def test_only_unbiased_counts_fall_as_one_over_root_n(tmp_path):
