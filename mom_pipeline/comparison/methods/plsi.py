@@ -23,7 +23,7 @@ from mom_pipeline.core.ranking.memberships import (
     smoothed,
     user_blocks,
 )
-from mom_pipeline.core.ranking.topn import class_scores
+from mom_pipeline.core.ranking.topn import Scorer, class_scores
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
@@ -62,20 +62,15 @@ def fit_plsi(X: Csr, settings: Settings, seed: int) -> Fitted:
         tol=in_range("tol", chosen["tol"], 0),
         max_iterations=whole("max_iterations", chosen["max_iterations"]),
     )
-    item_events = np.asarray(counts.sum(axis=0)).ravel()
-    events = np.asarray(counts.sum(axis=1)).ravel()
-    pi = events @ fit.memberships / events.sum()
     rule = Personalization(
         "em",
         em_steps=whole("em_steps", chosen["em_steps"]),
         smoothing=in_range("smoothing", chosen["smoothing"], 0, above=True),
     )
-    O = fit.item_probs
-    positive = smoothed(O, item_events / item_events.sum(), rule.smoothing)
+    score = _scorer(fit, counts, rule)
 
     def scores(rows: Csr) -> Array:
-        theta = memberships(weighted(rows, chosen["values"]), positive, pi, rule)
-        return class_scores(theta, O)
+        return score(weighted(rows, chosen["values"]))
 
     notes = {
         "iterations": fit.iterations,
@@ -83,6 +78,16 @@ def fit_plsi(X: Csr, settings: Settings, seed: int) -> Fitted:
         "converged": has_converged(fit.log_likelihoods, float(chosen["tol"])),
     }
     return Fitted(scores, notes)
+
+
+def _scorer(fit: "PlsiFit", counts: Csr, rule: Personalization) -> Scorer:
+    """Return the scores of folded-in histories. counts: (N, D), those of the fit."""
+    item_events = np.asarray(counts.sum(axis=0)).ravel()
+    events = np.asarray(counts.sum(axis=1)).ravel()
+    pi = events @ fit.memberships / events.sum()
+    O = fit.item_probs
+    positive = smoothed(O, item_events / item_events.sum(), rule.smoothing)
+    return lambda rows: class_scores(memberships(rows, positive, pi, rule), O)
 
 
 @dataclass(frozen=True)
