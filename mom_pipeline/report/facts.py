@@ -9,9 +9,7 @@ import numpy as np
 from mom_pipeline.artifacts.day_state import CODE_VERSION, DayState, Unfit
 from mom_pipeline.artifacts.store import Artifact
 from mom_pipeline.artifacts.timings import seconds_of
-from mom_pipeline.comparison.results import Comparison
-from mom_pipeline.comparison.stored import newest_until
-from mom_pipeline.comparison.surroundings import versions
+from mom_pipeline.comparison.results import Comparison, newest_until, versions
 from mom_pipeline.core.algorithm.daily_classes import drift
 from mom_pipeline.core.evaluation.backtest import posterior_entropy
 from mom_pipeline.core.evaluation.theorem1 import Bounds, theorem_1

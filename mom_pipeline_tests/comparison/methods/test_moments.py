@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from mom_pipeline.comparison.methods import METHODS
 from mom_pipeline.comparison.methods.moments import WEIGHTS
-from mom_pipeline.comparison.methods.registry import METHODS
 from mom_pipeline.core import MethodOfMoments, RankingWeights, evaluate_ranking
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
 from mom_pipeline.core.ranking.topn import recommend_top

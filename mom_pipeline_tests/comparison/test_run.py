@@ -13,12 +13,10 @@ import pytest
 from ir_measures import P, R, nDCG
 from scipy import sparse
 
-from mom_pipeline.comparison.errors import ComparisonError
-from mom_pipeline.comparison.isolated import Budget, run_task
-from mom_pipeline.comparison.options import Options, check_options
-from mom_pipeline.comparison.running import run_comparison
-from mom_pipeline.comparison.splits import split_of_files
-from mom_pipeline.comparison.tasks import Task, read_lists, write_data
+from mom_pipeline.comparison.fitting import Budget, Task, read_lists, run_task, write_data
+from mom_pipeline.comparison.results import ComparisonError
+from mom_pipeline.comparison.run import Options, check_options, run_comparison
+from mom_pipeline.comparison.split import split_of_files
 
 from .conftest import STUBS
 
@@ -194,8 +192,8 @@ def test_a_worker_ends_with_its_parent(split, tmp_path):
     write_data(tmp_path, split.final.train, split.final.users)
     code = (
         "from pathlib import Path\n"
-        "from mom_pipeline.comparison.isolated import Budget, run_task\n"
-        "from mom_pipeline.comparison.tasks import Task\n"
+        "from mom_pipeline.comparison.fitting import Budget, run_task\n"
+        "from mom_pipeline.comparison.fitting import Task\n"
         f"here = Path({str(tmp_path)!r})\n"
         f"task = Task({STUBS!r}, 'writes_pid', ({{'path': str(here / 'pid')}},), 0, 5, True)\n"
         "run_task(here, here / 'task', task, Budget())\n"

@@ -4,8 +4,8 @@ from datetime import date, timedelta
 import numpy as np
 import pytest
 
-from mom_pipeline.comparison.errors import ComparisonError
-from mom_pipeline.comparison.splits import split_by_time, split_of_files, validation_start
+from mom_pipeline.comparison.results import ComparisonError
+from mom_pipeline.comparison.split import split_by_time, split_of_files, validation_start
 from mom_pipeline.errors import DatasetError, WarehouseMissing
 
 from .conftest import FIRST

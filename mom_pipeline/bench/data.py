@@ -1,4 +1,4 @@
-"""Data of a given size that look like logs: tastes, popular items, a few busy users."""
+"""Simulated data of a given size: plain random ones, and such as look like logs."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -6,6 +6,7 @@ from typing import Self
 import numpy as np
 from scipy import sparse
 
+from mom_pipeline.core.interactions import as_interactions
 from mom_pipeline.core.types import Array, Csr
 
 _ZIPF_EXPONENT = 0.8
@@ -30,7 +31,7 @@ class ClusteredCatalogue:
     edges: Array
 
     @classmethod
-    def of(cls, n_items: int, n_clusters: int, rng: np.random.Generator) -> Self:
+    def random(cls, n_items: int, n_clusters: int, rng: np.random.Generator) -> Self:
         """Spread the items, popular or not, over clusters of unlike sizes."""
         popularity = np.arange(1, n_items + 1, dtype=np.float64) ** -_ZIPF_EXPONENT
         rng.shuffle(popularity)
@@ -40,12 +41,10 @@ class ClusteredCatalogue:
 
     @property
     def n_items(self) -> int:
-        """Return D."""
         return len(self.cumulative) - 1
 
     @property
     def n_clusters(self) -> int:
-        """Return how many clusters there are."""
         return len(self.edges) - 1
 
     def draw(self, clusters: Array, rng: np.random.Generator) -> Array:
@@ -108,7 +107,7 @@ def clustered_interactions(
     n_users: int, n_items: int, n_pairs: int, rng: np.random.Generator, *, n_clusters: int = 100
 ) -> Csr:
     """Return a binary matrix of exactly this size, with every user and every item in it."""
-    catalogue = ClusteredCatalogue.of(n_items, min(n_clusters, n_items), rng)
+    catalogue = ClusteredCatalogue.random(n_items, min(n_clusters, n_items), rng)
     return with_every_item(catalogue.interactions(n_users, n_pairs, rng), rng)
 
 
@@ -121,3 +120,25 @@ def _lengths(n_users: int, n_pairs: int, n_items: int, rng: np.random.Generator)
     lengths = np.minimum(lengths, max(n_items // 4, 1))
     short = n_pairs - int(lengths.sum())
     return lengths + np.bincount(rng.integers(0, n_users, max(short, 0)), minlength=n_users)
+
+
+def random_interactions(
+    n_users: int,
+    n_items: int,
+    n_pairs: int,
+    rng: np.random.Generator,
+    *,
+    zipf_exponent: float = 0.0,
+) -> Csr:
+    """Return a binary matrix of about n_pairs entries: users at random, items by Zipf's law.
+
+    With the exponent 0 the items are uniformly random too.
+    """
+    popularity = np.cumsum(np.arange(1, n_items + 1, dtype=np.float64) ** -zipf_exponent)
+    users = rng.integers(0, n_users, n_pairs)
+    items = np.searchsorted(popularity, rng.random(n_pairs) * popularity[-1])
+    X = as_interactions(
+        sparse.csr_array((np.ones(n_pairs), (users, items)), shape=(n_users, n_items))
+    )
+    X.data[:] = 1.0
+    return X

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mom_pipeline.bench.clustered import ClusteredCatalogue, clustered_interactions
+from mom_pipeline.bench.data import ClusteredCatalogue, clustered_interactions
 
 
 @pytest.mark.parametrize("size", [(300, 200, 2_400), (50, 1_000, 1_500), (40, 12, 60)])
@@ -30,7 +30,7 @@ def test_popularity_and_lengths_have_heavy_tails() -> None:
 
 
 def test_users_keep_to_their_tastes() -> None:
-    catalogue = ClusteredCatalogue.of(1_000, 10, np.random.default_rng(3))
+    catalogue = ClusteredCatalogue.random(1_000, 10, np.random.default_rng(3))
     X = catalogue.interactions(500, 5_000, np.random.default_rng(4))
     clusters = np.searchsorted(catalogue.edges, X.indices, side="right") - 1
     largest = [
