@@ -17,7 +17,7 @@ from mom_pipeline.core.moments.sums import Estimator, MomentSums
 from mom_pipeline.core.moments.users import Pass
 from mom_pipeline.core.types import Array
 from mom_pipeline.engine import Engine, LocalEngine, Shards, write_shards
-from mom_pipeline.engine.dask_cluster import DaskEngine, dask_engine
+from mom_pipeline.engine.dask import DaskEngine, dask_engine
 
 N_WORKERS = 2
 _SHARDS = 8

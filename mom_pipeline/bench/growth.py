@@ -14,7 +14,7 @@ from mom_pipeline.bench.timing import timed
 from mom_pipeline.comparison.answering import peak_bytes
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.engine import LocalEngine, ShardedUsers, Shards, ShardWriter
-from mom_pipeline.engine.outcomes import write_memberships
+from mom_pipeline.engine.outputs import write_memberships
 from mom_pipeline.pictures import drawn, xy_curves
 
 FACTORS = (1, 2, 4, 8)

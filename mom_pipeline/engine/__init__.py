@@ -4,7 +4,7 @@ from mom_pipeline.engine.errors import DamagedShard, EngineFailed, EngineUnreach
 from mom_pipeline.engine.interface import Engine
 from mom_pipeline.engine.local import LocalEngine
 from mom_pipeline.engine.shard_writing import ShardWriter, write_shards
-from mom_pipeline.engine.sharded_users import ShardedUsers
+from mom_pipeline.engine.users import ShardedUsers
 from mom_pipeline.engine.shards import Shards
 
 __all__ = [

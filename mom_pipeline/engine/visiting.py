@@ -7,9 +7,9 @@ from contextlib import ExitStack, contextmanager
 from fsspec.core import url_to_fs
 
 from mom_pipeline.core.types import Csr
-from mom_pipeline.engine.dask_cluster import dask_engine
+from mom_pipeline.engine.dask import dask_engine
 from mom_pipeline.engine.shard_writing import suited_number, write_shards
-from mom_pipeline.engine.sharded_users import ShardedUsers
+from mom_pipeline.engine.users import ShardedUsers
 
 
 @contextmanager

@@ -11,8 +11,8 @@ from mom_pipeline.core import MethodOfMoments, evaluate_ranking
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.types import Csr
 from mom_pipeline.engine import LocalEngine, Shards, write_shards
-from mom_pipeline.engine.dask_cluster import DaskEngine
-from mom_pipeline.engine.outcomes import evaluate_shards, write_lists, write_memberships
+from mom_pipeline.engine.dask import DaskEngine
+from mom_pipeline.engine.outputs import evaluate_shards, write_lists, write_memberships
 from mom_pipeline_tests.engine.conftest import K
 
 

@@ -24,7 +24,7 @@ from mom_pipeline.engine import (
     Shards,
     write_shards,
 )
-from mom_pipeline.engine.dask_cluster import DaskEngine, dask_engine
+from mom_pipeline.engine.dask import DaskEngine, dask_engine
 from mom_pipeline.engine.shards import ShardRows
 from mom_pipeline_tests.engine.conftest import K
 
