@@ -3,7 +3,7 @@
 import numpy as np
 
 from mom_pipeline.pictures import curves, histogram
-from mom_pipeline.report.facts import DayFacts
+from mom_pipeline.report.data import DayFacts
 from mom_pipeline.report.html import Html, paragraphs, picture, pictures, section
 
 _SHOWN_DAYS = 60

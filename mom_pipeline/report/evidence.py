@@ -6,7 +6,7 @@ from mom_pipeline.comparison import tables
 from mom_pipeline.comparison.figures import figure_2_panels
 from mom_pipeline.comparison.results import Comparison
 from mom_pipeline.pictures import curves, xy_curves
-from mom_pipeline.report.facts import DayFacts
+from mom_pipeline.report.data import DayFacts
 from mom_pipeline.report.html import Html, paragraphs, picture, pictures, section, table
 from mom_pipeline.warehouse.evaluations import MetricsRow
 

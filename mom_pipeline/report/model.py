@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from mom_pipeline.pictures import bars
-from mom_pipeline.report.facts import Component, DayFacts
+from mom_pipeline.report.data import Component, DayFacts
 from mom_pipeline.report.html import (
     Html,
     joined,

@@ -2,8 +2,8 @@
 
 from importlib.resources import files
 
-from mom_pipeline.report import data, dynamics, evidence, model, theorem
-from mom_pipeline.report.facts import DayFacts
+from mom_pipeline.report import dynamics, evidence, model, sections, theorem
+from mom_pipeline.report.data import DayFacts
 from mom_pipeline.report.html import Html, joined, tag
 
 # Nothing may be fetched, and nothing may run: the page is complete in itself.
@@ -58,8 +58,8 @@ def _sections(facts: DayFacts) -> list[Html]:
         dynamics.drift_section(facts),
         dynamics.posteriors_section(facts),
         theorem.bounds_section(facts),
-        data.deliveries_section(facts),
-        data.origin_section(facts),
+        sections.deliveries_section(facts),
+        sections.origin_section(facts),
     ]
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from mom_pipeline.report.facts import DayFacts
+from mom_pipeline.report.data import DayFacts
 from mom_pipeline.report.html import Html, paragraphs, section, table, tag
 
 _BOUND_MEANINGS = {

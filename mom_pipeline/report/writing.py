@@ -6,7 +6,7 @@ from pathlib import Path
 from mom_pipeline.artifacts.atomic import write_text
 from mom_pipeline.artifacts.day_state import DayState, Unfit
 from mom_pipeline.core.errors import MomError
-from mom_pipeline.report.facts import DayFacts, gather
+from mom_pipeline.report.data import DayFacts, gather
 from mom_pipeline.report.page import page
 from mom_pipeline.settings import Settings
 

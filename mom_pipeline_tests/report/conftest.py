@@ -10,7 +10,7 @@ import pytest
 from mom_pipeline.comparison.results import Comparison, DataDescription, Interval, MethodResult
 from mom_pipeline.core.evaluation.theorem1 import theorem_1
 from mom_pipeline.logs.ledger import LedgerEntry
-from mom_pipeline.report.facts import Component, DayFacts
+from mom_pipeline.report.data import Component, DayFacts
 from mom_pipeline.report.history import DayHistory
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.evaluations import MetricsRow

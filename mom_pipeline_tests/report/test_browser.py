@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from mom_pipeline.report.facts import DayFacts
+from mom_pipeline.report.data import DayFacts
 from mom_pipeline.report.page import page as report_page
 
 from .conftest import HOSTILE, LONG

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mom_pipeline.core.evaluation.theorem1 import theorem_1
-from mom_pipeline.report.facts import DayFacts
+from mom_pipeline.report.data import DayFacts
 from mom_pipeline.report.html import Html, prose, table, tag
 from mom_pipeline.report.page import page
 
