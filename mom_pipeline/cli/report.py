@@ -6,7 +6,7 @@ from datetime import datetime
 import click
 
 from mom_pipeline.cli.terminal import day_option
-from mom_pipeline.report.writing import newest_day, write_report
+from mom_pipeline.report.page import newest_day, write_report
 from mom_pipeline.settings import load_settings
 
 

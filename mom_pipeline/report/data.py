@@ -1,4 +1,4 @@
-"""Everything that the page of a day shows, gathered from the warehouse and the artifacts."""
+"""The data of the page of a day, gathered from the warehouse and the artifacts."""
 
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -17,7 +17,6 @@ from mom_pipeline.core.evaluation.backtest import posterior_entropy
 from mom_pipeline.core.evaluation.theorem1 import Bounds, theorem_1
 from mom_pipeline.core.types import Array, Float64
 from mom_pipeline.logs.ledger import LedgerEntry, deliveries_until
-from mom_pipeline.report.history import DayHistory, history_until
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.dictionaries import ids_of
@@ -30,7 +29,7 @@ _LIBRARIES = ("mom-pipeline", "numpy", "scipy", "duckdb", "dagster", "matplotlib
 
 @dataclass(frozen=True)
 class Component:
-    """One class of the model. drift: since the day before, None where there is none."""
+    """One component of the model. drift: since the day before, None without one."""
 
     weight: float
     agreement: float
@@ -39,11 +38,30 @@ class Component:
 
 
 @dataclass(frozen=True)
-class DayFacts:
-    """What there is to say about a day.
+class DayHistory:
+    """One day of the model, from its manifests.
+
+    full: computed from all users.  captured_share: of the second moment, by the basis.
+    largest_drift: of any component since the day before, in total variation.
+    lowest_agreement, mean_agreement: of two halves of the users; the mean is weighted by pi.
+    """
+
+    day: date
+    full: bool
+    changed_users: int
+    users: int
+    captured_share: float
+    largest_drift: float
+    lowest_agreement: float
+    mean_agreement: float
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """The data of one day.
 
     spectrum: all eigenvalues of M2 inside the span, largest first.
-    entropy: bits, one for every user with a history; None where posteriors are missing.
+    entropy: bits, one for every user with a history; None where memberships are missing.
     metrics: every evaluation up to the day.  comparison: the newest up to the day.
     """
 
@@ -65,19 +83,19 @@ class DayFacts:
     versions: dict[str, str]
 
 
-def gather(settings: Settings, day: date) -> DayFacts:
-    """Look everything up; Unfit with the reason when the day has no model to report on."""
+def gather(settings: Settings, day: date) -> ReportData:
+    """Read all data of a day. Raises Unfit with the reason when the day has no model."""
     state, warehouse = DayState(settings), Warehouse(settings)
     model = state.built_on("decomposition", day, "whitened_tensor")
     whitening = state.fitting("whitening_matrix", day)
     X, _ = state.matrix(day)
     sizes = np.diff(X.indptr)
     with warehouse.reading() as connection:
-        items = _top_positions(model.dense["item_probs"])
+        items = np.argsort(-model.dense["item_probs"], axis=0, kind="stable")[:TOP_ITEMS]
         ids = ids_of(connection, "item", np.unique(items))
         deliveries = deliveries_until(connection, day)
         metrics = metrics_until(connection, day)
-    return DayFacts(
+    return ReportData(
         day=day,
         settings=settings,
         n_users=int((sizes > 0).sum()),
@@ -97,14 +115,10 @@ def gather(settings: Settings, day: date) -> DayFacts:
     )
 
 
-def _top_positions(O: Array) -> Array:
-    """Return the most probable items of every component, (at most 8, K)."""
-    return np.argsort(-O, axis=0, kind="stable")[:TOP_ITEMS]
-
-
 def _components(
     state: DayState, day: date, model: Artifact, items: Array, ids: dict[int, str]
 ) -> tuple[Component, ...]:
+    """Return the components. items: (at most 8, K), the most probable of each."""
     O, pi = model.dense["item_probs"], model.dense["weights"]
     try:
         before = state.fitting("decomposition", day - timedelta(days=1)).dense["item_probs"]
@@ -141,7 +155,32 @@ def _bounds(state: DayState, day: date, whitening: Artifact, model: Artifact) ->
 
 def _entropy(state: DayState, day: date, with_history: Array) -> Float64 | None:
     try:
-        found = state.built_on("user_personalization", day, "interaction_matrix")
+        posteriors = state.built_on("user_personalization", day, "interaction_matrix")
     except Unfit:
         return None
-    return posterior_entropy(found.dense["memberships"][with_history])
+    return posterior_entropy(posteriors.dense["memberships"][with_history])
+
+
+def history_until(state: DayState, day: date) -> tuple[DayHistory, ...]:
+    """Return every stored day up to a day that was made with the present settings, in order."""
+    days = [other for other in state.artifacts.days("decomposition") if other <= day]
+    return tuple(entry for entry in (_history(state, other) for other in days) if entry)
+
+
+def _history(state: DayState, day: date) -> DayHistory | None:
+    """Return one day from its manifests alone: no array is read."""
+    try:
+        model = state.fitting("decomposition", day, with_arrays=False).metadata
+        sums = state.fitting("m2_statistics", day, with_arrays=False).metadata
+    except Unfit:
+        return None
+    return DayHistory(
+        day=day,
+        full=str(sums["mode"]).startswith("full"),
+        changed_users=int(sums["changed_users"]),
+        users=int(sums["users"]),
+        captured_share=float(sums["captured"]),
+        largest_drift=float(model["largest_drift"]),
+        lowest_agreement=float(model["lowest_agreement"]),
+        mean_agreement=float(model["mean_agreement"]),
+    )
