@@ -12,8 +12,7 @@ from mom_pipeline.defs.assets import (
     report,
     serving,
 )
-from mom_pipeline.defs.engine import EngineResource
-from mom_pipeline.defs.jobs import (
+from mom_pipeline.defs.automation import (
     comparison_job,
     daily_schedule,
     daily_update,
@@ -21,6 +20,7 @@ from mom_pipeline.defs.jobs import (
     weekly_comparison_schedule,
     weekly_rebuild_schedule,
 )
+from mom_pipeline.defs.engine import EngineResource
 from mom_pipeline.defs.partitions import SETTINGS
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.defs.sensors import log_file_sensor

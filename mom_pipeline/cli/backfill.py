@@ -5,7 +5,7 @@ from datetime import datetime
 import click
 
 from mom_pipeline.cli.results import print_results
-from mom_pipeline.cli.running import run_days
+from mom_pipeline.cli.run import run_days
 from mom_pipeline.settings import load_settings
 
 _DAY = click.DateTime(["%Y-%m-%d"])

@@ -74,7 +74,7 @@ def run_through_dagster(folder: Path) -> dict[str, dict[str, Any]]:
     """Materialize every asset of both days, each day in a run of its own."""
     from mom_pipeline.artifacts.timings import seconds_of
     from mom_pipeline.bench.pipeline import FIRST, SECOND
-    from mom_pipeline.cli.running import run_days
+    from mom_pipeline.cli.run import run_days
     from mom_pipeline.definitions import ASSETS
     from mom_pipeline.settings import load_settings
 

@@ -6,7 +6,7 @@ import click
 
 from mom_pipeline.artifacts.atomic import writing
 from mom_pipeline.cli.results import print_results, results
-from mom_pipeline.cli.running import run_days
+from mom_pipeline.cli.run import run_days
 from mom_pipeline.cli.terminal import json_option, print_json
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries

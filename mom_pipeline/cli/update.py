@@ -7,7 +7,7 @@ import click
 from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.artifacts.freshness import freshness
 from mom_pipeline.cli.results import print_results
-from mom_pipeline.cli.running import run_days
+from mom_pipeline.cli.run import run_days
 from mom_pipeline.cli.terminal import day_option
 from mom_pipeline.settings import load_settings
 from mom_pipeline.warehouse.connection import Warehouse

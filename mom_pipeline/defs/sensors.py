@@ -6,8 +6,8 @@ from datetime import date, timedelta
 
 import dagster as dg
 
+from mom_pipeline.defs.automation import daily_update, range_tags
 from mom_pipeline.defs.days import content_hash
-from mom_pipeline.defs.jobs import daily_update, range_tags
 from mom_pipeline.defs.partitions import DAILY
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.errors import LogFileError, WarehouseBusy

@@ -7,7 +7,7 @@ import dagster as dg
 import pytest
 
 from mom_pipeline.definitions import defs
-from mom_pipeline.defs.jobs import FULL_CONFIG, RANGE_END, RANGE_START
+from mom_pipeline.defs.automation import FULL_CONFIG, RANGE_END, RANGE_START
 from mom_pipeline.defs.partitions import daily_partitions
 from mom_pipeline.defs.sensors import touched_range
 from mom_pipeline.settings import load_settings

@@ -44,8 +44,8 @@ def run_days(
     """
     # Imported here: the days of the partitions are those of the settings of this moment.
     from mom_pipeline.definitions import ASSETS, defs
+    from mom_pipeline.defs.automation import FULL_CONFIG, range_tags
     from mom_pipeline.defs.days import day_done
-    from mom_pipeline.defs.jobs import FULL_CONFIG, range_tags
     from mom_pipeline.defs.partitions import DAILY
 
     for day in (first, last):
