@@ -17,13 +17,13 @@ from mom_pipeline.defs.automation import (
     daily_schedule,
     daily_update,
     full_rebuild,
+    log_file_sensor,
     weekly_comparison_schedule,
     weekly_rebuild_schedule,
 )
 from mom_pipeline.defs.engine import EngineResource
 from mom_pipeline.defs.partitions import SETTINGS
 from mom_pipeline.defs.resources import DataFolder
-from mom_pipeline.defs.sensors import log_file_sensor
 
 # The assets of every day.
 ASSETS = (
