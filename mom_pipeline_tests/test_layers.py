@@ -34,7 +34,7 @@ ALLOWED = {
     | {"core", "errors", "settings", "artifacts", "warehouse"},
     "tuning": ARRAYS | {"core", "settings", "artifacts"},
     "report": ARRAYS
-    | {"matplotlib"}
+    | {"matplotlib", "jinja2", "markupsafe"}
     | {"core", "errors", "pictures", "settings", "artifacts", "warehouse", "logs", "comparison"},
 }
 

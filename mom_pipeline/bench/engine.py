@@ -33,8 +33,8 @@ from mom_pipeline.engine import (
     ShardWriter,
     write_shards,
 )
-from mom_pipeline.engine.dask_cluster import DaskEngine, dask_engine
-from mom_pipeline.engine.outcomes import write_memberships
+from mom_pipeline.engine.dask import DaskEngine, dask_engine
+from mom_pipeline.engine.outputs import write_memberships
 from mom_pipeline.pictures import drawn, xy_curves
 
 N_WORKERS = 2

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 import click
 
 from mom_pipeline.artifacts.day_state import DayState
-from mom_pipeline.cli.running import RunFailed, dagster_instance, run_days
+from mom_pipeline.cli.run import RunFailed, dagster_instance, run_days
 from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.defs.runs import require_no_run

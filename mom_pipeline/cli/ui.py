@@ -13,21 +13,28 @@ CODE_LOCATION = "mom_pipeline.definitions"
 
 @click.command()
 @click.option(
-    "--port", type=click.IntRange(0, 65535),
+    "--port",
+    type=click.IntRange(0, 65535),
     help="Port on 127.0.0.1; 0 takes a free one. [default: 3000, or a free one if it is taken]",
-)  # fmt: skip
+)
 @click.option(
-    "--daemon/--no-daemon", default=True,
+    "--daemon/--no-daemon",
+    default=True,
     help="Without the daemon, the pages show everything but start nothing.",
-)  # fmt: skip
+)
 @click.option("--module", default=CODE_LOCATION, hidden=True, help="Module of the definitions.")
 def ui(port: int | None, daemon: bool, module: str) -> None:
-    """Open Dagster's pages: the graph, its days, runs, schedules and sensors.
+    """Serve Dagster's pages: the graph, its days, runs, schedules and sensors.
 
-    They answer on this machine only, and refuse requests that other web pages send. The history
-    of runs is in `dagster_home` below the data folder. Ctrl-C stops the pages and the daemon; a
-    run that is under way finishes by itself.
-    """
+    The pages answer on this machine only, and refuse requests that other web pages send. The
+    history of runs is in `dagster_home` below the data folder. Ctrl-C stops the pages and the
+    daemon; a run that is under way finishes by itself.
+
+    \b
+    Examples:
+      mom-pipeline ui
+      mom-pipeline ui --port 0 --no-daemon
+    """  # noqa: D301 - \b tells click to keep the lines
     # Like Ctrl-C, these unwind the blocks below, which stop the daemon.
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.default_int_handler)

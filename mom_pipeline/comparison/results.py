@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from mom_pipeline.core.files import sha256_of, write_text, writing
 from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.files import sha256_of, write_text, writing
 from mom_pipeline.core.threads import available_cores
 from mom_pipeline.core.types import Float64
 
@@ -135,8 +135,7 @@ def save(comparison: Comparison, folder: Path) -> None:
     }
     with writing(folder / _UNNAMED) as out:
         np.savez_compressed(out, allow_pickle=False, **arrays)
-    with (folder / _UNNAMED).open("rb") as written:
-        digest = hashlib.file_digest(written, "sha256").hexdigest()
+    digest = sha256_of(folder / _UNNAMED)
     name = f"per-user-{digest[:16]}.npz"
     (folder / _UNNAMED).replace(folder / name)
     bare = replace(comparison, results=tuple(replace(r, per_user={}) for r in comparison.results))

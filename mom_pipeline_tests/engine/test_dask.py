@@ -10,21 +10,20 @@ import dask
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
+from mom_pipeline.core.moments.passes import MomentsPass, TriplePass
 
 from mom_pipeline.core import MethodOfMoments
-from mom_pipeline.core.moments.passes import MomentsPass, TriplePass
 from mom_pipeline.core.moments.sums import Estimator, MomentSums
 from mom_pipeline.core.types import Csr
 from mom_pipeline.engine import (
     DamagedShard,
     EngineFailed,
-    EngineUnreachable,
     LocalEngine,
     ShardedUsers,
     Shards,
     write_shards,
 )
-from mom_pipeline.engine.dask_cluster import DaskEngine, dask_engine
+from mom_pipeline.engine.dask import DaskEngine, EngineUnreachable, dask_engine
 from mom_pipeline.engine.shards import ShardRows
 from mom_pipeline_tests.engine.conftest import K
 
@@ -94,11 +93,21 @@ def test_a_worker_killed_in_the_middle_of_a_pass_changes_nothing(
     np.testing.assert_array_equal(disturbed, undisturbed)
 
 
+def test_no_task_writes_over_its_input(cluster: DaskEngine) -> None:
+    """Results are read by the tree, and again by whoever asks for them."""
+    leaves = [cluster.client.scatter(np.full(3, float(i)), hash=False) for i in range(5)]
+    total = cluster.added(leaves).result()
+    np.testing.assert_array_equal(total, 10.0)
+    for i, leaf in enumerate(leaves):
+        np.testing.assert_array_equal(leaf.result(), float(i))
+
+
 def test_the_only_worker_may_be_killed(shards: Shards, interactions: Csr, tmp_path: Path) -> None:
     work = a_triple_pass(interactions)
     with dask_engine(n_workers=1) as engine:
-        found = engine.add_up(DyingOnce(tmp_path / "killed", shards.entries[0].name, work), shards)
-    np.testing.assert_allclose(found, LocalEngine().add_up(work, shards), rtol=1e-12)
+        dying = DyingOnce(tmp_path / "killed", shards.entries[0].name, work)
+        total = engine.add_up(dying, shards)
+    np.testing.assert_allclose(total, LocalEngine().add_up(work, shards), rtol=1e-12)
 
 
 def test_a_shard_that_kills_every_worker_is_named(interactions: Csr, tmp_path: Path) -> None:
@@ -171,9 +180,12 @@ def test_a_scheduler_without_workers_is_told() -> None:
 
 def test_a_scheduler_that_went_away_is_told(shards: Shards) -> None:
     cluster = LocalCluster(
-        n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0",
+        n_workers=1,
+        threads_per_worker=1,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
         protocol="tcp://",
-    )  # fmt: skip
+    )
     with dask_engine(cluster.scheduler_address) as engine:
         engine.client.close()
         cluster.close()

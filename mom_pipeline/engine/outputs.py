@@ -1,7 +1,7 @@
-"""What a model says about the users of shards: memberships, lists, and how good they are.
+"""Outputs of a model for users in shards: memberships, lists and their metrics.
 
-Results with a row per user do not travel: workers write them beside each other, one Parquet
-file per shard, and only counts and metrics come back.
+Results with a row per user do not travel: workers write one Parquet file per shard into one
+folder, and only counts and sums of metrics come back.
 """
 
 from collections.abc import Sequence
@@ -21,14 +21,13 @@ from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.model import MethodOfMoments
 from mom_pipeline.core.ranking.bounded_lists import BoundedLists
 from mom_pipeline.core.types import Array, Csr, Float64
-from mom_pipeline.engine.files import absolute, write_whole
-from mom_pipeline.engine.interface import Engine
-from mom_pipeline.engine.shards import ShardRows, Shards
+from mom_pipeline.engine.shards import ShardRows, Shards, absolute, write_file
+from mom_pipeline.engine.users import Engine
 
 
 @dataclass(frozen=True)
-class ClassLists:
-    """Makes lists of a model's classes; prepared once for all shards of a worker."""
+class ComponentLists:
+    """Lists by P[item | user]; prepared once for all shards of a worker."""
 
     model: FittedModel
 
@@ -42,15 +41,15 @@ class ClassLists:
         return BoundedLists.of(self.model.item_probs)
 
 
-def as_sent(model: MethodOfMoments) -> FittedModel:
-    """Return as much of a model as its classes need: the basis is for the next fit alone."""
+def without_basis(model: MethodOfMoments) -> FittedModel:
+    """Return the part of a model that is sent to workers: what its components need."""
     fitted = model.fitted
     return replace(fitted, basis=fitted.basis[:, :0], pair_ranking=None, diagnostics={})
 
 
 @dataclass(frozen=True)
 class MembershipsPass:
-    """Writes P[class | user] of every user; returns how many users these are."""
+    """Writes P[component | user] of every user; returns the number of users."""
 
     model: FittedModel
     folder: str
@@ -64,9 +63,9 @@ class MembershipsPass:
 
 @dataclass(frozen=True)
 class ListsPass:
-    """Writes the n best items of every user; returns how many entries these are."""
+    """Writes the n best items of every user; returns the number of entries."""
 
-    lists: ClassLists
+    lists: ComponentLists
     n: int
     folder: str
     exclude_seen: bool = True
@@ -106,15 +105,15 @@ class MetricSums:
 
     def mean(self, metric: str, cutoff: int) -> float:
         """Return the mean of a metric over the users with test items."""
-        place = METRICS.index(metric), self.cutoffs.index(cutoff)
-        return float(self.sums[place] / max(self.n_users, 1))
+        total = self.sums[METRICS.index(metric), self.cutoffs.index(cutoff)]
+        return float(total / max(self.n_users, 1))
 
 
 @dataclass(frozen=True)
 class EvaluationPass:
-    """Lists of every user held against what they took later, in shards of the same number."""
+    """Compares every user's list with the later items, in shards of the same number."""
 
-    lists: ClassLists
+    lists: ComponentLists
     later: Shards
     cutoffs: tuple[int, ...] = CUTOFFS
 
@@ -125,26 +124,26 @@ class EvaluationPass:
         if n_dropped == test.shape[0]:
             return MetricSums(self.cutoffs, empty, 0, n_dropped)
         ids, _ = self.lists.best(rows.X, self.cutoffs[-1])
-        found = evaluate_ranking(ids, test, self.cutoffs)
-        sums = np.array([found.per_user[name].sum(axis=0) for name in METRICS])
-        return MetricSums(self.cutoffs, sums, found.n_users, n_dropped)
+        metrics = evaluate_ranking(ids, test, self.cutoffs)
+        sums = np.array([metrics.per_user[name].sum(axis=0) for name in METRICS])
+        return MetricSums(self.cutoffs, sums, metrics.n_users, n_dropped)
 
     def _later_rows(self, rows: ShardRows) -> Csr:
         """Return the new items of the same users, in the same order; (users, D)."""
-        later = self.later.read(rows.place)
-        place = np.searchsorted(later.positions, rows.positions)
-        known = place < len(later.positions)
-        known[known] = later.positions[place[known]] == rows.positions[known]
+        later = self.later.read(rows.index)
+        index = np.searchsorted(later.positions, rows.positions)
+        known = index < len(later.positions)
+        known[known] = later.positions[index[known]] == rows.positions[known]
         chosen = sparse.csr_array(
-            (np.ones(known.sum()), (np.flatnonzero(known), place[known])),
+            (np.ones(known.sum()), (np.flatnonzero(known), index[known])),
             shape=(len(rows.positions), len(later.positions)),
         )
         return sparse.csr_array(((chosen @ later.X) > 0) > (rows.X > 0))
 
 
 def write_memberships(engine: Engine, shards: Shards, model: MethodOfMoments, folder: str) -> int:
-    """Write P[class | user] of all users below a folder or URL; returns how many users."""
-    return engine.add_up(MembershipsPass(as_sent(model), absolute(folder)), shards)
+    """Write P[component | user] of all users to a folder or URL; return the number of users."""
+    return engine.add_up(MembershipsPass(without_basis(model), absolute(folder)), shards)
 
 
 def write_lists(
@@ -156,8 +155,8 @@ def write_lists(
     *,
     exclude_seen: bool = True,
 ) -> int:
-    """Write the n best items of all users below a folder or URL; returns how many entries."""
-    work = ListsPass(ClassLists(as_sent(model)), n, absolute(folder), exclude_seen)
+    """Write the n best items of all users to a folder or URL; return the number of entries."""
+    work = ListsPass(ComponentLists(without_basis(model)), n, absolute(folder), exclude_seen)
     return engine.add_up(work, shards)
 
 
@@ -168,7 +167,7 @@ def evaluate_shards(
     model: MethodOfMoments,
     cutoffs: Sequence[int] = CUTOFFS,
 ) -> MetricSums:
-    """Compare lists of new items with what the users took later.
+    """Compare lists of new items with what the users took later; return sums of metrics.
 
     Users of `later` who have no row in `shards` have no list; users without test items are
     dropped and counted.
@@ -178,11 +177,11 @@ def evaluate_shards(
             f"expected later rows of {shards.shape} in {len(shards.entries)} shards, found "
             f"{later.shape} in {len(later.entries)}; write both with the same users and number"
         )
-    work = EvaluationPass(ClassLists(as_sent(model)), later, tuple(sorted(cutoffs)))
+    work = EvaluationPass(ComponentLists(without_basis(model)), later, tuple(sorted(cutoffs)))
     return engine.add_up(work, shards)
 
 
 def _write(folder: str, name: str, columns: dict[str, Array | pa.Array]) -> None:
     table = BytesIO()
     pq.write_table(pa.table(columns), table, compression="zstd")
-    write_whole(f"{folder}/{name}", table.getvalue())
+    write_file(f"{folder}/{name}", table.getvalue())

@@ -11,8 +11,8 @@ from mom_pipeline.core import MethodOfMoments, evaluate_ranking
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.types import Csr
 from mom_pipeline.engine import LocalEngine, Shards, write_shards
-from mom_pipeline.engine.dask_cluster import DaskEngine
-from mom_pipeline.engine.outcomes import evaluate_shards, write_lists, write_memberships
+from mom_pipeline.engine.dask import DaskEngine
+from mom_pipeline.engine.outputs import evaluate_shards, write_lists, write_memberships
 from mom_pipeline_tests.engine.conftest import K
 
 
@@ -34,10 +34,10 @@ def test_memberships(
 ) -> None:
     users = with_row(interactions)
     assert write_memberships(cluster, shards, model, str(tmp_path)) == len(users)
-    found = read_all(tmp_path).sort_values("user")
-    np.testing.assert_array_equal(found["user"], users)
+    written = read_all(tmp_path).sort_values("user")
+    np.testing.assert_array_equal(written["user"], users)
     expected = model.personalize(interactions)[users]
-    np.testing.assert_allclose(np.stack(found["memberships"]), expected, rtol=1e-9)
+    np.testing.assert_allclose(np.stack(written["memberships"]), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("exclude_seen", [True, False])
@@ -46,11 +46,11 @@ def test_lists(
 ) -> None:
     users = with_row(interactions)
     n = write_lists(LocalEngine(), shards, model, 10, str(tmp_path), exclude_seen=exclude_seen)
-    found = read_all(tmp_path).sort_values(["user", "rank"])
+    lists = read_all(tmp_path).sort_values(["user", "rank"])
     ids, scores = model.recommend(interactions, 10, exclude_seen=exclude_seen)
-    assert n == len(found) == 10 * len(users)
-    np.testing.assert_array_equal(found["item"].to_numpy().reshape(-1, 10), ids[users])
-    np.testing.assert_allclose(found["score"].to_numpy().reshape(-1, 10), scores[users])
+    assert n == len(lists) == 10 * len(users)
+    np.testing.assert_array_equal(lists["item"].to_numpy().reshape(-1, 10), ids[users])
+    np.testing.assert_allclose(lists["score"].to_numpy().reshape(-1, 10), scores[users])
 
 
 def test_metrics(
@@ -64,15 +64,15 @@ def test_metrics(
     later.data[np.repeat(absent, np.diff(later.indptr))] = 0
     later.eliminate_zeros()
     later_shards = write_shards(later, str(tmp_path), n_shards=5)
-    found = evaluate_shards(cluster, shards, later_shards, model, [5, 20])
+    metrics = evaluate_shards(cluster, shards, later_shards, model, [5, 20])
     users = with_row(interactions)
     ids, _ = model.recommend(interactions, 20)
     expected = evaluate_ranking(ids[users], later[users], [5, 20], train=interactions[users])
-    assert found.n_users == expected.n_users
-    assert found.n_dropped == expected.n_dropped
+    assert metrics.n_users == expected.n_users
+    assert metrics.n_dropped == expected.n_dropped
     for cutoff in (5, 20):
-        assert found.mean("map", cutoff) == pytest.approx(expected.map[cutoff], rel=1e-9)
-        assert found.mean("recall", cutoff) == pytest.approx(expected.recall[cutoff], rel=1e-9)
+        assert metrics.mean("map", cutoff) == pytest.approx(expected.map[cutoff], rel=1e-9)
+        assert metrics.mean("recall", cutoff) == pytest.approx(expected.recall[cutoff], rel=1e-9)
 
 
 def test_later_rows_of_another_number_of_shards_are_refused(

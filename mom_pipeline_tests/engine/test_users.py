@@ -1,16 +1,17 @@
-"""A fit over shards is the fit in memory, and a day rebuilt over shards is the day."""
+"""Fits and days over shards are those in memory; results are added in one order."""
 
 import numpy as np
 import pytest
+from mom_pipeline.core.moments.daily import DailySettings, rebuild
 
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.core.moments.daily import DailySettings, rebuild
 from mom_pipeline.core.moments.sums import Estimator
 from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.types import Csr
 from mom_pipeline.engine import EngineFailed, LocalEngine, ShardedUsers, Shards, write_shards
 from mom_pipeline.engine.shards import ShardRows
+from mom_pipeline.engine.users import add_in_order, add_tree
 from mom_pipeline_tests.engine.conftest import K
 
 
@@ -59,3 +60,45 @@ def test_lack_of_memory_names_the_shard(shards: Shards) -> None:
 
     with pytest.raises(EngineFailed, match=f"{shards.entries[0].name} of .* users .* smaller"):
         LocalEngine().add_up(greedy, shards)
+
+
+class Term:
+    """Writes down how it was added."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __add__(self, other: "Term") -> "Term":
+        return Term(f"({self.text} {other.text})")
+
+
+def terms(n: int) -> list[Term]:
+    return [Term(str(i)) for i in range(n)]
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [
+        (1, "0"),
+        (2, "(0 1)"),
+        (3, "((0 1) 2)"),
+        (5, "(((0 1) (2 3)) 4)"),
+        (6, "(((0 1) (2 3)) (4 5))"),
+        (7, "(((0 1) (2 3)) ((4 5) 6))"),
+    ],
+)
+def test_the_order_of_addition(n: int, expected: str) -> None:
+    assert add_tree(terms(n), lambda a, b: a + b).text == expected
+
+
+@pytest.mark.parametrize("n", range(1, 35))
+def test_adding_as_they_come_is_the_same_tree(n: int) -> None:
+    assert add_in_order(terms(n)).text == add_tree(terms(n), lambda a, b: a + b).text
+
+
+@pytest.mark.parametrize("n", range(1, 12))
+def test_no_result_is_written_over(n: int) -> None:
+    results = [np.full(3, float(i)) for i in range(n)]
+    np.testing.assert_array_equal(add_in_order(results), sum(range(n)))
+    for i, result in enumerate(results):
+        np.testing.assert_array_equal(result, float(i))
