@@ -24,7 +24,7 @@ from datetime import date, timedelta
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.artifacts.day_state import CODE_VERSION, DayState, Unfit
+from mom_pipeline.artifacts.day_state import CODE_VERSION, DayState, StaleArtifact
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.errors import DamagedModel, InvalidSetting, MomError
 from mom_pipeline.core.evaluation.backtest import Foresight as Backtest
@@ -98,7 +98,7 @@ def judged_day(state: DayState, day: date) -> date:
 def backtest_of(state: DayState, day: date, test: Csr) -> Backtest | None:
     """How the model of some days ago did since; None when nobody took anything new.
 
-    test: (N', D') what was delivered since. Raises Unfit when there is no such model.
+    test: (N', D') what was delivered since. Raises StaleArtifact when there is no such model.
     """
     before = judged_day(state, day)
     model, _ = state.model(before)
@@ -276,7 +276,7 @@ def _objections(state: DayState, day: date, challenger: ServedModel) -> list[str
     objections = []
     try:
         state.require_chain(day)
-    except Unfit as reason:
+    except StaleArtifact as reason:
         objections.append(str(reason))
     model = challenger.model
     arrays = {

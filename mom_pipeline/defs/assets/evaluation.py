@@ -6,7 +6,7 @@ from typing import Any
 
 import dagster as dg
 
-from mom_pipeline.artifacts.day_state import DayState, Unfit
+from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
 from mom_pipeline.core.evaluation.backtest import Foresight, foresight
 from mom_pipeline.defs import checks
 from mom_pipeline.defs.assets.logs import raw_logs
@@ -63,7 +63,7 @@ def evaluation_metrics(context: dg.AssetExecutionContext, data_folder: DataFolde
         model_day = day - timedelta(days=state.settings.evaluation.horizon_days)
         try:
             found = _foresight(state, data_folder.warehouse, model_day, day)
-        except Unfit as reason:
+        except StaleArtifact as reason:
             return _nothing(data_folder.warehouse, day, f"skipped: {reason}")
         if found is None:
             return _nothing(data_folder.warehouse, day, "skipped: nobody took anything new")

@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 import numpy as np
 
-from mom_pipeline.artifacts.day_state import DayState, Unfit
+from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
 from mom_pipeline.artifacts.half_state import read_half
 from mom_pipeline.artifacts.store import Artifact
 from mom_pipeline.core.algorithm.daily_classes import DayClasses, decompose_day, drift
@@ -101,7 +101,7 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
 def _classes_before(state: DayState, day: date) -> Artifact | None:
     try:
         return state.fitting("decomposition", day - timedelta(days=1))
-    except Unfit:
+    except StaleArtifact:
         return None
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import dagster as dg
 
-from mom_pipeline.artifacts.day_state import Unfit
+from mom_pipeline.artifacts.day_state import StaleArtifact
 from mom_pipeline.defs.assets.evaluation import evaluation_metrics
 from mom_pipeline.defs.assets.logs import interaction_matrix, raw_logs
 from mom_pipeline.defs.assets.model import decomposition
@@ -65,12 +65,12 @@ def promotion(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Mat
         delivered = Delivered(items, users, test)
         try:
             backtest = backtest_of(state, day, test)
-        except Unfit:
+        except StaleArtifact:
             backtest = None
         if day.isoformat() != days[-1]:
             try:
                 version = store_day(state, registry, day, delivered, backtest)
-            except Unfit as reason:  # the run is long, and the day's arrays have expired
+            except StaleArtifact as reason:  # the run is long, and the day's arrays have expired
                 return _no_version(day, str(reason))
             note = "a version; only the last day of a run goes through the gate"
             return DayOutcome(version, note, {"model_version": version, "note": note})

@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 import numpy as np
 
-from mom_pipeline.artifacts.day_state import DayState, Unfit
+from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
 from mom_pipeline.core.algorithm.daily_classes import drift
 from mom_pipeline.core.evaluation.backtest import posterior_entropy, refreshed
 from mom_pipeline.core.moments.daily import changed_rows
@@ -107,8 +107,8 @@ def _visit(state: DayState, day: date, X: Csr) -> _Visit:
         model_day = date.fromisoformat(before.metadata["model_day"])
         served = state.fitting("decomposition", model_day)
         if served.version != before.parents["decomposition"]:
-            raise Unfit(f"the decomposition of {model_day} was replaced")
-    except Unfit as reason:
+            raise StaleArtifact(f"the decomposition of {model_day} was replaced")
+    except StaleArtifact as reason:
         return _Visit(everyone, day, None, f"everyone: {reason}")
     today = state.fitting("decomposition", day)
     moved = float(drift(today.dense["item_probs"], served.dense["item_probs"]).max())
