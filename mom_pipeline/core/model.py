@@ -17,21 +17,16 @@ from mom_pipeline.core.linear_algebra.eigenpairs import working_precision
 from mom_pipeline.core.moments.sums import Estimator, EstimatorName
 from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.progress import Stages
-from mom_pipeline.core.ranking.bounded_lists import BoundedLists
 from mom_pipeline.core.ranking.choose import Choice, HeldOut, choose_weights, given_split, hold_out
-from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization, RuleName
-from mom_pipeline.core.ranking.score import RankingWeights
-from mom_pipeline.core.ranking.topn import Scorer, recommend_top
+from mom_pipeline.core.ranking.parts import LowPass, popularity_shares
+from mom_pipeline.core.ranking.score import RankingWeights, ranking_name
+from mom_pipeline.core.ranking.topn import Scorer
 from mom_pipeline.core.types import Array, Csr, Float64
 
-RankingName = Literal["classes", "three-moment"]
+# "classes", as earlier versions say, means "components".
+RankingName = Literal["components", "three-moment", "classes"]
 Precision = Literal["auto", "single", "double"]
-
-# The low-pass part takes as many eigenvectors as are worth asking for and fit in memory, and at
-# most a quarter of them all: through all of them a history is seen as it is.
-_LOW_PASS_RANK = 512
-_LOW_PASS_SIZE = 32_000_000
 
 
 @dataclass(eq=False)
@@ -44,7 +39,8 @@ class MethodOfMoments:
         `item_scaling` replace the powers that come with the name; see `Estimator`.
     personalization: "product" (paper), "tempered" or "em", with `temperature`, `em_steps` and
         `smoothing`; see `Personalization`.
-    ranking: "three-moment" prepares both rankings; "classes" skips the pairs, which is quicker.
+    ranking: what `recommend` ranks by. "three-moment" prepares both rankings; "components" skips
+        the pairs, which is quicker.
     ranking_weights: of the three-moment ranking; chosen on held-out items when None.
     tol, max_passes: when the whitening stops; see `top_eigenpairs`.
     delta: the probability with which Theorem 1's bounds may fail.
@@ -72,10 +68,7 @@ class MethodOfMoments:
     _fitted: FittedModel | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.ranking not in ("classes", "three-moment"):
-            raise InvalidSetting(
-                f"ranking must be 'classes' or 'three-moment', found {self.ranking!r}"
-            )
+        self.ranking = ranking_name(self.ranking)
         if self.precision not in ("auto", "single", "double"):
             raise InvalidSetting(
                 f"precision must be 'auto', 'single' or 'double', found {self.precision!r}"
@@ -120,10 +113,10 @@ class MethodOfMoments:
 
         previous, progress: as for `fit`.
         """
-        if self.ranking != "classes":
+        if self.ranking != "components":
             raise InvalidSetting(
                 "the three-moment ranking needs all rows in memory; "
-                "fit users in shards with ranking='classes'"
+                "fit users in shards with ranking='components'"
             )
         stages = Stages(progress)
         fit = self._fit_classes(users, stages, previous)
@@ -163,26 +156,21 @@ class MethodOfMoments:
         n: int = 20,
         *,
         exclude_seen: bool = True,
-        ranking: RankingName = "classes",
+        ranking: RankingName | None = None,
     ) -> tuple[Array, Float64]:
         """Return the n best items of every row of X and their scores, (N, n) each.
 
-        Lists with fewer candidates are filled with -1 and a score of 0.
+        ranking: None for what was fitted. Lists with fewer candidates are filled with -1 and a
+        score of 0; an item that nobody took in the fit is no candidate.
         """
-        fitted = self.fitted
-        X = as_interactions(X, n_items=fitted.n_items)
-        if ranking != "classes":
-            return recommend_top(X, self.scorer(ranking), n, exclude_seen=exclude_seen)
-        lists = BoundedLists.of(fitted.item_probs)
-        ids, scores = lists.best(X, fitted.memberships(X), n, exclude_seen=exclude_seen)
-        return ids.astype(np.int64), scores.astype(np.float64)
+        X = as_interactions(X, n_items=self.fitted.n_items)
+        best = self.fitted.best(X, n, exclude_seen=exclude_seen, ranking=ranking)
+        return best.items, best.scores
 
-    def scorer(self, ranking: RankingName = "classes") -> Scorer:
+    def scorer(self, ranking: RankingName | None = None) -> Scorer:
         """Return what `recommend` ranks by: a block of histories to scores of all items."""
-        fitted = self.fitted
-        if ranking not in ("classes", "three-moment"):
-            raise InvalidSetting(f"ranking must be 'classes' or 'three-moment', found {ranking!r}")
-        return fitted.class_scores if ranking == "classes" else fitted.three_moment_scores
+        top = self.fitted.top(ranking)
+        return lambda X: top.score(self.fitted.histories(X))[0]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one .npz file, whole or not at all."""
@@ -196,7 +184,7 @@ class MethodOfMoments:
         """Read a model that `save` wrote; DamagedModel when its contents do not fit together."""
         fitted, settings = FittedModel.load(path)
         if settings["ranking_weights"] is not None:
-            settings["ranking_weights"] = RankingWeights(**settings["ranking_weights"])
+            settings["ranking_weights"] = RankingWeights.from_saved(settings["ranking_weights"])
         model = cls(**settings)
         model._fitted = fitted
         return model
@@ -265,18 +253,15 @@ class MethodOfMoments:
                 fit = self._fit_classes(UsersInMemory(split.train), Stages())
             low_pass = {e: self._low_pass(split.train, e) for e in split.user_exponents}
         with stages.stage("ranking weights") as progress:
-            classes = self._fitted_model(fit, None, stages).class_scores
-            return choose_weights(split, low_pass, classes, progress)
+            components = self._fitted_model(fit, None, stages).component_scores
+            return choose_weights(split, low_pass, components, progress)
 
     def _low_pass(self, X: Csr, user_exponent: float) -> LowPass:
-        return LowPass.of(
-            X,
-            max(1, min(_LOW_PASS_RANK, min(X.shape) // 4, _LOW_PASS_SIZE // X.shape[1])),
-            np.random.default_rng(self.seed),
-            user_exponent=user_exponent,
-            dtype=self._dtype(X.shape[1]),
-            tol=self.tol,
-            max_passes=self.max_passes,
+        # Parts are added up in single precision, so that more of it would be lost.
+        dtype = np.float64 if self.precision == "double" else np.float32
+        rng = np.random.default_rng(self.seed)
+        return LowPass.from_rows(
+            X, user_exponent, rng, dtype=dtype, tol=self.tol, max_passes=self.max_passes
         )
 
     def _fitted_model(
@@ -289,7 +274,7 @@ class MethodOfMoments:
         return FittedModel(
             item_probs=fit.recovery.item_probs,
             weights=fit.recovery.weights,
-            popularity=fit.sums.item_events / fit.sums.item_events.sum(),
+            popularity=popularity_shares(fit.sums.item_users),
             basis=fit.eigenpairs.vectors,
             personalization=self._personalization(),
             pair_ranking=pair_ranking,
