@@ -20,8 +20,8 @@ from mom_pipeline.core.fitted import FittedModel, PairRanking
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredMoments
 from mom_pipeline.core.moments.daily import DailySettings, DayMoments, extended
 from mom_pipeline.core.moments.sums import Estimator, MomentSums
-from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization
+from mom_pipeline.core.ranking.parts import LowPass
 from mom_pipeline.errors import DamagedArtifact
 from mom_pipeline.settings import Settings, fingerprint
 

@@ -14,8 +14,8 @@ from mom_pipeline.comparison.methods.implicit_library import (
     one_blas_thread_each,
 )
 from mom_pipeline.core.fitted import FittedModel, PairRanking
-from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization
+from mom_pipeline.core.ranking.parts import LowPass
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.types import Csr
 from mom_pipeline.serving.recommender import Recommender
@@ -65,7 +65,7 @@ def run_query(
     progress: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Any]:
     """Ask both about the same users in turns; milliseconds, and the ratio of the medians."""
-    cases = (("classes", 0.0), ("classes", 0.8), ("three-moment", 0.8))
+    cases = (("components", 0.0), ("components", 0.8), ("three-moment", 0.8))
     rows = []
     for done, (ranking, skew) in enumerate(cases):
         served = synthetic_model(n_items, n_components, ranking=ranking, skew=skew)
@@ -135,13 +135,5 @@ def _histories(rng: np.random.Generator, O: np.ndarray[Any, Any]) -> Csr:
 
 def _pair_ranking(rng: np.random.Generator, X: Csr, rank: int) -> PairRanking:
     weights = RankingWeights()
-    low_pass = LowPass.of(
-        X,
-        rank,
-        rng,
-        user_exponent=weights.user_exponent,
-        dtype=np.float32,
-        tol=1e-2,
-        max_passes=6,
-    )
+    low_pass = LowPass.from_rows(X, weights.user_exponent, rng, rank=rank, tol=1e-2, max_passes=6)
     return PairRanking(X, low_pass, weights)

@@ -155,6 +155,11 @@ class FittedModel:
         name = self.ranking if ranking is None else ranking_name(ranking)
         return self._by_components if name == "components" else self._by_three_moments
 
+    def prepare(self) -> None:
+        """Compute now what the first question would otherwise wait for."""
+        _ = self.smoothed_item_probs
+        self.top().prepare()
+
     @cached_property
     def _by_components(self) -> ExactTop:
         return ExactTop(Score.of_components(self.item_probs), self.popularity > 0)

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
-from mom_pipeline.core.types import Csr
+from mom_pipeline.core.types import Array, Csr
 
 _INT32_MAX = np.iinfo(np.int32).max
 
@@ -32,6 +32,14 @@ def as_interactions(X: Any, *, n_items: int | None = None) -> Csr:
     csr.sum_duplicates()
     csr.eliminate_zeros()
     return with_narrow_indices(csr)
+
+
+def one_row(items: Array, counts: Array, n_items: int) -> Csr:
+    """Return one user's items, (n,) rising, and their counts as a matrix of one row, (1, D)."""
+    row = sparse.csr_array((1, n_items))
+    row.data, row.indices = counts, items
+    row.indptr = np.array([0, len(items)], dtype=items.dtype)
+    return row
 
 
 def require_events(X: Csr) -> None:

@@ -13,8 +13,8 @@ from mom_pipeline.comparison.results import Comparison
 from mom_pipeline.comparison.stored import newest_until
 from mom_pipeline.comparison.surroundings import versions
 from mom_pipeline.core.algorithm.daily_classes import drift
-from mom_pipeline.core.evaluation.backtest import posterior_entropy
 from mom_pipeline.core.evaluation.theorem1 import Bounds, theorem_1
+from mom_pipeline.core.ranking.memberships import posterior_entropy
 from mom_pipeline.core.types import Array, Float64
 from mom_pipeline.logs.ledger import LedgerEntry, deliveries_until
 from mom_pipeline.report.history import DayHistory, history_until

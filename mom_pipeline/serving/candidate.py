@@ -19,7 +19,8 @@ from scipy import sparse
 from mom_pipeline.artifacts.day_state import CODE_VERSION, DayState
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.core.evaluation.backtest import Foresight, foresight
+from mom_pipeline.core.evaluation.backtest import Backtest, backtest
+from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.types import Array, Csr
@@ -27,11 +28,9 @@ from mom_pipeline.serving.gate import POPULARITY, Contest
 from mom_pipeline.serving.served_model import Manifest, ServedModel
 from mom_pipeline.settings import ModelSettings
 
-_CUTOFF = 20
-
 
 def candidate(
-    state: DayState, day: date, item_ids: Array, user_ids: Array, found: Foresight | None
+    state: DayState, day: date, item_ids: Array, user_ids: Array, found: Backtest | None
 ) -> ServedModel:
     """The model of a day as it will be served.
 
@@ -55,7 +54,7 @@ def candidate(
     return ServedModel(manifest, model, items[: model.n_items], user_ids[users], X[users])
 
 
-def metrics_of(found: Foresight) -> dict[str, float]:
+def metrics_of(found: Backtest) -> dict[str, float]:
     """The figures that a version carries: of its stand-in, at the cut-off nearest to 20."""
     k, ours = shown_cutoff(found), found.model
     return {
@@ -69,19 +68,19 @@ def metrics_of(found: Foresight) -> dict[str, float]:
     }
 
 
-def shown_cutoff(found: Foresight) -> int:
+def shown_cutoff(found: Backtest) -> int:
     """The cut-off nearest to 20."""
-    return min(found.model.cutoffs, key=lambda cutoff: abs(cutoff - _CUTOFF))
+    return nearest_cutoff(found.model.cutoffs)
 
 
-def stand_in(state: DayState, day: date, test: Csr) -> Foresight | None:
+def stand_in(state: DayState, day: date, test: Csr) -> Backtest | None:
     """How the model of some days ago did since; None when nobody took anything new.
 
     test: (N', D') what was delivered since. Raises Unfit when there is no such model.
     """
     before = judged_day(state, day)
     model, _ = state.model(before)
-    return foresight(model, state.matrix(before)[0], test, state.settings.evaluation.cutoffs)
+    return backtest(model, state.matrix(before)[0], test, state.settings.evaluation.cutoffs)
 
 
 def judged_day(state: DayState, day: date) -> date:
@@ -89,13 +88,13 @@ def judged_day(state: DayState, day: date) -> date:
     return day - timedelta(days=state.settings.evaluation.horizon_days)
 
 
-def contest_with_popularity(found: Foresight) -> Contest:
+def contest_with_popularity(found: Backtest) -> Contest:
     """For the first model."""
     return Contest(POPULARITY, _ap(found, "model"), _ap(found, "popularity"), "the same lists")
 
 
 def contest_with_champion(
-    state: DayState, day: date, champion: ServedModel, item_ids: Array, test: Csr, found: Foresight
+    state: DayState, day: date, champion: ServedModel, item_ids: Array, test: Csr, found: Backtest
 ) -> Contest:
     """The champion on the users, histories and days of the stand-in; see the module."""
     before, version = judged_day(state, day), champion.manifest.version
@@ -104,7 +103,7 @@ def contest_with_champion(
         train, _ = state.matrix(before)
         ids = item_ids[: test.shape[1]]
         columns, width = _columns(champion.item_ids, ids)
-        theirs = foresight(
+        theirs = backtest(
             champion.model,
             _moved(train, columns, width),
             _moved(test, columns, width),
@@ -115,14 +114,14 @@ def contest_with_champion(
         theirs, how = found, f"both by the model of {before}: the settings are the same"
     else:
         model = _fitted(champion, state.matrix(before)[0])
-        theirs = foresight(model, state.matrix(before)[0], test, found.model.cutoffs)
+        theirs = backtest(model, state.matrix(before)[0], test, found.model.cutoffs)
         how = f"its settings and the new ones, both as of {before}, on the days since"
     if theirs is None:
         raise InvalidSetting(f"champion and challenger of {day} have no user in common")
     return Contest(version, ours, _ap(theirs, "model"), how)
 
 
-def _ap(found: Foresight, name: str) -> Array:
+def _ap(found: Backtest, name: str) -> Array:
     metrics = found.model if name == "model" else found.popularity
     return metrics.per_user["map"][:, metrics.cutoffs.index(shown_cutoff(found))]
 

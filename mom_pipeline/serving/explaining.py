@@ -4,9 +4,14 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from mom_pipeline.core.ranking.explain import by_class, by_history, classes_by_history
-from mom_pipeline.core.ranking.one_user import History, OneUserRanking, Ranked
-from mom_pipeline.core.ranking.reasons import COMPONENT, ITEM, strongest
+from mom_pipeline.core.ranking.explain import (
+    COMPONENT,
+    ITEM,
+    explain_row,
+    strongest,
+)
+from mom_pipeline.core.ranking.topn import BestItems
+from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.serving.answers import Contribution, Explanation, Reason
 from mom_pipeline.serving.served_model import ServedModel
 
@@ -16,15 +21,15 @@ _NEGLIGIBLE = 1e-12
 
 def reasons(
     served: ServedModel,
-    history: History,
-    ranked: Ranked,
+    history: Csr,
+    P: Array,
+    best: BestItems,
     examples: Sequence[tuple[str, ...]],
 ) -> list[Reason]:
     """Name what contributed most to each score, as the table of lists does."""
-    factors = {name: np.array([factor]) for name, factor in ranked.factors.items()}
-    row = history.row(served.model.n_items)
-    why = strongest(served.model, row, ranked.memberships[None], ranked.items[None], factors)
-    columns = (why.kinds[0], why.causes[0], why.terms[0], ranked.scores)
+    why = strongest(served.model, history, P, best)
+    listed = int((best.items[0] >= 0).sum())
+    columns = (row[0, :listed] for row in (why.kinds, why.causes, why.terms, best.scores))
     found = []
     for kind, cause, term, score in zip(*(c.tolist() for c in columns), strict=True):
         share = _share(term, score)
@@ -39,34 +44,30 @@ def reasons(
 
 def explained(
     served: ServedModel,
-    ranking: OneUserRanking,
     user: str,
-    history: History,
+    history: Csr,
     item: str,
     position: int,
     examples: Sequence[tuple[str, ...]],
 ) -> Explanation:
     """Take the score of one item apart."""
-    ranked = ranking.at(history, np.array([position]))
-    score = float(ranked.scores[0])
-    classes = by_class(served.model, ranked)
-    own = classes_by_history(served.model, history, ranked, classes)
-    if served.model.pair_ranking is not None:
-        own += by_history(served.model.pair_ranking, history.items, ranked.items, ranked.factors)
-    names = [str(served.item_ids[y]) for y in history.items]
-    moments = ((name, float(part[0])) for name, part in ranked.parts.items())
+    parts = explain_row(served.model, history, np.array([position]))
+    score = float(parts.best.scores[0, 0])
+    names = [str(served.item_ids[y]) for y in history.indices]
+    moments = ((name, float(part[0])) for name, part in parts.by_part.items())
     return Explanation(
         user,
         item,
         served.manifest.version,
         score,
-        bool(np.isin(position, history.items)),
-        reasons(served, history, ranked, examples)[0],
+        bool(np.isin(position, history.indices)),
+        reasons(served, history, parts.memberships, parts.best, examples)[0],
         tuple(Contribution(name, value, _share(value, score)) for name, value in moments),
         _largest_first(
-            ((component_name(k), value) for k, value in enumerate(classes[0].tolist())), score
+            ((component_name(k), value) for k, value in enumerate(parts.by_component[0].tolist())),
+            score,
         ),
-        _largest_first(zip(names, own[0].tolist(), strict=True), score),
+        _largest_first(zip(names, parts.by_history[0].tolist(), strict=True), score),
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from mom_pipeline.artifacts.day_state import DayState, Unfit
 from mom_pipeline.core.errors import DamagedModel, MomError
-from mom_pipeline.core.evaluation.backtest import Foresight
+from mom_pipeline.core.evaluation.backtest import Backtest
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.serving.candidate import (
     candidate,
@@ -75,7 +75,7 @@ def promote_day(
     )
 
 
-def _stand_in(state: DayState, day: date, delivered: Delivered) -> Foresight | None:
+def _stand_in(state: DayState, day: date, delivered: Delivered) -> Backtest | None:
     try:
         return stand_in(state, day, delivered.test)
     except Unfit:
@@ -84,7 +84,7 @@ def _stand_in(state: DayState, day: date, delivered: Delivered) -> Foresight | N
 
 def _decision(
     state: DayState, registry: ModelRegistry, day: date, served: ServedModel,
-    delivered: Delivered, found: Foresight | None,
+    delivered: Delivered, found: Backtest | None,
 ) -> Decision:  # fmt: skip
     objections = _objections(state, day, served)
     contest: Contest | None = None

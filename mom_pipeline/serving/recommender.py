@@ -15,10 +15,10 @@ from typing import Self
 
 import numpy as np
 
+from mom_pipeline.core.interactions import one_row
 from mom_pipeline.core.ranking.explain import similar_scores
-from mom_pipeline.core.ranking.one_user import History, OneUserRanking
-from mom_pipeline.core.ranking.topn import top_n
-from mom_pipeline.core.types import Array
+from mom_pipeline.core.ranking.topn import most_popular, top_n
+from mom_pipeline.core.types import Csr
 from mom_pipeline.serving.answers import (
     Explanation,
     Reason,
@@ -46,9 +46,8 @@ class Recommender:
 
     def __init__(self, served: ServedModel, *, exclude_seen: bool = True) -> None:
         self._served = served
-        self._ranking = OneUserRanking(served.model)
         self._exclude_seen = exclude_seen
-        self._ranking.prepare()
+        served.model.prepare()
         _ = served.item_positions, served.user_positions
 
     @classmethod
@@ -84,7 +83,7 @@ class Recommender:
         if history is None:
             note = f"the model does not know the user {shown(user)}: popular items"
             return self._popular(user, n, note)
-        if not len(history.items):
+        if not history.nnz:
             return self._popular(user, n, f"the user {shown(user)} has no history: popular items")
         return self._list(user, history, n, exclude_seen)
 
@@ -109,7 +108,8 @@ class Recommender:
             note = "the model knows none of the given items: popular items"
             return self._popular(None, n, note, unknown)
         positions = np.array(sorted(taken), dtype=np.int64)
-        history = History(positions, np.array([float(taken[y]) for y in positions.tolist()]))
+        times = np.array([float(taken[y]) for y in positions.tolist()])
+        history = one_row(positions, times, self.n_items)
         return self._list(None, history, n, exclude_seen, unknown)
 
     def similar(self, item: str, n: int = 20) -> SimilarItems:
@@ -136,26 +136,27 @@ class Recommender:
         Raises UnknownUser when there is no history, UnknownItem.
         """
         history = self._history(user)
-        if history is None or not len(history.items):
+        if history is None or not history.nnz:
             raise UnknownUser(
                 f"the model has no history of the user {shown(user)}, so there is nothing to "
                 "explain; such users get popular items"
             )
         position = self._item(item)
-        return explained(self._served, self._ranking, user, history, item, position, self._examples)
+        return explained(self._served, user, history, item, position, self._examples)
 
     def _list(
         self,
         user: str | None,
-        history: History,
+        history: Csr,
         n: int,
         exclude_seen: bool | None,
         unknown: tuple[str, ...] = (),
     ) -> Recommendations:
         exclude = self._exclude_seen if exclude_seen is None else exclude_seen
-        ranked = self._ranking.best(history, n, exclude_seen=exclude)
-        why = reasons(self._served, history, ranked, self._examples)
-        lines = zip(ranked.items, ranked.scores.tolist(), why, strict=True)
+        P = self._served.model.memberships(history)
+        best = self._served.model.best(history, n, exclude_seen=exclude, memberships=P)
+        why = reasons(self._served, history, P, best, self._examples)
+        lines = zip(best.items[0].tolist(), best.scores[0].tolist(), why, strict=False)
         found = tuple(Recommendation(self._name(y), score, reason) for y, score, reason in lines)
         note = "items that the model does not know were left out" if unknown else ""
         return Recommendations(user, self.manifest.version, False, note, found, unknown)
@@ -163,18 +164,12 @@ class Recommender:
     def _popular(
         self, user: str | None, n: int, note: str, unknown: tuple[str, ...] = ()
     ) -> Recommendations:
-        popularity = self._served.model.popularity
+        items, shares = most_popular(self._served.model.popularity, n)
         found = tuple(
-            Recommendation(self._name(y), float(popularity[y]), Reason("popularity", "", 1.0))
-            for y in self._by_popularity[:n]
+            Recommendation(self._name(y), share, Reason("popularity", "", 1.0))
+            for y, share in zip(items.tolist(), shares.tolist(), strict=True)
         )
         return Recommendations(user, self.manifest.version, True, note, found, unknown)
-
-    @cached_property
-    def _by_popularity(self) -> Array:
-        popularity = self._served.model.popularity
-        best = np.argsort(-popularity, kind="stable")[:MAX_LIST]
-        return best[popularity[best] > 0]
 
     @cached_property
     def _examples(self) -> list[tuple[str, ...]]:
@@ -182,13 +177,13 @@ class Recommender:
         best, _ = top_n(self._served.model.item_probs.T, 3)
         return [tuple(self._name(y) for y in row) for row in best]
 
-    def _history(self, user: str) -> History | None:
+    def _history(self, user: str) -> Csr | None:
         position = self._served.user_positions.get(user)
         if position is None:
             return None
         X = self._served.histories
         own = slice(int(X.indptr[position]), int(X.indptr[position + 1]))
-        return History(X.indices[own], X.data[own])
+        return one_row(X.indices[own], X.data[own], self.n_items)
 
     def _item(self, item: str) -> int:
         position = self._served.item_positions.get(item)

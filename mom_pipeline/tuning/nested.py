@@ -27,8 +27,8 @@ from mom_pipeline.core.linear_algebra.eigenpairs import (
 from mom_pipeline.core.moments.pairs import PairMoments
 from mom_pipeline.core.moments.sums import Estimator, EstimatorName, MomentSums
 from mom_pipeline.core.moments.triples import triple_sums
-from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization
+from mom_pipeline.core.ranking.parts import LowPass, popularity_shares
 from mom_pipeline.core.types import Csr, Float64
 
 
@@ -77,7 +77,7 @@ class NestedMoments:
         return FittedModel(
             item_probs=recovery.item_probs,
             weights=recovery.weights,
-            popularity=self.sums.item_events / self.sums.item_events.sum(),
+            popularity=popularity_shares(self.sums.item_users),
             basis=np.empty((len(recovery.item_probs), 0)),
             personalization=personalization,
             pair_ranking=None,

@@ -8,7 +8,7 @@ from mom_pipeline.core import MethodOfMoments, RankingWeights, evaluate_ranking,
 from mom_pipeline.core.errors import DamagedModel, InvalidInteractions, InvalidSetting, NotFitted
 from mom_pipeline.core.ranking.choose import hold_out
 
-GIVEN = RankingWeights(classes=0.5, popularity=0.1, explained=0.4, low_pass_ridge=3.0)
+GIVEN = RankingWeights(components=0.5, popularity=0.1, ease=0.4, low_pass_ridge=3.0)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from mom_pipeline.comparison.methods.options import filled, in_range, weighted, 
 from mom_pipeline.comparison.methods.plsi_em import expectation_maximisation, has_converged
 from mom_pipeline.core.interactions import require_events
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
-from mom_pipeline.core.ranking.topn import class_scores
 from mom_pipeline.core.types import Array, Csr
 
 DEFAULTS: dict[str, Setting] = {
@@ -52,7 +51,7 @@ def fit_plsi(X: Csr, settings: Settings, seed: int) -> Fitted:
 
     def scores(rows: Csr) -> Array:
         theta = memberships(weighted(rows, chosen["values"]), positive, pi, rule)
-        return class_scores(theta, O)
+        return np.asarray(theta @ O.T)
 
     notes = {
         "iterations": fit.iterations,

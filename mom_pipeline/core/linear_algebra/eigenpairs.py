@@ -125,7 +125,7 @@ def _directly(M2: SymmetricOperator, k: int, passes: int) -> bool:
     span = min(D, (block + _SPAN_FACTOR * width) // 2)
     one_pass = 2 * D * D * block + 4 * D * span * block + _RITZ_PRODUCTS * span**3
     fits = 3 * D * D * M2.dtype.itemsize <= _DIRECT_BYTES
-    return fits and _DIRECT_PRODUCTS * D**3 <= passes * one_pass
+    return fits and passes * one_pass >= _DIRECT_PRODUCTS * D**3
 
 
 def guarded_width(k: int, D: int) -> int:

@@ -24,7 +24,7 @@ from scipy.linalg import get_blas_funcs
 
 from mom_pipeline.core.ranking.parts import Components, Histories, LowPass
 from mom_pipeline.core.ranking.score import Score, or_one
-from mom_pipeline.core.ranking.topn import BestItems, hide_seen, require_length, top_n, user_blocks
+from mom_pipeline.core.ranking.topn import BestItems, hide_seen, top_n, user_blocks
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 

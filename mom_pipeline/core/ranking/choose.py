@@ -62,7 +62,7 @@ _HELD_OUT_SHARE = 0.2
 _CLEAR_ON_LATER, _CLEAR_ON_HIDDEN = 1.0, 2.0
 _EXPONENTS_ON_HIDDEN = (RankingWeights().user_exponent,)
 _CANDIDATES_PER_PART = 100
-_USERS_PER_BLOCK, _SCORES_PER_BLOCK = 256, 2_600_000
+_USERS_PER_BLOCK, _SCORES_PER_BLOCK = 512, 2_600_000
 # Parts with their settings that a block keeps divided by the best item, at some 300 kB each.
 _SCALED_KEPT = 64
 
@@ -264,15 +264,17 @@ class Candidates:
 
     n_users: all of the block.  users: those of them with an item to be found among their
     candidates; the quality of the others is 0, whatever the weights.
-    items: positions, rising, then -1.  seen: row and column of the entries that are no unseen
-    item.  hits: row and column of the items to be found.  test: (users, D), all to be found.
+    items: positions, rising, then -1.  test: (users, D), all to be found.
+    no_item, seen, hits: row and column of the entries that are no item, that are no unseen item,
+    and that are to be found.
     """
 
     n_users: int
     users: Array
     items: Array
-    seen: tuple[Array, Array]
-    hits: tuple[Array, Array]
+    no_item: tuple[Array, ...]
+    seen: tuple[Array, ...]
+    hits: tuple[Array, ...]
     test: Csr
     pairs: tuple[Pairs, ...]
     parts: dict[PartKey, Array]
@@ -294,8 +296,8 @@ class Candidates:
         scores = {key: part[users] for key, part in scores.items()}
         seen = np.nonzero((items < 0) | (scores.pop(("seen",)) > 0))
         scores["popularity",] = parts.pairs[0].item_users.astype(np.float32)[items]
-        hits = np.nonzero(wanted)
-        return cls(X.shape[0], users, items, seen, hits, test[users], parts.pairs, scores)
+        no_item, hits = np.nonzero(items < 0), np.nonzero(wanted)
+        return cls(X.shape[0], users, items, no_item, seen, hits, test[users], parts.pairs, scores)
 
     def quality(self, w: RankingWeights) -> Float64:
         """Return the mean of Recall@20, nDCG@20 and MAP@20 of every user."""
@@ -303,8 +305,8 @@ class Candidates:
         weighted = ((name, getattr(w, name)) for name in _SETTINGS_OF)
         terms = ((name, weight, self._part(name, w), ones) for name, weight in weighted if weight)
         scores, _ = combined(terms, self.items.shape)
-        scores[self.items < 0] = -np.inf
-        hits = _listed(scores, *self.hits)
+        scores[self.no_item] = -np.inf
+        hits = _listed(scores, self.hits)
         values = metrics_of_hits(*hits, self.test, (CUTOFF,))
         quality = np.zeros(self.n_users)
         quality[self.users] = (values["recall"] + values["ndcg"] + values["map"])[:, 0] / 3
@@ -353,19 +355,26 @@ def _tops(parts: list[Array], X: Csr, exclude_seen: bool) -> Array:
     return np.where(items < D, items, -1)[:, :width]
 
 
-def _listed(scores: Array, rows: Array, columns: Array) -> tuple[Array, Array]:
+def _listed(scores: Array, entries: tuple[Array, ...]) -> tuple[Array, Array]:
     """Return row and rank of those entries that are among the CUTOFF largest of their rows.
 
     Equal scores rank in the order of their columns. Both results are sorted by row and rank.
     """
-    own, values = scores[rows], scores[rows, columns][:, None]
-    ranks = np.count_nonzero(own > values, axis=1)
+    rows, columns = entries
+    own, values = scores[rows], scores[entries][:, None]
+    ranks = _true_per_row(own > values)
     near = np.flatnonzero(ranks < CUTOFF)
-    before = np.arange(own.shape[1]) < columns[near, None]
-    ranks[near] += np.count_nonzero((own[near] == values[near]) & before, axis=1)
+    tied = near[_true_per_row(own[near] >= values[near]) > ranks[near] + 1]
+    before = np.arange(own.shape[1]) < columns[tied, None]
+    ranks[tied] += _true_per_row((own[tied] == values[tied]) & before)
     listed = np.flatnonzero(ranks < CUTOFF)
     listed = listed[np.lexsort((ranks[listed], rows[listed]))]
     return rows[listed], ranks[listed]
+
+
+def _true_per_row(table: Array) -> Array:
+    # Three times as fast as count_nonzero along an axis.
+    return np.asarray(table.view(np.uint8).sum(axis=1, dtype=np.uint32), dtype=np.int64)
 
 
 def _in_blocks(
@@ -431,7 +440,7 @@ def _with(weights: RankingWeights, **changes: Any) -> RankingWeights:
 
 
 def _matters(name: str, weights: RankingWeights) -> bool:
-    """Tell whether a setting changes anything: not where no part that it belongs to has a weight."""
+    """Tell whether a setting changes anything: not where its part has no weight."""
     owners = [part for part, settings in _SETTINGS_OF.items() if name in settings]
     return len(owners) != 1 or getattr(weights, owners[0]) > 0
 

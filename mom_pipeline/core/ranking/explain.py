@@ -97,18 +97,38 @@ def strongest(model: FittedModel, X: Csr, P: Array, best: BestItems) -> Reasons:
     return Reasons(kinds, np.choose(kinds, causes), np.choose(kinds, terms))
 
 
-def by_part(
-    model: FittedModel, row: Csr, items: Array, factors: Mapping[str, float]
-) -> dict[str, Float64]:
-    """Return what each part adds to the scores of some items, name -> (n,).
+@dataclass(frozen=True)
+class Explanation:
+    """The scores of some items for one user, taken apart in three ways.
 
-    row: (1, D).  items: (n,) positions.  factors: by what each part of the score is multiplied.
+    best: the items as a list, in the order in which they were given.  memberships: (1, K).
+    by_part: name -> (n,).  by_component: (n, K), of the components' part.
+    by_history: (n, history), of all parts but popularity.
     """
-    rows = model.histories(row)
-    return {
-        part.name: part.at(rows, items[None])[0].astype(np.float64) * factors[part.name]
-        for part, _ in model.top().score.parts
+
+    best: BestItems
+    memberships: Array
+    by_part: dict[str, Float64]
+    by_component: Float64
+    by_history: Float64
+
+
+def explain_row(model: FittedModel, row: Csr, items: Array) -> Explanation:
+    """Take the scores of some items apart, seen or not. row: (1, D).  items: (n,) positions."""
+    P = model.memberships(row)
+    rows, top = model.histories(row, P), model.top()
+    factors = top.factors(rows)
+    own = {name: float(factor[0]) for name, factor in factors.items()}
+    parts = {
+        part.name: part.at(rows, items[None])[0].astype(np.float64) * own[part.name]
+        for part, _ in top.score.parts
     }
+    components = by_component(model, P[0], items, own.get(COMPONENTS, 0.0))
+    history = by_history(top.score, row.indices, items, own)
+    history += components_by_history(model, row, P[0], items, components)
+    scores = sum(parts.values(), np.zeros(len(items)))
+    best = BestItems(items[None], scores[None], factors)
+    return Explanation(best, P, parts, components, history)
 
 
 def by_component(model: FittedModel, P: Array, items: Array, factor: float) -> Float64:
@@ -121,9 +141,7 @@ def by_component(model: FittedModel, P: Array, items: Array, factor: float) -> F
     return np.asarray(model.item_probs[items].astype(np.float64) * P * factor)
 
 
-def by_history(
-    score: Score, history: Array, items: Array, factors: Mapping[str, float]
-) -> Float64:
+def by_history(score: Score, history: Array, items: Array, factors: Mapping[str, float]) -> Float64:
     """Return what each item of the history adds by pairs, (n, history).
 
     Rows sum to the parts of the second moment: pairs, EASE and low-pass.

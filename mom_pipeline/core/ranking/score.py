@@ -50,7 +50,7 @@ class RankingWeights:
 
     @classmethod
     def from_saved(cls, values: Mapping[str, float]) -> Self:
-        """Return weights that were written as a mapping, by names of today or of earlier versions."""
+        """Return weights that were written as a mapping, under names of any version."""
         return cls(**{_RENAMED.get(name, name): value for name, value in values.items()})
 
     def __post_init__(self) -> None:
@@ -67,7 +67,7 @@ def ranking_name(name: str) -> RankingName:
     today = _SYNONYMS.get(name, name)
     for known in get_args(RankingName):
         if today == known:
-            return known  # type: ignore[no-any-return]
+            return known
     raise InvalidSetting(f"ranking must be 'components' or 'three-moment', found {name!r}")
 
 
@@ -116,8 +116,10 @@ def combined(
     return total, factors
 
 
-def best_unseen(scores: Array, seen: tuple[Array, Array]) -> Float64:
+def best_unseen(scores: Array, seen: tuple[Array, ...]) -> Float64:
     """Return the largest score of every row outside of the entries `seen`: (rows,).
+
+    seen: row and column of these entries.
 
     1 where there is none, or where it is only the rounding of the row's other entries.
     """
