@@ -20,6 +20,7 @@ from mom_pipeline.core.evaluation.split_half import HalfMoments, split_half_agre
 from mom_pipeline.core.moments.daily import DailySettings, DayMoments, advance
 from mom_pipeline.core.moments.sums import Estimator
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
+from mom_pipeline.core.ranking.parts import popularity_shares
 from mom_pipeline.core.types import Array, Csr
 
 SHARES = (0.005, 0.02, 0.08)
@@ -110,7 +111,7 @@ def _one_day(
 
 
 def _personalize(X: Csr, sums: DayMoments, classes: DayClasses) -> Array:
-    popularity = sums.moments.sums.item_events / sums.moments.sums.item_events.sum()
+    popularity = popularity_shares(sums.moments.sums.item_users)
     settings = Personalization("product")
     O = smoothed(classes.recovery.item_probs, popularity, settings.smoothing)
     return memberships(X, O, classes.recovery.weights, settings)

@@ -22,11 +22,12 @@ from mom_pipeline.core.algorithm.daily_classes import (
     whiten_in_span,
     whitening_error,
 )
-from mom_pipeline.core.evaluation.backtest import foresight, refreshed
+from mom_pipeline.core.evaluation.backtest import backtest
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.moments.daily import DayMoments, advance
-from mom_pipeline.core.ranking.lists import reasoned_lists
+from mom_pipeline.core.ranking.explain import reasoned_lists
 from mom_pipeline.core.ranking.memberships import Personalization
+from mom_pipeline.core.ranking.parts import popularity_shares
 from mom_pipeline.core.types import Csr, Float64
 from mom_pipeline.logs.delivery import ingest_day
 from mom_pipeline.settings import DATA_DIR_VARIABLE, Settings, load_settings
@@ -186,9 +187,9 @@ class BareDays:
             classes = decompose_day(
                 X, moments, whitening, T, "clip", daily.seed, anchor_components=start
             )
-        model = _served(settings, moments.sums.item_events, classes)
+        model = _served(settings, moments.sums.item_users, classes)
         with clock.step("user_personalization"):
-            P = refreshed(None, X, np.arange(X.shape[0]), model)
+            P = model.memberships(X)
         with clock.step("recommendations"):
             lists = reasoned_lists(X, P, model, settings.serving.list_length)
             with warehouse.reading() as connection:
@@ -205,13 +206,13 @@ class BareDays:
             foresight(self.model, self.yesterday[0], test, self.settings.evaluation.cutoffs)
 
 
-def _served(settings: Settings, item_events: Float64, classes: DayClasses) -> FittedModel:
+def _served(settings: Settings, item_users: Float64, classes: DayClasses) -> FittedModel:
     """Return what lists are made from."""
     chosen = settings.model
     return FittedModel(
         item_probs=classes.recovery.item_probs,
         weights=classes.recovery.weights,
-        popularity=item_events / item_events.sum(),
+        popularity=popularity_shares(item_users),
         basis=classes.recovery.item_probs[:, :0],
         personalization=Personalization(
             chosen.personalization,  # type: ignore[arg-type]

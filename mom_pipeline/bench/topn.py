@@ -10,8 +10,7 @@ from mom_pipeline.bench.measure import Progress, Seconds, described, no_progress
 from mom_pipeline.comparison.isolated import peak_bytes
 from mom_pipeline.comparison.methods.interface import as_user_items, missing_implicit
 from mom_pipeline.core import MethodOfMoments
-from mom_pipeline.core.ranking.bounded_lists import BoundedLists
-from mom_pipeline.core.ranking.topn import recommend_top
+from mom_pipeline.core.ranking.topn import brute_force
 from mom_pipeline.core.threads import available_cores
 from mom_pipeline.core.types import Array, Csr
 
@@ -36,7 +35,7 @@ def run_topn(
     """Make the lists of all users of simulated data; check some, and let the peer make some."""
     rng = np.random.default_rng(seed)
     X = clustered_interactions(n_users, n_items, n_pairs, rng)
-    model = MethodOfMoments(n_components, ranking="classes", seed=seed)
+    model = MethodOfMoments(n_components, ranking="components", seed=seed)
     fit, _ = timed(lambda: model.fit(X))
     progress("lists", _FITTED)
     personalization, P = timed(lambda: model.personalize(X))
@@ -44,8 +43,8 @@ def run_topn(
     def tell(share: float) -> None:
         progress("lists", _FITTED + share * (_LISTED - _FITTED))
 
-    make = BoundedLists.of(model.item_probs).best
-    lists, (ids, scores) = timed(lambda: make(X, P, length, progress=tell))
+    lists, best = timed(lambda: model.fitted.best(X, length, memberships=P, progress=tell))
+    ids, scores = best.items, best.scores
     peak = peak_bytes()
     checked = np.sort(rng.choice(n_users, min(CHECKED_USERS, n_users), replace=False))
     agreement = _agreement(X[checked], model, ids[checked], scores[checked])
@@ -74,7 +73,7 @@ def _agreement(X: Csr, model: MethodOfMoments, ids: Array, scores: Array) -> dic
     identical, but every position of them has the same score up to `_ROUNDING`.
     """
     seconds, (expected, expected_scores) = timed(
-        lambda: recommend_top(X, model.scorer("classes"), ids.shape[1])
+        lambda: brute_force(X, model.scorer(), ids.shape[1])
     )
     near = np.isclose(scores, expected_scores, rtol=_ROUNDING, atol=0).all(axis=1)
     return {

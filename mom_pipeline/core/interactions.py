@@ -34,6 +34,14 @@ def as_interactions(X: Any, *, n_items: int | None = None) -> Csr:
     return with_narrow_indices(csr)
 
 
+def one_row(items: Array, counts: Array, n_items: int) -> Csr:
+    """Return one user's items, (n,) rising, and their counts as a matrix of one row, (1, D)."""
+    row = sparse.csr_array((1, n_items))
+    row.data, row.indices = counts, items
+    row.indptr = np.array([0, len(items)], dtype=items.dtype)
+    return row
+
+
 def require_events(X: Csr) -> None:
     """Raise InvalidInteractions when nobody took anything."""
     if X.nnz == 0:

@@ -25,22 +25,17 @@ from mom_pipeline.core.moments.days import MomentSettings, fix_anchor, sum_users
 from mom_pipeline.core.moments.estimators import Estimator, EstimatorName
 from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.progress import Stages
-from mom_pipeline.core.ranking.bounded_lists import BoundedLists
 from mom_pipeline.core.ranking.choose import Choice, HeldOut, choose_weights, given_split, hold_out
-from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization, RuleName
-from mom_pipeline.core.ranking.score import RankingWeights
-from mom_pipeline.core.ranking.topn import Scorer, recommend_top
+from mom_pipeline.core.ranking.parts import LowPass
+from mom_pipeline.core.ranking.score import RankingWeights, ranking_name
+from mom_pipeline.core.ranking.topn import Scorer
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Csr, Float64
 
-RankingName = Literal["classes", "three-moment"]
+# "classes", as earlier versions say, means "components".
+RankingName = Literal["components", "three-moment", "classes"]
 Precision = Literal["auto", "single", "double"]
-
-# The low-pass part takes as many eigenvectors as are worth asking for and fit in memory, and at
-# most a quarter of them all: through all of them a history is seen as it is.
-_LOW_PASS_RANK = 512
-_LOW_PASS_SIZE = 32_000_000
 
 
 # What makes the method the paper's Algorithm 1; see `MethodOfMoments.algorithm_1`.
@@ -50,7 +45,7 @@ ALGORITHM_1: dict[str, Any] = {
     "cap_weights": False,
     "personalization": "product",
     "smoothing": 0.0,
-    "ranking": "classes",
+    "ranking": "components",
 }
 
 
@@ -65,7 +60,8 @@ class MethodOfMoments:
         Algorithm 1 to the letter is more than its estimator: see `algorithm_1`.
     personalization: "product" (paper), "tempered" or "em", with `temperature`, `em_steps` and
         `smoothing`; see `Personalization`.
-    ranking: "three-moment" prepares both rankings; "classes" skips the pairs, which is quicker.
+    ranking: what `recommend` ranks by. "three-moment" prepares both rankings; "components" skips
+        the pairs, which is quicker.
     ranking_weights: of the three-moment ranking; chosen on held-out items when None.
     decomposition: "simultaneous" or "deflation", the paper's; projection, cap_weights: how
         estimates become distributions; see `recover`.
@@ -100,10 +96,7 @@ class MethodOfMoments:
     _fitted: FittedModel | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.ranking not in ("classes", "three-moment"):
-            raise InvalidSetting(
-                f"ranking must be 'classes' or 'three-moment', found {self.ranking!r}"
-            )
+        self.ranking = ranking_name(self.ranking)
         if self.precision not in ("auto", "single", "double"):
             raise InvalidSetting(
                 f"precision must be 'auto', 'single' or 'double', found {self.precision!r}"
@@ -115,7 +108,7 @@ class MethodOfMoments:
             )
         # Made here so that a wrong setting is reported before any data is read.
         self._estimator()
-        self._personalization()
+        Personalization.from_settings(self)
 
     @classmethod
     def algorithm_1(cls, n_components: int = 100, *, seed: int = 0) -> Self:
@@ -228,10 +221,14 @@ class MethodOfMoments:
         """What the fit found out about itself: plain numbers, lists and texts."""
         return self.fitted.diagnostics
 
-    def personalize(self, X: Any) -> Array:
-        """P[class | user], (N, K), rows sum to 1; for any users, seen in the fit or not."""
+    def transform(self, X: Any) -> Array:
+        """Return P[component | user], (N, K), rows sum to 1; for any users, seen in the fit or not."""
         fitted = self.fitted
         return fitted.memberships(as_interactions(X, n_items=fitted.n_items))
+
+    def personalize(self, X: Any) -> Array:
+        """Return P[component | user]: the paper's word for `transform`."""
+        return self.transform(X)
 
     def recommend(
         self,
@@ -239,26 +236,21 @@ class MethodOfMoments:
         n: int = 20,
         *,
         exclude_seen: bool = True,
-        ranking: RankingName = "classes",
+        ranking: RankingName | None = None,
     ) -> tuple[Array, Float64]:
         """Return the n best items of every row of X and their scores, (N, n) each.
 
-        Lists with fewer candidates are filled with -1 and a score of 0.
+        ranking: None for what was fitted. Lists with fewer candidates are filled with -1 and a
+        score of 0; an item that nobody took in the fit is no candidate.
         """
-        fitted = self.fitted
-        X = as_interactions(X, n_items=fitted.n_items)
-        if ranking != "classes":
-            return recommend_top(X, self.scorer(ranking), n, exclude_seen=exclude_seen)
-        lists = BoundedLists.of(fitted.item_probs)
-        ids, scores = lists.best(X, fitted.memberships(X), n, exclude_seen=exclude_seen)
-        return ids.astype(np.int64), scores.astype(np.float64)
+        X = as_interactions(X, n_items=self.fitted.n_items)
+        best = self.fitted.best(X, n, exclude_seen=exclude_seen, ranking=ranking)
+        return best.items, best.scores
 
-    def scorer(self, ranking: RankingName = "classes") -> Scorer:
+    def scorer(self, ranking: RankingName | None = None) -> Scorer:
         """Return what `recommend` ranks by: a block of histories to scores of all items."""
-        fitted = self.fitted
-        if ranking not in ("classes", "three-moment"):
-            raise InvalidSetting(f"ranking must be 'classes' or 'three-moment', found {ranking!r}")
-        return fitted.class_scores if ranking == "classes" else fitted.three_moment_scores
+        top = self.fitted.top(ranking)
+        return lambda X: top.score(self.fitted.histories(X))[0]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one .npz file, whole or not at all."""
@@ -272,7 +264,7 @@ class MethodOfMoments:
         """Read a model that `save` wrote; DamagedModel when its contents do not fit together."""
         fitted, settings = FittedModel.load(path)
         if settings["ranking_weights"] is not None:
-            settings["ranking_weights"] = RankingWeights(**settings["ranking_weights"])
+            settings["ranking_weights"] = RankingWeights.from_saved(settings["ranking_weights"])
         model = cls(**settings)
         model._fitted = fitted
         return model
@@ -300,11 +292,6 @@ class MethodOfMoments:
             projection=self.projection,
             cap_weights=self.cap_weights,
             seed=self.seed,
-        )
-
-    def _personalization(self) -> Personalization:
-        return Personalization(
-            self.personalization, self.temperature, self.em_steps, self.smoothing
         )
 
     def _dtype(self, n_items: int) -> type[np.floating]:
@@ -341,7 +328,7 @@ class MethodOfMoments:
         return ComponentFit(anchor, sums, components)
 
     def _require_components_alone(self, what: str) -> None:
-        if self.ranking != "classes":
+        if self.ranking != "components":
             raise InvalidSetting(
                 f"the three-moment ranking needs all rows in memory, so {what} works with "
                 "ranking='components' alone; fit the model with that, or fit it anew"
@@ -376,18 +363,15 @@ class MethodOfMoments:
                 fit = self._fit_components(UsersInMemory(split.train), Stages())
             low_pass = {e: self._low_pass(split.train, e) for e in split.user_exponents}
         with stages.stage("ranking weights") as progress:
-            classes = self._fitted_model(fit, None, stages).class_scores
-            return choose_weights(split, low_pass, classes, progress)
+            components = self._fitted_model(fit, None, stages).component_scores
+            return choose_weights(split, low_pass, components, progress)
 
     def _low_pass(self, X: Csr, user_exponent: float) -> LowPass:
-        return LowPass.of(
-            X,
-            max(1, min(_LOW_PASS_RANK, min(X.shape) // 4, _LOW_PASS_SIZE // X.shape[1])),
-            np.random.default_rng(self.seed),
-            user_exponent=user_exponent,
-            dtype=self._dtype(X.shape[1]),
-            tol=self.tol,
-            max_passes=self.max_passes,
+        # Parts are added up in single precision, so that more of it would be lost.
+        dtype = np.float64 if self.precision == "double" else np.float32
+        rng = np.random.default_rng(self.seed)
+        return LowPass.from_rows(
+            X, user_exponent, rng, dtype=dtype, tol=self.tol, max_passes=self.max_passes
         )
 
     def _fitted_model(
@@ -403,7 +387,7 @@ class MethodOfMoments:
             popularity=fit.sums.first.popularity,
             anchor=fit.anchor,
             sums=fit.sums,
-            personalization=self._personalization(),
+            personalization=Personalization.from_settings(self),
             pair_ranking=pair_ranking,
             diagnostics=describe_fit(
                 fit,

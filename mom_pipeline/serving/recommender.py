@@ -16,16 +16,16 @@ from typing import Self
 
 import numpy as np
 
+from mom_pipeline.core.interactions import one_row
 from mom_pipeline.core.ranking.explain import (
-    by_class,
-    by_history,
-    classes_by_history,
+    COMPONENT,
+    ITEM,
+    explain_row,
     similar_scores,
+    strongest,
 )
-from mom_pipeline.core.ranking.one_user import History, OneUserRanking, Ranked
-from mom_pipeline.core.ranking.reasons import COMPONENT, ITEM, strongest
-from mom_pipeline.core.ranking.topn import top_n
-from mom_pipeline.core.types import Array
+from mom_pipeline.core.ranking.topn import BestItems, most_popular, top_n
+from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.serving.answers import (
     Contribution,
     Explanation,
@@ -60,9 +60,8 @@ class Recommender:
 
     def __init__(self, served: ServedModel, *, exclude_seen: bool = True) -> None:
         self._served = served
-        self._ranking = OneUserRanking(served.model)
         self._exclude_seen = exclude_seen
-        self._ranking.prepare()
+        served.model.prepare()
         _ = served.item_positions, served.user_positions
 
     @classmethod
@@ -82,8 +81,8 @@ class Recommender:
     def describe(self) -> ModelInUse:
         """What the model was made of, and its size."""
         served = self._served
-        sizes = {"users": len(served.user_ids), "items": len(served.item_ids)}
-        return ModelInUse(**asdict(served.manifest), **sizes)
+        n_users, n_items = len(served.user_ids), len(served.item_ids)
+        return ModelInUse(**asdict(served.manifest), users=n_users, items=n_items)
 
     def recommend(
         self, user: str, n: int = 20, *, exclude_seen: bool | None = None
@@ -94,7 +93,7 @@ class Recommender:
         if history is None:
             note = f"the model does not know the user {shown(user)}: popular items"
             return self._popular(user, n, note)
-        if not len(history.items):
+        if not history.nnz:
             return self._popular(user, n, f"the user {shown(user)} has no history: popular items")
         return self._list(user, history, n, exclude_seen)
 
@@ -119,7 +118,8 @@ class Recommender:
             note = "the model knows none of the given items: popular items"
             return self._popular(None, n, note, unknown)
         positions = np.array(sorted(taken), dtype=np.int64)
-        history = History(positions, np.array([float(taken[y]) for y in positions.tolist()]))
+        times = np.array([float(taken[y]) for y in positions.tolist()])
+        history = one_row(positions, times, self._served.model.n_items)
         return self._list(None, history, n, exclude_seen, unknown)
 
     def similar(self, item: str, n: int = 20) -> SimilarItems:
@@ -146,47 +146,37 @@ class Recommender:
         Raises UnknownUser when there is no history, UnknownItem.
         """
         history = self._history(user)
-        if history is None or not len(history.items):
+        if history is None or not history.nnz:
             raise UnknownUser(
                 f"the model has no history of the user {shown(user)}, so there is nothing to "
                 "explain; such users get popular items"
             )
         position = self._item(item)
-        ranked = self._ranking.at(history, np.array([position]))
-        score = float(ranked.scores[0])
-        components, own = self._terms(history, ranked)
-        names = [self._name(y) for y in history.items]
+        taken_apart = explain_row(self._served.model, history, np.array([position]))
+        best, components = taken_apart.best, taken_apart.by_component[0].tolist()
+        score = float(best.scores[0, 0])
+        names = [self._name(int(y)) for y in history.indices]
+        own = taken_apart.by_history[0].tolist()
         return Explanation(
             user=user,
             item=item,
             model=self.version,
             score=score,
-            seen=bool(np.isin(position, history.items)),
-            reason=self._reasons(history, ranked)[0],
+            seen=bool(np.isin(position, history.indices)),
+            reason=self._reasons(history, taken_apart.memberships, best)[0],
             moments=tuple(
-                _contribution(_PARTS.get(name, name), float(part[0]), score)
-                for name, part in ranked.parts.items()
+                _contribution(name, float(part[0]), score)
+                for name, part in taken_apart.by_part.items()
             ),
             components=_largest_first(zip(_numbers(components), components, strict=True), score),
             history=_largest_first(zip(names, own, strict=True), score),
         )
 
-    def _terms(self, history: History, ranked: Ranked) -> tuple[list[float], list[float]]:
-        """What each component and each item of the history adds to the score of one item."""
-        model = self._served.model
-        components = by_class(model, ranked)
-        own = classes_by_history(model, history, ranked, components)
-        if model.pair_ranking is not None:
-            own += by_history(model.pair_ranking, history.items, ranked.items, ranked.factors)
-        return components[0].tolist(), own[0].tolist()
-
-    def _reasons(self, history: History, ranked: Ranked) -> list[Reason]:
+    def _reasons(self, history: Csr, P: Array, best: BestItems) -> list[Reason]:
         """What contributed most to each score, as the table of lists says it."""
-        model = self._served.model
-        factors = {name: np.array([factor]) for name, factor in ranked.factors.items()}
-        row = history.row(model.n_items)
-        why = strongest(model, row, ranked.memberships[None], ranked.items[None], factors)
-        columns = (why.kinds[0], why.causes[0], why.terms[0], ranked.scores)
+        why = strongest(self._served.model, history, P, best)
+        listed = int((best.items[0] >= 0).sum())
+        columns = (row[0, :listed] for row in (why.kinds, why.causes, why.terms, best.scores))
         lines = zip(*(column.tolist() for column in columns), strict=True)
         return [
             self._reason(kind, cause, _share(term, score)) for kind, cause, term, score in lines
@@ -203,15 +193,18 @@ class Recommender:
     def _list(
         self,
         user: str | None,
-        history: History,
+        history: Csr,
         n: int,
         exclude_seen: bool | None,
         unknown: tuple[str, ...] = (),
     ) -> Recommendations:
         exclude = self._exclude_seen if exclude_seen is None else exclude_seen
-        ranked = self._ranking.best(history, n, exclude_seen=exclude)
-        reasons = self._reasons(history, ranked)
-        lines = zip(ranked.items.tolist(), ranked.scores.tolist(), reasons, strict=True)
+        model = self._served.model
+        P = model.memberships(history)
+        best = model.best(history, n, exclude_seen=exclude, memberships=P)
+        reasons = self._reasons(history, P, best)
+        # A short list ends with -1; there is a reason for every item before it.
+        lines = zip(best.items[0].tolist(), best.scores[0].tolist(), reasons, strict=False)
         return Recommendations(
             user=user,
             model=self.version,
@@ -227,24 +220,19 @@ class Recommender:
     def _popular(
         self, user: str | None, n: int, note: str, unknown: tuple[str, ...] = ()
     ) -> Recommendations:
-        popularity, reason = self._served.model.popularity, self._reason(0, -1, 1.0)
+        items, shares = most_popular(self._served.model.popularity, n)
+        reason = self._reason(0, -1, 1.0)
+        lines = zip(items.tolist(), shares.tolist(), strict=True)
         return Recommendations(
             user=user,
             model=self.version,
             fallback=True,
             note=note,
             items=tuple(
-                Recommendation(item=self._name(y), score=float(popularity[y]), reason=reason)
-                for y in self._by_popularity[:n]
+                Recommendation(item=self._name(y), score=share, reason=reason) for y, share in lines
             ),
             unknown_items=unknown,
         )
-
-    @cached_property
-    def _by_popularity(self) -> Array:
-        popularity = self._served.model.popularity
-        best = np.argsort(-popularity, kind="stable")[:MAX_LIST]
-        return best[popularity[best] > 0]
 
     @cached_property
     def _examples(self) -> list[tuple[str, ...]]:
@@ -252,13 +240,13 @@ class Recommender:
         best, _ = top_n(self._served.model.item_probs.T, 3)
         return [tuple(self._name(y) for y in row) for row in best]
 
-    def _history(self, user: str) -> History | None:
+    def _history(self, user: str) -> Csr | None:
         position = self._served.user_positions.get(user)
         if position is None:
             return None
         X = self._served.histories
         own = slice(int(X.indptr[position]), int(X.indptr[position + 1]))
-        return History(X.indices[own], X.data[own])
+        return one_row(X.indices[own], X.data[own], self._served.model.n_items)
 
     def _item(self, item: str) -> int:
         position = self._served.item_positions.get(item)

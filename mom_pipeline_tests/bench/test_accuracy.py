@@ -6,7 +6,7 @@ import pytest
 
 from mom_pipeline.bench.accuracy import plot_recovery, run_gowalla, run_recovery, tables_recovery
 from mom_pipeline.core import MethodOfMoments, evaluate_ranking
-from mom_pipeline.core.ranking.topn import recommend_top
+from mom_pipeline.core.ranking.topn import brute_force
 from mom_pipeline.datasets.user_lists import read_split
 
 GOWALLA = Path(__file__).parents[2].parent / "shared" / "data" / "gowalla"
@@ -51,7 +51,7 @@ def test_evaluation_gives_the_known_numbers_of_popularity():
     train, test = read_split(GOWALLA / "train.txt.gz", GOWALLA / "test.txt.gz")
     assert (train.nnz, test.nnz) == (810_128, 217_242)
     popularity = np.asarray(train.sum(axis=0)).ravel().astype(np.float32)
-    ids, _ = recommend_top(train, lambda rows: np.tile(popularity, (rows.shape[0], 1)), 20)
+    ids, _ = brute_force(train, lambda rows: np.tile(popularity, (rows.shape[0], 1)), 20)
     found = evaluate_ranking(ids, test, [20])
     assert found.n_users == 29_858
     assert found.recall[20] == pytest.approx(0.0416, abs=0.002)

@@ -11,10 +11,9 @@ from scipy import sparse
 from mom_pipeline import Recommender
 from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.errors import DamagedModel
-from mom_pipeline.core.ranking.lists import reasoned_lists
-from mom_pipeline.core.ranking.reasons import COMPONENT, ITEM, POPULAR
+from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, POPULAR, reasoned_lists
 from mom_pipeline.core.ranking.score import RankingWeights
-from mom_pipeline.core.ranking.topn import recommend_top
+from mom_pipeline.core.ranking.topn import brute_force
 from mom_pipeline.serving.answers import InvalidQuestion, UnknownItem, UnknownUser
 from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion
@@ -31,7 +30,7 @@ def served(request):
     ranking = "classes" if request.param == "classes" else "three-moment"
     model = MethodOfMoments(K, personalization="em", ranking=ranking).fit(X).fitted
     if request.param == "all parts":
-        weights = RankingWeights(popularity=0.1, explained=0.4, classes=1.5)
+        weights = RankingWeights(popularity=0.1, ease=0.4, components=1.5)
         model = replace(model, pair_ranking=replace(model.pair_ranking, weights=weights))
     items = np.array([*ODD, *(f"item {y}" for y in range(len(ODD), D))], dtype=object)
     users = np.array([*ODD, *(f"user {u}" for u in range(len(ODD), N)), "nothing yet"], object)
@@ -48,8 +47,8 @@ def recommender(served):
 @pytest.mark.parametrize("exclude_seen", [True, False])
 def test_lists_equal_those_of_core(served, recommender, exclude_seen):
     model = served.model
-    scorer = model.class_scores if model.pair_ranking is None else model.three_moment_scores
-    ids, scores = recommend_top(served.histories[:30], scorer, 15, exclude_seen=exclude_seen)
+    scorer = model.scores
+    ids, scores = brute_force(served.histories[:30], scorer, 15, exclude_seen=exclude_seen)
     for user in range(30):
         name = served.user_ids[user]
         answer = recommender.recommend(name, 15, exclude_seen=exclude_seen)

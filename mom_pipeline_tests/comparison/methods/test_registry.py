@@ -7,7 +7,7 @@ import pytest
 from mom_pipeline.comparison.methods import METHODS
 from mom_pipeline.comparison.methods.interface import Method, MissingLibrary
 from mom_pipeline.core import evaluate_ranking
-from mom_pipeline.core.ranking.topn import recommend_top
+from mom_pipeline.core.ranking.topn import brute_force
 
 # Small data needs few classes and factors, and less of a ridge.
 SMALL = {
@@ -33,7 +33,7 @@ def fits(past_and_future):
 
 
 def precision(scores, past, future):
-    ids, _ = recommend_top(past, scores, 10)
+    ids, _ = brute_force(past, scores, 10)
     return evaluate_ranking(ids, future, [10], train=past).precision[10]
 
 
