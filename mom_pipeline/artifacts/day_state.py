@@ -266,7 +266,6 @@ class DayState:
             popularity=item_users / item_users.sum(),
             personalization=Personalization.from_settings(settings),
             pair_ranking=pairs,
-            diagnostics={},
         )
         return model, artifact
 

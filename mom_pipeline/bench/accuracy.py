@@ -12,7 +12,7 @@ from scipy import optimize, sparse
 from mom_pipeline.bench.measure import Progress, Table, no_progress, timed, value_table
 from mom_pipeline.core import MethodOfMoments, evaluate_ranking, simulate
 from mom_pipeline.core.model import RankingName
-from mom_pipeline.core.moments.sums import EstimatorName
+from mom_pipeline.core.moments.estimators import EstimatorName
 from mom_pipeline.core.ranking.memberships import RuleName
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.datasets.user_lists import read_split

@@ -56,10 +56,8 @@ def synthetic_model(
         item_probs=O,
         weights=weights,
         popularity=popularity / popularity.sum(),
-        basis=O[:, :1],
         personalization=Personalization("em"),
         pair_ranking=pair_ranking,
-        diagnostics={},
     )
     items = np.array([f"item {y}" for y in range(n_items)], dtype=object)
     users = np.array([f"user {u}" for u in range(_USERS)], dtype=object)

@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -87,8 +87,8 @@ class FittedModel:
     weights: Float64
     popularity: Float64
     personalization: Personalization
-    pair_ranking: PairRanking | None
-    diagnostics: dict[str, Any]
+    pair_ranking: PairRanking | None = None
+    diagnostics: dict[str, Any] = field(default_factory=dict)
     anchor: Anchor | None = None
     sums: AnchoredSums | None = None
 

@@ -10,9 +10,9 @@ from mom_pipeline.artifacts.day_state import CODE_VERSION, DayState, StaleArtifa
 from mom_pipeline.artifacts.store import Artifact
 from mom_pipeline.artifacts.timings import seconds_of
 from mom_pipeline.comparison.results import Comparison, newest_until, versions
-from mom_pipeline.core.algorithm.daily_classes import drift
-from mom_pipeline.core.evaluation.backtest import posterior_entropy
+from mom_pipeline.core.evaluation.drift import drift
 from mom_pipeline.core.evaluation.theorem1 import Bounds, theorem_1
+from mom_pipeline.core.ranking.memberships import posterior_entropy
 from mom_pipeline.core.types import Array, Float64
 from mom_pipeline.logs.ledger import LedgerEntry, deliveries_until
 from mom_pipeline.settings import Settings

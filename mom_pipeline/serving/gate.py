@@ -27,8 +27,8 @@ from scipy import sparse
 from mom_pipeline.artifacts.day_state import CODE_VERSION, DayState, StaleArtifact
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.errors import DamagedModel, InvalidSetting, MomError
-from mom_pipeline.core.evaluation.backtest import Foresight as Backtest
-from mom_pipeline.core.evaluation.backtest import foresight as backtest_model
+from mom_pipeline.core.evaluation.backtest import Backtest
+from mom_pipeline.core.evaluation.backtest import backtest as backtest_model
 from mom_pipeline.core.evaluation.bootstrap import paired_interval
 from mom_pipeline.core.evaluation.metrics import RankingMetrics, nearest_cutoff
 from mom_pipeline.core.fitted import FittedModel

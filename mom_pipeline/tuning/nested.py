@@ -54,8 +54,6 @@ class NestedMoments:
             weights=components.weights,
             popularity=self.sums.first.popularity,
             personalization=personalization,
-            pair_ranking=None,
-            diagnostics={},
         )
 
 

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from mom_pipeline.core.moments.daily import DailySettings, rebuild
 
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.core.moments.sums import Estimator
-from mom_pipeline.core.moments.users import UsersInMemory
+from mom_pipeline.core.moments.days import MomentSettings, advance
+from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.types import Csr
 from mom_pipeline.engine import EngineFailed, LocalEngine, ShardedUsers, Shards, write_shards
 from mom_pipeline.engine.shards import ShardRows
@@ -38,15 +37,13 @@ def test_few_items_are_decomposed_directly(interactions: Csr, tmp_path) -> None:
 
 @pytest.mark.parametrize("estimator", ["unbiased", "balanced"])
 def test_a_day_rebuilt_over_shards_is_the_day(interactions: Csr, shards: Shards, estimator) -> None:
-    settings = DailySettings(Estimator.of(estimator), K, 20, 0.5, seed=0)
-    whole = rebuild(UsersInMemory(interactions), settings)
-    parts = rebuild(ShardedUsers(LocalEngine(), shards), settings)
-    np.testing.assert_allclose(parts.moments.triples, whole.moments.triples, atol=1e-9)
-    np.testing.assert_allclose(parts.moments.pairs, whole.moments.pairs, atol=1e-9)
-    np.testing.assert_array_equal(parts.pair_counts, whole.pair_counts)
-    assert parts.half is not None
-    assert whole.half is not None
-    np.testing.assert_allclose(parts.half.triples, whole.half.triples, atol=1e-9)
+    settings = MomentSettings(Estimator.from_name(estimator), K, K + 8, n_frequent=20, halves=True)
+    whole = advance(interactions, None, "", settings)
+    parts = advance(interactions, None, "", settings, lambda X: ShardedUsers(LocalEngine(), shards))
+    theirs = whole.sums.as_arrays()
+    assert {"item_pairs", "half_triples", "frequent_pairs"} <= theirs.keys()
+    for name, array in parts.sums.as_arrays().items():
+        np.testing.assert_allclose(array, theirs[name], atol=1e-9, err_msg=name)
 
 
 def test_three_moments_need_the_rows_in_memory(shards: Shards) -> None:

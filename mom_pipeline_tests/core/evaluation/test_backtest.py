@@ -17,7 +17,6 @@ def world():
         truth.item_probs,
         truth.weights,
         popularity / popularity.sum(),
-        np.empty((90, 0)),
         Personalization("em"),
         None,
         {},

@@ -129,7 +129,7 @@ def test_seen_items_stay_when_they_are_asked_for(world):
 def test_no_reason_where_no_component_has_the_item():
     P, O = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0], [1.0, 0.0]])
     half = np.array([0.5, 0.5])
-    model = FittedModel(O, half, half, np.empty((2, 0)), Personalization(), None, {})
+    model = FittedModel(O, half, half, Personalization(), None, {})
     listed = BestItems(np.array([[0, 1, -1]]), np.zeros((1, 3)), {COMPONENTS: np.ones(1)})
     why = strongest(model, sparse.csr_array((1, 2)), P, listed)
     np.testing.assert_array_equal(why.kinds, [[POPULAR, COMPONENT, POPULAR]])
