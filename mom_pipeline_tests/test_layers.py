@@ -30,7 +30,7 @@ ALLOWED = {
     | {"matplotlib", "implicit", "threadpoolctl", "sklearn"}
     | {"core", "errors", "pictures", "artifacts", "datasets", "warehouse", "settings", "logs"},
     "serving": ARRAYS
-    | {"starlette", "uvicorn"}
+    | {"fastapi", "pydantic", "starlette", "swagger_ui_bundle"}
     | {"core", "errors", "settings", "artifacts", "warehouse"},
     "tuning": ARRAYS | {"core", "settings", "artifacts"},
     "report": ARRAYS

@@ -1,14 +1,14 @@
 """What an incremental day costs, as a share of a full rebuild in the same run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.bench.matrices import random_interactions
-from mom_pipeline.bench.timing import timed
+from mom_pipeline.bench.data import random_interactions
+from mom_pipeline.bench.measure import Progress, Table, described, no_progress, timed, value_table
 from mom_pipeline.core.algorithm.daily_classes import (
     DayClasses,
     decompose_day,
@@ -20,6 +20,7 @@ from mom_pipeline.core.evaluation.split_half import HalfMoments, split_half_agre
 from mom_pipeline.core.moments.daily import DailySettings, DayMoments, advance
 from mom_pipeline.core.moments.sums import Estimator
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
+from mom_pipeline.core.ranking.parts import popularity_shares
 from mom_pipeline.core.types import Array, Csr
 
 SHARES = (0.005, 0.02, 0.08)
@@ -34,7 +35,7 @@ def run_daily(
     *,
     shares: Sequence[float] = SHARES,
     seed: int = 0,
-    progress: Callable[[float], None] = lambda share: None,
+    progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Time a full rebuild, then days on which a share of the users changed, each from it.
 
@@ -48,7 +49,7 @@ def run_daily(
     full, (sums, classes) = timed(lambda: _one_day(X, None, settings, None))
     everyone, _ = timed(lambda: _personalize(X, sums, classes))
     trust, _ = timed(lambda: _split_half(sums, classes))
-    progress(0.5)
+    progress("full rebuild", 0.5)
     rows = []
     for share in shares:
         changed = np.sort(rng.choice(n_users, size=int(share * n_users), replace=False))
@@ -62,18 +63,28 @@ def run_daily(
                 "with_everyone_to_full": (day.wall + everyone.wall) / (full.wall + everyone.wall),
             }
         )
-        progress(0.5 + 0.5 * len(rows) / len(shares))
+        progress(f"{share:.1%} changed", 0.5 + 0.5 * len(rows) / len(shares))
     return {
-        "n_users": n_users,
-        "n_items": n_items,
-        "n_pairs": int(X.nnz),
-        "n_components": n_components,
-        "seed": seed,
+        **described(X, n_components, seed),
         "full_seconds": full.wall,
         "personalization_seconds": everyone.wall,
         "split_half_seconds": trust.wall,
         "days": rows,
     }
+
+
+def tables_daily(result: dict[str, Any]) -> list[Table]:
+    """The rebuild, and a row per share of changed users."""
+    rows = [
+        {
+            "changed users": f"{day['share_changed']:.1%}",
+            "seconds": f"{day['seconds']:.2f}",
+            "of a rebuild": f"{day['to_full']:.1%}",
+            "both with everyone's personalization": f"{day['with_everyone_to_full']:.1%}",
+        }
+        for day in result["days"]
+    ]
+    return [value_table("Full rebuild", result), Table("Incremental days", rows)]
 
 
 def _one_day(
@@ -100,7 +111,7 @@ def _one_day(
 
 
 def _personalize(X: Csr, sums: DayMoments, classes: DayClasses) -> Array:
-    popularity = sums.moments.sums.item_events / sums.moments.sums.item_events.sum()
+    popularity = popularity_shares(sums.moments.sums.item_users)
     settings = Personalization("product")
     O = smoothed(classes.recovery.item_probs, popularity, settings.smoothing)
     return memberships(X, O, classes.recovery.weights, settings)

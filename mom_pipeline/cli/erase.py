@@ -24,8 +24,7 @@ from mom_pipeline.erasure.erasing import (
 from mom_pipeline.erasure.search import places_with
 from mom_pipeline.erasure.spellings import is_distinctive
 from mom_pipeline.erasure.tables import is_part_of_others
-from mom_pipeline.serving.forgetting import forget_in_models
-from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.serving.registry import ModelRegistry, forget_in_models
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 

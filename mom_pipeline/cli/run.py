@@ -12,7 +12,6 @@ from typing import Any
 import click
 import dagster as dg
 
-from mom_pipeline.artifacts.atomic import writing
 from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.artifacts.freshness import days_between, freshness
 from mom_pipeline.cli.terminal import (
@@ -24,6 +23,7 @@ from mom_pipeline.cli.terminal import (
     print_table,
 )
 from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.files import writing
 from mom_pipeline.dagster_home import prepare_dagster_home
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries

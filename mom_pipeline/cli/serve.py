@@ -10,8 +10,7 @@ import click
 import uvicorn
 
 from mom_pipeline.core.threads import one_blas_thread
-from mom_pipeline.serving.app import create_app
-from mom_pipeline.serving.champion import Champion
+from mom_pipeline.serving.http import Champion, create_app
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import load_settings
 from mom_pipeline.ui import PortTaken

@@ -6,7 +6,6 @@ folder, and only counts and sums of metrics come back.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from io import BytesIO
 from typing import Self
 
@@ -19,7 +18,6 @@ from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.evaluation.metrics import CUTOFFS, METRICS, evaluate_ranking
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.model import MethodOfMoments
-from mom_pipeline.core.ranking.bounded_lists import BoundedLists
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.engine.shards import ShardRows, Shards, absolute, write_file
 from mom_pipeline.engine.users import Engine
@@ -33,12 +31,8 @@ class ComponentLists:
 
     def best(self, X: Csr, n: int, *, exclude_seen: bool = True) -> tuple[Array, Array]:
         """Return the n best items of every user and their scores, (N, n) each."""
-        P = self.model.memberships(X)
-        return self._bounded.best(X, P, n, exclude_seen=exclude_seen)
-
-    @cached_property
-    def _bounded(self) -> BoundedLists:
-        return BoundedLists.of(self.model.item_probs)
+        best = self.model.best(X, n, exclude_seen=exclude_seen)
+        return best.items.astype(np.int32), best.scores.astype(self.model.item_probs.dtype)
 
 
 def without_basis(model: MethodOfMoments) -> FittedModel:

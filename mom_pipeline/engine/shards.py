@@ -6,7 +6,6 @@
 The folder is a path or any URL that fsspec knows, so that every worker reads its own files.
 """
 
-import hashlib
 import json
 import secrets
 from collections import OrderedDict
@@ -26,8 +25,8 @@ from fsspec.implementations.local import LocalFileSystem
 from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, MomError
-from mom_pipeline.core.moments.halves import spread
-from mom_pipeline.core.moments.users import UserRows
+from mom_pipeline.core.files import sha256_of
+from mom_pipeline.core.moments.users import UserRows, spread
 from mom_pipeline.core.types import Array, Csr
 
 MANIFEST = "shards.json"
@@ -119,7 +118,7 @@ class Shards:
             raise DamagedShard(
                 f"shard {url} cannot be read: {error}; write the shards anew"
             ) from error
-        if hashlib.sha256(content).hexdigest() != entry.sha256:
+        if sha256_of(content) != entry.sha256:
             raise DamagedShard(
                 f"shard {url} is not the file of {entry.n_users} users and {entry.n_pairs} "
                 f"pairs that was written ({len(content)} bytes found); write the shards anew"
@@ -255,7 +254,7 @@ class ShardWriter:
 
     def _sha256(self, name: str) -> str:
         with self._fs.open(self._path(name), "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()
+            return sha256_of(file.read())
 
     def _earlier_files(self) -> list[str]:
         """Return the files of shards that were written to the same folder before."""

@@ -17,9 +17,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from mom_pipeline.core.errors import MomError
-from mom_pipeline.core.moments.passes import SummedSecondMoment
-from mom_pipeline.core.moments.sums import Estimator, MomentSums
-from mom_pipeline.core.moments.users import Pass, SecondMoment
+from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.sums import MomentSums
+from mom_pipeline.core.moments.users import Pass, SecondMoment, SummedSecondMoment
 from mom_pipeline.engine.shards import ShardRows, Shards
 
 Sum = TypeVar("Sum")
@@ -57,7 +57,7 @@ class ShardedUsers:
         self, sums: MomentSums, estimator: Estimator, dtype: type[np.floating]
     ) -> SecondMoment:
         """Return M2 as an operator that makes a pass over the shards for every product."""
-        return SummedSecondMoment.of(self, sums, estimator, dtype)
+        return SummedSecondMoment.from_users(self, sums, estimator, dtype)
 
 
 class LocalEngine:

@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from mom_pipeline.artifacts.day_state import CODE_VERSION, DayState, Unfit
+from mom_pipeline.artifacts.day_state import CODE_VERSION, DayState, StaleArtifact
 from mom_pipeline.artifacts.store import Artifact
 from mom_pipeline.artifacts.timings import seconds_of
-from mom_pipeline.comparison.results import Comparison
-from mom_pipeline.comparison.stored import newest_until
-from mom_pipeline.comparison.surroundings import versions
+from mom_pipeline.comparison.results import Comparison, newest_until, versions
 from mom_pipeline.core.algorithm.daily_classes import drift
 from mom_pipeline.core.evaluation.backtest import posterior_entropy
 from mom_pipeline.core.evaluation.theorem1 import Bounds, theorem_1
@@ -84,7 +82,7 @@ class ReportData:
 
 
 def gather(settings: Settings, day: date) -> ReportData:
-    """Read all data of a day. Raises Unfit with the reason when the day has no model."""
+    """Read all data of a day. Raises StaleArtifact with the reason when the day has no model."""
     state, warehouse = DayState(settings), Warehouse(settings)
     model = state.built_on("decomposition", day, "whitened_tensor")
     whitening = state.fitting("whitening_matrix", day)
@@ -123,7 +121,7 @@ def _components(
     try:
         before = state.fitting("decomposition", day - timedelta(days=1)).dense["item_probs"]
         moved: list[float | None] = [float(value) for value in drift(O, before)]
-    except Unfit:
+    except StaleArtifact:
         moved = [None] * len(pi)
     agreement = model.metadata["agreement"]
     return tuple(
@@ -156,7 +154,7 @@ def _bounds(state: DayState, day: date, whitening: Artifact, model: Artifact) ->
 def _entropy(state: DayState, day: date, with_history: Array) -> Float64 | None:
     try:
         posteriors = state.built_on("user_personalization", day, "interaction_matrix")
-    except Unfit:
+    except StaleArtifact:
         return None
     return posterior_entropy(posteriors.dense["memberships"][with_history])
 
@@ -172,7 +170,7 @@ def _history(state: DayState, day: date) -> DayHistory | None:
     try:
         model = state.fitting("decomposition", day, with_arrays=False).metadata
         sums = state.fitting("m2_statistics", day, with_arrays=False).metadata
-    except Unfit:
+    except StaleArtifact:
         return None
     return DayHistory(
         day=day,

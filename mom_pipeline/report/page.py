@@ -17,10 +17,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
-from mom_pipeline.artifacts.atomic import write_text
-from mom_pipeline.artifacts.day_state import DayState, Unfit
+from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
 from mom_pipeline.comparison.tables import remarks
 from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.files import write_text
 from mom_pipeline.pictures import drawn
 from mom_pipeline.report.data import ReportData, gather
 from mom_pipeline.report.sections import (
@@ -58,7 +58,7 @@ def write_report(settings: Settings, day: date) -> tuple[Path, ReportData]:
     """Write the page of a day, whole or not at all; return its path and its data."""
     try:
         data = gather(settings, day)
-    except Unfit as reason:
+    except StaleArtifact as reason:
         newest = newest_day(settings)
         raise NothingToReport(
             f"there is no model of {day} to report on: {reason}; the newest is of {newest}, and "

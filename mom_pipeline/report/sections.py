@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from mom_pipeline.comparison import tables as comparison_tables
-from mom_pipeline.comparison.figures import figure_2_panels
+from mom_pipeline.comparison.tables import figure_2_panels
 from mom_pipeline.logs.ledger import LedgerEntry
 from mom_pipeline.pictures import bars, curves, histogram, stacked_bars, xy_curves
 from mom_pipeline.report.data import ReportData

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mom_pipeline.core.errors import InvalidInteractions, MomError
-from mom_pipeline.core.evaluation.backtest import foresight
+from mom_pipeline.core.evaluation.backtest import backtest
 from mom_pipeline.core.fitted import FittedModel, PairRanking
 from mom_pipeline.core.moments.daily import grown
 from mom_pipeline.core.ranking.choose import choose_weights, given_split
@@ -153,7 +153,7 @@ def _three_moment_trials(
     low_pass, D = moments.low_pass(k), train.shape[1]
     split = given_split(train, test[: train.shape[0], :D], np.random.default_rng(best.model.seed))
     spans = dict.fromkeys(split.user_exponents, low_pass)
-    found = choose_weights(split, spans, classes.class_scores).weights
+    found = choose_weights(split, spans, classes.component_scores).weights
     chosen = replace(best.model, ranking="three-moment")
     return [
         _trial(chosen, w, replace(classes, pair_ranking=PairRanking(train, low_pass, w)),
@@ -165,7 +165,7 @@ def _three_moment_trials(
 def _trial(
     chosen: ModelSettings, weights: RankingWeights | None, model: FittedModel, train: Csr, test: Csr
 ) -> tuple[Trial, float]:
-    found = foresight(model, train, test, (CUTOFF,))
+    found = backtest(model, train, test, (CUTOFF,))
     if found is None:
         raise InvalidInteractions("no user with a history took anything new on the validation days")
     ours = found.model

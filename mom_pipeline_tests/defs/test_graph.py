@@ -6,10 +6,10 @@ from collections import Counter
 import dagster as dg
 import numpy as np
 import pytest
-
 from mom_pipeline.core.algorithm.daily_classes import decompose_day, tensor_in_span, whiten_in_span
-from mom_pipeline.core.moments.anchored import AnchoredMoments
 from mom_pipeline.core.moments.daily import DayMoments
+
+from mom_pipeline.core.moments.anchored import AnchoredMoments
 from mom_pipeline.definitions import ASSETS, OCCASIONAL_ASSETS, defs
 from mom_pipeline.warehouse.dictionaries import ids_by_position
 

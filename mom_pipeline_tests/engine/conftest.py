@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from mom_pipeline.bench.clustered import clustered_interactions
+from mom_pipeline.bench.data import clustered_interactions
 from mom_pipeline.core.interactions import as_interactions
 from mom_pipeline.core.types import Csr
 from mom_pipeline.engine import Shards, write_shards

@@ -10,9 +10,9 @@ import dask
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
+from mom_pipeline.core.moments.passes import MomentsPass, TriplePass
 
 from mom_pipeline.core import MethodOfMoments
-from mom_pipeline.core.moments.passes import MomentsPass, TriplePass
 from mom_pipeline.core.moments.sums import Estimator, MomentSums
 from mom_pipeline.core.types import Csr
 from mom_pipeline.engine import (

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from mom_pipeline.core.moments.daily import DailySettings, rebuild
 
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.core.moments.daily import DailySettings, rebuild
 from mom_pipeline.core.moments.sums import Estimator
 from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.types import Csr
