@@ -55,10 +55,22 @@ class _LazyGroup(click.Group):
             formatter.write_dl([(name, help_line) for name, (_, help_line) in COMMANDS.items()])
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="mom-pipeline")
 def cli() -> None:
-    """Recommendations from interaction logs by the method of moments."""
+    """Recommendations from interaction logs by the method of moments.
+
+    Commands work on one data folder: MOM_DATA_DIR, by default `data`. Its settings are in
+    `pipeline.toml` there; `mom-pipeline status` shows them.
+
+    \b
+    Examples:
+      mom-pipeline demo
+      mom-pipeline COMMAND --help
+    """  # noqa: D301 - \b tells click to keep the lines
 
 
 def main() -> None:

@@ -103,8 +103,8 @@ def update(day: datetime | None) -> None:
 
 
 @click.command()
-@click.option("--from", "first", type=DAY, required=True, help="First day, such as 2024-03-01.")
-@click.option("--to", "last", type=DAY, required=True, help="Last day.")
+@click.option("--from", "first", type=DAY, metavar="YYYY-MM-DD", required=True, help="First day.")
+@click.option("--to", "last", type=DAY, metavar="YYYY-MM-DD", required=True, help="Last day.")
 @click.option("--full", is_flag=True, help="Compute every day from all users.")
 def backfill(first: datetime, last: datetime, full: bool) -> None:
     """Materialize every asset of a range of days, in one run.

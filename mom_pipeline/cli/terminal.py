@@ -23,7 +23,9 @@ from rich.table import Table
 
 json_option = click.option("as_json", "--json", is_flag=True, help="Print JSON instead of a table.")
 DAY = click.DateTime(["%Y-%m-%d"])
-day_option = click.option("--day", type=DAY, help="One delivery day, such as 2024-03-01.")
+day_option = click.option(
+    "--day", type=DAY, metavar="YYYY-MM-DD", help="One delivery day, such as 2024-03-01."
+)
 
 
 def print_json(value: Any) -> None:

@@ -47,29 +47,29 @@ def ui(port: int | None, daemon: bool, module: str) -> None:
 def _run(port: int | None, with_daemon: bool, module: str) -> None:
     from dagster import DagsterInstance
 
+    from mom_pipeline.ui import server
     from mom_pipeline.ui.daemon import running_daemon
-    from mom_pipeline.ui.links import group_names, unfolded_graph
-    from mom_pipeline.ui.server import DEFAULT_PORT, listen, loaded_workspace, loading_errors, serve
 
     home = prepare_dagster_home(load_settings())
     with ExitStack() as stack:
-        listener = stack.enter_context(listen(port))
+        listener = stack.enter_context(server.listen(port))
         actual_port = listener.getsockname()[1]
-        if port is None and actual_port != DEFAULT_PORT:
-            click.echo(f"Port {DEFAULT_PORT} is taken; using {actual_port}.", err=True)
+        if port is None and actual_port != server.DEFAULT_PORT:
+            click.echo(f"Port {server.DEFAULT_PORT} is taken; using {actual_port}.", err=True)
         # Opened before the daemon starts: two processes that make its tables at once damage them.
         instance = stack.enter_context(DagsterInstance.get())
         running = stack.enter_context(running_daemon(home, module)) if with_daemon else None
         click.echo(f"Loading {module} ...", err=True)
-        workspace = stack.enter_context(loaded_workspace(instance, module))
-        for error in loading_errors(workspace):
+        workspace = stack.enter_context(server.loaded_workspace(instance, module))
+        for error in server.loading_errors(workspace):
             message = f"{module} cannot be loaded; the pages show why.\n{error}"
             click.secho(message, fg="red", err=True)
         address = f"http://127.0.0.1:{actual_port}"
-        graph = f"The graph, unfolded: {address}{unfolded_graph(group_names(workspace))}"
-        serve(
+        graph = address + server.expanded_graph(server.group_names(workspace))
+        opened = f"Open {address} (Ctrl-C stops it).\nThe graph, unfolded: {graph}"
+        server.serve(
             workspace,
             listener,
-            on_ready=lambda: click.echo(f"Open {address} (Ctrl-C stops it).\n{graph}"),
+            on_ready=lambda: click.echo(opened),
             every_second=running.check_alive if running else lambda: None,
         )

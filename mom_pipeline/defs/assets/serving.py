@@ -159,7 +159,7 @@ def recommendations(context: dg.AssetExecutionContext, data_folder: DataFolder) 
             "users_without_history": int((np.diff(X.indptr) == 0).sum()),
             "coverage": listed / max(model.n_items, 1),
             "ranking": _ranking(state, posteriors.metadata["model_day"]),
-            "sample_users": table(sample),
+            "sample_lists": table(sample),
             "export": dg.MetadataValue.path(exported.resolve()),
         }
         version = content_hash(posteriors.version, found.items.tobytes(), found.scores.tobytes())
@@ -182,13 +182,13 @@ def _ranking(state: DayState, model_day: str) -> str:
 
 
 def _sample(connection: Connection, day: date) -> list[dict[str, Any]]:
-    """Some users with what they took last and what they are recommended."""
+    """Return some users' latest items and lists, without their ids: Dagster keeps it for ever."""
     rows = []
-    for user in lists.sample_users(connection, day, _SAMPLE_USERS):
+    for number, user in enumerate(lists.sample_users(connection, day, _SAMPLE_USERS), start=1):
         best = lists.list_of(connection, user, day)[:_SAMPLE_ITEMS]
         rows.append(
             {
-                "user": user,
+                "example": number,
                 "history": ", ".join(lists.latest_items(connection, user, day, _SAMPLE_ITEMS)),
                 "recommended": ", ".join(item for _, item, _ in best),
             }
