@@ -27,25 +27,26 @@ def results(settings: Settings, day: date) -> dict[str, Any]:
 
 def print_results(settings: Settings, day: date) -> dict[str, Any]:
     """Print them as tables."""
-    found = results(settings, day)
-    metrics = [MetricsRow(**row) for row in found["metrics"]]
+    shown = results(settings, day)
+    metrics = [MetricsRow(**row) for row in shown["metrics"]]
     if metrics:
         title = (
             f"Model of {metrics[0].model_day} on what {metrics[0].users:,} users took up to "
             f"{metrics[0].day}"
         )
-        shown = [row for row in metrics if row.cutoff in _SHOWN_CUTOFFS]
+        ordered = sorted(metrics, key=lambda row: (row.cutoff, row.ranking))
         lines = [
             (row.ranking, row.cutoff, *(f"{v:.4f}" for v in (row.precision, row.recall, row.map)))
-            for row in sorted(shown, key=lambda row: (row.cutoff, row.ranking))
+            for row in ordered
+            if row.cutoff in _SHOWN_CUTOFFS
         ]
         print_table(title, ["ranking", "at", "precision", "recall", "MAP"], lines)
     print_table(
         f"Some users on {day}",
         ["user", "took last", "recommended"],
-        [(r["user"], r["history"], r["recommended"]) for r in found["recommendations"]],
+        [(r["user"], r["history"], r["recommended"]) for r in shown["recommendations"]],
     )
-    return found
+    return shown
 
 
 def _lists(connection: Connection, day: date) -> list[dict[str, str]]:
