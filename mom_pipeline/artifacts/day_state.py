@@ -159,9 +159,8 @@ class DayState:
             "frequent_items": anchor.frequent_items,
         }
         if self.settings.model.ranking == _THREE_MOMENT:
-            low_pass = LowPass.from_rows(
-                X, self.settings.ranking.user_exponent, seed=self.settings.model.seed
-            )
+            rng = np.random.default_rng(self.settings.model.seed)
+            low_pass = LowPass.from_rows(X, self.settings.ranking.user_exponent, rng)
             arrays |= {
                 "low_pass_basis": low_pass.basis,
                 "low_pass_scale": low_pass.item_scale,

@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 from mom_pipeline.bench.measure import Progress, Table, no_progress
 from mom_pipeline.comparison.methods.interface import as_user_items, missing_implicit
 from mom_pipeline.core.fitted import FittedModel, PairRanking
-from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.parts import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.types import Array, Csr
@@ -74,7 +74,7 @@ def run_query(
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Ask both about the same users in turns; milliseconds, and the ratio of the medians."""
-    cases = (("classes", 0.0), ("classes", 0.8), ("three-moment", 0.8))
+    cases = (("components", 0.0), ("components", 0.8), ("three-moment", 0.8))
     rows = []
     for done, (ranking, skew) in enumerate(cases):
         served = synthetic_model(n_items, n_components, ranking=ranking, skew=skew)
@@ -94,7 +94,7 @@ def _in_turns(served: ServedModel, n_components: int, questions: int) -> dict[st
     ours = Recommender(served)
     peer = AlternatingLeastSquares(factors=n_components, num_threads=1)
     rng = np.random.default_rng(1)
-    peer.item_factors = rng.normal(size=(ours.n_items, n_components)).astype(np.float32)
+    peer.item_factors = rng.normal(size=(len(served.item_ids), n_components)).astype(np.float32)
     peer.user_factors = rng.normal(size=(_USERS, n_components)).astype(np.float32)
     liked = as_user_items(served.histories)
     times: dict[str, list[float]] = {"ours": [], "implicit": []}

@@ -35,10 +35,10 @@ class ComponentLists:
         return best.items.astype(np.int32), best.scores.astype(self.model.item_probs.dtype)
 
 
-def without_basis(model: MethodOfMoments) -> FittedModel:
+def components_alone(model: MethodOfMoments) -> FittedModel:
     """Return the part of a model that is sent to workers: what its components need."""
     fitted = model.fitted
-    return replace(fitted, basis=fitted.basis[:, :0], pair_ranking=None, diagnostics={})
+    return replace(fitted, anchor=None, sums=None, pair_ranking=None, diagnostics={})
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class EvaluationPass:
 
 def write_memberships(engine: Engine, shards: Shards, model: MethodOfMoments, folder: str) -> int:
     """Write P[component | user] of all users to a folder or URL; return the number of users."""
-    return engine.add_up(MembershipsPass(without_basis(model), absolute(folder)), shards)
+    return engine.add_up(MembershipsPass(components_alone(model), absolute(folder)), shards)
 
 
 def write_lists(
@@ -150,7 +150,7 @@ def write_lists(
     exclude_seen: bool = True,
 ) -> int:
     """Write the n best items of all users to a folder or URL; return the number of entries."""
-    work = ListsPass(ComponentLists(without_basis(model)), n, absolute(folder), exclude_seen)
+    work = ListsPass(ComponentLists(components_alone(model)), n, absolute(folder), exclude_seen)
     return engine.add_up(work, shards)
 
 
@@ -171,7 +171,7 @@ def evaluate_shards(
             f"expected later rows of {shards.shape} in {len(shards.entries)} shards, found "
             f"{later.shape} in {len(later.entries)}; write both with the same users and number"
         )
-    work = EvaluationPass(ComponentLists(without_basis(model)), later, tuple(sorted(cutoffs)))
+    work = EvaluationPass(ComponentLists(components_alone(model)), later, tuple(sorted(cutoffs)))
     return engine.add_up(work, shards)
 
 
