@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from mom_pipeline.comparison.results import Comparison, Interval, MethodResult
-from mom_pipeline.pictures import Panel, panels
 from mom_pipeline.core.evaluation.metrics import nearest_cutoff
+from mom_pipeline.pictures import Panel, panels
 
 NO_VALUE = "–"
 # Characters that a column takes at most, and those of its frame.

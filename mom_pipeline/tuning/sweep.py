@@ -216,7 +216,6 @@ def _low_pass(X: Csr, user_exponent: float, seed: int) -> LowPass:
     return LowPass.from_rows(X, user_exponent, np.random.default_rng(seed))
 
 
-
 def _some_users(train: Csr, test: Csr, seed: int) -> Csr:
     """Keep what at most MAX_USERS users, drawn at random, took; the rows stay in place."""
     train = grown(train, test.shape)
