@@ -61,8 +61,12 @@ def check_address(request: Request, *names: str) -> None:
     if request.scope["query_string"]:
         given = [name for name, _ in request.query_params.multi_items()]
         if set(given) - set(names) or len(set(given)) < len(given):
-            expected = f"only {', '.join(names)}, once" if names else "no parameters"
-            raise BadRequest(422, f"{expected}, is expected; found {given[:5]!r}")
+            expected = (
+                f"the only parameter is {', '.join(names)}, once" if names else "there is none"
+            )
+            raise BadRequest(
+                422, f"unknown or repeated parameters: {expected}; found {given[:5]!r}"
+            )
     try:
         unquote_to_bytes(request.scope["raw_path"]).decode()
     except UnicodeDecodeError as error:
