@@ -1,5 +1,7 @@
 """What an interaction matrix must look like before any arithmetic touches it."""
 
+from copy import copy
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -36,10 +38,15 @@ def as_interactions(X: Any, *, n_items: int | None = None) -> Csr:
 
 def one_row(items: Array, counts: Array, n_items: int) -> Csr:
     """Return one user's items, (n,) rising, and their counts as a matrix of one row, (1, D)."""
-    row = sparse.csr_array((1, n_items))
+    row = copy(_empty_row(n_items))  # a tenth of the time of a constructor with its checks
     row.data, row.indices = counts, items
     row.indptr = np.array([0, len(items)], dtype=items.dtype)
     return row
+
+
+@lru_cache(maxsize=8)
+def _empty_row(n_items: int) -> Csr:
+    return sparse.csr_array((1, n_items))
 
 
 def require_events(X: Csr) -> None:

@@ -11,6 +11,7 @@ the pairs of busy users count for more.
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, Protocol, Self
@@ -96,7 +97,9 @@ class HistoryPart(Part, Protocol):
 
 def as_binary(X: Csr) -> Csr:
     """Return X with every stored count replaced by one, sharing its positions."""
-    return sparse.csr_array((np.ones(X.nnz), X.indices, X.indptr), shape=X.shape, copy=False)
+    once = copy(X)  # of the object alone
+    once.data = np.ones(len(X.indices))
+    return once
 
 
 def popularity_shares(item_users: Array) -> Float64:
@@ -313,7 +316,7 @@ class LowPass:
         pairs = top_eigenpairs(M2, rank, rng, tol=tol, max_passes=max_passes)
         mean_diagonal = float(np.square(M2.normalised.data, dtype=np.float64).sum()) / M2.n_items
         strengths = np.maximum(pairs.values[:rank], 0.0) / mean_diagonal
-        return cls(pairs.vectors[:, :rank], M2.item_scale, strengths)
+        return cls(np.ascontiguousarray(pairs.vectors[:, :rank]), M2.item_scale, strengths)
 
     def scores(self, rows: Histories) -> Array:
         scores = self.filtered(rows) @ self.basis.T
@@ -350,6 +353,8 @@ class LowPass:
     def _projected(self, rows: Histories) -> Array:
         """Return x S V, (users, rank)."""
         X = rows.once
+        if X.shape[0] == 1:
+            return np.asarray(self._scale[X.indices] @ self.basis[X.indices])[None]
         S_X = sparse.csr_array((self._scale[X.indices], X.indices, X.indptr), X.shape, copy=False)
         return np.asarray(S_X @ self.basis)
 
