@@ -30,7 +30,7 @@ from mom_pipeline.core.errors import DamagedModel, InvalidSetting, MomError
 from mom_pipeline.core.evaluation.backtest import Foresight as Backtest
 from mom_pipeline.core.evaluation.backtest import foresight as backtest_model
 from mom_pipeline.core.evaluation.bootstrap import paired_interval
-from mom_pipeline.core.evaluation.metrics import RankingMetrics, shown_cutoff
+from mom_pipeline.core.evaluation.metrics import RankingMetrics, nearest_cutoff
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.types import Array, Csr
@@ -170,7 +170,7 @@ def candidate(
 
 def metrics_of(backtest: Backtest) -> dict[str, float]:
     """The figures that a version carries, at the cut-off that is shown; finite ones alone."""
-    ours, k = backtest.model, shown_cutoff(backtest.model.cutoffs)
+    ours, k = backtest.model, nearest_cutoff(backtest.model.cutoffs)
     values = {
         "cutoff": float(k),
         "users": float(ours.n_users),
@@ -290,7 +290,7 @@ def _objections(state: DayState, day: date, challenger: ServedModel) -> list[str
 
 
 def _ap(metrics: RankingMetrics) -> Array:
-    return metrics.per_user["map"][:, metrics.cutoffs.index(shown_cutoff(metrics.cutoffs))]
+    return metrics.per_user["map"][:, metrics.cutoffs.index(nearest_cutoff(metrics.cutoffs))]
 
 
 def _same_settings(champion: ServedModel, state: DayState) -> bool:

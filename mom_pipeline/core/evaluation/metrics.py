@@ -10,7 +10,7 @@ from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
 CUTOFFS = (5, 10, 20, 40, 60, 80, 100, 200, 300, 400, 500)
-_SHOWN_CUTOFF = 20
+SHOWN_CUTOFF = 20
 METRICS = ("precision", "recall", "map", "ndcg")
 # Users handled together, and slots that a user's test items are sorted into: a block's table
 # of slots stays within the cache, whatever the number of items.
@@ -81,17 +81,17 @@ def evaluate_ranking(
     )
 
 
-def shown_cutoff(cutoffs: Sequence[int]) -> int:
-    """The cut-off that is shown where there is room for one: that nearest to 20."""
-    return min(cutoffs, key=lambda cutoff: abs(cutoff - _SHOWN_CUTOFF))
-
-
 def checked_cutoffs(cutoffs: Sequence[int]) -> tuple[int, ...]:
     """Return the cut-offs in order, each once."""
     ordered = tuple(sorted({int(k) for k in cutoffs}))
     if not ordered or ordered[0] < 1:
         raise InvalidSetting(f"cut-offs must be whole numbers of at least 1, found {cutoffs}")
     return ordered
+
+
+def nearest_cutoff(cutoffs: Sequence[int], wanted: int = SHOWN_CUTOFF) -> int:
+    """Return the cut-off that is shown where there is room for one: the nearest to 20."""
+    return min(cutoffs, key=lambda cutoff: abs(cutoff - wanted))
 
 
 def _relevant_items(ids: Array, test: Csr, train: Csr | None) -> Csr:
