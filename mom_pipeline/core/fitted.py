@@ -265,8 +265,8 @@ def _moments(settings: dict[str, Any], arrays: dict[str, Array]) -> dict[str, An
         return {}
     estimator = Estimator.from_name(
         settings["estimator"],
-        user_weight=settings["user_weight"],
-        item_scaling=settings["item_scaling"],
+        user_weight=settings.get("user_weight"),
+        item_scaling=settings.get("item_scaling"),
     )
     sums = {name[5:]: array for name, array in arrays.items() if name.startswith("sums_")}
     return {

@@ -202,11 +202,7 @@ def contest_with_champion(
 
 
 def decide(
-    contest: Contest | None,
-    objections: Sequence[str],
-    *,
-    max_loss: float,
-    rng: np.random.Generator,
+    contest: Contest | None, objections: Sequence[str], *, max_loss: float, rng: np.random.Generator
 ) -> Decision:
     """Apply the gate.
 

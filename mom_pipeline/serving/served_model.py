@@ -90,7 +90,9 @@ class ServedModel:
 
     def write_files(self, folder: Path) -> None:
         """Write everything but the manifest to a folder."""
-        self.model.save(folder / MODEL, self.manifest.settings)
+        # What an update would need stays with the artifacts of the day.
+        answering = replace(self.model, anchor=None, sums=None)
+        answering.save(folder / MODEL, self.manifest.settings)
         X = self.histories
         save_arrays(
             folder / PEOPLE,

@@ -292,10 +292,8 @@ def test_the_low_pass_bound_loses_nothing(skew):
         item_probs=np.full((n_items, 2), 1 / n_items, dtype=np.float32),
         weights=np.array([0.5, 0.5]),
         popularity=np.full(n_items, 1 / n_items),
-        basis=basis,
         personalization=Personalization(),
         pair_ranking=PairRanking(X, low_pass, RankingWeights(popularity=0.3)),
-        diagnostics={},
     )
     ids, scores = brute_force(X, model.scores, 30)
     best = model.best(X, 30)

@@ -34,7 +34,6 @@ def world():
         truth.item_probs,
         truth.weights,
         users / users.sum(),
-        np.empty((40, 0)),
         Personalization("em"),
         None,
         {},

@@ -101,8 +101,17 @@ def test_smoothing_makes_every_entry_positive_and_keeps_the_sums(classes):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"rule": "map"}, {"smoothing": 0.0}, {"temperature": 0.0}, {"em_steps": 0}]
+    "wrong", [{"rule": "map"}, {"smoothing": -0.1}, {"smoothing": 1.0}, {"temperature": 0.0}, {"em_steps": 0}]
 )
 def test_settings_out_of_range_are_refused(wrong):
     with pytest.raises(InvalidSetting, match="found"):
         Personalization(**wrong)
+
+
+def test_without_smoothing_a_zero_rules_a_component_out_but_no_nan_comes():
+    O, pi = np.array([[0.5, 0.0], [0.5, 0.5], [0.0, 0.5]]), np.array([0.3, 0.7])
+    settings = Personalization("product", smoothing=0.0)
+    X = sparse.csr_array(np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 0.0, 0.0]]))
+    P = memberships(X, smoothed(O, np.full(3, 1 / 3), 0.0), pi, settings)
+    np.testing.assert_allclose(P[0], [1.0, 0.0], atol=1e-12)
+    np.testing.assert_allclose(P[1:], [[0.3, 0.7], [0.3, 0.7]], atol=1e-12)
