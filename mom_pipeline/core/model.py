@@ -25,7 +25,7 @@ from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.ranking.topn import Scorer, recommend_top
 from mom_pipeline.core.types import Array, Csr, Float64
 
-RankingName = Literal["classes", "three-moment"]
+RankingName = Literal["components", "classes", "three-moment"]
 Precision = Literal["auto", "single", "double"]
 
 # The low-pass part takes as many eigenvectors as are worth asking for and fit in memory, and at
@@ -53,7 +53,7 @@ class MethodOfMoments:
 
     n_components: int = 100
     estimator: EstimatorName = "balanced"
-    personalization: RuleName = "product"
+    personalization: RuleName = "em"
     _: KW_ONLY
     ranking: RankingName = "three-moment"
     ranking_weights: RankingWeights | None = None
@@ -72,9 +72,9 @@ class MethodOfMoments:
     _fitted: FittedModel | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.ranking not in ("classes", "three-moment"):
+        if self.ranking not in ("components", "classes", "three-moment"):
             raise InvalidSetting(
-                f"ranking must be 'classes' or 'three-moment', found {self.ranking!r}"
+                f"ranking must be 'components' or 'three-moment', found {self.ranking!r}"
             )
         if self.precision not in ("auto", "single", "double"):
             raise InvalidSetting(

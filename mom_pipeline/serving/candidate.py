@@ -138,7 +138,7 @@ def _fitted(champion: ServedModel, X: Csr) -> FittedModel:
     """A model of the champion's settings; InvalidSetting when this code knows them no more."""
     try:
         chosen = ModelSettings(**champion.manifest.settings)
-    except TypeError as error:
+    except InvalidSetting as error:
         raise InvalidSetting(f"the champion's settings are of other code: {error}") from error
     ranking = champion.model.pair_ranking
     weights = RankingWeights() if ranking is None else ranking.weights

@@ -136,7 +136,7 @@ def _class_trials(
     trials, popularity = [], float("nan")
     for rule in PERSONALIZATIONS:
         chosen = replace(
-            model, n_components=k, estimator=name, personalization=rule, ranking="classes"
+            model, n_components=k, estimator=name, personalization=rule, ranking="components"
         )
         own = replace(fitted, personalization=_rule(chosen))
         trial, popularity = _trial(chosen, None, own, train, test)
@@ -181,7 +181,7 @@ def _present_trial(
     """The settings as they are."""
     k = min(model.n_components, moments.supported)
     fitted = moments.model(k, _rule(model), model.projection)  # type: ignore[arg-type]
-    if model.ranking == "classes":
+    if model.ranking == "components":
         return _trial(model, None, fitted, train, test)[0]
     ranking = PairRanking(train, moments.low_pass(k), weights)
     return _trial(model, weights, replace(fitted, pair_ranking=ranking), train, test)[0]

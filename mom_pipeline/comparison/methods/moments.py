@@ -1,7 +1,7 @@
 """The method of moments itself, in the four forms that a comparison shows."""
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from mom_pipeline.comparison.methods.interface import Fitted, Method, Setting, Settings
@@ -12,29 +12,22 @@ from mom_pipeline.core.types import Array, Csr
 
 Fit = Callable[[Csr, Settings, int], Fitted]
 
-N_COMPONENTS = 100
+_MODEL: dict[str, Any] = {field.name: field.default for field in fields(MethodOfMoments)}
+N_COMPONENTS: int = _MODEL["n_components"]
 # Names of the ranking's weights: any of them given, the fit does not choose them itself.
 WEIGHTS: dict[str, Setting] = asdict(RankingWeights())
 # What lists may hold: items that are new to the user, or all.
 LISTS = ("new", "all")
 
+_SHARED = ("n_components", "smoothing", "decomposition", "projection")
 DEFAULTS: dict[str, Setting] = {
-    "n_components": N_COMPONENTS,
-    "personalization": "em",
-    "temperature": 0.5,
-    "em_steps": 5,
-    "smoothing": 0.05,
-    "decomposition": "simultaneous",
-    "projection": "clip",
+    **{name: _MODEL[name] for name in (*_SHARED, "personalization", "temperature", "em_steps")},
     "values": "counts",
 }
 # Deviation: a share of popularity in O before its logarithm is taken. Clipping leaves zeros in
 # O, and without it one of them would rule a class out for a user.
 PAPER_DEFAULTS: dict[str, Setting] = {
-    "n_components": N_COMPONENTS,
-    "smoothing": 0.05,
-    "decomposition": "simultaneous",
-    "projection": "clip",
+    **{name: _MODEL[name] for name in _SHARED},
     "values": "binary",
 }
 THREE_MOMENT_DEFAULTS: dict[str, Setting] = {**DEFAULTS, "lists": "new"}

@@ -176,8 +176,8 @@ def recommendations(context: dg.AssetExecutionContext, data_folder: DataFolder) 
 def _ranking(state: DayState, model_day: str) -> str:
     """What the lists are made of, and from which rows."""
     name = state.settings.model.ranking
-    if name == "classes":
-        return "classes: P[item | user]"
+    if name == "components":
+        return "components: P[item | user]"
     return f"{name}: pairs counted in full from all rows of {model_day}, no day keeps them"
 
 
