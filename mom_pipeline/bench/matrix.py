@@ -1,4 +1,4 @@
-"""Speed of the state as of a day: the matrix against the bare GROUP BY, and the difference."""
+"""Speed of the state as of a day: the matrix against the bare GROUP BY."""
 
 import tempfile
 from dataclasses import replace
@@ -8,13 +8,11 @@ from typing import Any
 
 from mom_pipeline.bench.timing import Seconds, compare, timed
 from mom_pipeline.settings import MatrixSettings, load_settings
-from mom_pipeline.warehouse.changes import changed_users
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.matrix import matrix_as_of
 
 _FIRST = date(2024, 3, 1)
 _N_DAYS = 14
-_SHARES = (0.001, 0.01, 0.1)
 _ITEMS = 718_675  # as many as in the paper's Yandex data, and as many users
 _USERS = 1_000_000
 _MOST_EVENTS_PER_DAY = 10**9
@@ -40,9 +38,7 @@ _BARE = "SELECT user_id, item_id, count(*) AS n FROM raw_logs GROUP BY ALL"
 
 
 def run_matrix(pairs: int = 5_700_000, repeats: int = 3) -> dict[str, Any]:
-    """Seconds of the matrix and of the bare GROUP BY, best of `repeats`, taken in turns; and of
-    the changed users for growing shares of them.
-    """
+    """Seconds of the matrix and of the bare GROUP BY, best of `repeats`, taken in turns."""
     with tempfile.TemporaryDirectory(prefix="mom-bench-") as name:
         settings = load_settings(Path(name), {})
         warehouse = Warehouse(replace(settings, matrix=MatrixSettings(min_item_users=5)))
@@ -61,7 +57,6 @@ def run_matrix(pairs: int = 5_700_000, repeats: int = 3) -> dict[str, Any]:
             "pairs_after_filter": int(state.interactions.nnz),
             **compare("matrix", ours, bare),
             "with_new_dictionaries_seconds": first.wall,
-            "changed_users": [_time_changes(warehouse, n, s) for n, s in enumerate(_SHARES)],
         }
 
 
@@ -82,13 +77,3 @@ def _time_bare(warehouse: Warehouse) -> Seconds:
         )
         stored, _ = timed(lambda: connection.execute(f"CREATE TEMP TABLE pairs AS {_BARE}"))
     return min(counted, stored, key=lambda seconds: seconds.wall)
-
-
-def _time_changes(warehouse: Warehouse, number: int, share: float) -> dict[str, Any]:
-    """One more day on which a share of the users has an event."""
-    n_events = int(share * _USERS)
-    _deliver(warehouse, _N_DAYS + number, n_events)
-    day = _FIRST + timedelta(days=_N_DAYS + number)
-    matrix_as_of(warehouse, day - timedelta(days=1))
-    seconds, changed = timed(lambda: changed_users(warehouse, day))
-    return {"users_with_events": n_events, "changed": len(changed), "seconds": seconds.wall}

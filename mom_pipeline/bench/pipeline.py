@@ -24,7 +24,7 @@ from mom_pipeline.core.moments.daily import DayMoments, advance
 from mom_pipeline.core.ranking.lists import reasoned_lists
 from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.core.types import Csr, Float64
-from mom_pipeline.logs.delivery import ingest_day
+from mom_pipeline.logs.ingest import ingest_day
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.evaluations import delivered_pairs
@@ -104,7 +104,7 @@ class BareDays:
             P = refreshed(None, X, np.arange(X.shape[0]), model)
         with clock.step("recommendations"):
             found = reasoned_lists(X, P, model, settings.serving.list_length)
-            with warehouse.reading() as connection:
+            with warehouse.connect() as connection:
                 replace_lists(connection, day, "bare", np.arange(X.shape[0]), found)
         with clock.step("evaluation_metrics"):
             if self.model is not None and self.yesterday is not None:

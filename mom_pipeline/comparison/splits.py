@@ -55,7 +55,7 @@ def split_by_time(
     first, last = _ends(warehouse)
     _check_days(first, last, train_until, test_until or last)
     test_until = min(test_until or last, last)
-    train = matrix_as_of(warehouse, train_until, keep_support=False).interactions
+    train = matrix_as_of(warehouse, train_until).interactions
     test = delivered_pairs(warehouse, train_until, test_until)
     if train.nnz == 0:
         raise ComparisonError(
@@ -67,7 +67,7 @@ def split_by_time(
     if validation_from is not None:
         earlier = validation_from - timedelta(days=1)
         validation = make_trial(
-            matrix_as_of(warehouse, earlier, keep_support=False).interactions,
+            matrix_as_of(warehouse, earlier).interactions,
             delivered_pairs(warehouse, earlier, train_until),
             exclude_seen=exclude_seen,
         )

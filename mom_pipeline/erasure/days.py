@@ -62,19 +62,19 @@ def erase_from_days(warehouse: Warehouse, state: DayState) -> Counter[str]:
 
 def _erase_from_day(warehouse: Warehouse, state: DayState, day: date) -> None:
     before, version = state.matrix(day)
-    found = state.fitting("m2_statistics", day)
-    fits = found.parents["interaction_matrix"] == version
+    stored = state.fitting("m2_statistics", day)
+    fits = stored.parents["interaction_matrix"] == version
     matrix = matrix_as_of(warehouse, day)
     X = matrix.interactions
     if before.shape[0] > X.shape[0] or before.shape[1] > X.shape[1]:
         raise Unfit(f"interaction_matrix of {day} is wider than the dictionaries")
-    sums = state.moments_of(found)
+    sums = state.moments_of(stored)
     half = _half_of(state, day, before, X, sums) if fits else half_of(X, _anchor(sums, X))
     sums = _updated(sums, before, X) if fits else _summed(sums, X)
     written = state.write(
         "interaction_matrix", day, {"interactions": X}, {"raw_logs": matrix.fingerprint}, {}
     )
-    moments = _write_moments(state, day, sums, found, written)
+    moments = _write_moments(state, day, sums, stored, written)
     state.write(*half_artifact(day, half, moments))
 
 
@@ -102,9 +102,9 @@ def _summed(sums: DayMoments, X: Csr) -> DayMoments:
 
 
 def _write_moments(
-    state: DayState, day: date, sums: DayMoments, found: Artifact, matrix: Artifact
+    state: DayState, day: date, sums: DayMoments, stored: Artifact, matrix: Artifact
 ) -> Artifact:
     """Store the sums under the anchor that they had; its own artifact is not touched."""
-    parents = {"interaction_matrix": matrix.version, "anchor": found.parents["anchor"]}
-    facts = {**found.metadata, "users": sums.moments.sums.n_users}
-    return state.write_sums(day, sums, parents, facts, sound=bool(found.metadata["sound"]))
+    parents = {"interaction_matrix": matrix.version, "anchor": stored.parents["anchor"]}
+    facts = {**stored.metadata, "users": sums.moments.sums.n_users}
+    return state.write_sums(day, sums, parents, facts, sound=bool(stored.metadata["sound"]))

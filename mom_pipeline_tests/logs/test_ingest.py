@@ -14,8 +14,13 @@ from pathlib import Path
 import pytest
 
 from mom_pipeline.errors import LinesNotAccounted, LogFileError, TooManyRejects
-from mom_pipeline.logs.delivery import IngestFailure, ingest_day, ingest_files, pending_files
-from mom_pipeline.logs.ingest import IngestOutcome
+from mom_pipeline.logs.ingest import (
+    IngestFailure,
+    IngestResult,
+    ingest_day,
+    ingest_files,
+    pending_files,
+)
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline_tests.data_folder import HEADER, DataFolder
 
@@ -134,7 +139,7 @@ def test_a_file_that_vanished_is_refused_and_stops_no_other(folder: DataFolder) 
     refused, taken = ingest_files(folder.warehouse, files)
     assert isinstance(refused, IngestFailure)
     assert "could not be read" in str(refused.error)
-    assert isinstance(taken, IngestOutcome)
+    assert isinstance(taken, IngestResult)
     assert folder.ids() == [("b", "i")]
 
 
@@ -204,7 +209,7 @@ _INGEST_ALL = """
 import sys
 from pathlib import Path
 from mom_pipeline.settings import load_settings
-from mom_pipeline.logs.delivery import IngestFailure, ingest_files
+from mom_pipeline.logs.ingest import IngestFailure, ingest_files
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.warehouse.connection import Warehouse
 settings = load_settings(Path(sys.argv[1]), {})
@@ -236,7 +241,7 @@ from itertools import count
 from pathlib import Path
 from mom_pipeline.settings import load_settings
 from mom_pipeline.artifacts.atomic import write_text
-from mom_pipeline.logs.delivery import IngestFailure, ingest_files
+from mom_pipeline.logs.ingest import IngestFailure, ingest_files
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.warehouse.connection import Warehouse
 settings = load_settings(Path(sys.argv[1]), {})
@@ -278,7 +283,7 @@ def test_kill_9_at_50_random_moments_loses_and_doubles_nothing(
         for result in ingest_files(
             data_folder.warehouse, discover(data_folder.settings.logs_dir).files
         ):
-            assert isinstance(result, IngestOutcome)
+            assert isinstance(result, IngestResult)
     assert len(whole.tables()["ingest_ledger"]) == 5
     assert killed.tables() == whole.tables()
     assert list(killed.settings.scratch_dir.glob("ingest-*")) == []

@@ -69,7 +69,7 @@ def evaluation_metrics(context: dg.AssetExecutionContext, data_folder: DataFolde
             return _nothing(data_folder.warehouse, day, "skipped: nobody took anything new")
         ranking = state.settings.model.ranking
         rows = metrics_rows(day, model_day, {ranking: found.model, "popularity": found.popularity})
-        with data_folder.warehouse.reading() as connection:
+        with data_folder.warehouse.connect() as connection:
             replace_metrics(connection, day, rows)
             history = metrics_until(connection, day)
         return _scored(found, rows, history)
@@ -92,7 +92,7 @@ def _retain(state: DayState, warehouse: Warehouse, run_days: Sequence[date]) -> 
     spared = run_days if max(run_days) < newest else []
     removed = state.artifacts.apply_retention(kept, spared=spared)
     oldest = min([newest - timedelta(days=kept - 1), *spared])
-    with warehouse.reading() as connection:
+    with warehouse.connect() as connection:
         rows = remove_superseded(connection, oldest)
     return f"{len(removed)} days of arrays and {rows} rows of lists removed (retention)"
 

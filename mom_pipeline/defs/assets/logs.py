@@ -16,8 +16,8 @@ from mom_pipeline.defs.days import DayOutcome, Materialized, content_hash, daily
 from mom_pipeline.defs.metadata import picture, table
 from mom_pipeline.defs.partitions import YESTERDAY
 from mom_pipeline.defs.resources import DataFolder
-from mom_pipeline.logs.delivered_day import DeliveredDay, delivered_day
-from mom_pipeline.logs.delivery import ingest_day
+from mom_pipeline.logs.ledger import DeliveredDay, delivered_day
+from mom_pipeline.logs.ingest import ingest_day
 from mom_pipeline.pictures import histogram
 from mom_pipeline.warehouse.matrix import matrix_as_of
 

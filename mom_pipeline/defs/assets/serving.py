@@ -148,7 +148,7 @@ def recommendations(context: dg.AssetExecutionContext, data_folder: DataFolder) 
             X, P[users], model, serving.list_length, exclude_seen=serving.exclude_seen
         )
         name = f"{model_day} {made.version[:12]}"
-        with data_folder.warehouse.reading() as connection:
+        with data_folder.warehouse.connect() as connection:
             rows = lists.replace_lists(connection, day, name, users, found)
             listed = lists.listed_items(connection, day)
             sample = _sample(connection, day)
