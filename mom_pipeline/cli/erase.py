@@ -22,7 +22,7 @@ from mom_pipeline.erasure.erasing import (
     storage_steps,
     take_steps,
 )
-from mom_pipeline.erasure.search import is_distinctive, places_with
+from mom_pipeline.erasure.search import is_distinctive, files_with
 from mom_pipeline.erasure.tables import is_part_of_others
 from mom_pipeline.serving.forgetting import forget_in_models
 from mom_pipeline.serving.registry import ModelRegistry
@@ -124,7 +124,7 @@ def _left(settings: Settings, user: str) -> list[str]:
     with Warehouse(settings).connect() as connection:
         if not is_distinctive(user) or is_part_of_others(connection, user):
             return []
-    return places_with(settings.data_dir, user)
+    return files_with(settings.data_dir, user)
 
 
 def _ask(traces: UserTraces) -> None:

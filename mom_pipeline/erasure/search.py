@@ -54,7 +54,7 @@ def is_distinctive(user_id: str) -> bool:
     return len(user_id) >= DISTINCTIVE_CHARACTERS
 
 
-def places_with(folder: Path, user_id: str) -> list[str]:
+def files_with(folder: Path, user_id: str) -> list[str]:
     """Every file below a folder whose name or content has the bytes of an id, in order.
 
     gzip, zip (.npz) and Parquet are searched inside. An id of digits alone, decimal or not, counts
@@ -78,8 +78,8 @@ def places_with(folder: Path, user_id: str) -> list[str]:
 def remove_left_behind(settings: Settings) -> Counter[str]:
     """Remove temporary files and folders of processes that were killed, and DuckDB's own."""
     counts: Counter[str] = Counter()
-    places = [*settings.data_dir.rglob(".*"), *settings.scratch_dir.glob("*")]
-    for path in places:
+    candidates = [*settings.data_dir.rglob(".*"), *settings.scratch_dir.glob("*")]
+    for path in candidates:
         match = _LEFT_BEHIND.fullmatch(path.name)
         process = next((int(group) for group in match.groups() if group), 0) if match else 0
         of_duckdb = path.parent == settings.scratch_dir and path.name.startswith("duckdb_temp")

@@ -157,9 +157,9 @@ def load_settings(
     """
     environment = os.environ if environment is None else environment
     folder = data_dir or Path(environment.get(DATA_DIR_VARIABLE) or "data")
-    places: dict[str, Any] = {"folder": folder, "environment": environment}
+    sources: dict[str, Any] = {"folder": folder, "environment": environment}
     try:
-        values = _Sources(**places).model_extra or {}
+        values = _Sources(**sources).model_extra or {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidSetting(
             f"{folder / SETTINGS_FILE} is not valid TOML ({error}); correct it"

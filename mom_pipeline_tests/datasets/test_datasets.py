@@ -41,8 +41,8 @@ def bring(folder: DataFolder, name: str, path: Path, **options: object) -> Impor
     summary = import_dataset(chosen, folder.settings)
     folder.settings = load_settings(folder.settings.data_dir, {})
     files = discover(folder.settings.logs_dir).files
-    outcomes = list(ingest_files(folder.warehouse, files))
-    assert all(isinstance(outcome, IngestResult) for outcome in outcomes), outcomes
+    results = list(ingest_files(folder.warehouse, files))
+    assert all(isinstance(result, IngestResult) for result in results), results
     assert read_summary(folder.settings) == summary
     return summary
 

@@ -26,7 +26,7 @@ from mom_pipeline.erasure.erasing import (
     unfinished_erasures,
 )
 from mom_pipeline.erasure.history import erase_from_history
-from mom_pipeline.erasure.search import places_with
+from mom_pipeline.erasure.search import files_with
 from mom_pipeline.erasure.tables import is_part_of_others
 from mom_pipeline.errors import HistoryBusy, WarehouseBusy
 from mom_pipeline.logs.ingest import pending_files
@@ -68,7 +68,7 @@ def erase(folder: DataFolder, user: str) -> Receipt:
 
 
 def left(folder: DataFolder, user: str) -> list[str]:
-    return places_with(folder.settings.data_dir, user)
+    return files_with(folder.settings.data_dir, user)
 
 
 @pytest.mark.parametrize("user", HARD_IDS)
@@ -304,17 +304,17 @@ def test_records_of_runs_lose_the_user_alone(user: str, tmp_path: Path):
     connection.close()
     assert json.loads(text) == {"records": records("ann", "77"), "rows": 7, "text": "7 days"}
     if len(user) > 1:
-        assert places_with(tmp_path, user) == []
+        assert files_with(tmp_path, user) == []
 
 
 def test_an_id_of_digits_is_no_part_of_a_number_or_a_hash(tmp_path: Path):
     """Customers of Online Retail have five digits; scores and checksums have them too."""
     (tmp_path / "numbers.json").write_text('{"a": 0.0017850, "b": 117850.2, "c": "f17850ab"}')
     (tmp_path / "9f17850c").mkdir()
-    assert places_with(tmp_path, "17850") == []
+    assert files_with(tmp_path, "17850") == []
     (tmp_path / "log.csv").write_text("user,item\n17850,tea\n")
     np.savez(tmp_path / "people.npz", ids=np.frombuffer(b"123451785054321", dtype=np.uint8))
-    assert places_with(tmp_path, "17850") == ["log.csv", "people.npz"]
+    assert files_with(tmp_path, "17850") == ["log.csv", "people.npz"]
 
 
 def test_texts_of_runs_lose_a_distinctive_id(tmp_path: Path):
@@ -324,7 +324,7 @@ def test_texts_of_runs_lose_a_distinctive_id(tmp_path: Path):
     log.write_text(f"one\nuser {USER}\nthree\n")
     erase_from_history(tmp_path, USER)
     assert log.read_text() == "one\nthree\n"
-    assert places_with(tmp_path, USER) == []
+    assert files_with(tmp_path, USER) == []
 
 
 def test_a_history_in_use_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -337,4 +337,4 @@ def test_a_history_in_use_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         holder.execute("ROLLBACK")
     holder.close()
     erase_from_history(tmp_path, USER)
-    assert places_with(tmp_path, USER) == []
+    assert files_with(tmp_path, USER) == []
