@@ -1,29 +1,50 @@
-"""The passes on worker processes: how they scale, what they move, what a large one would cost."""
+"""Shards: passes on worker processes, and how time and memory grow with the users."""
 
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mom_pipeline.bench.clustered import clustered_interactions
-from mom_pipeline.bench.growth import first_part
-from mom_pipeline.bench.timing import timed
+from mom_pipeline.bench.data import ClusteredCatalogue, clustered_interactions
+from mom_pipeline.bench.measure import (
+    Progress,
+    Table,
+    best_in_turns,
+    described,
+    in_a_process,
+    no_progress,
+    timed,
+    value_table,
+)
+from mom_pipeline.comparison.isolated import peak_bytes
+from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.linear_algebra.eigenpairs import block_width
-from mom_pipeline.core.moments.passes import MomentsPass, PairProductPass, TriplePass
-from mom_pipeline.core.moments.sums import Estimator, MomentSums
-from mom_pipeline.core.moments.users import Pass
+from mom_pipeline.core.moments.anchored import Anchor
+from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.sums import MomentSums
+from mom_pipeline.core.moments.users import AnchoredPass, MomentsPass, PairProductPass, Pass
 from mom_pipeline.core.types import Array
-from mom_pipeline.engine import Engine, LocalEngine, Shards, write_shards
-from mom_pipeline.engine.dask_cluster import DaskEngine, dask_engine
+from mom_pipeline.engine import (
+    Engine,
+    LocalEngine,
+    ShardedUsers,
+    Shards,
+    ShardWriter,
+    write_shards,
+)
+from mom_pipeline.engine.dask import DaskEngine, dask_engine
+from mom_pipeline.engine.outputs import write_memberships
+from mom_pipeline.pictures import drawn, xy_curves
 
 N_WORKERS = 2
 _SHARDS = 8
-_ESTIMATOR = Estimator.of("balanced")
-
-Progress = Callable[[str, float], None]
+_ESTIMATOR = Estimator.from_name("balanced")
+FACTORS = (1, 2, 4, 8)
+_SHARDS_PER_STEP = 4
+_USERS_PER_BLOCK = 500_000
+_DATA_SHARE = 0.3
 
 
 @dataclass(frozen=True)
@@ -45,7 +66,7 @@ def run_engine(
     *,
     seed: int = 0,
     repeats: int = 3,
-    progress: Progress = lambda text, share: None,
+    progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Time every pass on one and on two workers, on all users and on half of them.
 
@@ -56,19 +77,37 @@ def run_engine(
     X = clustered_interactions(n_users, n_items, n_pairs, np.random.default_rng(seed))
     with tempfile.TemporaryDirectory(prefix="mom-bench-") as folder:
         shards = write_shards(X, str(Path(folder) / "shards"), n_shards=_SHARDS)
-        half = first_part(shards, 0.5)
         sums = LocalEngine().add_up(MomentsPass(_ESTIMATOR), shards)
         passes = _passes(sums, n_components, np.random.default_rng(seed))
-        local = {name: _best(LocalEngine(), work, shards, repeats) for name, work in passes.items()}
-        progress("one worker", 0.2)
-        with dask_engine(n_workers=1) as one:
-            alone = {name: _best(one, work, shards, repeats) for name, work in passes.items()}
-            on_half = {name: _best(one, work, half, repeats) for name, work in passes.items()}
-        progress("two workers", 0.6)
-        with dask_engine(n_workers=N_WORKERS) as two:
-            together = {name: _best(two, work, shards, repeats) for name, work in passes.items()}
-            moved = {name: _moved(two, work, shards) for name, work in passes.items()}
-    rows = [
+        rows = _rows(passes, shards, repeats, progress)
+    alone = {row["pass"]: row["one_worker_seconds"] for row in rows}
+    width = block_width(n_components, n_items)
+    constants = {
+        "ns_per_pair_and_column": 1e9 * alone["pair product"] / (X.nnz * width),
+        "us_per_user_and_tensor": 1e6 * alone["tensor"] / n_users,
+    }
+    return {
+        **described(X, n_components, seed),
+        "shards": _SHARDS,
+        "rows": rows,
+        "constants": constants,
+        "projected": projected(constants, LargeData(), n_components),
+    }
+
+
+def _rows(
+    passes: dict[str, Pass[Any]], shards: Shards, repeats: int, progress: Progress
+) -> list[dict[str, Any]]:
+    local = _seconds(LocalEngine(), passes, shards, repeats)
+    progress("one worker", 0.2)
+    with dask_engine(n_workers=1) as one:
+        alone = _seconds(one, passes, shards, repeats)
+        on_half = _seconds(one, passes, first_part(shards, 0.5), repeats)
+    progress("two workers", 0.6)
+    with dask_engine(n_workers=N_WORKERS) as two:
+        together = _seconds(two, passes, shards, repeats)
+        moved = {name: _moved(two, work, shards) for name, work in passes.items()}
+    return [
         {
             "pass": name,
             "local_seconds": local[name],
@@ -80,28 +119,40 @@ def run_engine(
         }
         for name in passes
     ]
-    width = block_width(n_components, n_items)
-    constants = {
-        "ns_per_pair_and_column": 1e9 * alone["pair product"] / (X.nnz * width),
-        "us_per_user_and_tensor": 1e6 * alone["tensor"] / n_users,
-    }
-    return {
-        "n_users": n_users,
-        "n_items": n_items,
-        "n_pairs": int(X.nnz),
-        "n_components": n_components,
-        "shards": _SHARDS,
-        "rows": rows,
-        "constants": constants,
-        "projected": projected(constants, LargeData(), n_components),
-    }
+
+
+def tables_engine(result: dict[str, Any]) -> list[Table]:
+    """The passes, the constants of one core, and what follows for many."""
+    rows = [
+        {
+            "pass": row["pass"],
+            "local, s": f"{row['local_seconds']:.2f}",
+            "one worker, s": f"{row['one_worker_seconds']:.2f}",
+            "two, s": f"{row['two_workers_seconds']:.2f}",
+            "strong": f"{row['strong']:.2f}",
+            "weak": f"{row['weak']:.2f}",
+            "sent, MB": f"{row['sent_bytes'] / 1e6:,.1f}",
+            "passed on, MB": f"{row['passed_on_bytes'] / 1e6:,.1f}",
+        }
+        for row in result["rows"]
+    ]
+    title = (
+        f"{result['n_users']:,} users, {result['n_items']:,} items, {result['n_pairs']:,} pairs "
+        f"in {result['shards']} shards"
+    )
+    return [
+        Table(title, rows),
+        value_table("Constants of one core", result["constants"]),
+        value_table("On 100 workers", result["projected"]),
+    ]
 
 
 def projected(constants: dict[str, float], large: LargeData, n_components: int) -> dict[str, float]:
     """Return the seconds of a pass on many one-core workers, from what one core was measured at.
 
     A pass sends its (D, columns) block to every worker, each on to the next, so that its bytes
-    cross a network link once; the sums come back through a tree of log2(workers) additions.
+    cross a network link once; sums of the same size come back through a tree of log2(workers)
+    additions.
     """
     width = block_width(n_components, int(large.n_items))
     block = 4 * large.n_items * width
@@ -113,7 +164,7 @@ def projected(constants: dict[str, float], large: LargeData, n_components: int) 
         "pair_product_compute_seconds": product / large.n_workers,
         "pair_product_network_seconds": hops * block / large.bytes_per_second,
         "tensor_compute_seconds": tensor / large.n_workers,
-        "tensor_network_seconds": basis / large.bytes_per_second,
+        "tensor_network_seconds": hops * basis / large.bytes_per_second,
         "block_gigabytes": block / 1e9,
     }
 
@@ -129,13 +180,19 @@ def _passes(sums: MomentSums, n_components: int, rng: np.random.Generator) -> di
     return {
         "moments": MomentsPass(_ESTIMATOR),
         "pair product": PairProductPass(narrow, sums.pair_weight, _ESTIMATOR, scale),
-        "tensor": TriplePass(block(n_components), _ESTIMATOR),
+        "tensor": AnchoredPass(Anchor(block(n_components), scale, _ESTIMATOR)),
     }
 
 
-def _best(engine: Engine, work: Pass[Any], shards: Shards, repeats: int) -> float:
-    engine.add_up(work, shards)
-    return min(timed(lambda: engine.add_up(work, shards))[0].wall for _ in range(repeats))
+def _seconds(
+    engine: Engine, passes: dict[str, Pass[Any]], shards: Shards, repeats: int
+) -> dict[str, float]:
+    works = {
+        name: lambda work=work: timed(lambda: engine.add_up(work, shards))[0]
+        for name, work in passes.items()
+    }
+    best = best_in_turns(works, repeats, warm_up=True)
+    return {name: seconds.wall for name, seconds in best.items()}
 
 
 def _moved(engine: DaskEngine, work: Pass[Any], shards: Shards) -> dict[str, float]:
@@ -151,3 +208,115 @@ def _moved(engine: DaskEngine, work: Pass[Any], shards: Shards) -> dict[str, flo
 def _size_of(work: Pass[Any]) -> int:
     arrays = (value for value in vars(work).values() if isinstance(value, np.ndarray))
     return sum(array.nbytes for array in arrays)
+
+
+def run_growth(
+    n_users: int = 10_000_000,
+    n_items: int = 718_675,
+    n_pairs: int = 57_000_000,
+    n_components: int = 100,
+    *,
+    seed: int = 0,
+    progress: Progress = no_progress,
+) -> dict[str, Any]:
+    """Fit an eighth, a quarter, a half and all of the users, each in a process of its own.
+
+    Shards hold a random part of the users each, so that the first eighth of the shards is an
+    eighth of the users. Measured are the fit and everybody's memberships, written to files.
+    """
+    with tempfile.TemporaryDirectory(prefix="mom-bench-") as folder:
+        shards = _write(str(Path(folder) / "shards"), n_users, n_items, n_pairs, seed, progress)
+        rows: list[dict[str, Any]] = []
+        for factor in FACTORS:
+            part = first_part(shards, factor / FACTORS[-1])
+            done = sum(FACTORS[: len(rows)]) / sum(FACTORS)
+            progress(f"{part.shape[0]:,} users", _DATA_SHARE + (1 - _DATA_SHARE) * done)
+            results = str(Path(folder) / f"memberships-{factor}")
+            measured = in_a_process(_fit, part, n_components, seed, results)
+            rows.append({"factor": factor, **measured})
+    return {
+        "n_items": n_items,
+        "n_components": n_components,
+        "seed": seed,
+        "rows": [
+            row
+            | {
+                "seconds_to_first": row["seconds"] / rows[0]["seconds"],
+                "peak_to_first": row["peak_bytes"] / rows[0]["peak_bytes"],
+            }
+            for row in rows
+        ],
+    }
+
+
+def first_part(shards: Shards, share: float) -> Shards:
+    """Return the first shards, and count the users that they hold."""
+    entries = shards.entries[: round(share * len(shards.entries))]
+    n_users = sum(entry.n_users for entry in entries)
+    return replace(shards, shape=(n_users, shards.shape[1]), entries=entries)
+
+
+def _write(
+    url: str, n_users: int, n_items: int, n_pairs: int, seed: int, progress: Progress
+) -> Shards:
+    rng = np.random.default_rng(seed)
+    catalogue = ClusteredCatalogue.random(n_items, min(100, n_items), rng)
+    with ShardWriter(url, n_items, _SHARDS_PER_STEP * FACTORS[-1]) as writer:
+        for start in range(0, n_users, _USERS_PER_BLOCK):
+            stop = min(start + _USERS_PER_BLOCK, n_users)
+            pairs = n_pairs * stop // n_users - n_pairs * start // n_users
+            writer.add(catalogue.interactions(stop - start, pairs, rng))
+            progress("data", _DATA_SHARE * stop / n_users)
+    return writer.shards
+
+
+def _fit(shards: Shards, n_components: int, seed: int, folder: str) -> dict[str, Any]:
+    engine = LocalEngine()
+    model = MethodOfMoments(n_components, ranking="classes", seed=seed)
+    fit, _ = timed(lambda: model.fit_users(ShardedUsers(engine, shards)))
+    everyone, n_users = timed(lambda: write_memberships(engine, shards, model, folder))
+    return {
+        "n_users": n_users,
+        "n_pairs": shards.n_pairs,
+        "seconds": fit.wall + everyone.wall,
+        "fit_seconds": fit.wall,
+        "memberships_seconds": everyone.wall,
+        "stages": model.diagnostics["seconds"],
+        "peak_bytes": peak_bytes(),
+    }
+
+
+def tables_growth(result: dict[str, Any]) -> list[Table]:
+    """A row per number of users."""
+    rows = [
+        {
+            "users": f"{row['n_users']:,}",
+            "pairs": f"{row['n_pairs']:,}",
+            "seconds": f"{row['seconds']:.1f}",
+            "multiple": f"{row['seconds_to_first']:.2f}",
+            "of which fit": f"{row['fit_seconds']:.1f}",
+            "peak, GB": f"{row['peak_bytes'] / 1e9:.2f}",
+            "multiple ": f"{row['peak_to_first']:.2f}",
+        }
+        for row in result["rows"]
+    ]
+    return [Table(f"Growth, {result['n_items']:,} items, K = {result['n_components']}", rows)]
+
+
+def plot_growth(result: dict[str, Any]) -> bytes:
+    """Draw seconds and memory against the users, as multiples of the smallest run."""
+    rows = result["rows"]
+    users = [row["n_users"] / 1e6 for row in rows]
+    seconds, peak = rows[0]["seconds"], rows[0]["peak_bytes"] / 1e9
+    series = {
+        "linear": [u / users[0] for u in users],
+        f"time ({seconds:.0f} s)": [row["seconds_to_first"] for row in rows],
+        f"peak memory ({peak:.1f} GB)": [row["peak_to_first"] for row in rows],
+    }
+    figure = xy_curves(
+        {name: (users, values) for name, values in series.items()},
+        title=f"Growth with the users (K = {result['n_components']})",
+        x="users, millions",
+        y="multiple of the first",
+    )
+    return drawn(figure, "png")

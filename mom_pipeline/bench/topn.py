@@ -1,24 +1,21 @@
 """Exact lists for everybody: against the whole catalogue, and against `implicit`, in one run."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
-from mom_pipeline.bench.clustered import clustered_interactions
-from mom_pipeline.bench.timing import Seconds, timed
-from mom_pipeline.comparison.answering import peak_bytes
-from mom_pipeline.comparison.methods.implicit_library import (
-    as_user_items,
-    missing,
-    one_blas_thread_each,
-)
+from mom_pipeline.bench.data import clustered_interactions
+from mom_pipeline.bench.measure import Progress, Seconds, described, no_progress, timed
+from mom_pipeline.comparison.isolated import peak_bytes
+from mom_pipeline.comparison.methods.interface import as_user_items, missing_implicit
 from mom_pipeline.core import MethodOfMoments
-from mom_pipeline.core.ranking.bounded_lists import BoundedLists
-from mom_pipeline.core.ranking.topn import recommend_top
+from mom_pipeline.core.ranking.topn import brute_force
 from mom_pipeline.core.threads import available_cores
 from mom_pipeline.core.types import Array, Csr
 
+# Users whose lists brute force checks, and users whose lists the peer makes.
+CHECKED_USERS, PEER_USERS = 2_000, 1_000
 # Scores of the same items, summed in another order, differ by less than this share.
 _ROUNDING = 1e-6
 # Shares of the run that are done before the lists, after them, and after the check.
@@ -32,41 +29,31 @@ def run_topn(
     n_components: int = 100,
     length: int = 100,
     *,
-    checked_users: int = 2_000,
-    peer_users: int = 1_000,
     seed: int = 0,
-    progress: Callable[[float], None] = lambda share: None,
+    progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Make the lists of all users of simulated data; check some, and let the peer make some."""
     rng = np.random.default_rng(seed)
     X = clustered_interactions(n_users, n_items, n_pairs, rng)
-    model = MethodOfMoments(n_components, ranking="classes", seed=seed)
+    model = MethodOfMoments(n_components, ranking="components", seed=seed)
     fit, _ = timed(lambda: model.fit(X))
-    progress(_FITTED)
+    progress("lists", _FITTED)
     personalization, P = timed(lambda: model.personalize(X))
-    lists, (ids, scores) = timed(
-        lambda: BoundedLists.of(model.item_probs).best(
-            X,
-            P,
-            length,
-            progress=lambda share: progress(_FITTED + share * (_LISTED - _FITTED)),
-        )
-    )
+
+    def tell(share: float) -> None:
+        progress("lists", _FITTED + share * (_LISTED - _FITTED))
+
+    lists, best = timed(lambda: model.fitted.best(X, length, memberships=P, progress=tell))
+    ids, scores = best.items, best.scores
     peak = peak_bytes()
-    checked = np.sort(rng.choice(n_users, min(checked_users, n_users), replace=False))
+    checked = np.sort(rng.choice(n_users, min(CHECKED_USERS, n_users), replace=False))
     agreement = _agreement(X[checked], model, ids[checked], scores[checked])
-    progress(_CHECKED)
-    asked = np.sort(rng.choice(n_users, min(peer_users, n_users), replace=False))
-    peer, their_ids = _peer_lists(X[asked], P[asked], model.item_probs, length)
-    progress(1.0)
+    progress("implicit", _CHECKED)
+    asked = np.sort(rng.choice(n_users, min(PEER_USERS, n_users), replace=False))
+    peer, peer_ids = _peer_lists(X[asked], P[asked], model.item_probs, length)
     return {
-        "n_users": n_users,
-        "n_items": n_items,
-        "n_pairs": int(X.nnz),
-        "n_components": n_components,
+        **described(X, n_components, seed),
         "length": length,
-        "seed": seed,
-        "cores": available_cores(),
         "fit_seconds": fit.wall,
         "personalization_seconds": personalization.wall,
         "lists_seconds": lists.wall,
@@ -74,7 +61,7 @@ def run_topn(
         "peak_megabytes": peak / 1e6,
         **agreement,
         "implicit_users": len(asked),
-        "implicit_identical_lists": _identical(their_ids, ids[asked]),
+        "implicit_identical_lists": _identical(peer_ids, ids[asked]),
         **_per_user(lists, n_users, peer, len(asked)),
     }
 
@@ -82,11 +69,11 @@ def run_topn(
 def _agreement(X: Csr, model: MethodOfMoments, ids: Array, scores: Array) -> dict[str, Any]:
     """Compare lists with those of the whole catalogue.
 
-    Two items whose scores differ by rounding alone may change places: such lists are not
-    identical, but every place of them has the same score up to `_ROUNDING`.
+    Two items whose scores differ by rounding alone may be swapped: such lists are not
+    identical, but every position of them has the same score up to `_ROUNDING`.
     """
     seconds, (expected, expected_scores) = timed(
-        lambda: recommend_top(X, model.scorer("classes"), ids.shape[1])
+        lambda: brute_force(X, model.scorer(), ids.shape[1])
     )
     near = np.isclose(scores, expected_scores, rtol=_ROUNDING, atol=0).all(axis=1)
     return {
@@ -98,7 +85,7 @@ def _agreement(X: Csr, model: MethodOfMoments, ids: Array, scores: Array) -> dic
 
 
 def _identical(ids: Array, expected: Array) -> int:
-    """Return how many lists have the same items in the same places."""
+    """Return how many lists have the same items in the same order."""
     return int((ids == expected).all(axis=1).sum())
 
 
@@ -107,10 +94,10 @@ def _peer_lists(X: Csr, P: Array, item_probs: Array, length: int) -> tuple[Secon
     try:
         from implicit.cpu.topk import topk
     except ImportError as error:
-        raise missing("bench topn", error) from error
+        raise missing_implicit("bench topn", error) from error
     items, users = (np.ascontiguousarray(factors, np.float32) for factors in (item_probs, P))
     seen = as_user_items(X)
-    with one_blas_thread_each():
+    with threadpool_limits(1, "blas"):
         seconds, (ids, _) = timed(
             lambda: topk(
                 items, users, length, filter_query_items=seen, num_threads=available_cores()

@@ -3,7 +3,7 @@
 import math
 import re
 import tempfile
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,11 @@ from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress
 from mom_pipeline.comparison import tables
 from mom_pipeline.comparison.isolated import Budget
-from mom_pipeline.comparison.options import REGISTRY, Options, check_options
 from mom_pipeline.comparison.results import Comparison, save
-from mom_pipeline.comparison.running import run_comparison
-from mom_pipeline.comparison.splits import Split, split_by_time, split_of_files
+from mom_pipeline.comparison.run import REGISTRY, Options, check_options, run_comparison
+from mom_pipeline.comparison.split import Split, split_by_time, split_of_files
+from mom_pipeline.core.files import writing
+from mom_pipeline.pictures import drawn
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
@@ -35,7 +36,7 @@ _NAME = re.compile(r"\w[\w. -]*")
 )
 @click.option("--test", type=_FILE, help="Its test part, of the same format and numbers.")
 @click.option(
-    "--methods", default="", help="Some of the names below, with commas between.  [default: all]"
+    "--methods", default="", help="Some of the names below, comma-separated.  [default: all]"
 )
 @click.option("--reference", default="", help="Differences are to it.  [default: three-moment]")
 @click.option(
@@ -43,7 +44,7 @@ _NAME = re.compile(r"\w[\w. -]*")
     default=100,
     show_default=True,
     type=click.IntRange(min=1),
-    help="K: classes or factors, for methods whose grid of settings names no others.",
+    help="K: components or factors, for methods whose grid of settings names no others.",
 )
 @click.option(
     "--seed",
@@ -83,11 +84,7 @@ _NAME = re.compile(r"\w[\w. -]*")
 @click.option("--figure", type=_FILE, help="Also draw the paper's Figure 2 to this PNG file.")
 @click.option("--registry", default=REGISTRY, hidden=True, help="Module of the methods.")
 @json_option
-def compare(
-    train_until: datetime | None, test_until: datetime | None, train: Path | None,
-    test: Path | None, as_json: bool, figure: Path | None, every_cutoff: bool, name: str,
-    include_seen: bool, seed: int, **choices: Any,
-) -> None:  # fmt: skip
+def compare(**options: Any) -> None:
     """Compare methods on what users took later, as the paper does.
 
     Each method learns from the days up to --train-until and lists items for every user; a list
@@ -104,13 +101,15 @@ def compare(
     Methods:
       popularity    the same list for everybody
       item-knn      items like those taken, by cosine
-      plsi          latent classes by EM, with the paper's stopping rule
+      plsi          latent components by EM, with the paper's stopping rule
       wrmf, bpr     matrix factorizations of the library implicit
       ease          a linear item-item model, where memory allows
-      mom-paper     method of moments, Algorithm 1 to the letter
+      mom-algorithm-1
+                    the paper's Algorithm 1: power method with deflation, product rule
+      mom-paper     the paper's moments and product rule, decomposed all at once, smoothed
       mom-unbiased, mom-balanced
                     with other second and third moments
-      three-moment  popularity, pairs and classes together
+      three-moment  popularity, pairs and components together
 
     \b
     Examples:
@@ -118,51 +117,100 @@ def compare(
       mom-pipeline compare --train-until 2011-08-31 --methods popularity,wrmf,three-moment
       mom-pipeline compare --train gowalla/train.txt.gz --test gowalla/test.txt.gz
     """  # noqa: D301 - \b tells click to keep the lines
-    _check(train_until, test_until, train, test, name)
-    _require_writable(figure)
-    options = _options(seed=seed, **choices)
-    check_options(options)
+    asked = _Asked(**options)
+    asked.check()
+    how = asked.comparison_options()
+    check_options(how)
     settings = load_settings()
-    how: dict[str, Any] = {"exclude_seen": not include_seen, "seed": seed}
     with step_progress("reading") as progress, scratch_folder(settings, "compare") as scratch:
-        if train is not None and test is not None:
-            split = split_of_files(train, test, name=name, **how)
-        else:
-            split = _time_split(settings, train_until, test_until, name, how)
-        comparison = run_comparison(split, options, scratch, progress)
+        comparison = run_comparison(asked.split(settings), how, scratch, progress)
     _require_result(comparison)
-    folder = settings.comparisons_dir / (name or comparison.day or comparison.data.name)
+    folder = settings.comparisons_dir / (asked.name or comparison.day or comparison.data.name)
     save(comparison, folder)
-    if figure is not None:
-        from mom_pipeline.comparison.figures import write_figure_2
+    if asked.figure is not None:
+        with writing(asked.figure) as out:
+            out.write(drawn(tables.figure_2(comparison), "png"))
+    _show(comparison, folder, as_json=asked.as_json, every_cutoff=asked.every_cutoff)
 
-        write_figure_2(comparison, figure)
-    _show(comparison, folder, as_json=as_json, every_cutoff=every_cutoff)
 
+@dataclass(frozen=True)
+class _Asked:
+    """The options of the command, as they were given."""
 
-def _check(
-    train_until: datetime | None, test_until: datetime | None, train: Path | None,
-    test: Path | None, name: str,
-) -> None:  # fmt: skip
-    """Say which options are missing or do not go together."""
-    if (train is None) != (test is None):
-        missing = "--test" if test is None else "--train"
-        raise click.UsageError(f"a ready split has two files, and {missing} is missing")
-    if (train is None) == (train_until is None):
-        found = "none of them" if train is None else "both"
-        raise click.UsageError(
-            f"give either --train-until or the files --train and --test; found {found}"
+    train_until: datetime | None
+    test_until: datetime | None
+    train: Path | None
+    test: Path | None
+    methods: str
+    reference: str
+    components: int
+    seed: int
+    include_seen: bool
+    time_budget: float
+    memory_budget: float
+    threads: str
+    name: str
+    every_cutoff: bool
+    figure: Path | None
+    registry: str
+    as_json: bool
+
+    def check(self) -> None:
+        """Raise UsageError for options that are missing or do not go together."""
+        if (self.train is None) != (self.test is None):
+            missing = "--test" if self.test is None else "--train"
+            raise click.UsageError(f"a ready split has two files, and {missing} is missing")
+        if (self.train is None) == (self.train_until is None):
+            given = "none of them" if self.train is None else "both"
+            raise click.UsageError(
+                f"give either --train-until or the files --train and --test; found {given}"
+            )
+        if self.train is not None and self.test_until is not None:
+            raise click.UsageError("--test-until belongs to --train-until, not to files")
+        if self.name and not _NAME.fullmatch(self.name):
+            raise click.UsageError(
+                f"--name must be of letters, digits, spaces, dots and dashes, found {self.name!r}"
+            )
+        _require_writable(self.figure)
+
+    def comparison_options(self) -> Options:
+        names = tuple(name.strip() for name in self.methods.split(",") if name.strip())
+        if self.methods and not names:
+            raise click.UsageError(
+                f"--methods names none, found {self.methods!r}; leave it out for all"
+            )
+        budgets = {"--time-budget": self.time_budget, "--memory-budget": self.memory_budget}
+        for option, value in budgets.items():
+            if not math.isfinite(value):
+                raise click.UsageError(f"{option} must be finite, or 0 for no limit; found {value}")
+        threads = 1 if self.threads == "one" else 0
+        return Options(
+            methods=names,
+            reference=self.reference,
+            n_components=self.components,
+            seed=self.seed,
+            budget=Budget(self.time_budget, int(self.memory_budget * 1e9), threads),
+            registry=self.registry,
         )
-    if train is not None and test_until is not None:
-        raise click.UsageError("--test-until belongs to --train-until, not to files")
-    if name and not _NAME.fullmatch(name):
-        raise click.UsageError(
-            f"--name must be of letters, digits, spaces, dots and dashes, found {name!r}"
+
+    def split(self, settings: Settings) -> Split:
+        """Read the two files, or the days of the warehouse."""
+        how: dict[str, Any] = {"exclude_seen": not self.include_seen, "seed": self.seed}
+        if self.train is not None and self.test is not None:
+            return split_of_files(self.train, self.test, name=self.name, **how)
+        if self.train_until is None:
+            raise click.UsageError("--train-until is missing")
+        return split_by_time(
+            Warehouse(settings),
+            self.train_until.date(),
+            self.test_until.date() if self.test_until else None,
+            name=self.name or settings.data_dir.resolve().name,
+            **how,
         )
 
 
 def _require_writable(figure: Path | None) -> None:
-    """Try the place of the figure at once, not after hours of work."""
+    """Try to write beside the figure at once, not after hours of work."""
     if figure is None:
         return
     try:
@@ -176,45 +224,10 @@ def _require_writable(figure: Path | None) -> None:
 
 
 def _require_result(comparison: Comparison) -> None:
-    """Refuse a comparison in which nothing was compared; one that is kept stays in its place."""
+    """Refuse a comparison without any result; a stored one of the same name stays."""
     if all(result.failure for result in comparison.results):
         said = "\n".join(tables.failures(comparison))
         raise click.ClickException(f"no method has a result, and nothing is kept:\n{said}")
-
-
-def _options(
-    *, methods: str, reference: str, components: int, seed: int, time_budget: float,
-    memory_budget: float, threads: str, registry: str,
-) -> Options:  # fmt: skip
-    names = tuple(name.strip() for name in methods.split(",") if name.strip())
-    if methods and not names:
-        raise click.UsageError(f"--methods names none, found {methods!r}; leave it out for all")
-    for option, value in (("--time-budget", time_budget), ("--memory-budget", memory_budget)):
-        if not math.isfinite(value):
-            raise click.UsageError(f"{option} must be finite, or 0 for no limit; found {value}")
-    return Options(
-        methods=names,
-        reference=reference,
-        n_components=components,
-        seed=seed,
-        budget=Budget(time_budget, int(memory_budget * 1e9), 1 if threads == "one" else 0),
-        registry=registry,
-    )
-
-
-def _time_split(
-    settings: Settings, train_until: datetime | None, test_until: datetime | None, name: str,
-    how: dict[str, Any],
-) -> Split:  # fmt: skip
-    if train_until is None:
-        raise click.UsageError("--train-until is missing")
-    return split_by_time(
-        Warehouse(settings),
-        train_until.date(),
-        test_until.date() if test_until else None,
-        name=name or settings.data_dir.resolve().name,
-        **how,
-    )
 
 
 def _show(comparison: Comparison, folder: Path, *, as_json: bool, every_cutoff: bool) -> None:

@@ -9,8 +9,8 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from mom_pipeline.artifacts.atomic import writing
 from mom_pipeline.cli.terminal import byte_progress, json_option, print_json, print_table
+from mom_pipeline.core.files import writing
 from mom_pipeline.datasets import DATASETS, ImportOptions, import_dataset
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.ingest import IngestResult, ingest_file

@@ -1,7 +1,7 @@
 """`mom-pipeline tune`: K and the other settings of the model, chosen on the last days."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
-from mom_pipeline.artifacts.atomic import writing
 from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress
 from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.files import writing
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.pictures import curves, drawn
 from mom_pipeline.settings import SETTINGS_FILE, Settings, load_settings
-from mom_pipeline.tuning.sweep import Sweep, Trial, run_sweep
+from mom_pipeline.tuning.sweep import Progress, Sweep, Trial, run_sweep
 from mom_pipeline.tuning.writing import write_values
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.evaluations import delivered_pairs
@@ -37,7 +37,7 @@ class TooFewDays(MomError):
 @click.option(
     "--components",
     default="",
-    help="The K to try, with commas between.  [default: powers of two up to sqrt(users)]",
+    help="The K to try, comma-separated.  [default: powers of two up to sqrt(users)]",
 )
 @click.option("write", "--write", is_flag=True, help="Put the choice into the settings file.")
 @click.option(
@@ -57,8 +57,8 @@ def tune(
     """
     settings = load_settings()
     with step_progress("reading") as progress:
-        sweep, period = _run(settings, days or settings.evaluation.horizon_days, components,
-                             progress)  # fmt: skip
+        days = days or settings.evaluation.horizon_days
+        sweep, period = _run(settings, days, _numbers(components), progress)
     path = figure or settings.reports_dir / "tuning.png"
     with writing(path) as out:
         out.write(_picture(sweep))
@@ -73,7 +73,9 @@ def tune(
     _tell(settings, changes, written=write)
 
 
-def _run(settings: Settings, days: int, components: str, progress: Any) -> tuple[Sweep, str]:
+def _run(
+    settings: Settings, days: int, components: list[int], progress: Progress
+) -> tuple[Sweep, str]:
     warehouse = Warehouse(settings)
     with warehouse.reading() as connection:
         delivered = delivery_days(connection)
@@ -85,52 +87,55 @@ def _run(settings: Settings, days: int, components: str, progress: Any) -> tuple
         )
     train = matrix_as_of(warehouse, until).interactions
     test = delivered_pairs(warehouse, until, delivered[-1])
-    wanted = _numbers(components)
     sweep = run_sweep(
-        train, test, settings.model, settings.ranking, wanted=wanted, progress=progress
+        train, test, settings.model, settings.ranking, wanted=components, progress=progress
     )
     return sweep, f"learnt up to {until}, asked about the days up to {delivered[-1]}"
 
 
 def _numbers(text: str) -> list[int]:
     try:
-        found = [int(part) for part in text.split(",") if part.strip()]
+        numbers = [int(part) for part in text.split(",") if part.strip()]
     except ValueError as error:
         raise click.UsageError(f"--components must be numbers like 8,16,32: {error}") from error
-    if any(k < 1 for k in found):
+    if any(k < 1 for k in numbers):
         raise click.UsageError(f"--components must be at least 1 each, found {text!r}")
-    return found
+    return numbers
 
 
 def _changes(settings: Settings, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """What differs from the settings as they are."""
-    found = {}
+    changes = {}
     for dotted, value in wanted.items():
         section, key = dotted.split(".")
         if getattr(getattr(settings, section), key) != value:
-            found[dotted] = value
-    return found
+            changes[dotted] = value
+    return changes
 
 
 def _picture(sweep: Sweep) -> bytes:
     """MAP over K: the best rule of each estimator."""
-    by_classes = [t for t in sweep.trials if t.ranking_weights is None]
-    ks = sorted({t.model.n_components for t in by_classes})
-    series: dict[str, list[float]] = {}
-    for name in dict.fromkeys(t.model.estimator for t in by_classes):
-        own = [t for t in by_classes if t.model.estimator == name]
-        best = [max((t.map for t in own if t.model.n_components == k), default=float("nan"))
-                for k in ks]  # fmt: skip
-        series[f"{name}, best rule"] = best
-    for trial in (t for t in sweep.trials if t.ranking_weights is not None):
-        line = series.setdefault("three moments", [float("nan")] * len(ks))
-        if trial.model.n_components in ks:
-            place = ks.index(trial.model.n_components)
-            line[place] = max(trial.map, line[place]) if line[place] == line[place] else trial.map
+    by_components = [t for t in sweep.trials if t.ranking_weights is None]
+    ks = sorted({t.model.n_components for t in by_components})
+    series = {
+        f"{name}, best rule": _best_by_size(
+            [t for t in by_components if t.model.estimator == name], ks
+        )
+        for name in dict.fromkeys(t.model.estimator for t in by_components)
+    }
+    three_moments = [t for t in sweep.trials if t.ranking_weights is not None]
+    if three_moments:
+        series["three moments"] = _best_by_size(three_moments, ks)
     series["popularity"] = [sweep.popularity] * len(ks)
-    figure = curves(ks, series, title="MAP@20 on the validation days", x_label="K, classes",
-                    y=f"MAP@20 (n = {sweep.n_users:,} users)")  # fmt: skip
-    return drawn(figure, "png")
+    title, y = "MAP@20 on the validation days", f"MAP@20 (n = {sweep.n_users:,} users)"
+    return drawn(curves(ks, series, title=title, x_label="K, components", y=y), "png")
+
+
+def _best_by_size(trials: Sequence[Trial], ks: Sequence[int]) -> list[float]:
+    """The best MAP for each K; NaN where it was not tried."""
+    return [
+        max((t.map for t in trials if t.model.n_components == k), default=float("nan")) for k in ks
+    ]
 
 
 def _line(sweep: Sweep, trial: Trial) -> tuple[Any, ...]:
@@ -138,11 +143,12 @@ def _line(sweep: Sweep, trial: Trial) -> tuple[Any, ...]:
     if sweep.present is not None and trial is not sweep.present:
         gain = "{:+.4f} ± {:.4f}".format(*trial.gain_over(sweep.present))
     marks = [("chosen", trial is sweep.choice), ("present", trial is sweep.present)]
+    model = trial.model
     return (
-        trial.model.n_components, trial.model.estimator, trial.model.personalization,
-        trial.model.ranking, f"{trial.map:.4f}", f"{trial.recall:.4f}", gain,
+        *(model.n_components, model.estimator, model.personalization, model.ranking),
+        *(f"{trial.map:.4f}", f"{trial.recall:.4f}", gain),
         ", ".join(word for word, holds in marks if holds),
-    )  # fmt: skip
+    )
 
 
 def _show(sweep: Sweep, period: str) -> None:

@@ -1,26 +1,27 @@
-"""Methods one after another, each in a process of its own, within a time and memory budget."""
+"""Work in a process of its own, within a budget of time and memory.
 
+One `multiprocessing` process (spawn) and a pipe, not a pool of `concurrent.futures`: a pool cannot
+stop a worker at the end of its time, and does not tell by which signal a worker died or what it
+printed last. Only the standard library is imported here, so that the limits stand before any
+library of the work starts threads or takes memory.
+"""
+
+import multiprocessing
 import os
+import resource
 import signal
-import subprocess
-import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
-from mom_pipeline.comparison.tasks import (
-    Answer,
-    Task,
-    count_answers,
-    out_of_memory,
-    read_answers,
-    write_task,
-)
-
-_POLL_SECONDS = 0.05
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _SHOWN_ERROR = 200
-# What Python, OpenBLAS and the loader of libraries say when they get no memory.
+# What Python, OpenBLAS and the loader of libraries print when they get no memory.
 _NO_MEMORY = ("MemoryError", "Memory allocation", "failed to map segment")
 _MAY_BE_MEMORY = (signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV)
 
@@ -38,73 +39,108 @@ class Budget:
     threads: int = 0
 
 
-def run_task(
-    data_folder: Path,
-    task_folder: Path,
-    task: Task,
+def run_isolated(
+    work: str,
+    arguments: tuple[Any, ...],
     budget: Budget,
-    progress: Callable[[int], None] = lambda n_done: None,
-) -> list[Answer]:
-    """Have a task done by a new process; an answer for every setting, if only why there is none.
-
-    progress: told how many of the settings are done.
-    """
-    write_task(task_folder, task)
-    with (task_folder / "errors.txt").open("wb") as errors:
-        process = subprocess.Popen(  # noqa: S603 - this interpreter, arguments of our own
-            [
-                sys.executable, "-P", "-m", "mom_pipeline.comparison.worker", str(data_folder),
-                str(task_folder), str(budget.threads), str(budget.memory_bytes),
-            ],
-            # Ends with this process: see worker.py. A session of its own, so that Ctrl-C comes
-            # here alone, and the worker is stopped below.
-            stdin=subprocess.PIPE, stdout=errors, stderr=errors,
-            start_new_session=True, env=_environment(),
-        )  # fmt: skip
-    reason = _watched(process, task_folder, budget, progress)
-    answers = read_answers(task_folder, len(task.settings))
-    reason = reason or _ending(process.returncode, task_folder, budget)
-    return [answer or Answer(failure=reason) for answer in answers]
-
-
-def _watched(
-    process: subprocess.Popen[bytes],
-    folder: Path,
-    budget: Budget,
-    progress: Callable[[int], None],
+    log: Path,
+    on_result: Callable[[Any], None],
 ) -> str:
-    """Wait for the process; returns why it was stopped, or nothing when it ended by itself."""
-    deadline = time.monotonic() + (budget.seconds or float("inf"))
+    """Call a generator function in a new process and pass on every result that it yields.
+
+    work: "module:function".  arguments: plain values; their classes are imported before the
+    limits stand.  log: file for what the process prints.
+    Returns why the work was not finished, or an empty string when it was.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe(duplex=False)
+    process = spawn.Process(target=_work, args=(theirs, work, arguments, budget, str(log)))
+    deadline = time.monotonic() + budget.seconds if budget.seconds else None
+    process.start()
+    theirs.close()
     try:
-        while process.poll() is None:
-            if time.monotonic() > deadline:
-                return f"takes longer than the {budget.seconds:g} s allowed"
-            progress(count_answers(folder))
-            time.sleep(_POLL_SECONDS)
-        return ""
+        while ours.poll(_left(deadline)):
+            on_result(ours.recv())
+    except EOFError:
+        process.join(_left(deadline))
+        if process.exitcode is not None:
+            return _ending(process.exitcode, log, budget)
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        if process.stdin is not None:
-            process.stdin.close()
+        process.kill()
+        process.join()
+        ours.close()
+    return f"takes longer than the {budget.seconds:g} s allowed"
 
 
-def _ending(code: int, folder: Path, budget: Budget) -> str:
-    """Say in words how a process ended that left an answer out."""
-    said = (folder / "errors.txt").read_text(encoding="utf-8", errors="replace").strip()
-    last = said.splitlines()[-1][:_SHOWN_ERROR] if said else ""
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def out_of_memory(memory_bytes: int) -> str:
+    """Say that the memory did not suffice."""
+    allowed = f"the {memory_bytes / 1e9:g} GB allowed" if memory_bytes else "this machine has"
+    return f"needs more memory than {allowed}"
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this program has had.
+
+    On Linux not ru_maxrss: at the start of a program that is what its parent had.
+    """
+    return memory_status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def memory_status(name: str) -> int:
+    """Return a figure of /proc/self/status in bytes; 0 where the system does not have it."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        return int(status.partition(f"{name}:")[2].split()[0]) * 1024
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def _work(
+    results: Connection, work: str, arguments: tuple[Any, ...], budget: Budget, log: str
+) -> None:
+    """The life of the new process."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with open(log, "wb") as out:
+        os.dup2(out.fileno(), 1)
+        os.dup2(out.fileno(), 2)
+    if budget.threads == 1:
+        _hold_to_one_core()
+    if budget.memory_bytes:
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (budget.memory_bytes, hard))
+    module, function = work.split(":")
+    for result in getattr(import_module(module), function)(*arguments):
+        results.send(result)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _hold_to_one_core() -> None:
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    for name in _THREAD_VARIABLES:
+        os.environ[name] = "1"
+
+
+def _ending(code: int, log: Path, budget: Budget) -> str:
+    """Say in words why a process ended early; an empty string for a regular end."""
+    printed = log.read_text(encoding="utf-8", errors="replace").strip() if log.exists() else ""
+    last = printed.splitlines()[-1][:_SHOWN_ERROR] if printed else ""
+    if code == 0:
+        return ""
     if any(word in last for word in _NO_MEMORY):
         return out_of_memory(budget.memory_bytes)
-    if code >= 0:
+    if code > 0:
         return f"ended with code {code}: {last or 'no message'}"
     name = signal.Signals(-code).name
     guess = ", perhaps for lack of memory" if -code in _MAY_BE_MEMORY else ""
     return f"was ended by {name}{guess}" + (f": {last}" if last else "")
-
-
-def _environment() -> dict[str, str]:
-    """Return this environment, with the package importable wherever it lies."""
-    root = str(Path(__file__).parents[2])
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

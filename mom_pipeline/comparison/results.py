@@ -1,20 +1,34 @@
 """What a comparison leaves behind, and its two files: JSON, and the values of each user."""
 
-import hashlib
 import json
+import os
+import platform
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, date, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mom_pipeline.artifacts.atomic import write_text, writing
-from mom_pipeline.comparison.errors import DamagedComparison
+from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.files import sha256_of, write_text, writing
+from mom_pipeline.core.threads import available_cores
 from mom_pipeline.core.types import Float64
 
 SUMMARY = "comparison.json"
 # The file of the users' values until its contents, which it is named after, are known.
 _UNNAMED = "per-user-new.npz"
+_LIBRARIES = ("mom-pipeline", "numpy", "scipy", "implicit")
+
+
+class ComparisonError(MomError):
+    """The data or the choice of methods leave nothing to compare."""
+
+
+class DamagedComparison(MomError):
+    """A stored comparison cannot be read back as it was written."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +135,7 @@ def save(comparison: Comparison, folder: Path) -> None:
     }
     with writing(folder / _UNNAMED) as out:
         np.savez_compressed(out, allow_pickle=False, **arrays)
-    with (folder / _UNNAMED).open("rb") as written:
-        digest = hashlib.file_digest(written, "sha256").hexdigest()
+    digest = sha256_of(folder / _UNNAMED)
     name = f"per-user-{digest[:16]}.npz"
     (folder / _UNNAMED).replace(folder / name)
     bare = replace(comparison, results=tuple(replace(r, per_user={}) for r in comparison.results))
@@ -140,27 +153,20 @@ def load(folder: Path, *, per_user: bool = True) -> Comparison:
     """
     try:
         summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-        content = (folder / summary["per_user"]).open("rb")
+        values, path = summary["comparison"], folder / summary["per_user"]
+        if sha256_of(path) != summary["sha256"]:
+            raise DamagedComparison(f"{path} is damaged; compare anew")
+        with np.load(path, allow_pickle=False) as arrays:
+            used = arrays if per_user else None
+            results = tuple(_result(entry, used) for entry in values["results"])
     except FileNotFoundError as error:
         raise DamagedComparison(
             f"there is no whole comparison in {folder}; run `mom-pipeline compare`"
         ) from error
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise DamagedComparison(f"{folder / SUMMARY} is damaged ({error}); compare anew") from error
-    values = summary["comparison"]
-    with content:
-        if hashlib.file_digest(content, "sha256").hexdigest() != summary["sha256"]:
-            raise DamagedComparison(f"{folder / summary['per_user']} is damaged; compare anew")
-        content.seek(0)
-        with np.load(content, allow_pickle=False) as arrays:
-            found = arrays if per_user else None
-            results = tuple(_result(entry, found) for entry in values["results"])
-    fields = {
-        "data": DataDescription(**values["data"]),
-        "cutoffs": tuple(values["cutoffs"]),
-        "results": results,
-    }
-    return Comparison(**{**values, **fields})
+    data, cutoffs = DataDescription(**values["data"]), tuple(values["cutoffs"])
+    return Comparison(**{**values, "data": data, "cutoffs": cutoffs, "results": results})
 
 
 def _result(values: dict[str, Any], arrays: Any) -> MethodResult:
@@ -178,3 +184,62 @@ def _result(values: dict[str, Any], arrays: Any) -> MethodResult:
         },
     }
     return MethodResult(**{**values, **fields})
+
+
+def newest_until(folder: Path, day: date) -> Comparison | None:
+    """The comparison with the latest test day up to a day, or None; of several, the newest made.
+
+    Without the users' values. Ready splits have no day and are left out, as is what is damaged.
+    """
+    candidates = []
+    for path in folder.glob(f"*/{SUMMARY}"):
+        made = _day_and_time(path)
+        if made is not None and made[0] and made[0] <= day.isoformat():
+            candidates.append((*made, path.parent))
+    for *_, stored in sorted(candidates, reverse=True):
+        try:
+            return load(stored, per_user=False)
+        except DamagedComparison:
+            continue
+    return None
+
+
+def _day_and_time(summary: Path) -> tuple[str, str] | None:
+    """The day and the time of making; None where the file cannot be read."""
+    try:
+        comparison = json.loads(summary.read_text(encoding="utf-8"))["comparison"]
+        return str(comparison["day"]), str(comparison["created"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def surroundings() -> dict[str, Any]:
+    """Return the time, the machine in words, and versions by library."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    return {
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": f"{available_cores()} cores of {_processor()}, {memory:.0f} GB",
+        "versions": versions(_LIBRARIES),
+    }
+
+
+def _processor() -> str:
+    """Return the name of the processor, or at least its kind."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.machine()
+
+
+def versions(libraries: Iterable[str]) -> dict[str, str]:
+    """Return the version of Python and of every library that is installed."""
+    installed = {"python": platform.python_version()}
+    for name in libraries:
+        try:
+            installed[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return installed

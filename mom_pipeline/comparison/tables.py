@@ -1,12 +1,15 @@
-"""A comparison in tables: the paper's two, and the metrics with their intervals."""
+"""A comparison in tables, the paper's two and the metrics with their intervals; and Figure 2."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from matplotlib.figure import Figure
+
 from mom_pipeline.comparison.results import Comparison, Interval, MethodResult
+from mom_pipeline.core.evaluation.metrics import nearest_cutoff
+from mom_pipeline.pictures import Panel, panels
 
 NO_VALUE = "–"
-_SHOWN_CUTOFF = 20
 # Characters that a column takes at most, and those of its frame.
 _MAX_COLUMN, _BETWEEN = 24, 3
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -29,16 +32,16 @@ class Table:
             for name, *cells in zip(self.columns, *self.rows, strict=True)
         ]
         groups: list[list[int]] = [[]]
-        for place in range(1, len(widths)):
-            taken = widths[0] + sum(widths[p] for p in groups[-1]) + 1
-            if groups[-1] and taken + widths[place] > width:
+        for column in range(1, len(widths)):
+            taken = widths[0] + sum(widths[c] for c in groups[-1]) + 1
+            if groups[-1] and taken + widths[column] > width:
                 groups.append([])
-            groups[-1].append(place)
-        return [self._of_columns([0, *group]) for group in groups]
+            groups[-1].append(column)
+        return [self._with_columns([0, *group]) for group in groups]
 
-    def _of_columns(self, places: list[int]) -> "Table":
-        rows = tuple(tuple(row[place] for place in places) for row in self.rows)
-        return Table(self.title, tuple(self.columns[p] for p in places), rows, self.words)
+    def _with_columns(self, kept: list[int]) -> "Table":
+        rows = tuple(tuple(row[c] for c in kept) for row in self.rows)
+        return Table(self.title, tuple(self.columns[c] for c in kept), rows, self.words)
 
     def records(self) -> list[dict[str, str]]:
         """Return the rows by column."""
@@ -51,20 +54,16 @@ def description_table(comparison: Comparison) -> Table:
     As in the paper, sparsity is the share of cells that are not empty.
     """
     data = comparison.data
-    columns = (
-        "Name", "Type", "# of Users", "# of Items", "# of Tuples (training)",
-        "Sparsity (training)", "# of Tuples (test)",
-    )  # fmt: skip
-    row = (
-        data.name,
-        data.kind or NO_VALUE,
-        f"{data.users:,}",
-        f"{data.items:,}",
-        f"{data.train_tuples:,}",
-        scientific(data.train_tuples / (data.users * data.items)),
-        f"{data.test_tuples:,}",
-    )
-    return Table("Description of the data", columns, (row,))
+    cells = {
+        "Name": data.name,
+        "Type": data.kind or NO_VALUE,
+        "# of Users": f"{data.users:,}",
+        "# of Items": f"{data.items:,}",
+        "# of Tuples (training)": f"{data.train_tuples:,}",
+        "Sparsity (training)": scientific(data.train_tuples / (data.users * data.items)),
+        "# of Tuples (test)": f"{data.test_tuples:,}",
+    }
+    return Table("Description of the data", tuple(cells), (tuple(cells.values()),))
 
 
 def time_table(comparison: Comparison) -> Table:
@@ -97,18 +96,13 @@ def cost_table(comparison: Comparison) -> Table:
 def metrics_table(comparison: Comparison) -> Table:
     """The main table: metrics at 20, with the differences to the reference and their intervals."""
     c = shown_cutoff(comparison.cutoffs)
-    k = comparison.cutoffs[c]
     base = comparison.result(comparison.reference)
-    columns = (
-        "method", f"Precision@{k}", f"Recall@{k}", "Δ Recall [95 %]", f"MAP@{k}",
-        "Δ MAP [95 %]", f"nDCG@{k}", f"coverage@{k}", f"novelty@{k}, bits",
-    )  # fmt: skip
-    rows = tuple(_metrics_row(result, c, base) for result in comparison.results)
+    rows = [_metrics_cells(result, c, comparison.cutoffs[c], base) for result in comparison.results]
     title = (
         f"{comparison.data.name}: {comparison.n_users:,} users; differences (Δ) to {base.title} "
         "in thousandths"
     )
-    return Table(title, columns, rows)
+    return Table(title, tuple(rows[0]), tuple(tuple(row.values()) for row in rows))
 
 
 def cutoff_table(comparison: Comparison, metric: str) -> Table:
@@ -125,17 +119,29 @@ def cutoff_table(comparison: Comparison, metric: str) -> Table:
 
 def remarks(comparison: Comparison) -> list[str]:
     """Sentences that belong below the tables: how it was made, who is missing, what failed."""
-    said = [f"{comparison.period[:1].upper()}{comparison.period[1:]}."]
+    base = comparison.result(comparison.reference)
+    without_base = f"There are no differences, because the reference {base.title} has no result."
+    return [
+        f"{comparison.period[:1].upper()}{comparison.period[1:]}.",
+        *_remarks_on_users(comparison),
+        *_remarks_on_iterations(comparison),
+        *([without_base] if base.failure else []),
+        *failures(comparison),
+    ]
+
+
+def _remarks_on_users(comparison: Comparison) -> list[str]:
+    """Who is measured, and which items cannot be found by any method."""
     seen = "excluded from" if comparison.exclude_seen else "allowed in"
-    left_out = []
-    if comparison.n_newcomers:
-        left_out.append(f"{comparison.n_newcomers:,} without a history")
-    if comparison.n_dropped:
-        left_out.append(f"{comparison.n_dropped:,} who took nothing new")
-    said.append(
-        f"Users measured: {comparison.n_users:,}; left out: {' and '.join(left_out) or 'none'}. "
-        f"Items of the own history are {seen} the lists."
+    counts = (
+        (comparison.n_newcomers, "without a history"),
+        (comparison.n_dropped, "who took nothing new"),
     )
+    left_out = " and ".join(f"{n:,} {who}" for n, who in counts if n)
+    said = [
+        f"Users measured: {comparison.n_users:,}; left out: {left_out or 'none'}. "
+        f"Items of the own history are {seen} the lists."
+    ]
     if comparison.n_unknown:
         said.append(
             f"{comparison.n_unknown:,} of the pairs to be found are of items outside of the "
@@ -145,19 +151,22 @@ def remarks(comparison: Comparison) -> list[str]:
     if longer:
         said.append(
             f"The catalogue has {comparison.data.items:,} items: at the cut-offs "
-            f"{', '.join(longer)} lists are shorter, and the missing places count as misses."
+            f"{', '.join(longer)} lists are shorter, and the missing positions count as misses."
         )
-    said += [
-        f"{r.title}: {r.notes['iterations']} iterations until the stopping rule held."
-        if r.notes.get("converged", True)
-        else f"{r.title}: {r.notes['iterations']} iterations, without meeting the stopping rule."
+    return said
+
+
+def _remarks_on_iterations(comparison: Comparison) -> list[str]:
+    return [
+        f"{r.title}: {r.notes['iterations']} iterations"
+        + (
+            " until the stopping rule held."
+            if r.notes.get("converged", True)
+            else ", without meeting the stopping rule."
+        )
         for r in comparison.results
         if "iterations" in r.notes
     ]
-    base = comparison.result(comparison.reference)
-    if base.failure:
-        said.append(f"There are no differences, because the reference {base.title} has no result.")
-    return said + failures(comparison)
 
 
 def failures(comparison: Comparison) -> list[str]:
@@ -169,16 +178,16 @@ def failures(comparison: Comparison) -> list[str]:
 def summary(comparison: Comparison) -> str:
     """Return the main metric of every method in one line."""
     c = shown_cutoff(comparison.cutoffs)
-    found = [
+    recalls = [
         f"{r.title} {NO_VALUE if r.failure else format(r.means['recall'][c], '.4f')}"
         for r in comparison.results
     ]
-    return f"Recall@{comparison.cutoffs[c]}: {', '.join(found)}"
+    return f"Recall@{comparison.cutoffs[c]}: {', '.join(recalls)}"
 
 
 def shown_cutoff(cutoffs: Sequence[int]) -> int:
-    """Return the place of the cut-off that is nearest to 20."""
-    return min(range(len(cutoffs)), key=lambda place: abs(cutoffs[place] - _SHOWN_CUTOFF))
+    """Return the position of the cut-off that is nearest to 20."""
+    return cutoffs.index(nearest_cutoff(cutoffs))
 
 
 def scientific(value: float) -> str:
@@ -187,20 +196,28 @@ def scientific(value: float) -> str:
     return f"{mantissa}×10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
 
 
-def _metrics_row(result: MethodResult, c: int, base: MethodResult) -> tuple[str, ...]:
-    if result.failure:
-        return (result.title, *([NO_VALUE] * 8))
-    means = {name: f"{values[c]:.4f}" for name, values in result.means.items()}
+def _metrics_cells(result: MethodResult, c: int, k: int, base: MethodResult) -> dict[str, str]:
+    """Return a row of the metrics table by column. c: position of the cut-off k."""
 
     def difference(name: str) -> str:
-        if result is base:
+        if result is base and not result.failure:
             return "reference"
         return _interval(result.differences[name][c]) if result.differences else NO_VALUE
 
-    return (
-        result.title, means["precision"], means["recall"], difference("recall"), means["map"],
-        difference("map"), means["ndcg"], f"{result.coverage[c]:.3f}", f"{result.novelty[c]:.2f}",
-    )  # fmt: skip
+    def mean(name: str) -> str:
+        return NO_VALUE if result.failure else f"{result.means[name][c]:.4f}"
+
+    return {
+        "method": result.title,
+        f"Precision@{k}": mean("precision"),
+        f"Recall@{k}": mean("recall"),
+        "Δ Recall [95 %]": difference("recall"),
+        f"MAP@{k}": mean("map"),
+        "Δ MAP [95 %]": difference("map"),
+        f"nDCG@{k}": mean("ndcg"),
+        f"coverage@{k}": NO_VALUE if result.failure else f"{result.coverage[c]:.3f}",
+        f"novelty@{k}, bits": NO_VALUE if result.failure else f"{result.novelty[c]:.2f}",
+    }
 
 
 def _interval(interval: Interval) -> str:
@@ -213,3 +230,40 @@ def _interval(interval: Interval) -> str:
 
 def _or_dash(result: MethodResult, text: str) -> str:
     return NO_VALUE if result.failure else text
+
+
+def figure_2(comparison: Comparison) -> Figure:
+    """The paper's Figure 2: precision over recall, and MAP at every cut-off."""
+    return panels(*_figure_2(comparison))
+
+
+def figure_2_panels(comparison: Comparison) -> tuple[Figure, Figure]:
+    """The two panels as figures of their own, each with its legend, for narrow pages."""
+    precision_recall, map_at = _figure_2(comparison)
+    return panels(precision_recall), panels(map_at)
+
+
+def _figure_2(comparison: Comparison) -> tuple[Panel, Panel]:
+    """One line per method that has a result; the reference is the thick one."""
+    n, name = f"n = {comparison.n_users:,} users", comparison.data.name
+    bold = comparison.result(comparison.reference).title
+    means = {r.title: r.means for r in comparison.results if not r.failure}
+    precision_recall = {title: (m["recall"], m["precision"]) for title, m in means.items()}
+    map_at = {title: (comparison.cutoffs, m["map"]) for title, m in means.items()}
+    return (
+        Panel(
+            f"Precision–recall, {name}",
+            f"mean recall@τ ({n})",
+            f"mean precision@τ ({n})",
+            precision_recall,
+            bold,
+        ),
+        Panel(
+            f"MAP@τ, {name}",
+            "cut-off τ, items in the list",
+            f"MAP@τ ({n})",
+            map_at,
+            bold,
+            comparison.cutoffs,
+        ),
+    )

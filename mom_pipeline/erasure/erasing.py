@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from mom_pipeline.artifacts.atomic import write_text
 from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.files import write_text
 from mom_pipeline.erasure.days import erase_from_days
 from mom_pipeline.erasure.history import erase_from_history
 from mom_pipeline.erasure.log_lines import OwnLines, erase_lines, find_lines

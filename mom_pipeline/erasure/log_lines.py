@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, cast
 
-from mom_pipeline.artifacts.atomic import replacing, sha256_of, write_text, writing
 from mom_pipeline.artifacts.scratch import scratch_folder
+from mom_pipeline.core.files import replacing, sha256_of, write_text, writing
 from mom_pipeline.erasure.search import mention_in_sql
 from mom_pipeline.logs.ingest import ingest_file, is_unchanged, stage
 from mom_pipeline.logs.ledger import ledger_by_file

@@ -4,7 +4,7 @@ import json
 import shutil
 from collections import Counter
 
-from mom_pipeline.artifacts.atomic import replacing
+from mom_pipeline.core.files import replacing
 from mom_pipeline.erasure.search import mention_in_sql
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse, literal_path, scalar

@@ -15,9 +15,9 @@ from typing import Literal
 
 import duckdb
 
-from mom_pipeline.artifacts.atomic import sha256_of
 from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.files import sha256_of
 from mom_pipeline.errors import LinesNotAccounted, LogFileError, TooManyRejects
 from mom_pipeline.logs.ledger import LedgerEntry, ledger_by_file, ledger_entries
 from mom_pipeline.logs.logfiles import LogFile, discover

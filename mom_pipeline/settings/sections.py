@@ -372,17 +372,13 @@ class EngineSettings:
     shards_url: StrictStr = ""
 
 
-# The keys of [ranking] are the fields of RankingWeights.
-_WEIGHT_KEYS = {
-    f.name: RENAMED.get(f"ranking.{f.name}", f"ranking.{f.name}").removeprefix("ranking.")
-    for f in fields(RankingWeights)
-}
+# The keys of [ranking] are the fields of RankingWeights, checked as those of a section.
 _RankingKeys: Any = section("ranking")(
     type(
         "_RankingKeys",
         (),
-        {_WEIGHT_KEYS[f.name]: f.default for f in fields(RankingWeights)}
-        | {"__annotations__": dict.fromkeys(_WEIGHT_KEYS.values(), NotNegative)},
+        {f.name: f.default for f in fields(RankingWeights)}
+        | {"__annotations__": {f.name: NotNegative for f in fields(RankingWeights)}},
     )
 )
 
@@ -399,5 +395,4 @@ class FromKeys:
 def _weights(given: Any, keys_of: Callable[[Any], Any]) -> RankingWeights:
     if isinstance(given, RankingWeights):
         return given
-    keys = keys_of(given)
-    return RankingWeights(**{name: getattr(keys, key) for name, key in _WEIGHT_KEYS.items()})
+    return RankingWeights(**asdict(keys_of(given)))

@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from mom_pipeline.core.errors import InvalidInteractions, MomError
-from mom_pipeline.core.evaluation.backtest import foresight
+from mom_pipeline.core.evaluation.backtest import backtest
 from mom_pipeline.core.fitted import FittedModel, PairRanking
-from mom_pipeline.core.moments.daily import grown
+from mom_pipeline.core.interactions import grown
 from mom_pipeline.core.ranking.choose import choose_weights, given_split
 from mom_pipeline.core.ranking.memberships import Personalization
+from mom_pipeline.core.ranking.parts import LowPass
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.settings import ESTIMATORS, PERSONALIZATIONS, ModelSettings
@@ -28,7 +30,8 @@ Progress = Callable[[str, float], None]
 class Trial:
     """One setting on the validation days. ap: (users,) average precision of each.
 
-    ranking_weights: of the three-moment ranking; None where the classes alone rank.
+    ranking_weights: of the three-moment ranking; None where the components alone rank.
+    popularity: MAP of popularity for the same users.
     """
 
     model: ModelSettings
@@ -36,6 +39,7 @@ class Trial:
     map: float
     recall: float
     ap: Array
+    popularity: float = float("nan")
 
     def gain_over(self, other: "Trial") -> tuple[float, float]:
         """The mean difference of the average precision, and its standard error."""
@@ -45,10 +49,10 @@ class Trial:
     def settings(self) -> dict[str, Any]:
         """What would be written, as `section.key` -> value."""
         keys = ("n_components", "estimator", "personalization", "ranking")
-        found = {f"model.{key}": getattr(self.model, key) for key in keys}
+        values = {f"model.{key}": getattr(self.model, key) for key in keys}
         if self.ranking_weights is not None:
-            found |= {f"ranking.{k}": v for k, v in asdict(self.ranking_weights).items()}
-        return found
+            values |= {f"ranking.{k}": v for k, v in asdict(self.ranking_weights).items()}
+        return values
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,28 @@ class Sweep:
         return best if gain > error else self.present
 
 
+@dataclass(frozen=True)
+class _Days:
+    """What was taken up to a day, (N, D), and what some users took after it, (N', D')."""
+
+    train: Csr
+    test: Csr
+
+    def trial(
+        self, settings: ModelSettings, weights: RankingWeights | None, fitted: FittedModel
+    ) -> Trial:
+        """Measure a model. settings, weights: what it was made with."""
+        measured = backtest(fitted, self.train, self.test, (CUTOFF,))
+        if measured is None:
+            raise InvalidInteractions(
+                "no user with a history took anything new on the validation days"
+            )
+        ours = measured.model
+        means = ours.map[CUTOFF], ours.recall[CUTOFF]
+        ap = ours.per_user["map"][:, 0]
+        return Trial(settings, weights, *means, ap, measured.popularity.map[CUTOFF])
+
+
 def run_sweep(
     train: Csr,
     test: Csr,
@@ -87,10 +113,46 @@ def run_sweep(
 
     train: (N, D) rows up to a day.  test: (N', D') what was delivered after it.
     One pass over the pairs and one over the triples for every estimator, whatever the number
-    of K; the rules of personalization share the classes. The weights of the three-moment
-    ranking are chosen for the best classes, on the same users.
+    of K; the rules of personalization share the components. The weights of the three-moment
+    ranking are chosen for the best components, on the same users.
     """
-    test = _some_users(train, test, model.seed)
+    days = _Days(train, _some_users(train, test, model.seed))
+    ks = _sizes_to_try(train, model, wanted)
+    nested: dict[str, NestedMoments] = {}
+    trials: list[Trial] = []
+    skipped: list[str] = []
+    names = sorted(ESTIMATORS, key=lambda name: name != model.estimator)
+    for done, name in enumerate(names):
+        tell = partial(_tell_of_estimator, progress, done / (len(names) + 1), len(names) + 1)
+        tell(f"{name}: moments", 0.0)
+        try:
+            moments = NestedMoments.from_rows(train, name, max(ks), model.seed)  # type: ignore[arg-type]
+        except MomError as error:
+            skipped.append(str(error))
+            continue
+        nested[name] = moments
+        trials += _component_trials(moments, replace(model, estimator=name), ks, days, tell)
+    if not trials:
+        raise InvalidInteractions(f"no setting could be tried: {'; '.join(skipped)}")
+    best = max(trials, key=lambda trial: trial.map)
+    progress("weights of the three moments", len(names) / (len(names) + 1))
+    trials += _three_moment_trials(nested[best.model.estimator], best.model, weights, days)
+    present = None
+    if model.estimator in nested:
+        present = _present_trial(nested[model.estimator], model, weights, days)
+        others = (t for t in trials if t.settings() != present.settings())
+        trials = [present, *others]
+    return Sweep(tuple(trials), present, best.popularity, len(best.ap), tuple(skipped))
+
+
+def _tell_of_estimator(
+    progress: Progress, begin: float, n_parts: int, text: str, share: float
+) -> None:
+    """Report a share of one part of the sweep as one of the whole."""
+    progress(text, begin + share / n_parts)
+
+
+def _sizes_to_try(train: Csr, model: ModelSettings, wanted: Sequence[int]) -> list[int]:
     n_users = int((np.diff(train.indptr) > 0).sum())
     most = min(n_users, int((np.diff(train.tocsc().indptr) > 0).sum()))
     ks = list(sizes(most, n_users, model.n_components, wanted))
@@ -99,101 +161,59 @@ def run_sweep(
             f"none of the K to try is at most {most}, which {n_users} users and their items "
             "support; choose smaller ones"
         )
-    names = sorted(ESTIMATORS, key=lambda name: name != model.estimator)
-    trials: list[Trial] = []
-    skipped: list[str] = []
-    popularity, steps = float("nan"), len(names) * len(ks) + 2
-    nested: dict[str, NestedMoments] = {}
-    for name in names:
-        progress(f"{name}: moments", (len(trials) / len(PERSONALIZATIONS)) / steps)
-        try:
-            moments = nested[name] = NestedMoments.of(train, name, max(ks), model.seed)  # type: ignore[arg-type]
-        except MomError as error:
-            skipped.append(str(error))
-            continue
-        for k in [k for k in ks if k <= moments.supported]:
-            progress(f"{name}: K = {k}", (len(trials) / len(PERSONALIZATIONS)) / steps)
-            tried, popularity = _class_trials(moments, name, k, model, train, test)
-            trials += tried
-    if not trials:
-        raise InvalidInteractions(f"no setting could be tried: {'; '.join(skipped)}")
-    best = max(trials, key=lambda trial: trial.map)
-    progress("weights of the three moments", (steps - 2) / steps)
-    trials += _three_moment_trials(nested[best.model.estimator], best, train, test, weights)
-    present = None
-    if model.estimator in nested:
-        present = _present_trial(nested[model.estimator], train, test, model, weights)
-        trials = [t for t in trials if t.settings() != present.settings()]
-    everything = (*([present] if present else []), *trials)
-    return Sweep(everything, present, popularity, len(everything[0].ap), tuple(skipped))
+    return ks
 
 
-def _class_trials(
-    moments: NestedMoments, name: str, k: int, model: ModelSettings, train: Csr, test: Csr
-) -> tuple[list[Trial], float]:
-    """Every rule of personalization on the same classes; and the MAP of popularity."""
-    fitted = moments.model(k, _rule(model), model.projection)  # type: ignore[arg-type]
-    trials, popularity = [], float("nan")
-    for rule in PERSONALIZATIONS:
-        chosen = replace(
-            model, n_components=k, estimator=name, personalization=rule, ranking="components"
-        )
-        own = replace(fitted, personalization=_rule(chosen))
-        trial, popularity = _trial(chosen, None, own, train, test)
-        trials.append(trial)
-    return trials, popularity
+def _component_trials(
+    moments: NestedMoments, model: ModelSettings, ks: Sequence[int], days: _Days, tell: Progress
+) -> list[Trial]:
+    """Every K that the moments support, and every rule of personalization."""
+    trials = []
+    supported = [k for k in ks if k <= moments.supported]
+    for done, k in enumerate(supported):
+        tell(f"{model.estimator}: K = {k}", done / len(supported))
+        fitted = moments.model(k, Personalization.from_settings(model), model.projection)  # type: ignore[arg-type]
+        for rule in PERSONALIZATIONS:
+            tried = replace(model, n_components=k, personalization=rule, ranking="components")
+            own = replace(fitted, personalization=Personalization.from_settings(tried))
+            trials.append(days.trial(tried, None, own))
+    return trials
 
 
 def _three_moment_trials(
-    moments: NestedMoments, best: Trial, train: Csr, test: Csr, weights: RankingWeights
+    moments: NestedMoments, best: ModelSettings, weights: RankingWeights, days: _Days
 ) -> list[Trial]:
     """The three-moment ranking with the present weights, and with weights chosen for it."""
-    k = best.model.n_components
-    classes = moments.model(k, _rule(best.model), best.model.projection)  # type: ignore[arg-type]
-    low_pass, D = moments.low_pass(k), train.shape[1]
-    split = given_split(train, test[: train.shape[0], :D], np.random.default_rng(best.model.seed))
-    spans = dict.fromkeys(split.user_exponents, low_pass)
-    found = choose_weights(split, spans, classes.class_scores).weights
-    chosen = replace(best.model, ranking="three-moment")
-    return [
-        _trial(chosen, w, replace(classes, pair_ranking=PairRanking(train, low_pass, w)),
-               train, test)[0]
-        for w in dict.fromkeys((weights, found))
-    ]  # fmt: skip
-
-
-def _trial(
-    chosen: ModelSettings, weights: RankingWeights | None, model: FittedModel, train: Csr, test: Csr
-) -> tuple[Trial, float]:
-    found = foresight(model, train, test, (CUTOFF,))
-    if found is None:
-        raise InvalidInteractions("no user with a history took anything new on the validation days")
-    ours = found.model
-    trial = Trial(
-        chosen, weights, ours.map[CUTOFF], ours.recall[CUTOFF], ours.per_user["map"][:, 0]
-    )
-    return trial, found.popularity.map[CUTOFF]
+    k, (N, D) = best.n_components, days.train.shape
+    fitted = moments.model(k, Personalization.from_settings(best), best.projection)  # type: ignore[arg-type]
+    split = given_split(days.train, days.test[:N, :D], np.random.default_rng(best.seed))
+    exponents = {*split.user_exponents, weights.user_exponent}
+    low_pass = {e: _low_pass(days.train, e, best.seed) for e in exponents}
+    spans = {e: low_pass[e] for e in split.user_exponents}
+    chosen = choose_weights(split, spans, fitted.component_scores).weights
+    tried = replace(best, ranking="three-moment")
+    rankings = [
+        PairRanking(days.train, low_pass[w.user_exponent], w)
+        for w in dict.fromkeys((weights, chosen))
+    ]
+    return [days.trial(tried, r.weights, replace(fitted, pair_ranking=r)) for r in rankings]
 
 
 def _present_trial(
-    moments: NestedMoments, train: Csr, test: Csr, model: ModelSettings, weights: RankingWeights
+    moments: NestedMoments, model: ModelSettings, weights: RankingWeights, days: _Days
 ) -> Trial:
     """The settings as they are."""
     k = min(model.n_components, moments.supported)
-    fitted = moments.model(k, _rule(model), model.projection)  # type: ignore[arg-type]
+    fitted = moments.model(k, Personalization.from_settings(model), model.projection)  # type: ignore[arg-type]
     if model.ranking == "components":
-        return _trial(model, None, fitted, train, test)[0]
-    ranking = PairRanking(train, moments.low_pass(k), weights)
-    return _trial(model, weights, replace(fitted, pair_ranking=ranking), train, test)[0]
+        return days.trial(model, None, fitted)
+    low_pass = _low_pass(days.train, weights.user_exponent, model.seed)
+    ranking = PairRanking(days.train, low_pass, weights)
+    return days.trial(model, weights, replace(fitted, pair_ranking=ranking))
 
 
-def _rule(model: ModelSettings) -> Personalization:
-    return Personalization(
-        model.personalization,  # type: ignore[arg-type]
-        model.temperature,
-        model.em_steps,
-        model.smoothing,
-    )
+def _low_pass(X: Csr, user_exponent: float, seed: int) -> LowPass:
+    return LowPass.from_rows(X, user_exponent, np.random.default_rng(seed))
 
 
 def _some_users(train: Csr, test: Csr, seed: int) -> Csr:

@@ -8,8 +8,8 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from mom_pipeline.artifacts.atomic import write_text
 from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.core.files import write_text
 
 
 def write_values(path: Path, values: Mapping[str, Any]) -> None:

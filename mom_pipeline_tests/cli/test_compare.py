@@ -54,7 +54,7 @@ def test_tables_figure_and_the_same_figures_again(root, tmp_path):
         "Precision, ",
         "@500",
         "– Raises: failed with ZeroDivisionError: nothing to divide by.",
-        "the missing places count as misses",
+        "the missing positions count as misses",
         "without a history",
     ):
         assert text in shown
@@ -133,7 +133,7 @@ def test_no_warehouse_yet(tmp_path, monkeypatch):
 
 
 def test_the_help_names_every_method():
-    from mom_pipeline.comparison.methods.registry import METHODS
+    from mom_pipeline.comparison.methods import METHODS
 
     text = CliRunner().invoke(compare, ["--help"]).output
     for name in METHODS:

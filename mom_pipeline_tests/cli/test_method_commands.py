@@ -21,15 +21,19 @@ def test_bench_recovery_as_table_json_and_picture(tmp_path):
     assert len(result["points"]) == 4
 
 
-def test_bench_kernels_as_json():
+def test_bench_kernels_as_json(monkeypatch):
+    monkeypatch.setattr("mom_pipeline.bench.kernels._GEMM_SIZE", 256)
     sizes = ("--users", "2000", "--items", "900", "--pairs", "9000", "--components", "8")
     result = json.loads(run("bench", "kernels", *sizes, "--json").stdout)
-    assert result["n_users"] == 2000
+    assert (result["n_users"], result["n_items"], result["n_components"]) == (2000, 900, 8)
+    assert "cores of" in result["machine"]
 
 
 def test_bench_topn_as_table_and_json():
     sizes = ("--users", "400", "--items", "300", "--pairs", "4000", "--components", "3")
-    assert "identical lists" in run("bench", "topn", *sizes).stdout
+    shown = run("bench", "topn", *sizes).stdout
+    assert "identical lists" in shown
+    assert "cores of" in shown.splitlines()[-1]
     result = json.loads(run("bench", "topn", *sizes, "--length", "7", "--json").stdout)
     assert result["equal_up_to_rounding"] == result["checked_users"] == 400
     assert result["length"] == 7

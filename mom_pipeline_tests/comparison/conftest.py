@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from mom_pipeline.comparison.isolated import Budget
-from mom_pipeline.comparison.options import Options
-from mom_pipeline.comparison.running import run_comparison
-from mom_pipeline.comparison.splits import split_of_files
+from mom_pipeline.comparison.run import Options, run_comparison
+from mom_pipeline.comparison.split import split_of_files
 from mom_pipeline.logs.ingest import ingest_file
 from mom_pipeline.logs.logfiles import log_file
 from mom_pipeline.settings import load_settings

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from mom_pipeline.comparison import tables
-from mom_pipeline.comparison.errors import DamagedComparison
-from mom_pipeline.comparison.figures import figure_2, write_figure_2
 from mom_pipeline.comparison.results import (
     Comparison,
+    DamagedComparison,
     DataDescription,
     Interval,
     MethodResult,
@@ -152,7 +151,7 @@ def test_cutoffs_beyond_the_catalogue_are_explained(comparison):
     (sentence,) = [said for said in tables.remarks(small) if "catalogue has" in said]
     assert sentence == (
         "The catalogue has 30 items: at the cut-offs 100 lists are shorter, and the missing "
-        "places count as misses."
+        "positions count as misses."
     )
 
 
@@ -173,8 +172,8 @@ def test_a_reference_without_a_result_is_explained(comparison):
     assert any("the reference WRMF has no result" in said for said in tables.remarks(without))
 
 
-def test_the_figure_has_a_line_for_every_method_with_a_result(comparison, tmp_path):
-    left, right = figure_2(comparison).axes
+def test_the_figure_has_a_line_for_every_method_with_a_result(comparison):
+    left, right = tables.figure_2(comparison).axes
     for axes in (left, right):
         assert [line.get_label() for line in axes.get_lines()] == ["THEIRS", "OURS"]
         assert "n = 4 users" in axes.get_ylabel()
@@ -182,5 +181,6 @@ def test_the_figure_has_a_line_for_every_method_with_a_result(comparison, tmp_pa
     np.testing.assert_allclose(right.get_lines()[0].get_xdata(), CUTOFFS)
     looks = {(line.get_color(), line.get_marker()) for line in left.get_lines()}
     assert len(looks) == 2
-    write_figure_2(comparison, tmp_path / "figure.png")
-    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+    for panel, expected in zip(tables.figure_2_panels(comparison), (left, right), strict=True):
+        assert [line.get_label() for line in panel.axes[0].get_lines()] == ["THEIRS", "OURS"]
+        assert panel.axes[0].get_title(loc="left") == expected.get_title(loc="left")

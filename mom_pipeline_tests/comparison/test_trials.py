@@ -1,7 +1,7 @@
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.comparison.trials import make_trial
+from mom_pipeline.comparison.split import make_trial
 
 # Items:            a  b  c  d  e     Nobody takes c before the test.
 TRAIN = np.array([[2, 1, 0, 0, 0],  # takes c and b later

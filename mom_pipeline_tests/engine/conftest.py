@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from mom_pipeline.bench.clustered import clustered_interactions
+from mom_pipeline.bench.data import clustered_interactions
 from mom_pipeline.core.interactions import as_interactions
 from mom_pipeline.core.types import Csr
 from mom_pipeline.engine import Shards, write_shards
-from mom_pipeline.engine.dask_cluster import DaskEngine, dask_engine
+from mom_pipeline.engine.dask import DaskEngine, dask_engine
 
 N, D, K = 900, 700, 5
 

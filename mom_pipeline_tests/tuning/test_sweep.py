@@ -4,7 +4,7 @@ from scipy import sparse
 
 from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.errors import InvalidInteractions
-from mom_pipeline.core.evaluation.backtest import foresight
+from mom_pipeline.core.evaluation.backtest import backtest
 from mom_pipeline.core.ranking.choose import hold_out
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.settings import ModelSettings
@@ -54,7 +54,7 @@ def test_a_trial_is_what_a_fit_of_these_settings_gives(swept, split):
         == (4, "unbiased", "tempered", "components")
     )
     alone = MethodOfMoments(4, "unbiased", "tempered", ranking="classes").fit(train)
-    found = foresight(alone.fitted, train, test, (20,))
+    found = backtest(alone.fitted, train, test, (20,))
     assert trial.map == pytest.approx(found.model.map[20], rel=1e-9)
     assert sweep.popularity == found.popularity.map[20]
     assert sweep.n_users == found.model.n_users

@@ -5,14 +5,19 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
-from mom_pipeline.comparison.methods.implicit_library import (
+from mom_pipeline.comparison.methods.interface import (
+    Fitted,
+    Method,
+    Setting,
+    Settings,
     as_user_items,
-    missing,
-    one_blas_thread_each,
+    filled,
+    in_range,
+    missing_implicit,
+    whole,
 )
-from mom_pipeline.comparison.methods.interface import Fitted, Method, Setting, Settings
-from mom_pipeline.comparison.methods.options import filled, in_range, whole
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.interactions import require_events
 from mom_pipeline.core.types import Array, Csr
@@ -35,7 +40,7 @@ def fit_bpr(X: Csr, settings: Settings, seed: int) -> Fitted:
     """
     require_events(X)
     model = trained_bpr(X, settings, seed, n_threads=1)
-    users = KnownUsers.of(X, model.user_factors)
+    users = KnownUsers.from_factors(X, model.user_factors)
     item_factors = model.item_factors
 
     def scores(rows: Csr) -> Array:
@@ -54,8 +59,9 @@ def trained_bpr(X: Csr, settings: Settings, seed: int, *, n_threads: int) -> Any
     try:
         from implicit.cpu.bpr import BayesianPersonalizedRanking
     except ImportError as error:
-        raise missing("BPR", error) from error
-    with one_blas_thread_each():
+        raise missing_implicit("BPR", error) from error
+    # The library's own threads call BLAS for small matrices; threads of both are far slower.
+    with threadpool_limits(1, "blas"):
         model = BayesianPersonalizedRanking(
             factors=whole("factors", chosen["factors"]),
             learning_rate=in_range("learning_rate", chosen["learning_rate"], 0, above=True),
@@ -70,7 +76,7 @@ def trained_bpr(X: Csr, settings: Settings, seed: int, *, n_threads: int) -> Any
 
 @dataclass(frozen=True)
 class KnownUsers:
-    """Factors of users found again by their history.
+    """Factors of users, looked up by their history.
 
     BPR learns the factors of a user along with those of the items, and has no rule for a
     history that was not in the fit. Users with the same history share the mean of their factors.
@@ -83,9 +89,9 @@ class KnownUsers:
     mean: Array
 
     @classmethod
-    def of(cls, X: Csr, factors: Array) -> Self:
+    def from_factors(cls, X: Csr, factors: Array) -> Self:
         """Remember the factors, (N, F), of the users with the histories X, (N, D)."""
-        fingerprints, group = np.unique(fingerprints_of(X), return_inverse=True)
+        fingerprints, group = np.unique(row_fingerprints(X), return_inverse=True)
         N = len(group)
         sums = sparse.csr_array((np.ones(N), (group, np.arange(N))), (len(fingerprints), N))
         means = (sums @ factors) / np.bincount(group)[:, None]
@@ -97,19 +103,19 @@ class KnownUsers:
 
         Raises InvalidInteractions for a history that no user had in the fit.
         """
-        wanted = fingerprints_of(rows)
-        found = np.minimum(np.searchsorted(self.fingerprints, wanted), len(self.factors) - 1)
+        wanted = row_fingerprints(rows)
+        known = np.minimum(np.searchsorted(self.fingerprints, wanted), len(self.factors) - 1)
         empty = np.diff(rows.indptr) == 0
-        unknown = int(((self.fingerprints[found] != wanted) & ~empty).sum())
+        unknown = int(((self.fingerprints[known] != wanted) & ~empty).sum())
         if unknown:
             raise InvalidInteractions(
                 f"BPR knows only the histories of its fit, found {unknown} others among "
                 f"{rows.shape[0]}; fit it on these users too"
             )
-        return np.where(empty[:, None], self.mean, self.factors[found])
+        return np.where(empty[:, None], self.mean, self.factors[known])
 
 
-def fingerprints_of(X: Csr) -> Array:
+def row_fingerprints(X: Csr) -> Array:
     """Return a 64-bit number per row that depends on its items and counts, in any order: (N,).
 
     Sums of random numbers per item and count, modulo 2^64: two of a million different rows
@@ -139,4 +145,5 @@ BPR = Method(
         {"learning_rate": 0.02, "regularization": 0.03, "iterations": 600},
         {"learning_rate": 0.05, "regularization": 0.03, "iterations": 300, "factors": 200},
     ),
+    size="factors",
 )

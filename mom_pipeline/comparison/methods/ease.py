@@ -2,12 +2,20 @@
 
 import os
 import resource
-from pathlib import Path
 
 import numpy as np
 
-from mom_pipeline.comparison.methods.interface import Fitted, Method, Setting, Settings
-from mom_pipeline.comparison.methods.options import TooLarge, filled, in_range, weighted
+from mom_pipeline.comparison.isolated import memory_status
+from mom_pipeline.comparison.methods.interface import (
+    Fitted,
+    Method,
+    Setting,
+    Settings,
+    TooLarge,
+    filled,
+    in_range,
+    weighted,
+)
 from mom_pipeline.core.linear_algebra.inverse import invert_in_place
 from mom_pipeline.core.types import Array, Csr
 
@@ -75,22 +83,12 @@ def allowed_memory() -> tuple[float, str]:
     budget = resource.getrlimit(resource.RLIMIT_DATA)[0]
     if budget == resource.RLIM_INFINITY:
         return half
-    left = max(budget - memory_taken(), 0)
+    left = max(budget - memory_status("VmData"), 0)
     return min(half, (left, f"what is left of the budget of {budget / 1e9:g} GB"))
 
 
 def memory_of_machine() -> int:
-    """Return the bytes of physical memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def memory_taken() -> int:
-    """Return the bytes of this process that its budget counts; 0 where the system does not say."""
-    try:
-        status = Path("/proc/self/status").read_text(encoding="utf-8")
-        return int(status.partition("VmData:")[2].split()[0]) * 1024
-    except (OSError, IndexError, ValueError):
-        return 0
 
 
 def _precision(n_items: int) -> type[np.floating]:

@@ -5,8 +5,16 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.comparison.methods.interface import Fitted, Method, Setting, Settings
-from mom_pipeline.comparison.methods.options import filled, in_range, weighted, whole
+from mom_pipeline.comparison.methods.interface import (
+    Fitted,
+    Method,
+    Setting,
+    Settings,
+    filled,
+    in_range,
+    weighted,
+    whole,
+)
 from mom_pipeline.core.interactions import with_narrow_indices
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr

@@ -1,130 +1,165 @@
-"""The method of moments itself, in the four forms that a comparison shows."""
+"""The method of moments itself, in the five forms that a comparison shows.
+
+A form states only what differs from the defaults of `MethodOfMoments`.
+"""
 
 from collections.abc import Callable
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any
 
-from mom_pipeline.comparison.methods.interface import Fitted, Method, Setting, Settings
-from mom_pipeline.comparison.methods.options import filled, weighted
+from mom_pipeline.comparison.methods.interface import (
+    Fitted,
+    Method,
+    Setting,
+    Settings,
+    filled,
+    weighted,
+)
 from mom_pipeline.core import MethodOfMoments, RankingWeights
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.types import Array, Csr
 
 Fit = Callable[[Csr, Settings, int], Fitted]
 
-_MODEL: dict[str, Any] = {field.name: field.default for field in fields(MethodOfMoments)}
-N_COMPONENTS: int = _MODEL["n_components"]
+# The settings of `MethodOfMoments` that a method leaves open, with their defaults.
+_OPEN = (
+    *("n_components", "personalization", "temperature", "em_steps", "smoothing"),
+    *("decomposition", "projection"),
+)
+OPEN_SETTINGS: dict[str, Setting] = {name: getattr(MethodOfMoments, name) for name in _OPEN}
 # Names of the ranking's weights: any of them given, the fit does not choose them itself.
 WEIGHTS: dict[str, Setting] = asdict(RankingWeights())
 # What lists may hold: items that are new to the user, or all.
 LISTS = ("new", "all")
 
-_SHARED = ("n_components", "smoothing", "decomposition", "projection")
-DEFAULTS: dict[str, Setting] = {
-    **{name: _MODEL[name] for name in (*_SHARED, "personalization", "temperature", "em_steps")},
-    "values": "counts",
-}
-# Deviation: a share of popularity in O before its logarithm is taken. Clipping leaves zeros in
-# O, and without it one of them would rule a class out for a user.
-PAPER_DEFAULTS: dict[str, Setting] = {
-    **{name: _MODEL[name] for name in _SHARED},
-    "values": "binary",
-}
-THREE_MOMENT_DEFAULTS: dict[str, Setting] = {**DEFAULTS, "lists": "new"}
 
-
-def class_ranking(estimator: str, defaults: Settings, **fixed: Any) -> Fit:
+def component_ranking(defaults: Settings, **fixed: Any) -> Fit:
     """Return a fit that ranks by P[y | u] = sum_k P[y | k] P[k | u] (paper, equation 9).
 
+    defaults: what differs from `OPEN_SETTINGS`, and `values`.
     fixed: settings of `MethodOfMoments` that belong to the method and are not for choice.
     """
+    known = {name: v for name, v in {**OPEN_SETTINGS, **defaults}.items() if name not in fixed}
 
     def fit(X: Csr, settings: Settings, seed: int) -> Fitted:
-        chosen = filled(settings, defaults)
-        model = fit_moments(X, chosen, settings, seed, estimator=estimator, **fixed)
-        score = model.scorer("classes")
-
-        def scores(rows: Csr) -> Array:
-            return score(weighted(rows, chosen["values"]))
-
-        return Fitted(scores, _notes(model))
+        chosen = filled(settings, known)
+        values = chosen.pop("values")
+        size = _size(settings, chosen, X)
+        model = MethodOfMoments(**{**chosen, **fixed, **size, "ranking": "classes", "seed": seed})
+        return _fitted(model.fit(weighted(X, values)), "classes", values)
 
     return fit
 
 
+def fit_algorithm_1(X: Csr, settings: Settings, seed: int) -> Fitted:
+    """Fit the paper's Algorithm 1 to the letter: power method with deflation, product rule."""
+    chosen = filled(settings, {"n_components": OPEN_SETTINGS["n_components"], "values": "binary"})
+    model = _algorithm_1(int(_size(settings, chosen, X)["n_components"]), seed)
+    return _fitted(model.fit(weighted(X, chosen["values"])), "classes", chosen["values"])
+
+
+def _algorithm_1(n_components: int, seed: int) -> MethodOfMoments:
+    if hasattr(MethodOfMoments, "algorithm_1"):
+        return MethodOfMoments.algorithm_1(n_components, seed=seed)
+    return MethodOfMoments(
+        n_components, "paper", "product", ranking="classes", decomposition="deflation",
+        smoothing=1e-9, seed=seed,
+    )  # fmt: skip
+
+
 def fit_three_moment(X: Csr, settings: Settings, seed: int) -> Fitted:
-    """Rank by popularity, pairs and classes together (see `core.ranking`).
+    """Rank by popularity, pairs and components together (see `core.ranking`).
 
     The weights of the parts are those of the settings (see `choose_three_moment`); without
     any there, they are chosen on a hidden part of X, for lists of what `lists` says.
     """
-    chosen = filled(settings, {**THREE_MOMENT_DEFAULTS, **WEIGHTS})
-    own = {name: chosen.pop(name) for name in WEIGHTS}
-    weights = RankingWeights(**own) if set(settings) & set(WEIGHTS) else None  # type: ignore[arg-type]
-    model = fit_moments(X, chosen, settings, seed, **_THREE_MOMENT, ranking_weights=weights)
-    score = model.scorer("three-moment")
-
-    def scores(rows: Csr) -> Array:
-        return score(weighted(rows, chosen["values"]))
-
-    return Fitted(scores, {**_notes(model), **model.diagnostics["ranking_weights"]})
+    weights = None
+    if set(settings) & set(WEIGHTS):
+        weights = RankingWeights(**{n: settings.get(n, w) for n, w in WEIGHTS.items()})  # type: ignore[arg-type]
+    own = {name: value for name, value in settings.items() if name not in WEIGHTS}
+    model, values = _three_moment_model(X, own, seed, ranking_weights=weights)
+    fitted = _fitted(model, "three-moment", values)
+    return Fitted(fitted.scores, {**fitted.notes, **model.diagnostics["ranking_weights"]})
 
 
 def choose_three_moment(X: Csr, later: Csr, settings: Settings, seed: int) -> Settings:
     """Return the settings with weights of the parts chosen on what the users took later."""
-    chosen = filled(settings, THREE_MOMENT_DEFAULTS)
-    held_out = weighted(later, chosen["values"])
-    model = fit_moments(X, chosen, settings, seed, held_out, **_THREE_MOMENT)
+    model, _ = _three_moment_model(X, settings, seed, later)
     return {**settings, **model.diagnostics["ranking_weights"]}
 
 
-def fit_moments(
-    X: Csr,
-    chosen: dict[str, Setting],
-    given: Settings,
-    seed: int,
-    held_out: Csr | None = None,
-    **fixed: Any,
-) -> MethodOfMoments:
-    """Fit with the chosen settings; K shrinks to the data unless it was given."""
-    arguments: dict[str, Any] = {"ranking": "classes", **chosen, **fixed, "seed": seed}
-    values, lists = arguments.pop("values"), arguments.pop("lists", "new")
+def _three_moment_model(
+    X: Csr, settings: Settings, seed: int, later: Csr | None = None, **fixed: Any
+) -> tuple[MethodOfMoments, Setting]:
+    """Return the fitted model and the `values` that it is to see."""
+    chosen = filled(settings, {**OPEN_SETTINGS, **_EM, "lists": "new"})
+    values, lists = chosen.pop("values"), chosen.pop("lists")
     if lists not in LISTS:
         raise InvalidSetting(f"lists must be one of {', '.join(LISTS)}, found {lists!r}")
-    if "n_components" not in given:
-        arguments["n_components"] = min(N_COMPONENTS, *X.shape)
-    model = MethodOfMoments(**arguments)
-    return model.fit(weighted(X, values), held_out=held_out, exclude_seen=lists == "new")
+    arguments: dict[str, Any] = {**chosen, **fixed, **_size(settings, chosen, X)}
+    model = MethodOfMoments(**arguments, ranking="three-moment", seed=seed)
+    held_out = None if later is None else weighted(later, values)
+    model.fit(weighted(X, values), held_out=held_out, exclude_seen=lists == "new")
+    return model, values
 
 
-def _notes(model: MethodOfMoments) -> dict[str, Any]:
-    return {name: model.diagnostics[name] for name in ("n_components", "negative_mass")}
+def _size(given: Settings, chosen: Settings, X: Csr) -> dict[str, Any]:
+    """Return K, which shrinks to the data unless it was given."""
+    K = int(chosen["n_components"])
+    return {"n_components": K if "n_components" in given else min(K, *X.shape)}
 
 
-_THREE_MOMENT: dict[str, Any] = {"estimator": "balanced", "ranking": "three-moment"}
-# Algorithm 1 leaves nothing to choose but how a repeated item counts.
-MOM_PAPER = Method(
-    "mom-paper",
-    "MoM (paper)",
-    class_ranking("paper", PAPER_DEFAULTS, personalization="product"),
-    ({"values": "binary"}, {"values": "counts"}),
-)
+def _fitted(model: MethodOfMoments, ranking: Any, values: Setting) -> Fitted:
+    score = model.scorer(ranking)
+
+    def scores(rows: Csr) -> Array:
+        return score(weighted(rows, values))
+
+    names = ("n_components", "negative_mass")
+    return Fitted(scores, {name: model.diagnostics[name] for name in names})
+
+
+_EM: Settings = {"personalization": "em", "values": "counts"}
 _RULES: tuple[Settings, ...] = (
     {"personalization": "em", "em_steps": 5},
     {"personalization": "em", "em_steps": 2},
     {"personalization": "em", "em_steps": 10},
-    {"personalization": "em", "em_steps": 5, "values": "log"},
     {"personalization": "em", "em_steps": 5, "values": "binary"},
     {"personalization": "tempered", "temperature": 0.3},
     {"personalization": "product"},
 )
-MOM_UNBIASED = Method("mom-unbiased", "MoM (unbiased)", class_ranking("unbiased", DEFAULTS), _RULES)
-MOM_BALANCED = Method("mom-balanced", "MoM (balanced)", class_ranking("balanced", DEFAULTS), _RULES)
+MOM_ALGORITHM_1 = Method(
+    "mom-algorithm-1", "MoM (Algorithm 1)", fit_algorithm_1, size="n_components"
+)
+# Algorithm 1 leaves nothing to choose but how a repeated item counts.
+MOM_PAPER = Method(
+    "mom-paper",
+    "MoM (paper)",
+    component_ranking({"values": "binary"}, estimator="paper", personalization="product"),
+    ({"values": "binary"}, {"values": "counts"}),
+    size="n_components",
+)
+# No logarithms of counts: distinct pairs and triples are of whole events.
+MOM_UNBIASED = Method(
+    "mom-unbiased",
+    "MoM (unbiased)",
+    component_ranking(_EM, estimator="unbiased"),
+    _RULES,
+    size="n_components",
+)
+MOM_BALANCED = Method(
+    "mom-balanced",
+    "MoM (balanced)",
+    component_ranking(_EM, estimator="balanced"),
+    (*_RULES[:3], {"personalization": "em", "em_steps": 5, "values": "log"}, *_RULES[3:]),
+    size="n_components",
+)
 THREE_MOMENT = Method(
     "three-moment",
     "Three moments",
     fit_three_moment,
     ({"values": "log"}, {"values": "counts"}, {"values": "binary"}),
+    size="n_components",
     lists="lists",
     choose=choose_three_moment,
 )

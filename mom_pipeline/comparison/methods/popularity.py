@@ -2,8 +2,14 @@
 
 import numpy as np
 
-from mom_pipeline.comparison.methods.interface import Fitted, Method, Setting, Settings
-from mom_pipeline.comparison.methods.options import filled, weighted
+from mom_pipeline.comparison.methods.interface import (
+    Fitted,
+    Method,
+    Setting,
+    Settings,
+    filled,
+    weighted,
+)
 from mom_pipeline.core.types import Array, Csr
 
 DEFAULTS: dict[str, Setting] = {"values": "binary"}

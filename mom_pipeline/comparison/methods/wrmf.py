@@ -1,14 +1,20 @@
 """Weighted regularised matrix factorisation (Hu, Koren and Volinsky, 2008), by `implicit`."""
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
-from mom_pipeline.comparison.methods.implicit_library import (
+from mom_pipeline.comparison.methods.interface import (
+    Fitted,
+    Method,
+    Setting,
+    Settings,
     as_user_items,
-    missing,
-    one_blas_thread_each,
+    filled,
+    in_range,
+    missing_implicit,
+    weighted,
+    whole,
 )
-from mom_pipeline.comparison.methods.interface import Fitted, Method, Setting, Settings
-from mom_pipeline.comparison.methods.options import filled, in_range, weighted, whole
 from mom_pipeline.core.interactions import require_events
 from mom_pipeline.core.types import Array, Csr
 
@@ -35,8 +41,9 @@ def fit_wrmf(X: Csr, settings: Settings, seed: int) -> Fitted:
     try:
         from implicit.cpu.als import AlternatingLeastSquares
     except ImportError as error:
-        raise missing("WRMF", error) from error
-    with one_blas_thread_each():
+        raise missing_implicit("WRMF", error) from error
+    # The library's own threads call BLAS for small matrices; threads of both are far slower.
+    with threadpool_limits(1, "blas"):
         model = AlternatingLeastSquares(
             factors=whole("factors", chosen["factors"]),
             regularization=in_range("regularization", chosen["regularization"], 0),
@@ -74,4 +81,5 @@ WRMF = Method(
         {"alpha": 100.0, "regularization": 100.0, "factors": 200},
         {"alpha": 2.0, "regularization": 25.0, "factors": 200, "values": "log"},
     ),
+    size="factors",
 )

@@ -7,13 +7,11 @@ import dagster as dg
 
 from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.comparison import tables
-from mom_pipeline.comparison.errors import ComparisonError
-from mom_pipeline.comparison.figures import figure_2
 from mom_pipeline.comparison.isolated import Budget
-from mom_pipeline.comparison.options import Options
-from mom_pipeline.comparison.results import Comparison, save
-from mom_pipeline.comparison.running import run_comparison
-from mom_pipeline.comparison.splits import split_by_time
+from mom_pipeline.comparison.results import Comparison, ComparisonError, save
+from mom_pipeline.comparison.run import Options, run_comparison
+from mom_pipeline.comparison.split import split_by_time
+from mom_pipeline.comparison.tables import figure_2
 from mom_pipeline.defs.assets.logs import interaction_matrix, raw_logs
 from mom_pipeline.defs.days import DayOutcome, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.metadata import picture, table

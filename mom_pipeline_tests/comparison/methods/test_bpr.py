@@ -3,8 +3,8 @@ import pytest
 from implicit.cpu.bpr import BayesianPersonalizedRanking
 from scipy import sparse
 
-from mom_pipeline.comparison.methods.bpr import KnownUsers, fingerprints_of, fit_bpr
-from mom_pipeline.comparison.methods.implicit_library import as_user_items
+from mom_pipeline.comparison.methods.bpr import KnownUsers, fit_bpr, row_fingerprints
+from mom_pipeline.comparison.methods.interface import as_user_items
 from mom_pipeline.core.errors import InvalidInteractions
 
 SETTINGS = {"factors": 5, "iterations": 10, "learning_rate": 0.1, "regularization": 0.02}
@@ -38,7 +38,7 @@ def test_scores_are_those_of_implicit(past):
 
 def test_users_are_found_by_their_history_in_any_order_of_it(counts):
     factors = np.arange(20.0).reshape(10, 2)
-    users = KnownUsers.of(counts, factors)
+    users = KnownUsers.from_factors(counts, factors)
     order = [9, 0, 5, 2]
     np.testing.assert_array_equal(users.factors_of(counts[order]), factors[order])
     # Users 1 and 6 have the same history: the mean of the two stands for both.
@@ -52,7 +52,9 @@ def test_users_are_found_by_their_history_in_any_order_of_it(counts):
 def test_an_empty_history_gets_the_mean_user(counts):
     factors = np.arange(20.0).reshape(10, 2)
     mean = np.delete(factors, 3, axis=0).mean(axis=0)
-    np.testing.assert_allclose(KnownUsers.of(counts, factors).factors_of(counts[[3]]), [mean])
+    np.testing.assert_allclose(
+        KnownUsers.from_factors(counts, factors).factors_of(counts[[3]]), [mean]
+    )
 
 
 def test_a_history_that_was_not_in_the_fit_is_refused(counts):
@@ -65,4 +67,4 @@ def test_a_history_that_was_not_in_the_fit_is_refused(counts):
 def test_fingerprints_tell_items_and_counts_apart():
     rows = np.zeros((5, 4))
     rows[0, 0], rows[1, 1], rows[2, 0], rows[3, :2], rows[4, 2:] = 1, 1, 2, 1, 1
-    assert len(np.unique(fingerprints_of(sparse.csr_array(rows)))) == 5
+    assert len(np.unique(row_fingerprints(sparse.csr_array(rows)))) == 5

@@ -4,7 +4,7 @@ from scipy import sparse
 
 from mom_pipeline.comparison.methods import ease
 from mom_pipeline.comparison.methods.ease import fit_ease, item_weights
-from mom_pipeline.comparison.methods.options import TooLarge
+from mom_pipeline.comparison.methods.interface import TooLarge
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from mom_pipeline.comparison.methods.options import filled, in_range, weighted, whole
-from mom_pipeline.comparison.methods.registry import METHODS
+from mom_pipeline.comparison.methods import METHODS
+from mom_pipeline.comparison.methods.interface import filled, in_range, weighted, whole
 from mom_pipeline.core.errors import InvalidSetting
 
 

@@ -3,9 +3,8 @@ import pytest
 from scipy import sparse
 from sklearn.decomposition import non_negative_factorization
 
-from mom_pipeline.comparison.methods import plsi_em
-from mom_pipeline.comparison.methods.plsi import fit_plsi
-from mom_pipeline.comparison.methods.plsi_em import expectation_maximisation, has_converged
+from mom_pipeline.comparison.methods import plsi
+from mom_pipeline.comparison.methods.plsi import expectation_maximisation, fit_plsi, has_converged
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
 
 
@@ -89,15 +88,15 @@ def test_the_end_is_a_fixed_point_of_nmf_with_the_kl_divergence(many):
 
 def test_blocks_do_not_matter(many, monkeypatch):
     whole = run(many, 5)
-    monkeypatch.setattr(plsi_em, "_ENTRIES_PER_TASK", 64)
-    monkeypatch.setattr(plsi_em, "_ENTRIES_AT_A_TIME", 10)
+    monkeypatch.setattr(plsi, "_ENTRIES_PER_TASK", 64)
+    monkeypatch.setattr(plsi, "_ENTRIES_AT_A_TIME", 10)
     monkeypatch.setattr("mom_pipeline.core.ranking.memberships._EVENTS_PER_BLOCK", 50)
     np.testing.assert_allclose(run(many, 5).item_probs, whole.item_probs, rtol=1e-12)
 
 
 def test_single_precision_is_close(many, monkeypatch):
     double = run(many, 5)
-    monkeypatch.setattr(plsi_em, "_SINGLE_FROM", 10)
+    monkeypatch.setattr(plsi, "_SINGLE_FROM", 10)
     single = run(many, 5)
     assert single.item_probs.dtype == np.float32
     np.testing.assert_allclose(single.item_probs, double.item_probs, atol=1e-5)

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from implicit.cpu.als import AlternatingLeastSquares
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
-from mom_pipeline.comparison.methods.implicit_library import as_user_items, one_blas_thread_each
-from mom_pipeline.comparison.methods.options import weighted
+from mom_pipeline.comparison.methods.interface import as_user_items, weighted
 from mom_pipeline.comparison.methods.wrmf import fit_wrmf
 
 SETTINGS = {
@@ -24,7 +24,7 @@ def past(past_and_future):
 def test_scores_are_those_of_implicit(past):
     fitted = fit_wrmf(past, SETTINGS, 3)
     user_items = as_user_items(weighted(past, "log"))
-    with one_blas_thread_each():
+    with threadpool_limits(1, "blas"):
         model = AlternatingLeastSquares(
             factors=6, regularization=0.3, alpha=4.0, iterations=5, random_state=3
         )

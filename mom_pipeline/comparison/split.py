@@ -1,0 +1,283 @@
+"""Training, validation and test data of a comparison: by time, or from a ready split."""
+
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from mom_pipeline.comparison.results import ComparisonError, DataDescription
+from mom_pipeline.core.interactions import with_narrow_indices
+from mom_pipeline.core.ranking.choose import hold_out
+from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.datasets.user_lists import read_split
+from mom_pipeline.logs.ledger import delivery_days
+from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.evaluations import delivered_pairs
+from mom_pipeline.warehouse.matrix import matrix_as_of
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One question to all methods, with positions of its own.
+
+    train: (N, D) users with a history, and the items of the catalogue; no empty row or column.
+    users: positions in `train` of the users that are asked about, ascending.
+    test: (len(users), D + unknown) 1 for every item to be found, no row empty. The columns after
+        the catalogue are items that nobody had taken: they cannot be found and count as missed.
+    n_newcomers: users of the test period without a history, left out.
+    n_dropped: users with a history and nothing to be found, left out.
+    """
+
+    train: Csr
+    users: Array
+    test: Csr
+    n_newcomers: int = 0
+    n_dropped: int = 0
+
+    @property
+    def n_unknown(self) -> int:
+        """How many of the pairs to be found lie outside of the catalogue."""
+        return int((self.test.indices >= self.train.shape[1]).sum())
+
+    def test_in_catalogue(self) -> Csr:
+        """Return what is to be found in the catalogue, rows and columns as in `train`."""
+        known = self.test.tocoo()
+        inside = known.col < self.train.shape[1]
+        positions = (self.users[known.row[inside]], known.col[inside])
+        rows = sparse.csr_array((known.data[inside], positions), shape=self.train.shape)
+        return with_narrow_indices(rows)
+
+    def sample(self, n_users: int, rng: np.random.Generator) -> "Trial":
+        """Return the same question about at most so many of the users; `train` stays whole."""
+        if len(self.users) <= n_users:
+            return self
+        chosen = np.sort(rng.choice(len(self.users), size=n_users, replace=False))
+        return Trial(
+            self.train, self.users[chosen], self.test[chosen], self.n_newcomers, self.n_dropped
+        )
+
+
+def make_trial(train: Csr, test: Csr, *, exclude_seen: bool = True) -> Trial:
+    """Ask about every user of `test` who has a history in `train`.
+
+    train, test: over the same dictionaries of users and items; either may be the larger one.
+    exclude_seen: items of the user's own history are not to be found.
+    """
+    shape = (max(train.shape[0], test.shape[0]), max(train.shape[1], test.shape[1]))
+    train, test = _grown(train, shape), _grown(test.astype(bool), shape)
+    with_history = np.flatnonzero(np.diff(train.indptr))
+    asked = np.diff(test.indptr) > 0
+    n_newcomers = int(asked.sum() - asked[with_history].sum())
+    wanted = test[with_history]
+    if exclude_seen:
+        wanted = wanted > train[with_history].astype(bool)
+    wanted = sparse.csr_array(wanted)
+    wanted.eliminate_zeros()
+    users = np.flatnonzero(np.diff(wanted.indptr))
+    return Trial(
+        train=_columns(train[with_history], known := _taken(train)),
+        users=users,
+        test=_columns(wanted[users].astype(np.float64), _known_first(known, wanted[users])),
+        n_newcomers=n_newcomers,
+        n_dropped=int(asked[with_history].sum()) - len(users),
+    )
+
+
+@dataclass(frozen=True)
+class Split:
+    """The data of a comparison.
+
+    final: fitted on all training data, measured on the test data.
+    validation: made of training data alone, to choose settings on; None when there is too little.
+    validation_is_later: it asks about later days, not about items hidden at random.
+    period: how it was made, in words.  day: the last test day; None for a ready split.
+    """
+
+    data: DataDescription
+    period: str
+    final: Trial
+    validation: Trial | None
+    exclude_seen: bool
+    day: date | None = None
+    validation_is_later: bool = False
+
+
+def split_by_time(
+    warehouse: Warehouse,
+    train_until: date,
+    test_until: date | None = None,
+    *,
+    exclude_seen: bool = True,
+    name: str = "",
+    seed: int = 0,
+) -> Split:
+    """Train on the deliveries up to a day, test on the later ones (paper, section 4).
+
+    The test ends with the last day that has events, also when a later one is given.
+    Training data pass the filters and the window of the pipeline; test data pass none.
+    Validation is to the training days as the test is to all days: the last of them.
+    """
+    first, last = _ends(warehouse)
+    _check_days(first, last, train_until, test_until or last)
+    test_until = min(test_until or last, last)
+    train = matrix_as_of(warehouse, train_until).interactions
+    test = delivered_pairs(warehouse, train_until, test_until)
+    if train.nnz == 0:
+        raise ComparisonError(
+            f"no pair of a user and an item is left to train on up to {train_until}; train until "
+            "a later day, or lower matrix.min_item_users and matrix.min_user_items"
+        )
+    words = (
+        f"train {first} to {train_until}, test {train_until + timedelta(days=1)} to {test_until}"
+    )
+    days = validation_start(first, train_until, test_until), train_until
+    validation, chosen = _last_days(warehouse, *days, exclude_seen)
+    is_later = validation is not None
+    if validation is None:
+        validation, chosen = _hidden_fifth(train, exclude_seen, seed)
+    name = name or f"{train_until}"
+    split = _split(name, "daily logs", words + chosen, train, test, validation, exclude_seen)
+    return replace(split, day=test_until, validation_is_later=is_later)
+
+
+def split_of_files(
+    train_file: Path,
+    test_file: Path,
+    *,
+    exclude_seen: bool = True,
+    name: str = "",
+    seed: int = 0,
+) -> Split:
+    """Take a ready split, one line per user; a fifth of everybody's training is validation."""
+    train, test = read_split(train_file, test_file)
+    if train.nnz == 0:
+        raise ComparisonError(f"{train_file} has users but no items; there is nothing to train on")
+    validation, chosen = _hidden_fifth(train, exclude_seen, seed)
+    words = f"train {train_file.name}, test {test_file.name}{chosen}"
+    name = name or train_file.resolve().parent.name
+    return _split(name, "ready split", words, train, test, validation, exclude_seen)
+
+
+def validation_start(first: date, train_until: date, test_until: date) -> date | None:
+    """Return the first day of validation, or None when one training day cannot be divided.
+
+    Its share of the training days is that of the test days in all days, at least a day.
+    """
+    train_days = (train_until - first).days + 1
+    test_days = (test_until - train_until).days
+    n_days = max(1, round(train_days * test_days / (train_days + test_days)))
+    return train_until - timedelta(days=n_days - 1) if n_days < train_days else None
+
+
+def _ends(warehouse: Warehouse) -> tuple[date, date]:
+    with warehouse.reading() as connection:
+        days = delivery_days(connection)
+    if not days:
+        raise ComparisonError(
+            f"{warehouse.path} holds no events yet; run `mom-pipeline ingest` first"
+        )
+    return days[0], days[-1]
+
+
+def _check_days(first: date, last: date, train_until: date, test_until: date) -> None:
+    if train_until < first:
+        raise ComparisonError(
+            f"training would end on {train_until}, before the first day with events, {first}; "
+            "choose a later day"
+        )
+    if train_until >= last:
+        raise ComparisonError(
+            f"training would end on {train_until}, and no events were delivered after that (the "
+            f"last are of {last}); choose an earlier day"
+        )
+    if test_until <= train_until:
+        raise ComparisonError(
+            f"the test would end on {test_until}, which is not after the training's last day, "
+            f"{train_until}; choose a later day"
+        )
+
+
+def _last_days(
+    warehouse: Warehouse, start: date | None, train_until: date, exclude_seen: bool
+) -> tuple[Trial | None, str]:
+    """Ask about the training days from `start` on; None where there is nothing to ask."""
+    if start is None:
+        return None, ""
+    before = start - timedelta(days=1)
+    trial = make_trial(
+        matrix_as_of(warehouse, before).interactions,
+        delivered_pairs(warehouse, before, train_until),
+        exclude_seen=exclude_seen,
+    )
+    if len(trial.users) == 0:
+        return None, ""
+    return trial, f"; settings chosen on {start} to {train_until}"
+
+
+def _hidden_fifth(train: Csr, exclude_seen: bool, seed: int) -> tuple[Trial | None, str]:
+    """Hide a fifth of everybody's items; returns the trial and what to say about it."""
+    held_out = hold_out(train, np.random.default_rng(seed), max_users=train.shape[0])
+    if held_out is None:
+        return None, "; default settings, as no user has two items to choose on"
+    hidden = train - held_out.train
+    trial = make_trial(held_out.train, hidden, exclude_seen=exclude_seen)
+    return trial, "; settings chosen on a fifth of everybody's training items"
+
+
+def _split(
+    name: str,
+    kind: str,
+    words: str,
+    train: Csr,
+    test: Csr,
+    validation: Trial | None,
+    exclude_seen: bool,
+) -> Split:
+    if test.nnz == 0:
+        raise ComparisonError(
+            f"no test items: nobody took anything in the test data ({words}); "
+            "use a longer test period, or another file"
+        )
+    final = make_trial(train, test, exclude_seen=exclude_seen)
+    if len(final.users) == 0:
+        raise ComparisonError(
+            f"no test items are to be found: of the test users {final.n_newcomers:,} have no "
+            f"history and {final.n_dropped:,} took nothing new ({words}); use a longer test "
+            "period, or --include-seen where people take things again"
+        )
+    if validation is not None and len(validation.users) == 0:
+        validation = None
+    N, D = final.train.shape
+    sparsity = 100 * (1 - final.train.nnz / (N * D))
+    data = DataDescription(name, N, D, final.train.nnz, test.nnz, sparsity, kind)
+    return Split(data, words, final, validation, exclude_seen)
+
+
+def _taken(X: Csr) -> Array:
+    """Return the columns in which anything stands, ascending."""
+    return np.flatnonzero(np.bincount(X.indices, minlength=X.shape[1]))
+
+
+def _known_first(known: Array, test: Csr) -> Array:
+    """Return the columns of the catalogue, then those of the test alone."""
+    return np.concatenate([known, np.setdiff1d(_taken(test), known)])
+
+
+def _columns(X: Csr, columns: Array) -> Csr:
+    """Return X with only these columns, which hold all its entries, in this order."""
+    positions = np.full(X.shape[1], -1, dtype=np.int64)
+    positions[columns] = np.arange(len(columns))
+    moved = sparse.csr_array((X.data, positions[X.indices], X.indptr), (X.shape[0], len(columns)))
+    moved.sort_indices()
+    return with_narrow_indices(moved)
+
+
+def _grown(X: Csr, shape: tuple[int, int]) -> Csr:
+    """Return X with empty rows and columns at its ends, canonical."""
+    indptr = np.concatenate([X.indptr, np.full(shape[0] - X.shape[0], X.indptr[-1])])
+    grown = sparse.csr_array((X.data, X.indices, indptr), shape=shape, copy=True)
+    grown.sum_duplicates()
+    grown.eliminate_zeros()
+    return grown

@@ -1,0 +1,159 @@
+import gzip
+from datetime import date, timedelta
+
+import numpy as np
+import pytest
+
+from mom_pipeline.comparison.results import ComparisonError
+from mom_pipeline.comparison.split import split_by_time, split_of_files, validation_start
+from mom_pipeline.errors import DatasetError, WarehouseMissing
+
+from .conftest import FIRST
+
+
+def day(number):
+    return FIRST + timedelta(days=number - 1)
+
+
+# Four training days, two test days.
+DAYS = (
+    ["ann a", "bob a", "bob b"],
+    ["ann b", "cat a"],
+    ["cat b", "dan a", "dan c"],
+    ["ann c", "bob c"],
+    ["ann a", "ann d", "eve a"],
+    ["bob a", "cat c"],
+)
+
+
+def test_by_time(deliver):
+    split = split_by_time(deliver(*DAYS, min_item_users=2), day(4), name="toy")
+    assert split.period == (
+        "train 2024-03-01 to 2024-03-04, test 2024-03-05 to 2024-03-06; "
+        "settings chosen on 2024-03-04 to 2024-03-04"
+    )
+    assert split.day == day(6)
+    # ann a b c, bob a b c, cat a b, dan a c; the test: ann d (unknown), cat c; eve is new.
+    assert split.data.users == 4
+    assert split.data.items == 3
+    assert split.data.train_tuples == 10
+    assert split.data.test_tuples == 5
+    assert split.data.sparsity == pytest.approx(100 * 2 / 12)
+    final = split.final
+    assert len(final.users) == 2
+    assert (final.n_newcomers, final.n_dropped, final.n_unknown) == (1, 1, 1)
+    # Validation: trained on three days, ann and bob then take c, which is too rare to be known.
+    assert split.validation.train.shape == (4, 2)
+    assert len(split.validation.users) == 2
+    assert split.validation.n_unknown == 2
+
+
+def test_the_filters_and_the_window_of_the_pipeline_hold(deliver):
+    split = split_by_time(deliver(*DAYS, min_item_users=1, window_days=2), day(4))
+    assert split.data.train_tuples == 5
+    assert split.final.train.shape == (4, 3)
+
+
+def test_an_earlier_end_of_the_test(deliver):
+    split = split_by_time(deliver(*DAYS, min_item_users=1), day(4), day(5))
+    assert split.data.test_tuples == 3
+    assert split.day == day(5)
+
+
+def test_the_test_ends_with_the_last_events(deliver):
+    warehouse = deliver(*DAYS, min_item_users=1)
+    split = split_by_time(warehouse, day(4), date(2031, 1, 1))
+    assert split.day == day(6)
+    assert split.period == split_by_time(warehouse, day(4)).period
+
+
+def test_one_training_day_is_divided_by_items(deliver):
+    first = ["ann a", "ann b", "bob a", "bob c", "cat a", "cat b", "cat c"]
+    split = split_by_time(deliver(first, ["ann c"], min_item_users=1), day(1))
+    assert "a fifth of everybody's training items" in split.period
+    assert split.validation.test.nnz == 3
+    assert split.validation.train.nnz == 4
+
+
+@pytest.mark.parametrize(
+    ("train_until", "test_until", "starts"),
+    [
+        # 274 training and 100 test days: 73 of 274 as 100 of 374.
+        (date(2011, 8, 31), date(2011, 12, 9), date(2011, 6, 20)),
+        (date(2010, 12, 2), date(2010, 12, 3), date(2010, 12, 2)),
+        (date(2010, 12, 1), date(2010, 12, 3), None),
+    ],
+)
+def test_validation_is_to_training_as_the_test_is_to_all(train_until, test_until, starts):
+    assert validation_start(date(2010, 12, 1), train_until, test_until) == starts
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "message"),
+    [
+        (0, None, "before the first day with events, 2024-03-01; choose a later day"),
+        (6, None, r"no events were delivered after that \(the last are of 2024-03-06\)"),
+        (4, 4, "which is not after the training's last day, 2024-03-04"),
+        (4, 2, "the test would end on 2024-03-02, which is not after"),
+    ],
+)
+def test_impossible_days_are_named(deliver, train, test, message):
+    warehouse = deliver(*DAYS, min_item_users=1)
+    with pytest.raises(ComparisonError, match=message):
+        split_by_time(warehouse, day(train), day(test) if test else None)
+
+
+def test_a_test_period_without_anything_to_find_is_named(deliver):
+    warehouse = deliver(["ann a", "ann b"], ["eve a", "ann a"], [], ["bob b"], min_item_users=1)
+    with pytest.raises(ComparisonError, match="1 have no history and 1 took nothing new"):
+        split_by_time(warehouse, day(1), day(2))
+    with pytest.raises(ComparisonError, match="nobody took anything in the test data"):
+        split_by_time(warehouse, day(2), day(3))
+
+
+def test_nothing_left_to_train_on_is_named(deliver):
+    with pytest.raises(ComparisonError, match=r"lower matrix.min_item_users"):
+        split_by_time(deliver(*DAYS, min_item_users=9), day(4))
+
+
+def test_no_events_and_no_warehouse_are_named(deliver, tmp_path):
+    with pytest.raises(WarehouseMissing, match="run `mom-pipeline ingest` first"):
+        split_by_time(deliver(), day(4))
+
+
+def test_a_ready_split(files, split):
+    assert split.data.name == files[0].parent.name
+    assert (split.data.users, split.data.items) == (80, 40)
+    assert (split.data.train_tuples, split.data.test_tuples) == (800, 240)
+    assert split.validation.test.nnz == 160
+    assert split.validation.train.nnz == 640
+    assert split.day is None
+    again = split_of_files(*files)
+    np.testing.assert_array_equal(again.validation.test.toarray(), split.validation.test.toarray())
+    other = split_of_files(*files, seed=1)
+    assert (other.validation.test != split.validation.test).nnz
+
+
+def test_ready_splits_with_faults(tmp_path):
+    train, test = tmp_path / "train.txt", tmp_path / "test.txt.gz"
+    train.write_text("0 1 2\n1 0 2\n")
+    test.write_bytes(gzip.compress(b"0\n1\n"))
+    with pytest.raises(ComparisonError, match="no test items: nobody took anything"):
+        split_of_files(train, test)
+    test.write_bytes(gzip.compress(b"5 1 2\n0 1\n"))
+    with pytest.raises(ComparisonError, match="1 have no history and 1 took nothing new"):
+        split_of_files(train, test)
+    assert len(split_of_files(train, test, exclude_seen=False).final.users) == 1
+    train.write_text("0\n1\n")
+    with pytest.raises(ComparisonError, match="nothing to train on"):
+        split_of_files(train, test)
+    with pytest.raises(DatasetError, match="does not exist"):
+        split_of_files(tmp_path / "none.txt", test)
+
+
+def test_histories_of_one_item_leave_the_defaults(tmp_path):
+    (tmp_path / "train.txt").write_text("0 1\n1 2\n")
+    (tmp_path / "test.txt").write_text("0 2\n1 1\n")
+    split = split_of_files(tmp_path / "train.txt", tmp_path / "test.txt")
+    assert split.validation is None
+    assert "default settings" in split.period
