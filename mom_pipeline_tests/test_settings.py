@@ -1,5 +1,6 @@
 """Settings: defaults, file, environment; every mistake is named."""
 
+import json
 import tomllib
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.core.model import ALGORITHM_1
 from mom_pipeline.settings import ColumnSettings, ModelSettings, fingerprint, load_settings
 
 COMMITTED = Path(__file__).parents[1] / "data" / "pipeline.toml"
@@ -40,6 +42,12 @@ def test_the_model_has_the_defaults_of_the_method(tmp_path: Path) -> None:
 
 def test_the_former_name_of_a_ranking_is_taken(tmp_path: Path) -> None:
     assert load(tmp_path, "[model]\nranking = 'classes'\n").model.ranking == "components"
+
+
+def test_algorithm_1_can_be_set(tmp_path: Path) -> None:
+    lines = [f"{key} = {json.dumps(value)}" for key, value in ALGORITHM_1.items()]
+    model = asdict(load(tmp_path, "\n".join(["[model]", *lines])).model)
+    assert {key: model[key] for key in ALGORITHM_1} == ALGORITHM_1
 
 
 def test_a_section_made_directly_is_checked_too() -> None:
@@ -140,7 +148,7 @@ def test_the_data_folder_comes_from_the_environment(tmp_path: Path) -> None:
         ("[model]\ntemperature = 0.0\n", "model.temperature must be above 0"),
         ("[rebuild]\ncapture_threshold = 2.0\n", "rebuild.capture_threshold must be in"),
         ("[model]\ndecomposition = 'svd'\n", "model.decomposition must be one of"),
-        ("[model]\nranking = 'class'\n", "model.ranking must be one of .'components'"),
+        ("[model]\nranking = 'class'\n", "model.ranking must be one of 'components'"),
         ("[model]\nn_components = 0\ndelta = 3.0\n", "(?s)n_components.*model.delta must be"),
         ("[rebuild]\nanchor_width = -1\n", "rebuild.anchor_width must be 0 or more"),
         ("[rebuild]\nfrequent_items = 1\n", "rebuild.frequent_items must be at least 2"),

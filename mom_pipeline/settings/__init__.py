@@ -139,8 +139,8 @@ class Settings:
 
 
 def fingerprint(*sections: Any) -> str:
-    """sha256 over settings sections: equal settings, equal fingerprint."""
-    text = json.dumps([asdict(section) for section in sections], sort_keys=True)
+    """sha256 over sections or single values: equal settings, equal fingerprint."""
+    text = json.dumps(sections, sort_keys=True, default=asdict)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -38,9 +38,13 @@ from pydantic import (
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 from pydantic_core import ErrorDetails, PydanticCustomError, core_schema
 
+from mom_pipeline.core.algorithm.decomposition import DecompositionName
+from mom_pipeline.core.algorithm.recovery import ProjectionName
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.model import MethodOfMoments
-from mom_pipeline.core.ranking.score import RankingWeights
+from mom_pipeline.core.moments.estimators import EstimatorName
+from mom_pipeline.core.ranking.memberships import RuleName
+from mom_pipeline.core.ranking.score import RankingName, RankingWeights
 
 # Keys of earlier versions: an error names the new one.
 RENAMED = {
@@ -52,12 +56,8 @@ RENAMED = {
 DELIMITERS = (",", ";", "|")
 TIMESTAMP_FORMATS = ("iso", "epoch_s", "epoch_ms")
 ENGINES = ("local", "dask")
-_CHOICES = get_type_hints(MethodOfMoments)
-ESTIMATORS: tuple[str, ...] = get_args(_CHOICES["estimator"])
-PERSONALIZATIONS: tuple[str, ...] = get_args(_CHOICES["personalization"])
-PROJECTIONS: tuple[str, ...] = get_args(_CHOICES["projection"])
-DECOMPOSITIONS: tuple[str, ...] = get_args(_CHOICES["decomposition"])
-RANKINGS = ("components", "three-moment")
+ESTIMATORS: tuple[EstimatorName, ...] = get_args(EstimatorName)
+PERSONALIZATIONS: tuple[RuleName, ...] = get_args(RuleName)
 _MODEL: dict[str, Any] = {f.name: f.default for f in fields(MethodOfMoments)}
 
 T = TypeVar("T")
@@ -108,6 +108,7 @@ Count = Annotated[StrictInt, _rule("at least 1", lambda n: n >= 1)]
 CountOrZero = Annotated[StrictInt, _rule("0 or more", lambda n: n >= 0)]
 Share = Annotated[StrictFloat, _rule("in [0, 1]", lambda x: 0 <= x <= 1)]
 Inside = Annotated[StrictFloat, _rule("between 0 and 1", lambda x: 0 < x < 1)]
+BelowOne = Annotated[StrictFloat, _rule("between 0 and 1, or 0", lambda x: 0 <= x < 1)]
 Positive = Annotated[StrictFloat, _rule("above 0", lambda x: 0 < x < float("inf"))]
 NotNegative = Annotated[StrictFloat, _rule("0 or more", lambda x: 0 <= x < float("inf"))]
 Day = Annotated[StrictStr, _rule("empty or a YYYY-MM-DD", lambda text: not text or _is_day(text))]
@@ -134,10 +135,9 @@ MemoryLimit = Annotated[
 # A list in the file, comma-separated in the environment.
 Cutoffs = Annotated[tuple[StrictInt, ...], _rule("ascending numbers from 1 on", _is_ascending)]
 Names = Annotated[tuple[StrictStr, ...], _rule("at least one name", bool)]
+# "classes" is the earlier name.
 Ranking = Annotated[
-    StrictStr,
-    BeforeValidator(lambda value: "components" if value == "classes" else value),
-    _one_of(RANKINGS),
+    RankingName, BeforeValidator(lambda value: "components" if value == "classes" else value)
 ]
 
 
@@ -160,8 +160,9 @@ def _sentence(one: ErrorDetails, root: type, name: str, environment: Mapping[str
         return f"{dotted} must be a section [{dotted}], found {value!r}"
     variable = f"MOM_{dotted.upper().replace('.', '__')}"
     place = variable if variable in environment else dotted
-    if one["type"] == "setting":
-        return f"{place} must be {context['expected']}, found {value!r}; correct it there"
+    if one["type"] in ("setting", "literal_error"):
+        either = "one of " if one["type"] == "literal_error" else ""
+        return f"{place} must be {either}{context['expected']}, found {value!r}; correct it there"
     expected = _TYPES.get(one["type"], one["msg"])
     if one["type"] == "tuple_type":
         expected += get_args(type_of(root, keys))[0].__name__
@@ -283,13 +284,16 @@ class ModelSettings:
     """The method: which moments, how many components, and how a history becomes a list."""
 
     n_components: Count = _MODEL["n_components"]
-    estimator: Annotated[StrictStr, _one_of(ESTIMATORS)] = _MODEL["estimator"]
-    decomposition: Annotated[StrictStr, _one_of(DECOMPOSITIONS)] = _MODEL["decomposition"]
-    projection: Annotated[StrictStr, _one_of(PROJECTIONS)] = _MODEL["projection"]
-    personalization: Annotated[StrictStr, _one_of(PERSONALIZATIONS)] = _MODEL["personalization"]
+    estimator: EstimatorName = _MODEL["estimator"]
+    decomposition: DecompositionName = _MODEL["decomposition"]
+    projection: ProjectionName = _MODEL["projection"]
+    cap_weights: StrictBool = _MODEL["cap_weights"]
+    personalization: RuleName = _MODEL["personalization"]
     temperature: Positive = _MODEL["temperature"]
     em_steps: Count = _MODEL["em_steps"]
-    smoothing: Inside = _MODEL["smoothing"]
+    smoothing: Annotated[StrictFloat, _rule("between 0 and 1", lambda x: 0 <= x < 1)] = _MODEL[
+        "smoothing"
+    ]
     ranking: Ranking = _MODEL["ranking"]
     delta: Inside = _MODEL["delta"]
     seed: CountOrZero = _MODEL["seed"]
