@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mom_pipeline.logs.ingest import IngestOutcome, ingest_file
+from mom_pipeline.logs.ingest import IngestResult, ingest_file
 from mom_pipeline.logs.logfiles import log_file
 from mom_pipeline.settings import ColumnSettings, LogSettings, Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
@@ -44,11 +44,11 @@ class DataFolder:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
 
-    def ingest(self, name: str) -> IngestOutcome:
+    def ingest(self, name: str) -> IngestResult:
         file = log_file(self.settings.logs_dir / name, self.settings.logs_dir)
         return ingest_file(self.warehouse, file)
 
-    def take(self, content: str | bytes, name: str = "2024-03-01.csv") -> IngestOutcome:
+    def take(self, content: str | bytes, name: str = "2024-03-01.csv") -> IngestResult:
         self.write(name, content)
         return self.ingest(name)
 

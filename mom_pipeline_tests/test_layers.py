@@ -17,13 +17,12 @@ ARRAYS = {"numpy", "scipy"}
 ALLOWED = {
     "core": ARRAYS | {"threadpoolctl"},
     "errors": {"core"},
-    "settings": {"core"},
+    "settings": {"core", "pydantic", "pydantic_core", "pydantic_settings"},
     "pictures": ARRAYS | {"matplotlib"},
     "engine": ARRAYS | {"distributed", "fsspec", "pyarrow", "core"},
     "artifacts": ARRAYS | {"core", "errors", "settings", "logs", "warehouse"},
-    "warehouse": ARRAYS
-    | {"duckdb", "pandas", "pyarrow", "core", "errors", "settings", "artifacts"},
-    "logs": ARRAYS | {"duckdb", "core", "errors", "settings", "artifacts", "warehouse", "erasure"},
+    "warehouse": ARRAYS | {"duckdb", "pandas", "core", "errors", "settings", "artifacts"},
+    "logs": ARRAYS | {"duckdb", "pandas", "core", "errors", "settings", "artifacts", "warehouse"},
     "datasets": ARRAYS | {"duckdb", "core", "errors", "settings", "artifacts", "warehouse", "logs"},
     "erasure": ARRAYS | {"duckdb", "core", "errors", "settings", "artifacts", "warehouse", "logs"},
     "comparison": ARRAYS
@@ -32,7 +31,7 @@ ALLOWED = {
     "serving": ARRAYS
     | {"fastapi", "pydantic", "starlette", "swagger_ui_bundle"}
     | {"core", "errors", "settings", "artifacts", "warehouse"},
-    "tuning": ARRAYS | {"core", "settings", "artifacts"},
+    "tuning": ARRAYS | {"tomlkit", "core", "settings", "artifacts"},
     "report": ARRAYS
     | {"matplotlib", "jinja2", "markupsafe"}
     | {"core", "errors", "pictures", "settings", "artifacts", "warehouse", "logs", "comparison"},

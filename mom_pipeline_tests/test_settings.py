@@ -1,14 +1,17 @@
 """Settings: defaults, file, environment; every mistake is named."""
 
+import json
 import tomllib
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import pytest
 
 from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.settings import fingerprint, load_settings
+from mom_pipeline.core.model import ALGORITHM_1
+from mom_pipeline.settings import ColumnSettings, ModelSettings, fingerprint, load_settings
 
 COMMITTED = Path(__file__).parents[1] / "data" / "pipeline.toml"
 
@@ -19,13 +22,41 @@ def load(tmp_path: Path, text: str = "", **environment: str):  # type: ignore[no
     return load_settings(tmp_path, environment)
 
 
-def test_the_committed_file_shows_every_key_with_its_default(tmp_path: Path) -> None:
+def test_the_committed_file_shows_every_key(tmp_path: Path) -> None:
     values = tomllib.loads(COMMITTED.read_text())
     defaults = asdict(load(tmp_path))
     del defaults["data_dir"]
     for section, key in (("evaluation", "cutoffs"), ("comparison", "methods")):
         defaults[section][key] = list(defaults[section][key])
+    sample = {"n_components": 8, "ranking": "components"}
+    defaults["model"] |= sample
     assert values == defaults
+
+
+def test_the_model_has_the_defaults_of_the_method(tmp_path: Path) -> None:
+    defaults = {field.name: field.default for field in fields(MethodOfMoments)}
+    model = asdict(load(tmp_path).model)
+    assert model == {key: defaults[key] for key in model}
+    assert (model["n_components"], model["personalization"]) == (100, "em")
+
+
+def test_the_former_name_of_a_ranking_is_taken(tmp_path: Path) -> None:
+    assert load(tmp_path, "[model]\nranking = 'classes'\n").model.ranking == "components"
+
+
+def test_algorithm_1_can_be_set(tmp_path: Path) -> None:
+    lines = [f"{key} = {json.dumps(value)}" for key, value in ALGORITHM_1.items()]
+    model = asdict(load(tmp_path, "\n".join(["[model]", *lines])).model)
+    assert {key: model[key] for key in ALGORITHM_1} == ALGORITHM_1
+
+
+def test_a_section_made_directly_is_checked_too() -> None:
+    with pytest.raises(InvalidSetting, match=r"model\.n_components must be at least 1, found 0"):
+        ModelSettings(n_components=0)
+    with pytest.raises(InvalidSetting, match=r"logs\.columns must be different names"):
+        replace(ColumnSettings(), user="item")
+    with pytest.raises(InvalidSetting, match=r"unknown setting .model\.n_classes"):
+        ModelSettings(n_classes=3)
 
 
 def test_every_key_of_the_committed_file_is_explained() -> None:
@@ -59,7 +90,7 @@ def test_a_switch_from_the_environment_is_true_or_false(tmp_path: Path) -> None:
 def test_weights_make_the_lists_stale_and_no_moment(tmp_path: Path) -> None:
     text = '[model]\nranking = "three-moment"\n'
     before = DayState(load(tmp_path, text))
-    after = DayState(load(tmp_path, text, MOM_RANKING__CLASSES="2"))
+    after = DayState(load(tmp_path, text, MOM_RANKING__COMPONENTS="2"))
     for asset, same in (("m2_statistics", True), ("user_personalization", False)):
         assert (before.settings_of(asset) == after.settings_of(asset)) is same
 
@@ -76,7 +107,16 @@ def test_the_data_folder_comes_from_the_environment(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[logz]\n", "unknown setting 'logz'; known here: pipeline, logs, matrix"),
+        ("[logz]\n", "'logz'; did you mean 'logs'\\? known here: pipeline, logs, matrix"),
+        ("[zzz]\n", "unknown setting 'zzz'; known here: pipeline, logs, matrix"),
+        ("[model]\nn_component = 3\n", "'model.n_component'; did you mean 'n_components'"),
+        ("[ranking]\nlow_pas = 1.0\n", "'ranking.low_pas'; did you mean 'low_pass'"),
+        ("[ranking]\npairs = -1.0\n", "ranking.pairs must be 0 or more, found -1.0"),
+        ("[ranking]\npairs = 'x'\n", "ranking.pairs must be of type float, found 'x'"),
+        ("ranking = 1\n", r"ranking must be a section \[ranking\]"),
+        ("[ranking]\nclasses = 1.0\n", "'ranking.classes' is called 'ranking.components' now"),
+        ("[ranking]\nexplained = 1.0\n", "'ranking.explained' is called 'ranking.ease' now"),
+        ("[ranking]\nexplained_ridge = 1.0\n", "is called 'ranking.ease_ridge' now; rename it"),
         ("[logs]\nzone = 'UTC'\n", "unknown setting 'logs.zone'"),
         ("[logs.columns]\nusr = 'u'\n", "unknown setting 'logs.columns.usr'"),
         ("data_dir = 'x'\n", "unknown setting 'data_dir'"),
@@ -107,6 +147,10 @@ def test_the_data_folder_comes_from_the_environment(tmp_path: Path) -> None:
         ("[model]\nsmoothing = 1.0\n", "model.smoothing must be between 0 and 1"),
         ("[model]\ntemperature = 0.0\n", "model.temperature must be above 0"),
         ("[rebuild]\ncapture_threshold = 2.0\n", "rebuild.capture_threshold must be in"),
+        ("[model]\ndecomposition = 'svd'\n", "model.decomposition must be one of"),
+        ("[model]\nranking = 'class'\n", "model.ranking must be one of 'components'"),
+        ("[model]\nn_components = 0\ndelta = 3.0\n", "(?s)n_components.*model.delta must be"),
+        ("[rebuild]\nanchor_width = -1\n", "rebuild.anchor_width must be 0 or more"),
         ("[rebuild]\nfrequent_items = 1\n", "rebuild.frequent_items must be at least 2"),
         ("[serving]\nlist_length = 0\n", "serving.list_length must be at least 1"),
         ("[serving]\nrefresh_drift = -0.1\n", "serving.refresh_drift must be in"),

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
-from mom_pipeline.logs.delivery import pending_files
+from mom_pipeline.logs.ingest import pending_files
 from mom_pipeline.logs.ledger import ledger_entries
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.warehouse.connection import Warehouse
-from mom_pipeline.warehouse.window import state_fingerprint
+from mom_pipeline.warehouse.matrix import state_fingerprint
 
 Status = Literal["fresh", "stale", "missing", "expired"]
 

@@ -22,7 +22,7 @@ from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.moments.days import Yesterday, advance
 from mom_pipeline.core.ranking.explain import reasoned_lists
 from mom_pipeline.core.ranking.memberships import Personalization
-from mom_pipeline.logs.delivery import ingest_day
+from mom_pipeline.logs.ingest import ingest_day
 from mom_pipeline.settings import DATA_DIR_VARIABLE, Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.evaluations import delivered_pairs

@@ -176,7 +176,7 @@ _ALL = (
         "matrix",
         "warehouse",
         "Matrix as of a day",
-        "Matrix as of a day against the bare GROUP BY, and the changed users of the next day.",
+        "Matrix as of a day against the bare GROUP BY.",
         (Option("pairs", 5_700_000, "User-item pairs."), _REPEATS),
     ),
     Bench(

@@ -150,9 +150,7 @@ def _histories(rng: np.random.Generator, O: Array) -> Csr:
 
 def _pair_ranking(rng: np.random.Generator, X: Csr, rank: int) -> PairRanking:
     weights = RankingWeights()
-    low_pass = LowPass.from_rows(
-        X, weights.user_exponent, rng, rank=rank, tol=1e-2, max_passes=6
-    )
+    low_pass = LowPass.from_rows(X, weights.user_exponent, rng, rank=rank, tol=1e-2, max_passes=6)
     return PairRanking(X, low_pass, weights)
 
 

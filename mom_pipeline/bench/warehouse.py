@@ -22,7 +22,6 @@ from mom_pipeline.bench.measure import (
 from mom_pipeline.logs.ingest import ingest_file
 from mom_pipeline.logs.logfiles import log_file
 from mom_pipeline.settings import MatrixSettings, load_settings
-from mom_pipeline.warehouse.changes import changed_users
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.matrix import matrix_as_of
 
@@ -46,7 +45,6 @@ SELECT * FROM read_csv(
 """
 _FIRST = date(2024, 3, 1)
 _N_DAYS = 14
-_SHARES = (0.001, 0.01, 0.1)
 _ITEMS = 718_675  # as many as in the paper's Yandex data, and as many users
 _USERS = 1_000_000
 _MOST_EVENTS_PER_DAY = 10**9
@@ -119,7 +117,7 @@ def _time_ingest(data_dir: Path, csv: Path, rows: int) -> Seconds:
 def run_matrix(
     pairs: int = 5_700_000, repeats: int = 3, *, progress: Progress = no_progress
 ) -> dict[str, Any]:
-    """Seconds of the matrix and of the bare GROUP BY, and of growing shares of changed users."""
+    """Seconds of the matrix and of the bare GROUP BY."""
     with tempfile.TemporaryDirectory(prefix="mom-bench-") as name:
         settings = load_settings(Path(name), {})
         warehouse = Warehouse(replace(settings, matrix=MatrixSettings(min_item_users=5)))
@@ -139,21 +137,11 @@ def run_matrix(
             "pairs_after_filter": int(state.interactions.nnz),
             **compare("matrix", best),
             "with_new_dictionaries_seconds": first.wall,
-            "changed_users": [_time_changes(warehouse, n, s) for n, s in enumerate(_SHARES)],
         }
 
 
 def tables_matrix(result: dict[str, Any]) -> list[Table]:
-    """All figures, and a row per share of changed users."""
-    rows = [
-        {
-            "users with events": f"{change['users_with_events']:,}",
-            "changed": f"{change['changed']:,}",
-            "seconds": f"{change['seconds']:.3f}",
-        }
-        for change in result["changed_users"]
-    ]
-    return [value_table("Matrix as of a day", result), Table("Changed users", rows)]
+    return [value_table("Matrix as of a day", result)]
 
 
 def _deliver(warehouse: Warehouse, number: int, events: int) -> None:
@@ -173,13 +161,3 @@ def _time_bare_matrix(warehouse: Warehouse) -> Seconds:
         )
         stored, _ = timed(lambda: connection.execute(f"CREATE TEMP TABLE pairs AS {_BARE_MATRIX}"))
     return min(counted, stored, key=lambda seconds: seconds.wall)
-
-
-def _time_changes(warehouse: Warehouse, number: int, share: float) -> dict[str, Any]:
-    """One more day on which a share of the users has an event."""
-    n_events = int(share * _USERS)
-    _deliver(warehouse, _N_DAYS + number, n_events)
-    day = _FIRST + timedelta(days=_N_DAYS + number)
-    matrix_as_of(warehouse, day - timedelta(days=1))
-    seconds, changed = timed(lambda: changed_users(warehouse, day))
-    return {"users_with_events": n_events, "changed": len(changed), "seconds": seconds.wall}

@@ -13,16 +13,16 @@ from mom_pipeline.cli.run import RunFailed, dagster_instance, run_days
 from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.defs.runs import require_no_run
-from mom_pipeline.erasure.erased_users import begin_receipt, finish_receipt
 from mom_pipeline.erasure.erasing import (
-    FoundUser,
     Step,
+    UserTraces,
+    begin_receipt,
     find_user,
+    finish_receipt,
     storage_steps,
     take_steps,
 )
-from mom_pipeline.erasure.search import places_with
-from mom_pipeline.erasure.spellings import is_distinctive
+from mom_pipeline.erasure.search import files_with, is_distinctive
 from mom_pipeline.erasure.tables import is_part_of_others
 from mom_pipeline.serving.registry import ModelRegistry, forget_in_models
 from mom_pipeline.settings import Settings, load_settings
@@ -59,19 +59,19 @@ def erase(user: str, yes: bool, as_json: bool) -> None:
     """
     settings = load_settings()
     _require_no_run(settings)
-    found = find_user(settings, user)
+    traces = find_user(settings, user)
     if not yes:
-        _ask(found)
+        _ask(traces)
         _require_no_run(settings)
     with _alone(settings):
-        _erase(settings, found, as_json=as_json)
+        _erase(settings, traces, as_json=as_json)
 
 
-def _erase(settings: Settings, found: FoundUser, *, as_json: bool) -> None:
-    user = found.user_id
+def _erase(settings: Settings, traces: UserTraces, *, as_json: bool) -> None:
+    user = traces.user_id
     receipt = begin_receipt(settings, user)
     with step_progress("erasing") as show:
-        receipt = take_steps(settings, receipt, _steps(settings, found), lambda n: show(n, 0.5))
+        receipt = take_steps(settings, receipt, _steps(settings, traces), lambda n: show(n, 0.5))
     failure = _compute_again(settings)
     receipt = finish_receipt(settings, receipt)
     left = _left(settings, user)
@@ -123,22 +123,22 @@ def _left(settings: Settings, user: str) -> list[str]:
     with Warehouse(settings).connect() as connection:
         if not is_distinctive(user) or is_part_of_others(connection, user):
             return []
-    return places_with(settings.data_dir, user)
+    return files_with(settings.data_dir, user)
 
 
-def _ask(found: FoundUser) -> None:
-    lines = sum(len(own.lines) for own in found.files)
-    said = f"{lines:,} lines in {len(found.files):,} log files"
-    rows = ", ".join(f"{n:,} rows of {table}" for table, n in found.rows.items() if n)
-    again = " (erased before)" if found.erased_before else ""
-    click.echo(f"User {found.user_id!r}{again}: {said}" + (f"; {rows}" if rows else "") + ".")
+def _ask(traces: UserTraces) -> None:
+    lines = sum(len(own.lines) for own in traces.files)
+    said = f"{lines:,} lines in {len(traces.files):,} log files"
+    rows = ", ".join(f"{n:,} rows of {table}" for table, n in traces.rows.items() if n)
+    again = " (erased before)" if traces.erased_before else ""
+    click.echo(f"User {traces.user_id!r}{again}: {said}" + (f"; {rows}" if rows else "") + ".")
     click.confirm("Remove all of it for good?", abort=True)
 
 
-def _steps(settings: Settings, found: FoundUser) -> Iterator[Step]:
-    yield from storage_steps(settings, found)
+def _steps(settings: Settings, traces: UserTraces) -> Iterator[Step]:
+    yield from storage_steps(settings, traces)
     registry = ModelRegistry(settings.models_dir)
-    yield "models", lambda: {"models": forget_in_models(registry, found.user_id)}
+    yield "models", lambda: {"models": forget_in_models(registry, traces.user_id)}
 
 
 def _compute_again(settings: Settings) -> str:

@@ -15,9 +15,9 @@ COMMANDS = {
     "update": ("run", "Compute every day that is missing or stale."),
     "backfill": ("run", "Compute a range of days, in one run."),
     "status": ("status", "Show days, settings and sizes on disk."),
-    "simulate": ("simulate", "Write sample logs from the generative model."),
-    "import": ("import_", "Turn a published dataset into daily log files."),
-    "ingest": ("ingest", "Load log files into the warehouse, exactly once."),
+    "simulate": ("sources", "Write sample logs from the generative model."),
+    "import": ("sources", "Turn a published dataset into daily log files."),
+    "ingest": ("logs", "Load log files into the warehouse, exactly once."),
     "logs": ("logs", "Show the ledger: days, rows, rejects, users, items."),
     "report": ("report", "Write an HTML page about the model of a day."),
     "models": ("models", "Show the versions of the model, and which one is in use."),
@@ -46,7 +46,8 @@ class _LazyGroup(click.Group):
             return None
         module_name, _ = COMMANDS[cmd_name]
         module = import_module(f"mom_pipeline.cli.{module_name}")
-        name = cmd_name if hasattr(module, cmd_name) else module_name
+        # `import` is a word of Python: its function is `import_`.
+        name = cmd_name if hasattr(module, cmd_name) else f"{cmd_name}_"
         command: click.Command = getattr(module, name)
         return command
 

@@ -85,7 +85,7 @@ def _run(
             f"{len(delivered)} days of logs are too few to learn from the days before the last "
             f"{days}; give fewer with --days, or run `mom-pipeline ingest` with more logs"
         )
-    train = matrix_as_of(warehouse, until, keep_support=False).interactions
+    train = matrix_as_of(warehouse, until).interactions
     test = delivered_pairs(warehouse, until, delivered[-1])
     sweep = run_sweep(
         train, test, settings.model, settings.ranking, wanted=components, progress=progress

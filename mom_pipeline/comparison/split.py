@@ -122,7 +122,7 @@ def split_by_time(
     first, last = _ends(warehouse)
     _check_days(first, last, train_until, test_until or last)
     test_until = min(test_until or last, last)
-    train = matrix_as_of(warehouse, train_until, keep_support=False).interactions
+    train = matrix_as_of(warehouse, train_until).interactions
     test = delivered_pairs(warehouse, train_until, test_until)
     if train.nnz == 0:
         raise ComparisonError(
@@ -207,7 +207,7 @@ def _last_days(
         return None, ""
     before = start - timedelta(days=1)
     trial = make_trial(
-        matrix_as_of(warehouse, before, keep_support=False).interactions,
+        matrix_as_of(warehouse, before).interactions,
         delivered_pairs(warehouse, before, train_until),
         exclude_seen=exclude_seen,
     )

@@ -75,7 +75,7 @@ class MethodOfMoments:
 
     n_components: int = 100
     estimator: EstimatorName = "balanced"
-    personalization: RuleName = "product"
+    personalization: RuleName = "em"
     _: KW_ONLY
     ranking: RankingName = "three-moment"
     ranking_weights: RankingWeights | None = None

@@ -1,22 +1,31 @@
 """Adapters that turn published datasets into daily log files, with the paper's splits."""
 
-from mom_pipeline.datasets import (
-    csv_file,
-    million_song,
-    online_retail,
-    tafeng,
-    yandex,
-)
+from collections.abc import Callable
+from pathlib import Path
+
+from mom_pipeline.datasets.delimited import csv_file, online_retail
 from mom_pipeline.datasets.importing import (
     Dataset,
+    ImportOptions,
     ImportSummary,
     import_dataset,
     read_summary,
 )
+from mom_pipeline.datasets.paper import million_song, tafeng, yandex
 
-DATASETS = {
-    module.NAME: module.dataset
-    for module in (tafeng, million_song, yandex, online_retail, csv_file)
+DATASETS: dict[str, Callable[[Path, ImportOptions], Dataset]] = {
+    "tafeng": tafeng,
+    "million-song": million_song,
+    "yandex": yandex,
+    "online-retail": online_retail,
+    "csv": csv_file,
 }
 
-__all__ = ["DATASETS", "Dataset", "ImportSummary", "import_dataset", "read_summary"]
+__all__ = [
+    "DATASETS",
+    "Dataset",
+    "ImportOptions",
+    "ImportSummary",
+    "import_dataset",
+    "read_summary",
+]

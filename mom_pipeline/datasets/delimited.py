@@ -1,54 +1,68 @@
-"""Adapters of delimited files: the SELECT from lines to events."""
+"""Delimited files: the SELECT from lines to events, any CSV by its columns, and Online Retail."""
 
 import csv
 import gzip
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from mom_pipeline.datasets.importing import RawFile
+from mom_pipeline.datasets.importing import Dataset, ImportOptions, RawFile
 from mom_pipeline.errors import DatasetError
-from mom_pipeline.logs.readers import QUOTES_BROKEN, quote_patterns
+from mom_pipeline.logs.readers import QUOTES_BROKEN, event_time_sql, quote_patterns
 from mom_pipeline.logs.scan import MAX_LINE_BYTES
+from mom_pipeline.settings import DELIMITERS, ColumnSettings, LogSettings
 from mom_pipeline.warehouse.connection import load_sql
 
+_ONLINE_RETAIL = [
+    "InvoiceNo",
+    "StockCode",
+    "Quantity",
+    "InvoiceDate",
+    "UnitPrice",
+    "CustomerID",
+    "Country",
+]
+_EXCLUDE = """
+    CASE
+        WHEN f[6] = '' THEN 'no customer'
+        WHEN starts_with(f[1], 'C') THEN 'cancellation'
+        WHEN coalesce(TRY_CAST(f[3] AS BIGINT), 0) <= 0 THEN 'quantity not positive'
+        ELSE ''
+    END
+"""
 
-def delimited_file(
-    path: Path,
-    delimiter: str,
-    n_fields: int,
-    *,
-    time: str,
-    user: str,
-    item: str,
-    weight: str = "'1'",
-    exclude: str = "''",
-    header_lines: int = 1,
-    time_format: str = "%Y-%m-%dT%H:%M:%S",
-    parameters: dict[str, object] | None = None,
-) -> RawFile:
-    """A file whose event is an expression over the list `f` of a line's fields.
+
+@dataclass(frozen=True)
+class EventFields:
+    """An event as SQL expressions over the list `f` of a line's fields.
 
     time: a TIMESTAMP (local) or TIMESTAMPTZ, NULL for a line that is not in the format.
+    time_format: how it is written to the log file.  parameters: values of the expressions.
     """
-    fragments = {
-        "split": load_sql("logs/split_csv.sql"),
-        "quotes_broken": QUOTES_BROKEN,
-        "time": time,
-        "user": user,
-        "item": item,
-        "weight": weight,
-        "exclude": exclude,
-        "header_lines": str(header_lines),
-    }
+
+    time: str
+    user: str
+    item: str
+    weight: str = "'1'"
+    exclude: str = "''"
+    time_format: str = "%Y-%m-%dT%H:%M:%S"
+    parameters: dict[str, object] = field(default_factory=dict)
+
+
+def delimited_file(path: Path, delimiter: str, n_fields: int, fields: EventFields) -> RawFile:
+    """A file with a header line, and one event in each line after it."""
     select = load_sql("datasets/delimited.sql")
-    for name, fragment in fragments.items():
-        select = select.replace(f"{{{name}}}", fragment)
-    values: dict[str, object] = {
+    select = select.replace("{split}", load_sql("logs/split_csv.sql"))
+    select = select.replace("{quotes_broken}", QUOTES_BROKEN)
+    for name in ("time", "user", "item", "weight", "exclude"):
+        select = select.replace(f"{{{name}}}", getattr(fields, name))
+    parameters = {
         "delimiter": delimiter,
         "n_fields": n_fields,
-        "time_format": time_format,
+        "time_format": fields.time_format,
+        **quote_patterns(delimiter),
+        **fields.parameters,
     }
-    values |= quote_patterns(delimiter) | (parameters or {})
-    return RawFile(path, select, other_lines=f"rowid < {header_lines}", parameters=values)
+    return RawFile(path, select, other_lines="rowid = 0", parameters=parameters)
 
 
 def read_header(path: Path, delimiter: str, encoding: str = "utf-8-sig") -> list[str]:
@@ -66,9 +80,71 @@ def read_header(path: Path, delimiter: str, encoding: str = "utf-8-sig") -> list
 
 def require_header(path: Path, expected: list[str], delimiter: str = ",") -> None:
     """Raise DatasetError unless the header is exactly the published one."""
-    found = read_header(path, delimiter)
-    if found != expected:
+    header = read_header(path, delimiter)
+    if header != expected:
         raise DatasetError(
             f"{path} must begin with the header {delimiter.join(expected)!r}, found "
-            f"{delimiter.join(found)[:200]!r}; give the published file"
+            f"{delimiter.join(header)[:200]!r}; give the published file"
         )
+
+
+def csv_file(path: Path, options: ImportOptions) -> Dataset:
+    """The adapter for one CSV with a header; `options` names the columns and the time format."""
+    # The same rules as for log files, with the same errors.
+    LogSettings(options.timezone, options.delimiter, options.timestamp_format)
+    header = read_header(path, options.delimiter)
+    at = {
+        name: f"f[{_position(path, header, name)}]"
+        for name in (options.user, options.item, options.timestamp, options.weight)
+        if name
+    }
+    event_time, parameters = event_time_sql(options.timestamp_format)
+    fields = EventFields(
+        time=event_time.replace("time_text", at[options.timestamp]),
+        user=at[options.user],
+        item=at[options.item],
+        weight=at[options.weight] if options.weight else "'1'",
+        time_format="%Y-%m-%dT%H:%M:%S.%f%z",
+        parameters=parameters,
+    )
+    raw = delimited_file(path, options.delimiter, len(header), fields)
+    return Dataset(
+        name="csv",
+        timezone=options.timezone,
+        columns=ColumnSettings(weight="weight" if options.weight else ""),
+        files=(raw,),
+        rules=f"columns {', '.join(at)}; times as {options.timestamp_format}",
+    )
+
+
+def _position(path: Path, header: list[str], name: str) -> int:
+    if header.count(name) != 1:
+        raise DatasetError(
+            f"{path} must have exactly one column {name!r}, found {header[:20]}; choose columns "
+            f"with --user, --item, --timestamp, --weight and --delimiter (one of {DELIMITERS})"
+        )
+    return header.index(name) + 1
+
+
+def online_retail(path: Path, _: ImportOptions) -> Dataset:
+    """UCI Online Retail, `online_retail.csv` or `.csv.gz`: invoice lines of a UK gift shop.
+
+    A line is one interaction of weight 1. Lines without a customer, cancellations (the invoice
+    number begins with C) and lines whose quantity is not positive stay in the log files, set
+    aside with their reason: they are counted in the ledger and are no events.
+    """
+    require_header(path, _ONLINE_RETAIL)
+    fields = EventFields(
+        time="try_strptime(f[4], '%Y-%m-%d %H:%M:%S')",
+        user="f[6]",
+        item="f[2]",
+        exclude=_EXCLUDE,
+    )
+    raw = delimited_file(path, ",", len(_ONLINE_RETAIL), fields)
+    return Dataset(
+        name="online-retail",
+        timezone="Europe/London",
+        columns=ColumnSettings(exclude="exclude"),
+        files=(raw,),
+        rules="set aside: lines without a customer, cancellations, quantities not positive",
+    )

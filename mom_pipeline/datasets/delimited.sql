@@ -22,6 +22,6 @@ FROM (
     FROM (
         SELECT rowid + 1 AS line, text, {split} AS f
         FROM staged_lines
-        WHERE rowid >= {header_lines}
+        WHERE rowid > 0 -- the header
     )
 )

@@ -28,6 +28,26 @@ _NO_SPLIT: tuple[date, ...] = ()
 
 
 @dataclass(frozen=True)
+class ImportOptions:
+    """Choices of an import, with the paper's own as defaults."""
+
+    # csv
+    user: str = "user"
+    item: str = "item"
+    timestamp: str = "timestamp"
+    weight: str = ""
+    timestamp_format: str = "iso"
+    delimiter: str = ","
+    timezone: str = "UTC"
+    # yandex
+    min_clicks: int = 5
+    sample_users: int = 1_000_000
+    seed: int = 0
+    # million-song and yandex carry no dates: their first day is declared
+    first_day: date = date(2012, 1, 1)
+
+
+@dataclass(frozen=True)
 class RawFile:
     """A published file and the SELECT that reads its lines.
 
@@ -212,8 +232,8 @@ def _require_fitting_settings(dataset: Dataset, settings: Settings) -> None:
     """An existing pipeline.toml must read what the adapter writes."""
     if not (settings.data_dir / SETTINGS_FILE).exists():
         return
-    found = (settings.logs.timezone, settings.logs.columns, settings.logs.delimiter)
-    if found != (dataset.timezone, dataset.columns, ","):
+    declared = (settings.logs.timezone, settings.logs.columns, settings.logs.delimiter)
+    if declared != (dataset.timezone, dataset.columns, ","):
         raise DatasetError(
             f"{settings.data_dir / SETTINGS_FILE} does not fit {dataset.name}; it needs\n\n"
             f"{_settings_text(dataset)}\nSet that, or choose another data folder: "

@@ -11,7 +11,7 @@ from mom_pipeline.defs.days import content_hash
 from mom_pipeline.defs.partitions import DAILY
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.errors import LogFileError, WarehouseBusy
-from mom_pipeline.logs.delivery import pending_files
+from mom_pipeline.logs.ingest import pending_files
 from mom_pipeline.logs.logfiles import LogFile, discover
 from mom_pipeline.settings import Settings
 

@@ -13,7 +13,7 @@ import dagster as dg
 import numpy as np
 
 from mom_pipeline.core.types import Array
-from mom_pipeline.logs.delivered_day import DeliveredDay
+from mom_pipeline.logs.ledger import DeliveredDay
 
 _WHITENING_TOLERANCE = 1e-4
 _SUM_TOLERANCE = 1e-6

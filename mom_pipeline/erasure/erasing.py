@@ -1,23 +1,55 @@
-"""All of storage without one user, step by step; a step that was done before finds nothing."""
+"""All of storage without one user, step by step; a step that was done before changes nothing.
 
+`data/erasures` holds a receipt for each person; `finished` is empty until the work is complete.
+"""
+
+import json
+import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
+from typing import Self
 
 from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.files import write_text
 from mom_pipeline.erasure.days import erase_from_days
-from mom_pipeline.erasure.erased_users import Receipt, erased_users, save_receipt
-from mom_pipeline.erasure.exports import erase_from_exports, remove_pages
 from mom_pipeline.erasure.history import erase_from_history
 from mom_pipeline.erasure.log_lines import OwnLines, erase_lines, find_lines
 from mom_pipeline.erasure.search import remove_left_behind
-from mom_pipeline.erasure.tables import compact, erase_rows, rows_of
+from mom_pipeline.erasure.tables import (
+    compact,
+    erase_from_exports,
+    erase_rows,
+    remove_pages,
+    rows_of,
+)
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.erased import SALT, erased_users
 
 Step = tuple[str, Callable[[], Mapping[str, int]]]
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What an erasure did, without the id.
+
+    removed: place -> lines, rows, files or arrays that were removed or rewritten.
+    """
+
+    user: str
+    begun: str
+    finished: str = ""
+    removed: dict[str, int] = field(default_factory=dict)
+
+    def adding(self, counts: Mapping[str, int]) -> Self:
+        """The receipt after a further step."""
+        removed = {k: self.removed.get(k, 0) + counts.get(k, 0) for k in (*self.removed, *counts)}
+        return replace(self, removed=removed)
 
 
 class UnknownUser(MomError):
@@ -25,7 +57,7 @@ class UnknownUser(MomError):
 
 
 @dataclass(frozen=True)
-class FoundUser:
+class UserTraces:
     """What there is of a user before anything is removed.
 
     erased_before: an erasure was begun or finished earlier.
@@ -37,7 +69,7 @@ class FoundUser:
     erased_before: bool
 
 
-def find_user(settings: Settings, user_id: str) -> FoundUser:
+def find_user(settings: Settings, user_id: str) -> UserTraces:
     """Look for a user in the warehouse and the log files; nothing is changed.
 
     Raises UnknownUser when there is no trace and no earlier erasure, WarehouseBusy when another
@@ -57,13 +89,13 @@ def find_user(settings: Settings, user_id: str) -> FoundUser:
             f"there is no user {user_id!r} in {settings.data_dir}; ids are compared exactly, "
             "capitals and spaces too. Nothing was changed"
         )
-    return FoundUser(user_id, rows, files, before)
+    return UserTraces(user_id, rows, files, before)
 
 
-def storage_steps(settings: Settings, found: FoundUser) -> Iterator[Step]:
+def storage_steps(settings: Settings, traces: UserTraces) -> Iterator[Step]:
     """The steps in their order: the sources first, so that nothing can be built with the user."""
-    warehouse, user_id = Warehouse(settings), found.user_id
-    for own in found.files:
+    warehouse, user_id = Warehouse(settings), traces.user_id
+    for own in traces.files:
         yield own.file.source_file, partial(erase_lines, warehouse, own, user_id)
     yield "warehouse", partial(_erase_rows, warehouse, user_id)
     yield "days", partial(erase_from_days, warehouse, DayState(settings))
@@ -72,7 +104,7 @@ def storage_steps(settings: Settings, found: FoundUser) -> Iterator[Step]:
     home = settings.data_dir / "dagster_home"
     yield "history of runs", partial(erase_from_history, home, user_id)
     yield "temporary files", partial(remove_left_behind, settings)
-    yield "warehouse file", partial(_compact, warehouse)
+    yield "warehouse file", partial(compact, warehouse)
 
 
 def take_steps(
@@ -90,6 +122,48 @@ def _erase_rows(warehouse: Warehouse, user_id: str) -> Counter[str]:
         return erase_rows(connection, user_id)
 
 
-def _compact(warehouse: Warehouse) -> Counter[str]:
-    compact(warehouse)
-    return Counter({"warehouse files written anew": 1})
+def begin_receipt(settings: Settings, user_id: str) -> Receipt:
+    """Remember, before anything is removed, that a user is to be erased.
+
+    From now on no ingest takes the user's lines. An erasure that was interrupted is taken up
+    with what it had counted, and one that was finished is opened again.
+    """
+    if not (settings.erasures_dir / SALT).exists():
+        write_text(settings.erasures_dir / SALT, secrets.token_hex(32) + "\n")
+    user = erased_users(settings).hash_of(user_id)
+    known = _read(_path(settings, user))
+    return save_receipt(settings, replace(known or Receipt(user, _now()), finished=""))
+
+
+def finish_receipt(settings: Settings, receipt: Receipt) -> Receipt:
+    """Say that the work is complete."""
+    return save_receipt(settings, replace(receipt, finished=_now()))
+
+
+def save_receipt(settings: Settings, receipt: Receipt) -> Receipt:
+    """Write a receipt, whole or not at all."""
+    text = json.dumps(asdict(receipt), indent=2, sort_keys=True)
+    write_text(_path(settings, receipt.user), text + "\n")
+    return receipt
+
+
+def unfinished_erasures(settings: Settings) -> int:
+    """How many erasures were begun and not completed."""
+    receipts = [_read(path) for path in settings.erasures_dir.glob("*.json")]
+    return sum(receipt is None or not receipt.finished for receipt in receipts)
+
+
+def _path(settings: Settings, user: str) -> Path:
+    return settings.erasures_dir / f"{user}.json"
+
+
+def _read(path: Path) -> Receipt | None:
+    """What a file holds, or None; the hash is in its name, so a damaged one still counts."""
+    try:
+        return Receipt(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _now() -> str:
+    return datetime.now(tz=UTC).isoformat(timespec="seconds")

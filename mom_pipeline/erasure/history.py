@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mom_pipeline.core.files import write_text
-from mom_pipeline.erasure.spellings import is_distinctive, mention, spellings
+from mom_pipeline.erasure.search import is_distinctive, mention, spellings
 from mom_pipeline.errors import HistoryBusy
 
 _SQLITE = b"SQLite format 3\x00"
@@ -83,10 +83,10 @@ def _columns(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
 def _scrub_column(connection: sqlite3.Connection, table: str, column: str, user_id: str) -> int:
     """Names of tables and columns are those of the file itself."""
     wanted = spellings(user_id)
-    found = " OR ".join(["instr(value, ?) > 0"] * len(wanted))
+    any_of = " OR ".join(["instr(value, ?) > 0"] * len(wanted))
     rows = connection.execute(
         f'SELECT rowid, value FROM (SELECT rowid, "{column}" AS value FROM "{table}" '  # noqa: S608
-        f"WHERE typeof(\"{column}\") = 'text') WHERE {found}",
+        f"WHERE typeof(\"{column}\") = 'text') WHERE {any_of}",
         wanted,
     ).fetchall()
     changed = 0

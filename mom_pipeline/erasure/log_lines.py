@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import IO, cast
 
 from mom_pipeline.artifacts.scratch import scratch_folder
-from mom_pipeline.core.files import replacing, write_text, writing
-from mom_pipeline.erasure.erased_users import erased_users
-from mom_pipeline.erasure.spellings import mention_in_sql
-from mom_pipeline.logs.delivery import is_unchanged, ledger_by_file
-from mom_pipeline.logs.ingest import ingest_file, scan_file, stage
+from mom_pipeline.core.files import replacing, sha256_of, write_text, writing
+from mom_pipeline.erasure.search import mention_in_sql
+from mom_pipeline.logs.ingest import ingest_file, is_unchanged, stage
+from mom_pipeline.logs.ledger import ledger_by_file
 from mom_pipeline.logs.logfiles import LogFile, discover
 from mom_pipeline.logs.readers import ERASED, event_query
-from mom_pipeline.logs.scan import scan_bytes
+from mom_pipeline.logs.scan import scan_file
 from mom_pipeline.warehouse.connection import Connection, Warehouse, literal_path
+from mom_pipeline.warehouse.erased import erased_users
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def find_lines(warehouse: Warehouse, user_id: str) -> list[OwnLines]:
     known = ledger_by_file(warehouse)
     with warehouse.connect() as connection:
         brought = _sources(connection, user_id)
-    found = []
+    holding = []
     for file in discover(warehouse.settings.logs_dir).files:
         entry = known.get(file.source_file)
         same = entry is not None and is_unchanged(file, entry, warehouse.settings)
@@ -50,8 +50,8 @@ def find_lines(warehouse: Warehouse, user_id: str) -> list[OwnLines]:
             continue
         lines = _lines_of(warehouse, file, user_id)
         if lines or file.source_file in brought:
-            found.append(OwnLines(file, lines, entry is not None))
-    return found
+            holding.append(OwnLines(file, lines, entry is not None))
+    return holding
 
 
 def erase_lines(warehouse: Warehouse, own: OwnLines, user_id: str) -> Counter[str]:
@@ -70,7 +70,7 @@ def erase_lines(warehouse: Warehouse, own: OwnLines, user_id: str) -> Counter[st
         else:
             _rewrite_text(file, own.lines)
         if stated:
-            write_text(beside, f"{scan_bytes(file.path)[1]}  {file.path.name}\n")
+            write_text(beside, f"{sha256_of(file.path)}  {file.path.name}\n")
     if own.ingested:
         settings = warehouse.settings
         # What is left was taken before: fewer good lines do not make it a bad delivery.
@@ -95,7 +95,7 @@ def _lines_of(warehouse: Warehouse, file: LogFile, user_id: str) -> frozenset[in
     settings = warehouse.settings
     with scratch_folder(settings, "erasure") as scratch:
         scan = scan_file(file, scratch)
-        with warehouse.connect() as connection:
+        with warehouse.opened() as connection:
             stage(connection, file, scan, settings.logs)
             query = event_query(file, scan.readable, settings.logs, erased_users(settings))
             rows = connection.execute(

@@ -1,6 +1,8 @@
-"""Looking for the bytes of an id in every file, also inside of compressed ones."""
+"""How an id can be written in files, and the search for its bytes, also inside compressed ones."""
 
 import gzip
+import html
+import json
 import re
 import shutil
 import zipfile
@@ -12,7 +14,6 @@ from pathlib import Path
 import duckdb
 
 from mom_pipeline.core.files import is_running
-from mom_pipeline.erasure.spellings import spellings
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import literal_path
 
@@ -21,11 +22,42 @@ _CHUNK = 1 << 22
 # Ids stand side by side in these, with nothing between them.
 _SIDE_BY_SIDE = (".npz", ".duckdb")
 
+# A shorter id is a part of countless other words and numbers: as "7" is of 2024-03-07.
+DISTINCTIVE_CHARACTERS = 5
 
-def places_with(folder: Path, user_id: str) -> list[str]:
+
+def spellings(user_id: str) -> list[str]:
+    """Return every way in which a file of the project can hold an id."""
+    in_json = [json.dumps(user_id, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)]
+    twice = [json.dumps(text, ensure_ascii=True)[1:-1] for text in in_json]
+    written = [user_id, user_id.replace('"', '""'), html.escape(user_id), *in_json, *twice]
+    return sorted(set(written), key=lambda text: (-len(text), text))
+
+
+def mention(user_id: str) -> re.Pattern[str]:
+    """Return a pattern for the id as a word of its own: user-1 is not meant in user-17."""
+    return re.compile(rf"(?<![\w-])(?:{_any_spelling(user_id)})(?![\w-])")
+
+
+def mention_in_sql(user_id: str) -> str:
+    """Return the same for DuckDB's regexp_matches, which cannot look around."""
+    edge = r"[^\p{L}\p{N}_-]"
+    return rf"(?:^|{edge})(?:{_any_spelling(user_id)})(?:$|{edge})"
+
+
+def _any_spelling(user_id: str) -> str:
+    return "|".join(re.escape(text) for text in spellings(user_id))
+
+
+def is_distinctive(user_id: str) -> bool:
+    """Whether finding the id inside of a longer text means that the text is about the user."""
+    return len(user_id) >= DISTINCTIVE_CHARACTERS
+
+
+def files_with(folder: Path, user_id: str) -> list[str]:
     """Every file below a folder whose name or content has the bytes of an id, in order.
 
-    gzip, zip (.npz) and Parquet are looked into. An id of digits alone, decimal or not, counts
+    gzip, zip (.npz) and Parquet are searched inside. An id of digits alone, decimal or not, counts
     where it is a word of its own: 17850 is also in 0.0017850 and in many a hash.
     """
     wanted = [text.encode() for text in spellings(user_id)]
@@ -34,20 +66,20 @@ def places_with(folder: Path, user_id: str) -> list[str]:
     anywhere, counted = re.compile(pattern), re.compile(pattern)
     if re.fullmatch(r"[0-9a-fA-F]+", user_id):
         counted = re.compile(rb"(?<![\w.])(?:" + pattern + rb")(?!\w|\.\d)")
-    found = []
+    holding = []
     for path in sorted(folder.rglob("*")):
         sought = anywhere if path.suffix in _SIDE_BY_SIDE else counted
         in_name = counted.search(path.name.encode())
         if in_name or (path.is_file() and _holds(path, wanted, sought)):
-            found.append(str(path.relative_to(folder)))
-    return found
+            holding.append(str(path.relative_to(folder)))
+    return holding
 
 
 def remove_left_behind(settings: Settings) -> Counter[str]:
     """Remove temporary files and folders of processes that were killed, and DuckDB's own."""
     counts: Counter[str] = Counter()
-    places = [*settings.data_dir.rglob(".*"), *settings.scratch_dir.glob("*")]
-    for path in places:
+    candidates = [*settings.data_dir.rglob(".*"), *settings.scratch_dir.glob("*")]
+    for path in candidates:
         match = _LEFT_BEHIND.fullmatch(path.name)
         process = next((int(group) for group in match.groups() if group), 0) if match else 0
         of_duckdb = path.parent == settings.scratch_dir and path.name.startswith("duckdb_temp")

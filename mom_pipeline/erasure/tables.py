@@ -1,11 +1,13 @@
-"""The warehouse without one user: rows, dictionary, and the bytes of the file itself."""
+"""The warehouse and what was written from it for people, without one user."""
 
 import json
+import shutil
 from collections import Counter
 
 from mom_pipeline.core.files import replacing
-from mom_pipeline.erasure.spellings import mention_in_sql
-from mom_pipeline.warehouse.connection import Connection, Warehouse, scalar, transaction
+from mom_pipeline.erasure.search import mention_in_sql
+from mom_pipeline.settings import Settings
+from mom_pipeline.warehouse.connection import Connection, Warehouse, literal_path, scalar
 from mom_pipeline.warehouse.dictionaries import ERASED, KINDS
 
 
@@ -35,42 +37,38 @@ def is_part_of_others(connection: Connection, user_id: str) -> bool:
 
 
 def erase_rows(connection: Connection, user_id: str) -> Counter[str]:
-    """Remove a user from every table, in one transaction. Returns the rows by table.
+    """Remove a user from every table. Returns the rows by table.
 
     The position stays, with an empty id: positions are never given twice. The ledger counts
     what is left, also of files that no longer exist.
     """
     user = {"user": user_id}
-    with transaction(connection):
-        removed = Counter(
-            {
-                "quarantine": _delete(
-                    connection,
-                    "quarantine",
-                    "regexp_matches(text, $mention)",
-                    {"mention": mention_in_sql(user_id)},
-                ),
-                "raw_logs": _delete(connection, "raw_logs", "user_id = $user", user),
-            }
-        )
-        removed["recommendations"] = scalar(
-            connection, "DELETE FROM recommendations WHERE user_id = $user", user
-        )
-        removed["user_dictionary"] = scalar(
-            connection,
-            "UPDATE user_dictionary SET user_id = $erased WHERE user_id = $user",
-            {**user, "erased": ERASED},
-        )
-    return removed
+    mention = {"mention": mention_in_sql(user_id)}
+    return Counter(
+        {
+            "quarantine": _delete(
+                connection, "quarantine", "regexp_matches(text, $mention)", mention
+            ),
+            "raw_logs": _delete(connection, "raw_logs", "user_id = $user", user),
+            "recommendations": scalar(
+                connection, "DELETE FROM recommendations WHERE user_id = $user", user
+            ),
+            "user_dictionary": scalar(
+                connection,
+                "UPDATE user_dictionary SET user_id = $erased WHERE user_id = $user",
+                {**user, "erased": ERASED},
+            ),
+        }
+    )
 
 
-def compact(warehouse: Warehouse) -> None:
+def compact(warehouse: Warehouse) -> Counter[str]:
     """Write the warehouse anew: in a DuckDB file, deleted rows stay readable in free blocks.
 
     The old file is held until the new one has taken its place, so that nobody can write to it
     in between; one who waits for it opens the new file.
     """
-    with warehouse.connect() as connection:
+    with warehouse.opened() as connection:
         connection.execute("CHECKPOINT")
         with replacing(warehouse.path) as temporary:
             connection.execute(f"ATTACH '{_quoted(str(temporary))}' AS compacted")
@@ -78,23 +76,24 @@ def compact(warehouse: Warehouse) -> None:
             connection.execute(f'COPY FROM DATABASE "{name}" TO compacted')
             connection.execute("DETACH compacted")
         warehouse.path.with_name(warehouse.path.name + ".wal").unlink(missing_ok=True)
+    return Counter({"warehouse files written anew": 1})
 
 
 def _delete(connection: Connection, table: str, condition: str, values: dict[str, str]) -> int:
     """Delete from the rows of files, and count anew what the ledger says about these."""
-    found = connection.execute(
+    by_source = connection.execute(
         f"SELECT source_file, count(*) FROM {table} WHERE {condition} GROUP BY ALL",  # noqa: S608
         values,
     ).fetchall()
     connection.execute(f"DELETE FROM {table} WHERE {condition}", values)  # noqa: S608
     column = {"raw_logs": "rows_accepted", "quarantine": "rows_rejected"}[table]
-    for source, n in found:
+    for source, n in by_source:
         connection.execute(
             f"UPDATE ingest_ledger SET lines = lines - $n, {column} = {column} - $n, "  # noqa: S608
             "reject_reasons = $reasons WHERE source_file = $source",
             {"n": n, "source": source, "reasons": _reasons(connection, source)},
         )
-    return sum(n for _, n in found)
+    return sum(n for _, n in by_source)
 
 
 def _reasons(connection: Connection, source: str) -> str:
@@ -109,3 +108,45 @@ def _reasons(connection: Connection, source: str) -> str:
 def _quoted(text: str) -> str:
     """Text inside of single quotes: ATTACH takes no parameter."""
     return text.replace("'", "''")
+
+
+def erase_from_exports(warehouse: Warehouse, user_id: str) -> Counter[str]:
+    """Rewrite every export that holds the user; the lists of all others stay as they were."""
+    counts: Counter[str] = Counter()
+    files = sorted(warehouse.settings.exports_dir.rglob("*.parquet"))
+    if not files:
+        return counts
+    with warehouse.connect() as connection:
+        for path in (file for file in files if not file.name.startswith(".")):
+            source = {"path": literal_path(path), "user": user_id}
+            rows = scalar(
+                connection,
+                "SELECT count(*) FROM read_parquet($path) WHERE user_id = $user",
+                source,
+            )
+            # Written again even where there is none: a statistic of the file may name the id.
+            with replacing(path) as temporary:
+                connection.sql(
+                    "SELECT * FROM read_parquet($path) WHERE user_id <> $user", params=source
+                ).write_parquet(str(temporary))
+            counts["rows of exports"] += rows
+    return counts
+
+
+def remove_pages(settings: Settings) -> Counter[str]:
+    """Remove reports, which show samples of users, and comparisons of days, with a value for each
+    user. Both can be made again; a comparison on a ready split is about nobody here.
+    """
+    counts: Counter[str] = Counter()
+    for page in settings.reports_dir.glob("*.html"):
+        page.unlink()
+        counts["reports"] += 1
+    for summary in settings.comparisons_dir.glob("*/comparison.json"):
+        try:
+            of_days = bool(json.loads(summary.read_text(encoding="utf-8"))["comparison"]["day"])
+        except (ValueError, KeyError, TypeError):
+            of_days = True
+        if of_days:
+            shutil.rmtree(summary.parent)
+            counts["comparisons"] += 1
+    return counts

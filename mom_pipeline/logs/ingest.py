@@ -2,20 +2,25 @@
 
 A file's rows, its quarantine and its ledger entry are replaced together. So the same file
 again changes nothing, a changed file replaces exactly its own rows, and an ingest that was
-killed, or whose COMMIT raised, converges when it is repeated.
+killed, or whose COMMIT raised, converges when it is repeated. A file that is refused stops no
+other.
 """
 
 import json
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Literal
 
 import duckdb
 
 from mom_pipeline.artifacts.scratch import scratch_folder
-from mom_pipeline.erasure.erased_users import erased_users
+from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.files import sha256_of
 from mom_pipeline.errors import LinesNotAccounted, LogFileError, TooManyRejects
-from mom_pipeline.logs.logfiles import LogFile
+from mom_pipeline.logs.ledger import LedgerEntry, ledger_by_file, ledger_entries
+from mom_pipeline.logs.logfiles import LogFile, discover
 from mom_pipeline.logs.readers import (
     ERASED,
     SET_ASIDE_PREFIX,
@@ -25,27 +30,22 @@ from mom_pipeline.logs.readers import (
     stage_parquet,
     stage_text,
 )
-from mom_pipeline.logs.scan import (
-    QUARANTINED_CHARACTERS,
-    Progress,
-    Scan,
-    no_progress,
-    scan_bytes,
-    scan_text,
-)
+from mom_pipeline.logs.scan import QUARANTINED_CHARACTERS, Progress, Scan, no_progress, scan_file
 from mom_pipeline.settings import LogSettings, Settings
-from mom_pipeline.warehouse.connection import (
-    Connect,
-    Connection,
-    Warehouse,
-    load_sql,
-    scalar,
-    transaction,
-)
+from mom_pipeline.warehouse.connection import Connect, Connection, Warehouse, scalar, transaction
+from mom_pipeline.warehouse.erased import erased_users
+
+# Many small files share a connection, but let other processes in so often.
+_SECONDS_PER_TURN = 1.0
+# The clock of a file system runs in steps; a file changed this long before it was read was not
+# changed since.
+_CLOCK_STEP = timedelta(seconds=1)
+
+FileProgress = Callable[[LogFile, int], None]
 
 
 @dataclass(frozen=True)
-class IngestOutcome:
+class IngestResult:
     """What happened to one file. Numbers are those of the ledger."""
 
     file: LogFile
@@ -57,55 +57,108 @@ class IngestOutcome:
     reject_reasons: dict[str, int]
 
 
+@dataclass(frozen=True)
+class IngestFailure:
+    """A file that was refused, and why; the warehouse holds what it held before."""
+
+    file: LogFile
+    error: MomError
+
+
+def files_of_day(settings: Settings, day: date) -> list[LogFile]:
+    """The log files that delivered a day, in order."""
+    return [file for file in discover(settings.logs_dir).files if file.day == day]
+
+
+def ingest_day(warehouse: Warehouse, day: date) -> list[IngestResult]:
+    """Ingest the files of one delivery day; the first file that is refused raises."""
+    return [ingest_file(warehouse, file) for file in files_of_day(warehouse.settings, day)]
+
+
+def pending_files(warehouse: Warehouse) -> list[LogFile]:
+    """The log files that are new or differ from what the ledger holds: `ingest` takes these."""
+    ledger = ledger_by_file(warehouse)
+    return [
+        file
+        for file in discover(warehouse.settings.logs_dir).files
+        if file.source_file not in ledger
+        or not is_unchanged(file, ledger[file.source_file], warehouse.settings)
+    ]
+
+
+def is_unchanged(file: LogFile, entry: LedgerEntry, settings: Settings) -> bool:
+    """Whether a file has the bytes of its ledger entry, and would be read by the same rules.
+
+    A file of the same size whose inode was last changed before it was ingested is not read.
+    """
+    if entry.settings != settings.logs.reading_rules():
+        return False
+    try:
+        status = file.path.stat()
+        if status.st_size != entry.size_bytes:
+            return False
+        changed = datetime.fromtimestamp(max(status.st_ctime, status.st_mtime), UTC)
+        if changed + _CLOCK_STEP < datetime.fromisoformat(entry.ingested_at):
+            return True
+        return sha256_of(file.path) == entry.sha256
+    except OSError as error:
+        raise LogFileError(f"{file.path} could not be read: {error}; try again") from error
+
+
+def ingest_files(
+    warehouse: Warehouse,
+    files: Iterable[LogFile],
+    progress: FileProgress = lambda file, n_bytes: None,
+) -> Iterator[IngestResult | IngestFailure]:
+    """Ingest files one by one; `progress` receives the bytes read of each.
+
+    A file that the ledger holds is skipped without opening the warehouse again.
+    """
+    ledger = ledger_by_file(warehouse)
+    with warehouse.sharing(_SECONDS_PER_TURN) as connect:
+        for file in files:
+            entry = ledger.get(file.source_file)
+            try:
+                if entry is not None and is_unchanged(file, entry, warehouse.settings):
+                    progress(file, entry.size_bytes)
+                    yield _unchanged(file, entry)
+                else:
+                    yield ingest_file(warehouse, file, partial(progress, file), connect)
+            except LogFileError as error:
+                yield IngestFailure(file, error)
+
+
 def ingest_file(
     warehouse: Warehouse,
     file: LogFile,
     progress: Progress = no_progress,
     connect: Connect | None = None,
-) -> IngestOutcome:
+) -> IngestResult:
     """Bring one log file into the warehouse; `progress` receives the bytes read. The connection
     comes from `connect` (see `Warehouse.sharing`), or is made for this file.
 
     Raises LogFileError (and subclasses) when the file cannot be taken as it is; the warehouse
     then holds what it held before.
     """
-    settings = warehouse.settings
+    settings, begun = warehouse.settings, datetime.now(UTC)
     with scratch_folder(settings, "ingest") as scratch:
         try:
             scan = scan_file(file, scratch, progress)
             _check_sha256_file(file, scan.sha256)
         except (OSError, UnicodeDecodeError) as error:
             raise LogFileError(f"{file.path} could not be read: {error}; try again") from error
-        with (connect or warehouse.connect)() as connection:
-            known = _ledger_outcome(connection, file, scan, settings.logs)
-            if known is not None:
-                return known
-            try:
-                return _replace(connection, file, scan, settings)
-            except duckdb.Error as error:
-                raise LogFileError(
-                    f"{file.path} was not ingested: {error}; the warehouse is as before, or "
-                    "complete if the disk filled at the very end. Repeat the ingest"
-                ) from error
-
-
-def is_ingested(connection: Connection, file: LogFile, sha256: str, logs: LogSettings) -> bool:
-    """True when the ledger holds these very bytes, read by the same rules."""
-    matches = scalar(
-        connection,
-        "SELECT count(*) FROM ingest_ledger WHERE source_file = $source_file "
-        "AND sha256 = $sha256 AND settings = $settings",
-        {"source_file": file.source_file, "sha256": sha256, "settings": logs.reading_rules()},
-    )
-    return matches > 0
-
-
-def scan_file(file: LogFile, scratch: Path, progress: Progress = no_progress) -> Scan:
-    """Look at a file's bytes before anything parses them."""
-    if file.format == "parquet":
-        size, sha256 = scan_bytes(file.path, progress)
-        return Scan(size, sha256, lines=-1, readable=file.path)  # lines: from its footer
-    return scan_text(file, scratch, progress)
+        try:
+            with (connect or warehouse.opened)() as connection:
+                known = _entry_of(connection, file)
+                same = known is not None and known.sha256 == scan.sha256
+                if known and same and known.settings == settings.logs.reading_rules():
+                    return _unchanged(file, known)
+                return _replace(connection, file, scan, settings, begun)
+        except duckdb.Error as error:
+            raise LogFileError(
+                f"{file.path} was not ingested: {error}; the warehouse is as before, or "
+                "complete if the disk filled at the very end. Repeat the ingest"
+            ) from error
 
 
 def _check_sha256_file(file: LogFile, sha256: str) -> None:
@@ -122,26 +175,25 @@ def _check_sha256_file(file: LogFile, sha256: str) -> None:
         )
 
 
-def _ledger_outcome(
-    connection: Connection, file: LogFile, scan: Scan, logs: LogSettings
-) -> IngestOutcome | None:
-    """The outcome "unchanged" when the ledger already holds this file, else None."""
-    if not is_ingested(connection, file, scan.sha256, logs):
-        return None
-    rows = connection.execute(
-        "SELECT lines, rows_accepted, rows_rejected, rows_set_aside, reject_reasons "
-        "FROM ingest_ledger WHERE source_file = $source_file",
-        {"source_file": file.source_file},
-    ).fetchall()
-    lines, accepted, rejected, set_aside, reasons = rows[0]
-    return IngestOutcome(
-        file, "unchanged", lines, accepted, rejected, set_aside, json.loads(reasons)
+def _entry_of(connection: Connection, file: LogFile) -> LedgerEntry | None:
+    return next(iter(ledger_entries(connection, file.source_file)), None)
+
+
+def _unchanged(file: LogFile, entry: LedgerEntry) -> IngestResult:
+    return IngestResult(
+        file,
+        "unchanged",
+        entry.lines,
+        entry.rows_accepted,
+        entry.rows_rejected,
+        entry.rows_set_aside,
+        entry.reject_reasons,
     )
 
 
 def _replace(
-    connection: Connection, file: LogFile, scan: Scan, settings: Settings
-) -> IngestOutcome:
+    connection: Connection, file: LogFile, scan: Scan, settings: Settings, begun: datetime
+) -> IngestResult:
     """Stage the file, then exchange its rows, quarantine and ledger entry in one transaction."""
     logs = settings.logs
     lines = stage(connection, file, scan, logs)
@@ -153,12 +205,12 @@ def _replace(
         reasons = _insert_rejected(connection, file, query) if rejected else {}
         _require_accounted(file, lines, accepted, sum(reasons.values()))
         set_aside = sum(n for r, n in reasons.items() if r.startswith(SET_ASIDE_PREFIX))
-        outcome = IngestOutcome(
+        result = IngestResult(
             file, "replaced" if replaced else "new", lines, accepted, rejected, set_aside, reasons
         )
-        _require_few_rejects(outcome, logs.max_reject_share)
-        _insert_ledger(connection, outcome, scan, logs)
-    return outcome
+        _require_few_rejects(result, logs.max_reject_share)
+        _insert_ledger(connection, result, scan, logs, begun)
+    return result
 
 
 def stage(connection: Connection, file: LogFile, scan: Scan, logs: LogSettings) -> int:
@@ -241,39 +293,40 @@ def _require_accounted(file: LogFile, lines: int, accepted: int, rejected: int) 
         )
 
 
-def _require_few_rejects(outcome: IngestOutcome, max_share: float) -> None:
+def _require_few_rejects(result: IngestResult, max_share: float) -> None:
     """Rows that the source itself set aside are no sign of a broken file."""
-    malformed = outcome.rows_rejected - outcome.rows_set_aside
-    rows = outcome.rows_accepted + outcome.rows_rejected
+    malformed = result.rows_rejected - result.rows_set_aside
+    rows = result.rows_accepted + result.rows_rejected
     if rows and malformed / rows > max_share:
         reasons = ", ".join(
             f"{reason}: {n}"
-            for reason, n in list(outcome.reject_reasons.items())[:5]
+            for reason, n in list(result.reject_reasons.items())[:5]
             if not reason.startswith(SET_ASIDE_PREFIX)
         )
         raise TooManyRejects(
-            f"{outcome.file.path}: {malformed} of {rows} rows are malformed ({reasons}), more than "
+            f"{result.file.path}: {malformed} of {rows} rows are malformed ({reasons}), more than "
             f"logs.max_reject_share = {max_share:g}; nothing was stored. Correct and deliver the "
             "file again, or raise the setting"
         )
 
 
 def _insert_ledger(
-    connection: Connection, outcome: IngestOutcome, scan: Scan, logs: LogSettings
+    connection: Connection, result: IngestResult, scan: Scan, logs: LogSettings, begun: datetime
 ) -> None:
-    connection.execute(
-        load_sql("logs/insert_ledger.sql"),
-        {
-            "source_file": outcome.file.source_file,
-            "delivery_day": outcome.file.day.isoformat(),
-            "size_bytes": scan.size_bytes,
-            "sha256": scan.sha256,
-            "lines": outcome.lines,
-            "header_lines": header_lines(outcome.file),
-            "rows_accepted": outcome.rows_accepted,
-            "rows_rejected": outcome.rows_rejected,
-            "rows_set_aside": outcome.rows_set_aside,
-            "reject_reasons": json.dumps(outcome.reject_reasons, ensure_ascii=False),
-            "settings": logs.reading_rules(),
-        },
-    )
+    values = {
+        "source_file": result.file.source_file,
+        "delivery_day": result.file.day,
+        "size_bytes": scan.size_bytes,
+        "sha256": scan.sha256,
+        "lines": result.lines,
+        "header_lines": header_lines(result.file),
+        "rows_accepted": result.rows_accepted,
+        "rows_rejected": result.rows_rejected,
+        "rows_set_aside": result.rows_set_aside,
+        "reject_reasons": json.dumps(result.reject_reasons, ensure_ascii=False),
+        "settings": logs.reading_rules(),
+        "ingested_at": begun,
+    }
+    names = ", ".join(values)
+    marks = ", ".join(f"${name}" for name in values)
+    connection.execute(f"INSERT INTO ingest_ledger ({names}) VALUES ({marks})", values)  # noqa: S608

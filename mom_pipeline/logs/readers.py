@@ -9,12 +9,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from mom_pipeline.erasure.erased_users import ErasedUsers
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.logfiles import LogFile
 from mom_pipeline.logs.scan import MARK, MAX_LINE_BYTES
 from mom_pipeline.settings import ColumnSettings, LogSettings
 from mom_pipeline.warehouse.connection import Connection, literal_path, load_sql, scalar
+from mom_pipeline.warehouse.erased import ErasedUsers
 
 SET_ASIDE_PREFIX = "set aside: "
 ERASED = f"{SET_ASIDE_PREFIX}erased"
@@ -67,7 +67,12 @@ def stage_parquet(connection: Connection, file: LogFile, columns: ColumnSettings
     _require_types(file, columns, types)
     # The names are columns of this very file, and settings admit none with a quote in it.
     texts = ", ".join(f'"{name}"::VARCHAR AS "{name}"' for name in _mapped(columns).values())
-    connection.execute(_fill(load_sql("logs/read_parquet.sql"), {"texts": texts}), path)
+    # One JSON object of texts per row, so that Parquet takes the way of JSON Lines.
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE staged_lines AS SELECT to_json(events)::VARCHAR AS text "  # noqa: S608
+        f"FROM (SELECT {texts} FROM read_parquet($path, hive_partitioning = false)) AS events",
+        path,
+    )
     return scalar(connection, "SELECT sum(num_rows) FROM parquet_file_metadata($path)", path)
 
 
@@ -107,14 +112,14 @@ def _mapped(columns: ColumnSettings) -> dict[str, str]:
     return {role: getattr(columns, role) for role in roles if getattr(columns, role)}
 
 
-def _require_columns(file: LogFile, columns: ColumnSettings, found: list[str]) -> None:
+def _require_columns(file: LogFile, columns: ColumnSettings, header: list[str]) -> None:
     wanted = _mapped(columns)
     for role, name in wanted.items():
-        if found.count(name) != 1:
-            problem = "has no" if name not in found else "has more than one"
+        if header.count(name) != 1:
+            problem = "has no" if name not in header else "has more than one"
             raise LogFileError(
                 f"{file.path} {problem} column {name!r} (logs.columns.{role}); expected "
-                f"{list(wanted.values())}, found {[n[:80] for n in found[:20]]}. "
+                f"{list(wanted.values())}, found {[n[:80] for n in header[:20]]}. "
                 "Correct the file's header or the setting"
             )
 

@@ -1,6 +1,6 @@
 """Days of logs from the generative model, as untidy as real ones.
 
-Users belong to one latent class each and arrive over time; items are introduced over time and
+Users belong to one latent component each and arrive over time; items are introduced over time and
 their popularity drifts; some events are delivered late, some lines are malformed, and some
 days are delivered again, unchanged or corrected.
 """
@@ -19,9 +19,23 @@ from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.simulation import LatentClasses, draw_classes
 
 _GENRES = (
-    "jazz", "rock", "folk", "metal", "soul", "blues", "techno", "opera",
-    "disco", "punk", "gospel", "tango", "reggae", "ambient", "swing", "polka",
-)  # fmt: skip
+    "jazz",
+    "rock",
+    "folk",
+    "metal",
+    "soul",
+    "blues",
+    "techno",
+    "opera",
+    "disco",
+    "punk",
+    "gospel",
+    "tango",
+    "reggae",
+    "ambient",
+    "swing",
+    "polka",
+)
 _SHARE_AT_START = 0.6  # of users and items that exist on the first day
 _DAILY_DRIFT = 0.08  # standard deviation of the step of an item's log popularity
 _LATE_SHARE, _MAX_DAYS_LATE = 0.03, 3
@@ -102,7 +116,7 @@ def _daily_events(
 
 @dataclass(frozen=True)
 class _World:
-    """Users, items and classes behind the logs; `log_popularity` drifts in place."""
+    """Users, items and components behind the logs; `log_popularity` drifts in place."""
 
     settings: SampleSettings
     truth: LatentClasses
@@ -152,7 +166,7 @@ class _World:
 def _draw_items(
     item_weights: NDArray[np.float64], classes: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """One item per event, from the column of its class."""
+    """One item per event, from the column of its component."""
     n_items, n_components = item_weights.shape
     item_probs = item_weights / item_weights.sum(axis=0)
     items = np.empty(len(classes), dtype=np.int64)
@@ -171,7 +185,7 @@ def _arrival_days(n: int, n_days: int, rng: np.random.Generator) -> NDArray[np.i
 
 
 def _item_names(truth: LatentClasses) -> NDArray[np.object_]:
-    """Items are named after the class that they are most typical of."""
+    """Items are named after the component that they are most typical of."""
     joint = truth.item_probs * truth.weights
     classes = np.argmax(joint, axis=1)
     names = [f"{_GENRES[k % len(_GENRES)]}-{n:03d}" for n, k in enumerate(classes)]

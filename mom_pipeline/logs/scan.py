@@ -1,9 +1,13 @@
 """One streamed pass over a log file: its sha256, its physical lines, and a text safe to parse.
 
-DuckDB's CSV reader loses over-long and unterminated lines silently and stops at bytes that are
-not UTF-8. So every text file passes through here first: lines are counted independently of the
-parser, and a line that no parser could read is replaced by a marked one that says why. Files
-that need no replacement (nearly all) are read in place; others are rewritten to a scratch file.
+Why not DuckDB's CSV reader with `store_rejects` (measured with DuckDB 2.0, lines in = read +
+rejected?): an unterminated quote takes the good lines after it along (5 lines: 1 read, 1
+rejected, 3 gone); empty lines and a line of 40 MB vanish without a reject; one CRLF among
+newlines or a lone carriage return ends the file with an error; a quoted line break renumbers what
+follows; and accepted rows carry no line number at all. Nothing may be lost here, so every text
+file passes through this module first: lines are counted independently of the parser, and a line
+that no parser could read is replaced by a marked one that says why. Files that need no
+replacement (nearly all) are read in place; others are rewritten to a scratch file.
 """
 
 import gzip
@@ -32,7 +36,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Scan:
-    """What the pass found. `readable` is the file itself or its rewritten copy."""
+    """What the pass gave. `readable` is the file itself or its rewritten copy."""
 
     size_bytes: int
     sha256: str
@@ -71,12 +75,14 @@ def scan_text(file: LogFile, scratch_dir: Path, progress: Progress = no_progress
     return Scan(before.st_size, source.digest.hexdigest(), lines, copy.readable)
 
 
-def scan_bytes(path: Path, progress: Progress = no_progress) -> tuple[int, str]:
-    """Size and sha256 of any file, streamed."""
-    with path.open("rb") as raw:
+def scan_file(file: LogFile, scratch_dir: Path, progress: Progress = no_progress) -> Scan:
+    """Look at a file's bytes before anything parses them; lines of Parquet are in its footer."""
+    if file.format != "parquet":
+        return scan_text(file, scratch_dir, progress)
+    with file.path.open("rb") as raw:
         source = _Hashing(raw, progress)
         source.drain()
-    return source.size, source.digest.hexdigest()
+    return Scan(source.size, source.digest.hexdigest(), lines=-1, readable=file.path)
 
 
 class _Hashing:

@@ -126,7 +126,7 @@ def run_sweep(
         tell = partial(_tell_of_estimator, progress, done / (len(names) + 1), len(names) + 1)
         tell(f"{name}: moments", 0.0)
         try:
-            moments = NestedMoments.from_rows(train, name, max(ks), model.seed)  # type: ignore[arg-type]
+            moments = NestedMoments.from_rows(train, name, max(ks), model.seed)
         except MomError as error:
             skipped.append(str(error))
             continue
@@ -172,7 +172,7 @@ def _component_trials(
     supported = [k for k in ks if k <= moments.supported]
     for done, k in enumerate(supported):
         tell(f"{model.estimator}: K = {k}", done / len(supported))
-        fitted = moments.model(k, Personalization.from_settings(model), model.projection)  # type: ignore[arg-type]
+        fitted = moments.model(k, Personalization.from_settings(model), model.projection)
         for rule in PERSONALIZATIONS:
             tried = replace(model, n_components=k, personalization=rule, ranking="components")
             own = replace(fitted, personalization=Personalization.from_settings(tried))
@@ -185,7 +185,7 @@ def _three_moment_trials(
 ) -> list[Trial]:
     """The three-moment ranking with the present weights, and with weights chosen for it."""
     k, (N, D) = best.n_components, days.train.shape
-    fitted = moments.model(k, Personalization.from_settings(best), best.projection)  # type: ignore[arg-type]
+    fitted = moments.model(k, Personalization.from_settings(best), best.projection)
     split = given_split(days.train, days.test[:N, :D], np.random.default_rng(best.seed))
     exponents = {*split.user_exponents, weights.user_exponent}
     low_pass = {e: _low_pass(days.train, e, best.seed) for e in exponents}
@@ -204,7 +204,7 @@ def _present_trial(
 ) -> Trial:
     """The settings as they are."""
     k = min(model.n_components, moments.supported)
-    fitted = moments.model(k, Personalization.from_settings(model), model.projection)  # type: ignore[arg-type]
+    fitted = moments.model(k, Personalization.from_settings(model), model.projection)
     if model.ranking == "components":
         return days.trial(model, None, fitted)
     low_pass = _low_pass(days.train, weights.user_exponent, model.seed)

@@ -1,5 +1,6 @@
-"""The DuckDB file: short connections, a bounded wait, one transaction at a time."""
+"""The DuckDB file: short connections, a bounded wait, one transaction each to write."""
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,10 @@ from mom_pipeline.errors import WarehouseBusy, WarehouseMissing, WarehouseUnread
 from mom_pipeline.settings import Settings
 
 _RETRY_SECONDS = 0.1
+# Of the tables; a warehouse of an earlier version is brought up to date when it is opened.
+SCHEMA_VERSION = 2
+# Reading and writing at once, within one process.
+_OTHER_ACCESS = "with a different configuration than existing connections"
 _LOCK_HOLDER = re.compile(r"Conflicting lock is held in (.*?\(PID \d+\))")
 
 Connection = duckdb.DuckDBPyConnection
@@ -30,8 +35,8 @@ def literal_path(path: Path) -> str:
 
 
 class Warehouse:
-    """`data/warehouse.duckdb`. A DuckDB file admits one process at a time, so every connection
-    is opened for one piece of work and closed again.
+    """`data/warehouse.duckdb`. A DuckDB file admits one writing process or several that read, so
+    every connection is opened for one piece of work and closed again.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -43,24 +48,19 @@ class Warehouse:
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:
-        """A connection in the declared time zone; the file and its tables are made on first use.
+        """A connection for writing, and one transaction: all or nothing. The file and its tables
+        are made on first use.
 
         Raises WarehouseBusy, naming the process that holds the file, after
         `warehouse.lock_wait_seconds`.
         """
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        connection = _open(self.path, self.settings)
-        try:
-            connection.execute("SET TimeZone = $zone", {"zone": self.settings.logs.timezone})
-            connection.execute(load_sql("warehouse/schema.sql"))
+        with self.opened() as connection, transaction(connection):
             yield connection
-        finally:
-            connection.close()
 
     @contextmanager
     def sharing(self, seconds: float) -> Iterator[Connect]:
-        """A `connect` for many small pieces of work: a connection serves them for so many
-        seconds, then it is closed, so that other processes get their turn.
+        """An `opened` for many small pieces of work: a connection serves them for so many seconds,
+        then it is closed, so that other processes get their turn.
         """
         open_ones = ExitStack()
         current: tuple[Connection, float] | None = None
@@ -69,7 +69,7 @@ class Warehouse:
         def connect() -> Iterator[Connection]:
             nonlocal current
             if current is None:
-                current = open_ones.enter_context(self.connect()), time.monotonic()
+                current = open_ones.enter_context(self.opened()), time.monotonic()
             connection, since = current
             failed = True
             try:
@@ -86,13 +86,66 @@ class Warehouse:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Like `connect`, for a warehouse that must be there already (WarehouseMissing)."""
+        """A read-only connection to a warehouse that must be there already (WarehouseMissing)."""
         if not self.exists():
             raise WarehouseMissing(
                 f"{self.path} does not exist yet; run `mom-pipeline ingest` first"
             )
-        with self.connect() as connection:
+        with self._connection(read_only=True) as connection:
+            current = _version_of(connection) == SCHEMA_VERSION
+            if current:
+                yield connection
+        if not current:
+            with self.opened():
+                pass
+            with self._connection(read_only=True) as connection:
+                yield connection
+
+    @contextmanager
+    def opened(self) -> Iterator[Connection]:
+        """A connection for writing without a transaction: for what DuckDB does outside of one,
+        and for tables whose rowid counts, which it does not within one.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self._connection(read_only=False) as connection:
+            _bring_up_to_date(connection, self.path)
             yield connection
+
+    @contextmanager
+    def _connection(self, *, read_only: bool) -> Iterator[Connection]:
+        connection = _open(self.path, self.settings, read_only=read_only)
+        try:
+            connection.execute("SET TimeZone = $zone", {"zone": self.settings.logs.timezone})
+            yield connection
+        finally:
+            connection.close()
+
+
+def _version_of(connection: Connection) -> int:
+    """The version that a warehouse says it is of; 0 for a new file, 1 for one that does not say."""
+    try:
+        return scalar(connection, "SELECT max(version) FROM schema_version")
+    except duckdb.CatalogException:
+        return min(len(connection.execute("SHOW TABLES").fetchall()), 1)
+
+
+def _bring_up_to_date(connection: Connection, path: Path) -> None:
+    """Make the tables of a new file, or change those of an earlier version."""
+    version = _version_of(connection)
+    if version == SCHEMA_VERSION:
+        return
+    if version > SCHEMA_VERSION:
+        raise WarehouseUnreadable(
+            f"{path} is of schema version {version}, this code knows {SCHEMA_VERSION}; update "
+            "mom-pipeline, or remove the file and ingest again"
+        )
+    with transaction(connection):
+        connection.execute(load_sql("warehouse/schema.sql"))
+        if version:
+            connection.execute(load_sql("warehouse/upgrade.sql"))
+        connection.execute(
+            "INSERT INTO schema_version VALUES ($version)", {"version": SCHEMA_VERSION}
+        )
 
 
 @contextmanager
@@ -112,25 +165,33 @@ def scalar(connection: Connection, sql: str, parameters: object = None) -> int:
     return int(connection.execute(sql, parameters).fetchall()[0][0])
 
 
-def _open(path: Path, settings: Settings) -> Connection:
+def _open(path: Path, settings: Settings, *, read_only: bool) -> Connection:
     wait_seconds = settings.warehouse.lock_wait_seconds
     deadline = time.monotonic() + wait_seconds
     while True:
         try:
-            return duckdb.connect(str(path), config=_options(settings))
+            return duckdb.connect(str(path), read_only=read_only, config=_options(settings))
         except duckdb.Error as error:
-            holder = _LOCK_HOLDER.search(str(error))
-            if holder is None:
+            holder = _holder(str(error))
+            if not holder:
                 raise WarehouseUnreadable(
                     f"{path} cannot be opened: {error}. Restore it, or remove it and ingest again: "
                     "the log files hold everything"
                 ) from error
             if time.monotonic() >= deadline:
                 raise WarehouseBusy(
-                    f"{path} is held by {holder.group(1)}; waited {wait_seconds:g} s. "
+                    f"{path} is held by {holder}; waited {wait_seconds:g} s. "
                     "Let it finish, or raise warehouse.lock_wait_seconds"
                 ) from error
         time.sleep(_RETRY_SECONDS)
+
+
+def _holder(message: str) -> str:
+    """Who holds the file, when that is why it could not be opened."""
+    if _OTHER_ACCESS in message:
+        return f"this process (PID {os.getpid()}) for another kind of access"
+    other = _LOCK_HOLDER.search(message)
+    return other.group(1) if other else ""
 
 
 def _options(settings: Settings) -> dict[str, str | bool | int | float | list[str]]:

@@ -1,12 +1,14 @@
 """Append-only dictionaries: from text ids to the stable positions of arrays."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mom_pipeline.warehouse.connection import Connection, load_sql, scalar, transaction
+from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql, scalar
 
 Kind = Literal["user", "item"]
 # In place of an id that was erased: no event has it, and its position is never given again.
@@ -14,20 +16,37 @@ ERASED = ""
 KINDS: tuple[Kind, Kind] = ("user", "item")  # the only identifiers put into SQL below
 
 
+@contextmanager
+def reading_dictionaries(warehouse: Warehouse, day: date) -> Iterator[Connection]:
+    """A read-only connection; before it, the dictionaries take in what they do not hold yet."""
+    with warehouse.reading() as connection:
+        is_complete = not _new_sources(connection, day)
+        if is_complete:
+            yield connection
+    if not is_complete:
+        with warehouse.connect() as connection:
+            extend_dictionaries(connection, day)
+        with warehouse.reading() as connection:
+            yield connection
+
+
 def extend_dictionaries(connection: Connection, day: date) -> None:
     """Give positions to all ids delivered up to `day`; existing positions never change."""
-    with transaction(connection):
-        connection.execute(load_sql("warehouse/new_sources.sql"), {"day": day.isoformat()})
-        if not scalar(connection, "SELECT count(*) FROM new_sources"):
-            return
-        for kind in KINDS:
-            for name in ("warehouse/extend_dictionary.sql", "warehouse/earlier_first_days.sql"):
-                connection.execute(load_sql(name).replace("{kind}", kind))
-        connection.execute(
-            "DELETE FROM dictionary_sources WHERE source_file IN "
-            "(SELECT source_file FROM new_sources)"
-        )
-        connection.execute("INSERT INTO dictionary_sources FROM new_sources")
+    if not _new_sources(connection, day):
+        return
+    for kind in KINDS:
+        for name in ("warehouse/extend_dictionary.sql", "warehouse/earlier_first_days.sql"):
+            connection.execute(load_sql(name).replace("{kind}", kind))
+    connection.execute(
+        "DELETE FROM dictionary_sources WHERE source_file IN (SELECT source_file FROM new_sources)"
+    )
+    connection.execute("INSERT INTO dictionary_sources FROM new_sources")
+
+
+def _new_sources(connection: Connection, day: date) -> int:
+    """Fill `new_sources` with the deliveries whose ids the dictionaries do not hold yet."""
+    connection.execute(load_sql("warehouse/new_sources.sql"), {"day": day.isoformat()})
+    return scalar(connection, "SELECT count(*) FROM new_sources")
 
 
 def dictionary_size(connection: Connection, kind: Kind, day: date) -> int:

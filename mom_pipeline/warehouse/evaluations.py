@@ -7,8 +7,8 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from mom_pipeline.core.evaluation.metrics import RankingMetrics
-from mom_pipeline.warehouse.connection import Connection, Warehouse, transaction
-from mom_pipeline.warehouse.dictionaries import dictionary_size, extend_dictionaries
+from mom_pipeline.warehouse.connection import Connection, Warehouse
+from mom_pipeline.warehouse.dictionaries import dictionary_size, reading_dictionaries
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,7 @@ class MetricsRow:
 
 def delivered_pairs(warehouse: Warehouse, after: date, until: date) -> csr_array:
     """1 for every user and item in the deliveries after one day and up to another, unfiltered."""
-    with warehouse.reading() as connection:
-        extend_dictionaries(connection, until)
+    with reading_dictionaries(warehouse, until) as connection:
         pairs = connection.execute(
             "SELECT DISTINCT users.position::INTEGER AS user_position, "
             "items.position::INTEGER AS item_position FROM raw_logs "
@@ -60,15 +59,14 @@ def metrics_rows(
 
 def replace_metrics(connection: Connection, day: date, rows: list[MetricsRow]) -> None:
     """Store the metrics of a day in place of what it had."""
-    with transaction(connection):
-        connection.execute(
-            "DELETE FROM evaluation_metrics WHERE day = $day::DATE", {"day": day.isoformat()}
+    connection.execute(
+        "DELETE FROM evaluation_metrics WHERE day = $day::DATE", {"day": day.isoformat()}
+    )
+    if rows:
+        connection.executemany(
+            "INSERT INTO evaluation_metrics VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [astuple(row) for row in rows],
         )
-        if rows:
-            connection.executemany(
-                "INSERT INTO evaluation_metrics VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [astuple(row) for row in rows],
-            )
 
 
 def metrics_until(connection: Connection, day: date) -> list[MetricsRow]:

@@ -1,19 +1,18 @@
 """The interaction matrix as of a day: filtered, sparse, with stable positions."""
 
+import hashlib
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, timedelta
 
 import numpy as np
-import pandas as pd
 from scipy.sparse import coo_array, csr_array
 
-from mom_pipeline.settings import MatrixSettings, Settings
-from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql, transaction
-from mom_pipeline.warehouse.dictionaries import dictionary_size, extend_dictionaries
-from mom_pipeline.warehouse.window import state_fingerprint, window_parameters
+from mom_pipeline.settings import MatrixSettings, Settings, fingerprint
+from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql
+from mom_pipeline.warehouse.dictionaries import dictionary_size, reading_dictionaries
 
 _MILLIONTHS = 1_000_000
-_SUPPORT_DAYS_KEPT = 3
+_BEFORE_ALL_EVENTS = "1900-01-01 00:00:00+00"
 
 
 @dataclass(frozen=True)
@@ -30,28 +29,23 @@ class DayMatrix:
     fingerprint: str
 
 
-def matrix_as_of(warehouse: Warehouse, day: date, *, keep_support: bool = True) -> DayMatrix:
+def matrix_as_of(warehouse: Warehouse, day: date) -> DayMatrix:
     """Every event delivered up to `day` whose event day lies in the window that ends with it.
 
     Linear in the events of the window. Items with at least `min_item_users` users are kept,
     then users with at least `min_user_items` of these items.
-    keep_support: leave the users per item behind for `changed_users` of the day after, in place
-        of those of later days; a look back at an old day does without.
     """
     settings = warehouse.settings
-    with warehouse.reading() as connection:
-        extend_dictionaries(connection, day)
-        fingerprint = state_fingerprint(connection, settings, day)
+    with reading_dictionaries(warehouse, day) as connection:
+        state = state_fingerprint(connection, settings, day)
         counts = _counts(connection, settings, day)
-        if keep_support:
-            _store_support(connection, counts, day, fingerprint)
-    return DayMatrix(day, _filtered(counts, settings.matrix), fingerprint)
+    return DayMatrix(day, _filtered(counts, settings.matrix), state)
 
 
 def _counts(connection: Connection, settings: Settings, day: date) -> csr_array:
     """Summed weights of all pairs of the window, in millionths (int64), unfiltered."""
     events = connection.execute(
-        load_sql("warehouse/window_events.sql"), window_parameters(settings, day)
+        load_sql("warehouse/window_events.sql"), _window(settings, day)
     ).fetchnumpy()
     shape = (dictionary_size(connection, "user", day), dictionary_size(connection, "item", day))
     positions = (events["user_position"], events["item_position"])
@@ -75,19 +69,35 @@ def _filtered(counts: csr_array, settings: MatrixSettings) -> csr_array:
     return csr_array((weights, counts.indices[keep], indptr), shape=counts.shape)
 
 
-def _store_support(connection: Connection, counts: csr_array, day: date, fingerprint: str) -> None:
-    """Keep the users per item as of `day`, for the changed users of the day after."""
-    n_users = np.bincount(counts.indices, minlength=counts.shape[1])
-    support = pd.DataFrame({"position": np.arange(len(n_users)), "n_users": n_users})
-    connection.register("support", support)
-    with transaction(connection):
-        connection.execute(
-            "DELETE FROM item_support WHERE day >= $day::DATE OR day < $day::DATE - $days_kept",
-            {"day": day.isoformat(), "days_kept": _SUPPORT_DAYS_KEPT},
-        )
-        connection.execute(
-            "INSERT INTO item_support SELECT $day::DATE, $fingerprint, item_id, n_users "
-            "FROM support JOIN item_dictionary USING (position) WHERE n_users > 0",
-            {"day": day.isoformat(), "fingerprint": fingerprint},
-        )
-    connection.unregister("support")
+def _window(settings: Settings, day: date) -> dict[str, object]:
+    """Values for `delivery_day <= $day AND event_time >= $begin AND event_time < $end`.
+
+    The window ends with the last moment of `day` in the declared zone. Bounds are instants, so
+    that no event has to be converted to local time.
+    """
+    begin = _BEFORE_ALL_EVENTS
+    if settings.matrix.window_days:
+        begin = _midnight(settings, day - timedelta(days=settings.matrix.window_days - 1))
+    return {
+        "day": day.isoformat(),
+        "begin": begin,
+        "end": _midnight(settings, day + timedelta(days=1)),
+    }
+
+
+def _midnight(settings: Settings, day: date) -> str:
+    return datetime(day.year, day.month, day.day, tzinfo=settings.logs.zone).isoformat()
+
+
+def state_fingerprint(connection: Connection, settings: Settings, day: date) -> str:
+    """Changes whenever the matrix as of `day` may: other deliveries up to it, other settings."""
+    rows = connection.execute(
+        "SELECT source_file, delivery_day::VARCHAR, sha256, settings FROM ingest_ledger "
+        "WHERE delivery_day <= $day ORDER BY source_file",
+        {"day": day.isoformat()},
+    ).fetchall()
+    digest = hashlib.sha256(f"{day} {settings.logs.timezone} ".encode())
+    digest.update(fingerprint(settings.matrix).encode())
+    for row in rows:
+        digest.update(repr(row).encode())
+    return digest.hexdigest()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mom_pipeline.core.files import replacing
 from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, ReasonedLists
-from mom_pipeline.warehouse.connection import Connection, load_sql, scalar, transaction
+from mom_pipeline.warehouse.connection import Connection, load_sql, scalar
 
 Array = NDArray[Any]
 
@@ -22,27 +22,26 @@ def replace_lists(
 
     users: (n,) positions, those of `lists`; a user who was erased gets none.
     """
-    owners, places = np.nonzero(lists.items >= 0)
+    owners, ranks = np.nonzero(lists.items >= 0)
     rows = pd.DataFrame(
         {
             "user_position": users[owners],
-            "rank": places + 1,
-            "item_position": lists.items[owners, places],
-            "score": lists.scores[owners, places],
-            "kind": lists.kinds[owners, places],
-            "cause": lists.causes[owners, places],
+            "rank": ranks + 1,
+            "item_position": lists.items[owners, ranks],
+            "score": lists.scores[owners, ranks],
+            "kind": lists.kinds[owners, ranks],
+            "cause": lists.causes[owners, ranks],
         }
     )
     connection.register("new_lists", rows)
-    with transaction(connection):
-        connection.execute(
-            "DELETE FROM recommendations WHERE day = $day::DATE", {"day": day.isoformat()}
-        )
-        inserted = scalar(
-            connection,
-            load_sql("warehouse/insert_lists.sql"),
-            {"day": day.isoformat(), "model": model, "component": COMPONENT, "item": ITEM},
-        )
+    connection.execute(
+        "DELETE FROM recommendations WHERE day = $day::DATE", {"day": day.isoformat()}
+    )
+    inserted = scalar(
+        connection,
+        load_sql("warehouse/insert_lists.sql"),
+        {"day": day.isoformat(), "model": model, "component": COMPONENT, "item": ITEM},
+    )
     connection.unregister("new_lists")
     return inserted
 

@@ -1,6 +1,8 @@
 -- The warehouse. No indexes: files are replaced as a whole and read set-wise, and DuckDB's
 -- min/max per row group finds a file or a day because rows are stored file by file.
 
+CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL);
+
 CREATE TABLE IF NOT EXISTS raw_logs (
     source_file  VARCHAR        NOT NULL,
     line         BIGINT         NOT NULL,  -- physical line in the file; row number in Parquet
@@ -54,15 +56,6 @@ CREATE TABLE IF NOT EXISTS dictionary_sources (
     settings    VARCHAR NOT NULL
 );
 
--- Users per item as of a day, before any filter: what the changed users of the next day are
--- found from without counting everything again. `fingerprint` tells whether it still holds.
-CREATE TABLE IF NOT EXISTS item_support (
-    day         DATE    NOT NULL,
-    fingerprint VARCHAR NOT NULL,
-    item_id     VARCHAR NOT NULL,
-    n_users     BIGINT  NOT NULL
-);
-
 -- Lists as they were made: `day` is the day that made a list. The list as of a day is the
 -- user's newest up to it, so a day writes only the users that it visited.
 CREATE TABLE IF NOT EXISTS recommendations (
@@ -74,10 +67,6 @@ CREATE TABLE IF NOT EXISTS recommendations (
     score   DOUBLE  NOT NULL,
     reason  VARCHAR NOT NULL   -- 'component 3', 'item <id>' of the history, or 'popular'
 );
--- A table of an earlier version: its lists stay, of an unknown model and without a reason.
-ALTER TABLE recommendations ADD COLUMN IF NOT EXISTS model VARCHAR DEFAULT '';
-ALTER TABLE recommendations ADD COLUMN IF NOT EXISTS reason VARCHAR DEFAULT '';
-
 CREATE TABLE IF NOT EXISTS evaluation_metrics (
     day             DATE    NOT NULL,  -- last day of the test period
     model_day       DATE    NOT NULL,

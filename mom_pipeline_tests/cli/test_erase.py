@@ -30,7 +30,7 @@ from mom_pipeline.core.evaluation.split_half import half_of
 from mom_pipeline.core.moments.anchored import AnchoredMoments
 from mom_pipeline.defs.runs import PROCESS_TAG
 from mom_pipeline.erasure.erasing import UnknownUser
-from mom_pipeline.logs.delivery import ingest_files
+from mom_pipeline.logs.ingest import ingest_files
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 from mom_pipeline.settings import load_settings

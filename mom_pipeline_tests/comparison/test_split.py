@@ -67,19 +67,6 @@ def test_the_test_ends_with_the_last_events(deliver):
     assert split.period == split_by_time(warehouse, day(4)).period
 
 
-def test_a_look_back_leaves_the_pipelines_bookkeeping_alone(deliver):
-    from mom_pipeline.warehouse.matrix import matrix_as_of
-
-    warehouse = deliver(*DAYS, min_item_users=1)
-    matrix_as_of(warehouse, day(6))
-    kept = "SELECT * FROM item_support ORDER BY ALL"
-    with warehouse.connect() as connection:
-        before = connection.execute(kept).fetchall()
-    split_by_time(warehouse, day(4))
-    with warehouse.connect() as connection:
-        assert connection.execute(kept).fetchall() == before != []
-
-
 def test_one_training_day_is_divided_by_items(deliver):
     first = ["ann a", "ann b", "bob a", "bob c", "cat a", "cat b", "cat c"]
     split = split_by_time(deliver(first, ["ann c"], min_item_users=1), day(1))

@@ -10,11 +10,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from mom_pipeline.datasets import DATASETS, ImportSummary, import_dataset, read_summary
-from mom_pipeline.datasets.options import ImportOptions
+from mom_pipeline.datasets import (
+    DATASETS,
+    ImportOptions,
+    ImportSummary,
+    import_dataset,
+    read_summary,
+)
 from mom_pipeline.errors import DatasetError
-from mom_pipeline.logs.delivery import ingest_files
-from mom_pipeline.logs.ingest import IngestOutcome
+from mom_pipeline.logs.ingest import IngestResult, ingest_files
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.settings import load_settings
 from mom_pipeline_tests.data_folder import DataFolder
@@ -37,8 +41,8 @@ def bring(folder: DataFolder, name: str, path: Path, **options: object) -> Impor
     summary = import_dataset(chosen, folder.settings)
     folder.settings = load_settings(folder.settings.data_dir, {})
     files = discover(folder.settings.logs_dir).files
-    outcomes = list(ingest_files(folder.warehouse, files))
-    assert all(isinstance(outcome, IngestOutcome) for outcome in outcomes), outcomes
+    results = list(ingest_files(folder.warehouse, files))
+    assert all(isinstance(result, IngestResult) for result in results), results
     assert read_summary(folder.settings) == summary
     return summary
 

@@ -29,6 +29,7 @@ SETTINGS_FILE = """\
 min_item_users = 3
 [model]
 n_components = 3
+ranking = "components"
 [rebuild]
 capture_threshold = 0.0
 frequent_items = 20

@@ -59,7 +59,7 @@ def test_the_figures_are_those_of_the_evaluation(backfilled: Pipeline):
     shown = backfilled.metadata("promotion", N_DAYS)
     rows = backfilled.query(
         f"SELECT map_at_k, recall_at_k, users FROM evaluation_metrics "
-        f"WHERE day = '{day(N_DAYS)}' AND cutoff = 20 AND ranking = 'classes'"
+        f"WHERE day = '{day(N_DAYS)}' AND cutoff = 20 AND ranking = 'components'"
     )
     assert rows == [(shown["map"], shown["recall"], shown["users"])]
 

@@ -15,21 +15,24 @@ import duckdb
 import numpy as np
 import pytest
 
-from mom_pipeline.erasure.erased_users import (
+from mom_pipeline.erasure.erasing import (
     Receipt,
+    UnknownUser,
     begin_receipt,
-    erased_users,
+    find_user,
     finish_receipt,
+    storage_steps,
+    take_steps,
     unfinished_erasures,
 )
-from mom_pipeline.erasure.erasing import UnknownUser, find_user, storage_steps, take_steps
 from mom_pipeline.erasure.history import erase_from_history
-from mom_pipeline.erasure.search import places_with
+from mom_pipeline.erasure.search import files_with
 from mom_pipeline.erasure.tables import is_part_of_others
 from mom_pipeline.errors import HistoryBusy, WarehouseBusy
-from mom_pipeline.logs.delivery import pending_files
+from mom_pipeline.logs.ingest import pending_files
 from mom_pipeline.logs.ledger import ledger_entries
 from mom_pipeline.warehouse.dictionaries import extend_dictionaries
+from mom_pipeline.warehouse.erased import erased_users
 from mom_pipeline_tests.data_folder import HEADER, DataFolder
 
 # Long enough to be found in bytes; a short one, such as 7, is a part of everything.
@@ -57,15 +60,15 @@ def csv_lines(user: str) -> str:
 
 
 def erase(folder: DataFolder, user: str) -> Receipt:
-    found = find_user(folder.settings, user)
+    traces = find_user(folder.settings, user)
     receipt = begin_receipt(folder.settings, user)
-    steps = storage_steps(folder.settings, found)
+    steps = storage_steps(folder.settings, traces)
     receipt = take_steps(folder.settings, receipt, steps, lambda name: None)
     return finish_receipt(folder.settings, receipt)
 
 
 def left(folder: DataFolder, user: str) -> list[str]:
-    return places_with(folder.settings.data_dir, user)
+    return files_with(folder.settings.data_dir, user)
 
 
 @pytest.mark.parametrize("user", HARD_IDS)
@@ -119,9 +122,9 @@ def test_compressed_tables_and_checksums(folder: DataFolder):
 def test_a_delivery_does_not_bring_a_user_back(lenient: DataFolder):
     lenient.take(csv_lines(USER))
     erase(lenient, USER)
-    outcome = lenient.take(csv_lines(USER) + f"{USER},tea\n", "2024-03-01.csv")
-    assert outcome.reject_reasons == {"set aside: erased": 3}
-    assert outcome.rows_set_aside == 3
+    result = lenient.take(csv_lines(USER) + f"{USER},tea\n", "2024-03-01.csv")
+    assert result.reject_reasons == {"set aside: erased": 3}
+    assert result.rows_set_aside == 3
     assert lenient.ids() == [("ann", "tea"), ("bob", "jam")]
     assert left(lenient, USER) == ["logs/2024-03-01.csv"]
     # Also when the warehouse is made anew from the files.
@@ -178,9 +181,9 @@ def test_nobody_of_that_id(user: str, folder: DataFolder):
 @pytest.mark.parametrize("stopped_after", [0, 1, 2, 5, 8])
 def test_interrupted_after_any_step_it_is_completed_later(stopped_after: int, folder: DataFolder):
     folder.take(csv_lines(USER))
-    found = find_user(folder.settings, USER)
+    traces = find_user(folder.settings, USER)
     receipt = begin_receipt(folder.settings, USER)
-    steps = list(storage_steps(folder.settings, found))
+    steps = list(storage_steps(folder.settings, traces))
     assert len(steps) == 8
     take_steps(folder.settings, receipt, iter(steps[:stopped_after]), lambda name: None)
     assert unfinished_erasures(folder.settings) == 1
@@ -301,17 +304,17 @@ def test_records_of_runs_lose_the_user_alone(user: str, tmp_path: Path):
     connection.close()
     assert json.loads(text) == {"records": records("ann", "77"), "rows": 7, "text": "7 days"}
     if len(user) > 1:
-        assert places_with(tmp_path, user) == []
+        assert files_with(tmp_path, user) == []
 
 
 def test_an_id_of_digits_is_no_part_of_a_number_or_a_hash(tmp_path: Path):
     """Customers of Online Retail have five digits; scores and checksums have them too."""
     (tmp_path / "numbers.json").write_text('{"a": 0.0017850, "b": 117850.2, "c": "f17850ab"}')
     (tmp_path / "9f17850c").mkdir()
-    assert places_with(tmp_path, "17850") == []
+    assert files_with(tmp_path, "17850") == []
     (tmp_path / "log.csv").write_text("user,item\n17850,tea\n")
     np.savez(tmp_path / "people.npz", ids=np.frombuffer(b"123451785054321", dtype=np.uint8))
-    assert places_with(tmp_path, "17850") == ["log.csv", "people.npz"]
+    assert files_with(tmp_path, "17850") == ["log.csv", "people.npz"]
 
 
 def test_texts_of_runs_lose_a_distinctive_id(tmp_path: Path):
@@ -321,7 +324,7 @@ def test_texts_of_runs_lose_a_distinctive_id(tmp_path: Path):
     log.write_text(f"one\nuser {USER}\nthree\n")
     erase_from_history(tmp_path, USER)
     assert log.read_text() == "one\nthree\n"
-    assert places_with(tmp_path, USER) == []
+    assert files_with(tmp_path, USER) == []
 
 
 def test_a_history_in_use_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -334,4 +337,4 @@ def test_a_history_in_use_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         holder.execute("ROLLBACK")
     holder.close()
     erase_from_history(tmp_path, USER)
-    assert places_with(tmp_path, USER) == []
+    assert files_with(tmp_path, USER) == []

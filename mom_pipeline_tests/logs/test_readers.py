@@ -158,8 +158,8 @@ def test_other_timestamp_formats(
     "text", ["epoch", "infinity", "now", "nan", "2024-02-30", "x", "1e99", "99999999999999999999"]
 )
 def test_a_bad_timestamp_is_rejected(lenient: DataFolder, setting: str, text: str) -> None:
-    outcome = lenient.with_logs(timestamp_format=setting).take(f"{HEADER}a,i,{text}\n")
-    assert outcome.rows_rejected == 1
+    result = lenient.with_logs(timestamp_format=setting).take(f"{HEADER}a,i,{text}\n")
+    assert result.rows_rejected == 1
     assert lenient.reasons() == [(2, "timestamp not understood")]
 
 
@@ -189,10 +189,10 @@ def test_a_bad_timestamp_is_rejected(lenient: DataFolder, setting: str, text: st
 def test_a_bad_csv_line_is_one_reject_and_its_neighbours_stay(
     lenient: DataFolder, line: bytes, reason: str
 ) -> None:
-    outcome = lenient.take(HEADER.encode() + b"a,i,2024-03-01\n" + line + b"\nb,i,2024-03-01\n")
+    result = lenient.take(HEADER.encode() + b"a,i,2024-03-01\n" + line + b"\nb,i,2024-03-01\n")
     assert lenient.ids() == [("a", "i"), ("b", "i")]
     assert lenient.reasons() == [(3, reason)]
-    assert outcome.lines == 1 + outcome.rows_accepted + outcome.rows_rejected == 4
+    assert result.lines == 1 + result.rows_accepted + result.rows_rejected == 4
 
 
 @pytest.mark.parametrize(
@@ -237,9 +237,9 @@ def test_parquet_nan_inf_and_null_are_rejected(lenient: DataFolder) -> None:
             ('c', 'i', NULL, 1.0), ('d', 'i', TIMESTAMP '{T}', 1.5))
             AS t("user", item, timestamp, weight)""",
     )
-    outcome = lenient.ingest("day=2024-03-01/part.parquet")
+    result = lenient.ingest("day=2024-03-01/part.parquet")
     assert lenient.ids() == [("d", "i")]
-    assert (outcome.lines, outcome.rows_rejected) == (5, 4)
+    assert (result.lines, result.rows_rejected) == (5, 4)
 
 
 def test_parquet_ids_that_are_floating_point_are_refused(folder: DataFolder) -> None:
@@ -258,16 +258,16 @@ def test_a_damaged_parquet_file_is_refused(folder: DataFolder) -> None:
 
 
 def test_an_unterminated_last_line_of_40_mb_is_counted(lenient: DataFolder) -> None:
-    outcome = lenient.take(f"{HEADER}a,i,{T}\n".encode() + b"x" * 41_000_000)
+    result = lenient.take(f"{HEADER}a,i,{T}\n".encode() + b"x" * 41_000_000)
     assert lenient.ids() == [("a", "i")]
     assert lenient.reasons() == [(3, "line is too long")]
-    assert outcome.lines == 3
+    assert result.lines == 3
 
 
 def test_an_unbalanced_quote_swallows_no_neighbour(lenient: DataFolder) -> None:
     rows = "".join(f"u{n},i,{T}\n" for n in range(5000))
-    outcome = lenient.take(f'{HEADER}"open,i,{T}\n{rows}close",i,{T}\n')
-    assert outcome.rows_accepted == 5000
+    result = lenient.take(f'{HEADER}"open,i,{T}\n{rows}close",i,{T}\n')
+    assert result.rows_accepted == 5000
     assert lenient.reasons() == [(2, "unbalanced quote"), (5003, "unbalanced quote")]
 
 
@@ -303,8 +303,8 @@ def test_a_wrong_header_is_refused(folder: DataFolder, content: str, message: st
 
 
 def test_a_header_alone_is_an_empty_day(folder: DataFolder) -> None:
-    outcome = folder.take(HEADER)
-    assert (outcome.status, outcome.lines, outcome.rows_accepted) == ("new", 1, 0)
+    result = folder.take(HEADER)
+    assert (result.status, result.lines, result.rows_accepted) == ("new", 1, 0)
 
 
 def test_scratch_files_are_removed(folder: DataFolder, tmp_path: Path) -> None:

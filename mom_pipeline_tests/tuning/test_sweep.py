@@ -51,7 +51,7 @@ def test_a_trial_is_what_a_fit_of_these_settings_gives(swept, split):
         t
         for t in sweep.trials
         if (t.model.n_components, t.model.estimator, t.model.personalization, t.model.ranking)
-        == (4, "unbiased", "tempered", "classes")
+        == (4, "unbiased", "tempered", "components")
     )
     alone = MethodOfMoments(4, "unbiased", "tempered", ranking="classes").fit(train)
     found = backtest(alone.fitted, train, test, (20,))

@@ -7,22 +7,22 @@ from dataclasses import replace
 import duckdb
 import pytest
 
-from mom_pipeline.errors import WarehouseBusy, WarehouseUnreadable
-from mom_pipeline.warehouse.connection import transaction
+from mom_pipeline.errors import WarehouseBusy, WarehouseMissing, WarehouseUnreadable
+from mom_pipeline.warehouse.connection import SCHEMA_VERSION
 from mom_pipeline_tests.data_folder import DataFolder
 
 _HOLD = """
 import sys, duckdb
-connection = duckdb.connect(sys.argv[1])
+connection = OPEN
 print("held", flush=True)
 sys.stdin.readline()
 """
 
 
-def hold(folder: DataFolder) -> subprocess.Popen[str]:
+def hold(folder: DataFolder, opened: str = "duckdb.connect(sys.argv[1])") -> subprocess.Popen[str]:
     folder.take("user,item,timestamp\n")
     process = subprocess.Popen(
-        [sys.executable, "-c", _HOLD, str(folder.warehouse.path)],
+        [sys.executable, "-c", _HOLD.replace("OPEN", opened), str(folder.warehouse.path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -61,7 +61,7 @@ def test_a_transaction_is_all_or_nothing(folder: DataFolder) -> None:
     insert = "INSERT INTO user_dictionary VALUES (0, 'a', DATE '2024-03-01')"
 
     def insert_two(second: str) -> None:
-        with folder.warehouse.connect() as connection, transaction(connection):
+        with folder.warehouse.connect() as connection:
             connection.execute(insert)
             connection.execute(second)
 
@@ -78,11 +78,12 @@ def test_a_shared_connection_is_kept_for_its_turn_and_replaced_after_a_failure(
     with folder.warehouse.sharing(seconds=3600) as connect:
         with connect() as first, connect() as second:
             assert first is second
+            first.execute("INSERT INTO user_dictionary VALUES (0, 'a', DATE '2024-03-01')")
         with pytest.raises(duckdb.CatalogException), connect() as third:
             third.execute("SELECT * FROM nothing")
         with connect() as fourth:
             assert fourth is not third
-            fourth.execute("SELECT * FROM raw_logs").fetchall()
+            assert fourth.execute("SELECT user_id FROM user_dictionary").fetchall() == [("a",)]
 
 
 def test_a_shared_connection_lets_other_processes_in(folder: DataFolder) -> None:
@@ -105,3 +106,77 @@ def test_a_damaged_warehouse_is_no_lock(folder: DataFolder) -> None:
 def test_the_session_is_in_the_declared_zone(folder: DataFolder) -> None:
     zone = folder.with_logs(timezone="Asia/Taipei").query("SELECT current_setting('TimeZone')")
     assert zone == [("Asia/Taipei",)]
+
+
+def test_who_reads_cannot_write(folder: DataFolder) -> None:
+    with pytest.raises(WarehouseMissing), folder.warehouse.reading():
+        pass
+    folder.take("user,item,timestamp\n")
+    bytes_before = folder.warehouse.path.read_bytes()
+    with folder.warehouse.reading() as connection:
+        connection.execute("CREATE TEMP TABLE own AS FROM raw_logs")
+        with pytest.raises(duckdb.InvalidInputException, match="read-only"):
+            connection.execute("DELETE FROM ingest_ledger")
+    assert folder.warehouse.path.read_bytes() == bytes_before
+
+
+def test_readers_read_together(folder: DataFolder) -> None:
+    process = hold(folder, "duckdb.connect(sys.argv[1], read_only=True)")
+    with with_wait(folder, 0.2).warehouse.reading() as connection:
+        assert connection.execute("SELECT count(*) FROM ingest_ledger").fetchall() == [(1,)]
+    process.communicate("\n")
+
+
+def test_reading_while_this_process_writes_is_named(folder: DataFolder) -> None:
+    with (
+        with_wait(folder, 0.2).warehouse.connect(),
+        pytest.raises(WarehouseBusy, match="held by this process"),
+        folder.warehouse.reading(),
+    ):
+        pass
+
+
+def as_version_1(folder: DataFolder) -> None:
+    """A warehouse as it was before it said its version."""
+    with folder.warehouse.opened() as connection:
+        connection.execute("DROP TABLE schema_version")
+        connection.execute("ALTER TABLE recommendations DROP COLUMN reason")
+        connection.execute("INSERT INTO recommendations VALUES ('2024-03-01', 'm', 'u', 1, 'i', 2)")
+        connection.execute("CREATE TABLE item_support (day DATE)")
+        connection.execute(
+            "INSERT INTO evaluation_metrics VALUES "
+            "('2024-03-02', '2024-03-01', 'classes', 20, 1, 1, 1, 1, 3)"
+        )
+
+
+@pytest.mark.parametrize("access", ["reading", "connect"])
+def test_a_warehouse_of_the_version_before_is_brought_up_to_date(
+    folder: DataFolder, access: str
+) -> None:
+    folder.take("user,item,timestamp\nu,i,2024-03-01\n")
+    as_version_1(folder)
+    with getattr(folder.warehouse, access)() as connection:
+        tables = {name for (name,) in connection.execute("SHOW TABLES").fetchall()}
+        assert "item_support" not in tables
+        assert connection.execute("SELECT version FROM schema_version").fetchall() == [
+            (SCHEMA_VERSION,)
+        ]
+        lists = connection.execute("SELECT user_id, reason FROM recommendations").fetchall()
+        assert lists == [("u", "")]
+        rankings = connection.execute("SELECT ranking FROM evaluation_metrics").fetchall()
+        assert rankings == [("components",)]
+    assert folder.ids() == [("u", "i")]
+
+
+def test_a_warehouse_of_a_later_version_is_refused(folder: DataFolder) -> None:
+    with folder.warehouse.connect() as connection:
+        connection.execute("UPDATE schema_version SET version = 99")
+    for access in (folder.warehouse.connect, folder.warehouse.reading):
+        with pytest.raises(WarehouseUnreadable, match="version 99, this code knows"), access():
+            pass
+
+
+def test_the_tables_are_made_once(folder: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.take("user,item,timestamp\n")
+    monkeypatch.setattr("mom_pipeline.warehouse.connection.load_sql", None)
+    assert folder.query("SELECT count(*) FROM ingest_ledger") == [(1,)]

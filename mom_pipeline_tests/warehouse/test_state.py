@@ -1,4 +1,4 @@
-"""State as of a day against a plain Python oracle: matrix, stable positions, changed users."""
+"""State as of a day against a plain Python oracle: matrix and stable positions."""
 
 import random
 from collections import defaultdict
@@ -6,13 +6,10 @@ from dataclasses import replace
 from datetime import date, timedelta
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
-from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.errors import WarehouseMissing
 from mom_pipeline.settings import MatrixSettings
-from mom_pipeline.warehouse.changes import changed_users
 from mom_pipeline.warehouse.dictionaries import ids_by_position
 from mom_pipeline.warehouse.matrix import DayMatrix, matrix_as_of
 from mom_pipeline_tests.data_folder import DataFolder
@@ -76,13 +73,8 @@ def rows_of(folder: DataFolder, state: DayMatrix) -> Rows:
     return dict(rows)
 
 
-def users_of(folder: DataFolder, positions: np.ndarray) -> set[str]:
-    with folder.warehouse.connect() as connection:
-        return set(ids_by_position(connection, "user")[positions])
-
-
 @pytest.mark.parametrize("seed", range(12))
-def test_matrix_and_changed_users_equal_the_oracle(folder: DataFolder, seed: int) -> None:
+def test_the_matrix_equals_the_oracle(folder: DataFolder, seed: int) -> None:
     rng = random.Random(seed)
     settings = {
         "window_days": rng.choice([0, 1, 3]),
@@ -92,53 +84,15 @@ def test_matrix_and_changed_users_equal_the_oracle(folder: DataFolder, seed: int
     with_matrix(folder, **settings).with_logs(timezone=rng.choice(["UTC", "Asia/Taipei"]))
     events = random_events(rng, n_days=6, per_day=45)
     deliver(folder, events)
-    n_changed = 0
+    n_rows = 0
     for offset in range(6):
         day = FIRST + timedelta(days=offset)
-        before = oracle(events, day - timedelta(days=1), folder.settings.matrix)
-        now = oracle(events, day, folder.settings.matrix)
-        expected = {u for u in before.keys() | now.keys() if before.get(u) != now.get(u)}
-        assert users_of(folder, changed_users(folder.warehouse, day)) == expected
+        expected = oracle(events, day, folder.settings.matrix)
         state = matrix_as_of(folder.warehouse, day)
-        assert rows_of(folder, state) == now
+        assert rows_of(folder, state) == expected
         assert state.interactions.has_canonical_format
-        n_changed += len(expected)
-    assert n_changed > 0
-
-
-def test_changed_users_need_no_earlier_matrix(folder: DataFolder) -> None:
-    """With or without the kept users per item: the same answer."""
-    with_matrix(folder, min_item_users=2)
-    deliver(folder, random_events(random.Random(5), 5, 25))
-    day = FIRST + timedelta(days=3)
-    alone = changed_users(folder.warehouse, day)
-    matrix_as_of(folder.warehouse, day - timedelta(days=1))
-    assert len(alone) > 0
-    np.testing.assert_array_equal(changed_users(folder.warehouse, day), alone)
-
-
-def test_kept_users_per_item_are_not_used_after_a_correction(folder: DataFolder) -> None:
-    with_matrix(folder, min_item_users=2)
-    day = FIRST + timedelta(days=1)
-    header = "user,item,timestamp\n"
-    folder.take(f"{header}a,i,{FIRST}\nb,i,{FIRST}\n", f"{FIRST}.csv")
-    matrix_as_of(folder.warehouse, FIRST)
-    folder.take(f"{header}a,i,{FIRST}\n", f"{FIRST}.csv")
-    folder.take(f"{header}c,i,{day}\n", f"{day}.csv")
-    assert users_of(folder, changed_users(folder.warehouse, day)) == {"a", "c"}
-
-
-def test_a_longer_step_between_two_days(folder: DataFolder) -> None:
-    with_matrix(folder, min_item_users=1)
-    events = random_events(random.Random(8), 6, 15)
-    deliver(folder, events)
-    day, since = FIRST + timedelta(days=5), FIRST + timedelta(days=1)
-    before = oracle(events, since, folder.settings.matrix)
-    now = oracle(events, day, folder.settings.matrix)
-    expected = {u for u in before.keys() | now.keys() if before.get(u) != now.get(u)}
-    assert users_of(folder, changed_users(folder.warehouse, day, since)) == expected
-    with pytest.raises(InvalidSetting, match="choose a later day"):
-        changed_users(folder.warehouse, since, day)
+        n_rows += len(expected)
+    assert n_rows > 0
 
 
 def test_positions_are_stable_and_append_only(folder: DataFolder) -> None:
@@ -191,7 +145,6 @@ def test_the_fingerprint_follows_deliveries_and_settings(folder: DataFolder) -> 
 def test_an_empty_state_is_an_empty_matrix(folder: DataFolder) -> None:
     folder.take("user,item,timestamp\n")
     assert matrix_as_of(folder.warehouse, FIRST).interactions.shape == (0, 0)
-    assert changed_users(folder.warehouse, FIRST).shape == (0,)
 
 
 def test_without_a_warehouse_the_error_says_what_to_do(folder: DataFolder) -> None:
@@ -212,9 +165,7 @@ def test_any_order_of_arrival_gives_the_same_state(new_folder, seed: int) -> Non
             deliver(folder, [event for event in events if event[0] == day])
             matrix_as_of(folder.warehouse, last)
     states = [rows_of(folder, matrix_as_of(folder.warehouse, last)) for folder in folders]
-    changed = [users_of(folder, changed_users(folder.warehouse, last)) for folder in folders]
     assert states[0] == states[1]
-    assert changed[0] == changed[1]
     assert states[0]
 
 
@@ -225,5 +176,5 @@ def test_a_late_delivery_can_bring_an_id_to_an_earlier_day(folder: DataFolder) -
     assert matrix_as_of(folder.warehouse, FIRST + timedelta(days=1)).interactions.shape == (2, 2)
     late = "user,item,timestamp\na,x,2024-03-01T10:00:00\nb,y,2024-03-01T11:00:00\n"
     folder.take(late, "2024-03-01.csv")
-    found = matrix_as_of(folder.warehouse, FIRST).interactions
-    assert found.toarray().tolist() == [[1, 0], [0, 1]]
+    state = matrix_as_of(folder.warehouse, FIRST).interactions
+    assert state.toarray().tolist() == [[1, 0], [0, 1]]

@@ -14,8 +14,8 @@ from mom_pipeline.defs import checks, metadata
 from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.partitions import YESTERDAY
 from mom_pipeline.defs.resources import DataFolder
-from mom_pipeline.logs.delivered_day import DeliveredDay, delivered_day
-from mom_pipeline.logs.delivery import ingest_day
+from mom_pipeline.logs.ingest import ingest_day
+from mom_pipeline.logs.ledger import DeliveredDay, delivered_day
 from mom_pipeline.warehouse.matrix import matrix_as_of
 
 _RAW_COLUMNS = {
