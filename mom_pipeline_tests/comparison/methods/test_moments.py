@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 
 from mom_pipeline.comparison.methods import METHODS
-from mom_pipeline.comparison.methods.moments import WEIGHTS
+from mom_pipeline.comparison.methods.moments import OPEN_SETTINGS, WEIGHTS
 from mom_pipeline.core import MethodOfMoments, RankingWeights, evaluate_ranking
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
 from mom_pipeline.core.ranking.topn import recommend_top
+from mom_pipeline.core.threads import using_cores
 
 EXPECTED = {
     "mom-paper": {"estimator": "paper", "personalization": "product"},
@@ -79,3 +80,29 @@ def test_the_default_number_of_classes_shrinks_to_the_data(counts):
     fitted = METHODS["mom-balanced"].fit(counts, {}, 0)
     assert fitted.notes["n_components"] <= 6
     assert np.isfinite(fitted.scores(counts)).all()
+
+
+def test_algorithm_1_is_the_papers_and_nothing_of_it_is_chosen(past):
+    """Power method with deflation on the paper's moments; the same model on any threads."""
+    method = METHODS["mom-algorithm-1"]
+    assert method.grid == ({},)
+    scores = []
+    for cores in (1, 2, 3):
+        with using_cores(cores):
+            scores.append(method.fit(past, {"n_components": 5}, 3).scores(past[:50]))
+    np.testing.assert_array_equal(scores[0], scores[1])
+    np.testing.assert_array_equal(scores[0], scores[2])
+    paper = METHODS["mom-paper"].fit(past, {"n_components": 5}, 3).scores(past[:50])
+    assert np.abs(scores[0] - paper).max() > 1e-3 * np.abs(paper).max()
+    with pytest.raises(InvalidSetting, match="found smoothing"):
+        method.fit(past, {"smoothing": 0.05}, 3)
+
+
+def test_distinct_draws_are_not_offered_fractions_of_events():
+    assert {s.get("values", "counts") for s in METHODS["mom-unbiased"].grid} == {"counts", "binary"}
+    assert "log" in {s.get("values") for s in METHODS["mom-balanced"].grid}
+
+
+def test_what_a_method_leaves_open_is_as_in_the_library():
+    model = MethodOfMoments()
+    assert {name: getattr(model, name) for name in OPEN_SETTINGS} == OPEN_SETTINGS
