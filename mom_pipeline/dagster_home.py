@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from mom_pipeline.artifacts.atomic import write_text
+from mom_pipeline.core.files import write_text
 from mom_pipeline.settings import Settings
 
 CONFIGURATION = """\

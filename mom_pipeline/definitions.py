@@ -12,18 +12,18 @@ from mom_pipeline.defs.assets import (
     report,
     serving,
 )
-from mom_pipeline.defs.engine import EngineResource
-from mom_pipeline.defs.jobs import (
+from mom_pipeline.defs.automation import (
     comparison_job,
     daily_schedule,
     daily_update,
     full_rebuild,
+    log_file_sensor,
     weekly_comparison_schedule,
     weekly_rebuild_schedule,
 )
+from mom_pipeline.defs.engine import EngineResource
 from mom_pipeline.defs.partitions import SETTINGS
 from mom_pipeline.defs.resources import DataFolder
-from mom_pipeline.defs.sensors import log_file_sensor
 
 # The assets of every day.
 ASSETS = (

@@ -30,11 +30,11 @@ ALLOWED = {
     | {"matplotlib", "implicit", "threadpoolctl", "sklearn"}
     | {"core", "errors", "pictures", "artifacts", "datasets", "warehouse", "settings", "logs"},
     "serving": ARRAYS
-    | {"starlette", "uvicorn"}
+    | {"fastapi", "pydantic", "starlette", "swagger_ui_bundle"}
     | {"core", "errors", "settings", "artifacts", "warehouse"},
     "tuning": ARRAYS | {"core", "settings", "artifacts"},
     "report": ARRAYS
-    | {"matplotlib"}
+    | {"matplotlib", "jinja2", "markupsafe"}
     | {"core", "errors", "pictures", "settings", "artifacts", "warehouse", "logs", "comparison"},
 }
 

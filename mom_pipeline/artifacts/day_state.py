@@ -1,12 +1,12 @@
 """The state of the model by day, as typed values over the artifact store.
 
 What a later day starts from must have been made by the same settings and the same code, be
-whole on disk, and have passed its checks. Otherwise `Unfit` says why not, and the day is
+whole on disk, and have passed its checks. Otherwise `StaleArtifact` says why not, and the day is
 computed in full.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -14,19 +14,20 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from mom_pipeline.artifacts.store import Artifact, ArtifactStore
-from mom_pipeline.core.algorithm.daily_classes import DayClasses, SpanWhitening
+from mom_pipeline.core.algorithm.decompose import Components, DecomposeSettings
+from mom_pipeline.core.algorithm.whitening import Whitening
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.fitted import FittedModel, PairRanking
-from mom_pipeline.core.moments.anchored import Anchor, AnchoredMoments
-from mom_pipeline.core.moments.daily import DailySettings, DayMoments, extended
-from mom_pipeline.core.moments.sums import Estimator, MomentSums
-from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
+from mom_pipeline.core.moments.days import DayStep, MomentSettings, Yesterday, width_for_days
+from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.ranking.memberships import Personalization
+from mom_pipeline.core.ranking.parts import LowPass
 from mom_pipeline.errors import DamagedArtifact
 from mom_pipeline.settings import Settings, fingerprint
 
 # Raised by one whenever the same rows would come out as other arrays, or with other facts.
-CODE_VERSION = "3"
+CODE_VERSION = "4"
 
 # Each asset with the one that it is made from, in order.
 _CHAIN = (
@@ -36,10 +37,10 @@ _CHAIN = (
     ("decomposition", "whitened_tensor"),
     ("user_personalization", "interaction_matrix"),
 )
-_SUM_ARRAYS = ("item_events", "item_users", "pair_diagonal")
+_THREE_MOMENT = "three-moment"
 
 
-class Unfit(MomError):
+class StaleArtifact(MomError):
     """A stored day cannot be built upon; the message is the reason."""
 
 
@@ -49,30 +50,45 @@ class DayState:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.artifacts = ArtifactStore(settings.artifacts_dir)
-        self.estimator = Estimator.of(settings.model.estimator)  # type: ignore[arg-type]
-        self._anchor: tuple[str, Anchor, Any] | None = None
+        self._anchor: tuple[Artifact, Anchor] | None = None
 
     @property
-    def daily_settings(self) -> DailySettings:
+    def moment_settings(self) -> MomentSettings:
         """What the sums of a day depend on."""
         model, rebuild = self.settings.model, self.settings.rebuild
-        return DailySettings(
-            self.estimator,
-            model.n_components,
-            rebuild.frequent_items,
-            rebuild.capture_threshold,
-            model.seed,
+        return MomentSettings(
+            estimator=Estimator.from_name(model.estimator),
+            n_components=model.n_components,
+            anchor_width=rebuild.anchor_width or width_for_days(model.n_components),
+            seed=model.seed,
+            n_frequent=rebuild.frequent_items,
+            halves=True,
+            capture_threshold=rebuild.capture_threshold,
+        )
+
+    @property
+    def decompose_settings(self) -> DecomposeSettings:
+        """How components are found in the sums."""
+        model = self.settings.model
+        return DecomposeSettings(
+            n_components=model.n_components,
+            decomposition=model.decomposition,
+            projection=model.projection,
+            cap_weights=model.cap_weights,
+            seed=model.seed,
         )
 
     def settings_of(self, asset: str) -> str:
         """Fingerprint of the settings that decide what an asset holds."""
-        matrix, model = self.settings.matrix, self.settings.model
+        matrix, model, ranking = self.settings.matrix, self.settings.model, self.settings.ranking
         if asset == "interaction_matrix":
             return fingerprint(matrix)
-        # The weights decide the lists, which are made from the posteriors, and no moment.
-        if asset == "user_personalization" and model.ranking == "three-moment":
-            return fingerprint(matrix, model, self.settings.ranking)
-        return fingerprint(matrix, model)
+        moments = (matrix, model, self.settings.rebuild.anchor_width)
+        if model.ranking != _THREE_MOMENT:
+            return fingerprint(*moments)
+        # The other weights decide the lists, which are made from the memberships, and no moment.
+        decisive = ranking if asset == "user_personalization" else ranking.user_exponent
+        return fingerprint(*moments, decisive)
 
     def write(
         self,
@@ -90,165 +106,186 @@ class DayState:
         return self.artifacts.write(asset, day, arrays, settings, parents, notes)
 
     def fitting(self, asset: str, day: date, *, with_arrays: bool = True) -> Artifact:
-        """An artifact that can be built upon, or Unfit with the reason."""
+        """An artifact that can be built upon, or StaleArtifact with the reason."""
         if self.artifacts.version(asset, day) is None:
-            raise Unfit(f"there is no {asset} of {day}")
+            raise StaleArtifact(f"there is no {asset} of {day}")
         read = self.artifacts.read if with_arrays else self.artifacts.describe
         try:
-            found = read(asset, day)
+            artifact = read(asset, day)
         except DamagedArtifact as error:
-            raise Unfit(f"{asset} of {day} is damaged: {error}") from error
-        if found.settings_fingerprint != self.settings_of(asset):
-            raise Unfit(f"{asset} of {day} was made with other settings")
-        made_by = found.metadata["code_version"]
+            raise StaleArtifact(f"{asset} of {day} is damaged: {error}") from error
+        made_by = artifact.metadata["code_version"]
         if made_by != CODE_VERSION:
-            raise Unfit(f"{asset} of {day} was made by code version {made_by}, not {CODE_VERSION}")
-        if not found.metadata["sound"]:
-            raise Unfit(f"{asset} of {day} did not pass its checks")
-        return found
+            raise StaleArtifact(
+                f"{asset} of {day} was made by code version {made_by}, not {CODE_VERSION}"
+            )
+        if artifact.settings_fingerprint != self.settings_of(asset):
+            raise StaleArtifact(f"{asset} of {day} was made with other settings")
+        if not artifact.metadata["sound"]:
+            raise StaleArtifact(f"{asset} of {day} did not pass its checks")
+        return artifact
 
     def built_on(self, asset: str, day: date, parent: str, *, with_arrays: bool = True) -> Artifact:
         """A fitting artifact that was made from the parent as it is now."""
-        found = self.fitting(asset, day, with_arrays=with_arrays)
-        if found.parents[parent] != self.artifacts.version(parent, day):
-            raise Unfit(f"{asset} of {day} was made from an earlier {parent} of that day")
-        return found
+        artifact = self.fitting(asset, day, with_arrays=with_arrays)
+        if artifact.parents[parent] != self.artifacts.version(parent, day):
+            raise StaleArtifact(f"{asset} of {day} was made from an earlier {parent} of that day")
+        return artifact
 
     def require_chain(self, day: date) -> None:
-        """Raise Unfit unless every artifact of a day is sound and made from the others as now."""
+        """Raise StaleArtifact unless every artifact of a day is sound and made from the others
+        as they are now.
+        """
         self.fitting("interaction_matrix", day, with_arrays=False)
         for asset, parent in _CHAIN:
             self.built_on(asset, day, parent, with_arrays=False)
 
     def matrix(self, day: date) -> tuple[csr_array, str]:
         """The interaction matrix as of a day, and its version."""
-        found = self.fitting("interaction_matrix", day)
-        return csr_array(found.arrays["interactions"]), found.version
+        artifact = self.fitting("interaction_matrix", day)
+        return csr_array(artifact.arrays["interactions"]), artifact.version
 
-    def write_moments(
-        self, day: date, state: DayMoments, parents: Mapping[str, str], metadata: Mapping[str, Any],
-        *, anchor_day: date, sound: bool,
-    ) -> Artifact:  # fmt: skip
-        """Store the sums of a day; the anchor's own arrays are stored once, with its day."""
-        moments = state.moments
-        if anchor_day == day:
-            anchor = self.write(
-                "anchor", day,
-                {"basis": moments.anchor.basis, "item_scale": moments.anchor.item_scale,
-                 "frequent_items": state.frequent_items},
-                parents, {},
-            )  # fmt: skip
-            anchor_version = anchor.version
-        else:
-            anchor_version = str(self.artifacts.version("anchor", anchor_day))
-        notes = {**metadata, "anchor_day": anchor_day.isoformat()}
-        return self.write_sums(
-            day, state, {**parents, "anchor": anchor_version}, notes, sound=sound
-        )
+    def write_anchor(
+        self, day: date, anchor: Anchor, X: csr_array, parents: Mapping[str, str]
+    ) -> str:
+        """Store what a rebuild fixes, and return its version.
+
+        With the low-pass part of the day's rows, where the ranking has one: both hold until the
+        next rebuild.
+        """
+        arrays = {
+            "basis": anchor.basis,
+            "item_scale": anchor.item_scale,
+            "frequent_items": anchor.frequent_items,
+        }
+        if self.settings.model.ranking == _THREE_MOMENT:
+            rng = np.random.default_rng(self.settings.model.seed)
+            low_pass = LowPass.from_rows(X, self.settings.ranking.user_exponent, rng)
+            arrays |= {
+                "low_pass_basis": low_pass.basis,
+                "low_pass_scale": low_pass.item_scale,
+                "low_pass_strengths": low_pass.strengths,
+            }
+        return self.write("anchor", day, arrays, parents, {}).version
 
     def write_sums(
-        self, day: date, state: DayMoments, parents: Mapping[str, str], metadata: Mapping[str, Any],
-        *, sound: bool,
-    ) -> Artifact:  # fmt: skip
-        """Store the sums of a day alone, under an anchor that is stored already."""
-        moments = state.moments
-        sums = {k: v for k, v in asdict(moments.sums).items() if k not in _SUM_ARRAYS}
-        return self.write(
-            "m2_statistics",
-            day,
-            {
-                "pairs": moments.pairs,
-                "triples": moments.triples,
-                "pair_counts": state.pair_counts,
-                **{name: getattr(moments.sums, name) for name in _SUM_ARRAYS},
-            },
-            parents,
-            {**metadata, "sums": sums},
-            sound=sound,
-        )
+        self,
+        day: date,
+        sums: AnchoredSums,
+        parents: Mapping[str, str],
+        metadata: Mapping[str, Any],
+        *,
+        sound: bool,
+    ) -> Artifact:
+        """Store the sums of a day, under an anchor that is stored already."""
+        return self.write("m2_statistics", day, sums.as_arrays(), parents, metadata, sound=sound)
 
-    def moments(self, day: date) -> tuple[DayMoments, Artifact]:
+    def write_moments(
+        self, day: date, step: DayStep, X: csr_array, matrix: str, before: Artifact | None,
+        metadata: Mapping[str, Any], *, sound: bool,
+    ) -> Artifact:  # fmt: skip
+        """Store the sums of a day, and the anchor where the day was computed in full.
+
+        matrix: version of the day's matrix.  before: yesterday's sums, whose anchor is kept.
+        """
+        parents = {"interaction_matrix": matrix}
+        if step.reason or before is None:
+            anchor, anchor_day = self.write_anchor(day, step.anchor, X, parents), day.isoformat()
+        else:
+            anchor, anchor_day = before.parents["anchor"], before.metadata["anchor_day"]
+        facts = {**metadata, "anchor_day": anchor_day}
+        return self.write_sums(day, step.sums, {**parents, "anchor": anchor}, facts, sound=sound)
+
+    def moments(self, day: date) -> tuple[Anchor, AnchoredSums, Artifact]:
         """The sums of a day with their anchor, made from its present matrix."""
-        found = self.built_on("m2_statistics", day, "interaction_matrix")
-        return self.moments_of(found), found
+        artifact = self.built_on("m2_statistics", day, "interaction_matrix")
+        return *self.moments_in(artifact), artifact
 
-    def moments_of(self, found: Artifact) -> DayMoments:
+    def moments_in(self, artifact: Artifact) -> tuple[Anchor, AnchoredSums]:
         """The sums that an artifact holds, with their anchor."""
-        sums = found.metadata["sums"]
-        arrays = {name: found.dense[name] for name in _SUM_ARRAYS}
-        anchor, frequent = self._anchor_of(found)
-        moments = AnchoredMoments(
-            extended(anchor, len(arrays["item_events"])),
-            MomentSums(**{**sums, "size_sums": tuple(sums["size_sums"]), **arrays}),
-            found.dense["pairs"],
-            found.dense["triples"],
-        )
-        return DayMoments(moments, frequent, found.dense["pair_counts"])
+        sums = AnchoredSums.from_arrays(artifact.dense)
+        _, anchor = self._anchor_of(artifact)
+        return anchor.with_items(len(sums.first.item_users)), sums
 
-    def moments_before(self, day: date) -> tuple[csr_array, DayMoments, date]:
-        """Rows, sums and the anchor's day of the day before; Unfit when they cannot be used."""
+    def yesterday(self, day: date) -> tuple[Yesterday, Artifact]:
+        """Rows and sums of the day before; StaleArtifact when they cannot be used."""
         before = day - timedelta(days=1)
-        state, found = self.moments(before)
-        return self.matrix(before)[0], state, date.fromisoformat(found.metadata["anchor_day"])
+        anchor, sums, artifact = self.moments(before)
+        return Yesterday(self.matrix(before)[0], anchor, sums), artifact
 
-    def whitening(self, day: date) -> tuple[SpanWhitening, Artifact]:
+    def whitening(self, day: date) -> tuple[Whitening, Artifact]:
         """The whitening of a day inside the span of its anchor."""
-        found = self.built_on("whitening_matrix", day, "m2_statistics")
-        arrays = found.dense
-        K = self.settings.model.n_components
-        return SpanWhitening(arrays["factors"], arrays["spectrum"], K), found
+        artifact = self.built_on("whitening_matrix", day, "m2_statistics")
+        factors, spectrum = artifact.dense["factors"], artifact.dense["spectrum"]
+        return Whitening(factors, spectrum, self.settings.model.n_components), artifact
 
-    def write_classes(
-        self, day: date, classes: DayClasses, popularity: Any,
-        parents: Mapping[str, str], metadata: Mapping[str, Any], *, sound: bool,
-    ) -> Artifact:  # fmt: skip
+    def anchor_components(self, day: date, anchor_version: str) -> Any:
+        """Where a day's decomposition starts from: the components of its anchor's own day.
+
+        None when yesterday was seen through another anchor: then the day finds its own.
+        """
+        try:
+            before = self.fitting("decomposition", day - timedelta(days=1))
+        except StaleArtifact:
+            return None
+        same = before.parents["anchor"] == anchor_version
+        return before.dense["anchor_components"] if same else None
+
+    def write_components(
+        self,
+        day: date,
+        components: Components,
+        anchor: Anchor,
+        parents: Mapping[str, str],
+        metadata: Mapping[str, Any],
+        *,
+        sound: bool,
+    ) -> Artifact:
         """Store O, pi and where the next day starts from."""
+        start = components.in_span if anchor.components is None else anchor.components
         arrays = {
-            "item_probs": classes.recovery.item_probs,
-            "weights": classes.recovery.weights,
-            "lambdas": classes.decomposition.lambdas,
-            "vectors": classes.decomposition.vectors,
-            "span_components": classes.span_components,
-            "anchor_components": classes.anchor_components,
-            "popularity": popularity,
+            "item_probs": components.item_probs,
+            "weights": components.weights,
+            "lambdas": components.decomposition.lambdas,
+            "vectors": components.decomposition.vectors,
+            "in_span": components.in_span,
+            "anchor_components": start,
         }
         return self.write("decomposition", day, arrays, parents, metadata, sound=sound)
 
     def model(self, day: date) -> tuple[FittedModel, Artifact]:
         """The model of a day, ready to personalize and to recommend."""
-        found = self.fitting("decomposition", day)
-        settings, arrays = self.settings.model, found.dense
+        artifact = self.fitting("decomposition", day)
+        sums = self.built_on("m2_statistics", day, "interaction_matrix")
+        settings, item_users = self.settings.model, sums.dense["item_users"]
+        pairs = self._pair_ranking(day, sums) if settings.ranking == _THREE_MOMENT else None
         model = FittedModel(
-            item_probs=arrays["item_probs"],
-            weights=arrays["weights"],
-            popularity=arrays["popularity"],
-            basis=np.empty((len(arrays["item_probs"]), 0)),
-            personalization=Personalization(
-                settings.personalization,  # type: ignore[arg-type]
-                settings.temperature,
-                settings.em_steps,
-                settings.smoothing,
-            ),
-            pair_ranking=self._pair_ranking(day) if settings.ranking == "three-moment" else None,
-            diagnostics={},
+            item_probs=artifact.dense["item_probs"],
+            weights=artifact.dense["weights"],
+            popularity=item_users / item_users.sum(),
+            personalization=Personalization.from_settings(settings),
+            pair_ranking=pairs,
         )
-        return model, found
+        return model, artifact
 
-    def _pair_ranking(self, day: date) -> PairRanking:
-        """Pairs from the rows of the day, the low-pass part from the span of its anchor."""
-        anchor = self.moments(day)[0].moments.anchor
-        only_span = np.full(anchor.basis.shape[1], np.inf)
-        low_pass = LowPass(anchor.basis, anchor.item_scale, only_span)
-        return PairRanking(self.matrix(day)[0], low_pass, self.settings.ranking)
+    def _pair_ranking(self, day: date, sums: Artifact) -> PairRanking:
+        """Pairs from the rows of the day, the low-pass part from the day of its anchor."""
+        arrays, X = self._anchor_of(sums)[0].dense, self.matrix(day)[0]
+        low_pass = LowPass(
+            arrays["low_pass_basis"], arrays["low_pass_scale"], arrays["low_pass_strengths"]
+        )
+        return PairRanking(X, low_pass.with_items(X.shape[1]), self.settings.ranking)
 
-    def _anchor_of(self, moments: Artifact) -> tuple[Anchor, Any]:
+    def _anchor_of(self, sums: Artifact) -> tuple[Artifact, Anchor]:
         """The anchor that the sums were made with, kept in memory from day to day."""
-        wanted, day = moments.parents["anchor"], date.fromisoformat(moments.metadata["anchor_day"])
-        if self._anchor is None or self._anchor[0] != wanted:
-            found = self.fitting("anchor", day)
-            if found.version != wanted:
-                raise Unfit(f"the anchor of {day} was replaced since {moments.day}")
-            arrays = found.dense
-            anchor = Anchor(arrays["basis"], arrays["item_scale"], self.estimator)
-            self._anchor = found.version, anchor, arrays["frequent_items"]
-        return self._anchor[1], self._anchor[2]
+        wanted, day = sums.parents["anchor"], date.fromisoformat(sums.metadata["anchor_day"])
+        if self._anchor is None or self._anchor[0].version != wanted:
+            artifact = self.fitting("anchor", day)
+            if artifact.version != wanted:
+                raise StaleArtifact(f"the anchor of {day} was replaced since {sums.day}")
+            arrays, estimator = artifact.dense, self.moment_settings.estimator
+            anchor = Anchor(
+                arrays["basis"], arrays["item_scale"], estimator, arrays["frequent_items"]
+            )
+            self._anchor = artifact, anchor
+        return self._anchor

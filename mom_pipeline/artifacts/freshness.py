@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Literal
 
-from mom_pipeline.artifacts.day_state import DayState, Unfit
+from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
 from mom_pipeline.logs.delivery import pending_files
 from mom_pipeline.logs.ledger import ledger_entries
 from mom_pipeline.logs.logfiles import discover
@@ -76,7 +76,7 @@ def _status(
         if matrix.parents["raw_logs"] != fingerprint:
             return "stale", "the deliveries up to the day have changed"
         state.require_chain(day)
-    except Unfit as reason:
+    except StaleArtifact as reason:
         return "stale", str(reason)
     return "fresh", ""
 
@@ -84,7 +84,7 @@ def _status(
 def _mode(state: DayState, day: date) -> str:
     try:
         mode = state.fitting("m2_statistics", day, with_arrays=False).metadata["mode"]
-    except Unfit:
+    except StaleArtifact:
         return "–"
     return "full" if str(mode).startswith("full") else str(mode)
 

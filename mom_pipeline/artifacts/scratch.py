@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mom_pipeline.core.files import is_running
 from mom_pipeline.settings import Settings
 
 
@@ -21,14 +22,3 @@ def scratch_folder(settings: Settings, work: str) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def is_running(pid: int) -> bool:
-    """Whether there is a process of that number."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

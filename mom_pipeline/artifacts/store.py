@@ -1,16 +1,14 @@
-"""Arrays on disk: `data/artifacts/<asset>/<day>/<version>/` with a manifest, checked on reading.
+"""Arrays on disk: `data/artifacts/<asset>/<day>/<version>/`, checked on reading.
 
-A version folder is written under a temporary name and renamed when complete, then the pointer
-`current` is replaced in one step: a reader sees the old or the new artifact, never a mixture.
-Nothing is pickled.
+Beside the versions of a day (see `versions`), the file `current` names the one that counts. It
+is replaced in one step: a reader sees the old or the new artifact, never a mixture. Nothing is
+pickled.
 """
 
-import hashlib
-import json
-import os
 import re
 import shutil
-from collections.abc import Collection, Mapping
+import zipfile
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -20,14 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from mom_pipeline.artifacts.atomic import sync_folder, write_text, writing
+from mom_pipeline.artifacts.versions import (
+    check_files,
+    publish,
+    read_manifest,
+    seal,
+    unfinished_version,
+)
+from mom_pipeline.core.files import locked, write_text, writing
 from mom_pipeline.errors import DamagedArtifact
 
 Array = NDArray[Any]
-MANIFEST = "manifest.json"
 POINTER = "current"
-_FORMAT = 1
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+_VERSION = re.compile(r"[0-9a-f]{64}")
 _SPARSE_PARTS = ("data", "indices", "indptr", "shape")
 
 
@@ -71,57 +75,40 @@ class ArtifactStore:
     ) -> Artifact:
         """Store arrays as the artifact of an asset and a day; replaces an earlier one."""
         folder = self._folder(asset, day)
-        folder.mkdir(parents=True, exist_ok=True)
-        temporary = folder / f".new-{os.getpid()}"
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir()
-        try:
-            manifest = {
-                "format": _FORMAT,
+        with unfinished_version(folder.parent) as unfinished:
+            facts = {
                 "asset": asset,
                 "day": day.isoformat(),
                 "settings_fingerprint": settings_fingerprint,
-                "parents": dict(sorted((parents or {}).items())),
+                "parents": dict(parents or {}),
                 "metadata": dict(metadata or {}),
-                "arrays": {n: _write_array(temporary, n, a) for n, a in sorted(arrays.items())},
+                "arrays": {n: _write_array(unfinished, n, a) for n, a in arrays.items()},
             }
-            text = json.dumps(manifest, indent=2, sort_keys=True, allow_nan=False) + "\n"
-            version = hashlib.sha256(text.encode()).hexdigest()
-            write_text(temporary / MANIFEST, text)
-            _publish(folder, temporary, version)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-        return _artifact(manifest, dict(arrays), version)
+            version = seal(unfinished, facts)
+            with locked(folder.parent):
+                publish(unfinished, folder / version)
+                write_text(folder / POINTER, version + "\n")
+                _remove_others(folder, version)
+        return _artifact(facts, dict(arrays), version)
 
     def read(self, asset: str, day: date) -> Artifact:
         """The current artifact, with every file checked against its sha256.
 
         Raises DamagedArtifact when it is missing, incomplete or differs from its manifest.
         """
-        while (version := self.version(asset, day)) is not None:
-            try:
-                return _read_version(self._folder(asset, day) / version, version)
-            except DamagedArtifact:
-                if self.version(asset, day) == version:
-                    raise
-                # Replaced while it was read: take the new one.
-        folder = self._folder(asset, day)
-        raise DamagedArtifact(f"{folder} holds no artifact; materialize {asset} of {day}")
+        return self._current(asset, day, _read_arrays)
 
     def describe(self, asset: str, day: date) -> Artifact:
         """The manifest alone, without reading any array; raises as `read` does."""
-        version = self.version(asset, day)
-        if version is None:
-            raise DamagedArtifact(
-                f"{self._folder(asset, day)} holds no artifact; materialize {asset} of {day}"
-            )
-        manifest = _read_manifest(self._folder(asset, day) / version, version)
-        return _artifact(manifest, {}, version)
+        return self._current(asset, day, lambda folder, manifest: {})
 
     def version(self, asset: str, day: date) -> str | None:
-        """The version that `current` points to, or None."""
+        """The version that `current` names, or None."""
         pointer = self._folder(asset, day) / POINTER
-        return pointer.read_text(encoding="ascii").strip() if pointer.exists() else None
+        try:
+            return pointer.read_text(encoding="ascii", errors="replace").strip()
+        except FileNotFoundError:
+            return None
 
     def days(self, asset: str) -> list[date]:
         """The days of an asset that have an artifact, in order."""
@@ -133,7 +120,10 @@ class ArtifactStore:
         folder = self._folder(asset, day)
         if not folder.exists():
             return False
-        _remove(folder)
+        with locked(folder.parent):
+            # The pointer first, so that no reader finds a half removed artifact.
+            (folder / POINTER).unlink(missing_ok=True)
+            shutil.rmtree(folder, ignore_errors=True)
         return True
 
     def is_expired(self, asset: str, day: date, retention_days: int) -> bool:
@@ -148,8 +138,24 @@ class ArtifactStore:
             for day in self.days(folder.name):
                 if self.is_expired(folder.name, day, retention_days) and day not in spared:
                     removed.append(folder / day.isoformat())
-                    _remove(removed[-1])
+                    self.remove(folder.name, day)
         return removed
+
+    def _current(
+        self, asset: str, day: date, read: Callable[[Path, dict[str, Any]], dict[str, Any]]
+    ) -> Artifact:
+        folder = self._folder(asset, day)
+        while (version := self.version(asset, day)) is not None:
+            try:
+                if not _VERSION.fullmatch(version):
+                    raise DamagedArtifact(f"{folder / POINTER} does not name a version")
+                manifest = read_manifest(folder / version)
+                return _artifact(manifest, read(folder / version, manifest), version)
+            except DamagedArtifact as error:
+                if self.version(asset, day) == version:
+                    raise DamagedArtifact(f"{error}; materialize {asset} of {day} again") from error
+                # Replaced while it was read: take the new one.
+        raise DamagedArtifact(f"{folder} holds no artifact; materialize {asset} of {day}")
 
     def _folder(self, asset: str, day: date | None = None) -> Path:
         if not _NAME.fullmatch(asset):
@@ -168,58 +174,30 @@ def _write_array(folder: Path, name: str, array: Array | csr_array) -> dict[str,
     for part in parts.values():
         if part.dtype.hasobject:
             raise ValueError(f"array {name!r} holds Python objects; store text as fixed-width 'U'")
-    path = folder / f"{name}.npz"
-    with writing(path) as out:
+    with writing(folder / f"{name}.npz") as out:
         np.savez(out, allow_pickle=False, **parts)
-    return {
-        "sha256": _sha256(path),
-        "shape": list(array.shape),
-        "dtype": str(array.dtype),
-        "kind": "csr" if isinstance(array, csr_array) else "dense",
-    }
+    kind = "csr" if isinstance(array, csr_array) else "dense"
+    return {"shape": list(array.shape), "dtype": str(array.dtype), "kind": kind}
 
 
-def _read_version(folder: Path, version: str) -> Artifact:
-    manifest = _read_manifest(folder, version)
-    arrays = {n: _read_array(folder, n, entry) for n, entry in manifest["arrays"].items()}
-    return _artifact(manifest, arrays, version)
-
-
-def _read_array(folder: Path, name: str, entry: Mapping[str, Any]) -> Array | csr_array:
-    path = folder / f"{name}.npz"
+def _read_arrays(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Array | csr_array]:
+    check_files(folder, manifest)
     try:
-        stream = path.open("rb")
-    except OSError as error:
-        raise DamagedArtifact(f"{path} cannot be read ({error}); materialize it again") from error
-    with stream:
-        if hashlib.file_digest(stream, "sha256").hexdigest() != entry["sha256"]:
-            raise DamagedArtifact(f"{path} differs from its manifest; materialize it again")
-        stream.seek(0)
-        with np.load(stream, allow_pickle=False) as parts:
-            if entry["kind"] == "dense":
-                return np.asarray(parts["data"])
-            rows, columns = (int(n) for n in parts["shape"])
-            values = (parts["data"], parts["indices"], parts["indptr"])
-            return csr_array(values, shape=(rows, columns))
+        return {n: _read_array(folder / f"{n}.npz", e) for n, e in manifest["arrays"].items()}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:  # removed since it was checked
+        raise DamagedArtifact(f"{folder} cannot be read ({error})") from error
 
 
-def _read_manifest(folder: Path, version: str) -> dict[str, Any]:
-    path = folder / MANIFEST
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise DamagedArtifact(f"{path} cannot be read ({error}); materialize it again") from error
-    if hashlib.sha256(data).hexdigest() != version:
-        raise DamagedArtifact(f"{path} differs from its version; materialize the artifact again")
-    manifest: dict[str, Any] = json.loads(data)
-    if manifest["format"] != _FORMAT:
-        raise DamagedArtifact(
-            f"{path} has format {manifest['format']}, this code reads {_FORMAT}; materialize again"
-        )
-    return manifest
+def _read_array(path: Path, entry: Mapping[str, Any]) -> Array | csr_array:
+    with np.load(path, allow_pickle=False) as parts:
+        if entry["kind"] == "dense":
+            return np.asarray(parts["data"])
+        rows, columns = (int(n) for n in parts["shape"])
+        values = (parts["data"], parts["indices"], parts["indptr"])
+        return csr_array(values, shape=(rows, columns))
 
 
-def _artifact(manifest: dict[str, Any], arrays: dict[str, Any], version: str) -> Artifact:
+def _artifact(manifest: Mapping[str, Any], arrays: dict[str, Any], version: str) -> Artifact:
     return Artifact(
         asset=manifest["asset"],
         day=date.fromisoformat(manifest["day"]),
@@ -231,34 +209,7 @@ def _artifact(manifest: dict[str, Any], arrays: dict[str, Any], version: str) ->
     )
 
 
-def _publish(folder: Path, temporary: Path, version: str) -> None:
-    """Rename the complete version into place, point to it, remove the others."""
-    target = folder / version
-    if not _is_whole(target, version):
-        shutil.rmtree(target, ignore_errors=True)
-        temporary.replace(target)
-        sync_folder(folder)
-    write_text(folder / POINTER, version + "\n")
+def _remove_others(folder: Path, version: str) -> None:
     for other in folder.iterdir():
-        if other.is_dir() and other != target:
+        if other.is_dir() and other.name != version:
             shutil.rmtree(other, ignore_errors=True)
-
-
-def _is_whole(folder: Path, version: str) -> bool:
-    """True when this very content is there already, undamaged."""
-    try:
-        _read_version(folder, version)
-    except DamagedArtifact:
-        return False
-    return True
-
-
-def _remove(folder: Path) -> None:
-    """Remove the pointer first, so that no reader finds a half removed artifact."""
-    (folder / POINTER).unlink(missing_ok=True)
-    shutil.rmtree(folder)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 
-from mom_pipeline.artifacts.atomic import write_text
+from mom_pipeline.core.files import write_text
 
 _FOLDER = "timings"
 
@@ -20,8 +20,8 @@ def record_seconds(data_dir: Path, asset: str, seconds: Mapping[str, float]) -> 
 def seconds_of(data_dir: Path, day: date) -> dict[str, float]:
     """Seconds by asset, of the newest run of a day."""
     files = sorted((data_dir / _FOLDER).glob("*.json"))
-    found = {path.stem: _read(path).get(day.isoformat()) for path in files}
-    return {asset: value for asset, value in found.items() if value is not None}
+    seconds = {path.stem: _read(path).get(day.isoformat()) for path in files}
+    return {asset: value for asset, value in seconds.items() if value is not None}
 
 
 def _read(path: Path) -> dict[str, float]:

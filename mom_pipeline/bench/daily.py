@@ -1,6 +1,7 @@
 """What an incremental day costs, as a share of a full rebuild in the same run."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,16 +10,17 @@ from scipy import sparse
 
 from mom_pipeline.bench.data import random_interactions
 from mom_pipeline.bench.measure import Progress, Table, described, no_progress, timed, value_table
-from mom_pipeline.core.algorithm.daily_classes import (
-    DayClasses,
-    decompose_day,
-    tensor_in_span,
-    whiten_in_span,
-    whitening_error,
+from mom_pipeline.core.algorithm.decompose import Components, DecomposeSettings, decompose
+from mom_pipeline.core.algorithm.whitening import whitening_error
+from mom_pipeline.core.evaluation.split_half import split_half_agreement
+from mom_pipeline.core.moments.days import (
+    DayStep,
+    MomentSettings,
+    Yesterday,
+    advance,
+    width_for_days,
 )
-from mom_pipeline.core.evaluation.split_half import HalfMoments, split_half_agreement
-from mom_pipeline.core.moments.daily import DailySettings, DayMoments, advance
-from mom_pipeline.core.moments.sums import Estimator
+from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
 from mom_pipeline.core.types import Array, Csr
 
@@ -42,18 +44,26 @@ def run_daily(
     split-half agreement takes is told beside them; it is the same for both.
     """
     rng = np.random.default_rng(seed)
-    settings = DailySettings(Estimator.of("balanced"), n_components, 200, 0.0, seed)
+    settings = MomentSettings(
+        Estimator.from_name("balanced"),
+        n_components,
+        width_for_days(n_components),
+        seed,
+        n_frequent=200,
+        halves=True,
+    )
     X = random_interactions(n_users, n_items, n_pairs, rng, zipf_exponent=_ZIPF)
-    _one_day(X, None, settings, None)  # touches the memory that the measured days use again
-    full, (sums, classes) = timed(lambda: _one_day(X, None, settings, None))
-    everyone, _ = timed(lambda: _personalize(X, sums, classes))
-    trust, _ = timed(lambda: _split_half(sums, classes))
+    _one_day(X, None, settings)  # touches the memory that the measured days use again
+    full, (step, components) = timed(lambda: _one_day(X, None, settings))
+    everyone, _ = timed(lambda: _personalize(X, step, components))
+    trust, _ = timed(lambda: split_half_agreement(step.sums, components.in_span, seed=0))
+    yesterday = Yesterday(X, replace(step.anchor, components=components.in_span), step.sums)
     progress("full rebuild", 0.5)
     rows = []
     for share in shares:
         changed = np.sort(rng.choice(n_users, size=int(share * n_users), replace=False))
         today = _with_new_rows(X, changed, rng)
-        day, _ = timed(partial(_one_day, today, (X, sums), settings, classes.anchor_components))
+        day, _ = timed(partial(_one_day, today, yesterday, settings))
         rows.append(
             {
                 "share_changed": share,
@@ -87,40 +97,20 @@ def tables_daily(result: dict[str, Any]) -> list[Table]:
 
 
 def _one_day(
-    X: Csr,
-    yesterday: tuple[Csr, DayMoments] | None,
-    settings: DailySettings,
-    anchor_components: Array | None,
-) -> tuple[DayMoments, DayClasses]:
+    X: Csr, yesterday: Yesterday | None, settings: MomentSettings
+) -> tuple[DayStep, Components]:
     """From the matrix to the decomposition: all that the assets of a day compute."""
-    sums = advance(X, yesterday, "measured in full", settings).state
-    whitening = whiten_in_span(sums.moments, settings.n_components)
-    whitening_error(X, sums.moments, whitening)
-    T = tensor_in_span(sums.moments, whitening)
-    classes = decompose_day(
-        X,
-        sums.moments,
-        whitening,
-        T,
-        "clip",
-        settings.seed,
-        anchor_components=anchor_components,
-    )
-    return sums, classes
+    step = advance(X, yesterday, "measured in full", settings)
+    wanted = DecomposeSettings(settings.n_components, seed=settings.seed)
+    components = decompose(step.anchor, step.sums, wanted)
+    whitening_error(X, step.anchor, step.sums, components.whitening)
+    return step, components
 
 
-def _personalize(X: Csr, sums: DayMoments, classes: DayClasses) -> Array:
-    popularity = sums.moments.sums.item_events / sums.moments.sums.item_events.sum()
+def _personalize(X: Csr, step: DayStep, components: Components) -> Array:
     settings = Personalization("product")
-    O = smoothed(classes.recovery.item_probs, popularity, settings.smoothing)
-    return memberships(X, O, classes.recovery.weights, settings)
-
-
-def _split_half(sums: DayMoments, classes: DayClasses) -> Array:
-    if sums.half is None:
-        raise ValueError("the sums of a half come with a rebuild")
-    half = HalfMoments.part_of(sums.half)
-    return split_half_agreement(sums.moments, half, classes.span_components, seed=0)
+    O = smoothed(components.item_probs, step.sums.first.popularity, settings.smoothing)
+    return memberships(X, O, components.weights, settings)
 
 
 def _with_new_rows(X: Csr, changed: Array, rng: np.random.Generator) -> Csr:

@@ -21,9 +21,10 @@ from mom_pipeline.bench.measure import (
 from mom_pipeline.comparison.isolated import peak_bytes
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.linear_algebra.eigenpairs import block_width
-from mom_pipeline.core.moments.passes import MomentsPass, PairProductPass, TriplePass
-from mom_pipeline.core.moments.sums import Estimator, MomentSums
-from mom_pipeline.core.moments.users import Pass
+from mom_pipeline.core.moments.anchored import Anchor
+from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.sums import MomentSums
+from mom_pipeline.core.moments.users import AnchoredPass, MomentsPass, PairProductPass, Pass
 from mom_pipeline.core.types import Array
 from mom_pipeline.engine import (
     Engine,
@@ -33,13 +34,13 @@ from mom_pipeline.engine import (
     ShardWriter,
     write_shards,
 )
-from mom_pipeline.engine.dask_cluster import DaskEngine, dask_engine
-from mom_pipeline.engine.outcomes import write_memberships
+from mom_pipeline.engine.dask import DaskEngine, dask_engine
+from mom_pipeline.engine.outputs import write_memberships
 from mom_pipeline.pictures import drawn, xy_curves
 
 N_WORKERS = 2
 _SHARDS = 8
-_ESTIMATOR = Estimator.of("balanced")
+_ESTIMATOR = Estimator.from_name("balanced")
 FACTORS = (1, 2, 4, 8)
 _SHARDS_PER_STEP = 4
 _USERS_PER_BLOCK = 500_000
@@ -150,7 +151,8 @@ def projected(constants: dict[str, float], large: LargeData, n_components: int) 
     """Return the seconds of a pass on many one-core workers, from what one core was measured at.
 
     A pass sends its (D, columns) block to every worker, each on to the next, so that its bytes
-    cross a network link once; the sums come back through a tree of log2(workers) additions.
+    cross a network link once; sums of the same size come back through a tree of log2(workers)
+    additions.
     """
     width = block_width(n_components, int(large.n_items))
     block = 4 * large.n_items * width
@@ -162,7 +164,7 @@ def projected(constants: dict[str, float], large: LargeData, n_components: int) 
         "pair_product_compute_seconds": product / large.n_workers,
         "pair_product_network_seconds": hops * block / large.bytes_per_second,
         "tensor_compute_seconds": tensor / large.n_workers,
-        "tensor_network_seconds": basis / large.bytes_per_second,
+        "tensor_network_seconds": hops * basis / large.bytes_per_second,
         "block_gigabytes": block / 1e9,
     }
 
@@ -178,7 +180,7 @@ def _passes(sums: MomentSums, n_components: int, rng: np.random.Generator) -> di
     return {
         "moments": MomentsPass(_ESTIMATOR),
         "pair product": PairProductPass(narrow, sums.pair_weight, _ESTIMATOR, scale),
-        "tensor": TriplePass(block(n_components), _ESTIMATOR),
+        "tensor": AnchoredPass(Anchor(block(n_components), scale, _ESTIMATOR)),
     }
 
 
@@ -270,7 +272,7 @@ def _write(
 
 def _fit(shards: Shards, n_components: int, seed: int, folder: str) -> dict[str, Any]:
     engine = LocalEngine()
-    model = MethodOfMoments(n_components, ranking="classes", seed=seed)
+    model = MethodOfMoments(n_components, ranking="components", seed=seed)
     fit, _ = timed(lambda: model.fit_users(ShardedUsers(engine, shards)))
     everyone, n_users = timed(lambda: write_memberships(engine, shards, model, folder))
     return {

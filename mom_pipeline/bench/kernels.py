@@ -15,10 +15,11 @@ from mom_pipeline.bench.measure import (
     no_progress,
     timed,
 )
-from mom_pipeline.core.algorithm.whitening import whiten
+from mom_pipeline.core.linear_algebra.eigenpairs import top_eigenpairs
+from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.pairs import PairMoments, gram_product
-from mom_pipeline.core.moments.sums import Estimator, MomentSums
-from mom_pipeline.core.moments.triples import multiply_adds, triple_sums
+from mom_pipeline.core.moments.sums import MomentSums
+from mom_pipeline.core.moments.triples import multiply_adds, span_sums
 
 _GEMM_SIZE = 4096
 # Items whose rows of W stay in cache: the kernel itself, without waiting for memory.
@@ -41,19 +42,19 @@ def run_kernels(
     """
     rng = np.random.default_rng(seed)
     X = random_interactions(n_users, n_items, n_pairs, rng)
-    estimator = Estimator.of("balanced")
-    M2 = PairMoments.of(X, MomentSums.of(X, estimator), estimator, dtype=np.float32)
+    estimator = Estimator.from_name("balanced")
+    M2 = PairMoments.from_rows(X, MomentSums.from_rows(X, estimator), estimator, dtype=np.float32)
     Q = rng.standard_normal((n_items, n_components), dtype=np.float32)
-    whitening = whiten(M2, n_components, np.random.default_rng(seed))
-    basis = whitening.matrix * M2.item_scale[:, None].astype(np.float32)
+    pairs = top_eigenpairs(M2, n_components, np.random.default_rng(seed))
+    basis = pairs.vectors[:, :n_components] * M2.item_scale[:, None].astype(np.float32)
     few_items = random_interactions(n_users // 4, _CACHED_ITEMS, n_pairs // 4, rng)
-    few_rows = rng.standard_normal((_CACHED_ITEMS, whitening.n_components), dtype=np.float32)
+    few_rows = rng.standard_normal((_CACHED_ITEMS, n_components), dtype=np.float32)
     A = rng.standard_normal((_GEMM_SIZE, _GEMM_SIZE), dtype=np.float32)
     works: dict[str, Callable[[], Any]] = {
-        "whitening": lambda: whiten(M2, n_components, np.random.default_rng(seed)),
+        "whitening": lambda: top_eigenpairs(M2, n_components, np.random.default_rng(seed)),
         "pair": lambda: gram_product(M2.normalised, Q),
-        "kernel": lambda: triple_sums(few_items, few_rows, estimator),
-        "tensor": lambda: triple_sums(X, basis, estimator),
+        "kernel": lambda: span_sums(few_items, few_rows, estimator),
+        "tensor": lambda: span_sums(X, basis, estimator),
         "gemm": lambda: A @ A,
     }
     best = best_in_turns(
@@ -64,12 +65,12 @@ def run_kernels(
     )
     return {
         **described(X, n_components, seed),
-        **_rates(best, whitening.n_components, n_users, few_items.shape[0]),
+        **_rates(best, n_components, n_users, few_items.shape[0]),
         "sparse_pair_seconds": best["pair"].wall,
         "whitening_seconds": best["whitening"].wall,
         "whitening_to_pair": best["whitening"].wall / best["pair"].wall,
-        "whitening_passes": whitening.passes,
-        "whitening_residual": whitening.residual,
+        "whitening_passes": pairs.passes,
+        "whitening_residual": pairs.residual,
     }
 
 

@@ -4,7 +4,7 @@ import csv
 import gzip
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,19 +15,13 @@ from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.artifacts.timings import seconds_of
 from mom_pipeline.bench.data import clustered_interactions
 from mom_pipeline.bench.measure import Progress, Stopwatch, Table, in_a_process, no_progress
-from mom_pipeline.core.algorithm.daily_classes import (
-    DayClasses,
-    decompose_day,
-    tensor_in_span,
-    whiten_in_span,
-    whitening_error,
-)
-from mom_pipeline.core.evaluation.backtest import foresight, refreshed
+from mom_pipeline.core.algorithm.decompose import decompose
+from mom_pipeline.core.algorithm.whitening import whitening_error
+from mom_pipeline.core.evaluation.backtest import backtest
 from mom_pipeline.core.fitted import FittedModel
-from mom_pipeline.core.moments.daily import DayMoments, advance
-from mom_pipeline.core.ranking.lists import reasoned_lists
+from mom_pipeline.core.moments.days import Yesterday, advance
+from mom_pipeline.core.ranking.explain import reasoned_lists
 from mom_pipeline.core.ranking.memberships import Personalization
-from mom_pipeline.core.types import Csr, Float64
 from mom_pipeline.logs.delivery import ingest_day
 from mom_pipeline.settings import DATA_DIR_VARIABLE, Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
@@ -114,7 +108,7 @@ def run_through_dagster(folder: Path) -> dict[str, dict[str, Any]]:
 
     from mom_pipeline.dagster_home import prepare_dagster_home
     from mom_pipeline.definitions import ASSETS, defs
-    from mom_pipeline.defs.jobs import range_tags
+    from mom_pipeline.defs.automation import range_tags
 
     prepare_dagster_home(load_settings(folder))
     quiet = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -161,64 +155,43 @@ class BareDays:
     """What a day hands to the next, in memory: nothing is stored but events and lists."""
 
     settings: Settings
-    yesterday: tuple[Csr, DayMoments] | None = None
-    classes: DayClasses | None = None
+    yesterday: Yesterday | None = None
     model: FittedModel | None = None
 
     def run(self, day: date) -> dict[str, float]:
         """Compute one day; seconds by step, named like the assets."""
         settings, warehouse, clock = self.settings, Warehouse(self.settings), Stopwatch()
+        state = DayState(settings)
         with clock.step("raw_logs"):
             ingest_day(warehouse, day)
         with clock.step("interaction_matrix"):
             X = matrix_as_of(warehouse, day).interactions
         with clock.step("m2_statistics"):
-            daily = DayState(settings).daily_settings
-            sums = advance(X, self.yesterday, "the first day", daily).state
-        moments = sums.moments
-        with clock.step("whitening_matrix"):
-            whitening = whiten_in_span(moments, settings.model.n_components)
-            whitening_error(X, moments, whitening)
-        with clock.step("whitened_tensor"):
-            T = tensor_in_span(moments, whitening)
-        with clock.step("decomposition"):
-            start = None if self.classes is None else self.classes.anchor_components
-            classes = decompose_day(
-                X, moments, whitening, T, "clip", daily.seed, anchor_components=start
-            )
-        model = _served(settings, moments.sums.item_events, classes)
+            step = advance(X, self.yesterday, "the first day", state.moment_settings)
+        with clock.step("decomposition"):  # with whitening and tensor, which are small
+            components = decompose(step.anchor, step.sums, state.decompose_settings)
+            whitening_error(X, step.anchor, step.sums, components.whitening)
+        model = FittedModel(
+            components.item_probs,
+            components.weights,
+            step.sums.first.popularity,
+            Personalization.from_settings(settings.model),
+        )
         with clock.step("user_personalization"):
-            P = refreshed(None, X, np.arange(X.shape[0]), model)
+            P = model.memberships(X)
         with clock.step("recommendations"):
             lists = reasoned_lists(X, P, model, settings.serving.list_length)
-            with warehouse.reading() as connection:
+            with warehouse.connect() as connection:
                 replace_lists(connection, day, "bare", np.arange(X.shape[0]), lists)
         with clock.step("evaluation_metrics"):
             self._backtest(warehouse, day)
-        self.yesterday, self.classes, self.model = (X, sums), classes, model
+        start = step.anchor.components
+        anchor = replace(step.anchor, components=components.in_span if start is None else start)
+        self.yesterday, self.model = Yesterday(X, anchor, step.sums), model
         return clock.seconds
 
     def _backtest(self, warehouse: Warehouse, day: date) -> None:
         """Measure yesterday's model on today's events."""
         if self.model is not None and self.yesterday is not None:
             test = delivered_pairs(warehouse, day - timedelta(days=1), day)
-            foresight(self.model, self.yesterday[0], test, self.settings.evaluation.cutoffs)
-
-
-def _served(settings: Settings, item_events: Float64, classes: DayClasses) -> FittedModel:
-    """Return what lists are made from."""
-    chosen = settings.model
-    return FittedModel(
-        item_probs=classes.recovery.item_probs,
-        weights=classes.recovery.weights,
-        popularity=item_events / item_events.sum(),
-        basis=classes.recovery.item_probs[:, :0],
-        personalization=Personalization(
-            chosen.personalization,  # type: ignore[arg-type]
-            chosen.temperature,
-            chosen.em_steps,
-            chosen.smoothing,
-        ),
-        pair_ranking=None,
-        diagnostics={},
-    )
+            backtest(self.model, self.yesterday.X, test, self.settings.evaluation.cutoffs)

@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
 from mom_pipeline.bench.measure import Progress, Table, no_progress
 from mom_pipeline.comparison.methods.interface import as_user_items, missing_implicit
 from mom_pipeline.core.fitted import FittedModel, PairRanking
-from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization
+from mom_pipeline.core.ranking.parts import LowPass
 from mom_pipeline.core.ranking.score import RankingWeights
+from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.serving.registry import ModelRegistry
@@ -56,10 +56,8 @@ def synthetic_model(
         item_probs=O,
         weights=weights,
         popularity=popularity / popularity.sum(),
-        basis=O[:, :1],
         personalization=Personalization("em"),
         pair_ranking=pair_ranking,
-        diagnostics={},
     )
     items = np.array([f"item {y}" for y in range(n_items)], dtype=object)
     users = np.array([f"user {u}" for u in range(_USERS)], dtype=object)
@@ -76,11 +74,11 @@ def run_query(
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Ask both about the same users in turns; milliseconds, and the ratio of the medians."""
-    cases = (("classes", 0.0), ("classes", 0.8), ("three-moment", 0.8))
+    cases = (("components", 0.0), ("components", 0.8), ("three-moment", 0.8))
     rows = []
     for done, (ranking, skew) in enumerate(cases):
         served = synthetic_model(n_items, n_components, ranking=ranking, skew=skew)
-        with threadpool_limits(1, "blas"):
+        with one_blas_thread():
             times = _in_turns(served, n_components, questions)
         rows.append({"ranking": ranking, "skew": skew, **_summary(times)})
         progress(f"{ranking}, skew {skew}", (done + 1) / len(cases))
@@ -96,7 +94,7 @@ def _in_turns(served: ServedModel, n_components: int, questions: int) -> dict[st
     ours = Recommender(served)
     peer = AlternatingLeastSquares(factors=n_components, num_threads=1)
     rng = np.random.default_rng(1)
-    peer.item_factors = rng.normal(size=(ours.n_items, n_components)).astype(np.float32)
+    peer.item_factors = rng.normal(size=(len(served.item_ids), n_components)).astype(np.float32)
     peer.user_factors = rng.normal(size=(_USERS, n_components)).astype(np.float32)
     liked = as_user_items(served.histories)
     times: dict[str, list[float]] = {"ours": [], "implicit": []}
@@ -152,15 +150,7 @@ def _histories(rng: np.random.Generator, O: Array) -> Csr:
 
 def _pair_ranking(rng: np.random.Generator, X: Csr, rank: int) -> PairRanking:
     weights = RankingWeights()
-    low_pass = LowPass.of(
-        X,
-        rank,
-        rng,
-        user_exponent=weights.user_exponent,
-        dtype=np.float32,
-        tol=1e-2,
-        max_passes=6,
-    )
+    low_pass = LowPass.from_rows(X, weights.user_exponent, rng, rank=rank, tol=1e-2, max_passes=6)
     return PairRanking(X, low_pass, weights)
 
 
@@ -190,7 +180,7 @@ def run_serve(
         registry = ModelRegistry(Path(folder) / "models")
         first, second = (
             registry.add(
-                synthetic_model(n_items, n_components, ranking="classes", skew=0.8, seed=seed)
+                synthetic_model(n_items, n_components, ranking="components", skew=0.8, seed=seed)
             )
             for seed in (0, 1)
         )

@@ -3,16 +3,14 @@
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from mom_pipeline.bench.data import clustered_interactions
 from mom_pipeline.bench.measure import Progress, Seconds, described, no_progress, timed
 from mom_pipeline.comparison.isolated import peak_bytes
 from mom_pipeline.comparison.methods.interface import as_user_items, missing_implicit
 from mom_pipeline.core import MethodOfMoments
-from mom_pipeline.core.ranking.bounded_lists import BoundedLists
-from mom_pipeline.core.ranking.topn import recommend_top
-from mom_pipeline.core.threads import available_cores
+from mom_pipeline.core.ranking.topn import brute_force
+from mom_pipeline.core.threads import available_cores, one_blas_thread
 from mom_pipeline.core.types import Array, Csr
 
 # Users whose lists brute force checks, and users whose lists the peer makes.
@@ -36,7 +34,7 @@ def run_topn(
     """Make the lists of all users of simulated data; check some, and let the peer make some."""
     rng = np.random.default_rng(seed)
     X = clustered_interactions(n_users, n_items, n_pairs, rng)
-    model = MethodOfMoments(n_components, ranking="classes", seed=seed)
+    model = MethodOfMoments(n_components, ranking="components", seed=seed)
     fit, _ = timed(lambda: model.fit(X))
     progress("lists", _FITTED)
     personalization, P = timed(lambda: model.personalize(X))
@@ -44,8 +42,8 @@ def run_topn(
     def tell(share: float) -> None:
         progress("lists", _FITTED + share * (_LISTED - _FITTED))
 
-    make = BoundedLists.of(model.item_probs).best
-    lists, (ids, scores) = timed(lambda: make(X, P, length, progress=tell))
+    lists, best = timed(lambda: model.fitted.best(X, length, memberships=P, progress=tell))
+    ids, scores = best.items, best.scores
     peak = peak_bytes()
     checked = np.sort(rng.choice(n_users, min(CHECKED_USERS, n_users), replace=False))
     agreement = _agreement(X[checked], model, ids[checked], scores[checked])
@@ -74,7 +72,7 @@ def _agreement(X: Csr, model: MethodOfMoments, ids: Array, scores: Array) -> dic
     identical, but every position of them has the same score up to `_ROUNDING`.
     """
     seconds, (expected, expected_scores) = timed(
-        lambda: recommend_top(X, model.scorer("classes"), ids.shape[1])
+        lambda: brute_force(X, model.scorer(), ids.shape[1])
     )
     near = np.isclose(scores, expected_scores, rtol=_ROUNDING, atol=0).all(axis=1)
     return {
@@ -98,7 +96,7 @@ def _peer_lists(X: Csr, P: Array, item_probs: Array, length: int) -> tuple[Secon
         raise missing_implicit("bench topn", error) from error
     items, users = (np.ascontiguousarray(factors, np.float32) for factors in (item_probs, P))
     seen = as_user_items(X)
-    with threadpool_limits(1, "blas"):
+    with one_blas_thread():
         seconds, (ids, _) = timed(
             lambda: topk(
                 items, users, length, filter_query_items=seen, num_threads=available_cores()

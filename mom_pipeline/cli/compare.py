@@ -11,7 +11,6 @@ from typing import Any
 import click
 from rich.console import Console
 
-from mom_pipeline.artifacts.atomic import writing
 from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress
 from mom_pipeline.comparison import tables
@@ -19,6 +18,7 @@ from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.results import Comparison, save
 from mom_pipeline.comparison.run import REGISTRY, Options, check_options, run_comparison
 from mom_pipeline.comparison.split import Split, split_by_time, split_of_files
+from mom_pipeline.core.files import writing
 from mom_pipeline.pictures import drawn
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 import click
 
 from mom_pipeline.artifacts.day_state import DayState
-from mom_pipeline.cli.running import RunFailed, dagster_instance, run_days
+from mom_pipeline.cli.run import RunFailed, dagster_instance, run_days
 from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.defs.runs import require_no_run
@@ -24,8 +24,7 @@ from mom_pipeline.erasure.erasing import (
 from mom_pipeline.erasure.search import places_with
 from mom_pipeline.erasure.spellings import is_distinctive
 from mom_pipeline.erasure.tables import is_part_of_others
-from mom_pipeline.serving.forgetting import forget_in_models
-from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.serving.registry import ModelRegistry, forget_in_models
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 

@@ -1,4 +1,4 @@
-"""The command `mom-pipeline`: one sub-command per file of `mom_pipeline.cli`."""
+"""The command `mom-pipeline`, whose sub-commands are imported on use."""
 
 import sys
 from importlib import import_module
@@ -11,25 +11,25 @@ from mom_pipeline.core.errors import MomError
 # Command name -> module below `mom_pipeline.cli` and its help line. Modules are
 # imported only when their command runs, so that `--help` answers at once.
 COMMANDS = {
-    "demo": ("demo", "Run the whole pipeline over the sample logs: a first look."),
-    "update": ("update", "Bring every day that is missing or stale up to date."),
-    "backfill": ("backfill", "Materialize a range of days, in one run."),
+    "demo": ("run", "Run the whole pipeline over the sample logs: a first look."),
+    "update": ("run", "Compute every day that is missing or stale."),
+    "backfill": ("run", "Compute a range of days, in one run."),
     "status": ("status", "Show days, settings and sizes on disk."),
     "simulate": ("simulate", "Write sample logs from the generative model."),
     "import": ("import_", "Turn a published dataset into daily log files."),
-    "ingest": ("ingest", "Bring log files into the warehouse, exactly once."),
+    "ingest": ("ingest", "Load log files into the warehouse, exactly once."),
     "logs": ("logs", "Show the ledger: days, rows, rejects, users, items."),
-    "report": ("report", "Write a page about the model of a day."),
-    "models": ("models", "Show the versions of the model, and which is in use."),
+    "report": ("report", "Write an HTML page about the model of a day."),
+    "models": ("models", "Show the versions of the model, and which one is in use."),
     "promote": ("models", "Put a version of the model in use."),
     "rollback": ("models", "Return to the version that was in use before."),
     "tune": ("tune", "Choose K and the other settings on the last days."),
-    "compare": ("compare", "Compare the method with its rivals on later days, or a ready split."),
-    "recommend": ("recommend", "Recommend items to users, or to somebody new by items."),
-    "similar": ("similar", "Show the items that go with one."),
-    "explain": ("explain", "Take the score of an item for a user apart."),
-    "serve": ("serve", "Answer over HTTP, on this machine unless told otherwise."),
-    "ui": ("ui", "Open Dagster's pages on this pipeline, with its daemon, on this machine only."),
+    "compare": ("compare", "Compare the method with others on later days, or on a given split."),
+    "recommend": ("ask", "Recommend items to users, or for a list of items."),
+    "similar": ("ask", "Show the items that go with an item."),
+    "explain": ("ask", "Show the parts of an item's score for a user."),
+    "serve": ("serve", "Answer over HTTP, by default on this machine only."),
+    "ui": ("ui", "Serve Dagster's pages for this pipeline, on this machine only."),
     "erase": ("erase", "Remove a person from everything below the data folder."),
     "bench": ("bench", "Measure accuracy and speed; print tables."),
 }
@@ -55,10 +55,22 @@ class _LazyGroup(click.Group):
             formatter.write_dl([(name, help_line) for name, (_, help_line) in COMMANDS.items()])
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="mom-pipeline")
 def cli() -> None:
-    """Recommendations from interaction logs by the method of moments."""
+    """Recommendations from interaction logs by the method of moments.
+
+    Commands work on one data folder: MOM_DATA_DIR, by default `data`. Its settings are in
+    `pipeline.toml` there; `mom-pipeline status` shows them.
+
+    \b
+    Examples:
+      mom-pipeline demo
+      mom-pipeline COMMAND --help
+    """  # noqa: D301 - \b tells click to keep the lines
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from datetime import datetime
 import click
 
 from mom_pipeline.cli.terminal import day_option
-from mom_pipeline.report.writing import newest_day, write_report
+from mom_pipeline.report.page import newest_day, write_report
 from mom_pipeline.settings import load_settings
 
 
@@ -14,12 +14,17 @@ from mom_pipeline.settings import load_settings
 @day_option
 @click.option("open_it", "--open", is_flag=True, help="Open the page in the browser.")
 def report(day: datetime | None, open_it: bool) -> None:
-    """Write a page about the model of a day, by default the newest, into `reports`.
+    """Write an HTML page about the model of a day, by default the newest, into `reports`.
 
-    One HTML file without anything outside of it, for a screen, a phone or paper: lists beside
-    other methods and popularity, the classes and how far to trust them, drift, Theorem 1, the
-    quality of the data, settings, versions and times.
-    """
+    The page is one file without outside resources, for a screen, a phone or paper. It shows the
+    backtest and the comparison with other methods, the components and how stable they are,
+    drift, Theorem 1, the quality of the data, settings, versions and times.
+
+    \b
+    Examples:
+      mom-pipeline report --open
+      mom-pipeline report --day 2024-03-28
+    """  # noqa: D301 - \b tells click to keep the lines
     settings = load_settings()
     path, _ = write_report(settings, day.date() if day else newest_day(settings))
     click.echo(f"{path}, {path.stat().st_size / 1000:,.0f} kB")

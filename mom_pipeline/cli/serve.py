@@ -10,11 +10,10 @@ import click
 import uvicorn
 
 from mom_pipeline.core.threads import one_blas_thread
-from mom_pipeline.serving.app import create_app
-from mom_pipeline.serving.champion import Champion
+from mom_pipeline.serving.http import Champion, create_app
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import load_settings
-from mom_pipeline.ui.errors import PortTaken
+from mom_pipeline.ui import PortTaken
 from mom_pipeline.ui.guard import App, LoopbackGuard
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8000

@@ -7,8 +7,8 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from mom_pipeline.artifacts.atomic import writing
 from mom_pipeline.cli.terminal import print_table
+from mom_pipeline.core.files import writing
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.ingest import IngestOutcome, ingest_file
 from mom_pipeline.logs.logfiles import discover, log_file

@@ -1,12 +1,13 @@
-"""`mom-pipeline status`: which days are there, and whether they can be trusted."""
+"""`mom-pipeline status`: the state of every day, the settings, the sizes on disk."""
 
 from dataclasses import asdict
+from typing import Any
 
 import click
 
 from mom_pipeline.artifacts.day_state import DayState
-from mom_pipeline.artifacts.freshness import DayFreshness, disk_sizes, freshness
-from mom_pipeline.cli.running import dagster_instance
+from mom_pipeline.artifacts.freshness import disk_sizes, freshness
+from mom_pipeline.cli.run import dagster_instance
 from mom_pipeline.cli.terminal import json_option, print_json, print_table
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
@@ -33,16 +34,15 @@ def status(as_json: bool) -> None:
 
     A day is stale when its log files, the deliveries before it, the settings or the code have
     changed since; `mom-pipeline update` computes it again. The arrays of an expired day were
-    removed (`artifacts.retention_days`); `mom-pipeline backfill` makes them again.
-    """
+    removed (`artifacts.retention_days`); `mom-pipeline backfill` computes them again.
+
+    \b
+    Examples:
+      mom-pipeline status
+      mom-pipeline status --json
+    """  # noqa: D301 - \b tells click to keep the lines
     settings = load_settings()
-    found = freshness(Warehouse(settings), DayState(settings))
-    failed = _failed_days(settings, found)
-    days = [
-        {**asdict(entry), **({"status": "failed", "reason": failed[str(entry.day)]}
-                             if str(entry.day) in failed else {})}
-        for entry in found
-    ]  # fmt: skip
+    days = _days(settings)
     sizes = disk_sizes(settings.data_dir)
     shown = {name: asdict(getattr(settings, name)) for name in _SHOWN_SETTINGS}
     if as_json:
@@ -56,17 +56,24 @@ def status(as_json: bool) -> None:
     print_table("On disk", ["what", "MB"], rows)
 
 
-def _failed_days(settings: Settings, found: list[DayFreshness]) -> dict[str, str]:
-    """Days of which the newest attempt at an asset failed, as Dagster remembers it."""
+def _days(settings: Settings) -> list[dict[str, Any]]:
+    """Return the freshness of every day; a failure in Dagster's history comes first."""
+    days = freshness(Warehouse(settings), DayState(settings))
+    failed = _failed_days(settings, [str(entry.day) for entry in days])
+    return [{**asdict(entry), **failed.get(str(entry.day), {})} for entry in days]
+
+
+def _failed_days(settings: Settings, keys: list[str]) -> dict[str, dict[str, str]]:
+    """Return the days of which the newest attempt at an asset failed, with status and reason."""
     from mom_pipeline.definitions import ASSETS
     from mom_pipeline.defs.partitions import DAILY
 
-    keys = [str(entry.day) for entry in found]
-    failed: dict[str, str] = {}
+    failed: dict[str, dict[str, str]] = {}
     with dagster_instance(settings) as instance:
         for asset in ASSETS:
             by_key = instance.get_status_by_partition(asset.key, keys, DAILY) or {}
             for key, state in by_key.items():
                 if state is not None and state.name == "FAILED":  # its enum is not public
-                    failed.setdefault(key, f"{asset.key.to_user_string()} failed")
+                    reason = f"{asset.key.to_user_string()} failed"
+                    failed.setdefault(key, {"status": "failed", "reason": reason})
     return failed

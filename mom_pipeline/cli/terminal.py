@@ -1,4 +1,4 @@
-"""What the commands print: tables for people, JSON for programs, a bar for long work."""
+"""The output of all commands: tables for people, JSON for programs, progress bars for long work."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -11,7 +11,9 @@ from rich.markup import escape
 from rich.progress import (
     BarColumn,
     DownloadColumn,
+    MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
     TextColumn,
     TimeElapsedColumn,
@@ -20,13 +22,14 @@ from rich.progress import (
 from rich.table import Table
 
 json_option = click.option("as_json", "--json", is_flag=True, help="Print JSON instead of a table.")
+DAY = click.DateTime(["%Y-%m-%d"])
 day_option = click.option(
-    "--day", type=click.DateTime(["%Y-%m-%d"]), help="One delivery day, such as 2024-03-01."
+    "--day", type=DAY, metavar="YYYY-MM-DD", help="One delivery day, such as 2024-03-01."
 )
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document on standard output."""
     click.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=str))
 
 
@@ -37,11 +40,11 @@ def print_table(
     *,
     numbers: Collection[str] = (),
 ) -> None:
-    """A table: numbers to the right with thousands separators, text as it is.
+    """Print a table: numbers to the right with thousands separators, text as it is.
 
     numbers: columns of numbers that come as text.
     """
-    table = Table(title=escape(title), title_justify="left", header_style="bold")
+    table = Table(title=escape(_printable(title)), title_justify="left", header_style="bold")
     lines = [list(row) for row in rows]
     for position, name in enumerate(columns):
         numeric = name in numbers or (
@@ -54,45 +57,49 @@ def print_table(
 
 
 def _shown(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int | float) else escape(_harmless(str(value)))
+    return f"{value:,}" if isinstance(value, int | float) else escape(_printable(str(value)))
 
 
-def _harmless(text: str) -> str:
-    """Show what would steer the terminal instead of sending it there."""
+def _printable(text: str) -> str:
+    """Return text with escape sequences and other control characters spelled out."""
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
 @contextmanager
 def share_progress(title: str) -> Iterator[Callable[[float], None]]:
-    """A progress bar on standard error, driven by the share that is done."""
+    """Show a progress bar, driven by the share that is done."""
     with step_progress(title) as progress:
         yield lambda share: progress(title, share)
 
 
 @contextmanager
 def step_progress(title: str) -> Iterator[Callable[[str, float], None]]:
-    """A progress bar on standard error, driven by what is being done and the share that is done."""
-    bar = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    with bar:
+    """Show a progress bar, driven by the present step and the share that is done."""
+    with _progress(TimeElapsedColumn()) as bar:
         task = bar.add_task(title, total=1.0)
         yield lambda text, share: bar.update(task, description=escape(text), completed=share)
 
 
+@contextmanager
+def count_progress(total: int) -> Iterator[Callable[[str], None]]:
+    """Show a progress bar that counts steps, driven by the name of each step that is done."""
+    with _progress(MofNCompleteColumn(), TimeElapsedColumn()) as bar:
+        task = bar.add_task("starting", total=total)
+        yield lambda text: bar.update(task, description=escape(text), advance=1)
+
+
 def byte_progress() -> Progress:
-    """A progress bar over bytes on standard error, which vanishes when the work is done."""
+    """Return a progress bar over bytes."""
+    return _progress(DownloadColumn(), TimeRemainingColumn())
+
+
+def _progress(*columns: ProgressColumn) -> Progress:
+    """Return a progress bar on standard error, which vanishes when the work is done."""
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
+        *columns,
         console=Console(stderr=True),
         transient=True,
     )

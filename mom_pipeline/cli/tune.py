@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from mom_pipeline.artifacts.atomic import writing
 from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress
 from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.files import writing
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.pictures import curves, drawn
 from mom_pipeline.settings import SETTINGS_FILE, Settings, load_settings

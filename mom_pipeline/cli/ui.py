@@ -13,21 +13,28 @@ CODE_LOCATION = "mom_pipeline.definitions"
 
 @click.command()
 @click.option(
-    "--port", type=click.IntRange(0, 65535),
+    "--port",
+    type=click.IntRange(0, 65535),
     help="Port on 127.0.0.1; 0 takes a free one. [default: 3000, or a free one if it is taken]",
-)  # fmt: skip
+)
 @click.option(
-    "--daemon/--no-daemon", default=True,
+    "--daemon/--no-daemon",
+    default=True,
     help="Without the daemon, the pages show everything but start nothing.",
-)  # fmt: skip
+)
 @click.option("--module", default=CODE_LOCATION, hidden=True, help="Module of the definitions.")
 def ui(port: int | None, daemon: bool, module: str) -> None:
-    """Open Dagster's pages: the graph, its days, runs, schedules and sensors.
+    """Serve Dagster's pages: the graph, its days, runs, schedules and sensors.
 
-    They answer on this machine only, and refuse requests that other web pages send. The history
-    of runs is in `dagster_home` below the data folder. Ctrl-C stops the pages and the daemon; a
-    run that is under way finishes by itself.
-    """
+    The pages answer on this machine only, and refuse requests that other web pages send. The
+    history of runs is in `dagster_home` below the data folder. Ctrl-C stops the pages and the
+    daemon; a run that is under way finishes by itself.
+
+    \b
+    Examples:
+      mom-pipeline ui
+      mom-pipeline ui --port 0 --no-daemon
+    """  # noqa: D301 - \b tells click to keep the lines
     # Like Ctrl-C, these unwind the blocks below, which stop the daemon.
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.default_int_handler)
@@ -40,29 +47,29 @@ def ui(port: int | None, daemon: bool, module: str) -> None:
 def _run(port: int | None, with_daemon: bool, module: str) -> None:
     from dagster import DagsterInstance
 
+    from mom_pipeline.ui import server
     from mom_pipeline.ui.daemon import running_daemon
-    from mom_pipeline.ui.links import group_names, unfolded_graph
-    from mom_pipeline.ui.server import DEFAULT_PORT, listen, loaded_workspace, loading_errors, serve
 
     home = prepare_dagster_home(load_settings())
     with ExitStack() as stack:
-        listener = stack.enter_context(listen(port))
+        listener = stack.enter_context(server.listen(port))
         actual_port = listener.getsockname()[1]
-        if port is None and actual_port != DEFAULT_PORT:
-            click.echo(f"Port {DEFAULT_PORT} is taken; using {actual_port}.", err=True)
+        if port is None and actual_port != server.DEFAULT_PORT:
+            click.echo(f"Port {server.DEFAULT_PORT} is taken; using {actual_port}.", err=True)
         # Opened before the daemon starts: two processes that make its tables at once damage them.
         instance = stack.enter_context(DagsterInstance.get())
         running = stack.enter_context(running_daemon(home, module)) if with_daemon else None
         click.echo(f"Loading {module} ...", err=True)
-        workspace = stack.enter_context(loaded_workspace(instance, module))
-        for error in loading_errors(workspace):
+        workspace = stack.enter_context(server.loaded_workspace(instance, module))
+        for error in server.loading_errors(workspace):
             message = f"{module} cannot be loaded; the pages show why.\n{error}"
             click.secho(message, fg="red", err=True)
         address = f"http://127.0.0.1:{actual_port}"
-        graph = f"The graph, unfolded: {address}{unfolded_graph(group_names(workspace))}"
-        serve(
+        graph = address + server.expanded_graph(server.group_names(workspace))
+        opened = f"Open {address} (Ctrl-C stops it).\nThe graph, unfolded: {graph}"
+        server.serve(
             workspace,
             listener,
-            on_ready=lambda: click.echo(f"Open {address} (Ctrl-C stops it).\n{graph}"),
+            on_ready=lambda: click.echo(opened),
             every_second=running.check_alive if running else lambda: None,
         )

@@ -18,7 +18,7 @@ from scipy import sparse
 from mom_pipeline.comparison.isolated import Budget, out_of_memory, peak_bytes, run_isolated
 from mom_pipeline.comparison.methods.interface import Fitted, Method, Settings
 from mom_pipeline.core.errors import MomError
-from mom_pipeline.core.ranking.topn import recommend_top
+from mom_pipeline.core.ranking.topn import brute_force
 from mom_pipeline.core.types import Array, Csr
 
 _TRAIN, _USERS, _LATER = "train.npz", "users.npy", "later.npz"
@@ -151,7 +151,7 @@ def _lists(
     """Yield the best items of some users at a time, (users, length), -1 for no candidate."""
     for start in range(0, len(users), _USERS_PER_WRITE):
         rows = train[users[start : start + _USERS_PER_WRITE]]
-        yield recommend_top(rows, fitted.scores, length, exclude_seen=exclude_seen)[0]
+        yield brute_force(rows, fitted.scores, length, exclude_seen=exclude_seen)[0]
 
 
 def _write_lists(path: Path, shape: tuple[int, int], blocks: Iterable[Array]) -> None:

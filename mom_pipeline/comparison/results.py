@@ -1,6 +1,5 @@
 """What a comparison leaves behind, and its two files: JSON, and the values of each user."""
 
-import hashlib
 import json
 import os
 import platform
@@ -13,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from mom_pipeline.artifacts.atomic import write_text, writing
 from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.files import sha256_of, write_text, writing
 from mom_pipeline.core.threads import available_cores
 from mom_pipeline.core.types import Float64
 
@@ -136,8 +135,7 @@ def save(comparison: Comparison, folder: Path) -> None:
     }
     with writing(folder / _UNNAMED) as out:
         np.savez_compressed(out, allow_pickle=False, **arrays)
-    with (folder / _UNNAMED).open("rb") as written:
-        digest = hashlib.file_digest(written, "sha256").hexdigest()
+    digest = sha256_of(folder / _UNNAMED)
     name = f"per-user-{digest[:16]}.npz"
     (folder / _UNNAMED).replace(folder / name)
     bare = replace(comparison, results=tuple(replace(r, per_user={}) for r in comparison.results))
@@ -156,13 +154,11 @@ def load(folder: Path, *, per_user: bool = True) -> Comparison:
     try:
         summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
         values, path = summary["comparison"], folder / summary["per_user"]
-        with path.open("rb") as content:
-            if hashlib.file_digest(content, "sha256").hexdigest() != summary["sha256"]:
-                raise DamagedComparison(f"{path} is damaged; compare anew")
-            content.seek(0)
-            with np.load(content, allow_pickle=False) as arrays:
-                used = arrays if per_user else None
-                results = tuple(_result(entry, used) for entry in values["results"])
+        if sha256_of(path) != summary["sha256"]:
+            raise DamagedComparison(f"{path} is damaged; compare anew")
+        with np.load(path, allow_pickle=False) as arrays:
+            used = arrays if per_user else None
+            results = tuple(_result(entry, used) for entry in values["results"])
     except FileNotFoundError as error:
         raise DamagedComparison(
             f"there is no whole comparison in {folder}; run `mom-pipeline compare`"

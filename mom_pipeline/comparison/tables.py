@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from mom_pipeline.comparison.results import Comparison, Interval, MethodResult
+from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 from mom_pipeline.pictures import Panel, panels
 
 NO_VALUE = "–"
-_SHOWN_CUTOFF = 20
 # Characters that a column takes at most, and those of its frame.
 _MAX_COLUMN, _BETWEEN = 24, 3
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -187,7 +187,7 @@ def summary(comparison: Comparison) -> str:
 
 def shown_cutoff(cutoffs: Sequence[int]) -> int:
     """Return the position of the cut-off that is nearest to 20."""
-    return min(range(len(cutoffs)), key=lambda c: abs(cutoffs[c] - _SHOWN_CUTOFF))
+    return cutoffs.index(nearest_cutoff(cutoffs))
 
 
 def scientific(value: float) -> str:

@@ -3,14 +3,14 @@
 from dataclasses import asdict
 from typing import Any
 
-from mom_pipeline.core.algorithm.decompose import ClassFit
-from mom_pipeline.core.evaluation.theorem1 import theorem_1
+from mom_pipeline.core.algorithm.decompose import ComponentFit
+from mom_pipeline.core.evaluation.theorem1 import few_users, theorem_1
 from mom_pipeline.core.ranking.choose import Choice
 from mom_pipeline.core.ranking.score import RankingWeights
 
 
 def describe_fit(
-    fit: ClassFit,
+    fit: ComponentFit,
     seconds: dict[str, float],
     *,
     delta: float,
@@ -18,35 +18,35 @@ def describe_fit(
     ranking_weights: RankingWeights | None,
     choice: Choice | None,
 ) -> dict[str, Any]:
-    """Return the diagnostics of a fit, with Theorem 1's bounds at the given delta."""
-    whitening, decomposition, recovery = fit.whitening, fit.decomposition, fit.recovery
-    bounds = theorem_1(
-        fit.sums.n_users,
-        fit.sums.mean_sizes,
-        whitening.eigenvalues,
-        recovery.weights,
-        delta=delta,
-    )
-    warnings = list(bounds.warnings)
+    """Return the diagnostics of a fit, with Theorem 1's bounds where it is about the model."""
+    components, sums = fit.components, fit.sums.first
+    whitening, recovery = components.whitening, components.recovery
+    bounds = None
+    if fit.anchor.estimator.is_the_papers:
+        bounds = theorem_1(
+            sums.n_users, sums.mean_sizes, whitening.eigenvalues, recovery.weights, delta=delta
+        )
+    K = whitening.n_components
+    warnings = few_users(sums.n_users, K) if bounds is None else list(bounds.warnings)
     if whitening.n_components < whitening.requested:
         warnings.append(
             f"the second moment supports {whitening.n_components} components, "
             f"{whitening.requested} were asked for: K was lowered"
         )
     return {
-        "n_users": fit.sums.n_users,
-        "n_items": len(fit.item_scale),
+        "n_users": sums.n_users,
+        "n_items": fit.anchor.n_items,
         "n_components": whitening.n_components,
         "n_components_requested": whitening.requested,
         "eigenvalues": whitening.eigenvalues.tolist(),
-        "passes": whitening.passes,
-        "whitening_residual": whitening.residual,
-        "lambdas": decomposition.lambdas.tolist(),
-        "decomposition_residual": decomposition.residual,
+        "passes": fit.anchor.passes,
+        "whitening_residual": fit.anchor.residual,
+        "lambdas": components.decomposition.lambdas.tolist(),
+        "decomposition_residual": components.decomposition.residual,
         "negative_mass": recovery.negative_mass,
         "weight_sum": recovery.weight_sum,
         "smoothing": smoothing,
-        "bounds": asdict(bounds),
+        "bounds": None if bounds is None else asdict(bounds),
         "ranking_weights": None if ranking_weights is None else asdict(ranking_weights),
         "ranking_choice": None if choice is None else asdict(choice),
         "seconds": dict(seconds),

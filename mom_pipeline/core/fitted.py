@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -11,12 +11,22 @@ from scipy import sparse
 
 from mom_pipeline.core.errors import DamagedModel, MomError
 from mom_pipeline.core.interactions import as_interactions
+from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
+from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.persistence import load_arrays, save_arrays
-from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.bounded import ExactTop, Progress
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
-from mom_pipeline.core.ranking.pair_scores import ExplainedPairs, PairScores
-from mom_pipeline.core.ranking.score import RankingWeights, ThreeMomentRanking
-from mom_pipeline.core.ranking.topn import class_scores
+from mom_pipeline.core.ranking.parts import (
+    Components,
+    Ease,
+    Histories,
+    LowPass,
+    Pairs,
+    Part,
+    Popularity,
+)
+from mom_pipeline.core.ranking.score import RankingName, RankingWeights, Score, ranking_name
+from mom_pipeline.core.ranking.topn import BestItems
 from mom_pipeline.core.types import Array, Csr, Float64
 
 # Columns of probabilities may miss 1 by rounding in single precision, not by more.
@@ -35,74 +45,136 @@ class PairRanking:
     weights: RankingWeights
 
     @cached_property
-    def pairs(self) -> PairScores:
-        """Count the pairs, once."""
+    def pairs(self) -> Pairs:
+        """The pairs of the rows, counted on first use."""
         w = self.weights
-        return PairScores.of(self.interactions, w.user_exponent, w.sharpness)
+        counted = Pairs.from_rows(self.interactions, w.user_exponent, w.sharpness)
+        return replace(
+            counted, history_exponent=w.history_exponent, candidate_exponent=w.candidate_exponent
+        )
 
-    @cached_property
-    def explained(self) -> ExplainedPairs | None:
-        """Invert the second moment, once, where its part has a weight."""
-        if self.weights.explained == 0:
-            return None
-        return ExplainedPairs.of(self.interactions, self.weights.explained_ridge)
+    def score(self, item_probs: Array) -> Score:
+        """Return the three-moment score with the given components; parts of weight 0 are left out.
+
+        item_probs: (D, K).
+        """
+        w = self.weights
+        parts: list[tuple[Part, float]] = []
+        if w.popularity:
+            parts.append((Popularity(self.pairs.item_users), w.popularity))
+        if w.pairs:
+            parts.append((self.pairs, w.pairs))
+        if w.ease:
+            parts.append((Ease.from_rows(self.interactions, w.ease_ridge), w.ease))
+        if w.low_pass:
+            parts.append((replace(self.low_pass, ridge=w.low_pass_ridge), w.low_pass))
+        if w.components:
+            parts.append((Components(item_probs), w.components))
+        return Score(tuple(parts))
 
 
 @dataclass(frozen=True)
 class FittedModel:
-    """The classes, the popularity, and what ranks with them.
+    """The components, the popularity, and what ranks with them.
 
-    item_probs: O, (D, K).  weights: pi, (K,).  popularity: (D,), sums to 1.
-    basis: (D, K') leading eigenvectors, a start for the next fit.
+    item_probs: O, (D, K).  weights: pi, (K,).
+    popularity: (D,), each item's share of all pairs of a user and an item; sums to 1.
+    anchor, sums: what the components were found in, for `update`; None in a model that only
+    answers.
     """
 
     item_probs: Array
     weights: Float64
     popularity: Float64
-    basis: Array
     personalization: Personalization
-    pair_ranking: PairRanking | None
-    diagnostics: dict[str, Any]
+    pair_ranking: PairRanking | None = None
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+    anchor: Anchor | None = None
+    sums: AnchoredSums | None = None
 
     @property
     def n_items(self) -> int:
-        """Return D."""
+        """D."""
         return len(self.item_probs)
+
+    @property
+    def ranking(self) -> RankingName:
+        """What the model was fitted to rank by."""
+        return "components" if self.pair_ranking is None else "three-moment"
 
     @cached_property
     def smoothed_item_probs(self) -> Array:
-        """Return O with a share of popularity, positive everywhere."""
+        """O with a share of popularity, positive everywhere."""
         return smoothed(self.item_probs, self.popularity, self.personalization.smoothing)
 
     def memberships(self, X: Csr) -> Array:
-        """Return P[class | user], (N, K)."""
+        """Return P[component | user], (N, K)."""
         return memberships(X, self.smoothed_item_probs, self.weights, self.personalization)
 
-    def class_scores(self, X: Csr) -> Array:
+    def refreshed_memberships(self, previous: Array | None, X: Csr, users: Array) -> Array:
+        """Return P[component | user] of all users, (N, K): new for `users`, else as before.
+
+        previous: yesterday's, or None when there is none of the same model. Items that the model
+        does not know yet tell nothing about a user.
+        """
+        X = X[:, : self.n_items]
+        if previous is None:
+            return self.memberships(X)
+        P = np.pad(previous, [(0, X.shape[0] - len(previous)), (0, 0)])
+        P[users] = self.memberships(X[users])
+        return P
+
+    def scores(self, X: Csr, ranking: str | None = None) -> Array:
+        """Return the score of every item, (N, D); see `top` for the ranking."""
+        return self.top(ranking).score(Histories(X, self.memberships))[0]
+
+    def component_scores(self, X: Csr) -> Array:
         """Return P[item | user], (N, D)."""
-        return class_scores(self.memberships(X), self.item_probs)
+        return self.scores(X, "components")
 
-    def three_moment_scores(self, X: Csr) -> Array:
-        """Return the three-moment score, (N, D)."""
-        return self._three_moments()(X)
+    def best(
+        self,
+        X: Csr,
+        n: int,
+        *,
+        exclude_seen: bool = True,
+        memberships: Array | None = None,
+        ranking: str | None = None,
+        progress: Progress = lambda share: None,
+    ) -> BestItems:
+        """Return the n best items of every row, exactly those of the whole catalogue.
 
-    def three_moment_scores_with_factors(self, X: Csr) -> tuple[Array, dict[str, Array]]:
-        """Return the three-moment score, (N, D), and each part's factor, name -> (N,)."""
-        return self._three_moments().with_factors(X)
+        X: (N, D).  memberships: (N, K) of the same users, computed when None. An item that
+        nobody has taken, or that no component of the user can bring, is no candidate.
+        """
+        rows = self.histories(X, memberships)
+        return self.top(ranking).best(rows, n, exclude_seen=exclude_seen, progress=progress)
 
-    def _three_moments(self) -> ThreeMomentRanking:
-        ranking = self.pair_ranking
-        if ranking is None:
+    def histories(self, X: Csr, memberships: Array | None = None) -> Histories:
+        """Return rows as the parts of the score read them."""
+        return Histories(X, self.memberships, memberships)
+
+    def top(self, ranking: str | None = None) -> ExactTop:
+        """Return what ranks, by the name of a ranking: None for what was fitted."""
+        name = self.ranking if ranking is None else ranking_name(ranking)
+        return self._by_components if name == "components" else self._by_three_moments
+
+    def prepare(self) -> None:
+        """Compute now what the first question would otherwise wait for."""
+        _ = self.smoothed_item_probs
+        self.top().prepare()
+
+    @cached_property
+    def _by_components(self) -> ExactTop:
+        return ExactTop(Score.of_components(self.item_probs), self.popularity > 0)
+
+    @cached_property
+    def _by_three_moments(self) -> ExactTop:
+        if self.pair_ranking is None:
             raise MomError(
-                "this model was fitted for the classes alone; fit it with ranking='three-moment'"
+                "this model was fitted for the components alone; fit it with ranking='three-moment'"
             )
-        return ThreeMomentRanking(
-            ranking.weights,
-            ranking.pairs,
-            ranking.explained,
-            ranking.low_pass,
-            self.class_scores,
-        )
+        return ExactTop(self.pair_ranking.score(self.item_probs), self.popularity > 0)
 
     def save(self, path: str | os.PathLike[str], settings: dict[str, Any]) -> None:
         """Write the model and the settings it was fitted with to one file."""
@@ -110,8 +182,8 @@ class FittedModel:
             "item_probs": self.item_probs,
             "weights": self.weights,
             "popularity": self.popularity,
-            "basis": self.basis,
         }
+        arrays |= _moment_arrays(self.anchor, self.sums)
         header: dict[str, Any] = {"settings": settings, "diagnostics": self.diagnostics}
         if self.pair_ranking is not None:
             X = self.pair_ranking.interactions
@@ -143,10 +215,10 @@ class FittedModel:
                 item_probs=arrays["item_probs"],
                 weights=arrays["weights"],
                 popularity=arrays["popularity"],
-                basis=arrays["basis"],
                 personalization=personalization,
                 pair_ranking=_pair_ranking(header, arrays),
                 diagnostics=header["diagnostics"],
+                **_moments(settings, arrays),
             )
             fitted._check()
         except (KeyError, TypeError, ValueError, IndexError) as error:
@@ -155,9 +227,9 @@ class FittedModel:
 
     def _check(self) -> None:
         D, K = self.item_probs.shape
-        shapes = (self.weights.shape, self.popularity.shape, self.basis.shape[:1])
-        if shapes != ((K,), (D,), (D,)):
-            raise ValueError(f"arrays of {D} items and {K} classes expected, found {shapes}")
+        shapes = (self.weights.shape, self.popularity.shape)
+        if shapes != ((K,), (D,)):
+            raise ValueError(f"arrays of {D} items and {K} components expected, found {shapes}")
         for name in ("item_probs", "weights", "popularity"):
             array = getattr(self, name)
             sums = array.sum(axis=0, dtype=np.float64)
@@ -165,13 +237,47 @@ class FittedModel:
                 raise ValueError(f"{name} has negative or non-finite entries")
             if np.abs(sums - 1).max() > _SUM_TOLERANCE:
                 raise ValueError(f"{name} does not sum to 1")
-        ranking = self.pair_ranking
+        anchor, ranking = self.anchor, self.pair_ranking
+        if anchor is not None and (anchor.basis.shape[0], anchor.n_items) != (D, D):
+            raise ValueError("the anchor is of another number of items")
         if ranking is not None and (
             ranking.interactions.shape[1] != D
             or ranking.low_pass.basis.shape != (D, len(ranking.low_pass.strengths))
             or ranking.low_pass.item_scale.shape != (D,)
         ):
             raise ValueError("the pair ranking is of another number of items")
+
+
+def _moment_arrays(anchor: Anchor | None, sums: AnchoredSums | None) -> dict[str, Array]:
+    if anchor is None or anchor.components is None or sums is None:
+        return {}
+    return {
+        "anchor_basis": anchor.basis,
+        "anchor_scale": anchor.item_scale,
+        "anchor_components": anchor.components,
+        **{f"sums_{name}": array for name, array in sums.as_arrays().items()},
+    }
+
+
+def _moments(settings: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
+    """Return the anchor and the sums, where a file holds them."""
+    if "anchor_basis" not in arrays:
+        return {}
+    estimator = Estimator.from_name(
+        settings["estimator"],
+        user_weight=settings["user_weight"],
+        item_scaling=settings["item_scaling"],
+    )
+    sums = {name[5:]: array for name, array in arrays.items() if name.startswith("sums_")}
+    return {
+        "anchor": Anchor(
+            arrays["anchor_basis"],
+            arrays["anchor_scale"],
+            estimator,
+            components=arrays["anchor_components"],
+        ),
+        "sums": AnchoredSums.from_arrays(sums),
+    }
 
 
 def _pair_ranking(header: dict[str, Any], arrays: dict[str, Array]) -> PairRanking | None:
@@ -185,5 +291,5 @@ def _pair_ranking(header: dict[str, Any], arrays: dict[str, Array]) -> PairRanki
         low_pass=LowPass(
             arrays["low_pass_basis"], arrays["low_pass_scale"], arrays["low_pass_strengths"]
         ),
-        weights=RankingWeights(**header["ranking_weights"]),
+        weights=RankingWeights.from_saved(header["ranking_weights"]),
     )

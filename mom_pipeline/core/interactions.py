@@ -1,4 +1,4 @@
-"""What an interaction matrix must look like before any arithmetic touches it."""
+"""The users x items matrix: what it must be, and how two days of it differ."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
-from mom_pipeline.core.types import Csr
+from mom_pipeline.core.types import Array, Csr
 
 _INT32_MAX = np.iinfo(np.int32).max
 
@@ -32,6 +32,14 @@ def as_interactions(X: Any, *, n_items: int | None = None) -> Csr:
     csr.sum_duplicates()
     csr.eliminate_zeros()
     return with_narrow_indices(csr)
+
+
+def one_row(items: Array, counts: Array, n_items: int) -> Csr:
+    """Return one user's items, (n,) rising, and their counts as a matrix of one row, (1, D)."""
+    row = sparse.csr_array((1, n_items))
+    row.data, row.indices = counts, items
+    row.indptr = np.array([0, len(items)], dtype=items.dtype)
+    return row
 
 
 def require_events(X: Csr) -> None:
@@ -64,16 +72,41 @@ def with_narrow_indices(csr: Csr) -> Csr:
     return narrow
 
 
+def as_binary(X: Csr) -> Csr:
+    """Return X with every stored count replaced by one, sharing its positions."""
+    return sparse.csr_array((np.ones(X.nnz), X.indices, X.indptr), shape=X.shape, copy=False)
+
+
+def grown(X: Csr, shape: tuple[int, int]) -> Csr:
+    """Return X with empty rows and columns at its end, up to `shape`."""
+    if X.shape[0] > shape[0] or X.shape[1] > shape[1]:
+        raise InvalidInteractions(
+            f"a matrix of {X.shape} does not fit into {shape}: positions only ever grow; "
+            "rebuild in full"
+        )
+    indptr = np.pad(X.indptr, (0, shape[0] - X.shape[0]), mode="edge")
+    return sparse.csr_array((X.data, X.indices, indptr), shape=shape)
+
+
+def changed_rows(before: Csr, now: Csr) -> Array:
+    """Return the positions of the users whose rows differ, ascending. Rows and columns that
+    `before` does not have yet count as empty.
+    """
+    difference = now - grown(before, now.shape)
+    difference.eliminate_zeros()
+    return np.flatnonzero(np.diff(difference.indptr))
+
+
 def _check_entries(csr: Csr) -> None:
     if not np.isfinite(csr.data).all():
-        found = int((~np.isfinite(csr.data)).sum())
+        n = int((~np.isfinite(csr.data)).sum())
         raise InvalidInteractions(
-            f"expected finite counts, found {found} NaN or infinite entries; drop those events"
+            f"expected finite counts, found {n} NaN or infinite entries; drop those events"
         )
     if csr.nnz and csr.data.min() < 0:
-        found = int((csr.data < 0).sum())
+        n = int((csr.data < 0).sum())
         raise InvalidInteractions(
-            f"expected counts of zero or more, found {found} negative entries (smallest "
+            f"expected counts of zero or more, found {n} negative entries (smallest "
             f"{csr.data.min():g}); drop cancellations and returns before the fit"
         )
 

@@ -1,54 +1,76 @@
 """The method of moments as one object: fit, personalize, recommend, save."""
 
 import os
-from dataclasses import KW_ONLY, asdict, dataclass, field, fields
+from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
 import numpy as np
+from scipy import sparse
 
-from mom_pipeline.core.algorithm.decompose import ClassFit, ClassSettings, fit_classes, in_order_of
+from mom_pipeline.core.algorithm.decompose import ComponentFit, DecomposeSettings, decompose
 from mom_pipeline.core.algorithm.decomposition import DecompositionName
 from mom_pipeline.core.algorithm.recovery import ProjectionName
 from mom_pipeline.core.diagnostics import describe_fit
 from mom_pipeline.core.errors import InvalidSetting, NotFitted
 from mom_pipeline.core.fitted import FittedModel, PairRanking
-from mom_pipeline.core.interactions import as_interactions, require_components, require_events
+from mom_pipeline.core.interactions import (
+    as_interactions,
+    grown,
+    require_components,
+    require_events,
+)
 from mom_pipeline.core.linear_algebra.eigenpairs import working_precision
-from mom_pipeline.core.moments.sums import Estimator, EstimatorName
+from mom_pipeline.core.moments.anchored import Anchor
+from mom_pipeline.core.moments.days import MomentSettings, fix_anchor, sum_users
+from mom_pipeline.core.moments.estimators import Estimator, EstimatorName
 from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.progress import Stages
-from mom_pipeline.core.ranking.bounded_lists import BoundedLists
 from mom_pipeline.core.ranking.choose import Choice, HeldOut, choose_weights, given_split, hold_out
-from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization, RuleName
-from mom_pipeline.core.ranking.score import RankingWeights
-from mom_pipeline.core.ranking.topn import Scorer, recommend_top
+from mom_pipeline.core.ranking.parts import LowPass
+from mom_pipeline.core.ranking.score import RankingWeights, ranking_name
+from mom_pipeline.core.ranking.topn import Scorer
+from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Csr, Float64
 
-RankingName = Literal["classes", "three-moment"]
+# "classes", as earlier versions say, means "components".
+RankingName = Literal["components", "three-moment", "classes"]
 Precision = Literal["auto", "single", "double"]
 
-# The low-pass part takes as many eigenvectors as are worth asking for and fit in memory, and at
-# most a quarter of them all: through all of them a history is seen as it is.
-_LOW_PASS_RANK = 512
-_LOW_PASS_SIZE = 32_000_000
+
+# What makes the method the paper's Algorithm 1; see `MethodOfMoments.algorithm_1`.
+ALGORITHM_1: dict[str, Any] = {
+    "estimator": "paper",
+    "decomposition": "deflation",
+    "cap_weights": False,
+    "personalization": "product",
+    "smoothing": 0.0,
+    "ranking": "components",
+}
 
 
 @dataclass(eq=False)
 class MethodOfMoments:
-    """Latent classes of users from the first three moments of their interactions.
+    """Components of users' tastes from the first three moments of their interactions.
 
-    n_components: K, the number of classes.
-    estimator: "paper" (Algorithm 1 to the letter), "unbiased" (counts: the error falls as
+    n_components: K, the number of components.
+    estimator: "paper" (the paper's plain sums), "unbiased" (whole counts: the error falls as
         1/sqrt(N)) or "balanced" (binary logs: the best ranking). `user_weight` and
         `item_scaling` replace the powers that come with the name; see `Estimator`.
+        Algorithm 1 to the letter is more than its estimator: see `algorithm_1`.
     personalization: "product" (paper), "tempered" or "em", with `temperature`, `em_steps` and
         `smoothing`; see `Personalization`.
-    ranking: "three-moment" prepares both rankings; "classes" skips the pairs, which is quicker.
+    ranking: what `recommend` ranks by. "three-moment" prepares both rankings; "components" skips
+        the pairs, which is quicker.
     ranking_weights: of the three-moment ranking; chosen on held-out items when None.
-    tol, max_passes: when the whitening stops; see `top_eigenpairs`.
+    decomposition: "simultaneous" or "deflation", the paper's; projection, cap_weights: how
+        estimates become distributions; see `recover`.
+    anchor_width: columns of the basis through which moments are summed; None for K. A wider one
+        keeps `update` close to a fresh fit for longer; 1.25 K is what the pipeline takes.
+    tol, max_passes: when the search for the basis stops; see `top_eigenpairs`.
     delta: the probability with which Theorem 1's bounds may fail.
-    seed: of every random number; the same seed and data give the same model.
+    seed: of every random number; the same seed and data give the same model, on any number of
+        threads.
     """
 
     n_components: int = 100
@@ -61,6 +83,8 @@ class MethodOfMoments:
     item_scaling: float | None = None
     decomposition: DecompositionName = "simultaneous"
     projection: ProjectionName = "clip"
+    cap_weights: bool = True
+    anchor_width: int | None = None
     temperature: float = 0.5
     em_steps: int = 5
     smoothing: float = 0.05
@@ -72,17 +96,29 @@ class MethodOfMoments:
     _fitted: FittedModel | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.ranking not in ("classes", "three-moment"):
-            raise InvalidSetting(
-                f"ranking must be 'classes' or 'three-moment', found {self.ranking!r}"
-            )
+        self.ranking = ranking_name(self.ranking)
         if self.precision not in ("auto", "single", "double"):
             raise InvalidSetting(
                 f"precision must be 'auto', 'single' or 'double', found {self.precision!r}"
             )
+        if self.anchor_width is not None and self.anchor_width < self.n_components:
+            raise InvalidSetting(
+                f"anchor_width must be at least n_components = {self.n_components}, "
+                f"found {self.anchor_width}"
+            )
         # Made here so that a wrong setting is reported before any data is read.
-        self._class_settings()
-        self._personalization()
+        self._estimator()
+        Personalization.from_settings(self)
+
+    @classmethod
+    def algorithm_1(cls, n_components: int = 100, *, seed: int = 0) -> Self:
+        """Return the paper's Algorithm 1 to the letter.
+
+        Plain sums, robust power method with deflation, pi = lambda^-2 without a cap, the product
+        rule without smoothing, and lists by P[item | user] alone. Deviation: negative entries of
+        O, of which the paper does not speak, are set to zero.
+        """
+        return cls(n_components, seed=seed, **ALGORITHM_1)
 
     def fit(
         self,
@@ -91,6 +127,7 @@ class MethodOfMoments:
         held_out: Any = None,
         exclude_seen: bool = True,
         previous: Self | None = None,
+        anchor: Anchor | None = None,
         progress: Any = None,
     ) -> Self:
         """Fit to a users x items matrix of counts, any scipy sparse format or a dense array.
@@ -100,35 +137,62 @@ class MethodOfMoments:
         exclude_seen: choose them for lists without what the user had before.
         previous: an earlier model of the same items, to start from and to keep the identity
             of its components.
+        anchor: that of an earlier fit, to see the moments through instead of a new one.
         progress: a callback(stage, share done) or a `rich.progress.Progress`.
         """
         X = as_interactions(X)
         require_events(X)
         stages = Stages(progress)
-        fit = self._fit_classes(UsersInMemory(X), stages, previous)
-        ranking, choice = None, None
-        if self.ranking == "three-moment":
-            split = self._split(X, held_out, exclude_seen)
-            ranking, choice = self._fit_ranking(X, fit, split, stages)
+        with one_blas_thread():
+            fit = self._fit_components(UsersInMemory(X), stages, previous, anchor)
+            ranking, choice = None, None
+            if self.ranking == "three-moment":
+                split = self._split(X, held_out, exclude_seen)
+                ranking, choice = self._fit_ranking(X, fit, split, stages)
         self._fitted = self._fitted_model(fit, ranking, stages, choice)
         return self
 
     def fit_users(
         self, users: Users, *, previous: Self | None = None, progress: Any = None
     ) -> Self:
-        """Fit the classes to users who are visited in passes, such as shards of them.
+        """Fit the components to users who are visited in passes, such as shards of them.
 
         previous, progress: as for `fit`.
         """
-        if self.ranking != "classes":
-            raise InvalidSetting(
-                "the three-moment ranking needs all rows in memory; "
-                "fit users in shards with ranking='classes'"
-            )
+        self._require_components_alone("users in shards")
         stages = Stages(progress)
-        fit = self._fit_classes(users, stages, previous)
+        with one_blas_thread():
+            fit = self._fit_components(users, stages, previous)
         self._fitted = self._fitted_model(fit, None, stages)
         return self
+
+    def update(self, *, removed: Any = None, added: Any = None, progress: Any = None) -> Self:
+        """Take rows away from what the model was fitted to, and add others, without the rest.
+
+        A user who changed has the old row in `removed` and the new row in `added`. The result
+        equals a fit on what is left through the same anchor, up to rounding.
+        removed, added: (any, D) rows; `added` may have more items than the model, which then
+        knows them too.
+        """
+        self._require_components_alone("update")
+        anchor, sums = self.fitted.anchor, self.fitted.sums
+        if anchor is None or sums is None:
+            raise NotFitted("this model was stored without its moments; fit it again")
+        new = self.fitted.n_items if added is None else np.shape(added)[1]
+        gone, come = _rows_of(removed, new), _rows_of(added, new)
+        stages = Stages(progress)
+        with one_blas_thread():
+            anchor = anchor.with_items(new)
+            with stages.stage("moments"):
+                sums = sums.update(gone, come, anchor)
+            components = decompose(anchor, sums, self._decompose_settings(), stages=stages)
+        fit = ComponentFit(anchor, sums, components)
+        self._fitted = self._fitted_model(fit, None, stages)
+        return self
+
+    def forget(self, rows: Any) -> Self:
+        """Take users out: the same model as without their rows, seen through its anchor."""
+        return self.update(removed=rows)
 
     @property
     def fitted(self) -> FittedModel:
@@ -148,14 +212,23 @@ class MethodOfMoments:
         return self.fitted.weights
 
     @property
+    def anchor(self) -> Anchor | None:
+        """The basis that the moments were summed through, for another `fit` through the same."""
+        return self.fitted.anchor
+
+    @property
     def diagnostics(self) -> dict[str, Any]:
         """What the fit found out about itself: plain numbers, lists and texts."""
         return self.fitted.diagnostics
 
-    def personalize(self, X: Any) -> Array:
-        """P[class | user], (N, K), rows sum to 1; for any users, seen in the fit or not."""
+    def transform(self, X: Any) -> Array:
+        """Return P[component | user], (N, K), rows sum to 1; for any users, seen in the fit or not."""
         fitted = self.fitted
         return fitted.memberships(as_interactions(X, n_items=fitted.n_items))
+
+    def personalize(self, X: Any) -> Array:
+        """Return P[component | user]: the paper's word for `transform`."""
+        return self.transform(X)
 
     def recommend(
         self,
@@ -163,26 +236,21 @@ class MethodOfMoments:
         n: int = 20,
         *,
         exclude_seen: bool = True,
-        ranking: RankingName = "classes",
+        ranking: RankingName | None = None,
     ) -> tuple[Array, Float64]:
         """Return the n best items of every row of X and their scores, (N, n) each.
 
-        Lists with fewer candidates are filled with -1 and a score of 0.
+        ranking: None for what was fitted. Lists with fewer candidates are filled with -1 and a
+        score of 0; an item that nobody took in the fit is no candidate.
         """
-        fitted = self.fitted
-        X = as_interactions(X, n_items=fitted.n_items)
-        if ranking != "classes":
-            return recommend_top(X, self.scorer(ranking), n, exclude_seen=exclude_seen)
-        lists = BoundedLists.of(fitted.item_probs)
-        ids, scores = lists.best(X, fitted.memberships(X), n, exclude_seen=exclude_seen)
-        return ids.astype(np.int64), scores.astype(np.float64)
+        X = as_interactions(X, n_items=self.fitted.n_items)
+        best = self.fitted.best(X, n, exclude_seen=exclude_seen, ranking=ranking)
+        return best.items, best.scores
 
-    def scorer(self, ranking: RankingName = "classes") -> Scorer:
+    def scorer(self, ranking: RankingName | None = None) -> Scorer:
         """Return what `recommend` ranks by: a block of histories to scores of all items."""
-        fitted = self.fitted
-        if ranking not in ("classes", "three-moment"):
-            raise InvalidSetting(f"ranking must be 'classes' or 'three-moment', found {ranking!r}")
-        return fitted.class_scores if ranking == "classes" else fitted.three_moment_scores
+        top = self.fitted.top(ranking)
+        return lambda X: top.score(self.fitted.histories(X))[0]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one .npz file, whole or not at all."""
@@ -196,26 +264,34 @@ class MethodOfMoments:
         """Read a model that `save` wrote; DamagedModel when its contents do not fit together."""
         fitted, settings = FittedModel.load(path)
         if settings["ranking_weights"] is not None:
-            settings["ranking_weights"] = RankingWeights(**settings["ranking_weights"])
+            settings["ranking_weights"] = RankingWeights.from_saved(settings["ranking_weights"])
         model = cls(**settings)
         model._fitted = fitted
         return model
 
-    def _class_settings(self) -> ClassSettings:
-        return ClassSettings(
-            n_components=self.n_components,
-            estimator=Estimator.of(
-                self.estimator, user_weight=self.user_weight, item_scaling=self.item_scaling
-            ),
-            decomposition=self.decomposition,
-            projection=self.projection,
-            tol=self.tol,
-            max_passes=self.max_passes,
+    def _estimator(self) -> Estimator:
+        return Estimator.from_name(
+            self.estimator, user_weight=self.user_weight, item_scaling=self.item_scaling
         )
 
-    def _personalization(self) -> Personalization:
-        return Personalization(
-            self.personalization, self.temperature, self.em_steps, self.smoothing
+    def _moment_settings(self, n_items: int) -> MomentSettings:
+        return MomentSettings(
+            estimator=self._estimator(),
+            n_components=self.n_components,
+            anchor_width=self.anchor_width or self.n_components,
+            seed=self.seed,
+            tol=self.tol,
+            max_passes=self.max_passes,
+            dtype=self._dtype(n_items),
+        )
+
+    def _decompose_settings(self) -> DecomposeSettings:
+        return DecomposeSettings(
+            n_components=self.n_components,
+            decomposition=self.decomposition,
+            projection=self.projection,
+            cap_weights=self.cap_weights,
+            seed=self.seed,
         )
 
     def _dtype(self, n_items: int) -> type[np.floating]:
@@ -223,21 +299,43 @@ class MethodOfMoments:
             return working_precision(self.n_components, n_items)
         return np.float32 if self.precision == "single" else np.float64
 
-    def _fit_classes(self, users: Users, stages: Stages, previous: Self | None = None) -> ClassFit:
+    def _fit_components(
+        self,
+        users: Users,
+        stages: Stages,
+        previous: Self | None = None,
+        anchor: Anchor | None = None,
+    ) -> ComponentFit:
+        """Run Algorithm 1: fix an anchor unless one is given, sum, decompose."""
         require_components(self.n_components, users.shape)
+        settings = self._moment_settings(users.shape[1])
         earlier = None if previous is None else previous.fitted
-        fit = fit_classes(
-            users,
-            self._class_settings(),
-            np.random.default_rng(self.seed),
-            stages,
-            dtype=self._dtype(users.shape[1]),
-            warm_start=None if earlier is None else earlier.basis,
+        if anchor is None:
+            with stages.stage("whitening"):
+                start = None if earlier is None or earlier.anchor is None else earlier.anchor.basis
+                anchor = fix_anchor(users, settings, start)
+        with stages.stage("tensor"):
+            sums = sum_users(users, anchor, settings)
+        components = decompose(
+            anchor,
+            sums,
+            self._decompose_settings(),
+            earlier_item_probs=None if earlier is None else earlier.item_probs,
+            stages=stages,
         )
-        return fit if earlier is None else in_order_of(fit, earlier.item_probs)
+        if anchor.components is None:
+            anchor = replace(anchor, components=components.in_span)
+        return ComponentFit(anchor, sums, components)
+
+    def _require_components_alone(self, what: str) -> None:
+        if self.ranking != "components":
+            raise InvalidSetting(
+                f"the three-moment ranking needs all rows in memory, so {what} works with "
+                "ranking='components' alone; fit the model with that, or fit it anew"
+            )
 
     def _fit_ranking(
-        self, X: Csr, fit: ClassFit, split: HeldOut | None, stages: Stages
+        self, X: Csr, fit: ComponentFit, split: HeldOut | None, stages: Stages
     ) -> tuple[PairRanking, Choice | None]:
         """Prepare the three-moment ranking; choose its weights where there is a split for it."""
         choice = None if split is None else self._choose_weights(X, fit, split, stages)
@@ -258,40 +356,38 @@ class MethodOfMoments:
         later = as_interactions(held_out, n_items=X.shape[1])
         return given_split(X, later, rng, exclude_seen=exclude_seen)
 
-    def _choose_weights(self, X: Csr, fit: ClassFit, split: HeldOut, stages: Stages) -> Choice:
+    def _choose_weights(self, X: Csr, fit: ComponentFit, split: HeldOut, stages: Stages) -> Choice:
         with stages.stage("fit without the held-out items"):
             if split.train is not X:
                 # Not from the fit at hand: its vectors would remember the hidden items.
-                fit = self._fit_classes(UsersInMemory(split.train), Stages())
+                fit = self._fit_components(UsersInMemory(split.train), Stages())
             low_pass = {e: self._low_pass(split.train, e) for e in split.user_exponents}
         with stages.stage("ranking weights") as progress:
-            classes = self._fitted_model(fit, None, stages).class_scores
-            return choose_weights(split, low_pass, classes, progress)
+            components = self._fitted_model(fit, None, stages).component_scores
+            return choose_weights(split, low_pass, components, progress)
 
     def _low_pass(self, X: Csr, user_exponent: float) -> LowPass:
-        return LowPass.of(
-            X,
-            max(1, min(_LOW_PASS_RANK, min(X.shape) // 4, _LOW_PASS_SIZE // X.shape[1])),
-            np.random.default_rng(self.seed),
-            user_exponent=user_exponent,
-            dtype=self._dtype(X.shape[1]),
-            tol=self.tol,
-            max_passes=self.max_passes,
+        # Parts are added up in single precision, so that more of it would be lost.
+        dtype = np.float64 if self.precision == "double" else np.float32
+        rng = np.random.default_rng(self.seed)
+        return LowPass.from_rows(
+            X, user_exponent, rng, dtype=dtype, tol=self.tol, max_passes=self.max_passes
         )
 
     def _fitted_model(
         self,
-        fit: ClassFit,
+        fit: ComponentFit,
         pair_ranking: PairRanking | None,
         stages: Stages,
         choice: Choice | None = None,
     ) -> FittedModel:
         return FittedModel(
-            item_probs=fit.recovery.item_probs,
-            weights=fit.recovery.weights,
-            popularity=fit.sums.item_events / fit.sums.item_events.sum(),
-            basis=fit.eigenpairs.vectors,
-            personalization=self._personalization(),
+            item_probs=fit.components.item_probs,
+            weights=fit.components.weights,
+            popularity=fit.sums.first.popularity,
+            anchor=fit.anchor,
+            sums=fit.sums,
+            personalization=Personalization.from_settings(self),
             pair_ranking=pair_ranking,
             diagnostics=describe_fit(
                 fit,
@@ -302,3 +398,11 @@ class MethodOfMoments:
                 choice=choice,
             ),
         )
+
+
+def _rows_of(X: Any, n_items: int) -> Csr:
+    """Return rows of at most n_items items as rows of n_items; none for None."""
+    if X is None:
+        return sparse.csr_array((0, n_items))
+    X = as_interactions(X)
+    return grown(X, (X.shape[0], n_items))

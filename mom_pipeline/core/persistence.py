@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mom_pipeline.core.errors import DamagedModel
+from mom_pipeline.core.files import writing
 from mom_pipeline.core.types import Array
 
 _FORMAT = "mom-pipeline model"
@@ -19,23 +20,15 @@ def save_arrays(
     path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, Array]
 ) -> None:
     """Write the arrays and the header to one file, whole or not at all."""
-    target = Path(path)
     described = {
         "format": _FORMAT,
         "version": _VERSION,
         "header": header,
         "arrays": {name: [str(a.dtype), list(a.shape)] for name, a in arrays.items()},
     }
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            text = np.frombuffer(json.dumps(described).encode(), dtype=np.uint8)
-            np.savez(file, allow_pickle=False, **{"header.json": text}, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    text = np.frombuffer(json.dumps(described).encode(), dtype=np.uint8)
+    with writing(Path(path)) as file:
+        np.savez(file, allow_pickle=False, **{"header.json": text}, **arrays)
 
 
 def load_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -57,7 +50,7 @@ def load_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
             f"{path} holds {described.get('format')!r} version {described.get('version')!r}; "
             f"expected {_FORMAT!r} version {_VERSION}; fit and save it anew"
         )
-    found = {name: [str(a.dtype), list(a.shape)] for name, a in arrays.items()}
-    if found != described["arrays"]:
-        raise DamagedModel(f"{path} lists arrays {described['arrays']} but holds {found}")
+    held = {name: [str(a.dtype), list(a.shape)] for name, a in arrays.items()}
+    if held != described["arrays"]:
+        raise DamagedModel(f"{path} lists arrays {described['arrays']} but holds {held}")
     return described["header"], arrays

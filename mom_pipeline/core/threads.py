@@ -1,130 +1,126 @@
 """Work on all cores with numpy alone: Python threads over blocks, BLAS held to one each.
 
 Sparse products, elementwise products and sorting use one core in numpy and scipy, but they
-release the interpreter lock, so blocks of them run side by side.
+release the interpreter lock, so blocks of them run side by side. Blocks depend on the data
+alone, and results are added in the order of the blocks: the number of threads changes how long
+a result takes, never the result.
 """
 
-import ctypes
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
-import numpy as np
-
-_SMALL_WORK = 1_000_000
+import scipy.linalg  # noqa: F401 - loads scipy's own BLAS, so that it is held as well
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-
+Sum = TypeVar("Sum")
 
 _granted: ContextVar[int | None] = ContextVar("granted cores", default=None)
 
 
 @contextmanager
 def using_cores(n: int) -> Iterator[None]:
-    """Have the work inside the block use n cores, BLAS included where n is 1."""
+    """Have the work inside the block use n cores."""
     token = _granted.set(n)
     try:
-        with one_blas_thread() if n == 1 else nullcontext():
-            yield
+        yield
     finally:
         _granted.reset(token)
 
 
 def available_cores() -> int:
-    """How many cores this process may use, or the work at hand where that was said."""
+    """Return how many cores this process may use, or the number given by `using_cores`."""
     granted = _granted.get()
     if granted is not None:
         return granted
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def map_blocks(
-    work: Callable[[Task], Result], tasks: Iterable[Task], *, n_threads: int | None = None
-) -> list[Result]:
-    """Apply `work` to every task on a pool of threads; results in the order of the tasks.
+def map_blocks(work: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
+    """Apply `work` to every task on a pool of threads; results in the order of the tasks."""
+    tasks = list(tasks)
+    n_threads = min(available_cores(), len(tasks))
+    with one_blas_thread():
+        if n_threads <= 1:
+            return [work(task) for task in tasks]
+        with ThreadPoolExecutor(n_threads) as pool:
+            return list(pool.map(work, tasks))
 
-    BLAS is held to one thread meanwhile; a single task keeps all of its threads.
+
+def sum_blocks(work: Callable[[Task], Sum], tasks: Iterable[Task]) -> Sum:
+    """Return the sum of what `work` makes of every task, added in the order of the tasks.
+
+    At least one task. Few results wait at a time, and the first one is added to in place where
+    its type allows that.
     """
     tasks = list(tasks)
-    n_threads = min(n_threads or available_cores(), len(tasks))
-    if n_threads <= 1:
-        return [work(task) for task in tasks]
-    with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(work, tasks))
+    with one_blas_thread(), ThreadPoolExecutor(max(min(available_cores(), len(tasks)), 1)) as pool:
+        results = iter(pool.map(work, tasks))
+        total = next(results)
+        for result in results:
+            total += result  # type: ignore[operator]
+    return total
 
 
 @contextmanager
-def one_blas_thread() -> Iterator[bool]:
-    """Hold numpy's OpenBLAS to one thread inside the block.
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS, numpy's and scipy's, to one thread inside the block.
 
     Many small matrix products on threads of our own beat the library's threads, but the two
     together are slower than either. Blocks may nest and overlap: the last one to end restores.
-    Yields False where the BLAS is another one and cannot be held.
     """
-    control = _openblas_control()
-    if control is None:
-        yield False
-        return
-    _held.enter(*control)
+    _held.enter()
     try:
-        yield True
+        yield
     finally:
-        _held.leave(control[1])
+        _held.leave()
 
 
 class _HeldBlas:
-    """How many blocks hold BLAS now, and its number of threads before the first of them."""
+    """Counts the blocks that hold BLAS, and restores its threads after the last of them."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._holders = 0
-        self._before = 0
+        self._restore: Callable[[], None] = lambda: None
 
-    def enter(self, get_threads: Callable[[], int], set_threads: Callable[[int], None]) -> None:
+    def enter(self) -> None:
         with self._lock:
             if self._holders == 0:
-                self._before = get_threads()
-                set_threads(1)
+                _take_control()
+                limit = _libraries().limit(limits=1, user_api="blas")
+                self._restore = limit.restore_original_limits
             self._holders += 1
 
-    def leave(self, set_threads: Callable[[int], None]) -> None:
+    def leave(self) -> None:
         with self._lock:
             self._holders -= 1
             if self._holders == 0:
-                set_threads(self._before)
+                _take_control()
+                self._restore()
+                _take_control()
 
 
 _held = _HeldBlas()
 
 
-def small_work(size: int) -> AbstractContextManager[bool]:
-    """Hold BLAS to one thread for work on fewer numbers than `_SMALL_WORK`.
+def _take_control() -> None:
+    """Let this thread set the limits of OpenBLAS, which threadpoolctl keeps for one at a time.
 
-    Threads gain little there, and lose much when other processes want the cores too.
+    The last holder may be another thread than the first, so nobody keeps control in between.
     """
-    return one_blas_thread() if size < _SMALL_WORK else nullcontext(False)
+    release = getattr(OpenBLASController, "clear_controlling_thread", None)  # from 3.8 on
+    if release is not None:
+        release(force=True)
 
 
 @cache
-def _openblas_control() -> tuple[Callable[[], int], Callable[[int], None]] | None:
-    """Find the functions that read and set the thread count of the OpenBLAS numpy ships."""
-    package = Path(np.__file__).parent
-    for folder in (package.parent / "numpy.libs", package / ".libs", package / ".dylibs"):
-        for path in sorted(folder.glob("*openblas*")):
-            library = ctypes.CDLL(str(path))
-            for name in ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_"):
-                try:
-                    return (
-                        getattr(library, name.format("get_num_threads")),
-                        getattr(library, name.format("set_num_threads")),
-                    )
-                except AttributeError:
-                    continue
-    return None
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()

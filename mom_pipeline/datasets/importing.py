@@ -13,8 +13,8 @@ from pathlib import Path
 
 import duckdb
 
-from mom_pipeline.artifacts.atomic import write_text
 from mom_pipeline.artifacts.scratch import scratch_folder
+from mom_pipeline.core.files import write_text
 from mom_pipeline.errors import DatasetError
 from mom_pipeline.logs.logfiles import LogFile, discover
 from mom_pipeline.logs.readers import stage_text

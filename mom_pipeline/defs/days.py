@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import dagster as dg
 
-from mom_pipeline.artifacts.day_state import CODE_VERSION, Unfit
+from mom_pipeline.artifacts.day_state import CODE_VERSION, StaleArtifact
 from mom_pipeline.artifacts.timings import record_seconds
 from mom_pipeline.defs.checks import Verdict, check_results, check_specs
 from mom_pipeline.defs.partitions import DAILY
@@ -95,8 +95,8 @@ def for_each_day(
         begin = time.perf_counter()
         try:
             outcome = outcomes[key] = step(date.fromisoformat(key))
-        except Unfit as error:
-            raise Unfit(f"{error}; materialize that first") from error
+        except StaleArtifact as error:
+            raise StaleArtifact(f"{error}; materialize that first") from error
         seconds[key] = time.perf_counter() - begin
         context.add_asset_metadata(
             {**outcome.metadata, "version": outcome.version, "seconds": seconds[key]},

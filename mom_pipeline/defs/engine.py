@@ -27,7 +27,7 @@ class EngineResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             yield UsersInMemory
             return
         try:
-            from mom_pipeline.engine.visiting import on_dask
+            from mom_pipeline.engine.dask import on_dask
         except ImportError as error:
             raise MomError(
                 f'engine.kind = "dask" needs a library that is not installed ({error.name}): '

@@ -1,7 +1,7 @@
-"""Runs that are under way, told from those whose process was killed.
+"""Runs that are under way, as distinct from those whose process was killed.
 
-Dagster notes that a run has started and that it has ended. One that was killed never ends in
-its records, so every run also notes the process that it is in.
+Dagster records that a run has started and that it has ended. A killed run never ends in its
+records, so every run also records its process.
 """
 
 import os
@@ -27,19 +27,19 @@ class RunUnderWay(MomError):
 
 
 def note_process(context: dg.AssetExecutionContext) -> None:
-    """Note the process of a run in its tags."""
+    """Record the process of a run in its tags."""
     run_id = context.run.run_id
     context.instance.add_run_tags(run_id, {PROCESS_TAG: _mark(run_id)})
 
 
 def require_no_run(instance: dg.DagsterInstance) -> None:
-    """Raise RunUnderWay when a run has not ended; one whose process is gone is noted as failed."""
+    """Raise RunUnderWay when a run has not ended; mark one whose process is gone as failed."""
     records = instance.get_run_records(dg.RunsFilter(statuses=_UNDER_WAY))
     alive = [record.dagster_run for record in records if not _is_gone(record.dagster_run)]
     if alive:
-        said = ", ".join(f"{run.run_id} ({run.job_name}, {run.status.value})" for run in alive)
+        shown = ", ".join(f"{run.run_id} ({run.job_name}, {run.status.value})" for run in alive)
         raise RunUnderWay(
-            f"a run of the pipeline is under way: {said}. Nothing was changed. Let it finish, or "
+            f"a run of the pipeline is under way: {shown}. Nothing was changed. Let it finish, or "
             "terminate it on the page Runs of `mom-pipeline ui`, and try again. One that never "
             f"began is removed by `DAGSTER_HOME={instance.root_directory} dagster run delete ID`"
         )
@@ -48,13 +48,13 @@ def require_no_run(instance: dg.DagsterInstance) -> None:
 
 
 def _mark(run_id: str) -> str:
-    """The run is named too: a retry inherits the tags of the run before."""
+    """Return host, process and run: a retry inherits the tags of the run before."""
     pid = os.getpid()
     return f"{run_id} {socket.gethostname()} {pid} {_started(pid)}"
 
 
 def _is_gone(run: dg.DagsterRun) -> bool:
-    """Tell whether the run noted a process of this machine that is there no more."""
+    """Return whether the run recorded a process of this machine that no longer exists."""
     match run.tags.get(PROCESS_TAG, "").split():
         case [run_id, host, pid, started]:
             here = run_id == run.run_id and host == socket.gethostname()
@@ -63,7 +63,7 @@ def _is_gone(run: dg.DagsterRun) -> bool:
 
 
 def _started(pid: int) -> str:
-    """When a process began, which tells it from a later one of the same number."""
+    """Return when a process began, which distinguishes it from a later one of the same id."""
     try:
         # Field 22; the name of the program, in parentheses, may hold spaces.
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]

@@ -1,17 +1,12 @@
-"""Map over shards of users and add up: on this machine, or on a Dask cluster."""
+"""Passes over shards of users, in this process or on a Dask cluster; see README.md here."""
 
-from mom_pipeline.engine.errors import DamagedShard, EngineFailed, EngineUnreachable
-from mom_pipeline.engine.interface import Engine
-from mom_pipeline.engine.local import LocalEngine
-from mom_pipeline.engine.shard_writing import ShardWriter, write_shards
-from mom_pipeline.engine.sharded_users import ShardedUsers
-from mom_pipeline.engine.shards import Shards
+from mom_pipeline.engine.shards import DamagedShard, Shards, ShardWriter, write_shards
+from mom_pipeline.engine.users import Engine, EngineFailed, LocalEngine, ShardedUsers
 
 __all__ = [
     "DamagedShard",
     "Engine",
     "EngineFailed",
-    "EngineUnreachable",
     "LocalEngine",
     "ShardWriter",
     "ShardedUsers",

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import replace
 from datetime import date
 
-from mom_pipeline.artifacts.day_state import DayState, Unfit
+from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
 from mom_pipeline.artifacts.half_state import half_artifact, read_half
 from mom_pipeline.artifacts.store import Artifact
 from mom_pipeline.core.evaluation.split_half import HalfMoments, half_of, updated_half
@@ -46,7 +46,7 @@ def erase_from_days(warehouse: Warehouse, state: DayState) -> Counter[str]:
         try:
             _erase_from_day(warehouse, state, day)
             counts["days of matrices and moments"] += 1
-        except Unfit:
+        except StaleArtifact:
             counts["days removed that could not be read"] += 1
             state.artifacts.remove("interaction_matrix", day)
     kept = set(state.artifacts.days("interaction_matrix"))
@@ -67,7 +67,7 @@ def _erase_from_day(warehouse: Warehouse, state: DayState, day: date) -> None:
     matrix = matrix_as_of(warehouse, day)
     X = matrix.interactions
     if before.shape[0] > X.shape[0] or before.shape[1] > X.shape[1]:
-        raise Unfit(f"interaction_matrix of {day} is wider than the dictionaries")
+        raise StaleArtifact(f"interaction_matrix of {day} is wider than the dictionaries")
     sums = state.moments_of(found)
     half = _half_of(state, day, before, X, sums) if fits else half_of(X, _anchor(sums, X))
     sums = _updated(sums, before, X) if fits else _summed(sums, X)
@@ -86,7 +86,7 @@ def _half_of(state: DayState, day: date, before: Csr, X: Csr, sums: DayMoments) 
     anchor = _anchor(sums, X)
     try:
         half = read_half(state, day)
-    except Unfit:
+    except StaleArtifact:
         return half_of(X, anchor)
     return updated_half(half, before, X, changed_rows(before, X), anchor)
 

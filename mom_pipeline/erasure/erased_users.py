@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from mom_pipeline.artifacts.atomic import write_text
+from mom_pipeline.core.files import write_text
 from mom_pipeline.settings import Settings
 
 _SALT = "salt"

@@ -4,7 +4,7 @@ import json
 import shutil
 from collections import Counter
 
-from mom_pipeline.artifacts.atomic import replacing
+from mom_pipeline.core.files import replacing
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Warehouse, literal_path, scalar
 

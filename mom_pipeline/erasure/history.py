@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from mom_pipeline.artifacts.atomic import write_text
+from mom_pipeline.core.files import write_text
 from mom_pipeline.erasure.spellings import is_distinctive, mention, spellings
 from mom_pipeline.errors import HistoryBusy
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, cast
 
-from mom_pipeline.artifacts.atomic import replacing, write_text, writing
 from mom_pipeline.artifacts.scratch import scratch_folder
+from mom_pipeline.core.files import replacing, write_text, writing
 from mom_pipeline.erasure.erased_users import erased_users
 from mom_pipeline.erasure.spellings import mention_in_sql
 from mom_pipeline.logs.delivery import is_unchanged, ledger_by_file

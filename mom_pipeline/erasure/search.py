@@ -11,7 +11,7 @@ from pathlib import Path
 
 import duckdb
 
-from mom_pipeline.artifacts.scratch import is_running
+from mom_pipeline.core.files import is_running
 from mom_pipeline.erasure.spellings import spellings
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import literal_path

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 
-from mom_pipeline.artifacts.atomic import replacing
+from mom_pipeline.core.files import replacing
 from mom_pipeline.erasure.spellings import mention_in_sql
 from mom_pipeline.warehouse.connection import Connection, Warehouse, scalar, transaction
 from mom_pipeline.warehouse.dictionaries import ERASED, KINDS

@@ -1,120 +1,184 @@
-"""Where the model comes from: deliveries, settings, versions and times."""
+"""The data of the page of a day, gathered from the warehouse and the artifacts."""
 
-from collections import Counter
-from dataclasses import asdict
-from itertools import groupby
+from dataclasses import dataclass
+from datetime import date, timedelta
 from typing import Any
 
-from mom_pipeline.logs.ledger import LedgerEntry
-from mom_pipeline.pictures import stacked_bars
-from mom_pipeline.report.facts import DayFacts
-from mom_pipeline.report.html import Html, paragraphs, picture, pictures, section, table, tag
+import numpy as np
 
-_SHOWN_DAYS = 31
-_SHOWN_SETTINGS = (
-    "pipeline", "logs", "matrix", "model", "rebuild", "serving", "evaluation", "comparison",
-)  # fmt: skip
-_SHOWN_REASONS = 10
+from mom_pipeline.artifacts.day_state import CODE_VERSION, DayState, StaleArtifact
+from mom_pipeline.artifacts.store import Artifact
+from mom_pipeline.artifacts.timings import seconds_of
+from mom_pipeline.comparison.results import Comparison, newest_until, versions
+from mom_pipeline.core.evaluation.drift import drift
+from mom_pipeline.core.evaluation.theorem1 import Bounds, theorem_1
+from mom_pipeline.core.ranking.memberships import posterior_entropy
+from mom_pipeline.core.types import Array, Float64
+from mom_pipeline.logs.ledger import LedgerEntry, deliveries_until
+from mom_pipeline.settings import Settings
+from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.dictionaries import ids_of
+from mom_pipeline.warehouse.evaluations import MetricsRow, metrics_until
+
+TOP_ITEMS = 8
+ERASED = "(erased)"
+_LIBRARIES = ("mom-pipeline", "numpy", "scipy", "duckdb", "dagster", "matplotlib", "implicit")
 
 
-def deliveries_section(facts: DayFacts) -> Html:
-    """Files, rows and rejects of the newest days."""
-    days = [
-        (day, list(files))
-        for day, files in groupby(facts.deliveries, key=lambda entry: entry.delivery_day)
-    ]
-    shown = days[-_SHOWN_DAYS:]
-    n = sum(len(files) for _, files in days)
-    rows = [
-        (tag("span", str(day), class_="date"), *_counts(files)) for day, files in reversed(shown)
-    ]
-    figure = stacked_bars(
-        [f"{day:%m-%d}" for day, _ in shown],
-        {"accepted": [_counts(files)[1] for _, files in shown],
-         "rejected or set aside": [_counts(files)[2] for _, files in shown]},
-        title="Rows delivered", x_label=f"delivery day (n = {len(shown)})", y="rows",
-    )  # fmt: skip
-    return section(
-        "data",
-        "Data of the days",
-        paragraphs(_summary(facts, len(days), n)),
-        pictures(picture(figure, "Rows accepted and rejected by delivery day")),
-        table(
-            f"Deliveries, the newest {len(shown)} days",
-            ["delivery day", "files", "rows accepted", "rejected", "of these set aside", "bytes"],
-            rows,
-        ),
-        _reasons(facts.deliveries),
+@dataclass(frozen=True)
+class Component:
+    """One component of the model. drift: since the day before, None without one."""
+
+    weight: float
+    agreement: float
+    drift: float | None
+    top_items: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class DayHistory:
+    """One day of the model, from its manifests.
+
+    full: computed from all users.  captured_share: of the second moment, by the basis.
+    largest_drift: of any component since the day before, in total variation.
+    lowest_agreement, mean_agreement: of two halves of the users; the mean is weighted by pi.
+    """
+
+    day: date
+    full: bool
+    changed_users: int
+    users: int
+    captured_share: float
+    largest_drift: float
+    lowest_agreement: float
+    mean_agreement: float
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """The data of one day.
+
+    spectrum: all eigenvalues of M2 inside the span, largest first.
+    entropy: bits, one for every user with a history; None where memberships are missing.
+    metrics: every evaluation up to the day.  comparison: the newest up to the day.
+    """
+
+    day: date
+    settings: Settings
+    n_users: int
+    n_items: int
+    n_pairs: int
+    spectrum: Float64
+    components: tuple[Component, ...]
+    model: dict[str, Any]
+    bounds: Bounds
+    entropy: Float64 | None
+    history: tuple[DayHistory, ...]
+    deliveries: tuple[LedgerEntry, ...]
+    metrics: tuple[MetricsRow, ...]
+    comparison: Comparison | None
+    seconds: dict[str, float]
+    versions: dict[str, str]
+
+
+def gather(settings: Settings, day: date) -> ReportData:
+    """Read all data of a day. Raises StaleArtifact with the reason when the day has no model."""
+    state, warehouse = DayState(settings), Warehouse(settings)
+    model = state.built_on("decomposition", day, "whitened_tensor")
+    whitening = state.fitting("whitening_matrix", day)
+    X, _ = state.matrix(day)
+    sizes = np.diff(X.indptr)
+    with warehouse.reading() as connection:
+        items = np.argsort(-model.dense["item_probs"], axis=0, kind="stable")[:TOP_ITEMS]
+        ids = ids_of(connection, "item", np.unique(items))
+        deliveries = deliveries_until(connection, day)
+        metrics = metrics_until(connection, day)
+    return ReportData(
+        day=day,
+        settings=settings,
+        n_users=int((sizes > 0).sum()),
+        n_items=len(np.unique(X.indices)),
+        n_pairs=int(X.nnz),
+        spectrum=whitening.dense["spectrum"],
+        components=_components(state, day, model, items, ids),
+        model=model.metadata,
+        bounds=_bounds(state, day, whitening, model),
+        entropy=_entropy(state, day, sizes > 0),
+        history=history_until(state, day),
+        deliveries=tuple(deliveries),
+        metrics=tuple(metrics),
+        comparison=newest_until(settings.comparisons_dir, day),
+        seconds=seconds_of(settings.data_dir, day),
+        versions={"code of the arrays": CODE_VERSION, **versions(_LIBRARIES)},
     )
 
 
-def _counts(files: list[LedgerEntry]) -> tuple[int, int, int, int, int]:
-    """Files, accepted, rejected, set aside, bytes."""
-    return (
-        len(files),
-        sum(entry.rows_accepted for entry in files),
-        sum(entry.rows_rejected for entry in files),
-        sum(entry.rows_set_aside for entry in files),
-        sum(entry.size_bytes for entry in files),
+def _components(
+    state: DayState, day: date, model: Artifact, items: Array, ids: dict[int, str]
+) -> tuple[Component, ...]:
+    """Return the components. items: (at most 8, K), the most probable of each."""
+    O, pi = model.dense["item_probs"], model.dense["weights"]
+    try:
+        before = state.fitting("decomposition", day - timedelta(days=1)).dense["item_probs"]
+        moved: list[float | None] = [float(value) for value in drift(O, before)]
+    except StaleArtifact:
+        moved = [None] * len(pi)
+    agreement = model.metadata["agreement"]
+    return tuple(
+        Component(
+            weight=float(pi[k]),
+            agreement=float(agreement[k]),
+            drift=moved[k],
+            top_items=tuple(
+                (ids.get(int(y), ERASED), float(O[y, k])) for y in items[:, k] if O[y, k] > 0
+            ),
+        )
+        for k in range(len(pi))
     )
 
 
-def _summary(facts: DayFacts, n_days: int, n_files: int) -> str:
-    accepted, rejected = _counts(list(facts.deliveries))[1:3]
-    share = rejected / max(accepted + rejected, 1)
-    density = facts.n_pairs / max(facts.n_users * facts.n_items, 1)
-    return (
-        f"{n_files:,} files of {n_days:,} days brought {accepted:,} rows; {rejected:,} "
-        f"({share:.2%}) were rejected or set aside. The matrix as of {facts.day} has "
-        f"{facts.n_users:,} users, {facts.n_items:,} items and {facts.n_pairs:,} pairs, "
-        f"{density:.2%} of its cells."
+def _bounds(state: DayState, day: date, whitening: Artifact, model: Artifact) -> Bounds:
+    sums = state.artifacts.describe("m2_statistics", day).metadata["sums"]
+    n_users = int(sums["n_users"])
+    d1, d2, d3 = (float(total) / max(n_users, 1) for total in sums["size_sums"])
+    K = whitening.dense["factors"].shape[1]
+    return theorem_1(
+        n_users,
+        (d1, d2, d3),
+        whitening.dense["spectrum"][:K],
+        model.dense["weights"],
+        delta=state.settings.model.delta,
     )
 
 
-def _reasons(entries: tuple[LedgerEntry, ...]) -> Html | None:
-    reasons: Counter[str] = Counter()
-    for entry in entries:
-        reasons.update(entry.reject_reasons)
-    if not reasons:
+def _entropy(state: DayState, day: date, with_history: Array) -> Float64 | None:
+    try:
+        posteriors = state.built_on("user_personalization", day, "interaction_matrix")
+    except StaleArtifact:
         return None
-    return table("Why rows were not taken", ["reason", "rows"], reasons.most_common(_SHOWN_REASONS))
+    return posterior_entropy(posteriors.dense["memberships"][with_history])
 
 
-def origin_section(facts: DayFacts) -> Html:
-    """Settings, versions and the seconds of every asset."""
-    settings = [
-        entry
-        for name in _SHOWN_SETTINGS
-        for entry in _flat(name, asdict(getattr(facts.settings, name)))
-    ]
-    seconds = [(asset, f"{value:.2f}") for asset, value in facts.seconds.items()]
-    total = sum(facts.seconds.values())
-    times = (
-        table(f"Seconds of {facts.day}", ["asset", "seconds"],
-              [*seconds, ("together", f"{total:.2f}")])
-        if seconds
-        else paragraphs(f"No times of {facts.day} are known.")
-    )  # fmt: skip
-    versions = table("Versions", ["", "version"], list(facts.versions.items()), texts=2)
-    return section(
-        "origin",
-        "Settings, versions, times",
-        tag(
-            "div",
-            table("Settings", ["key", "value"], settings, texts=2),
-            tag("div", times, versions),
-            class_="beside",
-        ),
+def history_until(state: DayState, day: date) -> tuple[DayHistory, ...]:
+    """Return every stored day up to a day that was made with the present settings, in order."""
+    days = [other for other in state.artifacts.days("decomposition") if other <= day]
+    return tuple(entry for entry in (_history(state, other) for other in days) if entry)
+
+
+def _history(state: DayState, day: date) -> DayHistory | None:
+    """Return one day from its manifests alone: no array is read."""
+    try:
+        model = state.fitting("decomposition", day, with_arrays=False).metadata
+        sums = state.fitting("m2_statistics", day, with_arrays=False).metadata
+    except StaleArtifact:
+        return None
+    return DayHistory(
+        day=day,
+        full=str(sums["mode"]).startswith("full"),
+        changed_users=int(sums["changed_users"]),
+        users=int(sums["users"]),
+        captured_share=float(sums["captured"]),
+        largest_drift=float(model["largest_drift"]),
+        lowest_agreement=float(model["lowest_agreement"]),
+        mean_agreement=float(model["mean_agreement"]),
     )
-
-
-def _flat(prefix: str, values: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return dotted keys and their values as the settings file would have them."""
-    found = []
-    for key, value in values.items():
-        if isinstance(value, dict):
-            found += _flat(f"{prefix}.{key}", value)
-        else:
-            shown = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            found.append((f"{prefix}.{key}", shown or "–"))
-    return found

@@ -1,95 +1,167 @@
-"""The page of a day: its head, the figures to see first, and the sections in order."""
+"""The page of a day: rendered from the templates, written below the data folder.
 
+Ids and file names are other people's text: the templates escape all of it.
+"""
+
+import base64
+import re
+from collections.abc import Sequence
+from datetime import date
+from functools import cache
 from importlib.resources import files
+from pathlib import Path
+from typing import Any
 
-from mom_pipeline.report import data, dynamics, evidence, model, theorem
-from mom_pipeline.report.facts import DayFacts
-from mom_pipeline.report.html import Html, joined, tag
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+from matplotlib.figure import Figure
 
-# Nothing may be fetched, and nothing may run: the page is complete in itself.
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-_CONTENTS = {
-    "evaluation": "What the model foresaw",
-    "comparison": "Beside other methods",
-    "components": "Components",
-    "moments": "Spectrum and weights",
-    "drift": "Drift",
-    "posteriors": "Users",
-    "bounds": "Theorem 1",
-    "data": "Data",
-    "origin": "Settings",
-}
+from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
+from mom_pipeline.comparison.tables import remarks
+from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.files import write_text
+from mom_pipeline.pictures import drawn
+from mom_pipeline.report.data import ReportData, gather
+from mom_pipeline.report.sections import (
+    TREND_DAYS,
+    delivered,
+    newest_by_ranking,
+    sections,
+    shown_cutoff,
+)
+from mom_pipeline.settings import Settings
+from mom_pipeline.warehouse.evaluations import MetricsRow
 
 
-def page(facts: DayFacts) -> Html:
-    """The whole document."""
-    title = f"Model of {facts.day}"
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        Html(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
-        tag("title", f"{title} – mom-pipeline"),
-        tag("style", Html(_stylesheet())),
+class NothingToReport(MomError):
+    """There is no model of the day."""
+
+
+def report_path(settings: Settings, day: date) -> Path:
+    """Return the path of the page of a day."""
+    return settings.reports_dir / f"{day.isoformat()}.html"
+
+
+def newest_day(settings: Settings) -> date:
+    """Return the newest day with a model. Raises NothingToReport when there is none."""
+    days = DayState(settings).artifacts.days("decomposition")
+    if not days:
+        raise NothingToReport(
+            f"{settings.data_dir} has no model of any day yet; put log files into "
+            f"{settings.logs_dir} and run `mom-pipeline update`, or try `mom-pipeline demo`"
+        )
+    return days[-1]
+
+
+def write_report(settings: Settings, day: date) -> tuple[Path, ReportData]:
+    """Write the page of a day, whole or not at all; return its path and its data."""
+    try:
+        data = gather(settings, day)
+    except StaleArtifact as reason:
+        newest = newest_day(settings)
+        raise NothingToReport(
+            f"there is no model of {day} to report on: {reason}; the newest is of {newest}, and "
+            "`mom-pipeline update` computes every day of the logs that is missing or stale"
+        ) from reason
+    path = report_path(settings, day)
+    write_text(path, render(data))
+    return path, data
+
+
+def remove_report(settings: Settings, day: date) -> None:
+    """Remove a page that no longer shows the model of its day."""
+    report_path(settings, day).unlink(missing_ok=True)
+
+
+def render(data: ReportData) -> str:
+    """Return the whole document."""
+    return (
+        environment()
+        .get_template("page.html")
+        .render(
+            data=data,
+            model=data.model,
+            settings=data.settings,
+            sections=sections(data),
+            key_figures=key_figures(data),
+            evaluated=next(iter(newest_by_ranking(data.metrics).values()))[0]
+            if data.metrics
+            else None,
+            history=data.history[-TREND_DAYS:],
+            remarks=remarks(data.comparison) if data.comparison else [],
+            median_entropy=_median(data.entropy),
+            most_entropy=float(np.log2(max(len(data.components), 1))),
+            deliveries=delivered(data.deliveries),
+            n_delivery_days=len({entry.delivery_day for entry in data.deliveries}),
+        )
     )
-    body = tag(
-        "body",
-        tag(
-            "header",
-            tag("p", "mom-pipeline · recommendations by the method of moments", class_="kicker"),
-            tag("h1", title),
-            _key_figures(facts),
-            tag("nav", *(tag("a", text, href=f"#{anchor}") for anchor, text in _CONTENTS.items()),
-                aria_label="Contents"),
-        ),
-        tag("main", *_sections(facts)),
-        tag("footer", f"Data folder {facts.settings.data_dir.resolve().name}, "
-                      f"seed {facts.settings.model.seed}."),
-    )  # fmt: skip
-    return joined([Html("<!DOCTYPE html>\n"), tag("html", head, body, lang="en"), Html("\n")])
 
 
-def _sections(facts: DayFacts) -> list[Html]:
-    return [
-        evidence.evaluation_section(facts),
-        evidence.comparison_section(facts),
-        model.components_section(facts),
-        model.moments_section(facts),
-        dynamics.drift_section(facts),
-        dynamics.posteriors_section(facts),
-        theorem.bounds_section(facts),
-        data.deliveries_section(facts),
-        data.origin_section(facts),
-    ]
+def _median(values: Any) -> float:
+    return float(np.median(values)) if values is not None and len(values) else 0.0
 
 
-def key_figures(facts: DayFacts) -> dict[str, str]:
-    """What to see first: what it is -> its value."""
-    result = evidence.shown_result(facts)
-    mean = float(facts.model["mean_agreement"])
-    lowest = float(facts.model["lowest_agreement"])
-    figures = {
-        "users": f"{facts.n_users:,}",
-        "items": f"{facts.n_items:,}",
-        "components": f"{len(facts.components)}",
+def key_figures(data: ReportData) -> dict[str, str]:
+    """Return the figures at the top of the page: what it is -> its value."""
+    mean, lowest = (float(data.model[f"{name}_agreement"]) for name in ("mean", "lowest"))
+    return {
+        **_recall_figure(data.metrics),
+        "users": f"{data.n_users:,}",
+        "items": f"{data.n_items:,}",
+        "components": f"{len(data.components)}",
         f"agreement of halves, mean; lowest {lowest:.2f}": f"{mean:.2f}",
-        "largest drift since the day before": f"{facts.model['largest_drift']:.3f}",
+        "largest drift since the day before": f"{data.model['largest_drift']:.3f}",
     }
-    if result is not None:
-        figures = {result[1]: result[0], **figures}
-    return figures
 
 
-def _key_figures(facts: DayFacts) -> Html:
-    return tag(
-        "dl",
-        *(
-            tag("div", tag("dt", name), tag("dd", value))
-            for name, value in key_figures(facts).items()
-        ),
-        class_="figures",
+def _recall_figure(rows: Sequence[MetricsRow]) -> dict[str, str]:
+    """Return recall of the newest evaluation, beside that of popularity."""
+    if not rows:
+        return {}
+    k = shown_cutoff(rows)
+    recall = {
+        name: next(row.recall for row in same if row.cutoff == k)
+        for name, same in newest_by_ranking(rows).items()
+    }
+    model = next(iter(recall.values()))
+    beside = f"popularity {recall['popularity']:.3f}" if "popularity" in recall else ""
+    return {f"Recall@{k}; {beside}": f"{model:.3f}"}
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates: escaping, and refusing names that do not exist."""
+    templates = Environment(
+        loader=PackageLoader("mom_pipeline.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
+    templates.filters |= {"shown": shown, "prose": prose, "svg": svg}
+    css = (files("mom_pipeline.report") / "page.css").read_text(encoding="utf-8")
+    templates.globals["stylesheet"] = Markup(css)  # noqa: S704 - a file of this package
+    return templates
 
 
-def _stylesheet() -> str:
-    return (files("mom_pipeline.report") / "page.css").read_text(encoding="utf-8")
+def shown(value: object) -> str:
+    """Return a value for a cell or a sentence: thousands separated, days not broken apart."""
+    if isinstance(value, date):
+        return Markup('<span class="date">{}</span>').format(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def prose(text: str) -> Markup:
+    """Return text with code between backticks and days that are not broken across lines."""
+    marked = re.sub(
+        r"`([^`]+)`", r"<code>\1</code>", str(escape(text))
+    )  # a Markup would escape it again
+    marked = re.sub(r"\b\d{4}-\d\d-\d\d\b", r'<span class="date">\g<0></span>', marked)
+    return Markup(marked)  # noqa: S704 - escaped above
+
+
+def svg(figure: Figure) -> str:
+    """Return a figure as a data URL: sharp on any screen and on paper."""
+    data = base64.b64encode(drawn(figure, "svg")).decode("ascii")
+    return f"data:image/svg+xml;base64,{data}"

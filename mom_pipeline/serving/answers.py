@@ -1,13 +1,48 @@
-"""What a question about a model is answered with."""
+"""What a question about a model is answered with: to Python, on the command line and over HTTP.
 
-from dataclasses import dataclass
-from typing import Literal
+Every number in an answer is finite.
+"""
 
-ReasonKind = Literal["item", "component", "popularity"]
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, computed_field
+
+from mom_pipeline.core.errors import MomError
+
+_SHOWN_CHARACTERS = 80
 
 
-@dataclass(frozen=True)
-class Reason:
+class InvalidQuestion(MomError, ValueError):
+    """A question outside of its limits."""
+
+
+class UnknownUser(MomError, LookupError):
+    """The model has no history of the user."""
+
+
+class UnknownItem(MomError, LookupError):
+    """The model does not know the item."""
+
+
+def shown(name: str) -> str:
+    """An id as it may stand in a sentence: quoted, without control characters, short."""
+    text = ascii(name) if not name.isprintable() else repr(name)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+
+
+class Answer(BaseModel):
+    """What all answers have in common: they do not change, and hold no NaN and no infinity."""
+
+    # Fields with a default are always there as well.
+    model_config = ConfigDict(
+        frozen=True,
+        allow_inf_nan=False,
+        extra="forbid",
+        json_schema_serialization_defaults_required=True,
+    )
+
+
+class Reason(Answer):
     """What contributed most to a score.
 
     kind: an item of the own history, a component of the model, or plain popularity.
@@ -15,7 +50,7 @@ class Reason:
     examples: of a component, the items that it shows most often.
     """
 
-    kind: ReasonKind
+    kind: Literal["item", "component", "popularity"]
     name: str
     share: float
     examples: tuple[str, ...] = ()
@@ -28,8 +63,7 @@ class Reason:
         return "popular"
 
 
-@dataclass(frozen=True)
-class Recommendation:
+class Recommendation(Answer):
     """One line of a list."""
 
     item: str
@@ -37,8 +71,7 @@ class Recommendation:
     reason: Reason
 
 
-@dataclass(frozen=True)
-class Recommendations:
+class Recommendations(Answer):
     """A list, best first; short when there is nothing more to recommend.
 
     user: None for somebody known by items alone.  model: its version.
@@ -54,16 +87,14 @@ class Recommendations:
     unknown_items: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class SimilarItem:
+class SimilarItem(Answer):
     """An item and P[both] / sqrt(P[one] P[other])."""
 
     item: str
     score: float
 
 
-@dataclass(frozen=True)
-class SimilarItems:
+class SimilarItems(Answer):
     """Items that go with one, best first."""
 
     item: str
@@ -71,8 +102,7 @@ class SimilarItems:
     items: tuple[SimilarItem, ...]
 
 
-@dataclass(frozen=True)
-class Contribution:
+class Contribution(Answer):
     """A term of a score. share: of the score."""
 
     name: str
@@ -80,16 +110,15 @@ class Contribution:
     share: float
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(Answer):
     """A score taken apart, three ways.
 
     seen: the item is in the user's own history.
     reason: what contributed most, as the lists say it.
-    moments: popularity, pairs, inverse, low-pass, classes; they sum to the score.
-    components: they sum to the moment `classes`; largest first.
-    history: what the user's own items contribute, through the classes too, largest first; with
-        popularity, they sum to the score.
+    moments: popularity, pairs, ease, low-pass, components; they sum to the score.
+    components: they sum to the moment `components`; largest first.
+    history: what the user's own items contribute, through the components too, largest first;
+        with popularity, they sum to the score.
     """
 
     user: str
@@ -102,7 +131,36 @@ class Explanation:
     components: tuple[Contribution, ...]
     history: tuple[Contribution, ...]
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def strongest_item(self) -> str | None:
-        """Return the item of the own history that contributed most."""
+        """The item of the own history that contributed most."""
         return self.history[0].name if self.history else None
+
+
+class ModelInUse(Answer):
+    """What the model in use was made of (see `Manifest`), and its size."""
+
+    version: str
+    day: str
+    code_version: str
+    data: str
+    settings: dict[str, Any]
+    parents: dict[str, str]
+    metrics: dict[str, float]
+    users: int
+    items: int
+
+
+class Health(Answer):
+    """Whether a model is in use, and whether it is the promoted one."""
+
+    status: Literal["ok", "degraded", "unavailable"]
+    model: str | None
+    problem: str | None
+
+
+class Error(Answer):
+    """Why there is no answer."""
+
+    error: str

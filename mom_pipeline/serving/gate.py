@@ -1,4 +1,4 @@
-"""The gate: whether a challenger may take the champion's place.
+"""The gate: whether the model of a day may take the champion's place.
 
     d = AP of the challenger - AP of the rival, by user, on the same users and days
 
@@ -6,18 +6,53 @@ The rival is the champion, or popularity when there is none. The first model mus
 beat popularity: the paired bootstrap interval of mean d lies above 0. A later one must be shown
 to lose no more than is allowed: the interval lies above -max_loss times the champion's MAP. So
 little evidence keeps the champion, and the same model again (d = 0) passes.
+
+A model has seen the days up to its own, so it cannot be judged on them. What can be judged is a
+backtest: the model of the same settings of `evaluation.horizon_days` before, on what its users
+took since. The champion is asked about the same users, histories and days:
+
+- a champion that is as old as the model of the backtest, or older, answers for itself;
+- a younger one has seen some of these days. Where its settings are the challenger's, it has the
+  same backtest, and the difference is 0. Otherwise its settings are fitted to the rows of the
+  backtest (in full, so it costs some passes; only after a change of settings).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from datetime import date, timedelta
 
 import numpy as np
+from scipy import sparse
 
+from mom_pipeline.artifacts.day_state import CODE_VERSION, DayState, StaleArtifact
+from mom_pipeline.core import MethodOfMoments
+from mom_pipeline.core.errors import DamagedModel, InvalidSetting, MomError
+from mom_pipeline.core.evaluation.backtest import Backtest
+from mom_pipeline.core.evaluation.backtest import backtest as backtest_model
 from mom_pipeline.core.evaluation.bootstrap import paired_interval
-from mom_pipeline.core.types import Array
+from mom_pipeline.core.evaluation.metrics import RankingMetrics, nearest_cutoff
+from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.ranking.score import RankingWeights
+from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.serving.registry import ModelRegistry, NoChampion, UnknownVersion
+from mom_pipeline.serving.served_model import Manifest, ServedModel
+from mom_pipeline.settings import ModelSettings
 
 POPULARITY = "popularity"
 LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """What the warehouse tells about a day.
+
+    item_ids, user_ids: by position, None where an id was erased.
+    test: (N, D) pairs that were delivered since `judged_day`.
+    """
+
+    item_ids: Array
+    user_ids: Array
+    test: Csr
 
 
 @dataclass(frozen=True)
@@ -35,13 +70,145 @@ class Contest:
 
 @dataclass(frozen=True)
 class Decision:
-    """What the gate said. difference, low, high: of the MAP; NaN when nothing was compared."""
+    """What the gate said. difference, low, high: of the MAP; None when nothing was compared."""
 
     passed: bool
     words: str
-    difference: float = float("nan")
-    low: float = float("nan")
-    high: float = float("nan")
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Promoted:
+    """What became of a day's model. champion: in use from now on; None when there is none."""
+
+    version: str
+    decision: Decision
+    champion: str | None
+    metrics: dict[str, float]
+    removed: list[str]
+
+
+def judged_day(state: DayState, day: date) -> date:
+    """The day of the model that is backtested in place of a day's own."""
+    return day - timedelta(days=state.settings.evaluation.horizon_days)
+
+
+def backtest_of(state: DayState, day: date, test: Csr) -> Backtest | None:
+    """How the model of some days ago did since; None when nobody took anything new.
+
+    test: (N', D') what was delivered since. Raises StaleArtifact when there is no such model.
+    """
+    before = judged_day(state, day)
+    model, _ = state.model(before)
+    return backtest_model(model, state.matrix(before)[0], test, state.settings.evaluation.cutoffs)
+
+
+def store_day(
+    state: DayState,
+    registry: ModelRegistry,
+    day: date,
+    delivered: Delivered,
+    backtest: Backtest | None,
+) -> str:
+    """Store the model of a day as a version and name it; the champion stays."""
+    return registry.add(candidate(state, day, delivered, backtest))
+
+
+def promote_day(
+    state: DayState,
+    registry: ModelRegistry,
+    day: date,
+    delivered: Delivered,
+    backtest: Backtest | None,
+) -> Promoted:
+    """Store the model of a day as a version, and let it take over if the gate lets it pass.
+
+    backtest: of `backtest_of`, None when there is none.
+    """
+    challenger, settings = candidate(state, day, delivered, backtest), state.settings.promotion
+    version = registry.add(challenger)
+    if version == registry.champion_version():
+        decision = Decision(False, "it is the champion already")
+    else:
+        contest, objections = _examined(state, registry, challenger, delivered, backtest)
+        rng = np.random.default_rng(state.settings.model.seed)
+        decision = decide(contest, objections, max_loss=settings.max_loss, rng=rng)
+    if decision.passed and settings.enabled:
+        registry.promote(version, decision.words)
+    elif decision.passed:
+        words = f"left out: promotion.enabled is false, though it {decision.words}"
+        decision = replace(decision, passed=False, words=words)
+    removed = registry.remove_old(settings.keep_versions)
+    metrics = challenger.manifest.metrics
+    return Promoted(version, decision, registry.champion_version(), metrics, removed)
+
+
+def candidate(
+    state: DayState, day: date, delivered: Delivered, backtest: Backtest | None
+) -> ServedModel:
+    """The model of a day as it will be served."""
+    model, decomposition = state.model(day)
+    matrix = state.fitting("interaction_matrix", day)
+    X: Csr = sparse.csr_array(matrix.arrays["interactions"])
+    user_ids = delivered.user_ids
+    named = np.array([user is not None for user in user_ids[: X.shape[0]]], dtype=bool)
+    users = np.flatnonzero(named & (np.diff(X.indptr) > 0))
+    manifest = Manifest(
+        version="",
+        day=day.isoformat(),
+        code_version=CODE_VERSION,
+        data=matrix.parents["raw_logs"],
+        settings=asdict(state.settings.model),
+        parents={"decomposition": decomposition.version, "interaction_matrix": matrix.version},
+        metrics=metrics_of(backtest) if backtest else {},
+    )
+    items = np.array(["" if item is None else item for item in delivered.item_ids], dtype=object)
+    return ServedModel(manifest, model, items[: model.n_items], user_ids[users], X[users])
+
+
+def metrics_of(backtest: Backtest) -> dict[str, float]:
+    """The figures that a version carries, at the cut-off that is shown; finite ones alone."""
+    ours, k = backtest.model, nearest_cutoff(backtest.model.cutoffs)
+    values = {
+        "cutoff": float(k),
+        "users": float(ours.n_users),
+        "precision": ours.precision[k],
+        "recall": ours.recall[k],
+        "map": ours.map[k],
+        "ndcg": ours.ndcg[k],
+        "popularity_map": backtest.popularity.map[k],
+    }
+    return {name: value for name, value in values.items() if np.isfinite(value)}
+
+
+def contest_with_popularity(backtest: Backtest) -> Contest:
+    """For the first model."""
+    ours, theirs = _ap(backtest.model), _ap(backtest.popularity)
+    return Contest(POPULARITY, ours, theirs, "the same lists")
+
+
+def contest_with_champion(
+    state: DayState, day: date, champion: ServedModel, delivered: Delivered, backtest: Backtest
+) -> Contest:
+    """The champion on the users, histories and days of the backtest; see the module."""
+    before, cutoffs = judged_day(state, day), backtest.model.cutoffs
+    train, test = state.matrix(before)[0], delivered.test
+    rival: Backtest | None = backtest
+    if champion.manifest.day <= before.isoformat():
+        columns, width = _columns(champion.item_ids, delivered.item_ids[: test.shape[1]])
+        own = (_moved(X, columns, width) for X in (train, test))
+        rival = backtest_model(champion.model, *own, cutoffs)
+        how = f"it and the model of {before}, on the days since"
+    elif _same_settings(champion, state):
+        how = f"both by the model of {before}: the settings are the same"
+    else:
+        rival = backtest_model(_fitted_like(champion, train), train, test, cutoffs)
+        how = f"its settings and the new ones, both as of {before}, on the days since"
+    if rival is None:
+        raise InvalidSetting(f"champion and challenger of {day} have no user in common")
+    return Contest(champion.manifest.version, _ap(backtest.model), _ap(rival.model), how)
 
 
 def decide(
@@ -61,30 +228,102 @@ def decide(
         return Decision(False, "kept out: " + "; ".join(objections))
     if contest is None:
         return Decision(False, "kept out: there are no days yet to compare it on")
-    if not (np.isfinite(contest.challenger_ap).all() and np.isfinite(contest.rival_ap).all()):
+    ours, theirs = contest.challenger_ap, contest.rival_ap
+    if not (np.isfinite(ours).all() and np.isfinite(theirs).all()):
         return Decision(False, "kept out: the precision of some user is not finite")
-    d, low, high = (
-        float(value)
-        for value in paired_interval(contest.challenger_ap, contest.rival_ap, rng, level=LEVEL)
-    )
+    d, low, high = (float(value) for value in paired_interval(ours, theirs, rng, level=LEVEL))
     first = contest.rival == POPULARITY
-    bound = 0.0 if first else -max_loss * float(contest.rival_ap.mean())
+    bound = 0.0 if first else -max_loss * float(theirs.mean())
     # The same lists twice are no loss, even where none is allowed.
     passed = low > bound if first else low >= bound
-    return Decision(passed, _words(contest, d, low, high, bound, passed=passed), d, low, high)
+    asked = f"the interval must not reach below {bound:+.5f}"
+    words = (
+        f"{'passed' if passed else 'kept out'}: MAP {ours.mean():.4f} against "
+        f"{theirs.mean():.4f} of {contest.rival}, difference {d:+.5f} [{low:+.5f}, {high:+.5f}] "
+        f"({len(theirs):,} users; {'the first model must beat popularity' if first else asked}; "
+        f"{contest.how})"
+    )
+    return Decision(passed, words, d, low, high)
 
 
-def _words(
-    contest: Contest, d: float, low: float, high: float, bound: float, *, passed: bool
-) -> str:
-    verdict = "passed" if passed else "kept out"
-    asked = (
-        "the first model must beat popularity"
-        if contest.rival == POPULARITY
-        else f"the interval must not reach below {bound:+.5f}"
-    )
-    return (
-        f"{verdict}: MAP {contest.challenger_ap.mean():.4f} against {contest.rival_ap.mean():.4f} "
-        f"of {contest.rival}, difference {d:+.5f} [{low:+.5f}, {high:+.5f}] "
-        f"({len(contest.rival_ap):,} users; {asked}; {contest.how})"
-    )
+def _examined(
+    state: DayState,
+    registry: ModelRegistry,
+    challenger: ServedModel,
+    delivered: Delivered,
+    backtest: Backtest | None,
+) -> tuple[Contest | None, list[str]]:
+    """The contest that the challenger has to go through, and what speaks against it."""
+    day = date.fromisoformat(challenger.manifest.day)
+    objections = _objections(state, day, challenger)
+    try:
+        champion = registry.champion()
+    except (NoChampion, DamagedModel, UnknownVersion):
+        # A champion that cannot be read answers nobody: the next one starts from popularity.
+        return contest_with_popularity(backtest) if backtest else None, objections
+    if champion.manifest.day > challenger.manifest.day:
+        objections.append(f"the champion is of a later day, {champion.manifest.day}")
+    if objections or backtest is None:
+        return None, objections
+    try:
+        return contest_with_champion(state, day, champion, delivered, backtest), []
+    except MomError as error:
+        return None, [f"it cannot be compared with the champion: {error}"]
+
+
+def _objections(state: DayState, day: date, challenger: ServedModel) -> list[str]:
+    """What speaks against a model whatever it scores: a failed check, a number not finite."""
+    objections = []
+    try:
+        state.require_chain(day)
+    except StaleArtifact as reason:
+        objections.append(str(reason))
+    model = challenger.model
+    arrays = {
+        "O": model.item_probs,
+        "pi": model.weights,
+        "popularity": model.popularity,
+        "a history": challenger.histories.data,
+    }
+    broken = (name for name, array in arrays.items() if not np.isfinite(array).all())
+    return [*objections, *(f"{name} is not finite" for name in broken)]
+
+
+def _ap(metrics: RankingMetrics) -> Array:
+    return metrics.per_user["map"][:, metrics.cutoffs.index(nearest_cutoff(metrics.cutoffs))]
+
+
+def _same_settings(champion: ServedModel, state: DayState) -> bool:
+    ranking = champion.model.pair_ranking
+    weights = state.settings.ranking if ranking is None else ranking.weights
+    same_model = champion.manifest.settings == asdict(state.settings.model)
+    return same_model and weights == state.settings.ranking
+
+
+def _fitted_like(champion: ServedModel, X: Csr) -> FittedModel:
+    """A model of the champion's settings; InvalidSetting when this code knows them no more."""
+    try:
+        settings = ModelSettings(**champion.manifest.settings)
+    except TypeError as error:
+        raise InvalidSetting(f"the champion's settings are of other code: {error}") from error
+    ranking = champion.model.pair_ranking
+    weights = RankingWeights() if ranking is None else ranking.weights
+    return MethodOfMoments(**asdict(settings), ranking_weights=weights).fit(X).fitted
+
+
+def _columns(first: Array, ids: Array) -> tuple[Array, int]:
+    """Columns for the ids such that those of `first` come first, in its order; and their number."""
+    known = {item: column for column, item in enumerate(first) if item}
+    columns, width = np.empty(len(ids), dtype=np.int64), len(first)
+    for position, item in enumerate(ids):
+        column = known.get(item)
+        if column is None:
+            column, width = width, width + 1
+        columns[position] = column
+    return columns, width
+
+
+def _moved(X: Csr, columns: Array, width: int) -> Csr:
+    moved: Csr = sparse.csr_array((X.data, columns[X.indices], X.indptr), (X.shape[0], width))
+    moved.sort_indices()
+    return moved

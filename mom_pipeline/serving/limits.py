@@ -1,10 +1,12 @@
 """What a request may ask for, and how it is read."""
 
 import json
-from typing import Any, NoReturn
-from urllib.parse import parse_qsl, unquote_to_bytes
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, NoReturn
+from urllib.parse import unquote_to_bytes
 
-from starlette.requests import Request
+from fastapi import Path, Query, Request
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_ID, MAX_LIST
@@ -22,65 +24,70 @@ class BadRequest(MomError):
         self.status = status
 
 
-def list_length(request: Request) -> int:
-    """Return n of the address; no other parameter, and none twice, is accepted."""
-    pairs = parse_qsl(request.url.query, keep_blank_values=True)
-    names = [name for name, _ in pairs]
-    if set(names) - {"n"} or len(names) > 1:
-        raise BadRequest(422, f"the only parameter is n, once; found {names[:5]!r}")
-    text = pairs[0][1] if pairs else str(DEFAULT_LIST)
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
-        raise BadRequest(422, f"n must be a whole number from 1 to {MAX_LIST}, found {text[:40]!r}")
-    return checked_length(int(text))
+def _from_digits(text: object) -> object:
+    """Python also reads 1_0, +1 and other digits as numbers; an address does not."""
+    if isinstance(text, str) and not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+        raise ValueError(f"a whole number from 1 to {MAX_LIST} is expected")
+    return text
 
 
-def no_parameters(request: Request) -> None:
-    """Refuse parameters where there are none."""
-    if request.url.query:
-        raise BadRequest(422, "this address takes no parameters")
+def _no_text(value: object) -> object:
+    """In JSON, 3.0 is a whole number; true and "3" are none."""
+    if isinstance(value, bool | str):
+        raise ValueError(f"a whole number from 1 to {MAX_LIST} is expected")
+    return value
 
 
-def checked_length(n: object) -> int:
-    """Return n of a body or an address, within its limits."""
-    # 3.0 is a whole number of JSON; true is none, although Python counts with it.
-    whole = int(n) if isinstance(n, float) and n.is_integer() else n
-    if not isinstance(whole, int) or isinstance(whole, bool) or not 1 <= whole <= MAX_LIST:
-        raise BadRequest(422, f"n must be a whole number from 1 to {MAX_LIST}")
-    return whole
+_Length = Annotated[int, Field(ge=1, le=MAX_LIST)]
+ListLength = Annotated[_Length, BeforeValidator(_from_digits), Query(description="How many items.")]
+PathId = Annotated[str, Path(min_length=1, max_length=MAX_ID, description="Percent-encoded.")]
 
 
-def path_id(request: Request) -> str:
-    """Return the id of the address; bytes that are no UTF-8 are refused, not replaced."""
-    try:
-        unquote_to_bytes(request.scope["raw_path"]).decode()
-    except UnicodeDecodeError as error:
-        raise BadRequest(422, "the address is not percent-encoded UTF-8") from error
-    return _checked_id(request.path_params["id"])
+class ItemsQuestion(BaseModel):
+    """The body of a question by items."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    items: list[Annotated[str, Field(min_length=1, max_length=MAX_ID)]] = Field(
+        min_length=1, max_length=MAX_HISTORY
+    )
+    n: Annotated[_Length, BeforeValidator(_no_text)] = DEFAULT_LIST
 
 
-async def body_items(request: Request) -> tuple[list[str], int]:
-    """Return items and n of a body, within their limits."""
+def accepting(*names: str) -> Callable[[Request], Awaitable[None]]:
+    """A check of an address: UTF-8, and no parameters but the given ones, none twice."""
+
+    async def check(request: Request) -> None:
+        found = [name for name, _ in request.query_params.multi_items()]
+        if set(found) - set(names) or len(set(found)) < len(found):
+            expected = f"the only parameter is {', '.join(names)}, once" if names else "none"
+            raise BadRequest(422, f"expected parameters: {expected}; found {found[:5]!r}")
+        try:
+            unquote_to_bytes(request.scope["raw_path"]).decode()
+        except UnicodeDecodeError as error:
+            raise BadRequest(422, "the address is not percent-encoded UTF-8") from error
+
+    return check
+
+
+async def body_question(request: Request) -> ItemsQuestion:
+    """The question in a body, within its limits."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise BadRequest(415, f"Content-Type must be application/json, found {kind[:80]!r}")
     value = _json(await _bounded_body(request))
-    if not isinstance(value, dict) or not {"items"} <= value.keys() <= {"items", "n"}:
-        raise BadRequest(422, 'expected an object {"items": [...], "n": 20}')
-    items = value["items"]
-    if not isinstance(items, list) or not 1 <= len(items) <= MAX_HISTORY:
-        found = f"{len(items):,}" if isinstance(items, list) else type(items).__name__
-        raise BadRequest(422, f"items must be a list of 1 to {MAX_HISTORY:,} ids, found {found}")
-    return [_checked_id(item) for item in items], checked_length(value.get("n", DEFAULT_LIST))
-
-
-def _checked_id(value: object) -> str:
-    if not isinstance(value, str) or not 1 <= len(value) <= MAX_ID:
-        raise BadRequest(422, f"an id is a text of 1 to {MAX_ID:,} characters")
     try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise BadRequest(422, "an id holds half of a surrogate pair, which is no text") from error
-    return value
+        return ItemsQuestion.model_validate(value)
+    except ValidationError as error:
+        raise BadRequest(422, first_problem(error.errors(include_url=False))) from error
+
+
+def first_problem(errors: Any) -> str:
+    """The first of pydantic's errors in one line."""
+    first = errors[0]
+    where = ".".join(str(part) for part in first["loc"] if part not in ("query", "path"))
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{where or 'the body'}: {message}, found {first['input']!r:.40}"
 
 
 async def _bounded_body(request: Request) -> bytes:

@@ -2,40 +2,54 @@
 
 from mom_pipeline import Recommender
 
-recommender = Recommender.of("data")
+recommender = Recommender.open("data")
 recommender.recommend("some user", n=10)
 """
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 
-from mom_pipeline.core.ranking.explain import similar_scores
-from mom_pipeline.core.ranking.one_user import History, OneUserRanking
-from mom_pipeline.core.ranking.topn import top_n
-from mom_pipeline.core.types import Array
+from mom_pipeline.core.interactions import one_row
+from mom_pipeline.core.ranking.explain import (
+    COMPONENT,
+    ITEM,
+    explain_row,
+    similar_scores,
+    strongest,
+)
+from mom_pipeline.core.ranking.topn import BestItems, most_popular, top_n
+from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.serving.answers import (
+    Contribution,
     Explanation,
+    InvalidQuestion,
+    ModelInUse,
     Reason,
     Recommendation,
     Recommendations,
     SimilarItem,
     SimilarItems,
+    UnknownItem,
+    UnknownUser,
+    shown,
 )
-from mom_pipeline.serving.errors import InvalidQuestion, UnknownItem, UnknownUser, shown
-from mom_pipeline.serving.explaining import explained, reasons
 from mom_pipeline.serving.registry import ModelRegistry
-from mom_pipeline.serving.served_model import Manifest, ServedModel
+from mom_pipeline.serving.served_model import ServedModel
 
 MODELS = "models"
 MAX_LIST = 1_000
 MAX_HISTORY = 10_000
 MAX_ID = 4_096
+# Smaller terms of an explanation are rounding.
+_NEGLIGIBLE = 1e-12
+_PARTS = {"classes": "components", "inverse": "ease"}
 
 
 class Recommender:
@@ -46,13 +60,12 @@ class Recommender:
 
     def __init__(self, served: ServedModel, *, exclude_seen: bool = True) -> None:
         self._served = served
-        self._ranking = OneUserRanking(served.model)
         self._exclude_seen = exclude_seen
-        self._ranking.prepare()
+        served.model.prepare()
         _ = served.item_positions, served.user_positions
 
     @classmethod
-    def of(cls, data_dir: str | os.PathLike[str], *, exclude_seen: bool = True) -> Self:
+    def open(cls, data_dir: str | os.PathLike[str], *, exclude_seen: bool = True) -> Self:
         """Load the promoted model of a data folder.
 
         Raises NoChampion before the first promotion, DamagedModel when its files differ from
@@ -61,46 +74,42 @@ class Recommender:
         return cls(ModelRegistry(Path(data_dir) / MODELS).champion(), exclude_seen=exclude_seen)
 
     @property
-    def manifest(self) -> Manifest:
-        """Return what the model was made of."""
-        return self._served.manifest
+    def version(self) -> str:
+        """The version of the model."""
+        return self._served.manifest.version
 
-    @property
-    def n_users(self) -> int:
-        """Return N."""
-        return len(self._served.user_ids)
-
-    @property
-    def n_items(self) -> int:
-        """Return D."""
-        return len(self._served.item_ids)
+    def describe(self) -> ModelInUse:
+        """What the model was made of, and its size."""
+        served = self._served
+        n_users, n_items = len(served.user_ids), len(served.item_ids)
+        return ModelInUse(**asdict(served.manifest), users=n_users, items=n_items)
 
     def recommend(
         self, user: str, n: int = 20, *, exclude_seen: bool | None = None
     ) -> Recommendations:
-        """Return the n best items of a user; popular ones where there is no history."""
+        """The n best items of a user; popular ones where there is no history."""
         _check_length(n)
         history = self._history(user)
         if history is None:
             note = f"the model does not know the user {shown(user)}: popular items"
             return self._popular(user, n, note)
-        if not len(history.items):
+        if not history.nnz:
             return self._popular(user, n, f"the user {shown(user)} has no history: popular items")
         return self._list(user, history, n, exclude_seen)
 
     def recommend_items(
         self, items: Sequence[str], n: int = 20, *, exclude_seen: bool | None = None
     ) -> Recommendations:
-        """Return the n best items of somebody new who took the given ones.
+        """The n best items of somebody new who took the given ones.
 
-        Nothing is trained: P[class | user] needs only O and pi. An item that is given twice
+        Nothing is trained: P[component | user] needs only O and pi. An item that is given twice
         was taken twice. Unknown items are left out and named in the answer.
         Raises InvalidQuestion when no item is given, or more than MAX_HISTORY.
         """
         _check_length(n)
         if isinstance(items, str) or not 1 <= len(items) <= MAX_HISTORY:
-            found = "one text" if isinstance(items, str) else f"{len(items):,}"
-            raise InvalidQuestion(f"a list of 1 to {MAX_HISTORY:,} items expected, found {found}")
+            given = "one text" if isinstance(items, str) else f"{len(items):,}"
+            raise InvalidQuestion(f"a list of 1 to {MAX_HISTORY:,} items expected, found {given}")
         counts = Counter(items)
         known = self._served.item_positions
         unknown = tuple(item for item in counts if item not in known)
@@ -109,11 +118,12 @@ class Recommender:
             note = "the model knows none of the given items: popular items"
             return self._popular(None, n, note, unknown)
         positions = np.array(sorted(taken), dtype=np.int64)
-        history = History(positions, np.array([float(taken[y]) for y in positions.tolist()]))
+        times = np.array([float(taken[y]) for y in positions.tolist()])
+        history = one_row(positions, times, self._served.model.n_items)
         return self._list(None, history, n, exclude_seen, unknown)
 
     def similar(self, item: str, n: int = 20) -> SimilarItems:
-        """Return the n items that go with one most often, compared with their popularity.
+        """The n items that go with one most often, compared with their popularity.
 
         Raises UnknownItem.
         """
@@ -123,72 +133,120 @@ class Recommender:
         scores[position] = -np.inf
         scores[scores <= 0] = -np.inf
         best, values = top_n(scores[None], n)
-        found = [
-            SimilarItem(self._name(y), float(value))
-            for y, value in zip(best[0], values[0], strict=True)
+        lines = tuple(
+            SimilarItem(item=self._name(y), score=score)
+            for y, score in zip(best[0].tolist(), values[0].tolist(), strict=True)
             if y >= 0
-        ]
-        return SimilarItems(item, self.manifest.version, tuple(found))
+        )
+        return SimilarItems(item=item, model=self.version, items=lines)
 
     def explain(self, user: str, item: str) -> Explanation:
-        """Return what the user's score of an item is made of.
+        """What the user's score of an item is made of.
 
         Raises UnknownUser when there is no history, UnknownItem.
         """
         history = self._history(user)
-        if history is None or not len(history.items):
+        if history is None or not history.nnz:
             raise UnknownUser(
                 f"the model has no history of the user {shown(user)}, so there is nothing to "
                 "explain; such users get popular items"
             )
         position = self._item(item)
-        return explained(self._served, self._ranking, user, history, item, position, self._examples)
+        taken_apart = explain_row(self._served.model, history, np.array([position]))
+        best, components = taken_apart.best, taken_apart.by_component[0].tolist()
+        score = float(best.scores[0, 0])
+        names = [self._name(int(y)) for y in history.indices]
+        own = taken_apart.by_history[0].tolist()
+        return Explanation(
+            user=user,
+            item=item,
+            model=self.version,
+            score=score,
+            seen=bool(np.isin(position, history.indices)),
+            reason=self._reasons(history, taken_apart.memberships, best)[0],
+            moments=tuple(
+                _contribution(name, float(part[0]), score)
+                for name, part in taken_apart.by_part.items()
+            ),
+            components=_largest_first(zip(_numbers(components), components, strict=True), score),
+            history=_largest_first(zip(names, own, strict=True), score),
+        )
+
+    def _reasons(self, history: Csr, P: Array, best: BestItems) -> list[Reason]:
+        """What contributed most to each score, as the table of lists says it."""
+        why = strongest(self._served.model, history, P, best)
+        listed = int((best.items[0] >= 0).sum())
+        columns = (row[0, :listed] for row in (why.kinds, why.causes, why.terms, best.scores))
+        lines = zip(*(column.tolist() for column in columns), strict=True)
+        return [
+            self._reason(kind, cause, _share(term, score)) for kind, cause, term, score in lines
+        ]
+
+    def _reason(self, kind: int, cause: int, share: float) -> Reason:
+        if kind == ITEM:
+            return Reason(kind="item", name=self._name(cause), share=share)
+        if kind == COMPONENT:
+            examples = self._examples[cause]
+            return Reason(kind="component", name=str(cause + 1), share=share, examples=examples)
+        return Reason(kind="popularity", name="", share=share)
 
     def _list(
         self,
         user: str | None,
-        history: History,
+        history: Csr,
         n: int,
         exclude_seen: bool | None,
         unknown: tuple[str, ...] = (),
     ) -> Recommendations:
         exclude = self._exclude_seen if exclude_seen is None else exclude_seen
-        ranked = self._ranking.best(history, n, exclude_seen=exclude)
-        why = reasons(self._served, history, ranked, self._examples)
-        lines = zip(ranked.items, ranked.scores.tolist(), why, strict=True)
-        found = tuple(Recommendation(self._name(y), score, reason) for y, score, reason in lines)
-        note = "items that the model does not know were left out" if unknown else ""
-        return Recommendations(user, self.manifest.version, False, note, found, unknown)
+        model = self._served.model
+        P = model.memberships(history)
+        best = model.best(history, n, exclude_seen=exclude, memberships=P)
+        reasons = self._reasons(history, P, best)
+        # A short list ends with -1; there is a reason for every item before it.
+        lines = zip(best.items[0].tolist(), best.scores[0].tolist(), reasons, strict=False)
+        return Recommendations(
+            user=user,
+            model=self.version,
+            fallback=False,
+            note="items that the model does not know were left out" if unknown else "",
+            items=tuple(
+                Recommendation(item=self._name(y), score=score, reason=reason)
+                for y, score, reason in lines
+            ),
+            unknown_items=unknown,
+        )
 
     def _popular(
         self, user: str | None, n: int, note: str, unknown: tuple[str, ...] = ()
     ) -> Recommendations:
-        popularity = self._served.model.popularity
-        found = tuple(
-            Recommendation(self._name(y), float(popularity[y]), Reason("popularity", "", 1.0))
-            for y in self._by_popularity[:n]
+        items, shares = most_popular(self._served.model.popularity, n)
+        reason = self._reason(0, -1, 1.0)
+        lines = zip(items.tolist(), shares.tolist(), strict=True)
+        return Recommendations(
+            user=user,
+            model=self.version,
+            fallback=True,
+            note=note,
+            items=tuple(
+                Recommendation(item=self._name(y), score=share, reason=reason) for y, share in lines
+            ),
+            unknown_items=unknown,
         )
-        return Recommendations(user, self.manifest.version, True, note, found, unknown)
-
-    @cached_property
-    def _by_popularity(self) -> Array:
-        popularity = self._served.model.popularity
-        best = np.argsort(-popularity, kind="stable")[:MAX_LIST]
-        return best[popularity[best] > 0]
 
     @cached_property
     def _examples(self) -> list[tuple[str, ...]]:
-        """Name the three items that each component shows most often."""
+        """The three items that each component shows most often."""
         best, _ = top_n(self._served.model.item_probs.T, 3)
         return [tuple(self._name(y) for y in row) for row in best]
 
-    def _history(self, user: str) -> History | None:
+    def _history(self, user: str) -> Csr | None:
         position = self._served.user_positions.get(user)
         if position is None:
             return None
         X = self._served.histories
         own = slice(int(X.indptr[position]), int(X.indptr[position + 1]))
-        return History(X.indices[own], X.data[own])
+        return one_row(X.indices[own], X.data[own], self._served.model.n_items)
 
     def _item(self, item: str) -> int:
         position = self._served.item_positions.get(item)
@@ -203,3 +261,22 @@ class Recommender:
 def _check_length(n: int) -> None:
     if not 1 <= n <= MAX_LIST:
         raise InvalidQuestion(f"n must lie between 1 and {MAX_LIST:,}, found {n}")
+
+
+def _numbers(components: Sequence[float]) -> list[str]:
+    """The numbers of the components as the pages and the table of lists show them: from 1."""
+    return [str(k) for k in range(1, len(components) + 1)]
+
+
+def _largest_first(terms: Iterable[tuple[str, float]], score: float) -> tuple[Contribution, ...]:
+    kept = [(name, value) for name, value in terms if abs(value) > _NEGLIGIBLE * abs(score)]
+    kept.sort(key=lambda term: -term[1])
+    return tuple(_contribution(name, value, score) for name, value in kept)
+
+
+def _contribution(name: str, value: float, score: float) -> Contribution:
+    return Contribution(name=name, contribution=value, share=_share(value, score))
+
+
+def _share(value: float, score: float) -> float:
+    return value / score if score else 0.0

@@ -1,45 +1,36 @@
 """The model registry: immutable versions, and a pointer that names the champion.
 
     versions/<version>/   one folder as `ServedModel` writes it; never changed once it is there
-    champion.json         which version is in use, and all that were (see `promotions`)
+    champion.json         every change of the champion, replaced in one step
 
-A version is written under a temporary name and renamed when complete, the pointer is replaced
-in one step: a reader sees the old or the new champion, never a mixture. Writers take turns.
+Pointer and history are the same file, so they cannot disagree: the champion is what is left on
+top after replaying it. A promotion puts a version there, a rollback takes one away. A reader
+sees the old or the new champion, never a mixture. Writers take turns.
 """
 
-import fcntl
+import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mom_pipeline.artifacts.atomic import sync_folder
-from mom_pipeline.core.errors import DamagedModel, MomError
-from mom_pipeline.serving.promotions import (
-    PROMOTED,
-    ROLLED_BACK,
-    Promotion,
-    champions,
-    read_promotions,
-    renamed,
-    write_promotions,
-)
-from mom_pipeline.serving.served_model import (
+from mom_pipeline.artifacts.versions import (
     MANIFEST,
-    Manifest,
-    ServedModel,
-    check_files,
-    read_manifest,
-    version_of,
-    write_manifest,
+    publish,
+    remove_left_overs,
+    seal,
+    unfinished_version,
 )
+from mom_pipeline.core.errors import DamagedModel, MomError
+from mom_pipeline.core.files import locked, write_text
+from mom_pipeline.serving.served_model import Manifest, ServedModel
 
 VERSIONS, POINTER = "versions", "champion.json"
-_TEMPORARY = ".new"
+PROMOTED, ROLLED_BACK = "promoted", "rolled back"
 _VERSION = re.compile(r"\d{4}-\d{2}-\d{2}-[0-9a-f]{12}")
+_DIGITS = 12
 
 
 class NoChampion(MomError):
@@ -52,6 +43,28 @@ class UnknownVersion(MomError):
 
 class NothingToRollBack(MomError):
     """There was no champion before this one."""
+
+
+class DamagedPointer(MomError):
+    """The file that names the champion cannot be read."""
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """One change of the champion.
+
+    version: the champion from then on.  time: ISO, UTC.  kind: promoted or rolled back.
+    """
+
+    version: str
+    time: str
+    kind: str
+    reason: str
+
+    @classmethod
+    def now(cls, version: str, kind: str, reason: str) -> "Promotion":
+        """A change that takes place now."""
+        return cls(version, datetime.now(tz=UTC).isoformat(timespec="seconds"), kind, reason)
 
 
 @dataclass(frozen=True)
@@ -72,12 +85,12 @@ class ModelRegistry:
 
     def folder(self, version: str) -> Path:
         """Where a version lies; UnknownVersion when there is none of that name."""
-        found = self.root / VERSIONS / version
-        if not _VERSION.fullmatch(version) or not found.is_dir():
+        folder = self.root / VERSIONS / version
+        if not _VERSION.fullmatch(version) or not folder.is_dir():
             raise UnknownVersion(
                 f"there is no version {version!r}; `mom-pipeline models` lists those there are"
             )
-        return found
+        return folder
 
     def names(self) -> list[str]:
         """The names of all versions, oldest day first; of one day, in the order of writing."""
@@ -90,23 +103,16 @@ class ModelRegistry:
 
     def add(self, served: ServedModel) -> str:
         """Store a model and return its version; equal content is stored once."""
-        with self._writing():
+        with locked(self.root):
             return self._add(served)
 
     def load(self, version: str) -> ServedModel:
         """Read a version; DamagedModel when it is not what was written."""
-        folder = self.folder(version)
-        manifest, sums = read_manifest(folder)
-        if manifest.version != version or version_of(manifest, sums) != version:
-            raise DamagedModel(f"{folder / MANIFEST} is not the manifest of {version}")
-        try:
-            return ServedModel.load(folder)
-        except OSError as error:  # removed by another process while it was read
-            raise DamagedModel(f"{folder} cannot be read: {error}") from error
+        return ServedModel.load(self.folder(version))
 
     def champion_version(self) -> str | None:
         """The version in use, or None before the first promotion."""
-        return next(reversed(champions(self.history())), None)
+        return next(reversed(_champions(self.history())), None)
 
     def champion(self) -> ServedModel:
         """The model in use; NoChampion when there is none."""
@@ -125,31 +131,43 @@ class ModelRegistry:
 
     def history(self) -> list[Promotion]:
         """Every change of the champion, oldest first."""
-        return read_promotions(self.root / POINTER)
+        path = self.root / POINTER
+        try:
+            text = path.read_text(encoding="utf-8")
+            history = [Promotion(**entry) for entry in json.loads(text)["promotions"]]
+            _standing(history)
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+            raise DamagedPointer(
+                f"{path} does not name a champion ({error!r}); remove it and promote a version "
+                "again"
+            ) from error
+        return history
 
     def promote(self, version: str, reason: str) -> None:
         """Put a version in use once it has been read and found whole; else nothing changes."""
-        with self._writing():
+        with locked(self.root):
             self.load(version)
             history = self.history()
-            if champions(history)[-1:] != [version]:
-                self._point([*history, Promotion(version, _now(), PROMOTED, reason)])
+            if _champions(history)[-1:] != [version]:
+                self._point([*history, Promotion.now(version, PROMOTED, reason)])
 
     def rollback(self, reason: str = "asked for") -> str:
         """Return to the champion before and name it; else nothing changes.
 
         Raises NothingToRollBack when there was none, DamagedModel when it cannot be used.
         """
-        with self._writing():
+        with locked(self.root):
             history = self.history()
-            stack = champions(history)
+            stack = _champions(history)
             if len(stack) < 2:
                 raise NothingToRollBack(
                     "there is no champion before this one to return to; `mom-pipeline promote "
                     "VERSION` puts any other version in use"
                 )
             self.load(stack[-2])
-            self._point([*history, Promotion(stack[-2], _now(), ROLLED_BACK, reason)])
+            self._point([*history, Promotion.now(stack[-2], ROLLED_BACK, reason)])
         return stack[-2]
 
     def remove_old(self, keep: int) -> list[str]:
@@ -157,8 +175,8 @@ class ModelRegistry:
 
         The champion and the one that a rollback returns to stay.
         """
-        with self._writing():
-            used = champions(self.history())[-2:]
+        with locked(self.root):
+            used = _champions(self.history())[-2:]
             removed = [v for v in self.names()[:-keep] if v not in used] if keep else []
             for version in removed:
                 shutil.rmtree(self.folder(version))
@@ -174,77 +192,94 @@ class ModelRegistry:
         the same call ends the work. A damaged version cannot be transformed and is removed
         (None in the answer): what is left of it could still hold the user.
         """
-        with self._writing():
-            new_names: dict[str, str | None] = {}
+        with locked(self.root):
+            (self.root / VERSIONS).mkdir(exist_ok=True)
+            remove_left_overs(self.root / VERSIONS)
+            changed: dict[str, str | None] = {}
             for version in self.names():
-                try:
-                    made = transform(self.load(version))
-                except DamagedModel:
-                    new_names[version] = None
-                    continue
-                if made is not None:
-                    new_names[version] = self._add(made)
-            changed = {old: new for old, new in new_names.items() if old != new}
+                new = self._rewritten(version, transform)
+                if new != version:
+                    changed[version] = new
             if changed and (self.root / POINTER).exists():
-                self._point(renamed(self.history(), changed))
+                self._point(_renamed(self.history(), changed))
             for version in changed:
                 shutil.rmtree(self.folder(version))
         return changed
 
+    def _rewritten(
+        self, version: str, transform: Callable[[ServedModel], ServedModel | None]
+    ) -> str | None:
+        try:
+            made = transform(self.load(version))
+        except DamagedModel:
+            return None
+        return version if made is None else self._add(made)
+
     def _add(self, served: ServedModel) -> str:
         parent = self.root / VERSIONS
-        temporary = parent / _TEMPORARY
-        try:
-            served.save(temporary)
-            _, sums = read_manifest(temporary)
-            version = version_of(served.manifest, sums)
-            write_manifest(temporary, served.manifest.named(version), sums)
-            if not self._is_whole(version):
-                shutil.rmtree(parent / version, ignore_errors=True)
-                temporary.replace(parent / version)
-                sync_folder(parent)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+        with unfinished_version(parent) as folder:
+            served.write_files(folder)
+            version = f"{served.manifest.day}-{seal(folder, served.manifest.facts)[:_DIGITS]}"
+            publish(folder, parent / version)
         return version
 
-    def _is_whole(self, version: str) -> bool:
-        try:
-            self.load(version)
-        except (DamagedModel, UnknownVersion):
-            return False
-        return True
-
-    def _point(self, history: list[Promotion]) -> None:
-        write_promotions(self.root / POINTER, history)
+    def _point(self, history: Iterable[Promotion]) -> None:
+        value = {"promotions": [asdict(entry) for entry in history]}
+        write_text(self.root / POINTER, json.dumps(value, indent=2) + "\n")
 
     def _described(self, version: str) -> StoredVersion:
         folder = self.root / VERSIONS / version
         size = sum(path.stat().st_size for path in folder.iterdir())
         manifest: Manifest | None = None
         try:
-            manifest, sums = read_manifest(folder)
-            check_files(folder, sums)
-            if version_of(manifest, sums) != version:
-                raise DamagedModel(f"{folder / MANIFEST} is not the manifest of {version}")
+            manifest = Manifest.read(folder)
+            Manifest.read(folder, check=True)
         except DamagedModel as error:
             return StoredVersion(version, manifest, str(error), size)
         return StoredVersion(version, manifest, "", size)
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """One writer at a time; what a killed one left half done is removed."""
-        self.root.mkdir(parents=True, exist_ok=True)
-        with (self.root / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            shutil.rmtree(self.root / VERSIONS / _TEMPORARY, ignore_errors=True)
-            yield
+
+def forget_in_models(registry: ModelRegistry, user_id: str) -> int:
+    """Take a user out of every version (see `ServedModel.without_user`).
+
+    Returns how many versions were replaced or, where damaged, removed.
+    """
+    if not registry.root.is_dir():
+        return 0
+    return len(registry.rewrite(lambda served: served.without_user(user_id)))
+
+
+def _standing(history: Iterable[Promotion]) -> list[Promotion]:
+    """The promotions that no rollback took back; the last one is that of the champion."""
+    stack: list[Promotion] = []
+    for entry in history:
+        if entry.kind == ROLLED_BACK:
+            stack.pop()
+        else:
+            stack.append(entry)
+    return stack
+
+
+def _champions(history: Iterable[Promotion]) -> list[str]:
+    """The champion last, before it those that a rollback returns to."""
+    return [entry.version for entry in _standing(history)]
+
+
+def _renamed(history: Iterable[Promotion], new_names: Mapping[str, str | None]) -> list[Promotion]:
+    """The history as if versions had always had their new names; None: never were.
+
+    Rollbacks are resolved into the promotions that still count: a rollback whose version is
+    gone has nowhere to go to.
+    """
+    kept: list[Promotion] = []
+    for entry in _standing(history):
+        name = new_names.get(entry.version, entry.version)
+        if name is not None and (not kept or kept[-1].version != name):
+            kept.append(replace(entry, version=name))
+    return kept
 
 
 def _age(folder: Path) -> tuple[str, int, str]:
     manifest = folder / MANIFEST
     written = manifest.stat().st_mtime_ns if manifest.exists() else 0
     return folder.name[:10], written, folder.name
-
-
-def _now() -> str:
-    return datetime.now(tz=UTC).isoformat(timespec="seconds")

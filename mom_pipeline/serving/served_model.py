@@ -7,8 +7,6 @@ It answers without the warehouse: one folder holds all of it.
     manifest.json   what it was made of, and the sha256 of both files
 """
 
-import hashlib
-import json
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,13 +15,14 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.artifacts.atomic import write_text
+from mom_pipeline.artifacts.versions import check_files, read_manifest
 from mom_pipeline.core.errors import DamagedModel
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.persistence import load_arrays, save_arrays
 from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.errors import DamagedArtifact
 
-MODEL, PEOPLE, MANIFEST = "model.npz", "people.npz", "manifest.json"
+MODEL, PEOPLE = "model.npz", "people.npz"
 
 
 @dataclass(frozen=True)
@@ -42,9 +41,28 @@ class Manifest:
     parents: dict[str, str]
     metrics: dict[str, float]
 
-    def named(self, version: str) -> Self:
-        """Return the same manifest under another version."""
-        return replace(self, version=version)
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Everything but the version, which is made from the rest."""
+        return {name: value for name, value in asdict(self).items() if name != "version"}
+
+    @classmethod
+    def read(cls, folder: Path, *, check: bool = False) -> Self:
+        """The manifest of a version; DamagedModel when it cannot be read.
+
+        check: also compare every file with its sha256.
+        """
+        try:
+            values = read_manifest(folder)
+            if check:
+                check_files(folder, values)
+            facts = {name: value for name, value in values.items() if name not in _OF_THE_STORE}
+            return cls(version=folder.name, **facts)
+        except (DamagedArtifact, TypeError) as error:
+            raise DamagedModel(str(error)) from error
+
+
+_OF_THE_STORE = ("format", "sha256")
 
 
 @dataclass(frozen=True)
@@ -62,17 +80,16 @@ class ServedModel:
 
     @cached_property
     def item_positions(self) -> dict[str, int]:
-        """Return the position of every item id."""
-        return {str(item): place for place, item in enumerate(self.item_ids)}
+        """The position of every item id."""
+        return {str(item): position for position, item in enumerate(self.item_ids)}
 
     @cached_property
     def user_positions(self) -> dict[str, int]:
-        """Return the position of every user id."""
-        return {str(user): place for place, user in enumerate(self.user_ids)}
+        """The position of every user id."""
+        return {str(user): position for position, user in enumerate(self.user_ids)}
 
-    def save(self, folder: Path) -> None:
-        """Write the version to a folder; the manifest comes last and names the others."""
-        folder.mkdir(parents=True, exist_ok=True)
+    def write_files(self, folder: Path) -> None:
+        """Write everything but the manifest to a folder."""
         self.model.save(folder / MODEL, self.manifest.settings)
         X = self.histories
         save_arrays(
@@ -88,16 +105,16 @@ class ServedModel:
                 "indptr": X.indptr,
             },
         )
-        sums = {name: _sha256(folder / name) for name in (MODEL, PEOPLE)}
-        write_manifest(folder, self.manifest, sums)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read a version; DamagedModel when a file is missing or not what the manifest says."""
-        manifest, sums = read_manifest(folder)
-        check_files(folder, sums)
-        fitted, _ = FittedModel.load(folder / MODEL)
-        header, arrays = load_arrays(folder / PEOPLE)
+        manifest = Manifest.read(folder, check=True)
+        try:
+            fitted, _ = FittedModel.load(folder / MODEL)
+            header, arrays = load_arrays(folder / PEOPLE)
+        except OSError as error:  # removed by another process while it was read
+            raise DamagedModel(f"{folder} cannot be read: {error}") from error
         histories: Csr = sparse.csr_array(
             (arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(header["shape"])
         )
@@ -109,40 +126,46 @@ class ServedModel:
             )
         return cls(manifest, fitted, items, users, histories)
 
+    def without_user(self, user_id: str) -> Self | None:
+        """The model without a user's id, history and row behind the pairs; None if unknown.
 
-def read_manifest(folder: Path) -> tuple[Manifest, dict[str, str]]:
-    """Return the manifest alone, and the sha256 of the files that it names."""
-    path = folder / MANIFEST
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        sums = values.pop("sha256")
-        return Manifest(**values), {name: sums[name] for name in (MODEL, PEOPLE)}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DamagedModel(f"{path} is not a readable manifest: {error!r}") from error
-
-
-def write_manifest(folder: Path, manifest: Manifest, sums: dict[str, str]) -> None:
-    """Write the manifest beside the files that it names."""
-    text = json.dumps({**asdict(manifest), "sha256": sums}, indent=2, sort_keys=True)
-    write_text(folder / MANIFEST, text + "\n")
-
-
-def check_files(folder: Path, sums: dict[str, str]) -> None:
-    """Raise DamagedModel when a file is missing or has another sha256."""
-    for name, expected in sums.items():
-        path = folder / name
-        if not path.exists() or _sha256(path) != expected:
-            raise DamagedModel(f"{path} is missing or differs from its manifest")
+        Components and weights stay as they were fitted: they are sums over everyone, and name
+        nobody.
+        """
+        own = np.array([str(user) == user_id for user in self.user_ids], dtype=bool)
+        if not own.any():
+            return None
+        model, ranking = self.model, self.model.pair_ranking
+        if ranking is not None:
+            rows = ranking.interactions
+            for position in np.flatnonzero(own):
+                rows = _without_row(rows, self.histories[[position]])
+            model = replace(model, pair_ranking=replace(ranking, interactions=rows))
+        histories = sparse.csr_array(self.histories[~own])
+        return replace(self, model=model, user_ids=self.user_ids[~own], histories=histories)
 
 
-def version_of(manifest: Manifest, sums: dict[str, str]) -> str:
-    """Return the name of a version: its day, and 12 digits of the sha256 over its content."""
-    content = json.dumps([asdict(manifest.named("")), sums], sort_keys=True)
-    return f"{manifest.day}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+def _without_row(X: Csr, history: Csr) -> Csr:
+    """Empty one row that equals a history, (1, D).
+
+    The rows behind the pairs have no ids. They only enter as sums, so of several equal rows it
+    does not matter which one goes.
+    """
+    items = np.sort(history.indices)
+    for row in np.flatnonzero(np.diff(X.indptr) == len(items)):
+        entries = slice(X.indptr[row], X.indptr[row + 1])
+        if not np.array_equal(np.sort(X.indices[entries]), items):
+            continue
+        if np.array_equal(X[[row]].toarray(), history.toarray()):
+            kept = np.ones(X.nnz, dtype=bool)
+            kept[entries] = False
+            indptr = X.indptr - np.where(np.arange(len(X.indptr)) > row, len(items), 0)
+            return sparse.csr_array((X.data[kept], X.indices[kept], indptr), shape=X.shape)
+    raise DamagedModel("the rows behind the pairs do not hold the history of a user")
 
 
 def _as_bytes(ids: Array) -> Array:
-    """Return the ids one after the other as UTF-8: one long id does not widen all of them."""
+    """The ids one after the other as UTF-8: one long id does not widen all of them."""
     return np.frombuffer("".join(map(str, ids)).encode(), dtype=np.uint8)
 
 
@@ -154,8 +177,3 @@ def _as_text(data: Array, ends: Array) -> Array:
     whole, starts = data.tobytes(), [0, *ends[:-1].tolist()]
     texts = [whole[a:b].decode() for a, b in zip(starts, ends.tolist(), strict=False)]
     return np.array(texts, dtype=object)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -7,7 +7,8 @@ from mom_pipeline.settings.checking import is_day, require
 
 ESTIMATORS = ("balanced", "unbiased", "paper")
 PERSONALIZATIONS = ("product", "tempered", "em")
-RANKINGS = ("classes", "three-moment")
+# "classes" is the earlier name of "components".
+RANKINGS = ("components", "three-moment", "classes")
 ENGINES = ("local", "dask")
 PROJECTIONS = ("clip", "simplex")
 

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from mom_pipeline.core.errors import InvalidInteractions, MomError
-from mom_pipeline.core.evaluation.backtest import foresight
+from mom_pipeline.core.evaluation.backtest import backtest
 from mom_pipeline.core.fitted import FittedModel, PairRanking
-from mom_pipeline.core.moments.daily import grown
+from mom_pipeline.core.interactions import grown
 from mom_pipeline.core.ranking.choose import choose_weights, given_split
 from mom_pipeline.core.ranking.memberships import Personalization
+from mom_pipeline.core.ranking.parts import LowPass
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.settings import ESTIMATORS, PERSONALIZATIONS, ModelSettings
@@ -88,15 +89,15 @@ class _Days:
         self, settings: ModelSettings, weights: RankingWeights | None, fitted: FittedModel
     ) -> Trial:
         """Measure a model. settings, weights: what it was made with."""
-        backtest = foresight(fitted, self.train, self.test, (CUTOFF,))
-        if backtest is None:
+        measured = backtest(fitted, self.train, self.test, (CUTOFF,))
+        if measured is None:
             raise InvalidInteractions(
                 "no user with a history took anything new on the validation days"
             )
-        ours = backtest.model
+        ours = measured.model
         means = ours.map[CUTOFF], ours.recall[CUTOFF]
         ap = ours.per_user["map"][:, 0]
-        return Trial(settings, weights, *means, ap, backtest.popularity.map[CUTOFF])
+        return Trial(settings, weights, *means, ap, measured.popularity.map[CUTOFF])
 
 
 def run_sweep(
@@ -125,7 +126,7 @@ def run_sweep(
         tell = partial(_tell_of_estimator, progress, done / (len(names) + 1), len(names) + 1)
         tell(f"{name}: moments", 0.0)
         try:
-            moments = NestedMoments.of(train, name, max(ks), model.seed)  # type: ignore[arg-type]
+            moments = NestedMoments.from_rows(train, name, max(ks), model.seed)  # type: ignore[arg-type]
         except MomError as error:
             skipped.append(str(error))
             continue
@@ -171,10 +172,10 @@ def _component_trials(
     supported = [k for k in ks if k <= moments.supported]
     for done, k in enumerate(supported):
         tell(f"{model.estimator}: K = {k}", done / len(supported))
-        fitted = moments.model(k, _rule(model), model.projection)  # type: ignore[arg-type]
+        fitted = moments.model(k, Personalization.from_settings(model), model.projection)  # type: ignore[arg-type]
         for rule in PERSONALIZATIONS:
-            tried = replace(model, n_components=k, personalization=rule, ranking="classes")
-            own = replace(fitted, personalization=_rule(tried))
+            tried = replace(model, n_components=k, personalization=rule, ranking="components")
+            own = replace(fitted, personalization=Personalization.from_settings(tried))
             trials.append(days.trial(tried, None, own))
     return trials
 
@@ -184,13 +185,17 @@ def _three_moment_trials(
 ) -> list[Trial]:
     """The three-moment ranking with the present weights, and with weights chosen for it."""
     k, (N, D) = best.n_components, days.train.shape
-    fitted = moments.model(k, _rule(best), best.projection)  # type: ignore[arg-type]
-    low_pass = moments.low_pass(k)
+    fitted = moments.model(k, Personalization.from_settings(best), best.projection)  # type: ignore[arg-type]
     split = given_split(days.train, days.test[:N, :D], np.random.default_rng(best.seed))
-    spans = dict.fromkeys(split.user_exponents, low_pass)
-    chosen = choose_weights(split, spans, fitted.class_scores).weights
+    exponents = {*split.user_exponents, weights.user_exponent}
+    low_pass = {e: _low_pass(days.train, e, best.seed) for e in exponents}
+    spans = {e: low_pass[e] for e in split.user_exponents}
+    chosen = choose_weights(split, spans, fitted.component_scores).weights
     tried = replace(best, ranking="three-moment")
-    rankings = [PairRanking(days.train, low_pass, w) for w in dict.fromkeys((weights, chosen))]
+    rankings = [
+        PairRanking(days.train, low_pass[w.user_exponent], w)
+        for w in dict.fromkeys((weights, chosen))
+    ]
     return [days.trial(tried, r.weights, replace(fitted, pair_ranking=r)) for r in rankings]
 
 
@@ -199,20 +204,16 @@ def _present_trial(
 ) -> Trial:
     """The settings as they are."""
     k = min(model.n_components, moments.supported)
-    fitted = moments.model(k, _rule(model), model.projection)  # type: ignore[arg-type]
-    if model.ranking == "classes":
+    fitted = moments.model(k, Personalization.from_settings(model), model.projection)  # type: ignore[arg-type]
+    if model.ranking == "components":
         return days.trial(model, None, fitted)
-    ranking = PairRanking(days.train, moments.low_pass(k), weights)
+    low_pass = _low_pass(days.train, weights.user_exponent, model.seed)
+    ranking = PairRanking(days.train, low_pass, weights)
     return days.trial(model, weights, replace(fitted, pair_ranking=ranking))
 
 
-def _rule(model: ModelSettings) -> Personalization:
-    return Personalization(
-        model.personalization,  # type: ignore[arg-type]
-        model.temperature,
-        model.em_steps,
-        model.smoothing,
-    )
+def _low_pass(X: Csr, user_exponent: float, seed: int) -> LowPass:
+    return LowPass.from_rows(X, user_exponent, np.random.default_rng(seed))
 
 
 def _some_users(train: Csr, test: Csr, seed: int) -> Csr:

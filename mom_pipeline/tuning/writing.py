@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mom_pipeline.artifacts.atomic import write_text
 from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.core.files import write_text
 
 _SECTION = re.compile(r"\s*\[\s*([\w.]+)\s*\]\s*(#.*)?$")
 _VALUE = re.compile(r"""(?P<key>\s*(\w+)\s*=\s*)(?:"[^"]*"|'[^']*'|[^#"']*?)(?P<rest>\s*(#.*)?)$""")

@@ -1,16 +1,25 @@
-"""Dagster's daemon as a child process: it starts queued runs, schedules, sensors, backfills."""
+"""Dagster's daemon as a child process: it starts queued runs, schedules, sensors, backfills.
+
+The child is this module too, run by `python -m`. Its standard input is a pipe that the parent
+keeps open and never writes to: however the parent ends, even by SIGKILL, the pipe closes, and
+the daemon is asked to stop in order. It is started by its console script, Dagster's public way.
+"""
 
 import fcntl
+import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import IO
 
-from mom_pipeline.ui.errors import DaemonRunsAlready, DaemonStopped
+from mom_pipeline.ui import DaemonRunsAlready, DaemonStopped
 
-DAEMON_PROCESS = "mom_pipeline.ui.daemon_process"
+DAEMON_MODULE = "mom_pipeline.ui.daemon"
 _SECONDS_TO_STOP = 30
 
 
@@ -31,7 +40,7 @@ class Daemon:
             )
 
     def stop(self) -> None:
-        """Ask the process to end, insist after a bounded wait."""
+        """Terminate the process, and kill it after a bounded wait."""
         self._process.terminate()
         try:
             self._process.wait(_SECONDS_TO_STOP)
@@ -42,7 +51,7 @@ class Daemon:
 
 @contextmanager
 def running_daemon(home: Path, module: str) -> Iterator[Daemon]:
-    """The daemon of a Dagster home while the block runs.
+    """Run the daemon of a Dagster home while the block runs.
 
     Raises DaemonRunsAlready when the home has one: two would start runs twice.
     """
@@ -70,17 +79,34 @@ def _start(home: Path, module: str, lock_file: IO[str]) -> Daemon:
     log_path = home / "daemon.log"
     with log_path.open("wb") as log:
         process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-m", DAEMON_PROCESS, "run", "--module-name", module],
-            # Closed by the system when this process is gone: the daemon's sign to stop.
+            [sys.executable, "-m", DAEMON_MODULE, "run", "--module-name", module],
+            # Closed by the system when this process is gone, which stops the daemon.
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
             # Ctrl-C reaches this process alone, which then stops the daemon in order.
             start_new_session=True,
-            # Held by the daemon too: until it has stopped, nobody may start another one.
+            # Held by the daemon too: no other one can start before it has stopped.
             pass_fds=[lock_file.fileno()],
         )
     lock_file.truncate(0)
     lock_file.write(str(process.pid))
     lock_file.flush()
     return Daemon(process, log_path)
+
+
+def main() -> None:
+    """Run `dagster-daemon` with the arguments of this process."""
+    threading.Thread(target=_stop_without_parent, daemon=True).start()
+    (script,) = entry_points(group="console_scripts", name="dagster-daemon")
+    script.load()()
+
+
+def _stop_without_parent() -> None:
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    main()

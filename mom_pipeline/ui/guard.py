@@ -58,8 +58,8 @@ def _header_values(scope: Scope, name: bytes) -> list[str]:
     return [value.decode("latin-1").lower() for key, value in scope["headers"] if key == name]
 
 
-def _difference(header: str, expected: Iterable[str], found: list[str]) -> str:
-    shown = ", ".join(found) or "none"
+def _difference(header: str, expected: Iterable[str], received: list[str]) -> str:
+    shown = ", ".join(received) or "none"
     return (
         f"{header} must be one of {', '.join(sorted(expected))}; found {shown}. "
         "These pages answer only to the machine they run on: open one of those addresses there."

@@ -1,9 +1,16 @@
-"""Dagster's webserver behind the guard, on the loopback interface only."""
+"""Dagster's webserver behind the guard, on the loopback interface only.
+
+The one module that imports private parts of Dagster, which is pinned to one version for it. The
+public way to serve its pages is the program `dagster-webserver`, which opens a port of its own:
+the guard must be in the same process, in front of the application, and that is made from a
+`WorkspaceProcessContext`.
+"""
 
 import errno
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from urllib.parse import urlencode
 
 import uvicorn
 from dagster import DagsterInstance
@@ -13,7 +20,7 @@ from dagster_shared.cli import WorkspaceOpts
 from dagster_webserver.app import create_app_from_workspace_process_context
 from dagster_webserver.version import __version__ as webserver_version
 
-from mom_pipeline.ui.errors import PortTaken
+from mom_pipeline.ui import PortTaken
 from mom_pipeline.ui.guard import LoopbackGuard
 
 LOOPBACK = "127.0.0.1"
@@ -21,10 +28,12 @@ DEFAULT_PORT = 3000
 _POLL_MILLISECONDS = 2000
 _SECONDS_FOR_OPEN_REQUESTS = 3
 _TICKS_PER_SECOND = 10
+# The name of a group when groups of all code locations share one graph, the pages' default.
+_GROUP = "global@global:{name}"
 
 
 def listen(port: int | None) -> socket.socket:
-    """A listening socket on loopback: the given port, or the default one, or any free one.
+    """Return a listening socket on loopback: the given port, the default one, or a free one.
 
     Raises PortTaken when a port was given and another program has it.
     """
@@ -43,7 +52,7 @@ def listen(port: int | None) -> socket.socket:
 
 @contextmanager
 def loaded_workspace(instance: DagsterInstance, module: str) -> Iterator[WorkspaceProcessContext]:
-    """The code location of a module, loaded in a process of its own."""
+    """Yield the code location of a module, loaded in a process of its own."""
     target = workspace_opts_to_load_target(WorkspaceOpts(module_name=[module]))
     with WorkspaceProcessContext(
         instance, target, version=webserver_version, code_server_log_level="WARNING"
@@ -52,9 +61,21 @@ def loaded_workspace(instance: DagsterInstance, module: str) -> Iterator[Workspa
 
 
 def loading_errors(workspace: WorkspaceProcessContext) -> list[str]:
-    """What Dagster says about code that it could not load."""
+    """Return Dagster's messages about code that could not be loaded."""
     context = workspace.create_request_context()
     return [error.to_string() for error in context.code_location_errors()]
+
+
+def group_names(workspace: WorkspaceProcessContext) -> list[str]:
+    """Return the groups of all assets that were loaded, in order."""
+    nodes = workspace.create_request_context().asset_graph.asset_nodes
+    return sorted({node.group_name for node in nodes})
+
+
+def expanded_graph(groups: Iterable[str]) -> str:
+    """Return the path of the whole graph with these groups expanded; by default none is."""
+    expanded = ",".join(_GROUP.format(name=name) for name in groups)
+    return f"/asset-groups?{urlencode({'expanded': expanded})}"
 
 
 def serve(
@@ -63,7 +84,7 @@ def serve(
     on_ready: Callable[[], None],
     every_second: Callable[[], None],
 ) -> None:
-    """Answer until a signal comes; an error of `every_second` ends the server and is raised."""
+    """Serve until a signal comes; an error of `every_second` ends the server and is raised."""
     app = create_app_from_workspace_process_context(
         workspace, live_data_poll_rate=_POLL_MILLISECONDS
     )
@@ -78,7 +99,7 @@ def serve(
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn's server with two moments to act: once when it answers, and every second."""
+    """Uvicorn's server with two callbacks: once when it answers, and every second."""
 
     def __init__(
         self,

@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mom_pipeline.artifacts.atomic import replacing
-from mom_pipeline.core.ranking.lists import ReasonedLists
-from mom_pipeline.core.ranking.reasons import COMPONENT, ITEM
+from mom_pipeline.core.files import replacing
+from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, ReasonedLists
 from mom_pipeline.warehouse.connection import Connection, load_sql, scalar, transaction
 
 Array = NDArray[Any]

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from mom_pipeline.artifacts.store import MANIFEST, ArtifactStore
+from mom_pipeline.artifacts.store import POINTER, ArtifactStore
+from mom_pipeline.artifacts.versions import FORMAT, MANIFEST
+from mom_pipeline.core.files import sha256_of, temporary_path
 from mom_pipeline.errors import DamagedArtifact
 
 DAY = date(2024, 3, 1)
@@ -163,16 +165,75 @@ def test_a_killed_writer_leaves_a_whole_artifact(store: ArtifactStore) -> None:
         assert arrays["a"][0] >= n_writes
 
 
-def test_a_manifest_of_another_format_is_refused(store: ArtifactStore) -> None:
-    import hashlib
-
+@pytest.mark.parametrize("written", [1, 99])
+def test_a_manifest_of_another_format_is_refused(store: ArtifactStore, written: int) -> None:
+    """Format 1 is that of the version before."""
     folder = store.root / "m2_statistics" / "2024-03-01"
     old = folder / write(store)
-    manifest = json.loads((old / MANIFEST).read_text()) | {"format": 99}
+    manifest = json.loads((old / MANIFEST).read_text()) | {"format": written}
     text = json.dumps(manifest)
-    new = folder / hashlib.sha256(text.encode()).hexdigest()
+    new = folder / sha256_of(text.encode())
     shutil.copytree(old, new)
     (new / MANIFEST).write_text(text)
-    (folder / "current").write_text(new.name)
-    with pytest.raises(DamagedArtifact, match="has format 99"):
+    (folder / POINTER).write_text(new.name)
+    expected = (
+        f"has format {written}, .* reads {FORMAT}: .*; materialize m2_statistics of 2024-03-01"
+    )
+    with pytest.raises(DamagedArtifact, match=expected):
         store.read("m2_statistics", DAY)
+
+
+@pytest.mark.parametrize("pointer", [b"\xff\xfe", b"", b"../../secret", b"0" * 63])
+def test_a_pointer_that_names_no_version_is_damage(store: ArtifactStore, pointer: bytes) -> None:
+    version = write(store)
+    (store.root / "m2_statistics" / "2024-03-01" / POINTER).write_bytes(pointer)
+    for read in (store.read, store.describe):
+        with pytest.raises(DamagedArtifact, match=r"current does not name a version; materialize"):
+            read("m2_statistics", DAY)
+    assert store.version("m2_statistics", DAY) != version
+    assert write(store) == version
+    assert store.read("m2_statistics", DAY).version == version
+
+
+_WRITE_SOME = """
+import sys
+from datetime import date
+from pathlib import Path
+import numpy as np
+from mom_pipeline.artifacts.store import ArtifactStore
+store, writer, beside = ArtifactStore(Path(sys.argv[1])), int(sys.argv[2]), sys.argv[3]
+day = date(2024, 3, 1)
+for n in range(40):
+    array = np.full(20_000, n if n % 4 == 0 else 1_000 * writer + n)
+    if beside == "remove" and n % 10 == 5:
+        store.remove("model", day)
+    store.write("model", day, {"a": array, "b": array}, "s")
+    if beside == "read":
+        arrays = store.read("model", day).arrays
+        assert (arrays["a"] == arrays["b"]).all()
+"""
+
+
+@pytest.mark.parametrize("beside", ["read", "remove"])
+def test_processes_that_write_the_same_day_do_not_destroy_each_other(
+    store: ArtifactStore, beside: str
+) -> None:
+    """A part of what they write is equal; beside it they read the day, or remove it."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left_over = store.root / "model" / f".new.0123.{ended.pid}.tmp"
+    left_over.mkdir(parents=True)
+    alive = temporary_path(store.root / "model" / "new")
+    alive.mkdir()
+    writers = [
+        subprocess.Popen([sys.executable, "-c", _WRITE_SOME, str(store.root), str(writer), beside])
+        for writer in range(3)
+    ]
+    assert [writer.wait(timeout=120) for writer in writers] == [0, 0, 0]
+    version = store.read("model", DAY).version
+    in_asset, in_day = (
+        {path.name for path in folder.iterdir()}
+        for folder in (left_over.parent, left_over.parent / "2024-03-01")
+    )
+    assert in_asset == {".lock", "2024-03-01", alive.name}
+    assert in_day == {POINTER, version}

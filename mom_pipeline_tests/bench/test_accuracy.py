@@ -6,7 +6,7 @@ import pytest
 
 from mom_pipeline.bench.accuracy import plot_recovery, run_gowalla, run_recovery, tables_recovery
 from mom_pipeline.core import MethodOfMoments, evaluate_ranking
-from mom_pipeline.core.ranking.topn import recommend_top
+from mom_pipeline.core.ranking.topn import brute_force
 from mom_pipeline.datasets.user_lists import read_split
 
 GOWALLA = Path(__file__).parents[2].parent / "shared" / "data" / "gowalla"
@@ -39,8 +39,8 @@ def test_runs_on_a_split_in_the_same_format(tmp_path):
     rows = run_gowalla(tmp_path, 4)["rows"]
     assert [row["method"].split(",")[0] for row in rows] == ["paper", "balanced", "balanced"]
     train, test = read_split(tmp_path / "train.txt.gz", tmp_path / "test.txt.gz")
-    model = MethodOfMoments(4, "balanced", "em", ranking="classes").fit(train)
-    expected = evaluate_ranking(model.recommend(train, n=20, ranking="classes")[0], test, [20])
+    model = MethodOfMoments(4, "balanced", "em", ranking="components").fit(train)
+    expected = evaluate_ranking(model.recommend(train, n=20, ranking="components")[0], test, [20])
     assert rows[1]["recall"] == expected.recall[20]
     assert rows[1]["map"] == expected.map[20]
 
@@ -51,7 +51,7 @@ def test_evaluation_gives_the_known_numbers_of_popularity():
     train, test = read_split(GOWALLA / "train.txt.gz", GOWALLA / "test.txt.gz")
     assert (train.nnz, test.nnz) == (810_128, 217_242)
     popularity = np.asarray(train.sum(axis=0)).ravel().astype(np.float32)
-    ids, _ = recommend_top(train, lambda rows: np.tile(popularity, (rows.shape[0], 1)), 20)
+    ids, _ = brute_force(train, lambda rows: np.tile(popularity, (rows.shape[0], 1)), 20)
     found = evaluate_ranking(ids, test, [20])
     assert found.n_users == 29_858
     assert found.recall[20] == pytest.approx(0.0416, abs=0.002)

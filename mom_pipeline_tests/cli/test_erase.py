@@ -18,16 +18,16 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
+from mom_pipeline.artifacts.half_state import read_half
+from mom_pipeline.core.moments.daily import pair_counts
 from scipy import sparse
 
 from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.artifacts.freshness import freshness
-from mom_pipeline.artifacts.half_state import read_half
 from mom_pipeline.cli.erase import ErasureUnderWay, _alone
 from mom_pipeline.cli.main import cli
 from mom_pipeline.core.evaluation.split_half import half_of
 from mom_pipeline.core.moments.anchored import AnchoredMoments
-from mom_pipeline.core.moments.daily import pair_counts
 from mom_pipeline.defs.runs import PROCESS_TAG
 from mom_pipeline.erasure.erasing import UnknownUser
 from mom_pipeline.logs.delivery import ingest_files

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from mom_pipeline.cli.main import cli
 from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.errors import DamagedModel, MomError
-from mom_pipeline.serving.errors import UnknownItem, UnknownUser
+from mom_pipeline.serving.answers import UnknownItem, UnknownUser
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion
 from mom_pipeline.serving.served_model import MODEL, Manifest, ServedModel
 from mom_pipeline.settings import ModelSettings

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
+from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.sums import MomentSums
 from mom_pipeline.core.simulation import LatentClasses, draw_classes, simulate
 from mom_pipeline.core.types import Csr
 
@@ -63,3 +66,28 @@ def distinct_triples(row: np.ndarray) -> np.ndarray:
     for i, j, k in permutations(events_of(row), 3):
         total[i, j, k] += 1
     return total
+
+
+def population_sums(
+    item_probs: np.ndarray, weights: np.ndarray, scale: np.ndarray | None = None
+) -> tuple[Anchor, AnchoredSums]:
+    """The exact moments of a known model, seen through the leading vectors of its M2.
+
+    scale: (D,) of the item space, ones unless given.
+    """
+    D = len(item_probs)
+    scale = np.ones(D) if scale is None else scale
+    O = item_probs * scale[:, None]
+    M2 = (O * weights) @ O.T
+    U = np.linalg.eigh(M2)[1][:, ::-1][:, : min(D, len(weights) + 6)]
+    seen = U.T @ O
+    nothing = np.zeros(D)
+    first = MomentSums(1, np.ones(3), 1.0, 1.0, nothing, nothing, nothing, nothing)
+    sums = AnchoredSums(
+        first,
+        pairs=U.T @ M2 @ U,
+        triples=np.einsum("k,ik,jk,lk->ijl", weights, seen, seen, seen),
+        item_pairs=M2 @ U / scale[:, None],
+        frequent_pairs=np.empty((0, 0)),
+    )
+    return Anchor(U, scale, Estimator.from_name("paper")), sums

@@ -76,7 +76,7 @@ def test_every_row_the_same_with_distinct_draws():
 
 def test_users_too_short_for_the_estimator():
     X = np.kron(np.eye(6), np.ones((3, 1)))
-    with pytest.raises(InvalidInteractions, match="at least 3 events"):
+    with pytest.raises(InvalidInteractions, match="3 where draws are distinct"):
         MethodOfMoments(2, "unbiased").fit(X)
     fit_and_check(X, 2, "balanced")
     fit_and_check(X, 2, "paper")
@@ -101,7 +101,8 @@ def test_a_user_with_a_hundred_thousand_items(estimator):
     X = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(400, 100_000))
     model = MethodOfMoments(3, estimator, ranking="classes").fit(X)
     assert np.isfinite(model.item_probs).all()
-    assert model.diagnostics["bounds"]["d3s"] > 1e12
+    bounds = model.diagnostics["bounds"]
+    assert bounds["d3s"] > 1e12 if estimator == "paper" else bounds is None
     assert np.isfinite(model.personalize(X)).all()
 
 

@@ -1,40 +1,56 @@
 from threading import Barrier, Thread
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from mom_pipeline.core import threads
-from mom_pipeline.core.threads import map_blocks, one_blas_thread
+from mom_pipeline.core.threads import map_blocks, one_blas_thread, sum_blocks, using_cores
 
 
 @pytest.fixture
 def blas():
-    """Read and set the thread count of numpy's BLAS; two threads during the test."""
-    control = threads._openblas_control()
-    if control is None:
-        pytest.skip("this numpy is not built on OpenBLAS")
-    get_threads, set_threads = control
-    before = get_threads()
-    set_threads(2)
-    yield get_threads
-    set_threads(before)
+    """Read the thread counts of all BLAS libraries, numpy's and scipy's; two during the test."""
+
+    def counts():
+        return {library["num_threads"] for library in threadpool_info() if is_blas(library)}
+
+    with threadpool_limits(2, user_api="blas"):
+        yield counts
+
+
+def is_blas(library):
+    return library["user_api"] == "blas"
+
+
+def test_numpys_and_scipys_blas_are_known():
+    assert len([library for library in threadpool_info() if is_blas(library)]) >= 2
 
 
 def test_results_come_in_the_order_of_the_tasks():
-    assert map_blocks(lambda i: i * i, range(50), n_threads=4) == [i * i for i in range(50)]
+    with using_cores(4):
+        assert map_blocks(lambda i: i * i, range(50)) == [i * i for i in range(50)]
     assert map_blocks(lambda i: i, []) == []
 
 
+def test_sums_are_added_in_the_order_of_the_tasks():
+    for n in (1, 2, 3):
+        with using_cores(n):
+            assert sum_blocks(lambda i: [i], range(50)) == list(range(50))
+
+
 def test_an_error_in_a_block_reaches_the_caller():
-    with pytest.raises(ZeroDivisionError):
-        map_blocks(lambda i: 1 / i, [1, 0, 2], n_threads=2)
+    for of_blocks in (map_blocks, sum_blocks):
+        with using_cores(2), pytest.raises(ZeroDivisionError):
+            of_blocks(lambda i: 1 / i, [1, 0, 2])
 
 
 def test_blas_is_held_inside_and_restored_outside(blas):
-    assert map_blocks(lambda _: blas(), range(3), n_threads=2) == [1, 1, 1]
-    assert blas() == 2
+    with using_cores(2):
+        assert map_blocks(lambda _: blas(), range(3)) == [{1}] * 3
+    assert map_blocks(lambda _: blas(), range(1)) == [{1}]
+    assert blas() == {2}
     with pytest.raises(RuntimeError), one_blas_thread():
         raise RuntimeError
-    assert blas() == 2
+    assert blas() == {2}
 
 
 def test_overlapping_holders_restore_when_the_last_one_ends(blas):
@@ -57,5 +73,5 @@ def test_overlapping_holders_restore_when_the_last_one_ends(blas):
         worker.start()
     for worker in workers:
         worker.join()
-    assert seen == [1]
-    assert blas() == 2
+    assert seen == [{1}]
+    assert blas() == {2}

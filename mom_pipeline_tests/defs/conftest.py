@@ -11,8 +11,8 @@ import pytest
 
 from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.definitions import ASSETS
+from mom_pipeline.defs.automation import FULL_CONFIG, range_tags
 from mom_pipeline.defs.engine import EngineResource
-from mom_pipeline.defs.jobs import FULL_CONFIG, range_tags
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 from mom_pipeline.settings import Settings, load_settings

@@ -9,9 +9,9 @@ from pathlib import Path
 import dagster as dg
 import numpy as np
 import pytest
-
 from mom_pipeline.core.algorithm.daily_classes import decompose_day, tensor_in_span, whiten_in_span
 from mom_pipeline.core.moments.daily import AnchoredMoments
+
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 
 from .conftest import Pipeline, day

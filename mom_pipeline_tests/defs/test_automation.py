@@ -7,9 +7,8 @@ import dagster as dg
 import pytest
 
 from mom_pipeline.definitions import defs
-from mom_pipeline.defs.jobs import FULL_CONFIG, RANGE_END, RANGE_START
+from mom_pipeline.defs.automation import FULL_CONFIG, RANGE_END, RANGE_START, touched_range
 from mom_pipeline.defs.partitions import daily_partitions
-from mom_pipeline.defs.sensors import touched_range
 from mom_pipeline.settings import load_settings
 
 from .conftest import N_DAYS, Pipeline, day
@@ -123,9 +122,9 @@ def test_the_weekly_schedules_take_the_newest_day_with_logs(copied: Pipeline, em
 )
 def test_the_days_follow_the_logs_and_the_settings(backfilled, today, environment, ends):
     settings = load_settings(backfilled.root, environment)
-    found = daily_partitions(settings, date.fromisoformat(today))
-    assert found.get_first_partition_key() == ends[0]
+    days = daily_partitions(settings, date.fromisoformat(today))
+    assert days.get_first_partition_key() == ends[0]
     if ends[1] is None:
-        assert found.end is None
+        assert days.end is None
     else:
-        assert found.get_last_partition_key() == ends[1]
+        assert days.get_last_partition_key() == ends[1]

@@ -6,10 +6,10 @@ from collections import Counter
 import dagster as dg
 import numpy as np
 import pytest
-
 from mom_pipeline.core.algorithm.daily_classes import decompose_day, tensor_in_span, whiten_in_span
-from mom_pipeline.core.moments.anchored import AnchoredMoments
 from mom_pipeline.core.moments.daily import DayMoments
+
+from mom_pipeline.core.moments.anchored import AnchoredMoments
 from mom_pipeline.definitions import ASSETS, OCCASIONAL_ASSETS, defs
 from mom_pipeline.warehouse.dictionaries import ids_by_position
 
@@ -34,7 +34,7 @@ SHOWN = {
     "whitened_tensor": "symmetry_error norm users_visited",
     "decomposition": "components pi residual negative_mass bounds largest_drift mean_agreement",
     "user_personalization": "entropy users_visited",
-    "recommendations": "rows coverage sample_users",
+    "recommendations": "rows coverage sample_lists",
     "evaluation_metrics": "metrics recall trend recall_at_20 popularity_recall_at_20",
     "promotion": "model_version decision promoted champion map_low map_high map popularity_map",
     "report": "path page bytes users agreement",
@@ -79,6 +79,16 @@ def test_the_metadata_are_shown(backfilled: Pipeline, name: str):
     for picture in PICTURES.get(name, []):
         assert shown[picture].startswith("![")
         assert "data:image/png;base64," in shown[picture]
+
+
+def test_the_sample_of_lists_names_no_user(backfilled: Pipeline):
+    shown = backfilled.metadata("recommendations", N_DAYS)["sample_lists"]
+    records = [dict(record.data) for record in shown.records]
+    assert [record["example"] for record in records] == [1, 2, 3, 4, 5]
+    assert all(record["history"] and record["recommended"] for record in records)
+    users = {user for (user,) in backfilled.query("SELECT DISTINCT user_id FROM raw_logs")}
+    assert len(users) > 5
+    assert not any(user in str(records) for user in users)
 
 
 def test_only_the_first_day_is_computed_in_full(backfilled: Pipeline):

@@ -13,7 +13,7 @@ from .conftest import N_DAYS, Pipeline, day
 
 _RUN = (
     "from datetime import date\n"
-    "from mom_pipeline.cli.running import run_days\n"
+    "from mom_pipeline.cli.run import run_days\n"
     "from mom_pipeline.settings import load_settings\n"
     f"run_days(load_settings(), date(2024, 3, 4), date(2024, 3, {N_DAYS}))\n"
 )

@@ -3,7 +3,7 @@
 import pytest
 
 from mom_pipeline.artifacts import day_state
-from mom_pipeline.artifacts.day_state import Unfit
+from mom_pipeline.artifacts.day_state import StaleArtifact
 
 from .conftest import N_DAYS, Pipeline, day
 
@@ -21,7 +21,7 @@ def test_other_settings(copied: Pipeline):
     copied.run(4)
     assert copied.mode(4) == "full: m2_statistics of 2024-03-03 was made with other settings"
     assert copied.state.model(day(4))[0].item_probs.shape[1] == 2
-    with pytest.raises(Unfit, match="other settings"):
+    with pytest.raises(StaleArtifact, match="other settings"):
         copied.state.model(day(3))
 
 

@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mom_pipeline.serving.candidate import (
+from mom_pipeline.serving.gate import (
+    Delivered,
+    backtest_of,
     candidate,
     contest_with_champion,
     judged_day,
-    stand_in,
 )
 from mom_pipeline.serving.registry import POINTER, VERSIONS, ModelRegistry
 from mom_pipeline.serving.served_model import MODEL
@@ -109,7 +110,7 @@ def test_an_old_champion_answers_for_itself(copied: Pipeline):
     newest = registry.champion_version()
     (registry.root / POINTER).unlink()
     old = registry.names()[N_DAYS - 3]
-    registry.promote(old, "the day of the stand-in, so it is the stand-in")
+    registry.promote(old, "the day of the backtest, so it is the model of the backtest")
     copied.run(N_DAYS, only=PROMOTION)
     shown = copied.metadata("promotion", N_DAYS)
     assert registry.champion_version() == newest
@@ -189,7 +190,7 @@ def test_erased_users_are_in_no_version(backfilled: Pipeline):
     erased, present = np.flatnonzero(np.diff(X.indptr))[[3, 4]]
     gone, kept = users[erased], users[present]
     users[erased] = None
-    served = candidate(state, day(N_DAYS), items, users, None)
+    served = candidate(state, day(N_DAYS), Delivered(items, users, X), None)
     assert gone not in served.user_positions
     assert "None" not in served.user_positions
     assert len(served.user_ids) == (np.diff(X.indptr) > 0).sum() - 1
@@ -203,8 +204,8 @@ def test_a_champion_whose_items_have_other_positions(backfilled: Pipeline):
     state, until = backfilled.state, day(N_DAYS)
     items, users = ids_of(backfilled)
     test = delivered_pairs(backfilled.warehouse, judged_day(state, until), until)
-    found = stand_in(state, until, test)
-    old = candidate(state, judged_day(state, until), items, users, None)
+    delivered, backtest = Delivered(items, users, test), backtest_of(state, until, test)
+    old = candidate(state, judged_day(state, until), delivered, None)
     order = np.random.default_rng(0).permutation(len(old.item_ids))
     model = replace(
         old.model,
@@ -213,7 +214,7 @@ def test_a_champion_whose_items_have_other_positions(backfilled: Pipeline):
         basis=old.model.basis[order],
     )
     contests = [
-        contest_with_champion(state, until, champion, items, test, found)
+        contest_with_champion(state, until, champion, delivered, backtest)
         for champion in (
             replace(old, model=model, item_ids=old.item_ids[order]),
             replace(old, model=model),

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from mom_pipeline.cli.main import cli
-from mom_pipeline.report.facts import gather
-from mom_pipeline.report.writing import NothingToReport, newest_day, report_path, write_report
+from mom_pipeline.report.data import gather
+from mom_pipeline.report.page import NothingToReport, newest_day, report_path, write_report
 
 from .conftest import N_DAYS, Pipeline, day
 

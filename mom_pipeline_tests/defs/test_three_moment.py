@@ -35,8 +35,8 @@ def test_the_lists_are_the_best_scores(ranked: Pipeline):
     assert model.pair_ranking is not None
     assert (model.pair_ranking.interactions != rows_of_day).nnz == 0
     X = rows_of_day.toarray()
-    scores = np.where(X > 0, -np.inf, model.three_moment_scores(rows_of_day))
-    by_class = np.where(X > 0, -np.inf, model.class_scores(rows_of_day))
+    scores = np.where(X > 0, -np.inf, model.scores(rows_of_day, "three-moment"))
+    by_class = np.where(X > 0, -np.inf, model.component_scores(rows_of_day))
     assert (scores.argmax(axis=1) != by_class.argmax(axis=1)).mean() > 0.1
     with ranked.warehouse.connect() as connection:
         users, items = (

@@ -9,7 +9,7 @@ from mom_pipeline.bench.data import clustered_interactions
 from mom_pipeline.core.interactions import as_interactions
 from mom_pipeline.core.types import Csr
 from mom_pipeline.engine import Shards, write_shards
-from mom_pipeline.engine.dask_cluster import DaskEngine, dask_engine
+from mom_pipeline.engine.dask import DaskEngine, dask_engine
 
 N, D, K = 900, 700, 5
 

@@ -10,15 +10,14 @@ from scipy import sparse
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
 from mom_pipeline.core.types import Csr
 from mom_pipeline.engine import DamagedShard, LocalEngine, Shards, ShardWriter, write_shards
-from mom_pipeline.engine.shard_writing import suited_number
-from mom_pipeline.engine.shards import MANIFEST, ShardRows, shard_of
+from mom_pipeline.engine.shards import MANIFEST, ShardRows, shard_indices, suitable_number
 
 
 def put_together(shards: Shards) -> Csr:
     """Return all rows at their positions."""
     dense = np.zeros(shards.shape)
-    for place in range(len(shards.entries)):
-        rows = shards.read(place)
+    for index in range(len(shards.entries)):
+        rows = shards.read(index)
         assert not dense[rows.positions].any()
         dense[rows.positions] = rows.X.toarray()
     return sparse.csr_array(dense)
@@ -38,8 +37,8 @@ def test_every_row_comes_back(interactions: Csr, shards: Shards) -> None:
 def test_users_are_spread_evenly_and_by_their_hash(interactions: Csr, shards: Shards) -> None:
     sizes = [entry.n_users for entry in shards.entries]
     assert max(sizes) < 1.1 * min(sizes)
-    for place in range(5):
-        assert set(shard_of(shards.read(place).positions, 5)) == {place}
+    for index in range(5):
+        assert set(shard_indices(shards.read(index).positions, 5)) == {index}
 
 
 def test_blocks_of_users_make_the_same_shards(interactions: Csr, tmp_path: Path) -> None:
@@ -130,6 +129,6 @@ def test_rows_of_other_items_are_refused(interactions: Csr, tmp_path: Path) -> N
 
 
 def test_the_number_of_shards_suits_the_data_and_the_workers() -> None:
-    assert suited_number(100) == 2
-    assert suited_number(100, n_workers=4) == 8
-    assert suited_number(20_000_001) == 11
+    assert suitable_number(100) == 2
+    assert suitable_number(100, n_workers=4) == 8
+    assert suitable_number(20_000_001) == 11

@@ -235,7 +235,7 @@ import sys
 from itertools import count
 from pathlib import Path
 from mom_pipeline.settings import load_settings
-from mom_pipeline.artifacts.atomic import write_text
+from mom_pipeline.core.files import write_text
 from mom_pipeline.logs.delivery import IngestFailure, ingest_files
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.warehouse.connection import Warehouse

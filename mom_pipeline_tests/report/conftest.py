@@ -1,4 +1,4 @@
-"""Facts of a made-up day, with the worst texts that users, files and methods could bring."""
+"""Data of a made-up day, with the worst texts that users, files and methods could bring."""
 
 from dataclasses import replace
 from datetime import date, timedelta
@@ -10,8 +10,7 @@ import pytest
 from mom_pipeline.comparison.results import Comparison, DataDescription, Interval, MethodResult
 from mom_pipeline.core.evaluation.theorem1 import theorem_1
 from mom_pipeline.logs.ledger import LedgerEntry
-from mom_pipeline.report.facts import Component, DayFacts
-from mom_pipeline.report.history import DayHistory
+from mom_pipeline.report.data import Component, DayHistory, ReportData
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.evaluations import MetricsRow
 
@@ -67,31 +66,51 @@ def components(n: int) -> tuple[Component, ...]:
     names = [HOSTILE, LONG, *(f"item-{k}" for k in range(6))]
     items = tuple((name, 0.2 / (k + 1)) for k, name in enumerate(names))
     agreement = np.linspace(1, 0.2, n)
-    return tuple(Component(1 / n, float(a), None if k else 0.01, items)
-                 for k, a in enumerate(agreement))  # fmt: skip
+    return tuple(
+        Component(1 / n, float(a), None if k else 0.01, items) for k, a in enumerate(agreement)
+    )
 
 
 def metrics() -> tuple[MetricsRow, ...]:
     return tuple(
-        MetricsRow(DAY - timedelta(days=ago), DAY - timedelta(days=ago + 7), ranking, k,
-                   level / k, level * k, level, level, 1974)
+        MetricsRow(
+            DAY - timedelta(days=ago),
+            DAY - timedelta(days=ago + 7),
+            ranking,
+            k,
+            level / k,
+            level * k,
+            level,
+            level,
+            1974,
+        )
         for ago in (1, 0)
         for ranking, level in (("classes", 0.004), ("popularity", 0.001))
         for k in CUTOFFS
-    )  # fmt: skip
+    )
 
 
 def delivery(day: date) -> LedgerEntry:
     return LedgerEntry(
-        f"{day}.csv", day, 20_000, "0" * 64, 2600, 1, 2590, 9, 2, {HOSTILE: 7, "no user": 2}, "{}",
+        f"{day}.csv",
+        day,
+        20_000,
+        "0" * 64,
+        2600,
+        1,
+        2590,
+        9,
+        2,
+        {HOSTILE: 7, "no user": 2},
+        "{}",
         "2024-03-29",
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture
-def facts(tmp_path: Path) -> DayFacts:
+def report_data(tmp_path: Path) -> ReportData:
     spectrum = np.geomspace(5e-5, 1e-6, 16)
-    return DayFacts(
+    return ReportData(
         day=DAY,
         settings=Settings(data_dir=tmp_path),
         n_users=2436,
@@ -99,8 +118,14 @@ def facts(tmp_path: Path) -> DayFacts:
         n_pairs=40_375,
         spectrum=spectrum,
         components=components(8),
-        model={"residual": 0.01, "negative_mass": 0.02, "weight_sum": 0.97, "largest_drift": 0.02,
-               "lowest_agreement": 0.2, "mean_agreement": 0.6},
+        model={
+            "residual": 0.01,
+            "negative_mass": 0.02,
+            "weight_sum": 0.97,
+            "largest_drift": 0.02,
+            "lowest_agreement": 0.2,
+            "mean_agreement": 0.6,
+        },
         bounds=theorem_1(2436, (16.0, 400.0, 15000.0), spectrum[:8], np.full(8, 1 / 8)),
         entropy=np.random.default_rng(0).exponential(0.4, 2436),
         history=tuple(
@@ -112,12 +137,17 @@ def facts(tmp_path: Path) -> DayFacts:
         comparison=comparison(),
         seconds={"raw_logs": 0.2, "decomposition": 1.0},
         versions={"python": "3.11"},
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture
-def bare_facts(facts: DayFacts) -> DayFacts:
+def bare_data(report_data: ReportData) -> ReportData:
     """The first day of all: nothing to compare, nothing to look back at."""
     return replace(
-        facts, metrics=(), comparison=None, entropy=None, seconds={}, history=facts.history[-1:]
+        report_data,
+        metrics=(),
+        comparison=None,
+        entropy=None,
+        seconds={},
+        history=report_data.history[-1:],
     )

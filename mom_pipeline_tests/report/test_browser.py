@@ -6,19 +6,19 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from mom_pipeline.report.facts import DayFacts
-from mom_pipeline.report.page import page as report_page
+from mom_pipeline.report.data import ReportData
+from mom_pipeline.report.page import render
 
 from .conftest import HOSTILE, LONG
 
 
 @pytest.fixture(params=[400, 1400])
 def opened(
-    request: pytest.FixtureRequest, browser: Browser, facts: DayFacts, tmp_path: Path
+    request: pytest.FixtureRequest, browser: Browser, report_data: ReportData, tmp_path: Path
 ) -> Iterator[tuple[Page, list[str]]]:
     """The page at a width, and the addresses that it asked for."""
     path = tmp_path / "report.html"
-    path.write_text(report_page(facts), encoding="utf-8")
+    path.write_text(render(report_data), encoding="utf-8")
     context = browser.new_context(viewport={"width": request.param, "height": 900})
     page, asked = context.new_page(), []
     page.on("request", lambda r: asked.append(r.url))

@@ -43,7 +43,7 @@ class Service:
             connection.request(method, path, body, headers)
             response = connection.getresponse()
             text = response.read()
-            if response.headers.get_content_type() == "application/json":
+            if text and response.headers.get_content_type() == "application/json":
                 return response.status, json.loads(text)
             return response.status, text.decode()
         finally:
@@ -83,9 +83,9 @@ def running_service(data_dir: Path, **settings: str) -> Iterator[Service]:
             lambda: process.poll() is not None or "Open http" in output.read_text(),
             f"an address in {output}",
         )
-        found = re.search(r"Open http://127\.0\.0\.1:(\d+) ", output.read_text())
-        assert found, output.read_text()
-        yield Service(process, int(found[1]), output)
+        address = re.search(r"Open http://127\.0\.0\.1:(\d+) ", output.read_text())
+        assert address, output.read_text()
+        yield Service(process, int(address[1]), output)
     finally:
         if process.poll() is None:
             process.terminate()

@@ -52,7 +52,7 @@ def test_objections_come_before_any_score(champion):
     decision = judged(2 * champion, champion, objections=["O is not finite"])
     assert not decision.passed
     assert decision.words == "kept out: O is not finite"
-    assert np.isnan(decision.difference)
+    assert decision.difference is None
 
 
 def test_nothing_to_compare_on():

@@ -11,11 +11,10 @@ from scipy import sparse
 from mom_pipeline import Recommender
 from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.errors import DamagedModel
-from mom_pipeline.core.ranking.lists import reasoned_lists
-from mom_pipeline.core.ranking.reasons import COMPONENT, ITEM, POPULAR
+from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, POPULAR, reasoned_lists
 from mom_pipeline.core.ranking.score import RankingWeights
-from mom_pipeline.core.ranking.topn import recommend_top
-from mom_pipeline.serving.errors import InvalidQuestion, UnknownItem, UnknownUser
+from mom_pipeline.core.ranking.topn import brute_force
+from mom_pipeline.serving.answers import InvalidQuestion, UnknownItem, UnknownUser
 from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion
 from mom_pipeline.serving.served_model import MODEL, Manifest, ServedModel
@@ -31,7 +30,7 @@ def served(request):
     ranking = "classes" if request.param == "classes" else "three-moment"
     model = MethodOfMoments(K, personalization="em", ranking=ranking).fit(X).fitted
     if request.param == "all parts":
-        weights = RankingWeights(popularity=0.1, explained=0.4, classes=1.5)
+        weights = RankingWeights(popularity=0.1, ease=0.4, components=1.5)
         model = replace(model, pair_ranking=replace(model.pair_ranking, weights=weights))
     items = np.array([*ODD, *(f"item {y}" for y in range(len(ODD), D))], dtype=object)
     users = np.array([*ODD, *(f"user {u}" for u in range(len(ODD), N)), "nothing yet"], object)
@@ -48,8 +47,8 @@ def recommender(served):
 @pytest.mark.parametrize("exclude_seen", [True, False])
 def test_lists_equal_those_of_core(served, recommender, exclude_seen):
     model = served.model
-    scorer = model.class_scores if model.pair_ranking is None else model.three_moment_scores
-    ids, scores = recommend_top(served.histories[:30], scorer, 15, exclude_seen=exclude_seen)
+    scorer = model.scores
+    ids, scores = brute_force(served.histories[:30], scorer, 15, exclude_seen=exclude_seen)
     for user in range(30):
         name = served.user_ids[user]
         answer = recommender.recommend(name, 15, exclude_seen=exclude_seen)
@@ -105,8 +104,8 @@ def test_explanations_sum_to_the_score(served, recommender):
             moments = {m.name: m.contribution for m in why.moments}
             assert sum(moments.values()) == pytest.approx(why.score, rel=1e-5)
             assert sum(m.share for m in why.moments) == pytest.approx(1, rel=1e-5)
-            classes = sum(c.contribution for c in why.components)
-            assert classes == pytest.approx(moments.get("classes", 0), rel=1e-4, abs=1e-9)
+            components = sum(c.contribution for c in why.components)
+            assert components == pytest.approx(moments.get("components", 0), rel=1e-4, abs=1e-9)
             history = sum(c.contribution for c in why.history)
             whole = why.score - moments.get("popularity", 0.0)
             assert history == pytest.approx(whole, rel=1e-4, abs=1e-6)
@@ -185,24 +184,24 @@ def test_bad_questions_say_what_is_wrong(recommender):
 
 def test_the_promoted_model_is_loaded(served, tmp_path):
     with pytest.raises(NoChampion):
-        Recommender.of(tmp_path)
+        Recommender.open(tmp_path)
     registry = ModelRegistry(tmp_path / "models")
     version = registry.add(served)
     registry.promote(version, "a test")
-    answer = Recommender.of(tmp_path).recommend("user 20", 3)
+    answer = Recommender.open(tmp_path).recommend("user 20", 3)
     assert answer.model == version
     assert answer.items == Recommender(served).recommend("user 20", 3).items
     path = registry.folder(version) / MODEL
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(DamagedModel, match=r"differs from its manifest.*rollback"):
-        Recommender.of(tmp_path)
+        Recommender.open(tmp_path)
 
 
 def test_importing_the_package_is_cheap():
     code = (
         "import sys, mom_pipeline\n"
         "assert 'numpy' not in sys.modules\n"
-        "for name in ('dagster', 'duckdb', 'pandas', 'click', 'rich', 'starlette'):\n"
+        "for name in ('dagster', 'duckdb', 'pandas', 'click', 'rich', 'fastapi', 'starlette'):\n"
         "    sys.modules[name] = None\n"
         "from mom_pipeline import Recommender\n"
     )

@@ -1,3 +1,4 @@
+import json
 import os
 import shutil
 import subprocess
@@ -5,19 +6,22 @@ import sys
 import threading
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from mom_pipeline.artifacts.versions import MANIFEST, seal
 from mom_pipeline.core.errors import DamagedModel
-from mom_pipeline.serving.promotions import DamagedPointer
+from mom_pipeline.core.files import sha256_of
 from mom_pipeline.serving.registry import (
     POINTER,
     VERSIONS,
+    DamagedPointer,
     ModelRegistry,
     NoChampion,
     NothingToRollBack,
     UnknownVersion,
 )
-from mom_pipeline.serving.served_model import MANIFEST, MODEL, PEOPLE, read_manifest, write_manifest
+from mom_pipeline.serving.served_model import MODEL, PEOPLE, Manifest
 
 from .conftest import N, day_of
 
@@ -48,6 +52,31 @@ def test_equal_content_is_one_version_that_is_never_written_again(registry, make
     assert sorted(path.name for path in (registry.root / VERSIONS).iterdir()) == sorted(
         registry.names()
     )
+
+
+def test_what_was_saved_comes_back(registry, make):
+    served = make(1)
+    served.item_ids[-2:] = ["naïve \n'\"", "="]
+    served.user_ids[-1] = "ü" * 300
+    again = registry.load(registry.add(served))
+    assert again.manifest == replace(served.manifest, version=again.manifest.version)
+    assert list(again.item_ids) == list(served.item_ids)
+    assert again.user_positions == served.user_positions
+    assert (again.histories != served.histories).nnz == 0
+    np.testing.assert_array_equal(again.model.item_probs, served.model.item_probs)
+
+
+def test_a_version_of_the_format_before_is_refused_with_what_to_do(registry, make):
+    """Format 1 had no format in the manifest, and its own name there."""
+    folder = registry.folder(registry.add(make(1)))
+    version = "2024-03-01-0123456789ab"
+    sums = {name: sha256_of(folder / name) for name in (MODEL, PEOPLE)}
+    manifest = Manifest.read(folder).facts | {"version": version, "sha256": sums}
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n")
+    folder.rename(folder.with_name(version))
+    with pytest.raises(DamagedModel, match=r"has format 1, .* `mom-pipeline update` computes it"):
+        registry.load(version)
+    assert "format 1" in registry.versions()[0].damage
 
 
 def test_the_oldest_comes_first(registry, make):
@@ -119,8 +148,10 @@ def test_no_rollback_to_a_damaged_version(registry, make):
 
 def test_an_edited_manifest_is_damage(registry, make):
     version = registry.add(make(1))
-    manifest, sums = read_manifest(registry.folder(version))
-    write_manifest(registry.folder(version), replace(manifest, metrics={"map": 1.0}), sums)
+    folder = registry.folder(version)
+    facts = Manifest.read(folder).facts
+    (folder / MANIFEST).unlink()
+    seal(folder, facts | {"metrics": {"map": 1.0}})
     with pytest.raises(DamagedModel, match="not the manifest of"):
         registry.promote(version, "")
     assert registry.versions()[0].damage
@@ -133,9 +164,15 @@ def test_unknown_versions(registry, make, name):
         registry.promote(name, "")
 
 
-def test_a_damaged_pointer_says_what_to_do(registry, make):
+ROLLED_BACK_TOO_OFTEN = {"version": "a", "time": "", "kind": "rolled back", "reason": ""}
+
+
+@pytest.mark.parametrize(
+    "content", [b"{", b"\xff", b"[]", json.dumps({"promotions": [ROLLED_BACK_TOO_OFTEN]}).encode()]
+)
+def test_a_damaged_pointer_says_what_to_do(registry, make, content):
     registry.promote(registry.add(make(1)), "")
-    (registry.root / POINTER).write_text("{")
+    (registry.root / POINTER).write_bytes(content)
     with pytest.raises(DamagedPointer, match="remove it"):
         registry.champion()
 
@@ -155,7 +192,10 @@ def test_rewriting_keeps_the_champion_and_leaves_nothing_behind(registry, make):
     for version in (a, b, c):
         registry.promote(version, "why")
     flip(registry.folder(b) / PEOPLE)
-    (registry.root / VERSIONS / ".new").mkdir()
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left_over = registry.root / VERSIONS / f".new.0123.{ended.pid}.tmp"
+    left_over.mkdir()
 
     def without_last(served):
         if served.manifest.day.endswith("04"):
@@ -174,6 +214,7 @@ def test_rewriting_keeps_the_champion_and_leaves_nothing_behind(registry, make):
     old = [a.encode(), b.encode(), c.encode()]
     for path, data in contents(registry.root).items():
         assert not any(name in data or name.decode() in str(path) for name in old)
+    assert not left_over.exists()
     assert registry.rewrite(without_last) == {}
 
 

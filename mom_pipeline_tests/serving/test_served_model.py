@@ -1,54 +1,59 @@
-import json
-from dataclasses import asdict
+"""Versions of the registry without one user."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
-from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.errors import DamagedModel
-from mom_pipeline.serving.served_model import MANIFEST, MODEL, PEOPLE, Manifest, ServedModel
-from mom_pipeline.settings import ModelSettings
+from mom_pipeline.core.fitted import PairRanking
+from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.score import RankingWeights
+from mom_pipeline.serving.registry import forget_in_models
 
-N, D, K = 200, 30, 3
-
-
-@pytest.fixture(scope="module")
-def served():
-    _, X = simulate(N, D, K, items_per_user=8, seed=0)
-    model = MethodOfMoments(K, ranking="classes").fit(X)
-    items = np.array([f"item {y}" for y in range(D - 2)] + ["naïve \n'\"", "="], dtype=object)
-    users = np.array([f"user {u}" for u in range(N - 1)] + ["ü" * 300], dtype=object)
-    manifest = Manifest("v1", "2024-03-01", "2", "rows", asdict(ModelSettings()), {}, {"map": 0.1})
-    return ServedModel(manifest, model.fitted, items, users, X)
+USER = "user 117"  # a part of no other id
 
 
-def test_what_was_saved_comes_back(served, tmp_path):
-    served.save(tmp_path)
-    again = ServedModel.load(tmp_path)
-    assert again.manifest == served.manifest
-    assert list(again.item_ids) == list(served.item_ids)
-    assert again.user_positions == served.user_positions
-    assert (again.histories != served.histories).nnz == 0
-    np.testing.assert_array_equal(again.model.item_probs, served.model.item_probs)
+def test_every_version_loses_the_user_and_the_champion_stays_in_use(registry, make):
+    first, second = (registry.add(make(day)) for day in (1, 2))
+    registry.promote(first, "test")
+    without = registry.add(make(3, users=10))
+    assert forget_in_models(registry, USER) == 2
+    assert without in registry.names()
+    assert not {first, second} & set(registry.names())
+    served = registry.champion()
+    assert served.manifest.day == "2024-03-01"
+    assert USER not in served.user_positions
+    before = make(1)
+    for user in ("user 116", "user 118"):
+        np.testing.assert_array_equal(
+            served.histories[[served.user_positions[user]]].toarray(),
+            before.histories[[before.user_positions[user]]].toarray(),
+        )
+    for path in registry.root.rglob("*.npz"):
+        with np.load(path) as arrays:
+            assert not any(USER.encode() in arrays[name].tobytes() for name in arrays.files)
+    assert forget_in_models(registry, USER) == 0
 
 
-@pytest.mark.parametrize("name", [MODEL, PEOPLE, MANIFEST])
-def test_damage_is_seen(served, tmp_path, name):
-    served.save(tmp_path)
-    data = bytearray((tmp_path / name).read_bytes())
-    data[len(data) // 2] ^= 255
-    (tmp_path / name).write_bytes(bytes(data))
+def test_the_rows_behind_the_pairs_lose_the_history(make):
+    served = make(1)
+    X = sparse.csr_array(sparse.vstack([np.zeros((3, 30)), served.histories], format="csr"))
+    low_pass = LowPass(np.zeros((30, 1)), np.ones(30), np.ones(1))
+    ranking = PairRanking(X, low_pass, RankingWeights())
+    served = replace(served, model=replace(served.model, pair_ranking=ranking))
+    left = served.without_user(USER)
+    rows = left.model.pair_ranking.interactions
+    rows.check_format(full_check=True)
+    own = served.histories[[117]].toarray().ravel()
+    assert rows.shape == X.shape
+    np.testing.assert_allclose(X.sum(axis=0) - rows.sum(axis=0), own)
+    other = replace(served.model, pair_ranking=replace(ranking, interactions=X * 2))
     with pytest.raises(DamagedModel):
-        ServedModel.load(tmp_path)
-    (tmp_path / name).unlink()
-    with pytest.raises(DamagedModel):
-        ServedModel.load(tmp_path)
+        replace(served, model=other).without_user(USER)
 
 
-def test_a_manifest_without_a_field_is_damaged(served, tmp_path):
-    served.save(tmp_path)
-    values = json.loads((tmp_path / MANIFEST).read_text())
-    del values["day"]
-    (tmp_path / MANIFEST).write_text(json.dumps(values))
-    with pytest.raises(DamagedModel, match="manifest"):
-        ServedModel.load(tmp_path)
+def test_no_registry_is_no_problem(registry):
+    assert forget_in_models(registry, USER) == 0
+    assert not registry.root.exists()

@@ -155,13 +155,43 @@ def test_a_client_that_leaves_in_the_middle_harms_nobody(service):
     assert service.output.read_text() == before
 
 
-def test_pages_need_nothing_from_outside(service):
+def test_the_first_page_lists_the_addresses(service):
     status, page = service.get("/")
     assert status == 200
-    assert "/recommend/{user}" in page
+    for address in ("/recommend/{user}", "/recommend", "/similar/{item}", "/health", "/model"):
+        assert f" {address}</code>" in page
     assert "src=" not in page
     assert "https://" not in page
-    assert service.get("/openapi.json")[1]["openapi"] == "3.1.0"
+    document = service.get("/openapi.json")[1]
+    assert document["openapi"] == "3.1.0"
+    assert {method for methods in document["paths"].values() for method in methods} == {
+        "get",
+        "post",
+    }
+
+
+def test_head_is_answered_like_get(service):
+    assert service.ask("HEAD", "/health", None, {})[0] == 200
+    assert service.ask("HEAD", "/recommend/user%2050", None, {})[0] == 200
+    assert service.ask("HEAD", "/recommend", None, {})[0] == 405
+
+
+def test_the_interactive_page_needs_nothing_from_outside(service, browser):
+    context = browser.new_context()
+    page, asked, problems = context.new_page(), [], []
+    page.on("request", lambda r: asked.append(r.url))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
+    own = f"http://127.0.0.1:{service.port}"
+    page.goto(f"{own}/docs")
+    page.get_by_text("/similar/{item}").click()
+    page.get_by_role("button", name="Try it out").click()
+    page.get_by_placeholder("item").fill(ODD[0])
+    page.get_by_role("button", name="Execute").click()
+    page.locator(".live-responses-table .response-col_status", has_text="200").wait_for()
+    context.close()
+    assert all(url.startswith((own, "data:")) for url in asked)
+    assert not problems
 
 
 def test_another_host_or_origin_is_refused(service):

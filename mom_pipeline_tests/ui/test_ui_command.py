@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mom_pipeline.ui.daemon import DAEMON_PROCESS
+from mom_pipeline.ui.daemon import DAEMON_MODULE
 from mom_pipeline.ui.server import DEFAULT_PORT
 from mom_pipeline_tests.ui.graphql_requests import launch_by_post, run_statuses, send
 from mom_pipeline_tests.ui.processes import (
@@ -39,7 +39,7 @@ def run_to_its_end(data_dir: Path, *arguments: str) -> subprocess.CompletedProce
 def test_nothing_is_left_behind(tmp_path: Path, ending: signal.Signals) -> None:
     with running_ui(tmp_path / "data", "--port", "0") as server:
         below = descendants(server.process.pid)
-        daemons = [pid for pid, command in below.items() if f"{DAEMON_PROCESS} run" in command]
+        daemons = [pid for pid, command in below.items() if f"{DAEMON_MODULE} run" in command]
         assert len(daemons) == 1
         server.process.send_signal(ending)
         assert server.process.wait(SECONDS_TO_STOP) == 0
@@ -52,7 +52,7 @@ def test_nothing_is_left_behind(tmp_path: Path, ending: signal.Signals) -> None:
 def test_a_killed_server_leaves_no_daemon(tmp_path: Path) -> None:
     with running_ui(tmp_path / "data", "--port", "0") as server:
         below = descendants(server.process.pid)
-        [daemon] = [pid for pid, command in below.items() if f"{DAEMON_PROCESS} run" in command]
+        [daemon] = [pid for pid, command in below.items() if f"{DAEMON_MODULE} run" in command]
         server.process.kill()
         server.process.wait(SECONDS_TO_STOP)
         gone = lambda: command_line(daemon) != below[daemon]  # noqa: E731
@@ -83,7 +83,7 @@ def test_it_listens_on_loopback_only(tmp_path: Path) -> None:
         ]
         assert listening == [f"0100007F{hexadecimal_port}"]
         below = descendants(server.process.pid).values()
-        assert not any(DAEMON_PROCESS in command for command in below)
+        assert not any(DAEMON_MODULE in command for command in below)
 
 
 def test_a_taken_port_that_was_asked_for_is_an_error(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_second_daemon_on_the_same_data_is_an_error(tmp_path: Path) -> None:
 def test_a_dead_daemon_ends_the_server_with_a_reason(tmp_path: Path) -> None:
     with running_ui(tmp_path / "data", "--port", "0") as server:
         below = descendants(server.process.pid)
-        [daemon] = [pid for pid, command in below.items() if f"{DAEMON_PROCESS} run" in command]
+        [daemon] = [pid for pid, command in below.items() if f"{DAEMON_MODULE} run" in command]
         os.kill(daemon, signal.SIGKILL)
         assert server.process.wait(SECONDS_TO_STOP) == 1
     assert "the daemon must run beside the pages" in (tmp_path / "data/ui.log").read_text()

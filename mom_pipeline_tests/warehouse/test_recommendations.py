@@ -5,8 +5,7 @@ from datetime import date
 import duckdb
 import numpy as np
 
-from mom_pipeline.core.ranking.lists import ReasonedLists
-from mom_pipeline.core.ranking.reasons import COMPONENT, ITEM, POPULAR
+from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, POPULAR, ReasonedLists
 from mom_pipeline.warehouse.dictionaries import extend_dictionaries
 from mom_pipeline.warehouse.recommendations import (
     export_lists,

@@ -23,7 +23,7 @@ from mom_pipeline.core.ranking.memberships import (
     smoothed,
     user_blocks,
 )
-from mom_pipeline.core.ranking.topn import Scorer, class_scores
+from mom_pipeline.core.ranking.topn import Scorer
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
@@ -87,7 +87,7 @@ def _scorer(fit: "PlsiFit", counts: Csr, rule: Personalization) -> Scorer:
     pi = events @ fit.memberships / events.sum()
     O = fit.item_probs
     positive = smoothed(O, item_events / item_events.sum(), rule.smoothing)
-    return lambda rows: class_scores(memberships(rows, positive, pi, rule), O)
+    return lambda rows: memberships(rows, positive, pi, rule) @ O.T
 
 
 @dataclass(frozen=True)

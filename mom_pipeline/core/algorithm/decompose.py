@@ -1,105 +1,143 @@
-"""The latent classes of a data set: Algorithm 1 of the paper from the moments to (O, pi)."""
+"""Algorithm 1 in order: from moments seen through an anchor to the components.
+
+There is one way through it. A fit is a day without a yesterday; a later day, a half of the
+users, a smaller K, shards: the same call on other sums.
+"""
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
 from mom_pipeline.core.algorithm.decomposition import (
     Decomposition,
     DecompositionName,
-    decompose,
-    match_components,
+    decompose_tensor,
+    order_like,
 )
-from mom_pipeline.core.algorithm.recovery import ProjectionName, Recovery, recover
-from mom_pipeline.core.algorithm.whitening import Whitening, whitening_from
-from mom_pipeline.core.errors import InvalidInteractions
-from mom_pipeline.core.linear_algebra.eigenpairs import Eigenpairs, top_eigenpairs
-from mom_pipeline.core.moments.passes import MomentsPass, TriplePass
-from mom_pipeline.core.moments.sums import Estimator, MomentSums
-from mom_pipeline.core.moments.users import Users
+from mom_pipeline.core.algorithm.recovery import ProjectionName, Recovery, item_factors, recover
+from mom_pipeline.core.algorithm.tensor import whitened_tensor
+from mom_pipeline.core.algorithm.whitening import Whitening, whiten
+from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
+from mom_pipeline.core.moments.sums import padded
 from mom_pipeline.core.progress import Stages
 from mom_pipeline.core.types import Array, Float64
 
 
 @dataclass(frozen=True)
-class ClassSettings:
-    """How the classes are found; see the modules of each stage for the meanings."""
+class DecomposeSettings:
+    """How components are found in the moments; see the file of each step for the meanings."""
 
     n_components: int
-    estimator: Estimator
-    decomposition: DecompositionName
-    projection: ProjectionName
-    tol: float
-    max_passes: int
+    decomposition: DecompositionName = "simultaneous"
+    projection: ProjectionName = "clip"
+    cap_weights: bool = True
+    seed: int = 0
 
 
 @dataclass(frozen=True)
-class ClassFit:
-    """Every stage of Algorithm 1 on one data set."""
+class Components:
+    """Every step of Algorithm 1 on one set of sums.
 
-    sums: MomentSums
-    item_scale: Float64
-    eigenpairs: Eigenpairs
+    in_span: (K', K) mu_k in the coordinates of the anchor's basis, E diag(s)^(1/2) v_k.
+    """
+
     whitening: Whitening
     decomposition: Decomposition
     recovery: Recovery
+    in_span: Float64
 
+    @property
+    def item_probs(self) -> Array:
+        """O = P[item | component], (D, K)."""
+        return self.recovery.item_probs
 
-def fit_classes(
-    users: Users,
-    settings: ClassSettings,
-    rng: np.random.Generator,
-    stages: Stages,
-    *,
-    dtype: type[np.floating],
-    warm_start: Array | None = None,
-) -> ClassFit:
-    """Run Algorithm 1, steps 1 to 8.
+    @property
+    def weights(self) -> Float64:
+        """Pi = P[component], (K,)."""
+        return self.recovery.weights
 
-    warm_start: (D, any) eigenvectors of an earlier fit to begin with.
-    """
-    estimator, K = settings.estimator, settings.n_components
-    with stages.stage("moments"):
-        sums = users.add_up(MomentsPass(estimator))
-        if sums.triple_weight <= 0:
-            raise InvalidInteractions(
-                f"the estimator {estimator.name!r} needs users with at least 3 events each, "
-                "found none; use estimator='paper' or 'balanced', or add data"
-            )
-        M2 = users.second_moment(sums, estimator, dtype)
-    with stages.stage("whitening"):
-        eigenpairs = top_eigenpairs(
-            M2,
-            K,
-            rng,
-            warm_start=warm_start,
-            tol=settings.tol,
-            max_passes=settings.max_passes,
+    def ordered(self, order: Array) -> Self:
+        """Return the components with number order[k] as number k."""
+        d, r = self.decomposition, self.recovery
+        return replace(
+            self,
+            decomposition=replace(d, lambdas=d.lambdas[order], vectors=d.vectors[:, order]),
+            recovery=replace(r, item_probs=r.item_probs[:, order], weights=r.weights[order]),
+            in_span=self.in_span[:, order],
         )
-        whitening = whitening_from(eigenpairs, K)
+
+
+@dataclass(frozen=True)
+class ComponentFit:
+    """Components with the sums that they were found in, and the anchor of these.
+
+    anchor: with the components where later decompositions start from.
+    """
+
+    anchor: Anchor
+    sums: AnchoredSums
+    components: Components
+
+
+def decompose(
+    anchor: Anchor,
+    sums: AnchoredSums,
+    settings: DecomposeSettings,
+    *,
+    earlier_item_probs: Array | None = None,
+    stages: Stages | None = None,
+) -> Components:
+    """Run steps 2 to 8 of Algorithm 1 inside the span of the anchor.
+
+    earlier_item_probs: see `find_components`.
+    """
+    stages = stages or Stages()
+    with stages.stage("whitening"):
+        whitening = whiten(sums, settings.n_components, dtype=anchor.basis.dtype)
     with stages.stage("tensor"):
-        to_whitened = whitening.matrix * M2.item_scale[:, None].astype(dtype)
-        T = users.add_up(TriplePass(to_whitened, estimator)) / sums.triple_weight
+        T = whitened_tensor(sums, whitening)
     with stages.stage("decomposition"):
-        decomposition = decompose(T, rng, method=settings.decomposition)
-    with stages.stage("recovery"):
-        recovery = recover(whitening, decomposition, M2.item_scale, projection=settings.projection)
-    return ClassFit(sums, M2.item_scale, eigenpairs, whitening, decomposition, recovery)
+        return find_components(
+            anchor, sums, whitening, T, settings, earlier_item_probs=earlier_item_probs
+        )
 
 
-def in_order_of(fit: ClassFit, earlier_item_probs: Array) -> ClassFit:
-    """Give each component the place of the earlier component that it agrees with best."""
-    order = match_components(fit.recovery.item_probs, earlier_item_probs)
-    return replace(
-        fit,
-        decomposition=replace(
-            fit.decomposition,
-            lambdas=fit.decomposition.lambdas[order],
-            vectors=fit.decomposition.vectors[:, order],
-        ),
-        recovery=replace(
-            fit.recovery,
-            item_probs=fit.recovery.item_probs[:, order],
-            weights=fit.recovery.weights[order],
-        ),
+def find_components(
+    anchor: Anchor,
+    sums: AnchoredSums,
+    whitening: Whitening,
+    T: Float64,
+    settings: DecomposeSettings,
+    *,
+    earlier_item_probs: Array | None = None,
+) -> Components:
+    """Decompose the whitened tensor and recover (O, pi): steps 5 to 8.
+
+    Where the anchor has components, the decomposition starts from them and keeps their numbers:
+    equal sums and an equal anchor give equal components, whatever the days in between.
+    earlier_item_probs: (D_earlier, any) on the anchor's own day, the components whose numbers
+    are to be kept.
+    """
+    decomposition = decompose_tensor(
+        T,
+        np.random.default_rng(settings.seed),
+        method=settings.decomposition,
+        start=None if anchor.components is None else whitening.factors.T @ anchor.components,
     )
+    recovery = recover(
+        item_factors(anchor, sums, whitening, decomposition.vectors),
+        decomposition,
+        anchor.item_scale,
+        projection=settings.projection,
+        cap_weights=settings.cap_weights,
+    )
+    in_span = whitening.inverse @ decomposition.vectors
+    components = Components(whitening, decomposition, recovery, in_span)
+    if anchor.components is not None:
+        return components.ordered(order_like(in_span, anchor.components))
+    if earlier_item_probs is not None:
+        D = max(len(earlier_item_probs), anchor.n_items)
+        order = order_like(padded(recovery.item_probs, D), padded(earlier_item_probs, D))
+        return components.ordered(order)
+    return components

@@ -15,6 +15,9 @@ DecompositionName = Literal["simultaneous", "deflation"]
 _REFINING_STEPS = 3
 # A relative gain below this in what is explained is none.
 _SETTLED = 1e-6
+# From components that are all but right already: decompositions of equal tensors agree to 1e-6
+# from any rounding of them.
+_WARM_TOLERANCE, _WARM_SWEEPS = 1e-14, 30
 
 
 @dataclass(frozen=True)
@@ -31,30 +34,38 @@ class Decomposition:
     iterations: int
 
 
-def decompose(
+def decompose_tensor(
     T: Float64,
     rng: np.random.Generator,
     *,
     method: DecompositionName = "simultaneous",
-    warm_start: Float64 | None = None,
+    start: Float64 | None = None,
 ) -> Decomposition:
     """Find eigenvalues and eigenvectors of a symmetric (K, K, K) tensor.
 
     "simultaneous" finds all at once; "deflation" is the robust power method of the paper,
-    one after another. warm_start: (K, any) earlier vectors, for "simultaneous".
+    one after another.
+    start: (K, any) vectors to begin with, for "simultaneous". From there a fixed number of
+    sweeps is made, so that where to stop does not hang on rounding.
     """
-    if method == "simultaneous":
-        return decompose_simultaneously(T, rng, warm_start=warm_start)
     if method == "deflation":
         return decompose_by_deflation(T, rng)
-    raise InvalidSetting(f"decomposition must be 'simultaneous' or 'deflation', found {method!r}")
+    if method != "simultaneous":
+        raise InvalidSetting(
+            f"decomposition must be 'simultaneous' or 'deflation', found {method!r}"
+        )
+    if start is None:
+        return decompose_simultaneously(T, rng)
+    return decompose_simultaneously(
+        T, rng, start=start, tol=_WARM_TOLERANCE, max_sweeps=_WARM_SWEEPS, patience=_WARM_SWEEPS
+    )
 
 
 def decompose_simultaneously(
     T: Float64,
     rng: np.random.Generator,
     *,
-    warm_start: Float64 | None = None,
+    start: Float64 | None = None,
     n_starts: int = 3,
     max_sweeps: int = 300,
     tol: float = 1e-10,
@@ -72,21 +83,21 @@ def decompose_simultaneously(
     Deviation: the paper extracts one component at a time; this reaches the same eigenvalues
     (see the tests) some twenty times as fast.
     """
-    if warm_start is not None:
-        starts = [_completed(warm_start, len(T), rng)]
+    if start is not None:
+        starts = [_completed(start, len(T), rng)]
     else:
         starts = [_random_start(T, rng) for _ in range(n_starts)]
     # One product is too small for the threads of BLAS: the starts run side by side instead.
     with one_blas_thread():
         runs = map_blocks(lambda V: _iterate_orthogonally(T, V, max_sweeps, tol, patience), starts)
-    V, sweeps = max(runs, key=lambda run: float((_eigenvalues(T, run[0]) ** 2).sum()))
-    found = _ordered(T, V, sweeps)
-    for _ in range(_REFINING_STEPS):
-        refined = _ordered(T, _normalised(_contract_twice(T, found.vectors)), sweeps)
-        if refined.residual >= found.residual:
-            break
-        found = refined
-    return found
+        V, sweeps = max(runs, key=lambda run: float((_eigenvalues(T, run[0]) ** 2).sum()))
+        best = _ordered(T, V, sweeps)
+        for _ in range(_REFINING_STEPS):
+            refined = _ordered(T, unit_columns(_contract_twice(T, best.vectors)), sweeps)
+            if refined.residual >= best.residual:
+                break
+            best = refined
+    return best
 
 
 def decompose_by_deflation(
@@ -96,33 +107,36 @@ def decompose_by_deflation(
 
     v <- T(I, v, v) / ||T(I, v, v)||,   then   T <- T - lambda v⊗v⊗v
     """
-    K = len(T)
-    remaining = T.copy()
-    found = []
-    for _ in range(K):
-        V = _normalised(rng.standard_normal((K, n_restarts)))
-        for _ in range(n_steps):
-            V = _normalised(_contract_twice(remaining, V))
-        best = V[:, [int(np.argmax(_eigenvalues(remaining, V)))]]
-        for _ in range(n_steps):
-            best = _normalised(_contract_twice(remaining, best))
-        v = best[:, 0]
-        remaining -= _eigenvalues(remaining, best)[0] * np.einsum("i,j,k->ijk", v, v, v)
-        found.append(v)
-    return _ordered(T, np.column_stack(found), n_steps)
+    K, remaining, vectors, lambdas = len(T), T.copy(), [], []
+    with one_blas_thread():
+        for _ in range(K):
+            V = _power_steps(remaining, rng.standard_normal((K, n_restarts)), n_steps)
+            best = V[:, [int(np.argmax(_eigenvalues(remaining, V)))]]
+            best = _power_steps(remaining, best, n_steps)
+            v, value = best[:, 0], float(_eigenvalues(remaining, best)[0])
+            remaining -= value * np.einsum("i,j,k->ijk", v, v, v)
+            vectors.append(v)
+            lambdas.append(value)
+        return _ordered(T, np.column_stack(vectors), n_steps, np.array(lambdas))
 
 
-def match_components(item_probs: Array, previous: Array) -> Array:
-    """Return the order of today's components that agrees best with yesterday's (Hungarian).
-
-    item_probs, previous: (D, K) and (D, K_previous). Returns `order`, (K,): column order[k]
-    of item_probs is component k. Components without a counterpart come last, as they were.
+def match_columns(A: Array, B: Array) -> tuple[Array, Array]:
+    """Return which columns of A and of B belong together: the pairing of the largest total
+    cosine (Hungarian). A: (D, any).  B: (D, any).
     """
-    overlap = unit_columns(item_probs).T @ unit_columns(previous)
-    today, before = optimize.linear_sum_assignment(-overlap)
-    matched = today[np.argsort(before, kind="stable")]
-    fresh = np.setdiff1d(np.arange(item_probs.shape[1]), matched)
-    return np.concatenate([matched, fresh])
+    ours, theirs = optimize.linear_sum_assignment(-(unit_columns(A).T @ unit_columns(B)))
+    return ours, theirs
+
+
+def order_like(A: Array, earlier: Array) -> Array:
+    """Return the order of the columns of A that agrees best with earlier ones, (K,).
+
+    Column order[k] belongs to column k of `earlier`. Columns without a counterpart come last, as
+    they were.
+    """
+    ours, theirs = match_columns(A, earlier)
+    matched = ours[np.argsort(theirs, kind="stable")]
+    return np.concatenate([matched, np.setdiff1d(np.arange(A.shape[1]), matched)])
 
 
 def unit_columns(O: Array) -> Array:
@@ -155,6 +169,13 @@ def _iterate_orthogonally(
     return V, sweeps
 
 
+def _power_steps(T: Float64, V: Float64, n_steps: int) -> Float64:
+    V = unit_columns(V)
+    for _ in range(n_steps):
+        V = unit_columns(_contract_twice(T, V))
+    return V
+
+
 def _contract_twice(T: Float64, V: Float64) -> Float64:
     """Return T(I, v_k, v_k) for every column: (K, columns)."""
     K, columns = V.shape
@@ -179,13 +200,14 @@ def _completed(V: Float64, K: int, rng: np.random.Generator) -> Float64:
     return np.linalg.qr(V)[0]
 
 
-def _normalised(V: Float64) -> Float64:
-    return V / np.maximum(np.linalg.norm(V, axis=0), np.finfo(np.float64).tiny)
+def _ordered(
+    T: Float64, V: Float64, iterations: int, lambdas: Float64 | None = None
+) -> Decomposition:
+    """Make every eigenvalue positive and put the heaviest component (smallest lambda) first.
 
-
-def _ordered(T: Float64, V: Float64, iterations: int) -> Decomposition:
-    """Make every eigenvalue positive and put the heaviest component (smallest lambda) first."""
-    lambdas = _eigenvalues(T, V)
+    lambdas: T(v_k, v_k, v_k) unless given.
+    """
+    lambdas = _eigenvalues(T, V) if lambdas is None else lambdas
     V = V * np.where(lambdas < 0, -1.0, 1.0)
     lambdas = np.abs(lambdas)
     order = np.argsort(lambdas, kind="stable")

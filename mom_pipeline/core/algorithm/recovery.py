@@ -1,4 +1,4 @@
-"""From eigenvectors back to O = P[item | class] and pi (paper, Algorithm 1, steps 6 to 8)."""
+"""From eigenvectors back to O = P[item | component] and pi (paper, Algorithm 1, steps 6 to 8)."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,6 +9,7 @@ from mom_pipeline.core.algorithm.decomposition import Decomposition
 from mom_pipeline.core.algorithm.whitening import Whitening
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.linear_algebra.tall import multiply
+from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums, second_moment_seen
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Float64
 
@@ -16,6 +17,8 @@ ProjectionName = Literal["clip", "simplex"]
 
 _SMALLEST_LAMBDA = 1e-6
 _ROWS_PER_BLOCK = 16_384
+# An item that makes up more than half of an eigenvalue is a direction of its own: a rebuild's.
+_LARGEST_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -33,30 +36,39 @@ class Recovery:
     weight_sum: float
 
 
+def item_factors(
+    anchor: Anchor, sums: AnchoredSums, whitening: Whitening, vectors: Float64
+) -> Array:
+    """Return W† v_k up to a factor, (D, K), from M2 seen through the basis.
+
+        mu_k = lambda_k M2 W v_k,     for  M2 = sum_k pi_k mu_k mu_k.T,  v_k = pi_k^(1/2) W.T mu_k
+
+    Where the span is invariant, as for exact eigenvectors, this is U diag(s)^(1/2) v_k = W† v_k.
+    Otherwise it is one power step beyond the span: an item that came after the anchor has no
+    row in U, but its pairs with the other items tell its component.
+    """
+    seen = second_moment_seen(anchor, sums)
+    mu = multiply(seen, whitening.factors @ vectors, out=seen)
+    return _with_own_share(mu, anchor, sums, whitening.eigenvalues, vectors)
+
+
 def recover(
-    whitening: Whitening,
+    mu: Array,
     decomposition: Decomposition,
     item_scale: Float64,
     *,
     projection: ProjectionName = "clip",
+    cap_weights: bool = True,
 ) -> Recovery:
-    """Recover the classes (paper, Algorithm 1, steps 6-8).
+    """Recover the components (paper, Algorithm 1, steps 6-8).
 
-        mu_k = S^-1 W† v_k,   O_yk = mu_yk / sum_y mu_yk,   pi_k = lambda_k^-2
+        O_yk = mu_yk / sum_y mu_yk,   mu_k = S^-1 W† v_k,     pi_k = lambda_k^-2
 
-    item_scale: (D,) the diagonal of S, 1 where the items were not scaled.
+    mu: W† v_k, (D, K) in the scaled space, which is written over.  item_scale: (D,).
+    Deviation: the estimates have negative entries, which the paper does not speak of; they are
+    removed by `projection`. And pi_k is a probability, so lambda_k >= 1 but for noise: without
+    the cap one spurious component with a tiny lambda would take all the weight.
     """
-    # W† V = U (diag(s)^(1/2) V), without W†, which is as large as U.
-    small = np.sqrt(whitening.eigenvalues)[:, None] * decomposition.vectors
-    U = whitening.basis
-    mu = multiply(U, small, out=np.empty((len(U), small.shape[1]), dtype=U.dtype))
-    return recover_from(mu, decomposition.lambdas, item_scale, projection)
-
-
-def recover_from(
-    mu: Array, lambdas: Float64, item_scale: Float64, projection: ProjectionName
-) -> Recovery:
-    """Recover the classes from W† v_k, (D, K), which is written over."""
     if projection not in ("clip", "simplex"):
         raise InvalidSetting(f"projection must be 'clip' or 'simplex', found {projection!r}")
     sums, absolute_sums = _unscale(mu, item_scale)
@@ -67,12 +79,41 @@ def recover_from(
         O = _clipped(mu, signs, kept)
     else:
         O = _projected_to_simplex(mu * signs.astype(mu.dtype))
+    pi = np.maximum(decomposition.lambdas, _SMALLEST_LAMBDA) ** -2.0
+    weights = np.minimum(pi, 1.0) if cap_weights else pi
+    return Recovery(O, weights / weights.sum(), negative_mass, float(pi.sum()))
 
-    # pi_k is a probability, so lambda_k >= 1 but for noise; without the cap one spurious
-    # component with a tiny lambda would take all the weight.
-    pi = np.maximum(lambdas, _SMALLEST_LAMBDA) ** -2.0
-    capped = np.minimum(pi, 1.0)
-    return Recovery(O, capped / capped.sum(), negative_mass, float(pi.sum()))
+
+def _with_own_share(
+    mu: Array, anchor: Anchor, sums: AnchoredSums, eigenvalues: Float64, vectors: Float64
+) -> Array:
+    """Return mu with the rows of new items divided by 1 - M2_yy / s, per eigenvector.
+
+    An eigenvector u of M2, of eigenvalue s, has at an item y that came after the anchor the entry
+
+        s u_y = sum over known items z of M2_yz u_z  +  M2_yy u_y  +  (other new items)
+
+    The power step is the first part alone. The second is small for most items, but for one that
+    is popular on its first day it was a seventh of its probability.
+    """
+    items = np.flatnonzero((sums.first.item_users > 0) & ~anchor.known)
+    if not len(items):
+        return mu
+    share = _own_pairs(anchor, sums, items)[:, None] / eigenvalues
+    to_components = np.sqrt(eigenvalues)[:, None] * vectors
+    rows = np.linalg.solve(to_components.T, mu[items].T.astype(np.float64)).T
+    mu[items] = (rows / (1 - np.minimum(share, _LARGEST_SHARE))) @ to_components
+    return mu
+
+
+def _own_pairs(anchor: Anchor, sums: AnchoredSums, items: Array) -> Float64:
+    """Return M2_yy of some items, in the scaling that a rebuild today would give them."""
+    first, estimator = sums.first, anchor.estimator
+    own = first.item_squares[items]
+    if estimator.distinct:
+        own = own - first.pair_diagonal[items]
+    scale = estimator.item_scale(first.item_users[items])
+    return np.asarray(np.maximum(own, 0) * scale**2 / first.pair_weight, dtype=np.float64)
 
 
 def _unscale(mu: Array, item_scale: Float64) -> tuple[Float64, Float64]:

@@ -1,83 +1,83 @@
-"""Whitening of the second moment (paper, Algorithm 1, steps 2 and 3)."""
+"""Whitening of the second moment (paper, Algorithm 1, steps 2 and 3), inside an anchor's span."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from mom_pipeline.core.errors import RankTooLow
-from mom_pipeline.core.linear_algebra.eigenpairs import (
-    Eigenpairs,
-    SymmetricOperator,
-    top_eigenpairs,
-)
-from mom_pipeline.core.types import Array, Float64
+from mom_pipeline.core.errors import InvalidInteractions, RankTooLow
+from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
+from mom_pipeline.core.moments.days import operator
+from mom_pipeline.core.threads import one_blas_thread
+from mom_pipeline.core.types import Array, Csr, Float64
 
 
 @dataclass(frozen=True)
 class Whitening:
-    """W with W.T @ M2 @ W = I, kept as eigenpairs of M2.
+    """W with W.T @ M2 @ W = I, as W = U F with the anchor's basis U.
 
-    basis: (D, K) orthonormal U.  eigenvalues: (K,).  K is at most the `requested` number.
+    factors: F = E diag(s)^(-1/2), (K', K).  spectrum: all K' eigenvalues of H, largest first.
+    requested: the K that was asked for; n_components is what the spectrum supports.
     """
 
-    basis: Array
-    eigenvalues: Float64
+    factors: Float64
+    spectrum: Float64
     requested: int
-    passes: int
-    residual: float
 
     @property
     def n_components(self) -> int:
-        """Return K."""
-        return len(self.eigenvalues)
+        return int(self.factors.shape[1])
 
     @property
-    def matrix(self) -> Array:
-        """Return W = U diag(s)^(-1/2), (D, K)."""
-        return self.basis / np.sqrt(self.eigenvalues).astype(self.basis.dtype)
+    def eigenvalues(self) -> Float64:
+        """The K eigenvalues that are whitened."""
+        return self.spectrum[: self.n_components]
 
     @property
-    def inverse(self) -> Array:
-        """Return the pseudo-inverse of W.T, W (W.T W)^-1 = U diag(s)^(1/2), (D, K)."""
-        return self.basis * np.sqrt(self.eigenvalues).astype(self.basis.dtype)
+    def inverse(self) -> Float64:
+        """The pseudo-inverse of F.T, E diag(s)^(1/2), (K', K)."""
+        return self.factors * self.eigenvalues
+
+    def matrix(self, anchor: Anchor) -> Array:
+        """Return W, (D, K)."""
+        return np.asarray(anchor.basis @ self.factors.astype(anchor.basis.dtype))
 
 
-def whiten(
-    M2: SymmetricOperator,
-    n_components: int,
-    rng: np.random.Generator,
-    *,
-    warm_start: Array | None = None,
-    tol: float = 1e-5,
-    max_passes: int = 10,
-) -> Whitening:
+def whiten(sums: AnchoredSums, n_components: int, *, dtype: np.dtype[np.floating]) -> Whitening:
     """Whitening map of the pair moment (paper, Algorithm 1, steps 2-3).
 
-        W = U diag(s)^(-1/2),  so that  W.T @ M2 @ W = I
+        H = U.T M2 U = E diag(s) E.T,   W = U E diag(s)^(-1/2),  so that  W.T @ M2 @ W = I
 
-    K shrinks to the number of eigenvalues that stand clear of rounding error.
-    Raises RankTooLow when there is none.
+    The largest entry of every column of E is positive, so that equal moments give equal signs.
+    K shrinks to the number of eigenvalues that stand clear of the rounding of dtype, in which
+    the sums were made. Raises RankTooLow when there is none.
     """
-    pairs = top_eigenpairs(
-        M2, n_components, rng, warm_start=warm_start, tol=tol, max_passes=max_passes
-    )
-    return whitening_from(pairs, n_components)
+    if sums.first.pair_weight <= 0 or sums.first.triple_weight <= 0:
+        raise InvalidInteractions("no user has the 3 events that a triple needs; add days")
+    H = (sums.pairs + sums.pairs.T) / 2 / sums.first.pair_weight
+    if not np.isfinite(H).all():
+        raise RankTooLow("the second moment is not finite; compute this day in full")
+    with one_blas_thread():
+        values, E = np.linalg.eigh(H)
+    values, E = values[::-1], E[:, ::-1]
+    E = E * np.where(E[np.argmax(np.abs(E), axis=0), np.arange(len(E))] < 0, -1.0, 1.0)
+    K = _supported(values[:n_components], dtype)
+    return Whitening(E[:, :K] / np.sqrt(values[:K]), values, n_components)
 
 
-def whitening_from(pairs: Eigenpairs, n_components: int) -> Whitening:
-    """Keep the leading pairs whose eigenvalues a whitening can divide by."""
-    wanted = pairs.values[:n_components]
-    rounding = np.finfo(pairs.vectors.dtype).eps * 10
-    supported = int((wanted > rounding * max(wanted[0], 0.0)).sum()) if len(wanted) else 0
+def whitening_error(X: Csr, anchor: Anchor, sums: AnchoredSums, whitening: Whitening) -> float:
+    """Return ||W.T M2 W - I||, with M2 from the rows themselves and not from the sums."""
+    F = whitening.factors
+    H = operator(X, anchor, sums.first).seen_through(anchor.basis)
+    return float(np.linalg.norm(F.T @ H @ F - np.eye(F.shape[1])))
+
+
+def _supported(values: Float64, dtype: np.dtype[np.floating]) -> int:
+    """Return how many eigenvalues a whitening can divide by."""
+    rounding = float(np.finfo(dtype).eps) * 10
+    supported = int((values > rounding * max(values[0], 0.0)).sum()) if len(values) else 0
     if supported == 0:
         raise RankTooLow(
             "the second moment has no positive eigenvalue, so no component can be found; "
             "add users with several items each"
         )
-    return Whitening(
-        basis=pairs.vectors[:, :supported],
-        eigenvalues=wanted[:supported],
-        requested=n_components,
-        passes=pairs.passes,
-        residual=pairs.residual,
-    )
+    return supported

@@ -10,6 +10,7 @@ from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
 CUTOFFS = (5, 10, 20, 40, 60, 80, 100, 200, 300, 400, 500)
+SHOWN_CUTOFF = 20
 METRICS = ("precision", "recall", "map", "ndcg")
 # Users handled together, and slots that a user's test items are sorted into: a block's table
 # of slots stays within the cache, whatever the number of items.
@@ -37,7 +38,7 @@ class RankingMetrics:
 
     @property
     def n_users(self) -> int:
-        """Return how many users the means are over."""
+        """How many users the means are over."""
         return len(self.users)
 
 
@@ -67,7 +68,7 @@ def evaluate_ranking(
     def block(start: int) -> None:
         rows = slice(start, start + _USERS_PER_BLOCK)
         lists, relevant = ids[users[rows], : cutoffs[-1]], test[users[rows]]
-        for name, array in _block_metrics(*_hits(lists, relevant), relevant, cutoffs).items():
+        for name, array in metrics_of_hits(*_hits(lists, relevant), relevant, cutoffs).items():
             values[name][rows] = array
 
     map_blocks(block, range(0, len(users), _USERS_PER_BLOCK))
@@ -86,6 +87,11 @@ def checked_cutoffs(cutoffs: Sequence[int]) -> tuple[int, ...]:
     if not ordered or ordered[0] < 1:
         raise InvalidSetting(f"cut-offs must be whole numbers of at least 1, found {cutoffs}")
     return ordered
+
+
+def nearest_cutoff(cutoffs: Sequence[int], wanted: int = SHOWN_CUTOFF) -> int:
+    """Return the cut-off that is shown where there is room for one: the nearest to 20."""
+    return min(cutoffs, key=lambda cutoff: abs(cutoff - wanted))
 
 
 def _relevant_items(ids: Array, test: Csr, train: Csr | None) -> Csr:
@@ -120,26 +126,27 @@ def _hits(ids: Array, relevant: Csr) -> tuple[Array, Array]:
     items = ids[users, ranks].astype(np.int64)
     keys = owners * D + relevant.indices
     wanted = users * D + items
-    found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    hit = (keys[found] == wanted) & (items >= 0)
+    nearest = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    hit = (keys[nearest] == wanted) & (items >= 0)
     return users[hit], ranks[hit]
 
 
-def _block_metrics(
+def metrics_of_hits(
     users: Array, ranks: Array, relevant: Csr, cutoffs: tuple[int, ...]
 ) -> dict[str, Float64]:
-    """Return every metric of a block of users at every cut-off: (users, cut-offs) each.
+    """Return every metric of some users at every cut-off: (users, cut-offs) each.
 
-    users, ranks: the hits, ordered by user and then by rank.
+    users, ranks: the hits, ordered by user and then by rank, which is below the last cut-off.
+    relevant: (users, D), what was to be found.
     """
     at = np.array(cutoffs)
     n_relevant = np.diff(relevant.indptr)[:, None]
     shape = (len(n_relevant), len(at))
     # A hit counts from the first cut-off on that reaches its rank.
-    places = users * len(at) + np.searchsorted(at, ranks, side="right")
+    cells = users * len(at) + np.searchsorted(at, ranks, side="right")
 
     def cumulated(gains: Array | None) -> Float64:
-        sums = np.bincount(places, weights=gains, minlength=shape[0] * shape[1])
+        sums = np.bincount(cells, weights=gains, minlength=shape[0] * shape[1])
         return np.cumsum(sums.reshape(shape), axis=1, dtype=np.float64)
 
     n_hits = cumulated(None)

@@ -115,20 +115,25 @@ def theorem_1(
     )
 
 
+def few_users(N: int, K: int) -> list[str]:
+    """Return a warning where there are fewer users than the method asks for."""
+    if N >= K**2:
+        return []
+    return [
+        f"N = {N} users is below K^2 = {K**2}: the paper's method is not expected to work; "
+        "lower n_components or add users"
+    ]
+
+
 def _warnings(N: int, K: int, mu_bound: float, pi_bound: float, needed: float) -> tuple[str, ...]:
-    found = []
-    if N < K**2:
-        found.append(
-            f"N = {N} users is below K^2 = {K**2}: the paper's method is not expected to work; "
-            "lower n_components or add users"
-        )
+    warnings = few_users(N, K)
     if needed > N:
-        found.append(
+        warnings.append(
             f"Theorem 1 asks for about {needed:.3g} users (constants taken as 1), found {N}: "
             "its premise is not met"
         )
     if mu_bound > _LARGEST_MU_ERROR or pi_bound > _LARGEST_PI_ERROR:
-        found.append(
+        warnings.append(
             "the bound is larger than any possible error, so it says nothing about this model"
         )
-    return tuple(found)
+    return tuple(warnings)

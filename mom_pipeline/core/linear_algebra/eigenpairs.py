@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from scipy import linalg
 
 from mom_pipeline.core.linear_algebra.tall import (
     cross,
@@ -22,8 +23,15 @@ from mom_pipeline.core.linear_algebra.tall import (
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Float64
 
-# Below this many items LAPACK's full eigendecomposition is quicker than any iteration.
+# Below this many items LAPACK's full eigendecomposition is quicker than any iteration. Above, it
+# is asked for where it costs less time and its three D x D arrays take less than so many bytes.
 DIRECT_ITEMS = 600
+_DIRECT_BYTES = 512_000_000
+# What LAPACK needs for D items, in products D x D x D: the reduction to three diagonals, half
+# of it bound by memory.
+_DIRECT_PRODUCTS = 4
+# What a look at the Ritz values of w columns needs, in products w x w x w.
+_RITZ_PRODUCTS = 9
 # Columns multiplied in one pass, as a share of those that are wanted, and at least this many.
 _BLOCK_SHARE = 4
 _MIN_BLOCK = 8
@@ -80,13 +88,14 @@ def top_eigenpairs(
     each pass, or after `max_passes` passes. warm_start: (D, any) columns to begin with.
     """
     D = M2.n_items
-    if M2.explicit is not None and D <= DIRECT_ITEMS:
-        values, vectors = np.linalg.eigh(M2.explicit)
-        top = np.argsort(-values, kind="stable")[: guarded_width(k, D)]
-        return Eigenpairs(values[top], with_positive_sums(vectors[:, top]), 1, 0.0)
-
     width = guarded_width(k, D)
     block = block_width(k, D)
+    if M2.explicit is not None and _directly(M2, k, max_passes):
+        with one_blas_thread():  # LAPACK's threads gain little here, and lose much under load
+            values, vectors = linalg.eigh(M2.explicit, subset_by_index=(D - width, D - 1))
+        vectors = with_positive_sums(vectors[:, ::-1])
+        return Eigenpairs(values[::-1].astype(np.float64), vectors, 1, 0.0)
+
     start = rng.standard_normal((D, block), dtype=np.float32) if warm_start is None else warm_start
     most_columns = start.shape[1] + block * max(max_passes - 1, 1)
     capacity = min(D, most_columns, max(_SPAN_FACTOR * width, start.shape[1] + block))
@@ -105,6 +114,18 @@ def top_eigenpairs(
     scale = max(abs(float(values[0])), np.finfo(np.float64).tiny)
     vectors = with_positive_sums(span.fold(width))
     return Eigenpairs(values[:width], vectors, span.passes, float(residuals[:k].max()) / scale)
+
+
+def _directly(M2: SymmetricOperator, k: int, passes: int) -> bool:
+    """Tell whether LAPACK gives the k leading eigenpairs of a written-out M2 sooner."""
+    D, width, block = M2.n_items, guarded_width(k, M2.n_items), block_width(k, M2.n_items)
+    if D <= DIRECT_ITEMS:
+        return True
+    # The span grows from one block to three widths; its middle stands for all passes.
+    span = min(D, (block + _SPAN_FACTOR * width) // 2)
+    one_pass = 2 * D * D * block + 4 * D * span * block + _RITZ_PRODUCTS * span**3
+    fits = 3 * D * D * M2.dtype.itemsize <= _DIRECT_BYTES
+    return fits and passes * one_pass >= _DIRECT_PRODUCTS * D**3
 
 
 def guarded_width(k: int, D: int) -> int:

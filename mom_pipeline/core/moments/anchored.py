@@ -1,13 +1,13 @@
-"""Moments that a day changes only by its changed users.
+"""Moments that change by the changed users alone.
 
-At a full rebuild a basis B of the item space is fixed, a little wider than the K components.
-Seen through B every moment is small, and a sum over users: to change a user, subtract the
-terms of the old row and add those of the new one. Whitening and decomposition then happen
-inside the span of B, exactly; how much of the second moment that span still holds is measured
-by `subspace_capture`.
+An anchor is a basis U of the scaled item space, the leading eigenvectors of M2 on the day that
+it was fixed. Seen through B = S U every moment is small, and a sum over users: to change a
+user, subtract the terms of the old row and add those of the new one. Everything that a model
+is made of comes from these sums; no row is read again.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
@@ -15,11 +15,22 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions
-from mom_pipeline.core.linear_algebra.eigenpairs import ritz_values_beyond
-from mom_pipeline.core.moments.pairs import PairMoments, weighted_gram
-from mom_pipeline.core.moments.sums import Estimator, MomentSums, column_sums, events_per_user
-from mom_pipeline.core.moments.triples import triple_sums
+from mom_pipeline.core.interactions import as_binary
+from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.pairs import gram_product
+from mom_pipeline.core.moments.sums import (
+    ITEM_SUMS,
+    MomentSums,
+    events_per_user,
+    padded,
+    scaled_rows_and_columns,
+)
+from mom_pipeline.core.moments.triples import span_sums
 from mom_pipeline.core.types import Array, Csr, Float64
+
+
+def _none() -> Array:
+    return np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -27,132 +38,237 @@ class Anchor:
     """What a full rebuild fixes.
 
     basis: U, (D, K') orthonormal columns in the scaled space; its precision is that of the
-    products with rows.  item_scale: S, (D,).  A row x is seen as B.T x, B = S U.
+    products with rows.  item_scale: the diagonal of S, (D,).
+    frequent_items: (F,) positions, among which pairs are counted exactly; empty for none.
+    components: (K', K) those of the anchor's own day in the coordinates of the basis, where
+    every later decomposition starts from; None before the first.
+    passes, residual: what finding the basis took; see `Eigenpairs`.
     """
 
     basis: Array
     item_scale: Float64
     estimator: Estimator
+    frequent_items: Array = field(default_factory=_none)
+    components: Float64 | None = None
+    passes: int = 0
+    residual: float = 0.0
 
     @cached_property
     def known(self) -> Array:
-        """Tell which items have a row in the basis: those that came later have none, (D,)."""
+        """Which items have a row in the basis, (D,): those that came later have none."""
         return np.asarray(self.basis.any(axis=1))
 
+    @property
+    def n_items(self) -> int:
+        return len(self.item_scale)
+
+    def with_items(self, n_items: int) -> Self:
+        """Return the anchor with zero rows, of scale 1, for the items that came after it.
+
+        Nothing is approximated by that: the sums stay the moments of all users seen through the
+        basis, whose span simply has no direction for a new item.
+        """
+        if n_items == self.n_items:
+            return self
+        scale = np.ones(n_items)
+        scale[: self.n_items] = self.item_scale
+        return replace(self, basis=padded(self.basis, n_items), item_scale=scale)
+
 
 @dataclass(frozen=True)
-class SpanSums:
-    """First, second and third moments of some users, seen through an anchor that is kept elsewhere.
+class AnchoredSums:
+    """All moments of some users, seen through an anchor that is kept elsewhere.
+
+        H = sum_u a_u (B.T x)(B.T x).T,   T_B = sum_u a'_u (B.T x)^(⊗3),   C = sum_u a_u x (B.T x).T
 
     pairs: H, (K', K').  triples: T_B, (K', K', K').
+    item_pairs: C, (D, K'), M2 seen through the basis from one side; None where only the
+    components are compared, as for a half.
+    frequent_pairs: (F, F) users who took both of two frequent items.
+    half: the sums over the first half of the users, where halves are told apart.
     """
 
-    sums: MomentSums
+    first: MomentSums
     pairs: Float64
     triples: Float64
+    item_pairs: Array | None
+    frequent_pairs: Float64
+    half: Self | None = None
 
     @classmethod
-    def of(cls, X: Csr, anchor: Anchor) -> Self:
-        """Sum over the users of X, (N, D)."""
-        sums = MomentSums.of(X, anchor.estimator)
-        return cls(sums, *_signed_sums(X, np.ones(X.shape[0]), anchor))
+    def from_rows(cls, X: Csr, anchor: Anchor, *, in_half: Array | None = None) -> Self:
+        """Sum over the users of X, (N, D).
+
+        in_half: (N,) which of them belong to the first half; None to keep no half.
+        """
+        if in_half is None:
+            return cls._signed(X, np.ones(X.shape[0]), anchor)
+        half, rest = (
+            cls._signed(X[part], np.ones(int(part.sum())), anchor, item_pairs=False)
+            for part in (in_half, ~in_half)
+        )
+        C = _item_pairs(X, np.ones(X.shape[0]), anchor)
+        return replace(half + rest, item_pairs=C, half=half)
+
+    @classmethod
+    def _signed(cls, X: Csr, signs: Float64, anchor: Anchor, *, item_pairs: bool = True) -> Self:
+        """Sum over users whose terms are added or, with a sign of -1, taken away."""
+        _require_items(X, anchor)
+        added, removed = (MomentSums.from_rows(X[signs == s], anchor.estimator) for s in (1, -1))
+        rows, items = _occurring(X)
+        pairs, triples = span_sums(
+            rows, _scaled_basis(anchor, items), anchor.estimator, signs=signs
+        )
+        frequent = _pair_counts(X, signs, anchor.frequent_items)
+        C = _item_pairs(X, signs, anchor) if item_pairs else None
+        return cls(added - removed, pairs, triples, C, frequent)
+
+    def update(
+        self, removed: Csr, added: Csr, anchor: Anchor, *, in_half: Array | None = None
+    ) -> Self:
+        """Return the sums after some rows were taken away and others added: exact up to rounding.
+
+        removed, added: (any, D). A user who changed has the old row in one and the new row in
+        the other.  in_half: which of the rows of `removed`, then of `added`, belong to the half.
+        """
+        X = sparse.csr_array(sparse.vstack([removed, added], format="csr"))
+        signs = np.repeat([-1.0, 1.0], [removed.shape[0], added.shape[0]])
+        half = None
+        if self.half is not None and in_half is not None:
+            change = self._signed(X[in_half], signs[in_half], anchor, item_pairs=False)
+            half = self.half.with_items(X.shape[1]) + change
+        change = self._signed(X, signs, anchor, item_pairs=self.item_pairs is not None)
+        return replace(replace(self, half=None).with_items(X.shape[1]) + change, half=half)
 
     def __add__(self, other: Self) -> Self:
+        return self._combined(other, np.add)
+
+    def __sub__(self, other: Self) -> Self:
+        return self._combined(other, np.subtract)
+
+    def _combined(self, other: Self, combine: Callable[[Array, Array], Array]) -> Self:
+        """Item pairs and halves are kept where both sides have them."""
+        C = half = None
+        if self.item_pairs is not None and other.item_pairs is not None:
+            C = combine(self.item_pairs, other.item_pairs)
+        if self.half is not None and other.half is not None:
+            half = self.half._combined(other.half, combine)
         return replace(
             self,
-            sums=self.sums + other.sums,
-            pairs=self.pairs + other.pairs,
-            triples=self.triples + other.triples,
+            first=self.first + other.first if combine is np.add else self.first - other.first,
+            pairs=combine(self.pairs, other.pairs),
+            triples=combine(self.triples, other.triples),
+            item_pairs=C,
+            frequent_pairs=combine(self.frequent_pairs, other.frequent_pairs),
+            half=half,
         )
 
+    def with_items(self, n_items: int) -> Self:
+        """Return the same sums among more items."""
+        C = None if self.item_pairs is None else padded(self.item_pairs, n_items)
+        half = None if self.half is None else self.half.with_items(n_items)
+        return replace(self, first=self.first.with_items(n_items), item_pairs=C, half=half)
 
-@dataclass(frozen=True)
-class AnchoredMoments:
-    """First, second and third moments of all users, seen through the anchor's basis.
-
-    pairs: H, (K', K') sum over users.  triples: T_B, (K', K', K') sum over users.
-    """
-
-    anchor: Anchor
-    sums: MomentSums
-    pairs: Float64
-    triples: Float64
+    def as_arrays(self) -> dict[str, Array]:
+        """Return all sums as named arrays, to be stored; `from_arrays` reads them back."""
+        first = self.first
+        arrays = {
+            "totals": np.array([first.n_users, first.pair_weight, first.triple_weight]),
+            "sizes": first.sizes,
+            **{name: getattr(first, name) for name in ITEM_SUMS},
+            "pairs": self.pairs,
+            "triples": self.triples,
+            "frequent_pairs": self.frequent_pairs,
+        }
+        if self.item_pairs is not None:
+            arrays["item_pairs"] = self.item_pairs
+        if self.half is not None:
+            arrays |= {f"half_{name}": array for name, array in self.half.as_arrays().items()}
+        return arrays
 
     @classmethod
-    def of(cls, X: Csr, anchor: Anchor) -> Self:
-        """Sum over all users of X, (N, D)."""
-        return cls.through(anchor, SpanSums.of(X, anchor))
-
-    @classmethod
-    def through(cls, anchor: Anchor, found: SpanSums) -> Self:
-        """Return the sums together with the anchor that they were seen through."""
-        return cls(anchor, found.sums, found.pairs, found.triples)
-
-    def update(self, old_rows: Csr, new_rows: Csr) -> Self:
-        """Return the moments after some users' rows changed.
-
-        old_rows, new_rows: (changed users, D), an empty row for a user who was not there or
-        is to be forgotten. The result equals the sums over the changed data up to rounding.
-        """
-        old, new = (MomentSums.of(rows, self.anchor.estimator) for rows in (old_rows, new_rows))
-        changes = sparse.csr_array(sparse.vstack([old_rows, new_rows], format="csr"))
-        signs = np.repeat([-1.0, 1.0], [old_rows.shape[0], new_rows.shape[0]])
-        pairs, triples = _signed_sums(changes, signs, self.anchor)
-        pairs += self.pairs
-        triples += self.triples
-        return replace(
-            self,
-            sums=self.sums - old + new,
-            pairs=pairs,
-            triples=triples,
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
+        """Return the sums that `as_arrays` named."""
+        n_users, pair_weight, triple_weight = arrays["totals"].tolist()
+        first = MomentSums(
+            int(n_users),
+            arrays["sizes"],
+            pair_weight,
+            triple_weight,
+            *(arrays[name] for name in ITEM_SUMS),
+        )
+        half = {name[5:]: array for name, array in arrays.items() if name.startswith("half_")}
+        return cls(
+            first,
+            arrays["pairs"],
+            arrays["triples"],
+            arrays.get("item_pairs"),
+            arrays["frequent_pairs"],
+            cls.from_arrays(half) if half else None,
         )
 
-    def operator(self, X: Csr) -> PairMoments:
-        """Return M2 of the rows in the anchor's scaling, in the precision of its basis."""
-        anchor = self.anchor
-        return PairMoments.of(
-            X,
-            self.sums,
-            anchor.estimator,
-            item_scale=anchor.item_scale,
-            dtype=anchor.basis.dtype.type,
-        )
 
-    def subspace_capture(self, X: Csr, n_components: int, rng: np.random.Generator) -> float:
-        """Return the share of the top eigenvalues of today's M2 that the span still holds.
+def second_moment_seen(anchor: Anchor, sums: AnchoredSums) -> Array:
+    """Return M2 U, (D, K'), from the sums alone.
 
-        Compares the Ritz values inside the span with those after it was widened by what two
-        narrow passes over X find outside: 1 means that nothing was lost.
-        """
-        H = self.pairs / self.sums.pair_weight
-        widened = ritz_values_beyond(self.operator(X), self.anchor.basis, H, rng)
-        held = np.linalg.eigvalsh(H)[::-1]
-        K = n_components
-        return float(np.maximum(held[:K], 0).sum() / np.maximum(widened[:K], 0).sum())
-
-
-def _signed_sums(X: Csr, signs: Array, anchor: Anchor) -> tuple[Float64, Float64]:
-    """Return the sums H and T_B of the rows, each row added or taken away. signs: (N,), +1 or -1.
-
-    Only the items that occur in the rows are looked up in the basis: a day of few changed users
-    copies some of its rows, not all of them.
+    M2 U = S C / sum_u omega_u   (less the events paired with themselves, for distinct draws)
     """
-    if X.shape[1] != len(anchor.item_scale):
-        raise InvalidInteractions(
-            f"the anchor knows {len(anchor.item_scale)} items but the rows have "
-            f"{X.shape[1]}; rebuild in full, or use the anchor's item positions"
-        )
+    if sums.item_pairs is None:
+        raise InvalidInteractions("these sums were made without item pairs")
+    scale = anchor.item_scale / sums.first.pair_weight
+    seen = sums.item_pairs * scale[:, None].astype(sums.item_pairs.dtype)
+    if anchor.estimator.distinct:
+        diagonal = scale * anchor.item_scale * sums.first.pair_diagonal
+        seen -= diagonal[:, None].astype(seen.dtype) * anchor.basis
+    return seen
+
+
+def _item_pairs(X: Csr, signs: Float64, anchor: Anchor) -> Array:
+    """Return sum_u a_u x_u (B.T x_u).T, (D, K'): only rows of items that occur are not zero."""
+    rows, items = _occurring(X)
+    B, dtype = _scaled_basis(anchor, items), anchor.basis.dtype
+    a = anchor.estimator.term_weights(events_per_user(X), 2)[0]
+    C = np.zeros(anchor.basis.shape, dtype=dtype)
+    ones = np.ones(len(items))
+    for sign in (1, -1):
+        own = signs == sign
+        if own.any():
+            R = scaled_rows_and_columns(rows[own], np.sqrt(a[own]), ones, dtype.type)
+            C[items] += sign * gram_product(R, B)
+    return C
+
+
+def _occurring(X: Csr) -> tuple[Csr, Array]:
+    """Return X with the columns of the items that occur alone, and these items, ascending.
+
+    A day of few changed users then looks up few rows of the basis.
+    """
     occurs = np.bincount(X.indices, minlength=X.shape[1]) > 0
     items = np.flatnonzero(occurs)
+    if len(items) == X.shape[1]:
+        return X, items
     position = (np.cumsum(occurs) - 1).astype(X.indices.dtype)
-    rows: Csr = sparse.csr_array(
-        (X.data, position[X.indices], X.indptr), shape=(X.shape[0], len(items))
-    )
+    shape = (X.shape[0], len(items))
+    return sparse.csr_array((X.data, position[X.indices], X.indptr), shape=shape), items
+
+
+def _scaled_basis(anchor: Anchor, items: Array) -> Array:
+    """Return the rows of B = S U of some items."""
     B = anchor.basis[items]
     B *= anchor.item_scale[items, None].astype(B.dtype)
-    estimator = anchor.estimator
-    a = signs * estimator.term_weights(events_per_user(X), 2)[0]
-    pairs = weighted_gram(rows, a, B)
-    if estimator.distinct:
-        pairs -= B.T @ (column_sums(rows, a)[:, None] * B)
-    return pairs, triple_sums(rows, B, estimator, signs=signs)
+    return B
+
+
+def _pair_counts(X: Csr, signs: Float64, items: Array) -> Float64:
+    """Return how many users took both of two items, (F, F); whole numbers."""
+    taken = as_binary(X[:, items])
+    signed = scaled_rows_and_columns(taken, signs, np.ones(len(items)), np.float64)
+    return np.asarray((taken.T @ signed).toarray(), dtype=np.float64)
+
+
+def _require_items(X: Csr, anchor: Anchor) -> None:
+    if X.shape[1] != anchor.n_items:
+        raise InvalidInteractions(
+            f"the anchor knows {anchor.n_items} items but the rows have {X.shape[1]}; rebuild in "
+            "full, or use the anchor's item positions"
+        )

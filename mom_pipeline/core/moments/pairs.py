@@ -7,13 +7,10 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions
-from mom_pipeline.core.moments.sums import (
-    Estimator,
-    MomentSums,
-    events_per_user,
-    scaled_rows_and_columns,
-)
-from mom_pipeline.core.threads import available_cores, map_blocks
+from mom_pipeline.core.linear_algebra.tall import multiply
+from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.sums import MomentSums, events_per_user, scaled_rows_and_columns
+from mom_pipeline.core.threads import available_cores, map_blocks, sum_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
 # Columns of Q handled by one thread at a time: wide enough that a gathered row fills whole
@@ -21,8 +18,9 @@ from mom_pipeline.core.types import Array, Csr, Float64
 _COLUMNS_PER_SLAB = 64
 _USERS_PER_BLOCK = 16_384
 # Dense products run about this many times as fast per multiply-add as sparse ones, so a
-# second moment that is this much fuller than X is still cheaper when written out.
+# second moment that is this much fuller than X is still cheaper when written out, if it fits.
 _DENSE_ADVANTAGE = 100
+_DENSE_BYTES = 2**28
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class PairMoments:
     explicit: Array | None = None
 
     @classmethod
-    def of(
+    def from_rows(
         cls,
         X: Csr,
         sums: MomentSums,
@@ -54,8 +52,9 @@ class PairMoments:
         s = estimator.item_scale(sums.item_users) if item_scale is None else item_scale
         R = normalised_rows(X, sums.pair_weight, estimator, s, dtype)
         diagonal = repeated_pairs(sums, estimator, s).astype(dtype)
-        explicit = None
-        if X.shape[1] ** 2 <= _DENSE_ADVANTAGE * X.nnz:
+        explicit, entries = None, X.shape[1] ** 2
+        fits = entries * np.dtype(dtype).itemsize <= _DENSE_BYTES
+        if fits and entries <= _DENSE_ADVANTAGE * X.nnz:
             explicit = (R.T @ R).toarray() - np.diag(diagonal)
         return cls(R, diagonal, s, explicit)
 
@@ -68,18 +67,16 @@ class PairMoments:
 
     @property
     def n_items(self) -> int:
-        """Return D."""
         return int(self.diagonal.shape[0])
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
-        """Return the precision of the products."""
         return self.normalised.dtype
 
     def apply(self, Q: Array, /) -> Array:
         """Return M2 @ Q, one pass over the data. Q: (D, columns)."""
         if self.explicit is not None:
-            return np.asarray(self.explicit @ Q)
+            return multiply(self.explicit, Q, out=np.empty_like(Q))
         G = gram_product(self.normalised, Q)
         if self.diagonal.any():
             G -= self.diagonal[:, None] * Q
@@ -133,8 +130,7 @@ def weighted_gram(X: Csr, weights: Float64, U: Array) -> Float64:
         Y = X[users].astype(U.dtype, copy=False) @ U
         return np.asarray(Y.T @ (weights[users, None].astype(U.dtype) * Y), dtype=np.float64)
 
-    blocks = map_blocks(block, range(0, X.shape[0], _USERS_PER_BLOCK))
-    return np.sum(blocks, axis=0) if blocks else np.zeros((U.shape[1], U.shape[1]))
+    return sum_blocks(block, range(0, max(X.shape[0], 1), _USERS_PER_BLOCK))
 
 
 def gram_product(R: Csr, Q: Array) -> Array:

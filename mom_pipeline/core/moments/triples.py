@@ -1,50 +1,57 @@
-"""The whitened third moment (paper, Algorithm 1, step 4), without D^3 or N x K^2 arrays.
+"""Second and third moment seen through a basis (paper, Algorithm 1, steps 1 and 4).
 
-Like the other moments it is a sum over users: `triple_sums` of two blocks of users add up.
+No D^2, D^3 or N x K^2 array is made. Like the other moments they are sums over users: those of
+two blocks of users add up.
 """
 
 import numpy as np
 
-from mom_pipeline.core.moments.sums import Estimator, events_per_user, scaled_rows_and_columns
-from mom_pipeline.core.threads import available_cores, map_blocks, one_blas_thread
+from mom_pipeline.core.linear_algebra.tall import cross
+from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.sums import events_per_user, scaled_rows_and_columns
+from mom_pipeline.core.threads import sum_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
 # Users in one matrix product, and rows of the stacked products Y_i * Y_j: together they
 # keep the operand within the second-level cache while the product is large enough for BLAS.
 _USERS_PER_BLOCK = 2048
 _STACKED_ROWS = 800
+# Users are summed in at most so many runs, each by one thread, and the runs in their order: the
+# same sums on any number of threads.
+_MOST_RUNS = 32
 # BLAS multiplies tiles of this many columns; products whose width is no multiple waste a tile.
 _TILE = 16
 # Numpy's vector loops run 1.6 times as fast on whole cache lines.
 _CACHE_LINE = 64
 
 
-def triple_sums(
+def span_sums(
     X: Csr, basis: Array, estimator: Estimator, *, signs: Array | None = None
-) -> Float64:
-    """Return sum_u a_u x_u^(⊗3) seen through a basis, over distinct triples if asked.
+) -> tuple[Float64, Float64]:
+    """Return H = sum_u a_u x_u^(⊗2) and T = sum_u a'_u x_u^(⊗3), seen through a basis.
 
-        T = sum_u a_u y_u⊗y_u⊗y_u,   y_u = B.T x_u
-        distinct:  - sum_y sym3(b_y⊗b_y⊗g_y) + 2 sum_y c_y b_y⊗b_y⊗b_y,
-                   g_y = sum_u a_u x_uy y_u,   c_y = sum_u a_u x_uy
+        H = sum_u a_u y_u⊗y_u,   T = sum_u a'_u y_u⊗y_u⊗y_u,   y_u = B.T x_u
+        distinct:  H - sum_y c_y b_y⊗b_y,   c_y = sum_u a_u x_uy
+                   T - sum_y sym3(b_y⊗b_y⊗g_y) + 2 sum_y c'_y b_y⊗b_y⊗b_y,
+                   g_y = sum_u a'_u x_uy y_u,   c'_y = sum_u a'_u x_uy
 
     X: (N, D).  basis B: (D, K), rows b_y; its precision is that of the products.
     signs: (N,), -1 for users whose terms are to be taken away instead of added.
-    Returns (K, K, K) symmetric, in float64. Divide by the sums' `triple_weight` for the moment.
+    Returns (K, K) and (K, K, K), symmetric, in float64; divide them by the sums' `pair_weight`
+    and `triple_weight` for the moments.
     """
-    a, _ = estimator.term_weights(events_per_user(X), 3)
+    n = events_per_user(X)
+    a2, a3 = (estimator.term_weights(n, order)[0] for order in (2, 3))
     if signs is not None:
-        a = a * signs
+        a2, a3 = a2 * signs, a3 * signs
     X = X.astype(basis.dtype)
-    T = _weighted_cubes(X, a, basis)
+    H, T = _weighted_powers(X, a2, a3, basis)
     if estimator.distinct:
-        T -= _repeated_draws(X, a, basis)
-    return T
-
-
-def transformed(T: Float64, F: Float64) -> Float64:
-    """Return T(F, F, F), (K, K, K). T: (K', K', K').  F: (K', K)."""
-    return np.asarray(np.einsum("abc,ai,bj,ck->ijk", T, F, F, F, optimize=True))
+        c = np.bincount(X.indices, weights=X.data * np.repeat(a2, np.diff(X.indptr)))
+        b = basis[: len(c)]
+        H -= cross(b, c[:, None].astype(b.dtype) * b)
+        T -= _repeated_draws(X, a3, basis)
+    return H, T
 
 
 def multiply_adds(K: int) -> int:
@@ -52,28 +59,31 @@ def multiply_adds(K: int) -> int:
     return sum(g * (K - first) ** 2 for first, _, g in _row_groups(K))
 
 
-def _weighted_cubes(X: Csr, a: Float64, basis: Array) -> Float64:
-    """Return sum_u a_u y_u⊗y_u⊗y_u, users spread over threads in a fixed order of addition."""
+def _weighted_powers(X: Csr, a2: Float64, a3: Float64, basis: Array) -> tuple[Float64, Float64]:
+    """Return sum_u a2_u y_u⊗y_u and sum_u a3_u y_u⊗y_u⊗y_u."""
     N, K = X.shape[0], basis.shape[1]
     # The weight goes into all three factors alike: a y⊗y⊗y = (a^(1/3) y)^(⊗3).
-    roots = np.cbrt(a).astype(basis.dtype)
+    roots, a2 = np.cbrt(a3).astype(basis.dtype), a2.astype(basis.dtype)
     starts = range(0, N, _USERS_PER_BLOCK)
 
-    def partial(own_starts: range) -> Float64:
-        T = np.zeros((K, K, K))
+    def run(own_starts: range) -> Float64:
+        """Return both sums in one array, (1 + K, K, K): H first."""
+        sums = np.zeros((1 + K, K, K))
         Y = _aligned((K, _USERS_PER_BLOCK), basis.dtype)
         stacked = _aligned((_largest_stack(K) * _USERS_PER_BLOCK,), basis.dtype)
         for start in own_starts:
             users = slice(start, min(start + _USERS_PER_BLOCK, N))
             width = users.stop - users.start
-            np.multiply((X[users] @ basis).T, roots[users], out=Y[:, :width])
-            _add_upper_cubes(T, Y[:, :width], stacked)
-        return T
+            projected = X[users] @ basis
+            sums[0] += projected.T @ (a2[users, None] * projected)
+            np.multiply(projected.T, roots[users], out=Y[:, :width])
+            _add_upper_cubes(sums[1:], Y[:, :width], stacked)
+        return sums
 
-    with one_blas_thread() as held:
-        n_threads = max(min(available_cores(), len(starts)), 1) if held else 1
-        shares = [starts[i::n_threads] for i in range(n_threads)]
-        return _filled(np.sum(map_blocks(partial, shares), axis=0))
+    per_run = max(-(-len(starts) // _MOST_RUNS), 1)
+    runs = [starts[i : i + per_run] for i in range(0, len(starts), per_run)] or [range(0)]
+    sums = sum_blocks(run, runs)
+    return (sums[0] + sums[0].T) / 2, _filled(sums[1:])
 
 
 def _add_upper_cubes(T: Float64, Y: Array, stacked: Array) -> None:
@@ -98,17 +108,19 @@ def _repeated_draws(X: Csr, a: Float64, basis: Array) -> Float64:
     """
     K = basis.shape[1]
     items = np.unique(X.indices)
-    rows_of_items = scaled_rows_and_columns(X, a, np.ones(X.shape[1]), X.dtype.type)[
-        :, items
-    ].T.tocsr()
+    weighted = scaled_rows_and_columns(X, a, np.ones(X.shape[1]), X.dtype.type)
+    rows_of_items = weighted[:, items].T.tocsr()
     c = np.asarray(rows_of_items.sum(axis=1)).ravel()
-    C = np.zeros((K, K, K))
     Y = X @ basis
-    for start in range(0, len(items), _USERS_PER_BLOCK):
+
+    def block(start: int) -> Float64:
         own = slice(start, start + _USERS_PER_BLOCK)
         b = basis[items[own]]
         h = rows_of_items[own] @ Y - (2 / 3) * c[own, None].astype(b.dtype) * b
-        C += _pair_products(b, h)
+        return _pair_products(b, h)
+
+    starts = range(0, len(items), _USERS_PER_BLOCK)
+    C = sum_blocks(block, starts) if starts else np.zeros((K, K, K))
     return C + C.transpose(0, 2, 1) + C.transpose(2, 1, 0)
 
 

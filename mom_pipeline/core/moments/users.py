@@ -1,21 +1,35 @@
 """Users as everything that is summed over them sees them: rows to visit, in memory or in parts.
 
 A pass is work on the rows of some users; its results over disjoint sets of users add up. So the
-same pass runs over one matrix in memory, or over shards that lie elsewhere.
+same pass runs over one matrix in memory, or over shards that lie elsewhere. A pass is an object
+and not a function within a function, so that it can be sent to where the users are.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from functools import cached_property
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
-from mom_pipeline.core.linear_algebra.eigenpairs import SymmetricOperator
-from mom_pipeline.core.moments.pairs import PairMoments
-from mom_pipeline.core.moments.sums import Estimator, MomentSums
+from mom_pipeline.core.linear_algebra.eigenpairs import DIRECT_ITEMS, SymmetricOperator
+from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
+from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.pairs import (
+    PairMoments,
+    gram_product,
+    normalised_rows,
+    repeated_pairs,
+)
+from mom_pipeline.core.moments.sums import MomentSums
 from mom_pipeline.core.types import Array, Csr, Float64
 
 Sum = TypeVar("Sum")
+
+# 2^64 / golden ratio: its multiples are spread evenly, so the halves are equal within one user
+# or so, and neighbours, who came together, are parted.
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_TOP_BIT = np.uint64(63)
 
 
 @dataclass(frozen=True)
@@ -55,7 +69,6 @@ class UsersInMemory:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Return N and D."""
         return self.X.shape
 
     def add_up(self, work: Pass[Sum]) -> Sum:
@@ -66,4 +79,98 @@ class UsersInMemory:
         self, sums: MomentSums, estimator: Estimator, dtype: type[np.floating]
     ) -> SecondMoment:
         """Return M2 with the scaled rows kept, since every product needs them."""
-        return PairMoments.of(self.X, sums, estimator, dtype=dtype)
+        return PairMoments.from_rows(self.X, sums, estimator, dtype=dtype)
+
+
+def in_first_half(users: Array) -> Array:
+    """Tell for positions of users whether they belong to the first half, the same forever."""
+    return (spread(users) >> _TOP_BIT).astype(bool)
+
+
+def spread(users: Array) -> Array:
+    """Return a 64-bit number per position, evenly spread also among neighbours."""
+    return np.asarray(users.astype(np.uint64) * _GOLDEN)
+
+
+@dataclass(frozen=True)
+class MomentsPass:
+    """The first moment, and what the others are divided by."""
+
+    estimator: Estimator
+
+    def __call__(self, rows: UserRows) -> MomentSums:
+        return MomentSums.from_rows(rows.X, self.estimator)
+
+
+@dataclass(frozen=True)
+class AnchoredPass:
+    """All moments seen through an anchor; halves: those of the first half of the users as well."""
+
+    anchor: Anchor
+    halves: bool = False
+
+    def __call__(self, rows: UserRows) -> AnchoredSums:
+        in_half = in_first_half(rows.positions) if self.halves else None
+        return AnchoredSums.from_rows(rows.X, self.anchor, in_half=in_half)
+
+
+@dataclass(frozen=True)
+class PairProductPass:
+    """What some users add to the product R^T R Q.  Q: (D, columns)."""
+
+    Q: Array
+    pair_weight: float
+    estimator: Estimator
+    item_scale: Float64
+
+    def __call__(self, rows: UserRows) -> Array:
+        R = normalised_rows(
+            rows.X, self.pair_weight, self.estimator, self.item_scale, self.Q.dtype.type
+        )
+        return gram_product(R, self.Q)
+
+
+@dataclass(frozen=True)
+class SummedSecondMoment:
+    """M2 of users who are visited anew for every product with it.
+
+    diagonal: (D,), the pairs of an event with itself; zero unless the draws are distinct.
+    """
+
+    users: Users
+    pair_weight: float
+    estimator: Estimator
+    item_scale: Float64
+    diagonal: Array
+
+    @classmethod
+    def from_users(
+        cls, users: Users, sums: MomentSums, estimator: Estimator, dtype: type[np.floating]
+    ) -> Self:
+        """Prepare the operator; no user is visited yet."""
+        s = estimator.item_scale(sums.item_users)
+        diagonal = repeated_pairs(sums, estimator, s).astype(dtype)
+        return cls(users, sums.pair_weight, estimator, s, diagonal)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.diagonal)
+
+    @property
+    def dtype(self) -> np.dtype[np.floating]:
+        return self.diagonal.dtype
+
+    @cached_property
+    def explicit(self) -> Array | None:
+        """M2 itself where it is small."""
+        if self.n_items > DIRECT_ITEMS:
+            return None
+        return self.apply(np.eye(self.n_items, dtype=self.dtype))
+
+    def apply(self, Q: Array) -> Array:
+        """Return M2 @ Q, one pass over the users. Q: (D, columns)."""
+        work = PairProductPass(Q, self.pair_weight, self.estimator, self.item_scale)
+        G = self.users.add_up(work)
+        if self.diagonal.any():
+            G -= self.diagonal[:, None] * Q
+        return G

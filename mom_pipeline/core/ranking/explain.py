@@ -1,72 +1,176 @@
-"""Which item of the history, and which class, a score comes from.
+"""Why an item has its score: which item of the history, or which component, it comes from.
 
-Pairs, their inverse and their low-pass part are sums over the items of the history; the part
-of the classes is a sum over the classes. Each is taken apart into those terms.
+Pairs, EASE and low-pass are sums over the items of the history; the components' part is a sum
+over the components; popularity is nobody's reason. Each is taken apart into those terms.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
-from mom_pipeline.core.fitted import FittedModel, PairRanking
-from mom_pipeline.core.ranking.one_user import History, Ranked
-from mom_pipeline.core.ranking.score import CLASSES, INVERSE, LOW_PASS, PAIRS
-from mom_pipeline.core.types import Array, Float64
+from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.ranking.parts import COMPONENTS, Ease, LowPass, Pairs
+from mom_pipeline.core.ranking.score import Score
+from mom_pipeline.core.ranking.topn import BestItems, most_popular
+from mom_pipeline.core.threads import map_blocks
+from mom_pipeline.core.types import Array, Csr, Float64
+
+POPULAR, COMPONENT, ITEM = 0, 1, 2
+_USERS_PER_BLOCK = 512
 
 
-def by_class(model: FittedModel, ranked: Ranked) -> Float64:
-    """Return what each class adds to each score, (n, K); rows sum to the classes' part.
+@dataclass(frozen=True)
+class Reasons:
+    """What contributed most to each score of N users' lists.
+
+    kinds: (N, n), one of POPULAR, COMPONENT, ITEM; POPULAR where neither of the others added
+    anything.  causes: (N, n), the number of the component (from 0) or the position of the item;
+    -1 for POPULAR.  terms: (N, n), what the cause added to the score.
+    """
+
+    kinds: Array
+    causes: Array
+    terms: Float64
+
+
+@dataclass(frozen=True)
+class ReasonedLists:
+    """Lists of N users, the best first; a short list ends with -1 and is never padded.
+
+    items, scores: (N, n).  kinds, causes: as in `Reasons`.
+    """
+
+    items: Array
+    scores: Float64
+    kinds: Array
+    causes: Array
+
+
+def reasoned_lists(
+    X: Csr, P: Array, model: FittedModel, n: int, *, exclude_seen: bool = True
+) -> ReasonedLists:
+    """Make the lists of some users; one without a history gets the most popular items.
+
+    X: (N, D).  P: (N, K), the memberships of the same users.
+    """
+    best = model.best(X, n, exclude_seen=exclude_seen, memberships=P)
+    why = strongest(model, X, P, best)
+    newcomers = np.flatnonzero(np.diff(X.indptr) == 0)
+    items, shares = most_popular(model.popularity, n)
+    best.items[newcomers], best.scores[newcomers] = -1, 0.0
+    best.items[newcomers, : len(items)] = items
+    best.scores[newcomers, : len(items)] = shares
+    why.kinds[newcomers], why.causes[newcomers] = POPULAR, -1
+    return ReasonedLists(best.items, best.scores, why.kinds, why.causes)
+
+
+def strongest(model: FittedModel, X: Csr, P: Array, best: BestItems) -> Reasons:
+    """Find the largest term of every listed item's score.
+
+    X: (N, D).  P: (N, K).  best: lists of the same users by what the model was fitted to rank by.
+    """
+    items, factors = best.items, best.factors
+    causes = np.full((3, *items.shape), -1, dtype=np.int64)
+    terms = np.zeros((3, *items.shape))
+    score = model.top().score
+
+    def block(start: int) -> None:
+        users = slice(start, start + _USERS_PER_BLOCK)
+        if COMPONENTS in factors:
+            causes[COMPONENT, users], terms[COMPONENT, users] = _strongest_components(
+                P[users] * factors[COMPONENTS][users, None], model.item_probs, items[users]
+            )
+        if model.pair_ranking is None:
+            return
+        for user in range(start, min(users.stop, len(items))):
+            own = {name: float(factor[user]) for name, factor in factors.items()}
+            history = X.indices[X.indptr[user] : X.indptr[user + 1]]
+            causes[ITEM, user], terms[ITEM, user] = _strongest_items(
+                score, history, items[user], own
+            )
+
+    map_blocks(block, range(0, len(items), _USERS_PER_BLOCK))
+    # Negative terms speak against an item; of equal ones the item of the history is named.
+    kinds = np.where(terms[ITEM] >= terms[COMPONENT], ITEM, COMPONENT)
+    kinds[np.maximum(terms[ITEM], terms[COMPONENT]) <= 0] = POPULAR
+    return Reasons(kinds, np.choose(kinds, causes), np.choose(kinds, terms))
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The scores of some items for one user, taken apart in three ways.
+
+    best: the items as a list, in the order in which they were given.  memberships: (1, K).
+    by_part: name -> (n,).  by_component: (n, K), of the components' part.
+    by_history: (n, history), of all parts but popularity.
+    """
+
+    best: BestItems
+    memberships: Array
+    by_part: dict[str, Float64]
+    by_component: Float64
+    by_history: Float64
+
+
+def explain_row(model: FittedModel, row: Csr, items: Array) -> Explanation:
+    """Take the scores of some items apart, seen or not. row: (1, D).  items: (n,) positions."""
+    P = model.memberships(row)
+    rows, top = model.histories(row, P), model.top()
+    factors = top.factors(rows)
+    own = {name: float(factor[0]) for name, factor in factors.items()}
+    parts = {
+        part.name: part.at(rows, items[None])[0].astype(np.float64) * own[part.name]
+        for part, _ in top.score.parts
+    }
+    components = by_component(model, P[0], items, own.get(COMPONENTS, 0.0))
+    history = by_history(top.score, row.indices, items, own)
+    history += components_by_history(model, row, P[0], items, components)
+    scores = sum(parts.values(), np.zeros(len(items)))
+    best = BestItems(items[None], scores[None], factors)
+    return Explanation(best, P, parts, components, history)
+
+
+def by_component(model: FittedModel, P: Array, items: Array, factor: float) -> Float64:
+    """Return what each component adds to each score, (n, K); rows sum to the components' part.
 
         factor P[k | u] P[y | k]
 
-    All zero where the classes have no weight.
+    P: (K,).  items: (n,).  factor: of the components, 0 where they have no weight.
     """
-    factor = ranked.factors.get(CLASSES, 0.0)
-    O = model.item_probs[ranked.items]
-    return np.asarray(O.astype(np.float64) * ranked.memberships * factor)
+    return np.asarray(model.item_probs[items].astype(np.float64) * P * factor)
 
 
-def by_history(
-    ranking: PairRanking, history: Array, items: Array, factors: Mapping[str, float]
-) -> Float64:
+def by_history(score: Score, history: Array, items: Array, factors: Mapping[str, float]) -> Float64:
     """Return what each item of the history adds by pairs, (n, history).
 
-    Rows sum to the parts of the second moment: pairs, inverse and low-pass.
+    Rows sum to the parts of the second moment: pairs, EASE and low-pass.
     history, items: positions.  factors: by what each part was multiplied.
     """
-    y, h, w = items, history, ranking.weights
-    total = np.zeros((len(y), len(h)))
-    if PAIRS in factors:
-        G = ranking.pairs.powers[h][:, y].toarray().T
-        candidates = ranking.pairs.scale_at(y, w.candidate_exponent)
-        own = ranking.pairs.scale_at(h, w.history_exponent)
-        total += G * np.outer(candidates, own) * factors[PAIRS]
-    if INVERSE in factors and ranking.explained is not None:
-        total += ranking.explained.matrix[np.ix_(h, y)].T * factors[INVERSE]
-    if LOW_PASS in factors:
-        filtered = ranking.low_pass.filtered_at(h, w.low_pass_ridge)
-        total += ranking.low_pass.spread_at(y) @ filtered.T * factors[LOW_PASS]
+    total = np.zeros((len(items), len(history)))
+    for part, _ in score.parts:
+        if isinstance(part, Pairs | Ease | LowPass):
+            total += part.by_history(history, items) * factors[part.name]
     return total
 
 
-def classes_by_history(
-    model: FittedModel, history: History, ranked: Ranked, class_terms: Float64
+def components_by_history(
+    model: FittedModel, row: Csr, P: Array, items: Array, component_terms: Float64
 ) -> Float64:
-    """Share the classes' part out to the history, (n, history); rows sum to it.
+    """Share the components' part out to the history, (n, history); rows sum to it.
 
         term_h = x_h sum_k P[k | h, u] P[y | k] ...,   P[k | h, u] ~ P[k | u] P[h | k]
 
-    The posterior is no sum over the history; each item is credited with the class that it
+    The posterior is no sum over the history; each item is credited with the component that it
     most likely came from, and the credits are scaled to the whole.
-    class_terms: of `by_class`.
+    row: (1, D).  P: (K,).  component_terms: of `by_component`.
     """
-    P = ranked.memberships.astype(np.float64)
-    responsible = model.smoothed_item_probs[history.items] * P
+    responsible = model.smoothed_item_probs[row.indices] * P.astype(np.float64)
     responsible /= np.maximum(responsible.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-    credit = model.item_probs[ranked.items] @ (responsible * history.counts[:, None]).T
+    credit = model.item_probs[items] @ (responsible * row.data[:, None]).T
     whole = credit.sum(axis=1, keepdims=True)
     shares = np.divide(credit, whole, out=np.zeros_like(credit), where=whole > 0)
-    return np.asarray(shares * class_terms.sum(axis=1, keepdims=True))
+    return np.asarray(shares * component_terms.sum(axis=1, keepdims=True))
 
 
 def similar_scores(model: FittedModel, item: int) -> Array:
@@ -74,7 +178,7 @@ def similar_scores(model: FittedModel, item: int) -> Array:
 
         P[item and y] / sqrt(P[item] P[y])
 
-    Counted pairs where the model ranks with them; else the pairs that its classes imply,
+    Counted pairs where the model ranks with them; else the pairs that its components imply,
     P[a and b] = sum_k pi_k P[a | k] P[b | k].
     """
     ranking = model.pair_ranking
@@ -90,3 +194,25 @@ def similar_scores(model: FittedModel, item: int) -> Array:
     both = (O @ (pi * O[item])).astype(np.float64)
     scale = np.sqrt(single[item] * single)
     return np.divide(both, scale, out=np.zeros_like(both), where=scale > 0)
+
+
+def _strongest_components(P: Array, item_probs: Array, items: Array) -> tuple[Array, Array]:
+    """Return the component with the largest P[k | u] O[y, k], and that product: (N, n) each."""
+    terms = P[:, None, :].astype(item_probs.dtype) * item_probs[items]
+    best = terms.argmax(axis=2)
+    largest = np.take_along_axis(terms, best[:, :, None], axis=2)[:, :, 0]
+    return best, np.where(items >= 0, largest, 0.0)
+
+
+def _strongest_items(
+    score: Score, history: Array, items: Array, factors: Mapping[str, float]
+) -> tuple[Array, Float64]:
+    """Return the item of one history that adds most to each listed one, and how much: (n,)."""
+    causes, terms = np.full(len(items), -1, dtype=np.int64), np.zeros(len(items))
+    listed = np.flatnonzero(items >= 0)
+    if len(history) and len(listed):
+        added = by_history(score, history, items[listed], factors)
+        best = added.argmax(axis=1)
+        causes[listed] = history[best]
+        terms[listed] = added[np.arange(len(listed)), best]
+    return causes, terms

@@ -1,8 +1,8 @@
-"""P[class | user] from a user's items (paper, equation 8), and from nothing but O and pi."""
+"""P[component | user] from a user's items (paper, equation 8), and from nothing but O and pi."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy import sparse
@@ -27,7 +27,7 @@ class Personalization:
     rule: "product", the paper's Bayes rule; "tempered", the same with the likelihood to the
     power `temperature`; "em", `em_steps` steps of EM on the user's own mixture, O fixed.
     smoothing: share of the items' popularity mixed into O before any logarithm, so that one
-    item that a class has never shown does not rule the class out.
+    item that a component has never shown does not rule the component out.
     """
 
     rule: RuleName = "product"
@@ -35,12 +35,19 @@ class Personalization:
     em_steps: int = 5
     smoothing: float = 0.05
 
+    @classmethod
+    def from_settings(cls, settings: Any) -> Self:
+        """Take the rule and its numbers from any object that has them among its settings."""
+        return cls(
+            settings.personalization, settings.temperature, settings.em_steps, settings.smoothing
+        )
+
     def __post_init__(self) -> None:
         if self.rule not in ("product", "tempered", "em"):
             raise InvalidSetting(
                 f"personalization must be 'product', 'tempered' or 'em', found {self.rule!r}"
             )
-        if not 0 < self.smoothing < 1:
+        if not 0 <= self.smoothing < 1:
             raise InvalidSetting(f"smoothing must lie between 0 and 1, found {self.smoothing}")
         if self.temperature <= 0 or self.em_steps < 1:
             raise InvalidSetting(
@@ -50,7 +57,12 @@ class Personalization:
 
 
 def smoothed(item_probs: Array, popularity: Array, smoothing: float) -> Array:
-    """Return (1 - s) O + s popularity, strictly positive. item_probs: (D, K)."""
+    """Return (1 - s) O + s popularity, strictly positive. item_probs: (D, K).
+
+    Without smoothing a zero becomes the smallest positive number, which a logarithm needs.
+    """
+    if smoothing == 0:
+        return np.maximum(item_probs, np.finfo(item_probs.dtype).tiny)
     positive = popularity + 1.0 / len(popularity) ** 2
     background = (smoothing * positive / positive.sum()).astype(item_probs.dtype)
     result = item_probs * item_probs.dtype.type(1 - smoothing)
@@ -59,43 +71,41 @@ def smoothed(item_probs: Array, popularity: Array, smoothing: float) -> Array:
 
 
 def memberships(X: Csr, item_probs: Array, weights: Array, settings: Personalization) -> Array:
-    """Return P[class | user], (N, K), rows sum to 1; an empty history gives pi.
+    """Return P[component | user], (N, K), rows sum to 1; an empty history gives pi.
 
-    item_probs: (D, K), strictly positive (see `smoothed`).  weights: (K,).
+    item_probs: (D, K), strictly positive (see `smoothed`); of few rows only their items are read.
+    weights: (K,).
     """
     X = X.astype(item_probs.dtype)
+    if X.nnz < len(item_probs):
+        X, item_probs = _of_own_items(X, item_probs)
     if settings.rule == "em":
         block_rule = _em_rule(item_probs, weights, settings.em_steps)
     else:
         power = 1.0 if settings.rule == "product" else settings.temperature
         block_rule = _bayes_rule(item_probs, weights, power)
+    blocks = user_blocks(X)
+    if len(blocks) == 1:
+        return block_rule(X)
     P = np.empty((X.shape[0], len(weights)), dtype=item_probs.dtype)
 
     def block(users: slice) -> None:
         P[users] = block_rule(X[users])
 
-    map_blocks(block, user_blocks(X))
+    map_blocks(block, blocks)
     return P
 
 
-def memberships_of_one(
-    counts: Array, item_probs: Array, weights: Array, settings: Personalization
-) -> Array:
-    """Return P[class | user] of one user, (K,), as `memberships` does, without sparse rows.
+def posterior_entropy(P: Array) -> Array:
+    """Return the entropy of every user's memberships in bits, (N,)."""
+    return np.asarray(-(P * np.log2(np.maximum(P, np.finfo(np.float64).tiny))).sum(axis=1))
 
-    counts: (n,), of the user's items.  item_probs: (n, K), the smoothed rows of those items.
-    """
-    O, x = item_probs, counts.astype(item_probs.dtype)
-    if settings.rule != "em":
-        power = 1.0 if settings.rule == "product" else settings.temperature
-        log_P = (x @ np.log(O)).astype(np.float64) * power + _log(weights)
-        P = np.exp(log_P - log_P.max())
-        P[P < _NEGLIGIBLE] = 0.0
-        return np.asarray(P / P.sum()).astype(O.dtype)
-    theta = weights.astype(O.dtype)
-    for _ in range(settings.em_steps if len(x) else 0):
-        theta = theta * ((x / (O @ theta)) @ O) / x.sum()
-    return np.asarray(theta / theta.sum())
+
+def _of_own_items(X: Csr, item_probs: Array) -> tuple[Csr, Array]:
+    """Return both with the columns and rows of those items alone that X holds."""
+    items, columns = np.unique(X.indices, return_inverse=True)
+    own = sparse.csr_array((X.data, columns, X.indptr), shape=(X.shape[0], len(items)))
+    return own, item_probs[items]
 
 
 def user_blocks(X: Csr) -> list[slice]:
@@ -143,9 +153,10 @@ def _em_rule(O: Array, pi: Array, steps: int) -> Callable[[Csr], Array]:
         theta = np.broadcast_to(pi.astype(O.dtype), (X.shape[0], len(pi))).copy()
         n = np.asarray(X.sum(axis=1)).ravel()
         active = n > 0
+        ratios = X.copy()
         for _ in range(steps):
             likelihood = np.einsum("ek,ek->e", O_of_events, theta[users])
-            ratios = sparse.csr_array((X.data / likelihood, X.indices, X.indptr), shape=X.shape)
+            np.divide(X.data, likelihood, out=ratios.data)
             theta[active] *= (ratios @ O)[active] / n[active, None]
         return theta / theta.sum(axis=1, keepdims=True)
 

@@ -1,30 +1,27 @@
-"""One ranking from all three moments: popularity, pairs, and the latent classes.
+"""One score from all three moments: popularity, pairs, and the components.
 
-    score = popularity * M1 + pairs * M2 + explained * M2^-1 + low_pass * (top part of M2)
-            + classes * P[y | u]
+    score = popularity * M1 + pairs * M2 + ease * M2^-1 + low_pass * (top part of M2)
+            + components * P[y | u]
 
 Each part is divided by its own best unseen item of the user before the parts are added, so
-that the weights mean the same for every user.
+that the weights mean the same for every user. The ranking by components alone is the same with
+one part whose factor is 1.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from typing import Literal, Self, get_args
 
 import numpy as np
 
 from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.core.ranking.low_pass import LowPass
-from mom_pipeline.core.ranking.pair_scores import ExplainedPairs, PairScores, as_binary
-from mom_pipeline.core.ranking.topn import Scorer, hide_seen
-from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.core.ranking.parts import Components, Histories, Part
+from mom_pipeline.core.types import Array, Float64
 
-POPULARITY, PAIRS, INVERSE, LOW_PASS, CLASSES = (
-    "popularity",
-    "pairs",
-    "inverse",
-    "low-pass",
-    "classes",
-)
+RankingName = Literal["components", "three-moment"]
+# Names of earlier versions that are still accepted.
+_SYNONYMS = {"classes": "components"}
+_RENAMED = {"classes": "components", "explained": "ease", "explained_ridge": "ease_ridge"}
 
 
 @dataclass(frozen=True)
@@ -36,20 +33,25 @@ class RankingWeights:
         on the side of the history and on the side of the candidate.
     sharpness: power of the count so divided: above 1 the nearest items of a history speak
         louder than many distant ones.
-    explained_ridge, low_pass_ridge: in units of the mean diagonal of the second moment.
+    ease_ridge, low_pass_ridge: in units of the mean diagonal of the second moment.
     """
 
     popularity: float = 0.0
     pairs: float = 1.0
-    explained: float = 0.0
+    ease: float = 0.0
     low_pass: float = 0.5
-    classes: float = 0.0
+    components: float = 0.0
     user_exponent: float = 1.0
     history_exponent: float = 0.5
     candidate_exponent: float = 0.3
     sharpness: float = 1.0
-    explained_ridge: float = 5.0
+    ease_ridge: float = 5.0
     low_pass_ridge: float = 0.0
+
+    @classmethod
+    def from_saved(cls, values: Mapping[str, float]) -> Self:
+        """Return weights that were written as a mapping, under names of any version."""
+        return cls(**{_RENAMED.get(name, name): value for name, value in values.items()})
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -60,61 +62,76 @@ class RankingWeights:
                 )
 
 
+def ranking_name(name: str) -> RankingName:
+    """Return the name of a ranking as it is today; InvalidSetting for an unknown one."""
+    today = _SYNONYMS.get(name, name)
+    for known in get_args(RankingName):
+        if today == known:
+            return known
+    raise InvalidSetting(f"ranking must be 'components' or 'three-moment', found {name!r}")
+
+
 @dataclass(frozen=True)
-class ThreeMomentRanking:
-    """The parts and their weights, as one scorer.
+class Score:
+    """Parts and their weights.
 
-    Pairs and their low-pass part take a history as a set; how often an item was taken tells
-    about repeats, not about what comes new. The classes see the counts.
-    explained: None where its weight is zero.
+    Pairs, EASE and low-pass take a history as a set; how often an item was taken tells about
+    repeats, not about what comes new. The components see the counts.
+    parts: with weights above zero.  relative: whether parts are divided by their best unseen item.
     """
 
-    weights: RankingWeights
-    pairs: PairScores
-    explained: ExplainedPairs | None
-    low_pass: LowPass
-    classes: Scorer
+    parts: tuple[tuple[Part, float], ...]
+    relative: bool = True
 
-    def __call__(self, X: Csr) -> Array:
-        """Return the scores of a block of users: (users, D)."""
-        return self.with_factors(X)[0]
+    @classmethod
+    def of_components(cls, item_probs: Array) -> Self:
+        """Return P[item | user] as it is."""
+        return cls(((Components(item_probs), 1.0),), relative=False)
 
-    def with_factors(self, X: Csr) -> tuple[Array, dict[str, Array]]:
-        """Return the scores, and by what each part was multiplied: name -> (users,)."""
-        total = np.zeros(X.shape, dtype=np.float32)
-        factors = {}
-        for name, weight, scores in self._parts(X):
-            factors[name] = weight / best_unseen(scores, X)
-            scores *= factors[name][:, None].astype(scores.dtype)
-            total += scores
-        return total, factors
+    def __call__(self, rows: Histories) -> tuple[Array, dict[str, Array]]:
+        """Return the scores, (users, D), and by what each part was multiplied: name -> (users,)."""
+        if not self.relative:
+            ((part, _),) = self.parts
+            return part.scores(rows), {part.name: np.ones(rows.X.shape[0])}
+        return combined(self._terms(rows), rows.X.shape)
 
-    def _parts(self, X: Csr) -> Iterator[tuple[str, float, Array]]:
-        """Yield name, weight and plain scores, (users, D), of every part with a weight."""
-        w, once = self.weights, as_binary(X)
-        if w.popularity:
-            M1 = np.broadcast_to(self.pairs.item_users.astype(np.float32), X.shape).copy()
-            yield POPULARITY, w.popularity, M1
-        if w.pairs:
-            scores = self.pairs.scores(once, w.history_exponent, w.candidate_exponent)
-            yield PAIRS, w.pairs, scores
-        if w.explained and self.explained is not None:
-            yield INVERSE, w.explained, self.explained.scores(once)
-        if w.low_pass:
-            yield LOW_PASS, w.low_pass, self.low_pass.scores(once, w.low_pass_ridge)
-        if w.classes:
-            yield CLASSES, w.classes, self.classes(X)
+    def _terms(self, rows: Histories) -> Iterator[tuple[str, float, Array, Array]]:
+        for part, weight in self.parts:
+            scores = part.scores(rows)
+            yield part.name, weight, scores, best_unseen(scores, rows.seen)
 
 
-def best_unseen(scores: Array, X: Csr) -> Array:
-    """Return the largest score of every row among items the user has not had: (users,).
+def combined(
+    terms: Iterable[tuple[str, float, Array, Array]], shape: tuple[int, ...]
+) -> tuple[Array, dict[str, Array]]:
+    """Add parts up: sum_p weight_p scores_p / best_p, and the factors weight_p / best_p.
 
-    1 where there is none, or where it is only the rounding of the user's own items.
+    terms: name, weight, scores of the given shape (rows, items), best: (rows,).
     """
-    rounding = np.finfo(scores.dtype).eps * scores.max(axis=1)
-    users = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-    own = scores[users, X.indices]
-    hide_seen(scores, X)
+    total = np.zeros(shape, dtype=np.float32)
+    factors = {}
+    for name, weight, scores, best in terms:
+        factors[name] = weight / best
+        total += scores * factors[name][:, None].astype(scores.dtype)
+    return total, factors
+
+
+def best_unseen(scores: Array, seen: tuple[Array, ...]) -> Float64:
+    """Return the largest score of every row outside of the entries `seen`: (rows,).
+
+    seen: row and column of these entries.
+
+    1 where there is none, or where it is only the rounding of the row's other entries.
+    """
+    own = scores[seen]
+    largest = scores.max(axis=1)
+    scores[seen] = -np.inf
     best = scores.max(axis=1)
-    scores[users, X.indices] = own
-    return np.where(best > np.maximum(rounding, 0.0), best, 1.0).astype(np.float64)
+    scores[seen] = own
+    return or_one(best, largest)
+
+
+def or_one(best: Array, largest: Array) -> Float64:
+    """Return what to divide by: `best`, or 1 where it is not clear of the rounding of `largest`."""
+    rounding = np.finfo(best.dtype).eps * np.maximum(largest, 0.0)
+    return np.where(best > rounding, best, 1.0).astype(np.float64)

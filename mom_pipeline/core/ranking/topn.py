@@ -1,6 +1,10 @@
-"""P[item | user] and the exact best N of it (paper, equation 9), in blocks of users."""
+"""The exact best n of any scores: selection, and the whole catalogue in blocks of users.
+
+The brute force is the oracle of `bounded.py`, which gives the same lists without reading all.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,12 +20,26 @@ _GROUPS_PER_RESULT = 8
 Scorer = Callable[[Csr], Array]
 
 
-def class_scores(memberships: Array, item_probs: Array) -> Array:
-    """P[y | u] = sum_k P[y | k] P[k | u]: (users, D)."""
-    return memberships @ item_probs.T
+@dataclass(frozen=True)
+class BestItems:
+    """The best items of N users.
+
+    items: (N, n) int64, a short list ends with -1.  scores: (N, n), 0 where there is no item.
+    factors: by what each part of a user's scores was multiplied, name -> (N,).
+    """
+
+    items: Array
+    scores: Float64
+    factors: dict[str, Array]
+
+    @classmethod
+    def empty(cls, n_users: int, n: int) -> "BestItems":
+        """Return lists without items."""
+        require_length(n)
+        return cls(np.full((n_users, n), -1, dtype=np.int64), np.zeros((n_users, n)), {})
 
 
-def recommend_top(
+def brute_force(
     X: Csr, scorer: Scorer, n: int, *, exclude_seen: bool = True
 ) -> tuple[Array, Float64]:
     """Return the n best items of every user and their scores, (N, n) each.
@@ -29,23 +47,32 @@ def recommend_top(
     Ties go to the lower item position. A user with fewer than n candidates gets a short list,
     filled with -1 and a score of 0.
     """
-    if n < 1:
-        raise InvalidSetting(f"n must be at least 1, found {n}")
-    N, D = X.shape
-    ids = np.full((N, n), -1, dtype=np.int64)
-    scores = np.zeros((N, n))
+    best = BestItems.empty(X.shape[0], n)
 
     def block(users: slice) -> None:
         rows = X[users]
-        block_scores = scorer(rows)
+        scores = scorer(rows)
         if exclude_seen:
-            hide_seen(block_scores, rows)
-        best, best_scores = top_n(block_scores, n)
-        ids[users, : best.shape[1]] = best
-        scores[users, : best.shape[1]] = best_scores
+            hide_seen(scores, rows)
+        items, values = top_n(scores, n)
+        best.items[users, : items.shape[1]] = items
+        best.scores[users, : items.shape[1]] = values
 
-    map_blocks(block, user_blocks(N, D))
-    return ids, scores
+    map_blocks(block, user_blocks(*X.shape))
+    return best.items, best.scores
+
+
+def most_popular(popularity: Array, n: int) -> tuple[Array, Float64]:
+    """Return the n most popular items, fewer where fewer have been taken, and their shares."""
+    require_length(n)
+    items, shares = top_n(np.where(popularity > 0, popularity, -np.inf)[None], n)
+    return items[0][items[0] >= 0], shares[0][items[0] >= 0]
+
+
+def require_length(n: int) -> None:
+    """Raise InvalidSetting for lists of no items."""
+    if n < 1:
+        raise InvalidSetting(f"n must be at least 1, found {n}")
 
 
 def user_blocks(n_users: int, n_items: int) -> list[slice]:
@@ -72,12 +99,12 @@ def top_n(scores: Array, n: int) -> tuple[Array, Float64]:
     # One comparison and one flat list: this is where the time goes on short rows.
     owners, positions = np.divmod(np.flatnonzero(scores >= least), D)
     per_row = np.bincount(owners, minlength=rows)
-    places = np.arange(len(owners)) - np.repeat(np.cumsum(per_row) - per_row, per_row)
+    ranks = np.arange(len(owners)) - np.repeat(np.cumsum(per_row) - per_row, per_row)
     width = max(n, int(per_row.max(initial=0)))
     candidates = np.full((rows, width), -1)
     values = np.full((rows, width), -np.inf)
-    candidates[owners, places] = positions
-    values[owners, places] = scores[owners, positions]
+    candidates[owners, ranks] = positions
+    values[owners, ranks] = scores[owners, positions]
     order = np.argsort(-values, axis=1, kind="stable")[:, :n]
     candidates = np.take_along_axis(candidates, order, axis=1)
     values = np.take_along_axis(values, order, axis=1)

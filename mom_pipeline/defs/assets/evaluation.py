@@ -6,8 +6,9 @@ from typing import Any
 
 import dagster as dg
 
-from mom_pipeline.artifacts.day_state import DayState, Unfit
-from mom_pipeline.core.evaluation.backtest import Foresight, foresight
+from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
+from mom_pipeline.core.evaluation.backtest import Backtest, backtest
+from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 from mom_pipeline.defs import checks
 from mom_pipeline.defs.assets.logs import raw_logs
 from mom_pipeline.defs.assets.serving import recommendations
@@ -27,7 +28,6 @@ from mom_pipeline.warehouse.evaluations import (
 from mom_pipeline.warehouse.recommendations import remove_superseded
 
 _HORIZON = SETTINGS.evaluation.horizon_days
-_SHOWN_CUTOFF = 20
 _COLUMNS = {
     "day": "DATE",
     "model_day": "DATE",
@@ -62,8 +62,8 @@ def evaluation_metrics(context: dg.AssetExecutionContext, data_folder: DataFolde
     def step(day: date) -> DayOutcome:
         model_day = day - timedelta(days=state.settings.evaluation.horizon_days)
         try:
-            found = _foresight(state, data_folder.warehouse, model_day, day)
-        except Unfit as reason:
+            found = _backtest(state, data_folder.warehouse, model_day, day)
+        except StaleArtifact as reason:
             return _nothing(data_folder.warehouse, day, f"skipped: {reason}")
         if found is None:
             return _nothing(data_folder.warehouse, day, "skipped: nobody took anything new")
@@ -97,13 +97,11 @@ def _retain(state: DayState, warehouse: Warehouse, run_days: Sequence[date]) -> 
     return f"{len(removed)} days of arrays and {rows} rows of lists removed (retention)"
 
 
-def _foresight(
-    state: DayState, warehouse: Warehouse, model_day: date, day: date
-) -> Foresight | None:
+def _backtest(state: DayState, warehouse: Warehouse, model_day: date, day: date) -> Backtest | None:
     model, _ = state.model(model_day)
     train, _ = state.matrix(model_day)
     test = delivered_pairs(warehouse, model_day, day)
-    return foresight(model, train, test, state.settings.evaluation.cutoffs)
+    return backtest(model, train, test, state.settings.evaluation.cutoffs)
 
 
 def _nothing(warehouse: Warehouse, day: date, note: str) -> DayOutcome:
@@ -114,8 +112,8 @@ def _nothing(warehouse: Warehouse, day: date, note: str) -> DayOutcome:
     return DayOutcome(content_hash(day, "nothing"), note, {"note": note}, [verdict])
 
 
-def _scored(found: Foresight, rows: list[MetricsRow], history: list[MetricsRow]) -> DayOutcome:
-    k = min(found.model.cutoffs, key=lambda cutoff: abs(cutoff - _SHOWN_CUTOFF))
+def _scored(found: Backtest, rows: list[MetricsRow], history: list[MetricsRow]) -> DayOutcome:
+    k = nearest_cutoff(found.model.cutoffs)
     ours, theirs = found.model.recall[k], found.popularity.recall[k]
     names = (rows[0].ranking, "popularity")
     at_cutoffs = {n: [r.recall for r in rows if r.ranking == n] for n in names}

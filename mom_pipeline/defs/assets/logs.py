@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 import numpy as np
 
-from mom_pipeline.artifacts.day_state import DayState, Unfit
+from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
 from mom_pipeline.core.algorithm.daily_classes import popularity_drift
 from mom_pipeline.core.moments.daily import changed_rows
 from mom_pipeline.core.moments.sums import column_sums
@@ -104,7 +104,7 @@ def interaction_matrix(context: dg.AssetExecutionContext, data_folder: DataFolde
 def _rows_before(state: DayState, day: date) -> Csr | None:
     try:
         return state.matrix(day - timedelta(days=1))[0]
-    except Unfit:
+    except StaleArtifact:
         return None
 
 

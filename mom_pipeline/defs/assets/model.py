@@ -7,12 +7,13 @@ from typing import Any
 import dagster as dg
 import numpy as np
 
-from mom_pipeline.artifacts.day_state import DayState, Unfit
+from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
 from mom_pipeline.artifacts.half_state import read_half
 from mom_pipeline.artifacts.store import Artifact
 from mom_pipeline.core.algorithm.daily_classes import DayClasses, decompose_day, drift
 from mom_pipeline.core.evaluation.split_half import split_half_agreement
 from mom_pipeline.core.evaluation.theorem1 import theorem_1
+from mom_pipeline.core.ranking.parts import popularity_shares
 from mom_pipeline.core.types import Array
 from mom_pipeline.defs import checks
 from mom_pipeline.defs.assets.logs import interaction_matrix
@@ -74,7 +75,7 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
         facts = _facts(classes, float(moved.max()), agreement)
         sizes = sums.moments.sums
         written = state.write_classes(
-            day, classes, sizes.item_events / sizes.item_events.sum(),
+            day, classes, popularity_shares(sizes.item_users),
             {"whitened_tensor": tensor.version, "anchor": anchor_version},
             {**facts, "agreement": agreement.tolist()}, sound=checks.sound(verdicts),
         )  # fmt: skip
@@ -101,7 +102,7 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
 def _classes_before(state: DayState, day: date) -> Artifact | None:
     try:
         return state.fitting("decomposition", day - timedelta(days=1))
-    except Unfit:
+    except StaleArtifact:
         return None
 
 

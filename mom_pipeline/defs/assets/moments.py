@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 import numpy as np
 
-from mom_pipeline.artifacts.day_state import DayState, Unfit
+from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
 from mom_pipeline.artifacts.half_state import write_half
 from mom_pipeline.core.algorithm.daily_classes import (
     symmetry_error,
@@ -88,11 +88,11 @@ def _predecessor(
     """Yesterday's rows and sums and their anchor's day, or None and the reason."""
     try:
         if full:
-            raise Unfit("a full rebuild was asked for")
+            raise StaleArtifact("a full rebuild was asked for")
         rows, sums, anchor_day = state.moments_before(day)
         if rows.shape[0] > shape[0] or rows.shape[1] > shape[1]:
-            raise Unfit(f"interaction_matrix of {day} is older than that of the day before")
-    except Unfit as reason:
+            raise StaleArtifact(f"interaction_matrix of {day} is older than that of the day before")
+    except StaleArtifact as reason:
         return None, day, str(reason)
     return (rows, sums), anchor_day, ""
 

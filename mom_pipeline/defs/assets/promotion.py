@@ -5,7 +5,7 @@ from typing import Any
 
 import dagster as dg
 
-from mom_pipeline.artifacts.day_state import Unfit
+from mom_pipeline.artifacts.day_state import StaleArtifact
 from mom_pipeline.defs.assets.evaluation import evaluation_metrics
 from mom_pipeline.defs.assets.logs import interaction_matrix, raw_logs
 from mom_pipeline.defs.assets.model import decomposition
@@ -13,8 +13,14 @@ from mom_pipeline.defs.assets.serving import user_personalization
 from mom_pipeline.defs.days import DayOutcome, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.partitions import SETTINGS, offset
 from mom_pipeline.defs.resources import DataFolder
-from mom_pipeline.serving.candidate import judged_day
-from mom_pipeline.serving.promoting import Delivered, Promoted, promote_day, store_day
+from mom_pipeline.serving.gate import (
+    Delivered,
+    Promoted,
+    backtest_of,
+    judged_day,
+    promote_day,
+    store_day,
+)
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.warehouse.dictionaries import ids_by_position
 from mom_pipeline.warehouse.evaluations import delivered_pairs
@@ -57,14 +63,18 @@ def promotion(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Mat
             items, users = (ids_by_position(connection, kind) for kind in ("item", "user"))
         test = delivered_pairs(data_folder.warehouse, judged_day(state, day), day)
         delivered = Delivered(items, users, test)
+        try:
+            backtest = backtest_of(state, day, test)
+        except StaleArtifact:
+            backtest = None
         if day.isoformat() != days[-1]:
             try:
-                version = store_day(state, registry, day, delivered)
-            except Unfit as reason:  # the run is long, and the day's arrays have expired
+                version = store_day(state, registry, day, delivered, backtest)
+            except StaleArtifact as reason:  # the run is long, and the day's arrays have expired
                 return _no_version(day, str(reason))
             note = "a version; only the last day of a run goes through the gate"
             return DayOutcome(version, note, {"model_version": version, "note": note})
-        done = promote_day(state, registry, day, delivered)
+        done = promote_day(state, registry, day, delivered, backtest)
         version = content_hash(done.version, done.champion)
         return DayOutcome(version, f"{done.version} {done.decision.words}", _shown(done))
 
@@ -84,8 +94,7 @@ def _shown(done: Promoted) -> dict[str, Any]:
         "decision": decision.words,
         "promoted": decision.passed,
         "champion": done.champion or "none",
-        # Dagster's pages show no NaN: nothing was compared.
-        **{f"map_{name}": value for name, value in compared.items() if value == value},
-        **{name: value for name, value in done.metrics.items() if value == value},
+        **{f"map_{name}": value for name, value in compared.items() if value is not None},
+        **done.metrics,
         "versions_removed": len(done.removed),
     }

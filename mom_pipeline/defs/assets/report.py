@@ -11,8 +11,8 @@ from mom_pipeline.defs.assets.serving import user_personalization
 from mom_pipeline.defs.days import DayOutcome, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.metadata import picture
 from mom_pipeline.defs.resources import DataFolder
-from mom_pipeline.report.model import agreement_figure
-from mom_pipeline.report.writing import remove_report, write_report
+from mom_pipeline.report.page import remove_report, write_report
+from mom_pipeline.report.sections import agreement_figure
 
 
 @daily_asset(

@@ -7,11 +7,11 @@ from typing import Any
 import dagster as dg
 import numpy as np
 
-from mom_pipeline.artifacts.day_state import DayState, Unfit
+from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
 from mom_pipeline.core.algorithm.daily_classes import drift
-from mom_pipeline.core.evaluation.backtest import posterior_entropy, refreshed
 from mom_pipeline.core.moments.daily import changed_rows
-from mom_pipeline.core.ranking.lists import reasoned_lists
+from mom_pipeline.core.ranking.explain import reasoned_lists
+from mom_pipeline.core.ranking.memberships import posterior_entropy
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.defs import checks
 from mom_pipeline.defs.assets.logs import interaction_matrix
@@ -72,7 +72,7 @@ def user_personalization(
         X, version = state.matrix(day)
         visit = _visit(state, day, X)
         model, parent = state.model(visit.model_day)
-        P = refreshed(visit.previous, X, visit.users, model)
+        P = model.refreshed_memberships(visit.previous, X, visit.users)
         verdicts = [checks.distributions("posteriors", posteriors=P.T)]
         written = state.write(
             "user_personalization",
@@ -107,8 +107,8 @@ def _visit(state: DayState, day: date, X: Csr) -> _Visit:
         model_day = date.fromisoformat(before.metadata["model_day"])
         served = state.fitting("decomposition", model_day)
         if served.version != before.parents["decomposition"]:
-            raise Unfit(f"the decomposition of {model_day} was replaced")
-    except Unfit as reason:
+            raise StaleArtifact(f"the decomposition of {model_day} was replaced")
+    except StaleArtifact as reason:
         return _Visit(everyone, day, None, f"everyone: {reason}")
     today = state.fitting("decomposition", day)
     moved = float(drift(today.dense["item_probs"], served.dense["item_probs"]).max())
@@ -159,7 +159,7 @@ def recommendations(context: dg.AssetExecutionContext, data_folder: DataFolder) 
             "users_without_history": int((np.diff(X.indptr) == 0).sum()),
             "coverage": listed / max(model.n_items, 1),
             "ranking": _ranking(state, posteriors.metadata["model_day"]),
-            "sample_users": table(sample),
+            "sample_lists": table(sample),
             "export": dg.MetadataValue.path(exported.resolve()),
         }
         version = content_hash(posteriors.version, found.items.tobytes(), found.scores.tobytes())
@@ -176,19 +176,19 @@ def recommendations(context: dg.AssetExecutionContext, data_folder: DataFolder) 
 def _ranking(state: DayState, model_day: str) -> str:
     """What the lists are made of, and from which rows."""
     name = state.settings.model.ranking
-    if name == "classes":
-        return "classes: P[item | user]"
+    if name in ("components", "classes"):
+        return "components: P[item | user]"
     return f"{name}: pairs counted in full from all rows of {model_day}, no day keeps them"
 
 
 def _sample(connection: Connection, day: date) -> list[dict[str, Any]]:
-    """Some users with what they took last and what they are recommended."""
+    """Return some users' latest items and lists, without their ids: Dagster keeps it for ever."""
     rows = []
-    for user in lists.sample_users(connection, day, _SAMPLE_USERS):
+    for number, user in enumerate(lists.sample_users(connection, day, _SAMPLE_USERS), start=1):
         best = lists.list_of(connection, user, day)[:_SAMPLE_ITEMS]
         rows.append(
             {
-                "user": user,
+                "example": number,
                 "history": ", ".join(lists.latest_items(connection, user, day, _SAMPLE_ITEMS)),
                 "recommended": ", ".join(item for _, item, _ in best),
             }

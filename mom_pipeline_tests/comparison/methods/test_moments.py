@@ -5,7 +5,7 @@ from mom_pipeline.comparison.methods import METHODS
 from mom_pipeline.comparison.methods.moments import OPEN_SETTINGS, WEIGHTS
 from mom_pipeline.core import MethodOfMoments, RankingWeights, evaluate_ranking
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
-from mom_pipeline.core.ranking.topn import recommend_top
+from mom_pipeline.core.ranking.topn import brute_force
 from mom_pipeline.core.threads import using_cores
 
 EXPECTED = {
@@ -21,11 +21,11 @@ def past(past_and_future):
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_classes_rank_as_the_model_does(name, past):
+def test_components_rank_as_the_model_does(name, past):
     settings = {"n_components": 5, "values": "counts"}
     fitted = METHODS[name].fit(past, settings, 3)
-    model = MethodOfMoments(5, **EXPECTED[name], ranking="classes", seed=3).fit(past)
-    ids, scores = recommend_top(past, fitted.scores, 10)
+    model = MethodOfMoments(5, **EXPECTED[name], ranking="components", seed=3).fit(past)
+    ids, scores = brute_force(past, fitted.scores, 10)
     expected_ids, expected_scores = model.recommend(past, 10)
     np.testing.assert_array_equal(ids, expected_ids)
     np.testing.assert_array_equal(scores, expected_scores)
@@ -35,7 +35,7 @@ def test_classes_rank_as_the_model_does(name, past):
 def test_the_paper_sees_binary_data_and_has_no_other_rule(past):
     fitted = METHODS["mom-paper"].fit(past, {"n_components": 5}, 0)
     ones = (past > 0).astype(float)
-    model = MethodOfMoments(5, "paper", "product", ranking="classes").fit(ones)
+    model = MethodOfMoments(5, "paper", "product", ranking="components").fit(ones)
     np.testing.assert_array_equal(fitted.scores(past), model.scorer()(ones))
     for settings in METHODS["mom-paper"].grid:
         assert "personalization" not in settings
@@ -45,7 +45,7 @@ def test_three_moments_rank_as_the_model_does(past):
     settings = {"n_components": 5, "values": "counts", "personalization": "tempered"}
     fitted = METHODS["three-moment"].fit(past, settings, 3)
     model = MethodOfMoments(5, "balanced", "tempered", seed=3).fit(past)
-    ids, scores = recommend_top(past, fitted.scores, 10)
+    ids, scores = brute_force(past, fitted.scores, 10)
     expected_ids, expected_scores = model.recommend(past, 10, ranking="three-moment")
     np.testing.assert_array_equal(ids, expected_ids)
     np.testing.assert_array_equal(scores, expected_scores)
@@ -53,9 +53,9 @@ def test_three_moments_rank_as_the_model_does(past):
 
 
 def test_weights_that_are_given_are_not_chosen(past):
-    settings = {"n_components": 5, "values": "counts", "pairs": 0.0, "classes": 1.0}
+    settings = {"n_components": 5, "values": "counts", "pairs": 0.0, "components": 1.0}
     fitted = METHODS["three-moment"].fit(past, settings, 3)
-    weights = RankingWeights(pairs=0.0, classes=1.0)
+    weights = RankingWeights(pairs=0.0, components=1.0)
     model = MethodOfMoments(5, "balanced", "em", ranking_weights=weights, seed=3).fit(past)
     np.testing.assert_array_equal(fitted.scores(past[:9]), model.scorer("three-moment")(past[:9]))
 
@@ -67,7 +67,7 @@ def test_weights_are_chosen_on_what_lists_may_hold(past):
         method.choose(past, past, settings, 0)
     chosen = method.choose(past, past, {**settings, "lists": "all"}, 0)
     found, default = (
-        recommend_top(past, method.fit(past, one, 0).scores, 20, exclude_seen=False)[0]
+        brute_force(past, method.fit(past, one, 0).scores, 20, exclude_seen=False)[0]
         for one in (chosen, {**settings, **WEIGHTS})
     )
     recalls = [evaluate_ranking(ids, past, [20]).recall[20] for ids in (found, default)]
@@ -76,7 +76,7 @@ def test_weights_are_chosen_on_what_lists_may_hold(past):
         method.fit(past, {**settings, "lists": "old"}, 0)
 
 
-def test_the_default_number_of_classes_shrinks_to_the_data(counts):
+def test_the_default_number_of_components_shrinks_to_the_data(counts):
     fitted = METHODS["mom-balanced"].fit(counts, {}, 0)
     assert fitted.notes["n_components"] <= 6
     assert np.isfinite(fitted.scores(counts)).all()

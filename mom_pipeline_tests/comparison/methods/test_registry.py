@@ -12,9 +12,9 @@ from mom_pipeline.comparison.methods.interface import Method, MissingLibrary
 from mom_pipeline.comparison.run import REGISTRY, grid_for
 from mom_pipeline.comparison.split import Trial
 from mom_pipeline.core import evaluate_ranking, simulate
-from mom_pipeline.core.ranking.topn import recommend_top
+from mom_pipeline.core.ranking.topn import brute_force
 
-# Small data needs few classes and factors, and less of a ridge.
+# Small data needs few components and factors, and less of a ridge.
 SMALL = {
     "plsi": {"n_components": 5},
     "bpr": {"factors": 8, "iterations": 60},
@@ -38,7 +38,7 @@ def fits(past_and_future):
 
 
 def precision(scores, past, future):
-    ids, _ = recommend_top(past, scores, 10)
+    ids, _ = brute_force(past, scores, 10)
     return evaluate_ranking(ids, future, [10], train=past).precision[10]
 
 

@@ -3,10 +3,10 @@ import pytest
 from tensorly.decomposition import symmetric_power_iteration
 
 from mom_pipeline.core.algorithm.decomposition import (
-    decompose,
     decompose_by_deflation,
     decompose_simultaneously,
-    match_components,
+    decompose_tensor,
+    order_like,
 )
 from mom_pipeline.core.errors import InvalidSetting
 
@@ -26,7 +26,7 @@ def orthogonal_tensor(K, rng, noise=0.0):
 @pytest.mark.parametrize("K", [1, 2, 12])
 def test_exact_tensor_is_recovered(method, K, rng):
     T, lambdas, V = orthogonal_tensor(K, rng)
-    found = decompose(T, rng, method=method)
+    found = decompose_tensor(T, rng, method=method)
     np.testing.assert_allclose(found.lambdas, lambdas, rtol=1e-9)
     np.testing.assert_allclose((found.vectors * V).sum(axis=0), 1.0, atol=1e-9)
     assert found.residual < 1e-9
@@ -65,29 +65,29 @@ def test_leading_component_is_that_of_tensorly(rng):
 def test_warm_start_needs_fewer_sweeps_and_finds_the_same(rng):
     T, _, _ = orthogonal_tensor(20, rng, noise=0.001)
     cold = decompose_simultaneously(T, rng)
-    warm = decompose_simultaneously(T, rng, warm_start=cold.vectors)
+    warm = decompose_simultaneously(T, rng, start=cold.vectors)
     np.testing.assert_allclose(warm.lambdas, cold.lambdas, rtol=1e-6)
     assert warm.iterations < cold.iterations
 
 
 def test_fewer_warm_vectors_than_components_are_completed(rng):
     T, lambdas, V = orthogonal_tensor(8, rng)
-    found = decompose_simultaneously(T, rng, warm_start=V[:, :3])
+    found = decompose_simultaneously(T, rng, start=V[:, :3])
     np.testing.assert_allclose(found.lambdas, lambdas, rtol=1e-8)
 
 
 def test_components_are_matched_to_the_previous_model(rng):
     O = rng.dirichlet(np.full(30, 0.2), size=6).T
     shuffled = rng.permutation(6)
-    order = match_components(O[:, shuffled], O)
+    order = order_like(O[:, shuffled], O)
     np.testing.assert_array_equal(shuffled[order], np.arange(6))
 
 
 def test_a_new_component_comes_last(rng):
     O = rng.dirichlet(np.full(30, 0.2), size=4).T
-    np.testing.assert_array_equal(match_components(O, O[:, [2, 0, 3]]), [2, 0, 3, 1])
+    np.testing.assert_array_equal(order_like(O, O[:, [2, 0, 3]]), [2, 0, 3, 1])
 
 
 def test_unknown_method_is_refused(rng):
     with pytest.raises(InvalidSetting, match="simultaneous"):
-        decompose(np.zeros((2, 2, 2)), rng, method="hosvd")
+        decompose_tensor(np.zeros((2, 2, 2)), rng, method="hosvd")

@@ -2,22 +2,25 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from mom_pipeline.core.algorithm.decomposition import Decomposition, decompose
+from mom_pipeline.core.algorithm.decompose import DecomposeSettings, decompose
+from mom_pipeline.core.algorithm.decomposition import Decomposition
 from mom_pipeline.core.algorithm.recovery import recover
-from mom_pipeline.core.algorithm.whitening import whiten
 from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.core.moments.pairs import PairMoments
 from mom_pipeline.core.simulation import LatentClasses, draw_classes
+from mom_pipeline_tests.core.conftest import population_sums
 
 
-def from_population(truth: LatentClasses, scale: np.ndarray, method, projection, rng):
+def from_population(truth: LatentClasses, scale: np.ndarray, method, projection, seed=0):
     """Run steps 2 to 8 on the exact moments of a known model, in a scaled item space."""
-    O, pi = truth.item_probs * scale[:, None], truth.weights
-    whitening = whiten(PairMoments.exact((O * pi) @ O.T), len(pi), rng)
-    projected = whitening.matrix.T @ O
-    T = np.einsum("k,ik,jk,lk->ijl", pi, projected, projected, projected)
-    found = decompose(T, rng, method=method)
-    return recover(whitening, found, scale, projection=projection)
+    anchor, sums = population_sums(truth.item_probs, truth.weights, scale)
+    settings = DecomposeSettings(len(truth.weights), method, projection, seed=seed)
+    return decompose(anchor, sums, settings).recovery
+
+
+def some_factors(rng):
+    """Factors and a decomposition whose columns are partly negative."""
+    V = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    return np.sqrt([[3.0], [2.0], [1.0]]) * V, Decomposition(np.array([1.5, 2, 3]), V, 0.0, 1)
 
 
 @pytest.mark.parametrize("n_items", [40, 800])
@@ -27,7 +30,7 @@ def from_population(truth: LatentClasses, scale: np.ndarray, method, projection,
 def test_exact_moments_recover_the_truth(n_items, method, projection, scaled, rng):
     truth = draw_classes(n_items, 5, rng)
     scale = rng.uniform(0.2, 3.0, n_items) if scaled else np.ones(n_items)
-    found = from_population(truth, scale, method, projection, rng)
+    found = from_population(truth, scale, method, projection)
     distance = np.abs(found.item_probs[:, :, None] - truth.item_probs[:, None, :]).sum(axis=0)
     rows, columns = linear_sum_assignment(distance)
     assert distance[rows, columns].max() < 1e-6
@@ -40,31 +43,26 @@ def test_relabelling_the_items_permutes_the_rows_of_o(classes, rng):
     order = rng.permutation(40)
     relabelled = LatentClasses(classes.item_probs[order], classes.weights)
     ones = np.ones(40)
-    first = from_population(classes, ones, "simultaneous", "clip", np.random.default_rng(0))
-    second = from_population(relabelled, ones, "simultaneous", "clip", np.random.default_rng(0))
+    first = from_population(classes, ones, "simultaneous", "clip")
+    second = from_population(relabelled, ones, "simultaneous", "clip")
     np.testing.assert_allclose(second.item_probs, first.item_probs[order], atol=1e-8)
 
 
 @pytest.mark.parametrize("projection", ["clip", "simplex"])
 def test_negative_entries_are_removed_and_reported(projection, rng):
-    whitening = whiten(PairMoments.exact(np.diag([3.0, 2.0, 1.0])), 3, rng)
-    V = np.linalg.qr(rng.standard_normal((3, 3)))[0]
-    found = recover(
-        whitening,
-        Decomposition(np.array([1.5, 2, 3]), V, 0.0, 1),
-        np.ones(3),
-        projection=projection,
-    )
-    assert found.item_probs.min() >= 0
-    np.testing.assert_allclose(found.item_probs.sum(axis=0), 1.0, rtol=1e-12)
-    assert 0.01 < found.negative_mass < 0.6
-    assert found.weight_sum == pytest.approx(1 / 2.25 + 1 / 4 + 1 / 9)
+    recovery = recover(*some_factors(rng), np.ones(3), projection=projection)
+    assert recovery.item_probs.min() >= 0
+    np.testing.assert_allclose(recovery.item_probs.sum(axis=0), 1.0, rtol=1e-12)
+    assert 0.01 < recovery.negative_mass < 0.6
+    assert recovery.weight_sum == pytest.approx(1 / 2.25 + 1 / 4 + 1 / 9)
 
 
-def test_a_vanishing_eigenvalue_cannot_take_all_the_weight(rng):
-    whitening = whiten(PairMoments.exact(np.diag([3.0, 2.0])), 2, rng)
-    found = recover(whitening, Decomposition(np.array([0.0, 2.0]), np.eye(2), 0.0, 1), np.ones(2))
-    np.testing.assert_allclose(found.weights, [0.8, 0.2])
+def test_a_vanishing_eigenvalue_takes_all_the_weight_only_without_the_cap():
+    decomposition = Decomposition(np.array([0.0, 2.0]), np.eye(2), 0.0, 1)
+    capped = recover(np.eye(2), decomposition, np.ones(2))
+    np.testing.assert_allclose(capped.weights, [0.8, 0.2])
+    plain = recover(np.eye(2), decomposition, np.ones(2), cap_weights=False)
+    assert plain.weights[0] > 0.999
 
 
 def test_simplex_projection_is_the_nearest_distribution(rng):
@@ -81,6 +79,5 @@ def test_simplex_projection_is_the_nearest_distribution(rng):
 
 
 def test_unknown_projection_is_refused(rng):
-    whitening = whiten(PairMoments.exact(np.eye(2)), 2, rng)
     with pytest.raises(InvalidSetting, match="clip"):
-        recover(whitening, Decomposition(np.ones(2), np.eye(2), 0, 1), np.ones(2), projection="abs")
+        recover(*some_factors(rng), np.ones(3), projection="abs")

@@ -5,8 +5,13 @@ from scipy import sparse
 from mom_pipeline.core.algorithm.whitening import whiten
 from mom_pipeline.core.errors import RankTooLow
 from mom_pipeline.core.linear_algebra.eigenpairs import top_eigenpairs
+from mom_pipeline.core.moments.anchored import AnchoredSums
+from mom_pipeline.core.moments.days import MomentSettings, fix_anchor
+from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.pairs import PairMoments
-from mom_pipeline.core.moments.sums import Estimator, MomentSums
+from mom_pipeline.core.moments.sums import MomentSums
+from mom_pipeline.core.moments.users import UsersInMemory
+from mom_pipeline_tests.core.conftest import population_sums
 
 
 @pytest.fixture(scope="module")
@@ -19,19 +24,25 @@ def wide():
 
 
 def operator(X, name, dtype=np.float64, free=False):
-    estimator = Estimator.of(name)
-    M2 = PairMoments.of(X, MomentSums.of(X, estimator), estimator, dtype=dtype)
+    estimator = Estimator.from_name(name)
+    M2 = PairMoments.from_rows(X, MomentSums.from_rows(X, estimator), estimator, dtype=dtype)
     return PairMoments(M2.normalised, M2.diagonal, M2.item_scale) if free else M2
 
 
+def whitened(X, name, K, dtype=np.float64):
+    """Return W of a fit of its own, and the operator that it whitens."""
+    settings = MomentSettings(Estimator.from_name(name), K, K, dtype=dtype)
+    anchor = fix_anchor(UsersInMemory(X), settings)
+    whitening = whiten(AnchoredSums.from_rows(X, anchor), K, dtype=np.dtype(dtype))
+    return whitening, anchor, operator(X, name, dtype=dtype)
+
+
 @pytest.mark.parametrize("name", ["paper", "unbiased", "balanced"])
-@pytest.mark.parametrize("free", [False, True])
-def test_whitening_makes_the_second_moment_the_identity(wide, name, free, rng):
-    M2 = operator(wide, name, free=free)
-    whitening = whiten(M2, 12, rng)
-    W = whitening.matrix
+def test_whitening_makes_the_second_moment_the_identity(wide, name):
+    whitening, anchor, M2 = whitened(wide, name, 12)
+    W = whitening.matrix(anchor)
     np.testing.assert_allclose(W.T @ M2.apply(W), np.eye(12), atol=1e-9)
-    np.testing.assert_allclose(whitening.inverse.T @ W, np.eye(12), atol=1e-9)
+    np.testing.assert_allclose((anchor.basis @ whitening.inverse).T @ W, np.eye(12), atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["paper", "unbiased", "balanced"])
@@ -43,9 +54,9 @@ def test_eigenvalues_are_those_of_lapack(wide, name, rng):
     assert pairs.residual < 1e-4
 
 
-def test_single_precision_whitens_to_1e_4(wide, rng):
-    M2 = operator(wide, "balanced", dtype=np.float32, free=True)
-    W = whiten(M2, 20, rng).matrix
+def test_single_precision_whitens_to_1e_4(wide):
+    whitening, anchor, M2 = whitened(wide, "balanced", 20, dtype=np.float32)
+    W = whitening.matrix(anchor)
     assert W.dtype == np.float32
     np.testing.assert_allclose(W.T @ M2.apply(W), np.eye(20), atol=1e-4)
 
@@ -61,18 +72,20 @@ def test_warm_start_reaches_in_two_passes_what_a_cold_one_needs_many_for(wide, r
 
 
 def test_more_components_than_rank_shrink_to_the_rank(rng):
-    basis = rng.standard_normal((700, 4))
-    M2 = PairMoments.exact(basis @ basis.T)
-    whitening = whiten(M2, 10, rng)
+    anchor, sums = population_sums(rng.dirichlet(np.full(700, 0.2), 4).T, np.full(4, 0.25))
+    whitening = whiten(sums, 10, dtype=np.dtype(float))
     assert whitening.n_components == 4
     assert whitening.requested == 10
-    W = whitening.matrix
-    np.testing.assert_allclose(W.T @ M2.apply(W), np.eye(4), atol=1e-8)
+    W = whitening.matrix(anchor)
+    H = sums.pairs / sums.first.pair_weight
+    M2 = anchor.basis @ H @ anchor.basis.T
+    np.testing.assert_allclose(W.T @ M2 @ W, np.eye(4), atol=1e-8)
 
 
 def test_no_positive_eigenvalue_is_an_error(rng):
+    _, sums = population_sums(np.eye(5), np.full(5, -0.2))
     with pytest.raises(RankTooLow, match="no positive eigenvalue"):
-        whiten(PairMoments.exact(-np.eye(5)), 2, rng)
+        whiten(sums, 2, dtype=np.dtype(float))
 
 
 def test_same_seed_gives_the_same_vectors(wide):

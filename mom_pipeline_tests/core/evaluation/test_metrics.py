@@ -6,6 +6,7 @@ from scipy import sparse
 
 from mom_pipeline.core import evaluate_ranking
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
+from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 
 
 def test_by_hand():
@@ -83,3 +84,10 @@ def test_slots_shared_by_many_items_change_nothing(rng):
         hits = [sum(y in taken[u] for y in ids[u, :k]) for u in found.users]
         assert sum(hits) > 0
         np.testing.assert_allclose(found.per_user["precision"][:, c], np.array(hits) / k)
+
+
+def test_the_cutoff_that_is_shown_is_the_nearest_to_20():
+    assert nearest_cutoff((5, 10, 20, 40)) == 20
+    assert nearest_cutoff((5, 100)) == 5
+    assert nearest_cutoff((10, 30)) == 10
+    assert nearest_cutoff((5, 40), wanted=50) == 40

@@ -6,34 +6,32 @@ import numpy as np
 import pytest
 
 from mom_pipeline.core import simulate
-from mom_pipeline.core.algorithm.daily_classes import tensor_in_span, whiten_in_span
-from mom_pipeline.core.algorithm.decomposition import decompose_simultaneously
-from mom_pipeline.core.evaluation.split_half import (
-    HalfMoments,
-    half_of,
-    split_half_agreement,
-    updated_half,
-)
-from mom_pipeline.core.moments.anchored import AnchoredMoments
-from mom_pipeline.core.moments.daily import DailySettings, advance
-from mom_pipeline.core.moments.halves import in_first_half
-from mom_pipeline.core.moments.sums import Estimator
+from mom_pipeline.core.algorithm.decompose import DecomposeSettings, decompose
+from mom_pipeline.core.errors import InvalidInteractions
+from mom_pipeline.core.evaluation.split_half import split_half_agreement
+from mom_pipeline.core.moments.anchored import AnchoredSums
+from mom_pipeline.core.moments.days import MomentSettings, Yesterday, advance, width_for_days
+from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.users import in_first_half
 
-TRUE_CLASSES, FITTED = 4, 6
+TRUE_COMPONENTS, FITTED = 4, 6
+
+
+def settings(estimator="balanced"):
+    width = width_for_days(FITTED)
+    return MomentSettings(Estimator.from_name(estimator), FITTED, width, halves=True)
 
 
 def fitted(X, estimator="balanced"):
-    """Moments of everyone and the components of the full model."""
-    settings = DailySettings(Estimator.of(estimator), FITTED, 20, 0.0, seed=0)
-    moments = advance(X, None, "", settings).state.moments
-    whitening = whiten_in_span(moments, FITTED)
-    found = decompose_simultaneously(tensor_in_span(moments, whitening), np.random.default_rng(0))
-    return moments, whitening.factors * whitening.eigenvalues @ found.vectors
+    """Anchor and sums of everyone, and the components of the full model."""
+    step = advance(X, None, "", settings(estimator))
+    found = decompose(step.anchor, step.sums, DecomposeSettings(FITTED))
+    return step.anchor, step.sums, found.in_span
 
 
 @pytest.fixture(scope="module")
 def binary():
-    _, counts = simulate(5_000, 200, TRUE_CLASSES, items_per_user=12, seed=2)
+    _, counts = simulate(5_000, 200, TRUE_COMPONENTS, items_per_user=12, seed=2)
     return (counts > 0).astype(np.float64)
 
 
@@ -45,12 +43,12 @@ def test_the_halves_are_even_fixed_and_part_neighbours():
     assert runs.max() <= 3
 
 
-def test_classes_that_exist_are_found_twice_and_noise_is_not(binary):
-    moments, components = fitted(binary)
-    agreement = split_half_agreement(moments, half_of(binary, moments.anchor), components, 0)
+def test_components_that_exist_are_found_twice_and_noise_is_not(binary):
+    _, sums, components = fitted(binary)
+    agreement = split_half_agreement(sums, components, 0)
     assert agreement.shape == (FITTED,)
-    assert (agreement[:TRUE_CLASSES] > 0.95).all()
-    assert (agreement[TRUE_CLASSES:] < 0.5).all()
+    assert (agreement[:TRUE_COMPONENTS] > 0.95).all()
+    assert (agreement[TRUE_COMPONENTS:] < 0.5).all()
     assert agreement.min() >= 0
     assert agreement.max() <= 1
 
@@ -59,68 +57,45 @@ def test_more_users_agree_more():
     _, counts = simulate(8_000, 200, FITTED, items_per_user=8, seed=5)
     means = []
     for n_users in (300, 8_000):
-        X = (counts[:n_users] > 0).astype(np.float64)
-        moments, components = fitted(X)
-        half = half_of(X, moments.anchor)
-        means.append(split_half_agreement(moments, half, components, 0).mean())
+        _, sums, components = fitted((counts[:n_users] > 0).astype(np.float64))
+        means.append(split_half_agreement(sums, components, 0).mean())
     assert means[0] + 0.1 < means[1]
 
 
 def test_one_half_twice_agrees_with_itself(binary):
     """If both halves are the same users, every component is found again."""
     half_rows = binary[in_first_half(np.arange(binary.shape[0]))]
-    moments, components = fitted(half_rows)
-    half = HalfMoments.of(half_rows, moments.anchor)
-    twice = replace(
-        moments,
-        pairs=2 * moments.pairs,
-        triples=2 * moments.triples,
-        sums=moments.sums + moments.sums,
-    )
-    agreement = split_half_agreement(twice, half, components, 0)
-    assert (agreement[:TRUE_CLASSES] > 0.9999).all()
-
-
-def test_a_rebuild_has_the_half_at_hand(binary):
-    settings = DailySettings(Estimator.of("balanced"), FITTED, 20, 0.0, seed=0)
-    state = advance(binary, None, "", settings).state
-    whole = AnchoredMoments.of(binary, state.moments.anchor)
-    np.testing.assert_allclose(state.moments.triples, whole.triples, atol=1e-9)
-    np.testing.assert_allclose(state.half.triples, half_of(binary, whole.anchor).triples, atol=1e-9)
-    assert advance(binary, (binary, state), "", settings).state.half is None
-
-
-def test_both_halves_add_up_to_everyone(binary):
-    moments, _ = fitted(binary)
-    first = half_of(binary, moments.anchor)
-    second = HalfMoments.of(binary[~in_first_half(np.arange(binary.shape[0]))], moments.anchor)
-    np.testing.assert_allclose(first.others(moments).triples, second.triples, atol=1e-9)
-    np.testing.assert_allclose(first.others(moments).pairs, second.pairs, atol=1e-9)
-    assert first.others(moments).triple_weight == pytest.approx(second.triple_weight)
+    _, sums, components = fitted(half_rows)
+    alone = replace(sums, half=None)
+    twice = replace(alone + alone, half=replace(alone, item_pairs=None))
+    agreement = split_half_agreement(twice, components, 0)
+    assert (agreement[:TRUE_COMPONENTS] > 0.9999).all()
 
 
 @pytest.mark.parametrize("estimator", ["balanced", "unbiased", "paper"])
-def test_an_update_is_the_sum_over_the_half(estimator):
+def test_the_half_is_kept_up_to_date(estimator):
     _, counts = simulate(600, 80, 3, items_per_user=10, seed=1)
     before, X = counts[:550], counts.copy()
     X.data[X.indptr[20] : X.indptr[30]] += 1.0
-    moments, _ = fitted(before, estimator)
-    changed = np.concatenate([np.arange(20, 30), np.arange(550, 600)])
-    yesterday = half_of(before, moments.anchor)
-    found = updated_half(yesterday, before, X, changed, moments.anchor)
-    whole = half_of(X, moments.anchor)
-    np.testing.assert_allclose(found.pairs, whole.pairs, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(found.triples, whole.triples, rtol=1e-8, atol=1e-8)
-    assert found.pair_weight == pytest.approx(whole.pair_weight)
-    assert found.triple_weight == pytest.approx(whole.triple_weight)
-    assert np.abs(found.triples - yesterday.triples).max() > 1e-3
+    first = advance(before, None, "", settings(estimator))
+    step = advance(X, Yesterday(before, first.anchor, first.sums), "", settings(estimator))
+    mine = in_first_half(np.arange(600))
+    whole = AnchoredSums.from_rows(X[mine], step.anchor)
+    np.testing.assert_allclose(step.sums.half.pairs, whole.pairs, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(step.sums.half.triples, whole.triples, rtol=1e-8, atol=1e-8)
+    assert step.sums.half.first.triple_weight == pytest.approx(whole.first.triple_weight)
+    assert np.abs(step.sums.half.triples - first.sums.half.triples).max() > 1e-3
 
 
 def test_a_half_that_supports_nothing_agrees_with_nothing(binary):
-    moments, components = fitted(binary)
-    nobody = HalfMoments.of(binary[:0], moments.anchor)
-    np.testing.assert_array_equal(split_half_agreement(moments, nobody, components, 0), 0.0)
-    # One user supports one component at most: the others have no counterpart.
-    one = AnchoredMoments.of(binary[:1], moments.anchor)
-    half = HalfMoments(one.pairs, one.triples, one.sums.pair_weight, one.sums.triple_weight)
-    assert (split_half_agreement(moments, half, components, 0) > 0).sum() <= 1
+    anchor, sums, components = fitted(binary)
+    for n_users, most in ((0, 0), (1, 1)):  # one user supports one component at most
+        few = replace(AnchoredSums.from_rows(binary[:n_users], anchor), item_pairs=None)
+        agreement = split_half_agreement(replace(sums, half=few), components, 0)
+        assert (agreement > 0).sum() <= most
+
+
+def test_sums_without_halves_are_refused(binary):
+    _, sums, components = fitted(binary)
+    with pytest.raises(InvalidInteractions, match="halves"):
+        split_half_agreement(replace(sums, half=None), components, 0)

@@ -3,8 +3,9 @@ import pytest
 from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
+from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.pairs import PairMoments, gram_product
-from mom_pipeline.core.moments.sums import Estimator, MomentSums
+from mom_pipeline.core.moments.sums import MomentSums
 from mom_pipeline.core.threads import using_cores
 from mom_pipeline_tests.core.conftest import distinct_pairs
 
@@ -34,9 +35,9 @@ def second_moment(X, estimator):
 @pytest.mark.parametrize("binary", [False, True])
 def test_operator_equals_brute_force_over_users(few_rows, name, binary, rng):
     X = sparse.csr_array((few_rows > 0).astype(float)) if binary else few_rows
-    estimator = Estimator.of(name)
-    sums = MomentSums.of(X, estimator)
-    M2 = PairMoments.of(X, sums, estimator)
+    estimator = Estimator.from_name(name)
+    sums = MomentSums.from_rows(X, estimator)
+    M2 = PairMoments.from_rows(X, sums, estimator)
     S = np.diag(M2.item_scale)
     expected = S @ second_moment(X, estimator) @ S
     Q = rng.standard_normal((5, 3))
@@ -44,18 +45,18 @@ def test_operator_equals_brute_force_over_users(few_rows, name, binary, rng):
 
 
 def test_distinct_draws_in_a_scaled_space(few_rows):
-    estimator = Estimator.of("unbiased", item_scaling=0.5, user_weight=1.5)
-    M2 = PairMoments.of(few_rows, MomentSums.of(few_rows, estimator), estimator)
+    estimator = Estimator.from_name("unbiased", item_scaling=0.5, user_weight=1.5)
+    M2 = PairMoments.from_rows(few_rows, MomentSums.from_rows(few_rows, estimator), estimator)
     assert M2.item_scale.min() < 0.6
     S = np.diag(M2.item_scale)
     expected = S @ second_moment(few_rows, estimator) @ S
     np.testing.assert_allclose(M2.apply(np.eye(5)), expected, rtol=1e-12, atol=1e-15)
 
 
-def test_paper_is_algorithm_one_to_the_letter(few_rows):
+def test_the_papers_second_moment_is_that_of_algorithm_one(few_rows):
     X = sparse.csr_array((few_rows > 0).astype(float))
-    estimator = Estimator.of("paper")
-    M2 = PairMoments.of(X, MomentSums.of(X, estimator), estimator)
+    estimator = Estimator.from_name("paper")
+    M2 = PairMoments.from_rows(X, MomentSums.from_rows(X, estimator), estimator)
     nnz = np.diff(X.indptr)
     expected = (X.T @ X).toarray() / (nnz**2).sum()
     np.testing.assert_allclose(M2.apply(np.eye(5)), expected, rtol=1e-13)
@@ -63,8 +64,8 @@ def test_paper_is_algorithm_one_to_the_letter(few_rows):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_matrix_free_product_equals_the_explicit_one(counts, name, rng):
-    estimator = Estimator.of(name)
-    M2 = PairMoments.of(counts, MomentSums.of(counts, estimator), estimator)
+    estimator = Estimator.from_name(name)
+    M2 = PairMoments.from_rows(counts, MomentSums.from_rows(counts, estimator), estimator)
     assert M2.explicit is not None
     free = PairMoments(M2.normalised, M2.diagonal, M2.item_scale)
     Q = rng.standard_normal((counts.shape[1], 9))
@@ -73,15 +74,15 @@ def test_matrix_free_product_equals_the_explicit_one(counts, name, rng):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_sums_of_blocks_add_up_and_a_user_can_be_taken_out(counts, name):
-    estimator = Estimator.of(name)
-    whole = MomentSums.of(counts, estimator)
-    blocks = [MomentSums.of(counts[i : i + 1000], estimator) for i in range(0, 6000, 1000)]
+    estimator = Estimator.from_name(name)
+    whole = MomentSums.from_rows(counts, estimator)
+    blocks = [MomentSums.from_rows(counts[i : i + 1000], estimator) for i in range(0, 6000, 1000)]
     added = sum(blocks[1:], start=blocks[0])
-    without = whole - MomentSums.of(counts[:1], estimator)
-    rest = MomentSums.of(counts[1:], estimator)
+    without = whole - MomentSums.from_rows(counts[:1], estimator)
+    rest = MomentSums.from_rows(counts[1:], estimator)
     for found, expected in [(added, whole), (without, rest)]:
         assert found.n_users == expected.n_users
-        np.testing.assert_allclose(found.size_sums, expected.size_sums, rtol=1e-12)
+        np.testing.assert_allclose(found.sizes, expected.sizes, rtol=1e-12)
         np.testing.assert_allclose(found.pair_diagonal, expected.pair_diagonal, rtol=1e-9)
         np.testing.assert_allclose(found.item_users, expected.item_users)
         assert found.triple_weight == pytest.approx(expected.triple_weight, rel=1e-12)
@@ -89,13 +90,13 @@ def test_sums_of_blocks_add_up_and_a_user_can_be_taken_out(counts, name):
 
 def test_sizes_of_a_huge_user_do_not_overflow():
     X = sparse.csr_array(np.ones((1, 100_000)))
-    sums = MomentSums.of(X, Estimator.of("paper"))
-    assert sums.size_sums == (1e5, 1e10, 1e15)
+    sums = MomentSums.from_rows(X, Estimator.from_name("paper"))
+    assert sums.sizes.tolist() == [1e5, 1e10, 1e15]
     assert sums.triple_weight == 1e15
 
 
 def test_users_too_short_for_a_draw_weigh_nothing():
-    a, weight = Estimator.of("unbiased").term_weights(np.array([0.0, 1.0, 2.0, 3.0, 4.0]), 3)
+    a, weight = Estimator.from_name("unbiased").term_weights(np.array([0.0, 1.0, 2.0, 3.0, 4.0]), 3)
     np.testing.assert_array_equal(a, [0, 0, 0, 1 / 6, 1 / 24])
     assert weight == 2.0
 
@@ -111,8 +112,24 @@ def test_product_does_not_depend_on_the_number_of_threads(counts, rng):
 
 def test_unknown_estimator_and_no_pairs_are_refused():
     with pytest.raises(InvalidSetting, match="'balanced', 'paper', 'unbiased'"):
-        Estimator.of("best")
+        Estimator.from_name("best")
     single = sparse.csr_array(np.eye(3))
-    unbiased = Estimator.of("unbiased")
+    unbiased = Estimator.from_name("unbiased")
     with pytest.raises(InvalidInteractions, match="2 events"):
-        PairMoments.of(single, MomentSums.of(single, unbiased), unbiased)
+        PairMoments.from_rows(single, MomentSums.from_rows(single, unbiased), unbiased)
+
+
+def test_distinct_draws_refuse_fractional_counts_with_the_reason():
+    X = sparse.csr_array(np.array([[1.0, 2.0, 0.5], [1.0, 1.0, 1.0]]))
+    with pytest.raises(InvalidInteractions, match="needs whole counts; found 1 fractional"):
+        MomentSums.from_rows(X, Estimator.from_name("unbiased"))
+    assert MomentSums.from_rows(X, Estimator.from_name("balanced")).n_users == 2
+
+
+def test_a_second_moment_too_large_for_memory_is_not_written_out(counts, monkeypatch):
+    from mom_pipeline.core.moments import pairs
+
+    estimator = Estimator.from_name("balanced")
+    sums = MomentSums.from_rows(counts, estimator)
+    monkeypatch.setattr(pairs, "_DENSE_BYTES", 1000)
+    assert PairMoments.from_rows(counts, sums, estimator).explicit is None

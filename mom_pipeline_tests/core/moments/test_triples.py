@@ -2,10 +2,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mom_pipeline.core.moments import triples as tensor
-from mom_pipeline.core.moments.sums import Estimator
-from mom_pipeline.core.moments.triples import triple_sums
-from mom_pipeline_tests.core.conftest import distinct_triples
+from mom_pipeline.core.moments import triples
+from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.triples import span_sums
+from mom_pipeline.core.threads import using_cores
+from mom_pipeline_tests.core.conftest import distinct_pairs, distinct_triples
+
+
+def triple_sums(X, basis, estimator):
+    return span_sums(X, basis, estimator)[1]
 
 
 def brute_force(X, basis, estimator):
@@ -23,26 +28,51 @@ def brute_force(X, basis, estimator):
 def test_kernel_equals_brute_force(few_rows, name, binary, rng):
     X = sparse.csr_array((few_rows > 0).astype(float)) if binary else few_rows
     basis = rng.standard_normal((5, 4))
-    expected = brute_force(X, basis, Estimator.of(name))
+    expected = brute_force(X, basis, Estimator.from_name(name))
     np.testing.assert_allclose(
-        triple_sums(X, basis, Estimator.of(name)), expected, rtol=1e-10, atol=1e-13
+        triple_sums(X, basis, Estimator.from_name(name)), expected, rtol=1e-10, atol=1e-13
     )
     assert np.abs(expected).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["paper", "unbiased", "balanced"])
+def test_pairs_equal_brute_force(few_rows, name, rng):
+    estimator, basis = Estimator.from_name(name), rng.standard_normal((5, 4))
+    a, _ = estimator.term_weights(few_rows.sum(axis=1), 2)
+    squares = (
+        distinct_pairs(row) if estimator.distinct else np.outer(row, row)
+        for row in few_rows.toarray()
+    )
+    total = sum(weight * square for weight, square in zip(a, squares, strict=True))
+    pairs, _ = span_sums(few_rows, basis, estimator)
+    np.testing.assert_allclose(pairs, basis.T @ total @ basis, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["unbiased", "balanced"])
+def test_the_sums_are_the_same_to_the_last_digit_on_any_number_of_threads(counts, name, rng):
+    basis = rng.standard_normal((counts.shape[1], 20)).astype(np.float32)
+    results = []
+    for n in (1, 2, 3):
+        with using_cores(n):
+            results.append(span_sums(counts, basis, Estimator.from_name(name)))
+    for pairs, cubes in results[1:]:
+        np.testing.assert_array_equal(pairs, results[0][0])
+        np.testing.assert_array_equal(cubes, results[0][1])
 
 
 @pytest.mark.parametrize("K", [1, 7, 30])
 def test_blocks_and_threads_do_not_change_the_sum(counts, K, rng, monkeypatch):
     basis = rng.standard_normal((counts.shape[1], K))
-    estimator = Estimator.of("unbiased")
+    estimator = Estimator.from_name("unbiased")
     whole = triple_sums(counts, basis, estimator)
-    monkeypatch.setattr(tensor, "_USERS_PER_BLOCK", 97)
-    monkeypatch.setattr(tensor, "_STACKED_ROWS", 11)
+    monkeypatch.setattr(triples, "_USERS_PER_BLOCK", 97)
+    monkeypatch.setattr(triples, "_STACKED_ROWS", 11)
     np.testing.assert_allclose(triple_sums(counts, basis, estimator), whole, rtol=1e-9)
 
 
 def test_tensor_is_symmetric_and_adds_up_over_users(counts, rng):
     basis = rng.standard_normal((counts.shape[1], 12))
-    estimator = Estimator.of("unbiased")
+    estimator = Estimator.from_name("unbiased")
     T = triple_sums(counts, basis, estimator)
     for axes in [(0, 2, 1), (1, 0, 2), (2, 1, 0)]:
         np.testing.assert_allclose(T, T.transpose(axes), rtol=1e-12, atol=1e-12)
@@ -54,12 +84,13 @@ def test_tensor_is_symmetric_and_adds_up_over_users(counts, rng):
 
 def test_single_precision_agrees_with_double(counts, rng):
     basis = rng.standard_normal((counts.shape[1], 40))
-    double = triple_sums(counts, basis, Estimator.of("balanced"))
-    single = triple_sums(counts, basis.astype(np.float32), Estimator.of("balanced"))
+    double = triple_sums(counts, basis, Estimator.from_name("balanced"))
+    single = triple_sums(counts, basis.astype(np.float32), Estimator.from_name("balanced"))
     assert np.linalg.norm(single - double) < 2e-6 * np.linalg.norm(double)
 
 
 def test_nobody_adds_nothing():
     nobody = sparse.csr_array((0, 5))
-    found = triple_sums(nobody, np.ones((5, 4)), Estimator.of("balanced"))
-    np.testing.assert_array_equal(found, np.zeros((4, 4, 4)))
+    pairs, cubes = span_sums(nobody, np.ones((5, 4)), Estimator.from_name("balanced"))
+    np.testing.assert_array_equal(pairs, np.zeros((4, 4)))
+    np.testing.assert_array_equal(cubes, np.zeros((4, 4, 4)))

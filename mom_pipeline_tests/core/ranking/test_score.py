@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -5,12 +7,18 @@ from scipy import sparse
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
 from mom_pipeline.core.evaluation.metrics import evaluate_ranking
 from mom_pipeline.core.interactions import as_interactions
-from mom_pipeline.core.ranking.candidates import Candidates, Parts
-from mom_pipeline.core.ranking.choose import HeldOut, choose_weights, given_split, hold_out
-from mom_pipeline.core.ranking.low_pass import LowPass
-from mom_pipeline.core.ranking.pair_scores import ExplainedPairs, PairScores, as_binary
-from mom_pipeline.core.ranking.score import RankingWeights, ThreeMomentRanking, best_unseen
-from mom_pipeline.core.ranking.topn import recommend_top
+from mom_pipeline.core.ranking import choose
+from mom_pipeline.core.ranking.choose import (
+    Candidates,
+    HeldOut,
+    SearchParts,
+    choose_weights,
+    given_split,
+    hold_out,
+)
+from mom_pipeline.core.ranking.parts import Ease, Histories, LowPass, Pairs, Popularity
+from mom_pipeline.core.ranking.score import RankingWeights, Score, best_unseen, ranking_name
+from mom_pipeline.core.ranking.topn import brute_force
 
 
 @pytest.fixture
@@ -24,27 +32,46 @@ def low_pass(X, rng):
     return LowPass(np.linalg.qr(rng.standard_normal((25, 6)))[0], scale, np.arange(6.0, 0.0, -1))
 
 
+class Given:
+    """Components that are given as a function of the rows."""
+
+    name = "components"
+
+    def __init__(self, scorer):
+        self.scorer = scorer
+
+    def scores(self, rows):
+        return self.scorer(rows.X)
+
+
+def rising(rows):
+    return rows @ np.ones((25, 1)) * np.arange(1.0, 26) + 1
+
+
 def test_parts_are_scaled_by_the_best_unseen_item_and_added(X, low_pass):
-    weights = RankingWeights(popularity=0.3, pairs=0.7, explained=0.4, low_pass=0.5, classes=0.9)
-    pairs, explained = PairScores.of(X, 0.5, 2.0), ExplainedPairs.of(X, 1.0)
-
-    def classes(rows):
-        return rows @ np.ones((25, 1)) * np.arange(1.0, 26) + 1
-
-    found = ThreeMomentRanking(weights, pairs, explained, low_pass, classes)(X)
-    once = as_binary(X)
+    pairs, ease = Pairs.from_rows(X, 0.5, 2.0), Ease.from_rows(X, 1.0)
+    popularity = Popularity(pairs.item_users)
+    parts = ((popularity, 0.3), (pairs, 0.7), (ease, 0.4), (low_pass, 0.5), (Given(rising), 0.9))
+    rows = Histories(X, None)
+    scores, factors = Score(parts)(rows)
     seen = X.toarray() > 0
     expected = np.zeros(X.shape)
-    for weight, part in [
-        (0.3, np.tile((X > 0).sum(axis=0), (80, 1)).astype(float)),
-        (0.7, pairs.scores(once, weights.history_exponent, weights.candidate_exponent)),
-        (0.4, explained.scores(once)),
-        (0.5, low_pass.scores(once, weights.low_pass_ridge)),
-        (0.9, classes(X)),
-    ]:
-        best = np.where(seen, -np.inf, part).max(axis=1, keepdims=True)
-        expected += weight * part / np.where(best > 0, best, 1.0)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    for part, weight in parts:
+        plain = part.scores(rows)
+        best = np.where(seen, -np.inf, plain).max(axis=1)
+        factor = weight / np.where(best > 0, best, 1.0)
+        np.testing.assert_allclose(factors[part.name], factor, rtol=1e-6)
+        expected += factor[:, None] * plain
+    np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_components_alone_are_not_divided(rng):
+    O, P = rng.dirichlet(np.ones(9), size=3).T, rng.dirichlet(np.ones(3), size=4)
+    rows = Histories(sparse.csr_array((rng.random((4, 9)) < 0.3).astype(float)), lambda X: P)
+    scores, factors = Score.of_components(O)(rows)
+    expected = [[sum(P[u, k] * O[y, k] for k in range(3)) for y in range(9)] for u in range(4)]
+    np.testing.assert_allclose(scores, expected, rtol=1e-12)
+    np.testing.assert_array_equal(factors["components"], np.ones(4))
 
 
 @pytest.mark.parametrize("exclude_seen", [True, False])
@@ -52,31 +79,73 @@ def test_candidates_are_ranked_as_the_ranking_ranks_them(X, low_pass, exclude_se
     """What the search measures is what a model with those weights would reach."""
     split = hold_out(X, np.random.default_rng(0))
     rows = split.train[split.users]
-    parts = Parts(
-        pairs=(PairScores.of(split.train),),
+    parts = SearchParts(
+        pairs=(Pairs.from_rows(split.train),),
         history_exponents=(0.5,),
-        explained={5.0: ExplainedPairs.of(split.train, 5.0)},
+        ease={5.0: Ease.from_rows(split.train, 5.0)},
         low_pass={1.0: low_pass},
         low_pass_ridges=(10.0,),
-        classes=lambda rows: rows @ np.ones((25, 1)) * np.arange(1.0, 26) + 1,
+        components=rising,
     )
     weights = RankingWeights(
-        popularity=0.2, explained=0.7, low_pass=0.6, classes=0.3, low_pass_ridge=10.0
+        popularity=0.2, ease=0.7, low_pass=0.6, components=0.3, low_pass_ridge=10.0
     )
-    scorer = ThreeMomentRanking(
-        weights, parts.pairs[0], parts.explained[5.0], low_pass, parts.classes
+    score = Score(
+        (
+            (Popularity(parts.pairs[0].item_users), 0.2),
+            (parts.pairs[0], 1.0),
+            (parts.ease[5.0], 0.7),
+            (replace(low_pass, ridge=10.0), 0.6),
+            (Given(rising), 0.3),
+        )
     )
-    ids, _ = recommend_top(rows, scorer, 20, exclude_seen=exclude_seen)
+    ids, _ = brute_force(
+        rows, lambda rows: score(Histories(rows, None))[0], 20, exclude_seen=exclude_seen
+    )
     values = evaluate_ranking(ids, split.test, [20]).per_user
     expected = (values["recall"] + values["ndcg"] + values["map"])[:, 0] / 3
-    asked = Candidates.of(rows, split.test, parts, exclude_seen=exclude_seen)
-    found = asked.quality(weights)
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    candidates = Candidates.from_rows(rows, split.test, parts, exclude_seen=exclude_seen)
+    np.testing.assert_allclose(candidates.quality(weights), expected, rtol=1e-6)
+
+
+def test_ranks_of_the_search_are_those_of_a_stable_sort(rng):
+    """Many equal scores: the lower column comes first, and entries past the cut-off are left."""
+    scores = rng.integers(0, 5, size=(30, 60)).astype(np.float32)
+    rows, columns = np.nonzero(rng.random(scores.shape) < 0.2)
+    order = np.argsort(-scores, axis=1, kind="stable")
+    ranks = np.argsort(order, axis=1)
+    expected = sorted(
+        (row, ranks[row, column])
+        for row, column in zip(rows, columns, strict=True)
+        if ranks[row, column] < 20
+    )
+    listed = choose._listed(scores, (rows, columns))
+    np.testing.assert_array_equal(np.transpose(listed), expected)
+
+
+def test_blocks_do_not_change_the_choice(X, low_pass, monkeypatch):
+    split = hold_out(X, np.random.default_rng(0))
+    whole = choose_weights(split, {1.0: low_pass}, rising)
+    monkeypatch.setattr(choose, "_USERS_PER_BLOCK", 7)
+    monkeypatch.setattr(choose, "_SCALED_KEPT", 2)
+    assert choose_weights(split, {1.0: low_pass}, rising) == whole
+
+
+def test_rankings_have_their_names_of_today():
+    assert ranking_name("classes") == ranking_name("components") == "components"
+    with pytest.raises(InvalidSetting, match="'components' or 'three-moment', found 'best'"):
+        ranking_name("best")
+
+
+def test_weights_are_read_under_the_names_of_earlier_versions():
+    saved = {"classes": 0.2, "explained": 0.3, "explained_ridge": 4.0, "pairs": 0.5}
+    weights = RankingWeights(components=0.2, ease=0.3, ease_ridge=4.0, pairs=0.5)
+    assert RankingWeights.from_saved(saved) == weights
 
 
 def test_a_user_who_has_everything_stays_finite():
     X = as_interactions(np.ones((2, 4)))
-    np.testing.assert_array_equal(best_unseen(np.ones((2, 4)), X), [1, 1])
+    np.testing.assert_array_equal(best_unseen(np.ones((2, 4)), X.nonzero()), [1, 1])
 
 
 def test_hold_out_hides_a_fifth_of_everybody(X):
@@ -107,19 +176,19 @@ def test_the_search_turns_to_the_part_that_knows_the_answer(X, low_pass):
 
     knowing = choose_weights(split, {1.0: low_pass}, oracle)
     ignorant = choose_weights(split, {1.0: low_pass}, lambda rows: np.ones(rows.shape))
-    assert knowing.weights.classes >= 0.5
+    assert knowing.weights.components >= 0.5
     assert knowing.quality > ignorant.quality + 0.2
-    assert ignorant.weights.classes == 0.0
+    assert ignorant.weights.components == 0.0
     assert knowing.n_users == len(split.users)
 
 
-@pytest.mark.parametrize("wrong", [{"pairs": -1.0}, {"low_pass": np.nan}, {"classes": np.inf}])
+@pytest.mark.parametrize("wrong", [{"pairs": -1.0}, {"low_pass": np.nan}, {"components": np.inf}])
 def test_weights_out_of_range_are_refused(wrong):
     with pytest.raises(InvalidSetting, match="zero or more"):
         RankingWeights(**wrong)
 
 
-def test_the_search_takes_the_inverse_where_only_it_explains(rng):
+def test_the_search_takes_ease_where_only_it_explains(rng):
     """Thirty items that always come together are one piece of evidence, not thirty.
 
     Each user has one of 5 such bundles, which brings its target in 4 of 10 cases, and one of
@@ -127,21 +196,21 @@ def test_the_search_takes_the_inverse_where_only_it_explains(rng):
     """
     N, D = 600, 5 * 30 + 8 + 5 + 8
     bundle, single = rng.integers(0, 5, size=N), rng.integers(0, 8, size=N)
-    dense, found = np.zeros((N, D)), np.zeros((N, D))
+    dense, wanted = np.zeros((N, D)), np.zeros((N, D))
     for u in range(N):
         dense[u, bundle[u] * 30 : bundle[u] * 30 + 30] = 1
         dense[u, 150 + single[u]] = 1
         dense[u, 158 + bundle[u]] = u >= 200 and rng.random() < 0.4
         brought = rng.random() < 0.6
         dense[u, 163 + single[u]] = u >= 200 and brought
-        found[u, 163 + single[u]] = u < 200
+        wanted[u, 163 + single[u]] = u < 200
     asked = np.arange(200)
-    split = HeldOut(as_interactions(dense), asked, as_interactions(found[asked]))
+    split = HeldOut(as_interactions(dense), asked, as_interactions(wanted[asked]))
     ignorant = LowPass(np.zeros((D, 1)), np.ones(D), np.ones(1))
     choice = choose_weights(
         split, dict.fromkeys((0.5, 1.0), ignorant), lambda rows: np.ones(rows.shape)
     )
-    assert choice.weights.explained > choice.weights.pairs
+    assert choice.weights.ease > choice.weights.pairs
     assert choice.quality > 0.9
 
 
@@ -159,19 +228,18 @@ def test_what_a_user_had_before_is_to_be_found_where_lists_hold_it(X):
     assert not split.exclude_seen
 
 
-def test_a_history_is_a_set_for_pairs_and_counts_for_classes(X, low_pass):
+def test_a_history_is_a_set_for_pairs_and_counts_for_components(X, low_pass):
     once, thrice = (as_interactions(sparse.csr_array(X[[0]] * times)) for times in (1, 3))
     seen = []
 
-    def classes(rows):
+    def components(rows):
         seen.append(rows.toarray())
         return np.ones(rows.shape)
 
-    weights = RankingWeights(explained=0.5, classes=0.1)
-    ranking = ThreeMomentRanking(
-        weights, PairScores.of(X), ExplainedPairs.of(X, 1.0), low_pass, classes
-    )
-    np.testing.assert_array_equal(ranking(as_interactions(X[[0]])), ranking(thrice))
+    parts = (Pairs.from_rows(X), 1.0), (Ease.from_rows(X, 1.0), 0.5), (low_pass, 0.5)
+    score = Score((*parts, (Given(components), 0.1)))
+    scores = [score(Histories(rows, None))[0] for rows in (as_interactions(X[[0]]), thrice)]
+    np.testing.assert_array_equal(*scores)
     np.testing.assert_array_equal(seen[1], 3 * once.toarray())
 
 

@@ -6,7 +6,7 @@ from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.ranking import topn as prediction
-from mom_pipeline.core.ranking.topn import class_scores, recommend_top, top_n
+from mom_pipeline.core.ranking.topn import brute_force, most_popular, top_n
 
 
 def sorted_reference(scores, n):
@@ -31,21 +31,19 @@ def test_top_n_equals_sorting_with_ties_by_position(rows, columns, n, seed):
     np.testing.assert_array_equal(values, expected)
 
 
-def test_prediction_is_the_papers_sum_over_classes(classes, rng):
-    P = rng.dirichlet(np.ones(5), size=3)
-    expected = [
-        [sum(P[u, k] * classes.item_probs[y, k] for k in range(5)) for y in range(40)]
-        for u in range(3)
-    ]
-    np.testing.assert_allclose(class_scores(P, classes.item_probs), expected, rtol=1e-12)
+def test_only_items_that_were_taken_are_popular():
+    items, shares = most_popular(np.array([0.1, 0.0, 0.6, 0.1, 0.2]), 9)
+    np.testing.assert_array_equal(items, [2, 4, 0, 3])
+    np.testing.assert_array_equal(shares, [0.6, 0.2, 0.1, 0.1])
+    np.testing.assert_array_equal(most_popular(np.array([0.5, 0.5]), 1)[0], [0])
 
 
 def test_seen_items_are_left_out_and_short_lists_are_filled():
     X = sparse.csr_array(np.array([[1.0, 0, 1, 0], [1, 1, 1, 1], [0, 0, 0, 0]]))
-    ids, scores = recommend_top(X, lambda rows: np.tile([4.0, 3, 2, 1], (rows.shape[0], 1)), 3)
+    ids, scores = brute_force(X, lambda rows: np.tile([4.0, 3, 2, 1], (rows.shape[0], 1)), 3)
     np.testing.assert_array_equal(ids, [[1, 3, -1], [-1, -1, -1], [0, 1, 2]])
     np.testing.assert_array_equal(scores, [[3, 1, 0], [0, 0, 0], [4, 3, 2]])
-    ids, _ = recommend_top(
+    ids, _ = brute_force(
         X, lambda rows: np.tile([4.0, 3, 2, 1], (rows.shape[0], 1)), 6, exclude_seen=False
     )
     np.testing.assert_array_equal(ids, np.tile([0, 1, 2, 3, -1, -1], (3, 1)))
@@ -60,14 +58,14 @@ def test_memory_is_bounded_by_small_blocks(rng, monkeypatch):
         heights.append(rows.shape[0])
         return rows @ factors
 
-    whole, _ = recommend_top(X, scorer, 5)
+    whole, _ = brute_force(X, scorer, 5)
     monkeypatch.setattr(prediction, "_SCORES_IN_MEMORY", 30 * 6)
     heights.clear()
-    np.testing.assert_array_equal(recommend_top(X, scorer, 5)[0], whole)
+    np.testing.assert_array_equal(brute_force(X, scorer, 5)[0], whole)
     assert max(heights) <= 6
     assert sum(heights) == 50
 
 
 def test_a_list_of_no_items_is_refused():
     with pytest.raises(InvalidSetting, match="at least 1"):
-        recommend_top(sparse.csr_array((1, 2)), lambda rows: rows.toarray(), 0)
+        brute_force(sparse.csr_array((1, 2)), lambda rows: rows.toarray(), 0)

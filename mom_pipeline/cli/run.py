@@ -1,0 +1,239 @@
+"""`mom-pipeline demo`, `update` and `backfill`: runs of the pipeline in this process.
+
+They go through Dagster, whose history in the data folder is the one that `mom-pipeline ui` shows.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime
+from typing import Any
+
+import click
+import dagster as dg
+
+from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.artifacts.freshness import days_between, freshness
+from mom_pipeline.cli.terminal import (
+    DAY,
+    count_progress,
+    day_option,
+    json_option,
+    print_json,
+    print_table,
+)
+from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.files import writing
+from mom_pipeline.dagster_home import prepare_dagster_home
+from mom_pipeline.logs.logfiles import discover
+from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
+from mom_pipeline.settings import Settings, load_settings
+from mom_pipeline.warehouse import recommendations as lists
+from mom_pipeline.warehouse.connection import Connection, Warehouse
+from mom_pipeline.warehouse.evaluations import MetricsRow, metrics_until
+
+_QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+_SHOWN_CUTOFFS = (5, 10, 20, 40, 100)
+_USERS, _ITEMS = 4, 5
+
+
+class RunFailed(MomError):
+    """A run of the pipeline did not succeed."""
+
+
+@click.command()
+@json_option
+def demo(as_json: bool) -> None:
+    """Run every asset over all days of the log files, and show the results.
+
+    The logs of the data folder are used; sample logs are written when there are none. The table
+    compares the model with popularity on the items that users took in the days after it.
+
+    \b
+    Examples:
+      mom-pipeline demo
+      MOM_DATA_DIR=/tmp/first-look mom-pipeline demo --json
+    """  # noqa: D301 - \b tells click to keep the lines
+    settings = load_settings()
+    if not discover(settings.logs_dir).files:
+        for delivery in sample_deliveries(SampleSettings()):
+            with writing(settings.logs_dir / delivery.name) as out:
+                out.write(delivery.content)
+    days = [file.day for file in discover(settings.logs_dir).files]
+    begin = time.perf_counter()
+    run_days(settings, min(days), max(days))
+    seconds = time.perf_counter() - begin
+    if as_json:
+        print_json({**results(settings, max(days)), "seconds": seconds})
+        return
+    click.echo(f"{len(set(days))} days, {min(days)} to {max(days)}, in {seconds:.0f} s.")
+    print_results(settings, max(days))
+    click.echo(
+        "Next: `mom-pipeline ui` opens the graph with these days in the browser;\n"
+        "`mom-pipeline status` lists them. Put a file of a later day into "
+        f"{settings.logs_dir}, and `mom-pipeline update` takes it in."
+    )
+
+
+@click.command()
+@day_option
+def update(day: datetime | None) -> None:
+    """Compute all days from the first one that is missing or stale.
+
+    With --day, only that day is computed.
+
+    \b
+    Examples:
+      mom-pipeline update
+      mom-pipeline update --day 2024-03-28
+    """  # noqa: D301 - \b tells click to keep the lines
+    settings = load_settings()
+    if day is not None:
+        first = last = day.date()
+    else:
+        days = freshness(Warehouse(settings), DayState(settings))
+        behind = [entry.day for entry in days if entry.status in ("missing", "stale")]
+        if not behind:
+            click.echo(f"All {len(days)} days are fresh.")
+            return
+        first, last = behind[0], days[-1].day
+    run_days(settings, first, last)
+    click.echo(f"Materialized {first}" + ("" if first == last else f" to {last}") + ".")
+    print_results(settings, last)
+
+
+@click.command()
+@click.option("--from", "first", type=DAY, metavar="YYYY-MM-DD", required=True, help="First day.")
+@click.option("--to", "last", type=DAY, metavar="YYYY-MM-DD", required=True, help="Last day.")
+@click.option("--full", is_flag=True, help="Compute every day from all users.")
+def backfill(first: datetime, last: datetime, full: bool) -> None:
+    """Materialize every asset of a range of days, in one run.
+
+    A day is computed from its changed users where the day before is usable, otherwise from all
+    users.
+
+    \b
+    Examples:
+      mom-pipeline backfill --from 2024-03-01 --to 2024-03-28
+      mom-pipeline backfill --from 2024-03-28 --to 2024-03-28 --full
+    """  # noqa: D301 - \b tells click to keep the lines
+    if first > last:
+        raise click.UsageError(f"--from {first:%Y-%m-%d} lies after --to {last:%Y-%m-%d}")
+    settings = load_settings()
+    run_days(settings, first.date(), last.date(), full=full)
+    print_results(settings, last.date())
+
+
+@contextmanager
+def dagster_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
+    """Yield the instance of the data folder, which the UI shows."""
+    prepare_dagster_home(settings)
+    with dg.DagsterInstance.get() as instance:
+        yield instance
+
+
+def run_days(
+    settings: Settings,
+    first: date,
+    last: date,
+    *,
+    full: bool = False,
+    only: Sequence[str] = (),
+) -> str:
+    """Materialize every asset, or only some, from first to last in one run, with a progress bar.
+
+    Returns the id of the run. Raises RunFailed with the first error.
+    """
+    # Imported here: the days of the partitions are those of the settings of this moment.
+    from mom_pipeline.definitions import ASSETS, defs
+    from mom_pipeline.defs.automation import FULL_CONFIG, range_tags
+    from mom_pipeline.defs.days import day_done
+
+    _require_partitions(first, last)
+    total = (len(only) or len(ASSETS)) * len(days_between(first, last))
+    job = defs.resolve_job_def("full_rebuild" if full else "daily_update")
+    with dagster_instance(settings) as instance, count_progress(total) as advance:
+        token = day_done.set(lambda asset, day: advance(asset))
+        try:
+            done = job.execute_in_process(
+                instance=instance,
+                tags=range_tags(first, last),
+                run_config={**_QUIET, **(FULL_CONFIG if full else {})},
+                raise_on_error=False,
+                asset_selection=[dg.AssetKey(name) for name in only] or None,
+            )
+        finally:
+            day_done.reset(token)
+    if not done.success:
+        raise RunFailed(_failure(done))
+    return done.run_id
+
+
+def _require_partitions(first: date, last: date) -> None:
+    from mom_pipeline.defs.partitions import DAILY
+
+    for day in (first, last):
+        if str(day) not in DAILY.get_partition_keys():
+            raise click.UsageError(
+                f"{day} is none of the days of the pipeline, {DAILY.get_first_partition_key()} to "
+                f"{DAILY.get_last_partition_key()}; see [pipeline] in the settings"
+            )
+
+
+def _failure(done: dg.ExecuteInProcessResult) -> str:
+    """Return the innermost message of the first step that failed."""
+    for event in done.all_events:
+        if event.is_step_failure:
+            error = event.step_failure_data.error
+            while error is not None and error.cause is not None:
+                error = error.cause
+            message = error.message.strip() if error is not None else "no message"
+            return f"{event.step_key} failed: {message} (run {done.run_id})"
+    return f"run {done.run_id} failed before any step; look at it with `mom-pipeline ui`"
+
+
+def results(settings: Settings, day: date) -> dict[str, Any]:
+    """Return the metrics of the newest evaluation up to a day, and the lists of some users."""
+    with Warehouse(settings).reading() as connection:
+        rows = metrics_until(connection, day)
+        newest = [row for row in rows if row.day == rows[-1].day]
+        return {
+            "day": day.isoformat(),
+            "metrics": [vars(row) for row in newest],
+            "recommendations": _sample_lists(connection, day),
+        }
+
+
+def print_results(settings: Settings, day: date) -> None:
+    """Print the results of a day as tables."""
+    shown = results(settings, day)
+    metrics = [MetricsRow(**row) for row in shown["metrics"]]
+    if metrics:
+        title = (
+            f"Model of {metrics[0].model_day} on what {metrics[0].users:,} users took up to "
+            f"{metrics[0].day}"
+        )
+        lines = [
+            (row.ranking, row.cutoff, *(f"{v:.4f}" for v in (row.precision, row.recall, row.map)))
+            for row in sorted(metrics, key=lambda row: (row.cutoff, row.ranking))
+            if row.cutoff in _SHOWN_CUTOFFS
+        ]
+        print_table(title, ["ranking", "at", "precision", "recall", "MAP"], lines)
+    print_table(
+        f"Some users on {day}",
+        ["user", "took last", "recommended"],
+        [(r["user"], r["history"], r["recommended"]) for r in shown["recommendations"]],
+    )
+
+
+def _sample_lists(connection: Connection, day: date) -> list[dict[str, str]]:
+    return [
+        {
+            "user": user,
+            "history": ", ".join(lists.latest_items(connection, user, day, _ITEMS)),
+            "recommended": ", ".join(
+                item for _, item, _ in lists.list_of(connection, user, day)[:_ITEMS]
+            ),
+        }
+        for user in lists.sample_users(connection, day, _USERS)
+    ]

@@ -1,0 +1,23 @@
+"""The whitened third moment (paper, Algorithm 1, step 4)."""
+
+import numpy as np
+
+from mom_pipeline.core.algorithm.whitening import Whitening
+from mom_pipeline.core.moments.anchored import AnchoredSums
+from mom_pipeline.core.threads import one_blas_thread
+from mom_pipeline.core.types import Float64
+
+
+def whitened_tensor(sums: AnchoredSums, whitening: Whitening) -> Float64:
+    """Return M3(W, W, W) = T_B(F, F, F) / sum_u omega'_u, (K, K, K)."""
+    F = whitening.factors
+    with one_blas_thread():
+        T = np.einsum("abc,ai,bj,ck->ijk", sums.triples, F, F, F, optimize=True)
+    return np.asarray(T / sums.first.triple_weight)
+
+
+def symmetry_error(T: Float64) -> float:
+    """Return how far T is from its transposes, relative to its norm."""
+    scale = max(float(np.linalg.norm(T)), np.finfo(np.float64).tiny)
+    orders = ((1, 0, 2), (0, 2, 1), (2, 1, 0))
+    return max(float(np.linalg.norm(T - T.transpose(order))) for order in orders) / scale

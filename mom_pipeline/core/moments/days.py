@@ -1,0 +1,198 @@
+"""One day of the moments: from yesterday's sums and the changed rows to today's, or in full.
+
+A day without a yesterday fixes an anchor and sums over all users; that is also what a fit does.
+What is computed from the sums (`algorithm/`) depends on them and the anchor alone, never on the
+path that led to them: day by day, in one go, or after late data, the same rows give the same
+model up to rounding.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mom_pipeline.core.errors import InvalidInteractions
+from mom_pipeline.core.interactions import changed_rows, grown
+from mom_pipeline.core.linear_algebra.eigenpairs import (
+    guarded_width,
+    ritz_values_beyond,
+    top_eigenpairs,
+    working_precision,
+)
+from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
+from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.pairs import PairMoments
+from mom_pipeline.core.moments.sums import MomentSums
+from mom_pipeline.core.moments.users import (
+    AnchoredPass,
+    MomentsPass,
+    Users,
+    UsersInMemory,
+    in_first_half,
+)
+from mom_pipeline.core.types import Array, Csr
+
+
+@dataclass(frozen=True)
+class MomentSettings:
+    """What the sums depend on.
+
+    anchor_width: columns of the anchor's basis; K for a fit of its own, wider where days will
+    follow, so that the span still holds M2 when it has moved.
+    n_frequent: items among which pairs are counted exactly.
+    halves: keep the sums of one half of the users apart.
+    capture_threshold: a day is computed in full below this share; see `captured_share`.
+    dtype: of the products; None for what suits the size.
+    """
+
+    estimator: Estimator
+    n_components: int
+    anchor_width: int
+    seed: int = 0
+    tol: float = 1e-5
+    max_passes: int = 10
+    dtype: type[np.floating] | None = None
+    n_frequent: int = 0
+    halves: bool = False
+    capture_threshold: float = 0.0
+
+
+def width_for_days(n_components: int) -> int:
+    """Return how wide an anchor is where days will follow: 1.25 K, at least K + 8."""
+    return guarded_width(n_components, sys.maxsize)
+
+
+def fix_anchor(users: Users, settings: MomentSettings, warm_start: Array | None = None) -> Anchor:
+    """Return the leading eigenvectors of M2 (paper, Algorithm 1, steps 1 and 2).
+
+    warm_start: (D, any) columns to begin with, such as those of an earlier anchor.
+    """
+    estimator, D = settings.estimator, users.shape[1]
+    sums = users.add_up(MomentsPass(estimator))
+    require_triples(sums, estimator)
+    dtype = settings.dtype or working_precision(settings.n_components, D)
+    M2 = users.second_moment(sums, estimator, dtype)
+    width = min(settings.anchor_width, D)
+    wide = width > guarded_width(settings.n_components, D)
+    pairs = top_eigenpairs(
+        M2,
+        width if wide else settings.n_components,
+        np.random.default_rng(settings.seed),
+        warm_start=warm_start,
+        tol=settings.tol,
+        max_passes=settings.max_passes,
+    )
+    frequent = np.argsort(-sums.item_users, kind="stable")[: settings.n_frequent]
+    return Anchor(
+        basis=pairs.vectors[:, :width],
+        item_scale=M2.item_scale,
+        estimator=estimator,
+        frequent_items=np.sort(frequent[sums.item_users[frequent] > 0]),
+        passes=pairs.passes,
+        residual=pairs.residual,
+    )
+
+
+def sum_users(users: Users, anchor: Anchor, settings: MomentSettings) -> AnchoredSums:
+    """Sum over all users through an anchor: one pass."""
+    return users.add_up(AnchoredPass(anchor, settings.halves))
+
+
+@dataclass(frozen=True)
+class DayStep:
+    """How the sums of a day came about.
+
+    reason: why the day was computed in full; empty when it was not.
+    changed: positions of the users whose rows were visited.
+    captured_share: of M2, what the span held before a rebuild; 1 where nothing was before.
+    """
+
+    anchor: Anchor
+    sums: AnchoredSums
+    reason: str
+    changed: Array
+    captured_share: float
+
+
+@dataclass(frozen=True)
+class Yesterday:
+    """The rows and the sums of the day before, with their anchor."""
+
+    X: Csr
+    anchor: Anchor
+    sums: AnchoredSums
+
+
+def advance(
+    X: Csr,
+    yesterday: Yesterday | None,
+    reason: str,
+    settings: MomentSettings,
+    visiting: Callable[[Csr], Users] = UsersInMemory,
+) -> DayStep:
+    """Compute the sums of a day: from yesterday's where these are given, otherwise in full.
+
+    reason: why there is no yesterday to start from.
+    visiting: how all users are visited when the day is computed in full.
+    """
+    share = 1.0
+    if yesterday is not None:
+        changed = changed_rows(yesterday.X, X)
+        anchor = yesterday.anchor.with_items(X.shape[1])
+        half = in_first_half(changed)
+        sums = yesterday.sums.update(
+            grown(yesterday.X, X.shape)[changed],
+            X[changed],
+            anchor,
+            in_half=np.concatenate([half, half]),
+        )
+        share = captured_share(X, anchor, sums, settings)
+        if share >= settings.capture_threshold:
+            return DayStep(anchor, sums, "", changed, share)
+        reason = (
+            f"the basis of the last rebuild holds {share:.3f} of the second moment, "
+            f"below {settings.capture_threshold:g}"
+        )
+    users = visiting(X)
+    anchor = fix_anchor(users, settings)
+    sums = sum_users(users, anchor, settings)
+    return DayStep(anchor, sums, reason, np.flatnonzero(np.diff(X.indptr)), share)
+
+
+def captured_share(X: Csr, anchor: Anchor, sums: AnchoredSums, settings: MomentSettings) -> float:
+    """Return the share of the K leading eigenvalues of today's M2 that the span still holds.
+
+    Compares the Ritz values inside the span with those after it was widened by what two narrow
+    passes over X find outside: 1 means that nothing was lost. Items that came after the anchor
+    are scaled by their users of today: their rows of the basis are zero, so this changes nothing
+    but how much of M2 is seen to lie outside of the span.
+    """
+    today = anchor.estimator.item_scale(sums.first.item_users)
+    scaled = replace(anchor, item_scale=np.where(anchor.known, anchor.item_scale, today))
+    H = sums.pairs / sums.first.pair_weight
+    rng = np.random.default_rng(settings.seed)
+    widened = ritz_values_beyond(operator(X, scaled, sums.first), anchor.basis, H, rng)
+    held, K = np.linalg.eigvalsh(H)[::-1], settings.n_components
+    return float(np.maximum(held[:K], 0).sum() / np.maximum(widened[:K], 0).sum())
+
+
+def operator(X: Csr, anchor: Anchor, sums: MomentSums) -> PairMoments:
+    """Return M2 of the rows in the anchor's scaling, in the precision of its basis."""
+    return PairMoments.from_rows(
+        X,
+        sums,
+        anchor.estimator,
+        item_scale=anchor.item_scale,
+        dtype=anchor.basis.dtype.type,
+    )
+
+
+def require_triples(sums: MomentSums, estimator: Estimator) -> None:
+    """Raise InvalidInteractions when no user has the events that a triple needs."""
+    if sums.triple_weight <= 0:
+        raise InvalidInteractions(
+            f"the estimator {estimator.name!r} found no user with the events that a triple needs "
+            f"(3 where draws are distinct) among {sums.n_users} users; use estimator='paper' or "
+            "'balanced', lower the filters of the matrix, or add days"
+        )

@@ -1,0 +1,405 @@
+"""The exact best n of a score for one user or for everybody, without reading the whole of it.
+
+Components: of the items, sorted by the right side, only those are read that can reach a list.
+
+    P[y | u] = sum_k P[y | k] P[k | u]  <=  max_k P[y | k]
+
+Many users read tiers of the items as matrix products, until nobody needs more. For a few users
+only the components that matter to them are read first:
+
+    P[y | u]  <=  sum_(k read) P[y | k] P[k | u]  +  |P[k not read | u]| |P[y | .]|
+
+Low-pass part, for a few users: its rows are read where the bound leaves them in the race.
+
+    v . V_y / S_y  <=  |v| |V_y / S_y|,     v = x S V diag(f)
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Self
+
+import numpy as np
+from scipy.linalg import get_blas_funcs
+
+from mom_pipeline.core.ranking.parts import Components, Histories, LowPass
+from mom_pipeline.core.ranking.score import Score, or_one
+from mom_pipeline.core.ranking.topn import BestItems, hide_seen, top_n, user_blocks
+from mom_pipeline.core.threads import map_blocks
+from mom_pipeline.core.types import Array, Csr, Float64
+
+Progress = Callable[[float], None]
+
+# Up to so many users are looked at one by one.
+_FEW_USERS = 4
+# The bounds hold for exact sums; a sum in single precision may exceed them by rounding.
+_ROUNDING = 1 + 1e-4
+# One user: items read before the first look at the bound, components read between two looks,
+# and how many items read for one component cost as much as one item scored in full.
+_FIRST_ITEMS_OF_ONE, _COMPONENTS_PER_LOOK, _ITEMS_PER_FULL_SCORE = 2048, 4, 64
+# Many users. Each component brings some n items that can reach a list of n. A catalogue of fewer
+# than so many times all of these is one tier: its bounds would rule out too little.
+_ITEMS_PER_REACHING = 4
+# The first tier: at least so many items, and so many for every position of the list.
+_FIRST_ITEMS, _FIRST_ITEMS_PER_POSITION = 1024, 10
+# By how much the next tier is larger: users read so much more than they need at most. And how
+# many tiers ahead users go at most: what they read there raises the score to reach.
+_GROWTH, _TIERS_AHEAD = 0.25, 8
+# Scores of a block of users, in numbers: few enough to stay in a core's cache, unless so few
+# users would be left that reading the items takes the time; never more than a thread may hold.
+_SCORES_IN_CACHE, _SCORES_IN_MEMORY = 1_000_000, 32_000_000
+_FEWEST_USERS, _MOST_USERS = 128, 1024
+
+
+@dataclass(frozen=True)
+class ExactTop:
+    """The best items by a score. candidates: (D,) of bool; no other item is ever listed."""
+
+    score: Score
+    candidates: Array
+
+    def best(
+        self,
+        rows: Histories,
+        n: int,
+        *,
+        exclude_seen: bool = True,
+        progress: Progress = lambda share: None,
+    ) -> BestItems:
+        """Return the n best items of every user; ties go to the lower item position."""
+        best = BestItems.empty(rows.X.shape[0], n)
+        if self._components is not None:
+            hidden = rows.X if exclude_seen else None
+            self._components.fill(best, rows.memberships, hidden, progress)
+        elif rows.X.shape[0] <= _FEW_USERS:
+            for user in range(rows.X.shape[0]):
+                self._fill_one(best, rows.block(slice(user, user + 1)), user, exclude_seen)
+        else:
+            self._fill_blocks(best, rows, exclude_seen, progress)
+        return best
+
+    def prepare(self) -> None:
+        """Compute now what the first question would otherwise wait for."""
+        if self._components is not None:
+            _ = self._components.by_component
+        _ = self._low_pass, self._without_low_pass
+
+    @cached_property
+    def _components(self) -> "BoundedComponents | None":
+        """O in the order of what its items can score, where the components alone rank."""
+        part = self.score.parts[0][0]
+        if self.score.relative or not isinstance(part, Components):
+            return None
+        return BoundedComponents.from_probs(part.item_probs, self.candidates)
+
+    @cached_property
+    def _low_pass(self) -> "tuple[BoundedLowPass, float] | None":
+        for part, weight in self.score.parts:
+            if isinstance(part, LowPass):
+                return BoundedLowPass.from_part(part), weight
+        return None
+
+    @cached_property
+    def _without_low_pass(self) -> Score:
+        return Score(tuple(own for own in self.score.parts if not isinstance(own[0], LowPass)))
+
+    @cached_property
+    def _no_candidates(self) -> Array:
+        return np.flatnonzero(~self.candidates)
+
+    def _fill_blocks(
+        self, best: BestItems, rows: Histories, exclude_seen: bool, progress: Progress
+    ) -> None:
+        """Score the whole catalogue for blocks of users."""
+        n, blocks = best.items.shape[1], user_blocks(*rows.X.shape)
+
+        def block(users: slice) -> dict[str, Array]:
+            own = rows.block(users)
+            scores, factors = self.score(own)
+            scores[:, self._no_candidates] = -np.inf
+            if exclude_seen:
+                hide_seen(scores, own.X)
+            items, values = top_n(scores, n)
+            best.items[users, : items.shape[1]] = items
+            best.scores[users, : items.shape[1]] = values
+            return factors
+
+        factors = map_blocks(block, blocks)
+        for name in factors[0]:
+            best.factors[name] = np.concatenate([own[name] for own in factors])
+        progress(1.0)
+
+    def _fill_one(self, best: BestItems, row: Histories, user: int, exclude_seen: bool) -> None:
+        """Score one user: the low-pass part where its bound leaves items in the race."""
+        base, factors = self._without_low_pass(row)
+        base = base[0]
+        if exclude_seen:
+            base[row.X.indices] = -np.inf
+        base[self._no_candidates] = -np.inf
+        n = best.items.shape[1]
+        if self._low_pass is None:
+            items, scores = top_n(base[None], n)
+            items, scores = items[0], scores[0]
+        else:
+            low_pass, weight = self._low_pass
+            v = low_pass.part.filtered(row)[0]
+            factors[LowPass.name] = weight / low_pass.divisor(v, row.X.indices)
+            items, scores = low_pass.best(base, v, float(factors[LowPass.name][0]), n)
+        best.items[user, : len(items)], best.scores[user, : len(items)] = items, scores
+        for name, factor in factors.items():
+            best.factors.setdefault(name, np.empty(len(best.items)))[user] = factor[0]
+
+    def factors(self, rows: Histories) -> dict[str, Array]:
+        """Return by what each part of the users' scores is multiplied, name -> (users,)."""
+        return self.best(rows, 1).factors
+
+
+@dataclass(frozen=True)
+class BoundedLowPass:
+    """A low-pass part and the norms of its rows.
+
+    norms: |V_y / S_y|, (D,).  order: (D,), items, the largest norm first.
+    """
+
+    part: LowPass
+    norms: Array
+    order: Array
+
+    @classmethod
+    def from_part(cls, part: LowPass) -> Self:
+        norms = np.linalg.norm(part.basis, axis=1) / part.item_scale
+        norms = (norms * _ROUNDING).astype(part.basis.dtype)
+        return cls(part, norms, np.argsort(-norms, kind="stable"))
+
+    def best(self, base: Array, v: Array, factor: float, n: int) -> tuple[Array, Array]:
+        """Return the n best of base + factor v . V_y / S_y, reading few of its rows.
+
+        base: (D,), -inf where an item is no candidate.
+        """
+        most = base + np.float32(factor) * self._bounds(v)
+
+        def totals(items: Array) -> Array:
+            return np.asarray(base[items] + np.float32(factor) * self._at(v, items))
+
+        promising = min(4 * n, len(most))
+        first = np.argpartition(most, -promising)[-promising:]
+        reached = np.sort(totals(first))[-n] if promising >= n else -np.inf
+        items = np.flatnonzero((most >= reached) & (base > -np.inf))
+        if not len(items):
+            return items, np.empty(0)
+        ranked, values = top_n(totals(items)[None], n)
+        return items[ranked[0]], values[0]
+
+    def divisor(self, v: Array, seen: Array) -> Float64:
+        """Return the largest score of an unseen item, (1,), as `best_unseen` does."""
+        own = self._at(v, seen).max(initial=0.0)
+        best = v.dtype.type(self._largest(v, seen))
+        return or_one(np.array([best]), np.array([max(own, best)]))
+
+    def _largest(self, v: Array, hidden: Array) -> float:
+        """Return the largest score of an item that is not hidden; 0 when none is positive."""
+        bounds = self._bounds(v)
+        best, read, stop = 0.0, 0, min(_FIRST_ITEMS, int(np.count_nonzero(bounds)))
+        while read < stop:
+            items = self.order[read:stop]
+            scores = self._at(v, items)
+            scores[np.isin(items, hidden)] = -np.inf
+            best = max(best, float(scores.max()))
+            read = stop
+            stop = min(2 * read, int(np.count_nonzero(bounds > best)))
+        return best
+
+    def _at(self, v: Array, items: Array) -> Array:
+        return np.asarray(self.part.spread_at(items) @ v)
+
+    def _bounds(self, v: Array) -> Array:
+        return np.asarray(self.norms * np.linalg.norm(v))
+
+
+@dataclass(frozen=True)
+class _Tier:
+    """The items of the highest bounds, in the order of their positions.
+
+    items: (L,), rising.  item_probs: (L, K).  positions: (D,), the row of each item, or -1.
+    """
+
+    items: Array
+    item_probs: Array
+    positions: Array
+
+    def best(self, P: Array, hidden: Csr | None, n: int) -> tuple[Array, Array]:
+        """Return the n best items of the tier and their scores, as `top_n` does.
+
+        P: (users, K).  hidden: (users, D), what they are not to be shown.
+        """
+        scores = P @ self.item_probs.T
+        if hidden is not None:
+            owners = np.repeat(np.arange(len(P)), np.diff(hidden.indptr))
+            columns = self.positions[hidden.indices]
+            scores[owners[columns >= 0], columns[columns >= 0]] = -np.inf
+        best, values = top_n(scores, n)
+        return np.where(best < 0, -1, self.items[best]), values
+
+
+@dataclass(frozen=True)
+class BoundedComponents:
+    """O, and the candidates among its items in the order of what they can score at most.
+
+    item_probs: (D, K).  order: (candidates,).  bounds: (candidates,), negated, so that they rise.
+    """
+
+    item_probs: Array
+    order: Array
+    bounds: Array
+
+    @classmethod
+    def from_probs(cls, item_probs: Array, candidates: Array | None = None) -> Self:
+        """Sort the items once. item_probs: (D, K).  candidates: (D,) of bool; None for all."""
+        bounds = -item_probs.max(axis=1) * item_probs.dtype.type(_ROUNDING)
+        order = np.argsort(bounds, kind="stable")
+        if candidates is not None:
+            order = order[candidates[order]]
+        return cls(item_probs, order, bounds[order])
+
+    def fill(
+        self,
+        best: BestItems,
+        P: Array,
+        hidden: Csr | None,
+        progress: Progress = lambda share: None,
+    ) -> None:
+        """Write the best items of every user to `best`, empty lists of N users.
+
+        P: (N, K), rows sum to 1.  hidden: (N, D), what is not to be listed, or None. An item
+        that no component of the user can bring is not listed.
+        """
+        best.factors[Components.name] = np.ones(len(P))
+        if len(P) <= _FEW_USERS:
+            for user, own in enumerate(P):
+                ends = slice(0) if hidden is None else slice(*hidden.indptr[user : user + 2])
+                none = self.order[:0]
+                seen = none if hidden is None else hidden.indices[ends]
+                items, scores = self._best_of_one(own, best.items.shape[1], seen)
+                best.items[user, : len(items)], best.scores[user, : len(items)] = items, scores
+        else:
+            self._fill_by_tiers(best, P, hidden, progress)
+        best.items[best.scores <= 0] = -1
+
+    def _fill_by_tiers(
+        self, best: BestItems, P: Array, hidden: Csr | None, progress: Progress
+    ) -> None:
+        n = best.items.shape[1]
+
+        def read(tier: _Tier, users: Array) -> Array:
+            items, values = tier.best(P[users], None if hidden is None else hidden[users], n)
+            width = items.shape[1]
+            best.items[users, :width], best.scores[users, :width] = items, values
+            return self._reaching(best.scores[users, -1])
+
+        sizes = self._tier_sizes(n)
+        next_tier = np.zeros(len(P), dtype=np.int64)
+        for number, size in enumerate(sizes):
+            waiting = np.flatnonzero(next_tier == number)
+            if len(waiting):
+                reaching = map_blocks(partial(read, self._tier(size)), _blocks(waiting, size))
+                # Who needs no more than this tier is done: the loop does not come back to it.
+                needed = np.searchsorted(sizes, np.concatenate(reaching))
+                next_tier[waiting] = np.minimum(needed, number + _TIERS_AHEAD)
+                progress(float((next_tier <= number).mean()))
+
+    def _tier_sizes(self, n: int) -> list[int]:
+        """Return the numbers of items of the tiers, rising; the last one holds them all."""
+        whole, sizes = len(self.order), []
+        if whole >= _ITEMS_PER_REACHING * n * self.item_probs.shape[1]:
+            size = max(_FIRST_ITEMS, _FIRST_ITEMS_PER_POSITION * n)
+            while 2 * size < whole:
+                sizes.append(size)
+                size += max(1, int(_GROWTH * size))
+        return [*sizes, whole] if whole else []
+
+    def _tier(self, size: int) -> _Tier:
+        D = len(self.item_probs)
+        if size == D:
+            return _Tier(np.arange(D), self.item_probs, np.arange(D))
+        items = np.sort(self.order[:size])
+        positions = np.full(D, -1)
+        positions[items] = np.arange(size)
+        return _Tier(items, self.item_probs[items], positions)
+
+    def _reaching(self, least: Array) -> Array:
+        """Return how many items may score as much as the last of each list, (users,).
+
+        least: (users,), 0 for a short list, which every item may reach.
+        """
+        return np.searchsorted(self.bounds, -least.astype(self.bounds.dtype), side="right")
+
+    @cached_property
+    def by_component(self) -> tuple[Array, Array, Array]:
+        """O by component and candidate, (K, candidates), |P[y | .]|, and where each item stands."""
+        positions = np.full(len(self.item_probs), -1)
+        positions[self.order] = np.arange(len(self.order))
+        by_component = np.ascontiguousarray(self.item_probs[self.order].T)
+        norms = np.linalg.norm(by_component, axis=0) * by_component.dtype.type(_ROUNDING)
+        return by_component, norms, positions
+
+    def _best_of_one(self, P: Array, n: int, seen: Array) -> tuple[Array, Array]:
+        """Return the n best items of one user and their scores. P: (K,).  seen: no candidates."""
+        _, _, positions = self.by_component
+        P = P.astype(self.item_probs.dtype, copy=False)
+        is_hidden = np.zeros(len(self.order) + 1, dtype=bool)  # the last one for no candidates
+        is_hidden[positions[seen]] = True
+        ranks, values = np.empty(0, dtype=np.int64), np.empty(0, dtype=P.dtype)
+        read, stop = 0, min(max(_FIRST_ITEMS_OF_ONE, 4 * n), len(self.order))
+        least = -np.inf
+        while read < stop:
+            reaching, scores = self._reaching_one(P, read, stop, least)
+            shown = ~is_hidden[reaching]
+            ranks = np.concatenate([ranks, reaching[shown]])
+            values = np.concatenate([values, scores[shown]])
+            least = _nth_largest(values, n) / _ROUNDING
+            ranks, values = ranks[values >= least], values[values >= least]
+            read = stop
+            # Twice as far at most: what is read meanwhile raises the score to reach.
+            reachable = np.searchsorted(self.bounds, self.bounds.dtype.type(-least), side="right")
+            stop = min(2 * read, int(reachable))
+        items = self.order[ranks]
+        # Once more and all alike: equal items get equal scores, whichever way they were read.
+        values = self.item_probs[items] @ P
+        ranked = np.lexsort((items, -values))[:n]
+        return items[ranked], values[ranked]
+
+    def _reaching_one(self, P: Array, read: int, stop: int, least: float) -> tuple[Array, Array]:
+        """Return the ranks from read to stop whose items reach a score, and what they score."""
+        by_component, norms, _ = self.by_component
+        by_component, norms = by_component[:, read:stop], norms[read:stop]
+        if least <= 0:
+            return np.arange(read, stop), P @ by_component
+        (axpy,) = get_blas_funcs(("axpy",), (by_component,))
+        sums = np.zeros(stop - read, dtype=P.dtype)
+        largest_first = np.argsort(-P)
+        squares = np.square(P[largest_first])[::-1].cumsum()[::-1]
+        unread = np.sqrt(np.append(squares, 0.0)).tolist()
+        ranks = np.arange(len(sums))
+        for start in range(0, len(P), _COMPONENTS_PER_LOOK):
+            if len(ranks) * _ITEMS_PER_FULL_SCORE <= len(sums):
+                break
+            for k in largest_first[start : start + _COMPONENTS_PER_LOOK].tolist():
+                sums = axpy(by_component[k], sums, a=P[k])
+            left = P.dtype.type(unread[min(start + _COMPONENTS_PER_LOOK, len(P))])
+            ranks = np.flatnonzero(sums + left * norms >= least / _ROUNDING)
+        ranks += read
+        return ranks, self.item_probs[self.order[ranks]] @ P
+
+
+def _nth_largest(scores: Array, n: int) -> float:
+    """Return the n-th largest score, minus infinity when there are fewer."""
+    if len(scores) < n:
+        return -np.inf
+    return float(np.partition(scores, -n)[-n])
+
+
+def _blocks(users: Array, size: int) -> list[Array]:
+    """Cut the users so that their scores of `size` items fit a block."""
+    length = min(max(_SCORES_IN_CACHE // size, _FEWEST_USERS), _MOST_USERS)
+    length = max(min(length, _SCORES_IN_MEMORY // size), 1)
+    return [users[start : start + length] for start in range(0, len(users), length)]

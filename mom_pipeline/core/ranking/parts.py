@@ -1,0 +1,385 @@
+"""The parts of the score: what each moment says about every item, for a block of histories.
+
+Each part gives its plain scores of all items (`scores`) and of some (`at`); those that are sums
+over the items of a history also say what each of these adds (`by_history`). How they become one
+score stands in `score.py`.
+
+    G = X^T diag(n^-e) X,     X binary, n the items of a user
+
+is the second moment with a user's weight: e = 1 is that of the balanced estimator, at e = 1/2
+the pairs of busy users count for more.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import ClassVar, Protocol, Self
+
+import numpy as np
+from scipy import sparse
+
+from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.core.interactions import as_binary, with_narrow_indices
+from mom_pipeline.core.linear_algebra.eigenpairs import top_eigenpairs
+from mom_pipeline.core.linear_algebra.inverse import invert_in_place
+from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.pairs import PairMoments
+from mom_pipeline.core.moments.sums import MomentSums, padded, scaled_rows_and_columns
+from mom_pipeline.core.types import Array, Csr, Float64
+
+POPULARITY, PAIRS, EASE, LOW_PASS, COMPONENTS = (
+    "popularity",
+    "pairs",
+    "ease",
+    "low-pass",
+    "components",
+)
+
+# EASE was the better with the pairs of busy users in it.
+_EASE_USER_EXPONENT = 0.5
+# Up to so many items the second moment is inverted: 256 MB, and seconds.
+MAX_INVERTED_ITEMS = 8192
+# Pairs are written out in full, up to 64 MB, where at least this share of them occurs: a row of
+# them is then added up some ten times as fast.
+_DENSE_PAIRS, _DENSE_SHARE = 16_000_000, 0.1
+# The low-pass part takes as many eigenvectors as are worth asking for and fit in memory, and at
+# most a quarter of them all: through all of them a history is seen as it is.
+_LOW_PASS_RANK, _LOW_PASS_SIZE = 512, 32_000_000
+
+
+@dataclass(frozen=True)
+class Histories:
+    """Rows of users in the forms that the parts read.
+
+    X: (users, D), canonical.  posterior: gives P[component | user], (users, K), of such rows.
+    known: these memberships, where they are known already.
+    """
+
+    X: Csr
+    posterior: Callable[[Csr], Array]
+    known: Array | None = None
+
+    @cached_property
+    def memberships(self) -> Array:
+        """P[component | user], (users, K)."""
+        return self.posterior(self.X) if self.known is None else self.known
+
+    @cached_property
+    def once(self) -> Csr:
+        """The histories as sets: what the second moment is about."""
+        return as_binary(self.X)
+
+    @cached_property
+    def seen(self) -> tuple[Array, Array]:
+        """Row and item of every entry."""
+        return np.repeat(np.arange(self.X.shape[0]), np.diff(self.X.indptr)), self.X.indices
+
+    def block(self, users: slice) -> "Histories":
+        """Return some rows, with their memberships where those are known."""
+        known = None if self.known is None else self.known[users]
+        return Histories(self.X[users], self.posterior, known)
+
+
+class Part(Protocol):
+    """One part of the score."""
+
+    name: ClassVar[str]
+
+    def scores(self, rows: Histories) -> Array: ...
+    def at(self, rows: Histories, items: Array) -> Array: ...
+
+
+class HistoryPart(Part, Protocol):
+    """A part that is a sum over the items of a history."""
+
+    def by_history(self, history: Array, items: Array) -> Array: ...
+
+
+def pair_counts(X: Csr, user_exponent: float) -> Csr:
+    """Return G in single precision, (D, D) sparse; counts in X are read as ones."""
+    n = np.maximum(np.diff(X.indptr), 1)
+    half = scaled_rows_and_columns(
+        as_binary(X), n ** (-user_exponent / 2), np.ones(X.shape[1]), np.float32
+    )
+    return with_narrow_indices((half.T @ half).tocsr())
+
+
+@dataclass(frozen=True)
+class Popularity:
+    """How many users took an item, the same for every history. item_users: (D,)."""
+
+    name: ClassVar[str] = POPULARITY
+    item_users: Float64
+
+    def scores(self, rows: Histories) -> Array:
+        return np.broadcast_to(self.item_users.astype(np.float32), rows.X.shape).copy()
+
+    def at(self, rows: Histories, items: Array) -> Array:
+        return self.item_users[items].astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """How often a candidate goes with the history's items.
+
+        score_y = sum_h x_h (c_h^-history G_hy c_y^-candidate)^sharpness
+
+    powers: G^sharpness entry by entry, (D, D) sparse.  item_users: c, (D,).
+    user_exponent: e in G.
+    """
+
+    name: ClassVar[str] = PAIRS
+    powers: Csr
+    item_users: Float64
+    user_exponent: float
+    sharpness: float
+    history_exponent: float = 0.5
+    candidate_exponent: float = 0.3
+
+    @classmethod
+    def from_rows(cls, X: Csr, user_exponent: float = 1.0, sharpness: float = 1.0) -> Self:
+        """Count the pairs of every user."""
+        item_users = np.bincount(X.indices, minlength=X.shape[1]).astype(np.float64)
+        counted = cls(pair_counts(X, user_exponent), item_users, user_exponent, 1.0)
+        return counted.sharpened(sharpness)
+
+    def sharpened(self, sharpness: float) -> Self:
+        """Return the same pairs to another power."""
+        if sharpness == self.sharpness:
+            return self
+        G = self.powers
+        data = G.data ** np.float32(sharpness / self.sharpness)
+        powers = sparse.csr_array((data, G.indices, G.indptr), shape=G.shape, copy=False)
+        return replace(self, powers=powers, sharpness=sharpness)
+
+    def scores(self, rows: Histories) -> Array:
+        sums = self.history_sums(rows.once, (self.history_exponent,))[0]
+        sums *= self._candidate_scale
+        return sums
+
+    def at(self, rows: Histories, items: Array) -> Array:
+        return _added_by_history(self, rows, items)
+
+    def by_history(self, history: Array, items: Array) -> Array:
+        G = self.powers[history][:, items].toarray().T
+        own = self._scale(history, self.history_exponent)
+        return np.asarray(G * np.outer(self._scale(items, self.candidate_exponent), own))
+
+    def history_sums(self, X: Csr, exponents: Sequence[float]) -> Array:
+        """Return sum_h x_h c_h^(-exponent sharpness) G_hy^sharpness: (exponents, users, D)."""
+        sums = np.empty((len(exponents), *X.shape), dtype=np.float32)
+        scales = np.stack([self._scale(X.indices, e) for e in exponents], axis=1)
+        weights = (X.data[:, None] * scales).astype(np.float32)
+        if self._dense is not None and X.shape[0] > 1:
+            for column, own in enumerate(weights.T):
+                W = sparse.csr_array((own, X.indices, X.indptr), shape=X.shape, copy=False)
+                sums[column] = W @ self._dense
+            return sums
+        for user, (start, stop) in enumerate(zip(X.indptr[:-1], X.indptr[1:], strict=True)):
+            own_pairs = self.powers[X.indices[start:stop]]
+            sums[:, user] = (own_pairs.T @ weights[start:stop]).T
+        return sums
+
+    def candidate_scale(self, exponent: float) -> Array:
+        """Return c_y^(-exponent sharpness), (D,)."""
+        return self._scale(slice(None), exponent)
+
+    @cached_property
+    def _candidate_scale(self) -> Array:
+        return self.candidate_scale(self.candidate_exponent)
+
+    @cached_property
+    def _dense(self) -> Array | None:
+        size = self.powers.shape[0] ** 2
+        if size > _DENSE_PAIRS or self.powers.nnz < _DENSE_SHARE * size:
+            return None
+        return np.asarray(self.powers.toarray())
+
+    def _scale(self, items: Array | slice, exponent: float) -> Array:
+        users = np.maximum(self.item_users[items], 1.0)
+        return np.asarray(users ** -(exponent * self.sharpness), dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class Ease:
+    """Pairs that remain when the other items of the history have explained their share.
+
+        P = (G + ridge g I)^-1,    B = I - P diag(P)^-1,    score = x B
+
+    g is the mean of G's diagonal. B is the regression of every item on all others with the
+    given ridge (Steck 2019, "Embarrassingly shallow autoencoders"), from the second moment alone.
+    matrix: B, (D, D), zero on its diagonal.
+    """
+
+    name: ClassVar[str] = EASE
+    matrix: Array
+
+    @classmethod
+    def from_rows(cls, X: Csr, ridge: float) -> Self:
+        """Invert the second moment of X; D is at most MAX_INVERTED_ITEMS."""
+        return cls.of_ridges(X, (ridge,))[ridge]
+
+    @classmethod
+    def of_ridges(cls, X: Csr, ridges: Sequence[float]) -> dict[float, Self]:
+        """Invert it with each of the ridges."""
+        if not invertible(X):
+            raise InvalidSetting(
+                f"the EASE part inverts a {X.shape[1]} x {X.shape[1]} matrix, at most "
+                f"{MAX_INVERTED_ITEMS} items are allowed; set its weight to 0"
+            )
+        if min(ridges) <= 0:
+            raise InvalidSetting(f"ridge of the EASE part must be above 0, found {min(ridges)}")
+        G = pair_counts(X, _EASE_USER_EXPONENT)
+        return {ridge: cls._inverted(G.toarray(), ridge) for ridge in ridges}
+
+    @classmethod
+    def _inverted(cls, G: Array, ridge: float) -> Self:
+        diagonal = np.einsum("ii->i", G)
+        # Rows of items that nobody took stay invertible.
+        diagonal += max(ridge * float(diagonal.mean()), float(np.finfo(np.float32).eps))
+        if not invert_in_place(G):
+            raise np.linalg.LinAlgError("the second moment with its ridge is not positive definite")
+        G /= -np.diag(G)
+        np.fill_diagonal(G, 0.0)
+        return cls(G)
+
+    def scores(self, rows: Histories) -> Array:
+        return np.asarray(rows.once.astype(np.float32) @ self.matrix)
+
+    def at(self, rows: Histories, items: Array) -> Array:
+        return _added_by_history(self, rows, items)
+
+    def by_history(self, history: Array, items: Array) -> Array:
+        return np.asarray(self.matrix[np.ix_(history, items)].T)
+
+
+def invertible(X: Csr) -> bool:
+    """Tell whether the second moment of X is small enough to be inverted."""
+    return int(X.shape[1]) <= MAX_INVERTED_ITEMS
+
+
+@dataclass(frozen=True)
+class LowPass:
+    """What many pairs have in common, without the noise of the single pair.
+
+        score = x S V diag(f) V^T S^-1,     f = s / (s + ridge)
+
+    V, s are eigenpairs of S G S, S = diag(c^-e/2); s and the ridge are in units of its mean
+    diagonal. A ridge of 0 is a plain cut after the last eigenvector.
+    basis: V, (D, rank) orthonormal.  item_scale: the diagonal of S, (D,).  strengths: s, (rank,).
+    """
+
+    name: ClassVar[str] = LOW_PASS
+    basis: Array
+    item_scale: Float64
+    strengths: Float64
+    ridge: float = field(default=0.0, kw_only=True)
+
+    @classmethod
+    def from_rows(
+        cls,
+        X: Csr,
+        user_exponent: float,
+        rng: np.random.Generator,
+        *,
+        dtype: type[np.floating] = np.float32,
+        rank: int | None = None,
+        tol: float = 1e-5,
+        max_passes: int = 10,
+    ) -> Self:
+        """Find the leading eigenpairs; counts in X are read as ones.
+
+        rank: how many; None for `low_pass_rank`.  tol, max_passes: see `top_eigenpairs`.
+        """
+        once = as_binary(X)
+        # At e = 1 this is the balanced estimator.
+        estimator = Estimator.from_name(
+            "balanced", user_weight=2 - user_exponent, item_scaling=user_exponent / 2
+        )
+        M2 = PairMoments.from_rows(
+            once, MomentSums.from_rows(once, estimator), estimator, dtype=dtype
+        )
+        rank = low_pass_rank(X.shape) if rank is None else rank
+        pairs = top_eigenpairs(M2, rank, rng, tol=tol, max_passes=max_passes)
+        mean_diagonal = float(np.square(M2.normalised.data, dtype=np.float64).sum()) / M2.n_items
+        strengths = np.maximum(pairs.values[:rank], 0.0) / mean_diagonal
+        return cls(pairs.vectors[:, :rank], M2.item_scale, strengths)
+
+    def with_items(self, n_items: int) -> Self:
+        """Return the part among more items, which it says nothing about."""
+        scale = np.ones(n_items)
+        scale[: len(self.item_scale)] = self.item_scale
+        return replace(self, basis=padded(self.basis, n_items), item_scale=scale)
+
+    def scores(self, rows: Histories) -> Array:
+        scores = self.filtered(rows) @ self.basis.T
+        scores /= self._scale
+        return np.asarray(scores)
+
+    def at(self, rows: Histories, items: Array) -> Array:
+        return self.at_ridges(rows, items, (self.ridge,))[0]
+
+    def at_ridges(self, rows: Histories, items: Array, ridges: Sequence[float]) -> Array:
+        """Return the scores of some items with each ridge: (ridges, users, n)."""
+        filters = np.stack([self._filter(ridge) for ridge in ridges], axis=1)
+        scores = np.empty((len(ridges), *items.shape), dtype=self.basis.dtype)
+        for user, (seen, own) in enumerate(zip(self._projected(rows), items, strict=True)):
+            scores[:, user] = (self.basis[own] @ (seen[:, None] * filters)).T / self._scale[own]
+        return scores
+
+    def by_history(self, history: Array, items: Array) -> Array:
+        filtered = self.basis[history] * self._scale[history, None] * self._filter(self.ridge)
+        return np.asarray(self.spread_at(items) @ filtered.T)
+
+    def filtered(self, rows: Histories) -> Array:
+        """Return v = x S V diag(f), (users, rank); an item's score is v . V_y / S_y."""
+        return np.asarray(self._projected(rows) * self._filter(self.ridge))
+
+    def spread_at(self, items: Array) -> Array:
+        """Return V_y / S_y of some items, (items, rank)."""
+        return np.asarray(self.basis[items] / self._scale[items, None])
+
+    @cached_property
+    def _scale(self) -> Array:
+        return self.item_scale.astype(self.basis.dtype)
+
+    def _projected(self, rows: Histories) -> Array:
+        """Return x S V, (users, rank)."""
+        X = rows.once
+        S_X = sparse.csr_array((self._scale[X.indices], X.indices, X.indptr), X.shape, copy=False)
+        return np.asarray(S_X @ self.basis)
+
+    def _filter(self, ridge: float) -> Array:
+        if ridge == 0:
+            return np.ones(len(self.strengths), dtype=self.basis.dtype)
+        with np.errstate(divide="ignore"):  # a direction without strength does not pass
+            return (1 / (1 + ridge / self.strengths)).astype(self.basis.dtype)
+
+
+def low_pass_rank(shape: tuple[int, int]) -> int:
+    """Return how many eigenvectors the low-pass part of N users and D items has."""
+    N, D = shape
+    return max(1, min(_LOW_PASS_RANK, min(N, D) // 4, _LOW_PASS_SIZE // D))
+
+
+@dataclass(frozen=True)
+class Components:
+    """P[y | u] = sum_k P[y | k] P[k | u] (paper, equation 9). item_probs: O, (D, K)."""
+
+    name: ClassVar[str] = COMPONENTS
+    item_probs: Array
+
+    def scores(self, rows: Histories) -> Array:
+        return np.asarray(rows.memberships @ self.item_probs.T)
+
+    def at(self, rows: Histories, items: Array) -> Array:
+        return np.einsum("uk,unk->un", rows.memberships, self.item_probs[items])
+
+
+def _added_by_history(part: HistoryPart, rows: Histories, items: Array) -> Array:
+    """Add up what each item of a history adds to some items: (users, n)."""
+    scores = np.empty(items.shape)
+    for user, own in enumerate(items):
+        history = rows.X.indices[rows.X.indptr[user] : rows.X.indptr[user + 1]]
+        scores[user] = part.by_history(history, own).sum(axis=1)
+    return scores

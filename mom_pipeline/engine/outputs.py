@@ -1,0 +1,181 @@
+"""Outputs of a model for users in shards: memberships, lists and their metrics.
+
+Results with a row per user do not travel: workers write one Parquet file per shard into one
+folder, and only counts and sums of metrics come back.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from io import BytesIO
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from scipy import sparse
+
+from mom_pipeline.core.errors import InvalidInteractions
+from mom_pipeline.core.evaluation.metrics import CUTOFFS, METRICS, evaluate_ranking
+from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.model import MethodOfMoments
+from mom_pipeline.core.types import Array, Csr, Float64
+from mom_pipeline.engine.shards import ShardRows, Shards, absolute, write_file
+from mom_pipeline.engine.users import Engine
+
+
+@dataclass(frozen=True)
+class ComponentLists:
+    """Lists by P[item | user]; prepared once for all shards of a worker."""
+
+    model: FittedModel
+
+    def best(self, X: Csr, n: int, *, exclude_seen: bool = True) -> tuple[Array, Array]:
+        """Return the n best items of every user and their scores, (N, n) each."""
+        best = self.model.best(X, n, exclude_seen=exclude_seen)
+        return best.items.astype(np.int32), best.scores.astype(self.model.item_probs.dtype)
+
+
+def components_alone(model: MethodOfMoments) -> FittedModel:
+    """Return the part of a model that is sent to workers: what its components need."""
+    fitted = model.fitted
+    return replace(fitted, anchor=None, sums=None, pair_ranking=None, diagnostics={})
+
+
+@dataclass(frozen=True)
+class MembershipsPass:
+    """Writes P[component | user] of every user; returns the number of users."""
+
+    model: FittedModel
+    folder: str
+
+    def __call__(self, rows: ShardRows) -> int:
+        P = self.model.memberships(rows.X)
+        flat = pa.FixedSizeListArray.from_arrays(pa.array(P.ravel()), P.shape[1])
+        _write(self.folder, rows.name, {"user": rows.positions, "memberships": flat})
+        return len(P)
+
+
+@dataclass(frozen=True)
+class ListsPass:
+    """Writes the n best items of every user; returns the number of entries."""
+
+    lists: ComponentLists
+    n: int
+    folder: str
+    exclude_seen: bool = True
+
+    def __call__(self, rows: ShardRows) -> int:
+        ids, scores = self.lists.best(rows.X, self.n, exclude_seen=self.exclude_seen)
+        owners, ranks = np.nonzero(ids >= 0)
+        _write(
+            self.folder,
+            rows.name,
+            {
+                "user": rows.positions[owners],
+                "rank": (ranks + 1).astype(np.int32),
+                "item": ids[owners, ranks],
+                "score": scores[owners, ranks].astype(np.float64),
+            },
+        )
+        return len(owners)
+
+
+@dataclass(frozen=True)
+class MetricSums:
+    """Metrics summed over users. sums: (metrics, cut-offs).  n_dropped: without test items."""
+
+    cutoffs: tuple[int, ...]
+    sums: Float64
+    n_users: int
+    n_dropped: int
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(
+            self.cutoffs,
+            self.sums + other.sums,
+            self.n_users + other.n_users,
+            self.n_dropped + other.n_dropped,
+        )
+
+    def mean(self, metric: str, cutoff: int) -> float:
+        """Return the mean of a metric over the users with test items."""
+        total = self.sums[METRICS.index(metric), self.cutoffs.index(cutoff)]
+        return float(total / max(self.n_users, 1))
+
+
+@dataclass(frozen=True)
+class EvaluationPass:
+    """Compares every user's list with the later items, in shards of the same number."""
+
+    lists: ComponentLists
+    later: Shards
+    cutoffs: tuple[int, ...] = CUTOFFS
+
+    def __call__(self, rows: ShardRows) -> MetricSums:
+        test = self._later_rows(rows)
+        n_dropped = int((np.diff(test.indptr) == 0).sum())
+        empty = np.zeros((len(METRICS), len(self.cutoffs)))
+        if n_dropped == test.shape[0]:
+            return MetricSums(self.cutoffs, empty, 0, n_dropped)
+        ids, _ = self.lists.best(rows.X, self.cutoffs[-1])
+        metrics = evaluate_ranking(ids, test, self.cutoffs)
+        sums = np.array([metrics.per_user[name].sum(axis=0) for name in METRICS])
+        return MetricSums(self.cutoffs, sums, metrics.n_users, n_dropped)
+
+    def _later_rows(self, rows: ShardRows) -> Csr:
+        """Return the new items of the same users, in the same order; (users, D)."""
+        later = self.later.read(rows.index)
+        index = np.searchsorted(later.positions, rows.positions)
+        known = index < len(later.positions)
+        known[known] = later.positions[index[known]] == rows.positions[known]
+        chosen = sparse.csr_array(
+            (np.ones(known.sum()), (np.flatnonzero(known), index[known])),
+            shape=(len(rows.positions), len(later.positions)),
+        )
+        return sparse.csr_array(((chosen @ later.X) > 0) > (rows.X > 0))
+
+
+def write_memberships(engine: Engine, shards: Shards, model: MethodOfMoments, folder: str) -> int:
+    """Write P[component | user] of all users to a folder or URL; return the number of users."""
+    return engine.add_up(MembershipsPass(components_alone(model), absolute(folder)), shards)
+
+
+def write_lists(
+    engine: Engine,
+    shards: Shards,
+    model: MethodOfMoments,
+    n: int,
+    folder: str,
+    *,
+    exclude_seen: bool = True,
+) -> int:
+    """Write the n best items of all users to a folder or URL; return the number of entries."""
+    work = ListsPass(ComponentLists(components_alone(model)), n, absolute(folder), exclude_seen)
+    return engine.add_up(work, shards)
+
+
+def evaluate_shards(
+    engine: Engine,
+    shards: Shards,
+    later: Shards,
+    model: MethodOfMoments,
+    cutoffs: Sequence[int] = CUTOFFS,
+) -> MetricSums:
+    """Compare lists of new items with what the users took later; return sums of metrics.
+
+    Users of `later` who have no row in `shards` have no list; users without test items are
+    dropped and counted.
+    """
+    if len(shards.entries) != len(later.entries) or shards.shape != later.shape:
+        raise InvalidInteractions(
+            f"expected later rows of {shards.shape} in {len(shards.entries)} shards, found "
+            f"{later.shape} in {len(later.entries)}; write both with the same users and number"
+        )
+    work = EvaluationPass(ComponentLists(components_alone(model)), later, tuple(sorted(cutoffs)))
+    return engine.add_up(work, shards)
+
+
+def _write(folder: str, name: str, columns: dict[str, Array | pa.Array]) -> None:
+    table = BytesIO()
+    pq.write_table(pa.table(columns), table, compression="zstd")
+    write_file(f"{folder}/{name}", table.getvalue())

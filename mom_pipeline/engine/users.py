@@ -1,0 +1,124 @@
+"""Users in shards, visited by an engine, for every pass that the method makes.
+
+An engine runs a pass on every shard and adds the results with `+`, in an order that depends on
+nothing but the number of shards:
+
+    n results  =  the first 2^m of them, the largest such number below n  +  the rest
+
+and each part again so. The same shards give the same sum to the last digit, whichever result
+was ready first; rounding grows with log n, and neighbours are added where they are.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.sums import MomentSums
+from mom_pipeline.core.moments.users import Pass, SecondMoment, SummedSecondMoment
+from mom_pipeline.engine.shards import ShardRows, Shards
+
+Sum = TypeVar("Sum")
+Node = TypeVar("Node")
+ShardPass = Callable[[ShardRows], Sum]
+
+
+class EngineFailed(MomError):
+    """A pass over the shards could not be completed."""
+
+
+class Engine(Protocol):
+    """Runs a pass on every shard and returns the sum of the results."""
+
+    def add_up(self, work: ShardPass[Sum], shards: Shards, /) -> Sum: ...
+
+
+@dataclass(frozen=True)
+class ShardedUsers:
+    """The users of some shards, visited by an engine. Implements `core.moments.users.Users`."""
+
+    engine: Engine
+    shards: Shards
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Return the numbers of users and items."""
+        return self.shards.shape
+
+    def add_up(self, work: Pass[Sum]) -> Sum:
+        """Return the sum of a pass over all users."""
+        return self.engine.add_up(work, self.shards)
+
+    def second_moment(
+        self, sums: MomentSums, estimator: Estimator, dtype: type[np.floating]
+    ) -> SecondMoment:
+        """Return M2 as an operator that makes a pass over the shards for every product."""
+        return SummedSecondMoment.from_users(self, sums, estimator, dtype)
+
+
+class LocalEngine:
+    """Shards one after another in this process: bounded memory, all cores within each shard.
+
+    The next shard is read while the threads of the pass work on this one.
+    """
+
+    def add_up(self, work: ShardPass[Sum], shards: Shards) -> Sum:
+        """Return the sum of a pass over all shards."""
+        return add_in_order(run_pass(work, rows) for rows in _read_ahead(shards))
+
+
+def run_pass(work: ShardPass[Sum], rows: ShardRows) -> Sum:
+    """Run a pass on a shard. Raises EngineFailed with the shard's name for lack of memory."""
+    try:
+        return work(rows)
+    except MemoryError as error:
+        raise EngineFailed(
+            f"shard {rows.name} of {len(rows.positions)} users and {rows.X.nnz} pairs does not "
+            f"fit into memory ({error or 'no more is available'}); write more, smaller shards"
+        ) from error
+
+
+def _read_ahead(shards: Shards) -> Iterator[ShardRows]:
+    with ThreadPoolExecutor(1) as reader:
+        following = reader.submit(shards.read, 0)
+        for index in range(1, len(shards.entries) + 1):
+            rows = following.result()
+            if index < len(shards.entries):
+                following = reader.submit(shards.read, index)
+            yield rows
+
+
+def add_tree(leaves: Sequence[Node], add: Callable[[Node, Node], Node]) -> Node:
+    """Add all leaves, of which there is at least one, in the order of the module's docstring."""
+    if len(leaves) == 1:
+        return leaves[0]
+    left = 1 << (len(leaves) - 1).bit_length() - 1
+    return add(add_tree(leaves[:left], add), add_tree(leaves[left:], add))
+
+
+def add_in_order(results: Iterable[Sum]) -> Sum:
+    """Add results in the same order as they come, holding only log n of them at a time.
+
+    Results are never written over; only sums that were made here are.
+    """
+    waiting: list[tuple[int, Sum]] = []
+    for result in results:
+        level, total = 0, result
+        while waiting and waiting[-1][0] == level:
+            total = _add(waiting.pop()[1], total, in_place=level > 0)
+            level += 1
+        waiting.append((level, total))
+    total = waiting.pop()[1]
+    while waiting:  # their levels are distinct, so each of them is a sum and not a result
+        total = _add(waiting.pop()[1], total, in_place=True)
+    return total
+
+
+def _add(left: Any, right: Any, *, in_place: bool) -> Any:
+    if in_place and isinstance(left, np.ndarray):
+        return np.add(left, right, out=left)
+    return left + right

@@ -1,0 +1,363 @@
+"""The HTTP service: questions about the promoted model, as JSON.
+
+It reads the folders of the registry and nothing else; the warehouse is never opened. A thread of
+its own looks at the pointer, loads a new champion beside the old one, and swaps one reference. A
+question takes the reference once and is answered by that model to its end.
+"""
+
+import threading
+from collections.abc import Callable
+from html import escape
+from types import TracebackType
+from typing import Any, Self
+
+from fastapi import APIRouter, Depends, FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.staticfiles import StaticFiles
+from starlette.concurrency import run_in_threadpool
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+from swagger_ui_bundle import swagger_ui_path
+
+from mom_pipeline.core.errors import MomError
+from mom_pipeline.serving.answers import (
+    Answer,
+    Error,
+    Health,
+    InvalidQuestion,
+    ModelInUse,
+    Recommendations,
+    SimilarItems,
+    UnknownItem,
+)
+from mom_pipeline.serving.limits import (
+    DEFAULT_LIST,
+    MAX_BODY_BYTES,
+    BadRequest,
+    ItemsQuestion,
+    ListLength,
+    PathId,
+    accepting,
+    body_question,
+    first_problem,
+)
+from mom_pipeline.serving.recommender import Recommender
+from mom_pipeline.serving.registry import ModelRegistry, NoChampion
+
+LOOK_EVERY_SECONDS = 0.25
+# A champion that could not be loaded is tried again after so many looks: it may be restored.
+_LOOKS_UNTIL_RETRY = 40
+_NO_MODEL = "no model is promoted yet; run `mom-pipeline update`"
+# Of these addresses, not of the program: it rises when an answer changes its form.
+_INTERFACE = "1"
+_HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+_ONLY_OURS = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; connect-src 'self'"
+)
+_WHAT_WENT_WRONG = {
+    400: "The body is not JSON.",
+    404: "The model does not know the item.",
+    413: f"The body is longer than {MAX_BODY_BYTES:,} bytes.",
+    415: "The body is not declared as JSON.",
+    422: "A value is outside of its limits.",
+    503: "No model is promoted yet.",
+}
+
+
+class Champion:
+    """The model in use now; a context manager that watches the registry meanwhile."""
+
+    def __init__(
+        self,
+        registry: ModelRegistry,
+        *,
+        exclude_seen: bool = True,
+        on_change: Callable[[str], None] = lambda message: None,
+    ) -> None:
+        self._registry = registry
+        self._exclude_seen = exclude_seen
+        self._on_change = on_change
+        self._current: Recommender | None = None
+        self._failed_version: str | None = None
+        self._looks_since_failure = 0
+        self.problem: str | None = None  # why the promoted model is not the one in use
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="champion", daemon=True)
+
+    def __enter__(self) -> Self:
+        self.look()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def recommender(self) -> Recommender:
+        """The model in use; NoChampion when there has been none yet."""
+        current = self._current
+        if current is None:
+            raise NoChampion(self.problem or _NO_MODEL)
+        return current
+
+    def version(self) -> str | None:
+        """The version in use."""
+        current = self._current
+        return None if current is None else current.version
+
+    def look(self) -> None:
+        """Load the champion if it is another one; what cannot be loaded changes nothing."""
+        version = None
+        try:
+            version = self._registry.champion_version()
+            if version is None or version == self.version():
+                self.problem = None
+                return
+            if self.problem is not None and self._failed_version == version:
+                self._looks_since_failure += 1
+                if self._looks_since_failure < _LOOKS_UNTIL_RETRY:
+                    return
+            served = self._registry.load(version)
+            self._current = Recommender(served, exclude_seen=self._exclude_seen)
+        except Exception as error:
+            # Whatever it is, the model before keeps answering, and the watch goes on.
+            self._fail(version, error)
+            return
+        self.problem = None
+        self._on_change(f"Model {version} is in use.")
+
+    def _fail(self, version: str | None, error: Exception) -> None:
+        kept = self.version()
+        still = "nothing can be answered" if kept is None else f"{kept} stays in use"
+        message = f"the promoted model {version or ''} cannot be used, {still}: {error}"
+        if self.problem != message:
+            self._on_change(message)
+        self._failed_version, self._looks_since_failure, self.problem = version, 0, message
+
+    def _watch(self) -> None:
+        while not self._stop.wait(LOOK_EVERY_SECONDS):
+            self.look()
+
+
+class _IdConvertor(Convertor[str]):
+    """An id in an address: any text, slashes and line ends too."""
+
+    regex = r"[\s\S]+"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("id", _IdConvertor())
+_router = APIRouter()
+
+
+def create_app(champion: Champion) -> FastAPI:
+    """The ASGI application over a champion that is being watched."""
+    app = FastAPI(
+        title="mom-pipeline",
+        version=_INTERFACE,
+        description="Questions about the promoted model.",
+        # Our own, which need nothing from outside.
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        generate_unique_id_function=lambda route: route.name,
+        # An id that ends with a slash is another id.
+        redirect_slashes=False,
+        exception_handlers={
+            MomError: _refused,
+            RequestValidationError: _invalid,
+            HTTPException: _no_such_page,
+            ClientDisconnect: _gone,
+        },
+    )
+    app.state.champion = champion
+    app.include_router(_router)
+    app.mount("/docs/assets", StaticFiles(directory=str(swagger_ui_path)))
+    app.add_middleware(_HeadLikeGet)
+    return app
+
+
+class _HeadLikeGet:
+    """Answers HEAD like GET; the server leaves out the body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope.get("method") == "HEAD":
+            scope = {**scope, "method": "GET"}
+        await self._app(scope, receive, send)
+
+
+def _documented(
+    model: type[Answer], *refusals: int, parameters: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """What a route says about itself. Answers are JSON when they leave it: none is made twice."""
+    answers: dict[int | str, dict[str, Any]] = {200: {"model": model}}
+    answers |= {s: {"model": Error, "description": _WHAT_WENT_WRONG[s]} for s in refusals}
+    return {
+        "response_model": None,
+        "responses": answers,
+        "dependencies": [Depends(accepting(*parameters))],
+    }
+
+
+@_router.get("/recommend/{user:id}", **_documented(Recommendations, 422, 503, parameters=("n",)))
+async def recommend(request: Request, user: PathId, n: ListLength = DEFAULT_LIST) -> Response:
+    """The best items of a user; popular ones, marked as fallback, without a history."""
+    recommender = _recommender(request)
+    return _json(await run_in_threadpool(recommender.recommend, user, n))
+
+
+@_router.post(
+    "/recommend",
+    **_documented(Recommendations, 400, 413, 415, 422, 503),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": ItemsQuestion.model_json_schema()}},
+        }
+    },
+)
+async def recommend_items(request: Request) -> Response:
+    """The best items of somebody new, who took the given ones."""
+    question = await body_question(request)
+    recommender = _recommender(request)
+    return _json(await run_in_threadpool(recommender.recommend_items, question.items, question.n))
+
+
+@_router.get("/similar/{item:id}", **_documented(SimilarItems, 404, 422, 503, parameters=("n",)))
+async def similar(request: Request, item: PathId, n: ListLength = DEFAULT_LIST) -> Response:
+    """Items that go with one, compared with how popular they are."""
+    recommender = _recommender(request)
+    return _json(await run_in_threadpool(recommender.similar, item, n))
+
+
+_HEALTH = _documented(Health, 422)
+_HEALTH["responses"][503] = {"model": Health, "description": "No model is in use."}
+
+
+@_router.get("/health", **_HEALTH)
+async def health(request: Request) -> Response:
+    """Whether a model is in use, and whether it is the promoted one."""
+    champion: Champion = request.app.state.champion
+    version, problem = champion.version(), champion.problem
+    if version is None:
+        unavailable = Health(status="unavailable", model=None, problem=problem or _NO_MODEL)
+        return _json(unavailable, 503)
+    status = Health(status="degraded" if problem else "ok", model=version, problem=problem)
+    return _json(status)
+
+
+@_router.get("/model", **_documented(ModelInUse, 422, 503))
+async def model(request: Request) -> Response:
+    """What the model in use was made of."""
+    return _json(_recommender(request).describe())
+
+
+@_router.get("/openapi.json", include_in_schema=False, dependencies=[Depends(accepting())])
+async def openapi(request: Request) -> Response:
+    """The service in OpenAPI."""
+    return JSONResponse(request.app.openapi(), headers=_HEADERS)
+
+
+@_router.get("/", include_in_schema=False)
+async def index(request: Request) -> Response:
+    """The list of the addresses."""
+    lines = "".join(
+        f"<dt><code>{method.upper()} {escape(path)}</code><dd>{escape(operation['description'])}"
+        for path, methods in request.app.openapi()["paths"].items()
+        for method, operation in methods.items()
+    )
+    return _page(
+        f"<h1>mom-pipeline</h1><dl>{lines}</dl>"
+        '<p><a href="/docs">Try them</a> &middot; <a href="/openapi.json">OpenAPI</a>'
+    )
+
+
+@_router.get("/docs", include_in_schema=False)
+async def docs() -> Response:
+    """The interactive page; its files are those of the package swagger-ui-bundle."""
+    return _page(
+        '<link rel="stylesheet" href="/docs/assets/swagger-ui.css"><div id="page"></div>'
+        '<script src="/docs/assets/swagger-ui-bundle.js"></script>'
+        '<script src="/docs/start.js"></script>'
+    )
+
+
+@_router.get("/docs/start.js", include_in_schema=False)
+async def start_docs() -> Response:
+    """The bundled page reads OpenAPI 3.0; nothing that it shows differs in 3.1."""
+    script = (
+        'fetch("/openapi.json").then(answer => answer.json()).then(said => SwaggerUIBundle('
+        '{spec: {...said, openapi: "3.0.3"}, dom_id: "#page", validatorUrl: null}))'
+    )
+    return Response(script, headers=_HEADERS, media_type="text/javascript")
+
+
+def _recommender(request: Request) -> Recommender:
+    champion: Champion = request.app.state.champion
+    return champion.recommender()
+
+
+def _json(answer: Answer, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(
+        answer.model_dump_json(), status, _HEADERS | (headers or {}), "application/json"
+    )
+
+
+def _page(body: str) -> Response:
+    head = (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>mom-pipeline</title>'
+        '<meta name="viewport" content="width=device-width">'
+        '<link rel="icon" href="/docs/assets/favicon-32x32.png">'
+    )
+    headers = _HEADERS | {"content-security-policy": _ONLY_OURS}
+    return HTMLResponse(f"{head}{body}</html>", headers=headers)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """Answer an error of ours with its sentence."""
+    said = Error(error=str(error))
+    if isinstance(error, BadRequest):
+        # What is left of a refused body is not read, so the connection ends with it.
+        return _json(said, error.status, {"connection": "close"})
+    if isinstance(error, UnknownItem):
+        return _json(said, 404)
+    if isinstance(error, InvalidQuestion):
+        return _json(said, 422)
+    if isinstance(error, NoChampion):
+        return _json(said, 503, {"retry-after": "5"})
+    raise error
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    errors = error.errors() if isinstance(error, RequestValidationError) else []
+    return _json(Error(error=first_problem(errors)), 422)
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    """Answer into the void, so that a client that left is no fault in the log."""
+    return Response(status_code=499)
+
+
+async def _no_such_page(request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        raise error
+    headers = dict(error.headers) if error.headers else None
+    said = Error(error=f"{error.detail}; / lists what there is")
+    return _json(said, error.status_code, headers)

@@ -1,0 +1,206 @@
+"""A day from its changed users is the day from all users, whatever the path."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from mom_pipeline.core import simulate
+from mom_pipeline.core.algorithm.decompose import DecomposeSettings, decompose
+from mom_pipeline.core.algorithm.recovery import item_factors
+from mom_pipeline.core.algorithm.tensor import symmetry_error, whitened_tensor
+from mom_pipeline.core.algorithm.whitening import whiten, whitening_error
+from mom_pipeline.core.errors import InvalidInteractions
+from mom_pipeline.core.evaluation.drift import drift
+from mom_pipeline.core.interactions import changed_rows, grown
+from mom_pipeline.core.moments.anchored import AnchoredSums
+from mom_pipeline.core.moments.days import (
+    MomentSettings,
+    Yesterday,
+    advance,
+    captured_share,
+    fix_anchor,
+    width_for_days,
+)
+from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.users import UsersInMemory
+
+N, D, K = 1200, 150, 4
+
+
+def moment_settings(estimator="balanced", threshold=0.0):
+    return MomentSettings(
+        Estimator.from_name(estimator),
+        K,
+        width_for_days(K),
+        n_frequent=20,
+        halves=True,
+        capture_threshold=threshold,
+    )
+
+
+@pytest.fixture(scope="module")
+def days():
+    """Four matrices: users, items and events are added, and some are taken away again."""
+    _, counts = simulate(N, D, K, items_per_user=12, seed=3)
+    dense = counts.toarray()
+    shapes = [(900, 120), (1000, 130), (1100, 140), (N, D)]
+    matrices = [sparse.csr_array(dense[:n, :d].astype(float)) for n, d in shapes]
+    late = matrices[3].tolil()
+    late[:40] = 0.0
+    late[50, 7] += 3
+    return [*matrices, late.tocsr()]
+
+
+def chain(days, settings):
+    steps = [advance(days[0], None, "the first day", settings)]
+    for before, now in pairwise(days):
+        yesterday = Yesterday(before, steps[-1].anchor, steps[-1].sums)
+        steps.append(advance(now, yesterday, "", settings))
+    return steps
+
+
+def components_of(step, start=None, earlier=None):
+    anchor = replace(step.anchor, components=start)
+    return decompose(anchor, step.sums, DecomposeSettings(K), earlier_item_probs=earlier)
+
+
+@pytest.mark.parametrize("estimator", ["balanced", "unbiased", "paper"])
+def test_updates_equal_the_sums_over_all_users_given_the_same_anchor(days, estimator):
+    steps = chain(days, moment_settings(estimator))
+    assert [step.reason for step in steps] == ["the first day", "", "", "", ""]
+    start = components_of(steps[0]).in_span
+    for X, step in zip(days, steps, strict=True):
+        anchor = steps[0].anchor.with_items(X.shape[1])
+        whole = AnchoredSums.from_rows(X, anchor)
+        np.testing.assert_allclose(step.sums.pairs, whole.pairs, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(step.sums.triples, whole.triples, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(step.sums.item_pairs, whole.item_pairs, rtol=1e-8, atol=1e-8)
+        np.testing.assert_array_equal(step.sums.frequent_pairs, whole.frequent_pairs)
+        one, two = (components_of(replace(step, sums=sums), start) for sums in (step.sums, whole))
+        np.testing.assert_allclose(one.item_probs, two.item_probs, atol=1e-8)
+        np.testing.assert_allclose(one.weights, two.weights, atol=1e-8)
+
+
+def test_a_new_item_is_outside_of_the_span_and_yet_gets_its_probabilities(days):
+    step = chain(days[:2], moment_settings())[1]
+    assert not step.anchor.basis[120:].any()
+    item_probs = components_of(step).item_probs
+    share = days[1].toarray()[:, 120:].sum() / days[1].sum()
+    assert item_probs[120:].sum() / K == pytest.approx(share, rel=0.5)
+
+
+def test_a_new_item_that_all_take_has_the_probability_of_a_rebuild(days):
+    """A hit of the day: its own share of M2 is no longer small beside the eigenvalues."""
+    settings, (before, now) = moment_settings(), days[:2]
+    hit = now.tolil()
+    hit[:250, 125] = 1.0
+    hit = hit.tocsr()
+    first = advance(before, None, "the first day", settings)
+    step = advance(hit, Yesterday(before, first.anchor, first.sums), "", settings)
+    assert not step.reason
+    ours = components_of(step, components_of(first).in_span)
+    full = components_of(advance(hit, None, "in full", settings))
+    ours, theirs = (c.item_probs[125] @ c.weights for c in (ours, full))
+    assert theirs > 0.01
+    np.testing.assert_allclose(ours, theirs, rtol=0.05)
+
+
+def test_item_factors_stay_in_the_span_on_the_day_of_the_anchor(days):
+    step = advance(days[0], None, "", moment_settings())
+    whitening = whiten(step.sums, K, dtype=np.dtype(float))
+    vectors = np.random.default_rng(0).standard_normal((K, K))
+    within = step.anchor.basis @ (whitening.inverse @ vectors)
+    np.testing.assert_allclose(
+        item_factors(step.anchor, step.sums, whitening, vectors), within, atol=1e-9
+    )
+
+
+def test_capture_falls_with_what_the_basis_does_not_know_and_then_asks_for_a_rebuild(days):
+    settings = moment_settings()
+    first = advance(days[0], None, "", settings)
+    share = captured_share(days[0], first.anchor, first.sums, settings)
+    assert share == pytest.approx(1, abs=1e-6)
+    steps = chain(days[:2], moment_settings(threshold=1.0))
+    assert steps[1].captured_share < 0.999
+    assert "below 1" in steps[1].reason
+    assert steps[1].anchor.basis[120:].any()
+
+
+def test_capture_is_less_for_a_span_of_chance(days, rng):
+    settings = moment_settings()
+    anchor = fix_anchor(UsersInMemory(days[3]), settings)
+    chance = replace(anchor, basis=np.linalg.qr(rng.standard_normal((D, 12)))[0])
+    sums = AnchoredSums.from_rows(days[3], chance)
+    assert captured_share(days[3], chance, sums, settings) < 0.5
+
+
+def test_capture_sees_users_who_share_no_item_with_the_span():
+    _, old = simulate(1500, 700, K, items_per_user=12, seed=1)
+    _, new = simulate(1500, 700, K, items_per_user=12, seed=2)
+    together = sparse.csr_array(sparse.block_diag([old, new], format="csr", dtype=float))
+    settings = moment_settings("paper")
+    anchor = fix_anchor(UsersInMemory(old.astype(float)), settings).with_items(1400)
+    sums = AnchoredSums.from_rows(together, anchor)
+    share = captured_share(together, anchor, sums, settings)
+    M2 = (together.T @ together).toarray() / sums.first.pair_weight
+    top = np.linalg.eigvalsh(M2)[::-1][:K]
+    held = np.linalg.eigvalsh(sums.pairs / sums.first.pair_weight)[::-1][:K]
+    assert share == pytest.approx(held.sum() / top.sum(), abs=0.03)
+    assert share < 0.9
+
+
+def test_changed_rows_are_those_that_differ(days):
+    before, now = days[3], days[4]
+    expected = np.flatnonzero((before.toarray() != now.toarray()).any(axis=1))
+    np.testing.assert_array_equal(changed_rows(before, now), expected)
+    assert 50 in expected
+    assert len(changed_rows(now, now)) == 0
+    np.testing.assert_array_equal(
+        changed_rows(days[2], days[3])[-100:], np.arange(1100, N)
+    )  # users who are new today
+
+
+def test_positions_never_shrink(days):
+    with pytest.raises(InvalidInteractions, match="positions only ever grow"):
+        grown(days[3], (10, D))
+
+
+def test_whitening_is_measured_on_the_rows_themselves(days):
+    step = advance(days[0], None, "", moment_settings())
+    whitening = whiten(step.sums, K, dtype=np.dtype(float))
+    assert whitening_error(days[0], step.anchor, step.sums, whitening) < 1e-9
+    assert whitening_error(days[0][:450], step.anchor, step.sums, whitening) > 0.1
+
+
+def test_components_keep_their_numbers(days):
+    steps = chain(days, moment_settings())
+    first = components_of(steps[0])
+    last = components_of(steps[3], first.in_span)
+    moved = drift(last.item_probs, first.item_probs)
+    assert moved.max() < 0.6
+    swapped = drift(last.item_probs[:, ::-1], first.item_probs)
+    assert moved.max() < swapped.min()
+    mixed = first.item_probs[:, [2, 0, 3, 1]]
+    again = components_of(advance(days[3], None, "", moment_settings()), earlier=mixed)
+    assert drift(again.item_probs, mixed).max() < swapped.min()
+
+
+def test_a_component_without_a_counterpart_has_drifted_fully():
+    assert drift(np.eye(3), np.eye(3)[:, :2]).tolist() == [0, 0, 1]
+
+
+def test_the_tensor_is_symmetric_and_a_crooked_one_is_seen(days):
+    step = advance(days[0], None, "", moment_settings())
+    T = whitened_tensor(step.sums, whiten(step.sums, K, dtype=np.dtype(float)))
+    assert symmetry_error(T) < 1e-12
+    T[0, 1, 2] += 1
+    assert symmetry_error(T) > 1e-3
+
+
+def test_nobody_with_a_triple_is_an_error():
+    X = sparse.csr_array(np.eye(4))
+    with pytest.raises(InvalidInteractions, match="or add days"):
+        advance(X, None, "", moment_settings("unbiased"))

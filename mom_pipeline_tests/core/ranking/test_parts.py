@@ -1,0 +1,176 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.core.interactions import as_binary, as_interactions
+from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.sums import MomentSums
+from mom_pipeline.core.ranking.parts import (
+    Components,
+    Ease,
+    Histories,
+    LowPass,
+    Pairs,
+    Popularity,
+    low_pass_rank,
+    pair_counts,
+)
+
+
+def rows(X, posterior=None):
+    return Histories(X, posterior)
+
+
+@pytest.fixture
+def X(rng):
+    return as_interactions(rng.poisson(0.3, size=(80, 25)).astype(float))
+
+
+@pytest.fixture
+def G(X):
+    """The second moment, one user after the other."""
+    total = np.zeros((25, 25))
+    for row in (X.toarray() > 0).astype(float):
+        total += np.outer(row, row) / np.sqrt(max(row.sum(), 1.0))
+    return total
+
+
+def test_counted_pairs_are_the_sum_over_users(X, G):
+    np.testing.assert_allclose(pair_counts(X, 0.5).toarray(), G, rtol=1e-5)
+    once = (X.toarray() > 0).astype(float)
+    by_user = once.T @ (once / np.maximum(once.sum(axis=1, keepdims=True), 1.0))
+    np.testing.assert_allclose(pair_counts(X, 1.0).toarray(), by_user, rtol=1e-5)
+
+
+@pytest.mark.parametrize("sharpness", [1.0, 1.5, 2.0])
+def test_pair_scores_are_the_formula(X, G, sharpness):
+    once = X.toarray() > 0
+    c = np.maximum(once.sum(axis=0), 1.0)
+    expected = once @ (c[:, None] ** -0.7 * G * c**-0.2) ** sharpness
+    scores = replace(
+        Pairs.from_rows(X, 0.5, sharpness), history_exponent=0.7, candidate_exponent=0.2
+    ).scores(rows(X))
+    np.testing.assert_allclose(scores, expected, rtol=1e-4)
+
+
+def test_pairs_can_be_sharpened_step_by_step(X):
+    steps = Pairs.from_rows(X, 0.5, 1.5).sharpened(2.0)
+    np.testing.assert_allclose(
+        steps.powers.toarray(), Pairs.from_rows(X, 0.5, 2.0).powers.toarray(), rtol=1e-5
+    )
+
+
+def test_ease_is_ridge_regressions_of_every_item_on_the_others(X, G):
+    ridge = 0.7 * np.diag(G).mean()
+    B = Ease.from_rows(X, 0.7).matrix
+    for y in range(25):
+        others = np.delete(np.arange(25), y)
+        A = G[np.ix_(others, others)] + ridge * np.eye(24)
+        np.testing.assert_allclose(B[others, y], np.linalg.solve(A, G[others, y]), atol=1e-5)
+    np.testing.assert_array_equal(np.diag(B), 0.0)
+    once = as_binary(X)
+    np.testing.assert_allclose(
+        Ease.from_rows(X, 0.7).scores(rows(X)), once.toarray() @ B, rtol=1e-4, atol=1e-6
+    )
+
+
+def test_items_that_nobody_took_are_harmless():
+    X = as_interactions(np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0]]))
+    assert np.isfinite(Ease.from_rows(X, 0.2).matrix).all()
+    assert np.isfinite(Pairs.from_rows(X, 0.5, 2.0).scores(rows(X))).all()
+
+
+def test_what_cannot_be_inverted_is_refused():
+    with pytest.raises(InvalidSetting, match="at most 8192 items"):
+        Ease.from_rows(sparse.csr_array((2, 9000)), 1.0)
+    with pytest.raises(InvalidSetting, match="above 0"):
+        Ease.from_rows(sparse.csr_array((2, 9)), 0.0)
+
+
+@pytest.fixture
+def whole(X):
+    return eigenpairs(X, 0.5)
+
+
+def eigenpairs(X, user_exponent):
+    rng = np.random.default_rng(0)
+    return LowPass.from_rows(X, user_exponent, rng, rank=25, dtype=np.float64, tol=1e-9)
+
+
+@pytest.mark.parametrize("user_exponent", [0.5, 1.0])
+def test_of_all_eigenpairs_it_is_a_dense_solve(X, user_exponent):
+    whole, once = eigenpairs(X, user_exponent), as_binary(X).toarray()
+    S = np.diag(np.maximum(once.sum(axis=0), 1.0) ** (-user_exponent / 2))
+    M2 = S @ pair_counts(X, user_exponent).toarray() @ S
+    ridge = 3.0 * np.diag(M2).mean()
+    expected = once @ S @ np.linalg.solve(M2 + ridge * np.eye(25), M2) @ np.linalg.inv(S)
+    np.testing.assert_allclose(
+        replace(whole, ridge=3.0).scores(rows(X)), expected, rtol=1e-4, atol=1e-6
+    )
+
+
+def test_without_a_ridge_it_is_a_projection(X, whole):
+    cut = LowPass(whole.basis[:, :4], whole.item_scale, whole.strengths[:4])
+    S, V = np.diag(cut.item_scale), cut.basis
+    expected = as_binary(X).toarray() @ S @ V @ V.T @ np.linalg.inv(S)
+    np.testing.assert_allclose(cut.scores(rows(X)), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_scores_with_several_ridges_are_those_of_each(X, whole, rng):
+    items = rng.integers(0, 25, size=(80, 7))
+    several = whole.at_ridges(rows(X), items, [0.0, 2.0])
+    for part, ridge in zip(several, (0.0, 2.0), strict=True):
+        expected = np.take_along_axis(replace(whole, ridge=ridge).scores(rows(X)), items, axis=1)
+        np.testing.assert_allclose(part, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_a_direction_without_strength_does_not_pass(whole, X):
+    nothing = LowPass(whole.basis, whole.item_scale, np.zeros(25), ridge=1.0)
+    np.testing.assert_array_equal(nothing.scores(rows(X)), 0.0)
+
+
+@pytest.fixture(params=["popularity", "pairs", "ease", "low-pass", "components"])
+def part(request, X, whole, rng):
+    return {
+        "popularity": lambda: Popularity(np.diff(X.tocsc().indptr).astype(float)),
+        "pairs": lambda: Pairs.from_rows(X, 0.5, 1.5),
+        "ease": lambda: Ease.from_rows(X, 1.0),
+        "low-pass": lambda: replace(whole, ridge=2.0),
+        "components": lambda: Components(rng.dirichlet(np.ones(25), size=3).T),
+    }[request.param]()
+
+
+def test_scores_of_some_items_are_those_of_all(part, X, rng):
+    """Also what the items of a history add, where a part is a sum of that."""
+    P = rng.dirichlet(np.ones(3), size=80)
+    histories, items = Histories(X, lambda rows: P), rng.integers(0, 25, size=(80, 7))
+    whole = part.scores(histories)
+    expected = np.take_along_axis(whole, items, axis=1)
+    np.testing.assert_allclose(part.at(histories, items), expected, rtol=1e-4, atol=1e-6)
+    if hasattr(part, "by_history"):
+        added = part.by_history(X[[3]].indices, np.arange(25))
+        np.testing.assert_allclose(added.sum(axis=1), whole[3], rtol=1e-4, atol=1e-6)
+
+
+def test_pairs_written_out_give_the_same_scores(X, monkeypatch):
+    dense = Pairs.from_rows(X, 0.5, 1.5).history_sums(as_binary(X), (0.3, 0.6))
+    monkeypatch.setattr("mom_pipeline.core.ranking.parts._DENSE_PAIRS", 0)
+    one_by_one = Pairs.from_rows(X, 0.5, 1.5).history_sums(as_binary(X), (0.3, 0.6))
+    np.testing.assert_allclose(dense, one_by_one, rtol=1e-5)
+    assert dense.any()
+
+
+def test_popularity_counts_users_and_not_events():
+    X = as_interactions(np.array([[9.0, 1.0], [0.0, 1.0], [0.0, 1.0]]))
+    sums = MomentSums.from_rows(X, Estimator.from_name("balanced"))
+    np.testing.assert_array_equal(sums.popularity, [0.25, 0.75])
+
+
+def test_the_rank_of_the_low_pass_part_is_bounded():
+    assert low_pass_rank((20_000, 2_000)) == 500
+    assert low_pass_rank((100, 2_000)) == 25
+    assert low_pass_rank((3, 3)) == 1
+    assert low_pass_rank((10**6, 10**5)) == 320

@@ -1,0 +1,162 @@
+"""Rows taken away from a fitted model, and rows added: the model of what is left."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from mom_pipeline.core import MethodOfMoments, evaluate_ranking, simulate
+from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, NotFitted
+from mom_pipeline.core.interactions import grown
+from mom_pipeline.core.ranking.choose import hold_out
+from mom_pipeline.core.threads import using_cores
+
+ESTIMATORS = ["paper", "unbiased", "balanced"]
+
+
+def unfitted(estimator="balanced", **settings):
+    return MethodOfMoments(
+        5, estimator, "em", ranking="classes", anchor_width=13, precision="double", **settings
+    )
+
+
+def assert_same_model(ours, theirs, tolerance=1e-9):
+    np.testing.assert_allclose(ours.item_probs, theirs.item_probs, atol=tolerance)
+    np.testing.assert_allclose(ours.weights, theirs.weights, atol=tolerance)
+    fitted, other = ours.fitted, theirs.fitted
+    np.testing.assert_allclose(fitted.popularity, other.popularity, atol=tolerance)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_forgetting_users_equals_a_fit_without_them_through_the_same_anchor(counts, estimator):
+    model = unfitted(estimator).fit(counts)
+    before = model.item_probs.copy()
+    model.forget(counts[:50])
+    without = unfitted(estimator).fit(counts[50:], anchor=model.anchor)
+    assert_same_model(model, without)
+    assert np.abs(model.item_probs - before).max() > 1e-6
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_changed_users_equal_a_fit_on_what_is_there_now(counts, estimator, rng):
+    changed = rng.choice(counts.shape[0], 300, replace=False)
+    now = counts.tolil()
+    now[changed] = counts[rng.permutation(changed)].toarray() + 1.0
+    now = sparse.csr_array(now)
+    model = unfitted(estimator).fit(counts)
+    model.update(removed=counts[changed], added=now[changed])
+    assert_same_model(model, unfitted(estimator).fit(now, anchor=model.anchor))
+
+
+def test_one_update_after_another_is_as_good_as_one(counts):
+    model = unfitted().fit(counts[:4000])
+    for start in range(4000, 6000, 500):
+        model.update(added=counts[start : start + 500])
+        model.forget(counts[start : start + 7])
+    kept = np.ones(6000, dtype=bool)
+    for start in range(4000, 6000, 500):
+        kept[start : start + 7] = False
+    assert_same_model(model, unfitted().fit(counts[kept], anchor=model.anchor))
+
+
+def test_items_that_are_new_have_probabilities(counts):
+    old, D = sparse.csr_array(counts[:3000, :280]), counts.shape[1]
+    model = unfitted().fit(old)
+    model.update(removed=old[:2000], added=counts[:2000])
+    now = sparse.csr_array(sparse.vstack([counts[:2000], grown(old[2000:], (1000, D))]))
+    assert model.item_probs.shape == (D, 5)
+    assert model.item_probs[280:].sum() > 0
+    assert_same_model(model, unfitted().fit(now, anchor=model.anchor.with_items(D)))
+
+
+def test_an_updated_model_is_as_good_as_a_fresh_one():
+    _, X = simulate(8_000, 300, 5, items_per_user=14, seed=4)
+    split = hold_out(X, np.random.default_rng(0), max_users=8_000)
+    model = unfitted().fit(split.train[:6000])
+    model.update(added=split.train[6000:])
+    fresh = unfitted().fit(split.train)
+    recalls, maps = [], []
+    for one in (model, fresh):
+        ids, _ = one.recommend(split.train[split.users], n=20)
+        metrics = evaluate_ranking(ids, split.test, [20])
+        recalls.append(metrics.recall[20])
+        maps.append(metrics.map[20])
+    assert recalls[0] == pytest.approx(recalls[1], rel=0.01)
+    assert maps[0] == pytest.approx(maps[1], rel=0.01)
+    assert maps[1] > 0.02
+
+
+def test_a_stored_model_can_be_updated(counts, tmp_path):
+    model = unfitted("unbiased").fit(counts)
+    model.save(tmp_path / "model.npz")
+    loaded = MethodOfMoments.load(tmp_path / "model.npz")
+    assert_same_model(loaded.forget(counts[:9]), model.forget(counts[:9]), tolerance=0)
+
+
+def test_what_cannot_be_updated_says_why(counts):
+    with pytest.raises(NotFitted, match="call fit first"):
+        unfitted().update(added=counts)
+    with pytest.raises(InvalidSetting, match="ranking='components'"):
+        MethodOfMoments(5).update(added=counts)
+    model = unfitted("unbiased").fit(counts)
+    with pytest.raises(InvalidInteractions, match="whole counts"):
+        model.update(added=counts[:5] * 0.5)
+    with pytest.raises(InvalidInteractions, match="3 events"):
+        model.forget(counts)
+    with pytest.raises(InvalidSetting, match="anchor_width must be at least n_components = 5"):
+        MethodOfMoments(5, anchor_width=4)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_any_number_of_threads_gives_the_same_model_to_the_last_digit(estimator):
+    _, X = simulate(9_000, 900, 6, items_per_user=9, seed=2)
+    models = []
+    for n in (1, 2, 3):
+        with using_cores(n):
+            model = MethodOfMoments(20, estimator, ranking="classes").fit(X)
+            models.append((model.item_probs, model.weights, model.personalize(X)))
+    for others in models[1:]:
+        for ours, theirs in zip(models[0], others, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_algorithm_1_is_the_papers_to_the_letter(counts):
+    """Steps 1 to 8 written down once more, dense and in the order of the paper."""
+    X = (counts > 0).astype(float)
+    model = MethodOfMoments.algorithm_1(5).fit(X)
+    dense, nnz = X.toarray(), np.diff(X.indptr)
+    values, vectors = np.linalg.eigh(dense.T @ dense / (nnz**2).sum())
+    W = vectors[:, -5:] / np.sqrt(values[-5:])
+    Y = dense @ W
+    T = np.einsum("ui,uj,uk->ijk", Y, Y, Y, optimize=True) / (nnz**3).sum()
+    lambdas, V = power_method(T)
+    mu = W @ np.linalg.inv(W.T @ W) @ V
+    O = mu / mu.sum(axis=0)
+    order = np.argsort(lambdas)
+    raw = np.maximum(O[:, order], 0)
+    np.testing.assert_allclose(model.item_probs, raw / raw.sum(axis=0), atol=1e-6)
+    pi = lambdas[order] ** -2.0
+    np.testing.assert_allclose(model.weights, pi / pi.sum(), rtol=1e-6)
+    assert model.diagnostics["bounds"]["mu_bound"] > 0
+
+
+def power_method(T, rng=None):
+    """The robust tensor power method with deflation, one component after another."""
+    rng, T, found = np.random.default_rng(0), T.copy(), []
+    for _ in range(len(T)):
+        tries = []
+        for _ in range(30):
+            v = rng.standard_normal(len(T))
+            for _ in range(150):
+                v = np.einsum("ijk,j,k->i", T, v, v)
+                v /= np.linalg.norm(v)
+            tries.append((np.einsum("ijk,i,j,k", T, v, v, v), v))
+        value, v = max(tries, key=lambda pair: pair[0])
+        T -= value * np.einsum("i,j,k->ijk", v, v, v)
+        found.append((value, v))
+    return np.array([value for value, _ in found]), np.column_stack([v for _, v in found])
+
+
+def test_theorem_1_speaks_of_the_papers_moments_alone(counts):
+    for estimator in ESTIMATORS:
+        bounds = unfitted(estimator).fit(counts).diagnostics["bounds"]
+        assert (bounds is not None) == (estimator == "paper")

@@ -1,0 +1,204 @@
+"""The same passes on a real Dask cluster, whose workers come and go."""
+
+import os
+import signal
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+import dask
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+from mom_pipeline.core import MethodOfMoments
+from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
+from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.sums import MomentSums
+from mom_pipeline.core.moments.users import AnchoredPass, MomentsPass
+from mom_pipeline.core.types import Csr
+from mom_pipeline.engine import (
+    DamagedShard,
+    EngineFailed,
+    LocalEngine,
+    ShardedUsers,
+    Shards,
+    write_shards,
+)
+from mom_pipeline.engine.dask import DaskEngine, EngineUnreachable, dask_engine
+from mom_pipeline.engine.shards import ShardRows
+from mom_pipeline_tests.engine.conftest import K
+
+
+@dataclass(frozen=True)
+class DyingOnce:
+    """A pass that kills its worker the first time it sees a shard."""
+
+    marker: Path
+    name: str
+    work: AnchoredPass
+
+    def __call__(self, rows: ShardRows) -> np.ndarray:
+        if rows.name == self.name and not self.marker.exists():
+            self.marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.work(rows)
+
+
+@dataclass(frozen=True)
+class Deadly:
+    """A pass that kills every worker that does it."""
+
+    def __call__(self, rows: ShardRows) -> int:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return 0
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A pass with a mistake."""
+
+    def __call__(self, rows: ShardRows) -> int:
+        return int("seven")
+
+
+def an_anchored_pass(interactions: Csr) -> AnchoredPass:
+    D = interactions.shape[1]
+    basis = np.random.default_rng(1).standard_normal((D, 7))
+    return AnchoredPass(Anchor(basis, np.ones(D), Estimator.from_name("unbiased")))
+
+
+def assert_equal_sums(ours: AnchoredSums, theirs: AnchoredSums, rtol: float = 0) -> None:
+    expected = theirs.as_arrays()
+    assert np.abs(expected["triples"]).max() > 0
+    for name, array in ours.as_arrays().items():
+        scale = np.abs(expected[name]).max(initial=0)
+        np.testing.assert_allclose(array, expected[name], rtol=0, atol=rtol * scale, err_msg=name)
+
+
+def test_a_fit_on_the_cluster_is_the_local_one(cluster: DaskEngine, shards: Shards) -> None:
+    local, remote = (
+        MethodOfMoments(K, "unbiased", ranking="classes").fit_users(ShardedUsers(engine, shards))
+        for engine in (LocalEngine(), cluster)
+    )
+    np.testing.assert_allclose(remote.item_probs, local.item_probs, atol=1e-12)
+    np.testing.assert_allclose(remote.weights, local.weights, atol=1e-12)
+
+
+def test_sums_are_the_same_to_the_last_digit(
+    cluster: DaskEngine, interactions: Csr, shards: Shards
+) -> None:
+    work = an_anchored_pass(interactions)
+    first, second = (cluster.add_up(work, shards) for _ in range(2))
+    assert_equal_sums(first, second)
+
+
+def test_a_worker_killed_in_the_middle_of_a_pass_changes_nothing(
+    cluster: DaskEngine, interactions: Csr, shards: Shards, tmp_path: Path
+) -> None:
+    work = an_anchored_pass(interactions)
+    undisturbed = cluster.add_up(work, shards)
+    marker = tmp_path / "killed"
+    disturbed = cluster.add_up(DyingOnce(marker, shards.entries[2].name, work), shards)
+    assert marker.exists()
+    assert_equal_sums(disturbed, undisturbed)
+
+
+def test_no_task_writes_over_its_input(cluster: DaskEngine) -> None:
+    """Results are read by the tree, and again by whoever asks for them."""
+    leaves = [cluster.client.scatter(np.full(3, float(i)), hash=False) for i in range(5)]
+    total = cluster.added(leaves).result()
+    np.testing.assert_array_equal(total, 10.0)
+    for i, leaf in enumerate(leaves):
+        np.testing.assert_array_equal(leaf.result(), float(i))
+
+
+def test_the_only_worker_may_be_killed(shards: Shards, interactions: Csr, tmp_path: Path) -> None:
+    work = an_anchored_pass(interactions)
+    with dask_engine(n_workers=1) as engine:
+        dying = DyingOnce(tmp_path / "killed", shards.entries[0].name, work)
+        total = engine.add_up(dying, shards)
+    assert_equal_sums(total, LocalEngine().add_up(work, shards), rtol=1e-12)
+
+
+def test_a_shard_that_kills_every_worker_is_named(interactions: Csr, tmp_path: Path) -> None:
+    shards = write_shards(interactions, str(tmp_path), n_shards=1)
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        dask_engine(n_workers=2) as engine,
+        pytest.raises(EngineFailed, match=r"shard-00000.*worker after worker died.*smaller"),
+    ):
+        engine.add_up(Deadly(), shards)
+
+
+def test_a_cluster_that_dies_of_every_shard_says_so(shards: Shards) -> None:
+    with (
+        dask_engine(n_workers=1) as engine,
+        pytest.raises(EngineFailed, match=r"all workers died, 3 times.*shard-00000.*smaller"),
+    ):
+        engine.add_up(Deadly(), shards)
+
+
+def test_more_workers_than_shards(interactions: Csr, tmp_path: Path, cluster: DaskEngine) -> None:
+    shards = write_shards(interactions, str(tmp_path), n_shards=1)
+    sums: MomentSums = cluster.add_up(MomentsPass(Estimator.from_name("paper")), shards)
+    assert sums.n_users == interactions.shape[0] - 2
+
+
+def test_a_damaged_shard_is_named_by_the_cluster(
+    cluster: DaskEngine, interactions: Csr, tmp_path: Path
+) -> None:
+    shards = write_shards(interactions, str(tmp_path), n_shards=3)
+    (tmp_path / shards.entries[1].name).write_bytes(b"nothing")
+    with pytest.raises(DamagedShard, match=shards.entries[1].name):
+        cluster.add_up(MomentsPass(Estimator.from_name("paper")), shards)
+
+
+def test_a_mistake_in_a_pass_is_told_with_the_shard(cluster: DaskEngine, shards: Shards) -> None:
+    with pytest.raises(EngineFailed, match=r"shard-0000\d.*: ValueError: .*seven"):
+        cluster.add_up(Wrong(), shards)
+
+
+def test_an_address_is_connected_to(cluster: DaskEngine, shards: Shards) -> None:
+    with dask_engine(cluster.client.scheduler.address) as engine:
+        sums: MomentSums = engine.add_up(MomentsPass(Estimator.from_name("paper")), shards)
+    assert sums.n_users == 898
+
+
+def test_a_scheduler_that_does_not_answer_is_named() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(EngineUnreachable, match=f"at {address}.*dask scheduler"):
+            dask_engine(address).__enter__()
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(EngineUnreachable, match="nonsense://here"):
+        dask_engine("nonsense://here").__enter__()
+
+
+def test_a_scheduler_without_workers_is_told() -> None:
+    with (
+        LocalCluster(
+            n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0", protocol="tcp://"
+        ) as cluster,
+        Client(cluster),
+        pytest.raises(EngineUnreachable, match="has no workers"),
+    ):
+        dask_engine(cluster.scheduler_address).__enter__()
+
+
+def test_a_scheduler_that_went_away_is_told(shards: Shards) -> None:
+    cluster = LocalCluster(
+        n_workers=1,
+        threads_per_worker=1,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        protocol="tcp://",
+    )
+    with dask_engine(cluster.scheduler_address) as engine:
+        engine.client.close()
+        cluster.close()
+        with pytest.raises(EngineUnreachable, match="is gone"):
+            engine.add_up(MomentsPass(Estimator.from_name("paper")), shards)
