@@ -6,7 +6,6 @@ computed in full.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -17,6 +16,7 @@ from mom_pipeline.artifacts.store import Artifact, ArtifactStore
 from mom_pipeline.core.algorithm.decompose import Components, DecomposeSettings
 from mom_pipeline.core.algorithm.whitening import Whitening
 from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.evaluation.backtest import Backtest
 from mom_pipeline.core.fitted import FittedModel, PairRanking
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.days import DayStep, MomentSettings, Yesterday, width_for_days
@@ -252,6 +252,20 @@ class DayState:
             "anchor_components": start,
         }
         return self.write("decomposition", day, arrays, parents, metadata, sound=sound)
+
+    def write_backtest(self, day: date, backtest: Backtest, parents: Mapping[str, str]) -> None:
+        """Store how an earlier model did up to a day, for the gate."""
+        self.write("evaluation_metrics", day, backtest.as_arrays(), parents, {})
+
+    def backtest(self, day: date, model_day: date) -> Backtest | None:
+        """How the model of `model_day`, as it is now, did up to a day; None where that is not known."""
+        try:
+            artifact = self.fitting("evaluation_metrics", day)
+        except StaleArtifact:
+            return None
+        if artifact.parents["decomposition"] != self.artifacts.version("decomposition", model_day):
+            return None
+        return Backtest.from_arrays(artifact.dense)
 
     def model(self, day: date) -> tuple[FittedModel, Artifact]:
         """The model of a day, ready to personalize and to recommend."""

@@ -13,6 +13,7 @@ import dagster as dg
 import numpy as np
 
 from mom_pipeline.core.types import Array
+from mom_pipeline.logs.delivered_day import DeliveredDay
 
 _WHITENING_TOLERANCE = 1e-4
 _SUM_TOLERANCE = 1e-6
@@ -33,27 +34,53 @@ class Check:
 
 
 CHECKS = (
-    Check("raw_logs", "rows_accounted", "lines = header + accepted + rejected, in file, ledger "
-          "and tables alike", blocking=True),
+    Check(
+        "raw_logs",
+        "rows_accounted",
+        "lines = header + accepted + rejected, in file, ledger and tables alike",
+        blocking=True,
+    ),
     Check("raw_logs", "usual_volume", "between half and twice the mean of the trailing week"),
     Check("raw_logs", "fresh_logs", "the day itself has log files"),
     Check("interaction_matrix", "enough_users", "N >= K^2 users, which the method asks for"),
-    Check("interaction_matrix", "steady_popularity", "the popularity of items moved by less than "
-          f"{_POPULARITY_DRIFT} (total variation) since the day before"),
+    Check(
+        "interaction_matrix",
+        "steady_popularity",
+        "the popularity of items moved by less than "
+        f"{_POPULARITY_DRIFT} (total variation) since the day before",
+    ),
     Check("m2_statistics", "finite_moments", "no sum is infinite or NaN", blocking=True),
     Check("m2_statistics", "captured", "the anchor's basis held enough of the second moment"),
-    Check("whitening_matrix", "whitens", f"||W.T M2 W - I|| <= {_WHITENING_TOLERANCE:g}, M2 from "
-          "the rows themselves", blocking=True),
+    Check(
+        "whitening_matrix",
+        "whitens",
+        f"||W.T M2 W - I|| <= {_WHITENING_TOLERANCE:g}, M2 from the rows themselves",
+        blocking=True,
+    ),
     Check("whitened_tensor", "finite_tensor", "no entry is infinite or NaN", blocking=True),
-    Check("decomposition", "distributions", "pi and every column of O are distributions",
-          blocking=True),
-    Check("decomposition", "split_half", "two halves of the users agree on every component, by "
-          "evaluation.min_agreement or more"),
-    Check("user_personalization", "posteriors", "every user's posterior is a distribution",
-          blocking=True),
-    Check("evaluation_metrics", "better_than_popularity", "Recall@20 of the model is above that "
-          "of popularity"),
-)  # fmt: skip
+    Check(
+        "decomposition",
+        "distributions",
+        "pi and every column of O are distributions",
+        blocking=True,
+    ),
+    Check(
+        "decomposition",
+        "split_half",
+        "two halves of the users agree on every component, by evaluation.min_agreement or more",
+    ),
+    Check(
+        "user_personalization",
+        "posteriors",
+        "every user's posterior is a distribution",
+        blocking=True,
+    ),
+    Check(
+        "evaluation_metrics",
+        "better_than_popularity",
+        "Recall@20 of the model is above that of popularity",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -62,18 +89,19 @@ class Verdict:
 
     check: str
     passed: bool
-    found: str
+    seen: str
 
 
-def rows_accounted(lines: int, header: int, accepted: int, rejected: int,
-                   rows: int, quarantined: int) -> Verdict:  # fmt: skip
-    """Ledger: lines, header, accepted, rejected. Tables: rows, quarantined."""
-    passed = lines == header + accepted + rejected and (rows, quarantined) == (accepted, rejected)
-    found = (
-        f"{lines} lines; ledger: {header} header + {accepted} accepted + {rejected} rejected; "
-        f"tables: {rows} rows, {quarantined} in quarantine"
+def rows_accounted(delivered: DeliveredDay) -> Verdict:
+    """The ledger's lines, header, accepted, rejected against the rows of the tables."""
+    d = delivered
+    in_ledger = d.lines == d.header + d.accepted + d.rejected
+    in_tables = (d.rows, d.quarantined) == (d.accepted, d.rejected)
+    seen = (
+        f"{d.lines} lines; ledger: {d.header} header + {d.accepted} accepted + {d.rejected} "
+        f"rejected; tables: {d.rows} rows, {d.quarantined} in quarantine"
     )
-    return Verdict("rows_accounted", passed, found)
+    return Verdict("rows_accounted", in_ledger and in_tables, seen)
 
 
 def usual_volume(rows: int, trailing: Sequence[int]) -> Verdict:
@@ -93,8 +121,8 @@ def fresh_logs(day: date, newest: date | None) -> Verdict:
 
 def enough_users(n_users: int, n_components: int) -> Verdict:
     """The paper's premise."""
-    found = f"{n_users} users, K^2 = {n_components**2}"
-    return Verdict("enough_users", n_users >= n_components**2, found)
+    seen = f"{n_users} users, K^2 = {n_components**2}"
+    return Verdict("enough_users", n_users >= n_components**2, seen)
 
 
 def steady_popularity(moved: float) -> Verdict:
@@ -121,27 +149,27 @@ def whitens(error: float) -> Verdict:
 def distributions(check: str, **columns: Array) -> Verdict:
     """Nothing negative, every column sums to 1."""
     wrong = [name for name, array in columns.items() if not _is_distribution(array)]
-    found = f"not distributions: {', '.join(wrong)}" if wrong else "all are"
-    return Verdict(check, not wrong, found)
+    seen = f"not distributions: {', '.join(wrong)}" if wrong else "all are"
+    return Verdict(check, not wrong, seen)
 
 
 def split_half(agreement: Array, weights: Array, threshold: float) -> Verdict:
     """Components that the halves of the users do not agree on, with their share of pi."""
     weak = np.flatnonzero(agreement < threshold)
-    found = f"lowest agreement {agreement.min():.2f}"
+    seen = f"lowest agreement {agreement.min():.2f}"
     if len(weak):
         named = ", ".join(str(k + 1) for k in weak[:_SHOWN_COMPONENTS])
         more = f" and {len(weak) - _SHOWN_COMPONENTS} more" if len(weak) > _SHOWN_COMPONENTS else ""
-        found += f"; below {threshold:g}: components {named}{more}, {weights[weak].sum():.1%} of pi"
-    return Verdict("split_half", len(weak) == 0, found)
+        seen += f"; below {threshold:g}: components {named}{more}, {weights[weak].sum():.1%} of pi"
+    return Verdict("split_half", len(weak) == 0, seen)
 
 
 def better_than_popularity(model: float | None, popularity: float | None) -> Verdict:
     """Recall at the cut-off nearest to 20; None where there is nothing to evaluate yet."""
     if model is None or popularity is None:
         return Verdict("better_than_popularity", True, "nothing to evaluate yet")
-    found = f"recall {model:.4f}, popularity {popularity:.4f}"
-    return Verdict("better_than_popularity", model > popularity, found)
+    seen = f"recall {model:.4f}, popularity {popularity:.4f}"
+    return Verdict("better_than_popularity", model > popularity, seen)
 
 
 def sound(verdicts: Sequence[Verdict]) -> bool:
@@ -166,23 +194,24 @@ def check_results(
 ) -> list[dg.AssetCheckResult]:
     """One result per check over all days of a run: passed when every day passed."""
     return [
-        _result(check, {day: v for day, own in verdicts.items() for v in own
-                        if v.check == check.name})
+        _result(
+            check, {day: v for day, own in verdicts.items() for v in own if v.check == check.name}
+        )
         for check in CHECKS
         if check.asset == asset
-    ]  # fmt: skip
+    ]
 
 
 def _result(check: Check, by_day: Mapping[str, Verdict]) -> dg.AssetCheckResult:
-    failed = {day: verdict.found for day, verdict in by_day.items() if not verdict.passed}
-    shown = dict(list((failed or {d: v.found for d, v in by_day.items()}).items())[-_SHOWN_DAYS:])
+    failed = {day: verdict.seen for day, verdict in by_day.items() if not verdict.passed}
+    shown = dict(list((failed or {d: v.seen for d, v in by_day.items()}).items())[-_SHOWN_DAYS:])
     metadata: dict[str, Any] = {"days": len(by_day), "failed_days": len(failed), **shown}
     return dg.AssetCheckResult(
         check_name=check.name,
         asset_key=check.asset,
         passed=not failed,
         severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
-        description="; ".join(f"{day}: {found}" for day, found in list(shown.items())[-1:]),
+        description="; ".join(f"{day}: {seen}" for day, seen in list(shown.items())[-1:]),
         metadata=metadata,
     )
 

@@ -35,7 +35,7 @@ day_done: ContextVar[Callable[[str, str], None]] = ContextVar(
 
 
 @dataclass(frozen=True)
-class DayOutcome:
+class DayOutput:
     """What an asset made of one day.
 
     version: content hash.  summary: one line for the log of the run.
@@ -80,34 +80,34 @@ def daily_asset(
 
 
 def for_each_day(
-    context: dg.AssetExecutionContext, step: Callable[[date], DayOutcome]
+    context: dg.AssetExecutionContext, compute: Callable[[date], DayOutput]
 ) -> Materialized:
-    """Run the step on every day of the run, in order.
+    """Compute every day of the run, in order.
 
     The data version of one day is the hash of its content; that of several days, which Dagster
     keeps only once for all of them, is the hash of theirs.
     """
     note_process(context)
-    outcomes: dict[str, DayOutcome] = {}
+    outputs: dict[str, DayOutput] = {}
     seconds: dict[str, float] = {}
     name = context.asset_key.to_user_string()
     for key in sorted(context.partition_keys):
         begin = time.perf_counter()
         try:
-            outcome = outcomes[key] = step(date.fromisoformat(key))
+            output = outputs[key] = compute(date.fromisoformat(key))
         except StaleArtifact as error:
             raise StaleArtifact(f"{error}; materialize that first") from error
         seconds[key] = time.perf_counter() - begin
         context.add_asset_metadata(
-            {**outcome.metadata, "version": outcome.version, "seconds": seconds[key]},
+            {**output.metadata, "version": output.version, "seconds": seconds[key]},
             partition_key=key,
         )
-        context.log.info(f"{name} {key}: {outcome.summary}")
+        context.log.info(f"{name} {key}: {output.summary}")
         day_done.get()(name, key)
     record_seconds(Path(context.resources.data_folder.data_dir), name, seconds)
-    versions = [outcome.version for outcome in outcomes.values()]
+    versions = [output.version for output in outputs.values()]
     joint = versions[0] if len(versions) == 1 else content_hash(*versions)
-    verdicts = {key: outcome.verdicts for key, outcome in outcomes.items()}
+    verdicts = {key: output.verdicts for key, output in outputs.items()}
     return dg.MaterializeResult(
         data_version=dg.DataVersion(joint), check_results=check_results(name, verdicts)
     )

@@ -11,32 +11,30 @@ What is computed from the moments is removed, to be materialized again.
 """
 
 from collections import Counter
-from dataclasses import replace
 from datetime import date
 
+import numpy as np
+
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
-from mom_pipeline.artifacts.half_state import half_artifact, read_half
-from mom_pipeline.artifacts.store import Artifact
-from mom_pipeline.core.evaluation.split_half import HalfMoments, half_of, updated_half
-from mom_pipeline.core.moments.anchored import Anchor, AnchoredMoments
-from mom_pipeline.core.moments.daily import (
-    DayMoments,
-    changed_rows,
-    grown,
-    pair_counts,
-    update,
-    with_items,
-)
+from mom_pipeline.core.interactions import changed_rows, grown
+from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
+from mom_pipeline.core.moments.users import in_first_half
 from mom_pipeline.core.types import Csr
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.matrix import matrix_as_of
 
-# Made from the moments: users' posteriors, and parameters that the user had a part in.
-DERIVED = ("whitening_matrix", "whitened_tensor", "decomposition", "user_personalization")
+# Made from the moments: users' memberships and values, and parameters that the user had a part in.
+DERIVED = (
+    "whitening_matrix",
+    "whitened_tensor",
+    "decomposition",
+    "user_personalization",
+    "evaluation_metrics",
+)
 
 
 def erase_from_days(warehouse: Warehouse, state: DayState) -> Counter[str]:
-    """Bring matrix, moments and half of every stored day to the rows that are left.
+    """Bring matrix and moments of every stored day to the rows that are left.
 
     The user's rows must have left the warehouse before. Once more changes nothing; a day that
     was interrupted is summed over all its rows, through its anchor.
@@ -50,9 +48,8 @@ def erase_from_days(warehouse: Warehouse, state: DayState) -> Counter[str]:
             counts["days removed that could not be read"] += 1
             state.artifacts.remove("interaction_matrix", day)
     kept = set(state.artifacts.days("interaction_matrix"))
-    for asset in ("m2_statistics", "user_half"):
-        for day in set(state.artifacts.days(asset)) - kept:
-            state.artifacts.remove(asset, day)
+    for day in set(state.artifacts.days("m2_statistics")) - kept:
+        state.artifacts.remove("m2_statistics", day)
     for asset in DERIVED:
         for day in state.artifacts.days(asset):
             state.artifacts.remove(asset, day)
@@ -62,49 +59,28 @@ def erase_from_days(warehouse: Warehouse, state: DayState) -> Counter[str]:
 
 def _erase_from_day(warehouse: Warehouse, state: DayState, day: date) -> None:
     before, version = state.matrix(day)
-    found = state.fitting("m2_statistics", day)
-    fits = found.parents["interaction_matrix"] == version
+    stored = state.fitting("m2_statistics", day)
     matrix = matrix_as_of(warehouse, day)
     X = matrix.interactions
     if before.shape[0] > X.shape[0] or before.shape[1] > X.shape[1]:
         raise StaleArtifact(f"interaction_matrix of {day} is wider than the dictionaries")
-    sums = state.moments_of(found)
-    half = _half_of(state, day, before, X, sums) if fits else half_of(X, _anchor(sums, X))
-    sums = _updated(sums, before, X) if fits else _summed(sums, X)
+    anchor, sums = state.moments_in(stored)
+    anchor = anchor.with_items(X.shape[1])
+    if stored.parents["interaction_matrix"] == version:
+        sums = _without(sums, anchor, before, X)
+    else:
+        sums = AnchoredSums.from_rows(X, anchor, in_half=in_first_half(np.arange(X.shape[0])))
     written = state.write(
         "interaction_matrix", day, {"interactions": X}, {"raw_logs": matrix.fingerprint}, {}
     )
-    moments = _write_moments(state, day, sums, found, written)
-    state.write(*half_artifact(day, half, moments))
+    parents = {"interaction_matrix": written.version, "anchor": stored.parents["anchor"]}
+    facts = {**stored.metadata, "users": sums.first.n_users}
+    state.write_sums(day, sums, parents, facts, sound=bool(stored.metadata["sound"]))
 
 
-def _anchor(sums: DayMoments, X: Csr) -> Anchor:
-    return with_items(sums.moments, X.shape[1]).anchor
-
-
-def _half_of(state: DayState, day: date, before: Csr, X: Csr, sums: DayMoments) -> HalfMoments:
-    anchor = _anchor(sums, X)
-    try:
-        half = read_half(state, day)
-    except StaleArtifact:
-        return half_of(X, anchor)
-    return updated_half(half, before, X, changed_rows(before, X), anchor)
-
-
-def _updated(sums: DayMoments, before: Csr, X: Csr) -> DayMoments:
+def _without(sums: AnchoredSums, anchor: Anchor, before: Csr, X: Csr) -> AnchoredSums:
+    """The sums after the rows changed: old ones subtracted, new ones added."""
     changed = changed_rows(before, X)
-    return update(sums, grown(before, X.shape)[changed], X[changed])
-
-
-def _summed(sums: DayMoments, X: Csr) -> DayMoments:
-    whole = AnchoredMoments.of(X, _anchor(sums, X))
-    return replace(sums, moments=whole, pair_counts=pair_counts(X, sums.frequent_items))
-
-
-def _write_moments(
-    state: DayState, day: date, sums: DayMoments, found: Artifact, matrix: Artifact
-) -> Artifact:
-    """Store the sums under the anchor that they had; its own artifact is not touched."""
-    parents = {"interaction_matrix": matrix.version, "anchor": found.parents["anchor"]}
-    facts = {**found.metadata, "users": sums.moments.sums.n_users}
-    return state.write_sums(day, sums, parents, facts, sound=bool(found.metadata["sound"]))
+    half = in_first_half(changed)
+    in_half = np.concatenate([half, half])
+    return sums.update(grown(before, X.shape)[changed], X[changed], anchor, in_half=in_half)

@@ -8,8 +8,13 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from mom_pipeline.comparison import tables as comparison_tables
-from mom_pipeline.comparison.tables import figure_2_panels
+from mom_pipeline.comparison.tables import (
+    cost_table,
+    description_table,
+    figure_2_panels,
+    metrics_table,
+)
+from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 from mom_pipeline.logs.ledger import LedgerEntry
 from mom_pipeline.pictures import bars, curves, histogram, stacked_bars, xy_curves
 from mom_pipeline.report.data import ReportData
@@ -97,9 +102,8 @@ def newest_by_ranking(rows: Sequence[MetricsRow]) -> dict[str, list[MetricsRow]]
 
 
 def shown_cutoff(rows: Sequence[MetricsRow]) -> int:
-    """Return the cut-off nearest to 20."""
-    cutoffs = sorted({row.cutoff for row in rows})
-    return cutoffs[comparison_tables.shown_cutoff(cutoffs)]
+    """Return the cut-off of figures that have only one."""
+    return nearest_cutoff(sorted({row.cutoff for row in rows}))
 
 
 def _evaluation(data: ReportData) -> Section:
@@ -165,9 +169,9 @@ def _comparison(data: ReportData) -> Section | None:
         return None
     precision_recall, map_at = figure_2_panels(data.comparison)
     made = [
-        (comparison_tables.metrics_table(data.comparison), 1),
-        (comparison_tables.description_table(data.comparison), 2),
-        (comparison_tables.cost_table(data.comparison), 1),
+        (metrics_table(data.comparison), 1),
+        (description_table(data.comparison), 2),
+        (cost_table(data.comparison), 1),
     ]
     return Section(
         [

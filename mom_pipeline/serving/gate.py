@@ -95,16 +95,6 @@ def judged_day(state: DayState, day: date) -> date:
     return day - timedelta(days=state.settings.evaluation.horizon_days)
 
 
-def backtest_of(state: DayState, day: date, test: Csr) -> Backtest | None:
-    """How the model of some days ago did since; None when nobody took anything new.
-
-    test: (N', D') what was delivered since. Raises StaleArtifact when there is no such model.
-    """
-    before = judged_day(state, day)
-    model, _ = state.model(before)
-    return backtest_model(model, state.matrix(before)[0], test, state.settings.evaluation.cutoffs)
-
-
 def store_day(
     state: DayState,
     registry: ModelRegistry,
@@ -125,7 +115,7 @@ def promote_day(
 ) -> Promoted:
     """Store the model of a day as a version, and let it take over if the gate lets it pass.
 
-    backtest: of `backtest_of`, None when there is none.
+    backtest: of the model of `judged_day`, None when there is none.
     """
     challenger, settings = candidate(state, day, delivered, backtest), state.settings.promotion
     version = registry.add(challenger)
@@ -198,8 +188,8 @@ def contest_with_champion(
     rival: Backtest | None = backtest
     if champion.manifest.day <= before.isoformat():
         columns, width = _columns(champion.item_ids, delivered.item_ids[: test.shape[1]])
-        own = (_moved(X, columns, width) for X in (train, test))
-        rival = backtest_model(champion.model, *own, cutoffs)
+        moved = [_moved(X, columns, width) for X in (train, test)]
+        rival = backtest_model(champion.model, moved[0], moved[1], cutoffs)
         how = f"it and the model of {before}, on the days since"
     elif _same_settings(champion, state):
         how = f"both by the model of {before}: the settings are the same"

@@ -78,7 +78,7 @@ def assert_equal_sums(ours: AnchoredSums, theirs: AnchoredSums, rtol: float = 0)
 
 def test_a_fit_on_the_cluster_is_the_local_one(cluster: DaskEngine, shards: Shards) -> None:
     local, remote = (
-        MethodOfMoments(K, "unbiased", ranking="classes").fit_users(ShardedUsers(engine, shards))
+        MethodOfMoments(K, "unbiased", ranking="components").fit_users(ShardedUsers(engine, shards))
         for engine in (LocalEngine(), cluster)
     )
     np.testing.assert_allclose(remote.item_probs, local.item_probs, atol=1e-12)

@@ -18,7 +18,7 @@ from mom_pipeline_tests.engine.conftest import K
 
 @pytest.fixture(scope="module")
 def model(interactions: Csr) -> MethodOfMoments:
-    return MethodOfMoments(K, personalization="em", ranking="classes").fit(interactions)
+    return MethodOfMoments(K, personalization="em", ranking="components").fit(interactions)
 
 
 def read_all(folder: Path) -> pd.DataFrame:

@@ -18,8 +18,8 @@ from mom_pipeline_tests.engine.conftest import K
 def test_a_fit_over_shards_is_the_fit_in_memory(
     interactions: Csr, shards: Shards, estimator
 ) -> None:
-    whole = MethodOfMoments(K, estimator, ranking="classes").fit(interactions)
-    parts = MethodOfMoments(K, estimator, ranking="classes").fit_users(
+    whole = MethodOfMoments(K, estimator, ranking="components").fit(interactions)
+    parts = MethodOfMoments(K, estimator, ranking="components").fit_users(
         ShardedUsers(LocalEngine(), shards)
     )
     np.testing.assert_allclose(parts.item_probs, whole.item_probs, atol=1e-9)
@@ -30,8 +30,8 @@ def test_a_fit_over_shards_is_the_fit_in_memory(
 def test_few_items_are_decomposed_directly(interactions: Csr, tmp_path) -> None:
     X = interactions[:, :300]
     users = ShardedUsers(LocalEngine(), write_shards(X, str(tmp_path), n_shards=3))
-    parts = MethodOfMoments(K, "unbiased", ranking="classes").fit_users(users)
-    whole = MethodOfMoments(K, "unbiased", ranking="classes").fit(X)
+    parts = MethodOfMoments(K, "unbiased", ranking="components").fit_users(users)
+    whole = MethodOfMoments(K, "unbiased", ranking="components").fit(X)
     np.testing.assert_allclose(parts.item_probs, whole.item_probs, atol=1e-9)
 
 

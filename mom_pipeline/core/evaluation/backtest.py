@@ -1,14 +1,21 @@
 """How well an earlier model would have served what users took later."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
-from mom_pipeline.core.evaluation.metrics import RankingMetrics, evaluate_ranking
+from mom_pipeline.core.evaluation.metrics import (
+    METRICS,
+    RankingMetrics,
+    evaluate_ranking,
+    nearest_cutoff,
+)
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.interactions import grown
 from mom_pipeline.core.ranking.topn import brute_force
-from mom_pipeline.core.types import Csr
+from mom_pipeline.core.types import Array, Csr
 
 
 @dataclass(frozen=True)
@@ -21,6 +28,32 @@ class Backtest:
     model: RankingMetrics
     popularity: RankingMetrics
     n_newcomers: int
+
+    def as_arrays(self) -> dict[str, Array]:
+        """Return the values of each user at the cut-off that is shown, to be stored.
+
+        `from_arrays` reads them back.
+        """
+        k = nearest_cutoff(self.model.cutoffs)
+        ours, theirs = self.model.at(k), self.popularity.at(k)
+        return {
+            "users": ours.users,
+            "counts": np.array([k, ours.n_dropped, self.n_newcomers]),
+            "model": np.hstack([ours.per_user[name] for name in METRICS]),
+            "popularity": np.hstack([theirs.per_user[name] for name in METRICS]),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
+        """Return the backtest that `as_arrays` stored, at its one cut-off."""
+        k, n_dropped, n_newcomers = arrays["counts"].tolist()
+
+        def metrics(name: str) -> RankingMetrics:
+            columns = np.split(arrays[name], len(METRICS), axis=1)
+            values = dict(zip(METRICS, columns, strict=True))
+            return RankingMetrics.from_values((k,), values, arrays["users"], n_dropped)
+
+        return cls(metrics("model"), metrics("popularity"), n_newcomers)
 
 
 def backtest(

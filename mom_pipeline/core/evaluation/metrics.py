@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -35,6 +36,23 @@ class RankingMetrics:
     per_user: dict[str, Float64]
     users: Array
     n_dropped: int
+
+    @classmethod
+    def from_values(
+        cls, cutoffs: tuple[int, ...], per_user: dict[str, Float64], users: Array, n_dropped: int
+    ) -> Self:
+        """Return the means of each user's values, with the values."""
+        means = {
+            name: dict(zip(cutoffs, array.mean(axis=0).tolist(), strict=True))
+            for name, array in per_user.items()
+        }
+        return cls(cutoffs=cutoffs, per_user=per_user, users=users, n_dropped=n_dropped, **means)
+
+    def at(self, cutoff: int) -> Self:
+        """Return the metrics at one of the cut-offs alone."""
+        column = [self.cutoffs.index(cutoff)]
+        values = {name: array[:, column] for name, array in self.per_user.items()}
+        return self.from_values((cutoff,), values, self.users, self.n_dropped)
 
     @property
     def n_users(self) -> int:
@@ -72,13 +90,7 @@ def evaluate_ranking(
             values[name][rows] = array
 
     map_blocks(block, range(0, len(users), _USERS_PER_BLOCK))
-    means = {
-        name: dict(zip(cutoffs, array.mean(axis=0).tolist(), strict=True))
-        for name, array in values.items()
-    }
-    return RankingMetrics(
-        cutoffs=cutoffs, per_user=values, users=users, n_dropped=test.shape[0] - len(users), **means
-    )
+    return RankingMetrics.from_values(cutoffs, values, users, test.shape[0] - len(users))
 
 
 def checked_cutoffs(cutoffs: Sequence[int]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from mom_pipeline.comparison.run import Options, run_comparison
 from mom_pipeline.comparison.split import split_by_time
 from mom_pipeline.comparison.tables import figure_2
 from mom_pipeline.defs.assets.logs import interaction_matrix, raw_logs
-from mom_pipeline.defs.days import DayOutcome, Materialized, content_hash, daily_asset, for_each_day
+from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.metadata import picture, table
 from mom_pipeline.defs.partitions import SETTINGS, offset
 from mom_pipeline.defs.resources import DataFolder
@@ -39,7 +39,7 @@ def model_comparison(context: dg.AssetExecutionContext, data_folder: DataFolder)
     settings = data_folder.settings
     wanted = compared_days(context.partition_keys, settings.comparison.every_days)
 
-    def step(day: date) -> DayOutcome:
+    def step(day: date) -> DayOutput:
         if day not in wanted:
             return _nothing(
                 day, f"left out: comparison.every_days is {settings.comparison.every_days}"
@@ -66,8 +66,8 @@ def compared_days(keys: Sequence[str], every_days: int) -> set[date]:
     return {date.fromisoformat(key) for key in sorted(keys, reverse=True)[::every_days]}
 
 
-def _nothing(day: date, note: str) -> DayOutcome:
-    return DayOutcome(content_hash(day, "nothing"), note, {"note": note})
+def _nothing(day: date, note: str) -> DayOutput:
+    return DayOutput(content_hash(day, "nothing"), note, {"note": note})
 
 
 def _options(settings: Settings) -> Options:
@@ -81,7 +81,7 @@ def _options(settings: Settings) -> Options:
     )
 
 
-def _outcome(comparison: Comparison) -> DayOutcome:
+def _outcome(comparison: Comparison) -> DayOutput:
     shown = {
         "data": tables.description_table(comparison),
         "metrics": tables.metrics_table(comparison),
@@ -95,4 +95,4 @@ def _outcome(comparison: Comparison) -> DayOutcome:
         "remarks": dg.MetadataValue.md("\n\n".join(tables.remarks(comparison))),
     }
     means = [(result.name, result.failure, result.means) for result in comparison.results]
-    return DayOutcome(content_hash(means), tables.summary(comparison), metadata)
+    return DayOutput(content_hash(means), tables.summary(comparison), metadata)

@@ -4,21 +4,18 @@ from datetime import date, timedelta
 from typing import Any
 
 import dagster as dg
-import numpy as np
 
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
-from mom_pipeline.core.algorithm.daily_classes import popularity_drift
-from mom_pipeline.core.moments.daily import changed_rows
+from mom_pipeline.core.evaluation.drift import popularity_drift
+from mom_pipeline.core.interactions import changed_rows
 from mom_pipeline.core.moments.sums import column_sums
 from mom_pipeline.core.types import Csr
-from mom_pipeline.defs import checks
-from mom_pipeline.defs.days import DayOutcome, Materialized, content_hash, daily_asset, for_each_day
-from mom_pipeline.defs.metadata import picture, table
+from mom_pipeline.defs import checks, metadata
+from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.partitions import YESTERDAY
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.logs.delivered_day import DeliveredDay, delivered_day
 from mom_pipeline.logs.delivery import ingest_day
-from mom_pipeline.pictures import histogram
 from mom_pipeline.warehouse.matrix import matrix_as_of
 
 _RAW_COLUMNS = {
@@ -40,35 +37,38 @@ def raw_logs(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Mate
     again replaces exactly its own rows; a malformed line goes to the quarantine with its reason.
     """
 
-    def step(day: date) -> DayOutcome:
+    def compute(day: date) -> DayOutput:
         ingest_day(data_folder.warehouse, day)
-        with data_folder.warehouse.connect() as connection:
-            found = delivered_day(connection, day)
-        summary = f"{found.files} files, {found.accepted} rows, {found.rejected} rejected"
-        return DayOutcome(
-            content_hash(found.contents, found.accepted), summary, *_described(day, found)
+        with data_folder.warehouse.reading() as connection:
+            delivered = delivered_day(connection, day)
+        summary = (
+            f"{delivered.files} files, {delivered.accepted} rows, {delivered.rejected} rejected"
         )
+        version = content_hash(delivered.contents, delivered.accepted)
+        return DayOutput(version, summary, _shown(delivered), _verdicts(day, delivered))
 
-    return for_each_day(context, step)
+    return for_each_day(context, compute)
 
 
-def _described(day: date, found: DeliveredDay) -> tuple[dict[str, Any], list[checks.Verdict]]:
-    metadata = {
-        "files": found.files,
-        "rows": found.accepted,
-        "rejects": found.rejected,
-        "reject_reasons": table([{"reason": k, "rows": n} for k, n in found.reasons.items()]),
-        "users": found.users,
-        "items": found.items,
-        "sample_rows": table(found.sample),
+def _shown(delivered: DeliveredDay) -> dict[str, Any]:
+    reasons = [{"reason": reason, "rows": n} for reason, n in delivered.reasons.items()]
+    return {
+        "files": delivered.files,
+        "rows": delivered.accepted,
+        "rejects": delivered.rejected,
+        "reject_reasons": metadata.table(reasons),
+        "users": delivered.users,
+        "items": delivered.items,
+        "sample_rows": metadata.table(delivered.sample),
     }
-    verdicts = [
-        checks.rows_accounted(found.lines, found.header, found.accepted, found.rejected,
-                              found.rows, found.quarantined),
-        checks.usual_volume(found.accepted, found.trailing),
-        checks.fresh_logs(day, found.newest),
-    ]  # fmt: skip
-    return metadata, verdicts
+
+
+def _verdicts(day: date, delivered: DeliveredDay) -> list[checks.Verdict]:
+    return [
+        checks.rows_accounted(delivered),
+        checks.usual_volume(delivered.accepted, delivered.trailing),
+        checks.fresh_logs(day, delivered.newest),
+    ]
 
 
 @daily_asset(
@@ -85,20 +85,23 @@ def interaction_matrix(context: dg.AssetExecutionContext, data_folder: DataFolde
     """
     state = data_folder.state
 
-    def step(day: date) -> DayOutcome:
+    def compute(day: date) -> DayOutput:
         matrix = matrix_as_of(data_folder.warehouse, day)
-        X = matrix.interactions
-        before = _rows_before(state, day)
-        n_changed = len(changed_rows(before, X)) if before is not None else X.shape[0]
+        X, before = matrix.interactions, _rows_before(state, day)
+        n_changed = X.shape[0] if before is None else len(changed_rows(before, X))
         written = state.write(
             "interaction_matrix", day, {"interactions": X}, {"raw_logs": matrix.fingerprint}, {}
         )
-        metadata, verdicts = _described_matrix(state, X, before)
-        metadata["changed_users"] = n_changed
-        summary = f"{metadata['users']} users, {X.nnz} pairs, {n_changed} users changed"
-        return DayOutcome(written.version, summary, metadata, verdicts)
+        shown = metadata.of_matrix(X, n_changed)
+        moved = 0.0 if before is None else popularity_drift(column_sums(X), column_sums(before))
+        verdicts = [
+            checks.enough_users(shown["users"], state.settings.model.n_components),
+            checks.steady_popularity(moved),
+        ]
+        summary = f"{shown['users']} users, {X.nnz} pairs, {n_changed} users changed"
+        return DayOutput(written.version, summary, shown, verdicts)
 
-    return for_each_day(context, step)
+    return for_each_day(context, compute)
 
 
 def _rows_before(state: DayState, day: date) -> Csr | None:
@@ -106,25 +109,3 @@ def _rows_before(state: DayState, day: date) -> Csr | None:
         return state.matrix(day - timedelta(days=1))[0]
     except StaleArtifact:
         return None
-
-
-def _described_matrix(
-    state: DayState, X: Csr, before: Csr | None
-) -> tuple[dict[str, Any], list[checks.Verdict]]:
-    items_per_user = np.diff(X.indptr)
-    users, items = int((items_per_user > 0).sum()), len(np.unique(X.indices))
-    metadata = {
-        "users": users,
-        "items": items,
-        "non_zeros": int(X.nnz),
-        "density": X.nnz / max(users * items, 1),
-        "items_per_user": picture(
-            histogram(items_per_user[items_per_user > 0], title="Items per user", x="items")
-        ),
-    }
-    moved = 0.0 if before is None else popularity_drift(column_sums(X), column_sums(before))
-    verdicts = [
-        checks.enough_users(users, state.settings.model.n_components),
-        checks.steady_popularity(moved),
-    ]
-    return metadata, verdicts

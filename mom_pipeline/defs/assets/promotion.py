@@ -1,29 +1,25 @@
 """Group `serving`: the model in use, and the gate that a new one has to pass."""
 
-from datetime import date
+from collections.abc import Sequence
+from datetime import date, timedelta
 from typing import Any
 
 import dagster as dg
 
-from mom_pipeline.artifacts.day_state import StaleArtifact
+from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
 from mom_pipeline.defs.assets.evaluation import evaluation_metrics
 from mom_pipeline.defs.assets.logs import interaction_matrix, raw_logs
 from mom_pipeline.defs.assets.model import decomposition
 from mom_pipeline.defs.assets.serving import user_personalization
-from mom_pipeline.defs.days import DayOutcome, Materialized, content_hash, daily_asset, for_each_day
+from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.partitions import SETTINGS, offset
 from mom_pipeline.defs.resources import DataFolder
-from mom_pipeline.serving.gate import (
-    Delivered,
-    Promoted,
-    backtest_of,
-    judged_day,
-    promote_day,
-    store_day,
-)
+from mom_pipeline.serving.gate import Delivered, Promoted, judged_day, promote_day, store_day
 from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.dictionaries import ids_by_position
 from mom_pipeline.warehouse.evaluations import delivered_pairs
+from mom_pipeline.warehouse.recommendations import remove_exports, remove_superseded
 
 _HORIZON = SETTINGS.evaluation.horizon_days
 
@@ -44,46 +40,49 @@ def promotion(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Mat
     """The model of the day as a version in `models`; in use if it passes the gate.
 
     The gate compares the MAP of challenger and champion on the same users and days, days that
-    neither has learnt from: the challenger is judged by the model of the same settings of
-    `evaluation.horizon_days` ago. A champion that young is judged in the same way. The paired
-    bootstrap interval must exclude a loss beyond `promotion.max_loss`; all blocking checks have
-    passed and every number is finite; the first model must beat popularity.
+    neither has learnt from: the challenger is judged by the backtest of `evaluation_metrics`. A
+    champion that young is judged in the same way. The paired bootstrap interval must exclude a
+    loss beyond `promotion.max_loss`; all blocking checks have passed and every number is finite;
+    the first model must beat popularity.
 
     Every day becomes a version, as many as are kept; the last day of a run alone goes through
-    the gate: nobody wants to serve the models in the middle of a backfill.
+    the gate: nobody wants to serve the models in the middle of a backfill. At the end, arrays
+    and lists older than `artifacts.retention_days` are removed.
     """
-    settings, state = data_folder.settings, data_folder.state
-    registry, days = ModelRegistry(settings.models_dir), sorted(context.partition_keys)
-    stored = days[-settings.promotion.keep_versions :]
+    state, warehouse = data_folder.state, data_folder.warehouse
+    registry, days = ModelRegistry(state.settings.models_dir), sorted(context.partition_keys)
+    stored = days[-state.settings.promotion.keep_versions :]
 
-    def step(day: date) -> DayOutcome:
+    def compute(day: date) -> DayOutput:
         if day.isoformat() not in stored:
             return _no_version(day, "older than those that promotion.keep_versions keeps")
-        with data_folder.warehouse.reading() as connection:
-            items, users = (ids_by_position(connection, kind) for kind in ("item", "user"))
-        test = delivered_pairs(data_folder.warehouse, judged_day(state, day), day)
-        delivered = Delivered(items, users, test)
+        backtest = state.backtest(day, judged_day(state, day))
+        if day.isoformat() == days[-1]:
+            done = promote_day(state, registry, day, _delivered(state, warehouse, day), backtest)
+            version = content_hash(done.version, done.champion)
+            return DayOutput(version, f"{done.version} {done.decision.words}", _shown(done))
         try:
-            backtest = backtest_of(state, day, test)
-        except StaleArtifact:
-            backtest = None
-        if day.isoformat() != days[-1]:
-            try:
-                version = store_day(state, registry, day, delivered, backtest)
-            except StaleArtifact as reason:  # the run is long, and the day's arrays have expired
-                return _no_version(day, str(reason))
-            note = "a version; only the last day of a run goes through the gate"
-            return DayOutcome(version, note, {"model_version": version, "note": note})
-        done = promote_day(state, registry, day, delivered, backtest)
-        version = content_hash(done.version, done.champion)
-        return DayOutcome(version, f"{done.version} {done.decision.words}", _shown(done))
+            delivered = _delivered(state, warehouse, day)
+            version = store_day(state, registry, day, delivered, backtest)
+        except StaleArtifact as reason:  # the run is long, and the day's arrays have expired
+            return _no_version(day, str(reason))
+        note = "a version; only the last day of a run goes through the gate"
+        return DayOutput(version, note, {"model_version": version, "note": note})
 
-    return for_each_day(context, step)
+    promoted = for_each_day(context, compute)
+    context.log.info(_retain(state, warehouse, [date.fromisoformat(key) for key in days]))
+    return promoted
 
 
-def _no_version(day: date, reason: str) -> DayOutcome:
+def _delivered(state: DayState, warehouse: Warehouse, day: date) -> Delivered:
+    with warehouse.reading() as connection:
+        items, users = (ids_by_position(connection, kind) for kind in ("item", "user"))
+    return Delivered(items, users, delivered_pairs(warehouse, judged_day(state, day), day))
+
+
+def _no_version(day: date, reason: str) -> DayOutput:
     note = f"no version: {reason}"
-    return DayOutcome(content_hash(day, "no version"), note, {"note": note})
+    return DayOutput(content_hash(day, "no version"), note, {"note": note})
 
 
 def _shown(done: Promoted) -> dict[str, Any]:
@@ -98,3 +97,21 @@ def _shown(done: Promoted) -> dict[str, Any]:
         **done.metrics,
         "versions_removed": len(done.removed),
     }
+
+
+def _retain(state: DayState, warehouse: Warehouse, run_days: Sequence[date]) -> str:
+    """Apply `artifacts.retention_days` to the arrays, the exports and the table of lists.
+
+    A run of old days alone asked for just these: they stay until the next run.
+    """
+    kept = state.settings.artifacts.retention_days
+    newest = max(state.artifacts.days("decomposition"), default=None)
+    if not kept or newest is None:
+        return "all days are kept (artifacts.retention_days)"
+    spared = run_days if max(run_days) < newest else []
+    removed = state.artifacts.apply_retention(kept, spared=spared)
+    oldest = newest - timedelta(days=kept - 1)
+    remove_exports(state.settings.exports_dir / "recommendations", oldest)
+    with warehouse.connect() as connection:
+        rows = remove_superseded(connection, min([oldest, *spared]))
+    return f"{len(removed)} days of arrays and {rows} rows of lists removed (retention)"

@@ -8,7 +8,7 @@ from mom_pipeline.defs.assets.evaluation import evaluation_metrics
 from mom_pipeline.defs.assets.logs import raw_logs
 from mom_pipeline.defs.assets.model import decomposition
 from mom_pipeline.defs.assets.serving import user_personalization
-from mom_pipeline.defs.days import DayOutcome, Materialized, content_hash, daily_asset, for_each_day
+from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.metadata import picture
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.report.page import remove_report, write_report
@@ -30,11 +30,11 @@ def report(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materi
     """
     settings, last = data_folder.settings, max(context.partition_keys)
 
-    def step(day: date) -> DayOutcome:
+    def step(day: date) -> DayOutput:
         if day.isoformat() != last:
             remove_report(settings, day)
             note = f"only the last day of a run; `mom-pipeline report --day {day}` writes this one"
-            return DayOutcome(content_hash(day, "no page"), note, {"note": note})
+            return DayOutput(content_hash(day, "no page"), note, {"note": note})
         path, facts = write_report(settings, day)
         metadata = {
             "path": dg.MetadataValue.path(path.resolve()),
@@ -50,6 +50,6 @@ def report(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materi
         }
         comparison = facts.comparison.created if facts.comparison else ""
         version = content_hash(facts.components, facts.metrics, comparison)
-        return DayOutcome(version, f"{path.name}, {path.stat().st_size:,} bytes", metadata)
+        return DayOutput(version, f"{path.name}, {path.stat().st_size:,} bytes", metadata)
 
     return for_each_day(context, step)

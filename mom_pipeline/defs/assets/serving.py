@@ -1,4 +1,4 @@
-"""Group `serving`: posteriors and lists, for the users that a day asks for."""
+"""Group `serving`: memberships and lists, for the users that a day asks for."""
 
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -8,19 +8,16 @@ import dagster as dg
 import numpy as np
 
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
-from mom_pipeline.core.algorithm.daily_classes import drift
-from mom_pipeline.core.moments.daily import changed_rows
+from mom_pipeline.core.evaluation.drift import drift
+from mom_pipeline.core.interactions import changed_rows
 from mom_pipeline.core.ranking.explain import reasoned_lists
-from mom_pipeline.core.ranking.memberships import posterior_entropy
 from mom_pipeline.core.types import Array, Csr
-from mom_pipeline.defs import checks
+from mom_pipeline.defs import checks, metadata
 from mom_pipeline.defs.assets.logs import interaction_matrix
 from mom_pipeline.defs.assets.model import decomposition
-from mom_pipeline.defs.days import DayOutcome, Materialized, content_hash, daily_asset, for_each_day
-from mom_pipeline.defs.metadata import picture, table
+from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.partitions import YESTERDAY
 from mom_pipeline.defs.resources import DataFolder
-from mom_pipeline.pictures import histogram
 from mom_pipeline.warehouse import recommendations as lists
 from mom_pipeline.warehouse.connection import Connection
 
@@ -40,7 +37,7 @@ _LIST_COLUMNS = {
 class _Visit:
     """Which users a day visits, with the model of which day, and why.
 
-    previous: posteriors that the other users keep; None when everyone is visited.
+    previous: memberships that the other users keep; None when everyone is visited.
     """
 
     users: Array
@@ -61,14 +58,14 @@ class _Visit:
 def user_personalization(
     context: dg.AssetExecutionContext, data_folder: DataFolder
 ) -> Materialized:
-    """P[class | user] of every user.
+    """P[component | user] of every user.
 
     Users whose history changed are visited every day; everyone is when the model moved by more
     than `serving.refresh_drift` since everyone was visited last.
     """
     state = data_folder.state
 
-    def step(day: date) -> DayOutcome:
+    def compute(day: date) -> DayOutput:
         X, version = state.matrix(day)
         visit = _visit(state, day, X)
         model, parent = state.model(visit.model_day)
@@ -82,25 +79,20 @@ def user_personalization(
             {"model_day": visit.model_day.isoformat()},
             sound=checks.sound(verdicts),
         )
-        entropy = posterior_entropy(P[np.diff(X.indptr) > 0])
-        metadata = {
+        shown = {
             "users_visited": len(visit.users),
             "visited_because": visit.reason,
             "model_day": visit.model_day.isoformat(),
-            "mean_entropy_bits": float(entropy.mean()),
-            "entropy": picture(
-                histogram(entropy, title="Entropy of the posteriors", x="entropy, bits")
-            ),
+            **metadata.entropy(P, X),
         }
         summary = f"{len(visit.users)} users visited: {visit.reason}"
-        return DayOutcome(written.version, summary, metadata, verdicts)
+        return DayOutput(written.version, summary, shown, verdicts)
 
-    return for_each_day(context, step)
+    return for_each_day(context, compute)
 
 
 def _visit(state: DayState, day: date, X: Csr) -> _Visit:
-    everyone = np.arange(X.shape[0])
-    yesterday = day - timedelta(days=1)
+    everyone, yesterday = np.arange(X.shape[0]), day - timedelta(days=1)
     try:
         before = state.built_on("user_personalization", yesterday, "interaction_matrix")
         rows, _ = state.matrix(yesterday)
@@ -137,48 +129,42 @@ def recommendations(context: dg.AssetExecutionContext, data_folder: DataFolder) 
     state = data_folder.state
     serving, folder = state.settings.serving, state.settings.exports_dir / "recommendations"
 
-    def step(day: date) -> DayOutcome:
+    def compute(day: date) -> DayOutput:
         X, _ = state.matrix(day)
-        posteriors = state.built_on("user_personalization", day, "interaction_matrix")
-        users, P = posteriors.dense["visited"], posteriors.dense["memberships"]
-        model_day = posteriors.metadata["model_day"]
+        personalized = state.built_on("user_personalization", day, "interaction_matrix")
+        users, P = personalized.dense["visited"], personalized.dense["memberships"]
+        model_day = personalized.metadata["model_day"]
         model, made = state.model(date.fromisoformat(model_day))
         X = X[users][:, : model.n_items]
-        found = reasoned_lists(
+        best = reasoned_lists(
             X, P[users], model, serving.list_length, exclude_seen=serving.exclude_seen
         )
-        name = f"{model_day} {made.version[:12]}"
-        with data_folder.warehouse.reading() as connection:
-            rows = lists.replace_lists(connection, day, name, users, found)
+        with data_folder.warehouse.connect() as connection:
+            name = f"{model_day} {made.version[:12]}"
+            rows = lists.replace_lists(connection, day, name, users, best)
             listed = lists.listed_items(connection, day)
             sample = _sample(connection, day)
             exported = lists.export_lists(connection, day, folder)
-        metadata = {
+        shown = {
             "rows": rows,
             "users": len(users),
             "users_without_history": int((np.diff(X.indptr) == 0).sum()),
             "coverage": listed / max(model.n_items, 1),
-            "ranking": _ranking(state, posteriors.metadata["model_day"]),
-            "sample_lists": table(sample),
+            "ranking": _ranking(state, model_day),
+            "sample_lists": metadata.table(sample),
             "export": dg.MetadataValue.path(exported.resolve()),
         }
-        version = content_hash(posteriors.version, found.items.tobytes(), found.scores.tobytes())
-        return DayOutcome(version, f"{rows} rows for {len(users)} users", metadata)
+        version = content_hash(personalized.version, best.items.tobytes(), best.scores.tobytes())
+        return DayOutput(version, f"{rows} rows for {len(users)} users", shown)
 
-    done = for_each_day(context, step)
-    kept = state.settings.artifacts.retention_days
-    if kept:
-        newest = max(state.artifacts.days("decomposition"))
-        lists.remove_exports(folder, newest - timedelta(days=kept - 1))
-    return done
+    return for_each_day(context, compute)
 
 
 def _ranking(state: DayState, model_day: str) -> str:
     """What the lists are made of, and from which rows."""
-    name = state.settings.model.ranking
-    if name in ("components", "classes"):
+    if state.settings.model.ranking == "components":
         return "components: P[item | user]"
-    return f"{name}: pairs counted in full from all rows of {model_day}, no day keeps them"
+    return f"three-moment: pairs counted in full from all rows of {model_day}, no day keeps them"
 
 
 def _sample(connection: Connection, day: date) -> list[dict[str, Any]]:
