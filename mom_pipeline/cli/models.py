@@ -24,22 +24,23 @@ def models(as_json: bool) -> None:
     """Show the versions of the model, which one is in use, and how it came to be.
 
     MAP is that of the same settings some days before, on the days up to the version's own;
-    every file is compared with its checksum. `--json` tells all that a version was made of.
+    every file is compared with its checksum. `--json` shows all that a version was made of.
     """
     registry = _registry()
-    champion, found, history = registry.champion_version(), registry.versions(), registry.history()
+    versions, history = registry.versions(), registry.history()
+    champion = registry.champion_version()
     if as_json:
-        versions = [{**asdict(entry), "champion": entry.version == champion} for entry in found]
+        entries = [{**asdict(entry), "champion": entry.version == champion} for entry in versions]
         changes = [asdict(change) for change in history]
-        print_json({"champion": champion, "versions": versions, "history": changes})
+        print_json({"champion": champion, "versions": entries, "history": changes})
         return
-    if not found:
+    if not versions:
         click.echo(f"There is no version in {registry.root} yet; `mom-pipeline update` makes one.")
         return
     columns = ["version", "day", "MAP", "champion", "MB", "state"]
-    lines = [_line(entry, champion) for entry in found]
+    lines = [_line(entry, champion) for entry in versions]
     print_table("Versions", columns, lines, numbers=("MAP", "MB"))
-    for entry in found:
+    for entry in versions:
         if entry.damage:
             click.echo(f"Damaged: {entry.damage}")
     # Lines, not a table: a name that is broken into two cannot be copied.

@@ -23,11 +23,14 @@ _SECONDS_FOR_OPEN_REQUESTS = 10
 @click.command()
 @click.option("--host", default=DEFAULT_HOST, show_default=True, help="Address to listen on.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True,
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=DEFAULT_PORT,
+    show_default=True,
     help="0 takes a free one.",
-)  # fmt: skip
+)
 def serve(host: str, port: int) -> None:
-    """Answer /recommend, /similar, /health and /model over HTTP; / lists them.
+    """Answer /recommend, /similar, /health and /model over HTTP; / lists them, /docs tries them.
 
     A model that is promoted or rolled back meanwhile is taken up without a restart and without
     a lost request. If its files are damaged, the model before stays, and /health says so. On a

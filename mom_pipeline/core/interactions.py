@@ -1,5 +1,7 @@
 """The users x items matrix: what it must be, and how two days of it differ."""
 
+from copy import copy
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -36,10 +38,15 @@ def as_interactions(X: Any, *, n_items: int | None = None) -> Csr:
 
 def one_row(items: Array, counts: Array, n_items: int) -> Csr:
     """Return one user's items, (n,) rising, and their counts as a matrix of one row, (1, D)."""
-    row = sparse.csr_array((1, n_items))
+    row = copy(_empty_row(n_items))  # a tenth of the time of a constructor with its checks
     row.data, row.indices = counts, items
     row.indptr = np.array([0, len(items)], dtype=items.dtype)
     return row
+
+
+@lru_cache(maxsize=8)
+def _empty_row(n_items: int) -> Csr:
+    return sparse.csr_array((1, n_items))
 
 
 def require_events(X: Csr) -> None:
@@ -74,7 +81,9 @@ def with_narrow_indices(csr: Csr) -> Csr:
 
 def as_binary(X: Csr) -> Csr:
     """Return X with every stored count replaced by one, sharing its positions."""
-    return sparse.csr_array((np.ones(X.nnz), X.indices, X.indptr), shape=X.shape, copy=False)
+    once = copy(X)  # of the object alone: the constructor's checks take longer than one row
+    once.data = np.ones(len(X.indices))
+    return once
 
 
 def grown(X: Csr, shape: tuple[int, int]) -> Csr:

@@ -23,22 +23,12 @@ from mom_pipeline.engine.shards import ShardRows, Shards, absolute, write_file
 from mom_pipeline.engine.users import Engine
 
 
-@dataclass(frozen=True)
-class ComponentLists:
-    """Lists by P[item | user]; prepared once for all shards of a worker."""
+def for_workers(model: MethodOfMoments) -> FittedModel:
+    """Return the part of a model that is sent to workers: what its components need.
 
-    model: FittedModel
-
-    def best(self, X: Csr, n: int, *, exclude_seen: bool = True) -> tuple[Array, Array]:
-        """Return the n best items of every user and their scores, (N, n) each."""
-        best = self.model.best(X, n, exclude_seen=exclude_seen)
-        return best.items.astype(np.int32), best.scores.astype(self.model.item_probs.dtype)
-
-
-def components_alone(model: MethodOfMoments) -> FittedModel:
-    """Return the part of a model that is sent to workers: what its components need."""
-    fitted = model.fitted
-    return replace(fitted, anchor=None, sums=None, pair_ranking=None, diagnostics={})
+    A worker prepares its lists once, for all of its shards.
+    """
+    return replace(model.fitted, pair_ranking=None, diagnostics={}, anchor=None, sums=None)
 
 
 @dataclass(frozen=True)
@@ -59,22 +49,22 @@ class MembershipsPass:
 class ListsPass:
     """Writes the n best items of every user; returns the number of entries."""
 
-    lists: ComponentLists
+    model: FittedModel
     n: int
     folder: str
     exclude_seen: bool = True
 
     def __call__(self, rows: ShardRows) -> int:
-        ids, scores = self.lists.best(rows.X, self.n, exclude_seen=self.exclude_seen)
-        owners, ranks = np.nonzero(ids >= 0)
+        best = self.model.best(rows.X, self.n, exclude_seen=self.exclude_seen)
+        owners, ranks = np.nonzero(best.items >= 0)
         _write(
             self.folder,
             rows.name,
             {
                 "user": rows.positions[owners],
                 "rank": (ranks + 1).astype(np.int32),
-                "item": ids[owners, ranks],
-                "score": scores[owners, ranks].astype(np.float64),
+                "item": best.items[owners, ranks].astype(np.int32),
+                "score": best.scores[owners, ranks].astype(np.float64),
             },
         )
         return len(owners)
@@ -107,7 +97,7 @@ class MetricSums:
 class EvaluationPass:
     """Compares every user's list with the later items, in shards of the same number."""
 
-    lists: ComponentLists
+    model: FittedModel
     later: Shards
     cutoffs: tuple[int, ...] = CUTOFFS
 
@@ -117,8 +107,8 @@ class EvaluationPass:
         empty = np.zeros((len(METRICS), len(self.cutoffs)))
         if n_dropped == test.shape[0]:
             return MetricSums(self.cutoffs, empty, 0, n_dropped)
-        ids, _ = self.lists.best(rows.X, self.cutoffs[-1])
-        metrics = evaluate_ranking(ids, test, self.cutoffs)
+        best = self.model.best(rows.X, self.cutoffs[-1])
+        metrics = evaluate_ranking(best.items, test, self.cutoffs)
         sums = np.array([metrics.per_user[name].sum(axis=0) for name in METRICS])
         return MetricSums(self.cutoffs, sums, metrics.n_users, n_dropped)
 
@@ -137,7 +127,7 @@ class EvaluationPass:
 
 def write_memberships(engine: Engine, shards: Shards, model: MethodOfMoments, folder: str) -> int:
     """Write P[component | user] of all users to a folder or URL; return the number of users."""
-    return engine.add_up(MembershipsPass(components_alone(model), absolute(folder)), shards)
+    return engine.add_up(MembershipsPass(for_workers(model), absolute(folder)), shards)
 
 
 def write_lists(
@@ -150,7 +140,7 @@ def write_lists(
     exclude_seen: bool = True,
 ) -> int:
     """Write the n best items of all users to a folder or URL; return the number of entries."""
-    work = ListsPass(ComponentLists(components_alone(model)), n, absolute(folder), exclude_seen)
+    work = ListsPass(for_workers(model), n, absolute(folder), exclude_seen)
     return engine.add_up(work, shards)
 
 
@@ -171,7 +161,7 @@ def evaluate_shards(
             f"expected later rows of {shards.shape} in {len(shards.entries)} shards, found "
             f"{later.shape} in {len(later.entries)}; write both with the same users and number"
         )
-    work = EvaluationPass(ComponentLists(components_alone(model)), later, tuple(sorted(cutoffs)))
+    work = EvaluationPass(for_workers(model), later, tuple(sorted(cutoffs)))
     return engine.add_up(work, shards)
 
 

@@ -188,8 +188,8 @@ def contest_with_champion(
     rival: Backtest | None = backtest
     if champion.manifest.day <= before.isoformat():
         columns, width = _columns(champion.item_ids, delivered.item_ids[: test.shape[1]])
-        moved = [_moved(X, columns, width) for X in (train, test)]
-        rival = backtest_model(champion.model, moved[0], moved[1], cutoffs)
+        own, later = (_moved(X, columns, width) for X in (train, test))
+        rival = backtest_model(champion.model, own, later, cutoffs)
         how = f"it and the model of {before}, on the days since"
     elif _same_settings(champion, state):
         how = f"both by the model of {before}: the settings are the same"

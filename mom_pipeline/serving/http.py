@@ -11,7 +11,7 @@ from html import escape
 from types import TracebackType
 from typing import Any, Self
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.staticfiles import StaticFiles
 from starlette.concurrency import run_in_threadpool
@@ -40,8 +40,8 @@ from mom_pipeline.serving.limits import (
     ItemsQuestion,
     ListLength,
     PathId,
-    accepting,
     body_question,
+    check_address,
     first_problem,
 )
 from mom_pipeline.serving.recommender import Recommender
@@ -161,7 +161,7 @@ class _IdConvertor(Convertor[str]):
 
 
 register_url_convertor("id", _IdConvertor())
-_router = APIRouter()
+_router = APIRouter(generate_unique_id_function=lambda route: route.name)
 
 
 def create_app(champion: Champion) -> FastAPI:
@@ -174,7 +174,7 @@ def create_app(champion: Champion) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
-        generate_unique_id_function=lambda route: route.name,
+        routes=_router.routes,  # not included: that matches every address twice
         # An id that ends with a slash is another id.
         redirect_slashes=False,
         exception_handlers={
@@ -185,7 +185,6 @@ def create_app(champion: Champion) -> FastAPI:
         },
     )
     app.state.champion = champion
-    app.include_router(_router)
     app.mount("/docs/assets", StaticFiles(directory=str(swagger_ui_path)))
     app.add_middleware(_HeadLikeGet)
     return app
@@ -203,22 +202,17 @@ class _HeadLikeGet:
         await self._app(scope, receive, send)
 
 
-def _documented(
-    model: type[Answer], *refusals: int, parameters: tuple[str, ...] = ()
-) -> dict[str, Any]:
+def _documented(model: type[Answer], *refusals: int) -> dict[str, Any]:
     """What a route says about itself. Answers are JSON when they leave it: none is made twice."""
     answers: dict[int | str, dict[str, Any]] = {200: {"model": model}}
     answers |= {s: {"model": Error, "description": _WHAT_WENT_WRONG[s]} for s in refusals}
-    return {
-        "response_model": None,
-        "responses": answers,
-        "dependencies": [Depends(accepting(*parameters))],
-    }
+    return {"response_model": None, "responses": answers}
 
 
-@_router.get("/recommend/{user:id}", **_documented(Recommendations, 422, 503, parameters=("n",)))
+@_router.get("/recommend/{user:id}", **_documented(Recommendations, 422, 503))
 async def recommend(request: Request, user: PathId, n: ListLength = DEFAULT_LIST) -> Response:
     """The best items of a user; popular ones, marked as fallback, without a history."""
+    check_address(request, "n")
     recommender = _recommender(request)
     return _json(await run_in_threadpool(recommender.recommend, user, n))
 
@@ -235,14 +229,16 @@ async def recommend(request: Request, user: PathId, n: ListLength = DEFAULT_LIST
 )
 async def recommend_items(request: Request) -> Response:
     """The best items of somebody new, who took the given ones."""
+    check_address(request)
     question = await body_question(request)
     recommender = _recommender(request)
     return _json(await run_in_threadpool(recommender.recommend_items, question.items, question.n))
 
 
-@_router.get("/similar/{item:id}", **_documented(SimilarItems, 404, 422, 503, parameters=("n",)))
+@_router.get("/similar/{item:id}", **_documented(SimilarItems, 404, 422, 503))
 async def similar(request: Request, item: PathId, n: ListLength = DEFAULT_LIST) -> Response:
     """Items that go with one, compared with how popular they are."""
+    check_address(request, "n")
     recommender = _recommender(request)
     return _json(await run_in_threadpool(recommender.similar, item, n))
 
@@ -254,6 +250,7 @@ _HEALTH["responses"][503] = {"model": Health, "description": "No model is in use
 @_router.get("/health", **_HEALTH)
 async def health(request: Request) -> Response:
     """Whether a model is in use, and whether it is the promoted one."""
+    check_address(request)
     champion: Champion = request.app.state.champion
     version, problem = champion.version(), champion.problem
     if version is None:
@@ -266,12 +263,14 @@ async def health(request: Request) -> Response:
 @_router.get("/model", **_documented(ModelInUse, 422, 503))
 async def model(request: Request) -> Response:
     """What the model in use was made of."""
+    check_address(request)
     return _json(_recommender(request).describe())
 
 
-@_router.get("/openapi.json", include_in_schema=False, dependencies=[Depends(accepting())])
+@_router.get("/openapi.json", include_in_schema=False)
 async def openapi(request: Request) -> Response:
     """The service in OpenAPI."""
+    check_address(request)
     return JSONResponse(request.app.openapi(), headers=_HEADERS)
 
 

@@ -1,7 +1,6 @@
 """What a request may ask for, and how it is read."""
 
 import json
-from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, NoReturn
 from urllib.parse import unquote_to_bytes
 
@@ -54,20 +53,24 @@ class ItemsQuestion(BaseModel):
     n: Annotated[_Length, BeforeValidator(_no_text)] = DEFAULT_LIST
 
 
-def accepting(*names: str) -> Callable[[Request], Awaitable[None]]:
-    """A check of an address: UTF-8, and no parameters but the given ones, none twice."""
+def check_address(request: Request, *names: str) -> None:
+    """Refuse what is not UTF-8, parameters besides the given ones, and any that comes twice.
 
-    async def check(request: Request) -> None:
-        found = [name for name, _ in request.query_params.multi_items()]
-        if set(found) - set(names) or len(set(found)) < len(found):
-            expected = f"the only parameter is {', '.join(names)}, once" if names else "none"
-            raise BadRequest(422, f"expected parameters: {expected}; found {found[:5]!r}")
-        try:
-            unquote_to_bytes(request.scope["raw_path"]).decode()
-        except UnicodeDecodeError as error:
-            raise BadRequest(422, "the address is not percent-encoded UTF-8") from error
-
-    return check
+    A plain call in each route: as a dependency of FastAPI it adds some 60 us to a request.
+    """
+    if request.scope["query_string"]:
+        given = [name for name, _ in request.query_params.multi_items()]
+        if set(given) - set(names) or len(set(given)) < len(given):
+            expected = (
+                f"the only parameter is {', '.join(names)}, once" if names else "there is none"
+            )
+            raise BadRequest(
+                422, f"unknown or repeated parameters: {expected}; found {given[:5]!r}"
+            )
+    try:
+        unquote_to_bytes(request.scope["raw_path"]).decode()
+    except UnicodeDecodeError as error:
+        raise BadRequest(422, "the address is not percent-encoded UTF-8") from error
 
 
 async def body_question(request: Request) -> ItemsQuestion:

@@ -81,8 +81,9 @@ class Recommender:
     def describe(self) -> ModelInUse:
         """What the model was made of, and its size."""
         served = self._served
-        n_users, n_items = len(served.user_ids), len(served.item_ids)
-        return ModelInUse(**asdict(served.manifest), users=n_users, items=n_items)
+        return ModelInUse(
+            **asdict(served.manifest), users=len(served.user_ids), items=len(served.item_ids)
+        )
 
     def recommend(
         self, user: str, n: int = 20, *, exclude_seen: bool | None = None

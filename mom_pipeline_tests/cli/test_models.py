@@ -22,13 +22,13 @@ def run(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
 
     def invoke(*arguments, error=None):
-        found = CliRunner().invoke(cli, list(arguments))
+        result = CliRunner().invoke(cli, list(arguments))
         if error is None:
-            assert found.exit_code == 0, found.output
+            assert result.exit_code == 0, result.output
         else:
-            assert isinstance(found.exception, error), found.output
+            assert isinstance(result.exception, error), result.output
             assert issubclass(error, MomError)  # so `main` prints one line and ends with 1
-        return found.output
+        return result.output
 
     return invoke
 

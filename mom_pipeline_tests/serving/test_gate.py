@@ -1,7 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy import sparse
 
-from mom_pipeline.serving.gate import POPULARITY, Contest, decide
+from mom_pipeline.core.evaluation.metrics import evaluate_ranking
+from mom_pipeline.serving.gate import POPULARITY, Backtest, Contest, decide, metrics_of
 
 N = 400
 
@@ -69,3 +73,14 @@ def test_what_is_not_finite_is_kept_out(champion, bad):
         decision = judged(*pair)
         assert not decision.passed
         assert "not finite" in decision.words
+
+
+def test_a_version_carries_finite_figures_alone():
+    X = np.eye(3)
+    metrics = evaluate_ranking(np.arange(3)[:, None], sparse.csr_array(X), (1, 15))
+    broken = replace(metrics, ndcg={1: 0.5, 15: np.nan})
+    figures = metrics_of(Backtest(broken, metrics, 0))
+    assert figures["cutoff"] == 15
+    assert figures["popularity_map"] == 1
+    assert "ndcg" not in figures
+    assert np.isfinite(list(figures.values())).all()

@@ -14,7 +14,7 @@ from mom_pipeline.core.errors import DamagedModel
 from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, POPULAR, reasoned_lists
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.ranking.topn import brute_force
-from mom_pipeline.serving.answers import InvalidQuestion, UnknownItem, UnknownUser
+from mom_pipeline.serving.answers import Contribution, InvalidQuestion, UnknownItem, UnknownUser
 from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion
 from mom_pipeline.serving.served_model import MODEL, Manifest, ServedModel
@@ -55,8 +55,8 @@ def test_lists_equal_those_of_core(served, recommender, exclude_seen):
         assert (answer.user, answer.fallback, answer.note) == (name, False, "")
         kept = ids[user] >= 0
         assert [line.item for line in answer.items] == list(served.item_ids[ids[user][kept]])
-        found = [line.score for line in answer.items]
-        np.testing.assert_allclose(found, scores[user][kept], rtol=1e-5)
+        ours = [line.score for line in answer.items]
+        np.testing.assert_allclose(ours, scores[user][kept], rtol=1e-5)
 
 
 def test_lists_are_never_padded(served, recommender):
@@ -195,6 +195,12 @@ def test_the_promoted_model_is_loaded(served, tmp_path):
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(DamagedModel, match=r"differs from its manifest.*rollback"):
         Recommender.open(tmp_path)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_no_answer_holds_a_number_that_json_cannot(value):
+    with pytest.raises(ValueError, match="finite"):
+        Contribution(name="pairs", contribution=value, share=0.0)
 
 
 def test_importing_the_package_is_cheap():

@@ -24,7 +24,7 @@ def test_the_service_keeps_to_its_schema(tmp_path, make):
     with running_service(tmp_path) as service:
         address = f"http://127.0.0.1:{service.port}/openapi.json"
         arguments = ["run", address, "--seed", "1", "--max-examples", EXAMPLES, "--no-color"]
-        found = subprocess.run(
+        result = subprocess.run(
             [command, *arguments],
             capture_output=True,
             text=True,
@@ -32,5 +32,5 @@ def test_the_service_keeps_to_its_schema(tmp_path, make):
             cwd=tmp_path,
             env=os.environ | {"NO_COLOR": "1"},
         )
-        assert found.returncode == 0, found.stdout[-8000:] + found.stderr[-2000:]
+        assert result.returncode == 0, result.stdout[-8000:] + result.stderr[-2000:]
         assert service.process.poll() is None

@@ -118,8 +118,8 @@ def test_lengths_outside_of_the_limits(service, query):
     ],
 )
 def test_bodies_that_are_refused(service, body, status):
-    found, answer = service.post("/recommend", body)
-    assert (found, list(answer)) == (status, ["error"])
+    refused, answer = service.post("/recommend", body)
+    assert (refused, list(answer)) == (status, ["error"])
 
 
 def test_lists_and_bodies_that_are_too_long(service):

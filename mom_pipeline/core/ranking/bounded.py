@@ -73,7 +73,8 @@ class ExactTop:
             self._components.fill(best, rows.memberships, hidden, progress)
         elif rows.X.shape[0] <= _FEW_USERS:
             for user in range(rows.X.shape[0]):
-                self._fill_one(best, rows.block(slice(user, user + 1)), user, exclude_seen)
+                row = rows if rows.X.shape[0] == 1 else rows.block(slice(user, user + 1))
+                self._fill_one(best, row, user, exclude_seen)
         else:
             self._fill_blocks(best, rows, exclude_seen, progress)
         return best
@@ -276,9 +277,9 @@ class BoundedComponents:
         best.factors[Components.name] = np.ones(len(P))
         if len(P) <= _FEW_USERS:
             for user, own in enumerate(P):
-                ends = slice(0) if hidden is None else slice(*hidden.indptr[user : user + 2])
-                none = self.order[:0]
-                seen = none if hidden is None else hidden.indices[ends]
+                seen = self.order[:0]
+                if hidden is not None:
+                    seen = hidden.indices[hidden.indptr[user] : hidden.indptr[user + 1]]
                 items, scores = self._best_of_one(own, best.items.shape[1], seen)
                 best.items[user, : len(items)], best.scores[user, : len(items)] = items, scores
         else:

@@ -76,36 +76,26 @@ def memberships(X: Csr, item_probs: Array, weights: Array, settings: Personaliza
     item_probs: (D, K), strictly positive (see `smoothed`); of few rows only their items are read.
     weights: (K,).
     """
-    X = X.astype(item_probs.dtype)
-    if X.nnz < len(item_probs):
-        X, item_probs = _of_own_items(X, item_probs)
     if settings.rule == "em":
         block_rule = _em_rule(item_probs, weights, settings.em_steps)
     else:
         power = 1.0 if settings.rule == "product" else settings.temperature
-        block_rule = _bayes_rule(item_probs, weights, power)
-    blocks = user_blocks(X)
-    if len(blocks) == 1:
+        log_O = np.log(item_probs) if X.nnz >= len(item_probs) else None
+        block_rule = _bayes_rule(item_probs, log_O, weights, power)
+    if X.shape[0] == 1:
         return block_rule(X)
     P = np.empty((X.shape[0], len(weights)), dtype=item_probs.dtype)
 
     def block(users: slice) -> None:
         P[users] = block_rule(X[users])
 
-    map_blocks(block, blocks)
+    map_blocks(block, user_blocks(X))
     return P
 
 
 def posterior_entropy(P: Array) -> Array:
     """Return the entropy of every user's memberships in bits, (N,)."""
     return np.asarray(-(P * np.log2(np.maximum(P, np.finfo(np.float64).tiny))).sum(axis=1))
-
-
-def _of_own_items(X: Csr, item_probs: Array) -> tuple[Csr, Array]:
-    """Return both with the columns and rows of those items alone that X holds."""
-    items, columns = np.unique(X.indices, return_inverse=True)
-    own = sparse.csr_array((X.data, columns, X.indptr), shape=(X.shape[0], len(items)))
-    return own, item_probs[items]
 
 
 def user_blocks(X: Csr) -> list[slice]:
@@ -120,15 +110,21 @@ def user_blocks(X: Csr) -> list[slice]:
     ]
 
 
-def _bayes_rule(O: Array, pi: Array, power: float) -> Callable[[Csr], Array]:
+def _bayes_rule(O: Array, log_O: Array | None, pi: Array, power: float) -> Callable[[Csr], Array]:
     """Bayes' rule in log space (paper, equation 8).
 
     log P[k | u] = log pi_k + power * sum_y x_uy log O_yk  - log-sum-exp
+
+    log_O: (D, K), or None to take the logarithms of a block's own items alone.
     """
-    log_O, log_pi = np.log(O), _log(pi)
+    log_pi = _log(pi)
 
     def rule(X: Csr) -> Array:
-        log_P = (X @ log_O).astype(np.float64)
+        if log_O is None:
+            log_P = _sums_of_events(X, X.data.astype(O.dtype), np.log(O[X.indices]))
+        else:
+            log_P = X.astype(O.dtype) @ log_O
+        log_P = log_P.astype(np.float64)
         log_P *= power
         log_P += log_pi
         log_P -= log_P.max(axis=1, keepdims=True)
@@ -148,19 +144,36 @@ def _em_rule(O: Array, pi: Array, steps: int) -> Callable[[Csr], Array]:
     """
 
     def rule(X: Csr) -> Array:
-        users = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-        O_of_events = O[X.indices]
-        theta = np.broadcast_to(pi.astype(O.dtype), (X.shape[0], len(pi))).copy()
-        n = np.asarray(X.sum(axis=1)).ravel()
-        active = n > 0
-        ratios = X.copy()
+        O_of_events, x = O[X.indices], X.data.astype(O.dtype)
+        sizes = np.diff(X.indptr)
+        users, empty = np.repeat(np.arange(len(sizes)), sizes), np.flatnonzero(sizes == 0)
+        theta = np.tile(pi.astype(O.dtype), (len(sizes), 1))
+        x /= _sums_of_events(X, x, np.ones((len(x), 1), dtype=O.dtype))[users, 0]
         for _ in range(steps):
-            likelihood = np.einsum("ek,ek->e", O_of_events, theta[users])
-            np.divide(X.data, likelihood, out=ratios.data)
-            theta[active] *= (ratios @ O)[active] / n[active, None]
-        return theta / theta.sum(axis=1, keepdims=True)
+            theta *= _sums_of_events(X, x / _likelihoods(O_of_events, theta, users), O_of_events)
+            theta[empty] = pi
+        theta /= theta.sum(axis=1, keepdims=True)
+        return theta
 
     return rule
+
+
+def _likelihoods(rows: Array, theta: Array, users: Array) -> Array:
+    """Return sum_k rows_ek theta_uk of every event e and its user u, (events,)."""
+    if len(theta) == 1:
+        return np.asarray(rows @ theta[0])
+    return np.einsum("ek,ek->e", rows, theta[users])
+
+
+def _sums_of_events(X: Csr, weights: Array, rows: Array) -> Array:
+    """Return sum_e weights_e rows_e over the events of each user, (users, K).
+
+    weights: (events,), in the order of X's entries.  rows: (events, K).
+    """
+    if X.shape[0] == 1:
+        return np.asarray(weights @ rows)[None]
+    positions = np.arange(X.nnz, dtype=X.indptr.dtype)
+    return sparse.csr_array((weights, positions, X.indptr), (X.shape[0], X.nnz)) @ rows
 
 
 def _log(values: Array) -> Array:

@@ -303,7 +303,7 @@ class LowPass:
         pairs = top_eigenpairs(M2, rank, rng, tol=tol, max_passes=max_passes)
         mean_diagonal = float(np.square(M2.normalised.data, dtype=np.float64).sum()) / M2.n_items
         strengths = np.maximum(pairs.values[:rank], 0.0) / mean_diagonal
-        return cls(pairs.vectors[:, :rank], M2.item_scale, strengths)
+        return cls(np.ascontiguousarray(pairs.vectors[:, :rank]), M2.item_scale, strengths)
 
     def with_items(self, n_items: int) -> Self:
         """Return the part among more items, which it says nothing about."""
@@ -346,6 +346,8 @@ class LowPass:
     def _projected(self, rows: Histories) -> Array:
         """Return x S V, (users, rank)."""
         X = rows.once
+        if X.shape[0] == 1:
+            return np.asarray(self._scale[X.indices] @ self.basis[X.indices])[None]
         S_X = sparse.csr_array((self._scale[X.indices], X.indices, X.indptr), X.shape, copy=False)
         return np.asarray(S_X @ self.basis)
 
