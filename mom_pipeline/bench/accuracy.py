@@ -77,7 +77,9 @@ def _point(
     X: Csr, estimator: EstimatorName, true_probs: Array, true_weights: Array, seed: int
 ) -> RecoveryPoint:
     K = len(true_weights)
-    model = MethodOfMoments(K, estimator, ranking="classes", projection="simplex", seed=seed).fit(X)
+    model = MethodOfMoments(
+        K, estimator, ranking="components", projection="simplex", seed=seed
+    ).fit(X)
     errors, order = matched_columns(model.item_probs, true_probs)
     return RecoveryPoint(
         estimator,
@@ -146,8 +148,8 @@ def _slope(points: list[RecoveryPoint], estimator: str, keep_counts: bool) -> fl
 GOWALLA_CUTOFF = 20
 # (label, estimator, rule, ranking)
 GOWALLA_ROWS: tuple[tuple[str, EstimatorName, RuleName, RankingName], ...] = (
-    ("paper, product rule", "paper", "product", "classes"),
-    ("balanced, components", "balanced", "em", "classes"),
+    ("paper, product rule", "paper", "product", "components"),
+    ("balanced, components", "balanced", "em", "components"),
     ("balanced, three moments", "balanced", "em", "three-moment"),
 )
 

@@ -44,14 +44,7 @@ def run_daily(
     split-half agreement takes is told beside them; it is the same for both.
     """
     rng = np.random.default_rng(seed)
-    settings = MomentSettings(
-        Estimator.from_name("balanced"),
-        n_components,
-        width_for_days(n_components),
-        seed,
-        n_frequent=200,
-        halves=True,
-    )
+    settings = _settings(n_components, seed)
     X = random_interactions(n_users, n_items, n_pairs, rng, zipf_exponent=_ZIPF)
     _one_day(X, None, settings)  # touches the memory that the measured days use again
     full, (step, components) = timed(lambda: _one_day(X, None, settings))
@@ -80,6 +73,17 @@ def run_daily(
         "split_half_seconds": trust.wall,
         "days": rows,
     }
+
+
+def _settings(n_components: int, seed: int) -> MomentSettings:
+    return MomentSettings(
+        Estimator.from_name("balanced"),
+        n_components,
+        width_for_days(n_components),
+        seed,
+        n_frequent=200,
+        halves=True,
+    )
 
 
 def tables_daily(result: dict[str, Any]) -> list[Table]:

@@ -34,7 +34,7 @@ from mom_pipeline.engine import (
     ShardWriter,
     write_shards,
 )
-from mom_pipeline.engine.dask import DaskEngine, dask_engine
+from mom_pipeline.engine.dask import DaskEngine, bytes_held, dask_engine
 from mom_pipeline.engine.outputs import write_memberships
 from mom_pipeline.pictures import drawn, xy_curves
 
@@ -200,14 +200,9 @@ def _moved(engine: DaskEngine, work: Pass[Any], shards: Shards) -> dict[str, flo
     before = engine.bytes_passed_on()
     engine.add_up(work, shards)
     return {
-        "sent_bytes": float(_size_of(work)),
+        "sent_bytes": float(bytes_held(work)),
         "passed_on_bytes": float(engine.bytes_passed_on() - before),
     }
-
-
-def _size_of(work: Pass[Any]) -> int:
-    arrays = (value for value in vars(work).values() if isinstance(value, np.ndarray))
-    return sum(array.nbytes for array in arrays)
 
 
 def run_growth(
@@ -272,7 +267,7 @@ def _write(
 
 def _fit(shards: Shards, n_components: int, seed: int, folder: str) -> dict[str, Any]:
     engine = LocalEngine()
-    model = MethodOfMoments(n_components, ranking="classes", seed=seed)
+    model = MethodOfMoments(n_components, ranking="components", seed=seed)
     fit, _ = timed(lambda: model.fit_users(ShardedUsers(engine, shards)))
     everyone, n_users = timed(lambda: write_memberships(engine, shards, model, folder))
     return {

@@ -81,7 +81,7 @@ def fit_mom(X: Csr, settings: Settings, seed: int) -> Fitted:
 
     The rivals' fits end with factors of all users, so the personalization counts here.
     """
-    model = MethodOfMoments(_size(settings), ranking="classes", seed=seed).fit(X)
+    model = MethodOfMoments(_size(settings), ranking="components", seed=seed).fit(X)
     begin = time.perf_counter()
     model.personalize(X)
     personalization = {"personalization": time.perf_counter() - begin}

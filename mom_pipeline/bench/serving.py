@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
 from mom_pipeline.bench.measure import Progress, Table, no_progress
 from mom_pipeline.comparison.methods.interface import as_user_items, missing_implicit
@@ -25,6 +24,7 @@ from mom_pipeline.core.fitted import FittedModel, PairRanking
 from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.core.ranking.parts import LowPass
 from mom_pipeline.core.ranking.score import RankingWeights
+from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.serving.registry import ModelRegistry
@@ -78,7 +78,7 @@ def run_query(
     rows = []
     for done, (ranking, skew) in enumerate(cases):
         served = synthetic_model(n_items, n_components, ranking=ranking, skew=skew)
-        with threadpool_limits(1, "blas"):
+        with one_blas_thread():
             times = _in_turns(served, n_components, questions)
         rows.append({"ranking": ranking, "skew": skew, **_summary(times)})
         progress(f"{ranking}, skew {skew}", (done + 1) / len(cases))
@@ -180,7 +180,7 @@ def run_serve(
         registry = ModelRegistry(Path(folder) / "models")
         first, second = (
             registry.add(
-                synthetic_model(n_items, n_components, ranking="classes", skew=0.8, seed=seed)
+                synthetic_model(n_items, n_components, ranking="components", skew=0.8, seed=seed)
             )
             for seed in (0, 1)
         )

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from mom_pipeline.bench.data import clustered_interactions
 from mom_pipeline.bench.measure import Progress, Seconds, described, no_progress, timed
@@ -11,7 +10,7 @@ from mom_pipeline.comparison.isolated import peak_bytes
 from mom_pipeline.comparison.methods.interface import as_user_items, missing_implicit
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.ranking.topn import brute_force
-from mom_pipeline.core.threads import available_cores
+from mom_pipeline.core.threads import available_cores, one_blas_thread
 from mom_pipeline.core.types import Array, Csr
 
 # Users whose lists brute force checks, and users whose lists the peer makes.
@@ -97,7 +96,7 @@ def _peer_lists(X: Csr, P: Array, item_probs: Array, length: int) -> tuple[Secon
         raise missing_implicit("bench topn", error) from error
     items, users = (np.ascontiguousarray(factors, np.float32) for factors in (item_probs, P))
     seen = as_user_items(X)
-    with threadpool_limits(1, "blas"):
+    with one_blas_thread():
         seconds, (ids, _) = timed(
             lambda: topk(
                 items, users, length, filter_query_items=seen, num_threads=available_cores()

@@ -4,13 +4,18 @@ import operator
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import fields, is_dataclass
 from typing import Any
 
+import numpy as np
 from distributed import Client, Future, KilledWorker, LocalCluster, Worker
 from distributed.client import FutureCancelledError
+from distributed.sizeof import sizeof
 from fsspec.core import url_to_fs
 
 from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.moments.anchored import AnchoredSums
+from mom_pipeline.core.moments.sums import MomentSums
 from mom_pipeline.core.threads import using_cores
 from mom_pipeline.core.types import Csr
 from mom_pipeline.engine.shards import Shards, suitable_number, write_shards
@@ -29,6 +34,17 @@ _ATTEMPTS = 3
 _LACK_OF_MEMORY = (
     "most likely for lack of memory: write more, smaller shards, or give the workers more of it"
 )
+
+
+def bytes_held(value: Any) -> int:
+    """Return the bytes of all arrays in a value; Dask itself does not look into dataclasses."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    held = (getattr(value, f.name) for f in fields(value)) if is_dataclass(value) else ()
+    return sum(bytes_held(part) for part in held)
+
+
+sizeof.register((MomentSums, AnchoredSums), bytes_held)
 
 
 class EngineUnreachable(MomError):

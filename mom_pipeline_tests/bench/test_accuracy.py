@@ -39,8 +39,8 @@ def test_runs_on_a_split_in_the_same_format(tmp_path):
     rows = run_gowalla(tmp_path, 4)["rows"]
     assert [row["method"].split(",")[0] for row in rows] == ["paper", "balanced", "balanced"]
     train, test = read_split(tmp_path / "train.txt.gz", tmp_path / "test.txt.gz")
-    model = MethodOfMoments(4, "balanced", "em", ranking="classes").fit(train)
-    expected = evaluate_ranking(model.recommend(train, n=20, ranking="classes")[0], test, [20])
+    model = MethodOfMoments(4, "balanced", "em", ranking="components").fit(train)
+    expected = evaluate_ranking(model.recommend(train, n=20, ranking="components")[0], test, [20])
     assert rows[1]["recall"] == expected.recall[20]
     assert rows[1]["map"] == expected.map[20]
 

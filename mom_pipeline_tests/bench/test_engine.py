@@ -46,6 +46,9 @@ def test_engine_bench_counts_bytes_and_seconds() -> None:
     # One worker passes its sum to the other, which sends the total back.
     assert by_name["pair product"]["passed_on_bytes"] > 2 * 1_500 * 8 * 4
     assert by_name["tensor"]["passed_on_bytes"] > 2 * 6**3 * 8
+    # Nothing is sent along with the first pass; its sums hold two numbers per item at least.
+    assert by_name["moments"]["sent_bytes"] == 0
+    assert by_name["moments"]["passed_on_bytes"] > 2 * 1_500 * 2 * 8
     for row in result["rows"]:
         ratio = row["one_worker_seconds"] / row["two_workers_seconds"]
         assert row["strong"] == pytest.approx(ratio)

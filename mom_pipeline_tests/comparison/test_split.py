@@ -3,9 +3,15 @@ from datetime import date, timedelta
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from mom_pipeline.comparison.results import ComparisonError
-from mom_pipeline.comparison.split import split_by_time, split_of_files, validation_start
+from mom_pipeline.comparison.split import (
+    make_trial,
+    split_by_time,
+    split_of_files,
+    validation_start,
+)
 from mom_pipeline.errors import DatasetError, WarehouseMissing
 
 from .conftest import FIRST
@@ -157,3 +163,68 @@ def test_histories_of_one_item_leave_the_defaults(tmp_path):
     split = split_of_files(tmp_path / "train.txt", tmp_path / "test.txt")
     assert split.validation is None
     assert "default settings" in split.period
+
+
+# Items a, b, c, d, e: nobody takes c before the test.
+TRAIN = np.array(
+    [
+        [2, 1, 0, 0, 0],  # takes c and b later
+        [0, 0, 0, 0, 0],  # a newcomer, takes a later
+        [0, 1, 0, 1, 0],  # takes b again, nothing new
+        [1, 0, 0, 0, 1],  # never comes back
+        [0, 0, 0, 1, 0],
+    ]
+)
+TEST = np.array(
+    [
+        [0, 1, 1, 0, 0],
+        [1, 0, 0, 0, 0],
+        [0, 1, 0, 0, 0],
+        [0, 0, 0, 0, 0],
+        [1, 0, 0, 0, 1],
+    ]
+)
+
+
+def trial(**how):
+    return make_trial(sparse.csr_array(TRAIN * 1.0), sparse.csr_array(TEST * 1.0), **how)
+
+
+def test_users_with_a_history_and_something_new_are_asked_about():
+    asked = trial()
+    np.testing.assert_array_equal(
+        asked.train.toarray(), [[2, 1, 0, 0], [0, 1, 1, 0], [1, 0, 0, 1], [0, 0, 1, 0]]
+    )
+    np.testing.assert_array_equal(asked.users, [0, 3])
+    # Columns a, b, d, e of the catalogue, then c, which cannot be asked.
+    np.testing.assert_array_equal(asked.test.toarray(), [[0, 0, 0, 0, 1], [1, 0, 0, 1, 0]])
+    assert (asked.n_newcomers, asked.n_dropped, asked.n_unknown) == (1, 1, 1)
+
+
+def test_seen_items_are_to_be_found_again_if_asked_for():
+    asked = trial(exclude_seen=False)
+    np.testing.assert_array_equal(asked.users, [0, 1, 3])
+    np.testing.assert_array_equal(asked.test.toarray()[:2], [[0, 1, 0, 0, 1], [0, 1, 0, 0, 0]])
+    assert (asked.n_newcomers, asked.n_dropped) == (1, 0)
+
+
+def test_later_users_and_items_lie_behind_the_matrix():
+    small = sparse.csr_array(np.array([[1.0, 0], [0, 1]]))
+    later = sparse.csr_array(np.array([[0, 1.0, 1], [0, 0, 0], [1, 0, 0]]))
+    asked = make_trial(small, later)
+    np.testing.assert_array_equal(asked.test.toarray(), [[0, 1, 1]])
+    assert asked.n_newcomers == 1
+    assert asked.n_unknown == 1
+
+
+def test_a_sample_keeps_the_training_and_the_pairing():
+    rng = np.random.default_rng(0)
+    train = sparse.csr_array((rng.random((200, 30)) < 0.3) * 1.0)
+    test = sparse.csr_array((rng.random((200, 30)) < 0.2) * 1.0)
+    whole = make_trial(train, test)
+    some = whole.sample(50, np.random.default_rng(1))
+    assert len(some.users) == 50
+    assert some.train is whole.train
+    rows = np.searchsorted(whole.users, some.users)
+    np.testing.assert_array_equal(some.test.toarray(), whole.test.toarray()[rows])
+    assert whole.sample(500, rng) is whole

@@ -32,12 +32,12 @@ def swept(split):
     return sweep, said
 
 
-def test_the_true_number_of_classes_is_found(swept):
+def test_the_true_number_of_components_is_chosen(swept):
     sweep, said = swept
-    classes = [t for t in sweep.trials if t.ranking_weights is None]
-    assert {t.model.n_components for t in classes} == {1, 2, 4, 8}
+    components = [t for t in sweep.trials if t.ranking_weights is None]
+    assert {t.model.n_components for t in components} == {1, 2, 4, 8}
     assert len({tuple(t.settings().items()) for t in sweep.trials}) == len(sweep.trials)
-    assert max(classes, key=lambda t: t.map).model.n_components == K
+    assert max(components, key=lambda t: t.map).model.n_components == K
     assert sweep.choice.map == max(t.map for t in sweep.trials) > 2 * sweep.popularity
     shares = [share for _, share in said]
     assert shares == sorted(shares)
@@ -53,7 +53,7 @@ def test_a_trial_is_what_a_fit_of_these_settings_gives(swept, split):
         if (t.model.n_components, t.model.estimator, t.model.personalization, t.model.ranking)
         == (4, "unbiased", "tempered", "components")
     )
-    alone = MethodOfMoments(4, "unbiased", "tempered", ranking="classes").fit(train)
+    alone = MethodOfMoments(4, "unbiased", "tempered", ranking="components").fit(train)
     found = backtest(alone.fitted, train, test, (20,))
     assert trial.map == pytest.approx(found.model.map[20], rel=1e-9)
     assert sweep.popularity == found.popularity.map[20]

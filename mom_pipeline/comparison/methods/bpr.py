@@ -5,7 +5,6 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
 from mom_pipeline.comparison.methods.interface import (
     Fitted,
@@ -20,6 +19,7 @@ from mom_pipeline.comparison.methods.interface import (
 )
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.interactions import require_events
+from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Csr
 
 DEFAULTS: dict[str, Setting] = {
@@ -61,7 +61,7 @@ def trained_bpr(X: Csr, settings: Settings, seed: int, *, n_threads: int) -> Any
     except ImportError as error:
         raise missing_implicit("BPR", error) from error
     # The library's own threads call BLAS for small matrices; threads of both are far slower.
-    with threadpool_limits(1, "blas"):
+    with one_blas_thread():
         model = BayesianPersonalizedRanking(
             factors=whole("factors", chosen["factors"]),
             learning_rate=in_range("learning_rate", chosen["learning_rate"], 0, above=True),

@@ -45,26 +45,19 @@ def component_ranking(defaults: Settings, **fixed: Any) -> Fit:
         chosen = filled(settings, known)
         values = chosen.pop("values")
         size = _size(settings, chosen, X)
-        model = MethodOfMoments(**{**chosen, **fixed, **size, "ranking": "classes", "seed": seed})
-        return _fitted(model.fit(weighted(X, values)), "classes", values)
+        model = MethodOfMoments(
+            **{**chosen, **fixed, **size, "ranking": "components", "seed": seed}
+        )
+        return _fitted(model.fit(weighted(X, values)), values)
 
     return fit
 
 
 def fit_algorithm_1(X: Csr, settings: Settings, seed: int) -> Fitted:
-    """Fit the paper's Algorithm 1 to the letter: power method with deflation, product rule."""
+    """Fit the paper's Algorithm 1 to the letter; see `MethodOfMoments.algorithm_1`."""
     chosen = filled(settings, {"n_components": OPEN_SETTINGS["n_components"], "values": "binary"})
-    model = _algorithm_1(int(_size(settings, chosen, X)["n_components"]), seed)
-    return _fitted(model.fit(weighted(X, chosen["values"])), "classes", chosen["values"])
-
-
-def _algorithm_1(n_components: int, seed: int) -> MethodOfMoments:
-    if hasattr(MethodOfMoments, "algorithm_1"):
-        return MethodOfMoments.algorithm_1(n_components, seed=seed)
-    return MethodOfMoments(
-        n_components, "paper", "product", ranking="classes", decomposition="deflation",
-        smoothing=1e-9, seed=seed,
-    )  # fmt: skip
+    model = MethodOfMoments.algorithm_1(**_size(settings, chosen, X), seed=seed)
+    return _fitted(model.fit(weighted(X, chosen["values"])), chosen["values"])
 
 
 def fit_three_moment(X: Csr, settings: Settings, seed: int) -> Fitted:
@@ -78,7 +71,7 @@ def fit_three_moment(X: Csr, settings: Settings, seed: int) -> Fitted:
         weights = RankingWeights(**{n: settings.get(n, w) for n, w in WEIGHTS.items()})  # type: ignore[arg-type]
     own = {name: value for name, value in settings.items() if name not in WEIGHTS}
     model, values = _three_moment_model(X, own, seed, ranking_weights=weights)
-    fitted = _fitted(model, "three-moment", values)
+    fitted = _fitted(model, values)
     return Fitted(fitted.scores, {**fitted.notes, **model.diagnostics["ranking_weights"]})
 
 
@@ -109,8 +102,8 @@ def _size(given: Settings, chosen: Settings, X: Csr) -> dict[str, Any]:
     return {"n_components": K if "n_components" in given else min(K, *X.shape)}
 
 
-def _fitted(model: MethodOfMoments, ranking: Any, values: Setting) -> Fitted:
-    score = model.scorer(ranking)
+def _fitted(model: MethodOfMoments, values: Setting) -> Fitted:
+    score = model.scorer()
 
     def scores(rows: Csr) -> Array:
         return score(weighted(rows, values))

@@ -1,7 +1,6 @@
 """Weighted regularised matrix factorisation (Hu, Koren and Volinsky, 2008), by `implicit`."""
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from mom_pipeline.comparison.methods.interface import (
     Fitted,
@@ -16,6 +15,7 @@ from mom_pipeline.comparison.methods.interface import (
     whole,
 )
 from mom_pipeline.core.interactions import require_events
+from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Csr
 
 DEFAULTS: dict[str, Setting] = {
@@ -43,7 +43,7 @@ def fit_wrmf(X: Csr, settings: Settings, seed: int) -> Fitted:
     except ImportError as error:
         raise missing_implicit("WRMF", error) from error
     # The library's own threads call BLAS for small matrices; threads of both are far slower.
-    with threadpool_limits(1, "blas"):
+    with one_blas_thread():
         model = AlternatingLeastSquares(
             factors=whole("factors", chosen["factors"]),
             regularization=in_range("regularization", chosen["regularization"], 0),

@@ -33,7 +33,7 @@ def counts() -> Csr:
 
 @pytest.fixture(scope="session")
 def past_and_future() -> tuple[Csr, Csr]:
-    """Counts of 1,500 users of 120 items in five classes, and the fifth of them to be found."""
+    """Counts of 1,500 users of 120 items in five components, and the fifth of them to be found."""
     _, X = simulate(1_500, 120, 5, items_per_user=15, seed=3, zipf_exponent=0.3)
     rng = np.random.default_rng(0)
     hidden = rng.random(X.nnz) < 0.2

@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 
 from mom_pipeline.comparison.methods import METHODS
-from mom_pipeline.comparison.methods.moments import WEIGHTS
+from mom_pipeline.comparison.methods.moments import OPEN_SETTINGS, WEIGHTS
 from mom_pipeline.core import MethodOfMoments, RankingWeights, evaluate_ranking
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
 from mom_pipeline.core.ranking.topn import brute_force
+from mom_pipeline.core.threads import using_cores
 
 EXPECTED = {
     "mom-paper": {"estimator": "paper", "personalization": "product"},
@@ -20,10 +21,10 @@ def past(past_and_future):
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_classes_rank_as_the_model_does(name, past):
+def test_components_rank_as_the_model_does(name, past):
     settings = {"n_components": 5, "values": "counts"}
     fitted = METHODS[name].fit(past, settings, 3)
-    model = MethodOfMoments(5, **EXPECTED[name], ranking="classes", seed=3).fit(past)
+    model = MethodOfMoments(5, **EXPECTED[name], ranking="components", seed=3).fit(past)
     ids, scores = brute_force(past, fitted.scores, 10)
     expected_ids, expected_scores = model.recommend(past, 10)
     np.testing.assert_array_equal(ids, expected_ids)
@@ -34,7 +35,7 @@ def test_classes_rank_as_the_model_does(name, past):
 def test_the_paper_sees_binary_data_and_has_no_other_rule(past):
     fitted = METHODS["mom-paper"].fit(past, {"n_components": 5}, 0)
     ones = (past > 0).astype(float)
-    model = MethodOfMoments(5, "paper", "product", ranking="classes").fit(ones)
+    model = MethodOfMoments(5, "paper", "product", ranking="components").fit(ones)
     np.testing.assert_array_equal(fitted.scores(past), model.scorer()(ones))
     for settings in METHODS["mom-paper"].grid:
         assert "personalization" not in settings
@@ -52,7 +53,7 @@ def test_three_moments_rank_as_the_model_does(past):
 
 
 def test_weights_that_are_given_are_not_chosen(past):
-    settings = {"n_components": 5, "values": "counts", "pairs": 0.0, "classes": 1.0}
+    settings = {"n_components": 5, "values": "counts", "pairs": 0.0, "components": 1.0}
     fitted = METHODS["three-moment"].fit(past, settings, 3)
     weights = RankingWeights(pairs=0.0, components=1.0)
     model = MethodOfMoments(5, "balanced", "em", ranking_weights=weights, seed=3).fit(past)
@@ -75,7 +76,33 @@ def test_weights_are_chosen_on_what_lists_may_hold(past):
         method.fit(past, {**settings, "lists": "old"}, 0)
 
 
-def test_the_default_number_of_classes_shrinks_to_the_data(counts):
+def test_the_default_number_of_components_shrinks_to_the_data(counts):
     fitted = METHODS["mom-balanced"].fit(counts, {}, 0)
     assert fitted.notes["n_components"] <= 6
     assert np.isfinite(fitted.scores(counts)).all()
+
+
+def test_algorithm_1_is_the_papers_and_nothing_of_it_is_chosen(past):
+    """Power method with deflation on the paper's moments; the same model on any threads."""
+    method = METHODS["mom-algorithm-1"]
+    assert method.grid == ({},)
+    scores = []
+    for cores in (1, 2, 3):
+        with using_cores(cores):
+            scores.append(method.fit(past, {"n_components": 5}, 3).scores(past[:50]))
+    np.testing.assert_array_equal(scores[0], scores[1])
+    np.testing.assert_array_equal(scores[0], scores[2])
+    paper = METHODS["mom-paper"].fit(past, {"n_components": 5}, 3).scores(past[:50])
+    assert np.abs(scores[0] - paper).max() > 1e-3 * np.abs(paper).max()
+    with pytest.raises(InvalidSetting, match="found smoothing"):
+        method.fit(past, {"smoothing": 0.05}, 3)
+
+
+def test_distinct_draws_are_not_offered_fractions_of_events():
+    assert {s.get("values", "counts") for s in METHODS["mom-unbiased"].grid} == {"counts", "binary"}
+    assert "log" in {s.get("values") for s in METHODS["mom-balanced"].grid}
+
+
+def test_what_a_method_leaves_open_is_as_in_the_library():
+    model = MethodOfMoments()
+    assert {name: getattr(model, name) for name in OPEN_SETTINGS} == OPEN_SETTINGS

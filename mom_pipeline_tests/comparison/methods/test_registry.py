@@ -3,13 +3,18 @@ import sys
 
 import numpy as np
 import pytest
+from scipy import sparse
 
+from mom_pipeline.comparison.fitting import Task, run_task, write_data
+from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.methods import METHODS
 from mom_pipeline.comparison.methods.interface import Method, MissingLibrary
-from mom_pipeline.core import evaluate_ranking
+from mom_pipeline.comparison.run import REGISTRY, grid_for
+from mom_pipeline.comparison.split import Trial
+from mom_pipeline.core import evaluate_ranking, simulate
 from mom_pipeline.core.ranking.topn import brute_force
 
-# Small data needs few classes and factors, and less of a ridge.
+# Small data needs few components and factors, and less of a ridge.
 SMALL = {
     "plsi": {"n_components": 5},
     "bpr": {"factors": 8, "iterations": 60},
@@ -109,3 +114,29 @@ def test_the_others_do_without_the_library():
         "    METHODS[name].fit(X, {}, 0).scores(X)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_number_of_components_is_a_setting_that_the_method_knows(name):
+    X = simulate(120, 25, 3)[1]
+    settings = grid_for(METHODS[name], 3, Trial(X, np.arange(5), X[:5]))[0]
+    try:
+        fitted = METHODS[name].fit(X, settings, 0)
+    except MissingLibrary as missing:
+        pytest.skip(str(missing))
+    assert fitted.scores(X[:5]).shape == (5, 25)
+    size = METHODS[name].size
+    if size:
+        # A grid that chooses K itself keeps its choice.
+        assert settings[size] == METHODS[name].grid[0].get(size, 3)
+
+
+@pytest.mark.parametrize(("n_items", "fits"), [(500, True), (7000, False)])
+def test_ease_knows_the_budget_of_its_process(n_items, fits, tmp_path):
+    """Beyond it LAPACK would end the process, in the middle of its work and without a word."""
+    write_data(tmp_path, sparse.csr_array(np.eye(20, n_items)), np.arange(5))
+    task = Task(REGISTRY, "ease", ({},), 0, 5, exclude_seen=True)
+    (answer,) = run_task(tmp_path, tmp_path / "task", task, Budget(60, 400_000_000))
+    wanted = "EASE over 7000 items needs 0.49 GB, allowed are 0."
+    assert not answer.failure if fits else answer.failure.startswith(wanted)
+    assert fits or "what is left of the budget of 0.4 GB" in answer.failure

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from implicit.cpu.als import AlternatingLeastSquares
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
 from mom_pipeline.comparison.methods.interface import as_user_items, weighted
 from mom_pipeline.comparison.methods.wrmf import fit_wrmf
+from mom_pipeline.core.threads import one_blas_thread
 
 SETTINGS = {
     "factors": 6,
@@ -24,7 +24,7 @@ def past(past_and_future):
 def test_scores_are_those_of_implicit(past):
     fitted = fit_wrmf(past, SETTINGS, 3)
     user_items = as_user_items(weighted(past, "log"))
-    with threadpool_limits(1, "blas"):
+    with one_blas_thread():
         model = AlternatingLeastSquares(
             factors=6, regularization=0.3, alpha=4.0, iterations=5, random_state=3
         )
