@@ -258,7 +258,7 @@ class DayState:
         self.write("evaluation_metrics", day, backtest.as_arrays(), parents, {})
 
     def backtest(self, day: date, model_day: date) -> Backtest | None:
-        """How the model of `model_day`, as it is now, did up to a day; None where that is not known."""
+        """How the present model of `model_day` did up to a day; None where that is not known."""
         try:
             artifact = self.fitting("evaluation_metrics", day)
         except StaleArtifact:

@@ -222,7 +222,7 @@ class MethodOfMoments:
         return self.fitted.diagnostics
 
     def transform(self, X: Any) -> Array:
-        """Return P[component | user], (N, K), rows sum to 1; for any users, seen in the fit or not."""
+        """Return P[component | user], (N, K), rows sum to 1; for users of the fit or others."""
         fitted = self.fitted
         return fitted.memberships(as_interactions(X, n_items=fitted.n_items))
 

@@ -101,7 +101,14 @@ def test_smoothing_makes_every_entry_positive_and_keeps_the_sums(classes):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"rule": "map"}, {"smoothing": -0.1}, {"smoothing": 1.0}, {"temperature": 0.0}, {"em_steps": 0}]
+    "wrong",
+    [
+        {"rule": "map"},
+        {"smoothing": -0.1},
+        {"smoothing": 1.0},
+        {"temperature": 0.0},
+        {"em_steps": 0},
+    ],
 )
 def test_settings_out_of_range_are_refused(wrong):
     with pytest.raises(InvalidSetting, match="found"):
