@@ -57,6 +57,16 @@ def export_lists(connection: Connection, day: date, folder: Path) -> Path:
     return path
 
 
+def most_listed(connection: Connection, day: date, n: int) -> list[dict[str, Any]]:
+    """The items that stand in most lists of a day, and in how many; nobody's list is named."""
+    rows = connection.execute(
+        "SELECT item_id, count(*) FROM recommendations WHERE day = $day::DATE "
+        "GROUP BY item_id ORDER BY count(*) DESC, item_id LIMIT $n",
+        {"day": day.isoformat(), "n": n},
+    ).fetchall()
+    return [{"item": item, "lists": count} for item, count in rows]
+
+
 def remove_exports(folder: Path, before: date) -> int:
     """Remove the exports of the days before a day. Returns how many there were."""
     old = [path for path in folder.glob("*.parquet") if path.stem < before.isoformat()]

@@ -18,16 +18,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
-from mom_pipeline.artifacts.half_state import read_half
-from mom_pipeline.core.moments.daily import pair_counts
 from scipy import sparse
 
 from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.artifacts.freshness import freshness
 from mom_pipeline.cli.erase import ErasureUnderWay, _alone
 from mom_pipeline.cli.main import cli
-from mom_pipeline.core.evaluation.split_half import half_of
-from mom_pipeline.core.moments.anchored import AnchoredMoments
+from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
+from mom_pipeline.core.moments.users import in_first_half
 from mom_pipeline.defs.runs import PROCESS_TAG
 from mom_pipeline.erasure.erasing import UnknownUser
 from mom_pipeline.logs.ingest import ingest_files
@@ -127,21 +125,21 @@ def test_the_moments_are_those_of_logs_without_the_user(erased, tmp_path):
     assert len(list(ingest_files(clean, discover(clean.settings.logs_dir).files))) == 3
     state = DayState(load_settings(folder, {}))
     for day in state.artifacts.days("m2_statistics"):
-        stored, _ = state.moments(day)
+        anchor, stored, _ = state.moments(day)
         X = matrix_as_of(clean, day).interactions
         X = moved(X, clean, Warehouse(state.settings), state.matrix(day)[0].shape)
         assert (state.matrix(day)[0] != X).nnz == 0
-        never = AnchoredMoments.of(X, stored.moments.anchor)
-        for name in ("pairs", "triples"):
-            expected = getattr(never, name)
-            found = getattr(stored.moments, name)
-            assert np.abs(found - expected).max() <= 1e-9 * np.abs(expected).max()
-        assert stored.moments.sums.n_users == never.sums.n_users
-        np.testing.assert_allclose(stored.moments.sums.pair_weight, never.sums.pair_weight)
-        np.testing.assert_allclose(stored.moments.sums.item_users, never.sums.item_users)
-        np.testing.assert_array_equal(stored.pair_counts, pair_counts(X, stored.frequent_items))
-        half = half_of(X, stored.moments.anchor)
-        np.testing.assert_allclose(read_half(state, day).triples, half.triples, atol=1e-9)
+        assert_never_there(stored, X, anchor)
+
+
+def assert_never_there(stored: AnchoredSums, X, anchor: Anchor) -> None:
+    """The sums, those of the half included, are those of rows that never had the user."""
+    in_half = in_first_half(np.arange(X.shape[0]))
+    never = AnchoredSums.from_rows(X, anchor, in_half=in_half).as_arrays()
+    assert {"triples", "item_pairs", "half_triples", "frequent_pairs"} <= never.keys()
+    for name, array in stored.as_arrays().items():
+        most = np.abs(never[name]).max(initial=0.0)
+        assert np.abs(array - never[name]).max(initial=0.0) <= 1e-9 * most, name
 
 
 def moved(X, source: Warehouse, target: Warehouse, shape) -> sparse.csr_array:
@@ -203,10 +201,8 @@ def test_killed_in_the_middle_it_goes_on(finished, tmp_path):
     assert json.loads(path.read_text())["finished"]
     assert holding(folder) == set()
     for day in days:
-        stored, _ = state.moments(day)
-        never = AnchoredMoments.of(state.matrix(day)[0], stored.moments.anchor)
-        np.testing.assert_allclose(stored.moments.triples, never.triples, atol=1e-9)
-        read_half(state, day)
+        anchor, stored, _ = state.moments(day)
+        assert_never_there(stored, state.matrix(day)[0], anchor)
         state.model(day)
 
 

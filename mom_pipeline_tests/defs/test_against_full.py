@@ -1,22 +1,26 @@
-"""The sample logs with the default settings: every path gives the same arrays, and the metrics
+"""The sample logs with the settings that come with them: every path gives the same arrays, and the metrics
 stay within 1 % of those of every day in full.
 """
 
 import gzip
+import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
 import numpy as np
 import pytest
-from mom_pipeline.core.algorithm.daily_classes import decompose_day, tensor_in_span, whiten_in_span
-from mom_pipeline.core.moments.daily import AnchoredMoments
 
+from mom_pipeline.core.algorithm.decompose import decompose
+from mom_pipeline.core.algorithm.tensor import whitened_tensor
+from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 
 from .conftest import Pipeline, day
 from .test_graph import assert_same_by_id
 
+COMMITTED = Path(__file__).parents[2] / "data" / "pipeline.toml"
 N_DAYS = 24
 # Paths are compared up to here: rebuilds on some days, changed users alone on others.
 _COMPARED, _LATE, _ANCHOR = 13, 12, 11
@@ -44,20 +48,21 @@ def sample_files() -> dict[str, bytes]:
 def runs(
     tmp_path_factory: pytest.TempPathFactory, sample_files: Mapping[str, bytes]
 ) -> Iterator[tuple[Pipeline, Pipeline]]:
-    """Day by day from the changed users, and every day in full, with the default settings."""
+    """Day by day from the changed users, and every day in full, with the sample's settings."""
     with dg.instance_for_test() as instance, dg.instance_for_test() as other:
         paths = {n: tmp_path_factory.mktemp(n) for n in ("incremental", "full")}
         incremental, full = Pipeline(paths["incremental"], instance), Pipeline(paths["full"], other)
         for pipeline in (incremental, full):
-            _take_defaults(pipeline.root)
+            _take_sample_settings(pipeline.root)
             pipeline.deliver(sample_files)
             pipeline.run(1, N_DAYS, only=_MODEL, full=pipeline is full)
             pipeline.run(1, N_DAYS, only=["evaluation_metrics"])
         yield incremental, full
 
 
-def _take_defaults(root: Path) -> None:
-    (root / "pipeline.toml").unlink()
+def _take_sample_settings(root: Path) -> None:
+    """Take the settings that come with the sample logs."""
+    shutil.copy(COMMITTED, root / "pipeline.toml")
 
 
 def test_most_days_are_incremental(runs: tuple[Pipeline, Pipeline]):
@@ -86,7 +91,7 @@ def test_every_metric_at_every_cutoff_on_every_day(runs: tuple[Pipeline, Pipelin
 def test_day_by_day_is_one_backfill(
     runs: tuple[Pipeline, Pipeline], empty: Pipeline, sample_files: Mapping[str, bytes]
 ):
-    _take_defaults(empty.root)
+    _take_sample_settings(empty.root)
     for n in range(1, _COMPARED + 1):
         name = f"{day(n)}.csv.gz"
         empty.deliver({name: sample_files[name]})
@@ -104,7 +109,7 @@ def test_day_by_day_is_one_backfill(
 def test_late_data_end_where_they_would_have_been_in_time(
     runs: tuple[Pipeline, Pipeline], empty: Pipeline, sample_files: Mapping[str, bytes]
 ):
-    _take_defaults(empty.root)
+    _take_sample_settings(empty.root)
     files, late = dict(list(sample_files.items())[:_COMPARED]), f"{day(_LATE)}.csv.gz"
     lines = gzip.decompress(files[late]).splitlines(keepends=True)
     empty.deliver({**files, late: gzip.compress(b"".join(lines[: len(lines) // 2]))})
@@ -118,20 +123,18 @@ def test_late_data_end_where_they_would_have_been_in_time(
 
 
 def test_in_full_from_nothing_with_the_same_anchor(runs: tuple[Pipeline, Pipeline]):
-    state, K = runs[0].state, runs[0].settings.model.n_components
-    start = state.artifacts.read("decomposition", day(_ANCHOR)).dense["span_components"]
+    state = runs[0].state
+    start = state.artifacts.read("decomposition", day(_ANCHOR)).dense["in_span"]
     for n in range(_ANCHOR + 1, _COMPARED + 1):
-        stored, found = state.moments(day(n))
-        assert found.metadata["anchor_day"] == str(day(_ANCHOR))
-        X, _ = state.matrix(day(n))
-        whole = AnchoredMoments.of(X, stored.moments.anchor)
-        whitening = whiten_in_span(whole, K)
-        T = tensor_in_span(whole, whitening)
-        classes = decompose_day(X, whole, whitening, T, "clip", 0, anchor_components=start)
+        anchor, stored, artifact = state.moments(day(n))
+        assert artifact.metadata["anchor_day"] == str(day(_ANCHOR))
+        whole = AnchoredSums.from_rows(state.matrix(day(n))[0], anchor)
+        components = decompose(replace(anchor, components=start), whole, state.decompose_settings)
         kept = state.artifacts.read("decomposition", day(n)).dense
         tensor = state.artifacts.read("whitened_tensor", day(n)).dense["tensor"]
-        np.testing.assert_allclose(stored.moments.pairs, whole.pairs, rtol=1e-6, atol=1e-6)
-        np.testing.assert_allclose(stored.moments.triples, whole.triples, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(stored.pairs, whole.pairs, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(stored.triples, whole.triples, rtol=1e-6, atol=1e-6)
+        T = whitened_tensor(whole, components.whitening)
         np.testing.assert_allclose(tensor, T, rtol=1e-6, atol=1e-6)
-        np.testing.assert_allclose(kept["item_probs"], classes.recovery.item_probs, atol=1e-6)
-        np.testing.assert_allclose(kept["weights"], classes.recovery.weights, atol=1e-6)
+        np.testing.assert_allclose(kept["item_probs"], components.item_probs, atol=1e-6)
+        np.testing.assert_allclose(kept["weights"], components.weights, atol=1e-6)

@@ -7,12 +7,34 @@ import pytest
 
 from mom_pipeline.defs import checks
 from mom_pipeline.defs.checks import CHECKS, Verdict
+from mom_pipeline.logs.ledger import DeliveredDay
 
 from .conftest import N_DAYS, Pipeline, day
 
+
+def delivered(lines: int) -> DeliveredDay:
+    """A day of 8 accepted and 2 rejected lines behind a header."""
+    return DeliveredDay(
+        files=1,
+        lines=lines,
+        header=1,
+        accepted=8,
+        rejected=2,
+        rows=8,
+        quarantined=2,
+        reasons={},
+        users=3,
+        items=3,
+        newest=None,
+        trailing=[],
+        sample=[],
+        contents=[],
+    )
+
+
 NAN = np.array([1.0, np.nan])
 FAILING = [
-    checks.rows_accounted(10, 1, 8, 2, 8, 2),
+    checks.rows_accounted(delivered(lines=10)),
     checks.usual_volume(10, [100, 120]),
     checks.fresh_logs(date(2024, 3, 2), date(2024, 3, 1)),
     checks.enough_users(63, 8),
@@ -27,7 +49,7 @@ FAILING = [
     checks.better_than_popularity(0.1, 0.2),
 ]
 PASSING = [
-    checks.rows_accounted(11, 1, 8, 2, 8, 2),
+    checks.rows_accounted(delivered(lines=11)),
     checks.usual_volume(100, [100, 120]),
     checks.usual_volume(5, []),
     checks.fresh_logs(date(2024, 3, 2), date(2024, 3, 2)),
@@ -46,7 +68,7 @@ PASSING = [
 @pytest.mark.parametrize("verdict", FAILING, ids=lambda v: v.check)
 def test_fails(verdict: Verdict):
     assert not verdict.passed
-    assert verdict.found
+    assert verdict.seen
 
 
 @pytest.mark.parametrize("verdict", PASSING, ids=lambda v: v.check)

@@ -2,14 +2,15 @@
 
 import gzip
 from collections import Counter
+from dataclasses import replace
 
 import dagster as dg
 import numpy as np
 import pytest
-from mom_pipeline.core.algorithm.daily_classes import decompose_day, tensor_in_span, whiten_in_span
-from mom_pipeline.core.moments.daily import DayMoments
 
-from mom_pipeline.core.moments.anchored import AnchoredMoments
+from mom_pipeline.core.algorithm.decompose import decompose
+from mom_pipeline.core.algorithm.tensor import whitened_tensor
+from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.definitions import ASSETS, OCCASIONAL_ASSETS, defs
 from mom_pipeline.warehouse.dictionaries import ids_by_position
 
@@ -20,7 +21,6 @@ STORED = [
     "anchor",
     "interaction_matrix",
     "m2_statistics",
-    "user_half",
     "whitening_matrix",
     "whitened_tensor",
     "decomposition",
@@ -30,11 +30,11 @@ SHOWN = {
     "raw_logs": "files rows rejects reject_reasons users items sample_rows",
     "interaction_matrix": "users items non_zeros density changed_users items_per_user",
     "m2_statistics": "mode changed_users d1s d2s d3s top_pairs",
-    "whitening_matrix": "spectrum whitening_error subspace_capture passes",
+    "whitening_matrix": "spectrum whitening_error captured_share passes",
     "whitened_tensor": "symmetry_error norm users_visited",
-    "decomposition": "components pi residual negative_mass bounds largest_drift mean_agreement",
+    "decomposition": "components pi residual negative_mass largest_drift mean_agreement",
     "user_personalization": "entropy users_visited",
-    "recommendations": "rows coverage sample_lists",
+    "recommendations": "rows coverage most_listed",
     "evaluation_metrics": "metrics recall trend recall_at_20 popularity_recall_at_20",
     "promotion": "model_version decision promoted champion map_low map_high map popularity_map",
     "report": "path page bytes users agreement",
@@ -139,29 +139,19 @@ def test_late_data_end_where_they_would_have_been_in_time(
 
 def test_in_full_from_nothing_with_the_same_anchor(backfilled: Pipeline):
     state = backfilled.state
-    stored, _ = state.moments(day(N_DAYS))
+    anchor, stored, _ = state.moments(day(N_DAYS))
     X, _ = state.matrix(day(N_DAYS))
-    first = state.artifacts.read("decomposition", day(1)).dense
-    whole = DayMoments(AnchoredMoments.of(X, stored.moments.anchor), stored.frequent_items, 0)
-    np.testing.assert_allclose(stored.moments.pairs, whole.moments.pairs, rtol=1e-8, atol=1e-10)
-    np.testing.assert_allclose(stored.moments.triples, whole.moments.triples, atol=1e-9)
-    whitening = whiten_in_span(whole.moments, 3)
-    T = tensor_in_span(whole.moments, whitening)
-    classes = decompose_day(
-        X,
-        whole.moments,
-        whitening,
-        T,
-        "clip",
-        0,
-        anchor_components=first["span_components"],
-    )
+    start = state.artifacts.read("decomposition", day(1)).dense["in_span"]
+    whole = AnchoredSums.from_rows(X, anchor)
+    np.testing.assert_allclose(stored.pairs, whole.pairs, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(stored.triples, whole.triples, atol=1e-9)
+    np.testing.assert_allclose(stored.item_pairs, whole.item_pairs, atol=1e-9)
+    components = decompose(replace(anchor, components=start), whole, state.decompose_settings)
     kept = state.artifacts.read("decomposition", day(N_DAYS)).dense
-    np.testing.assert_allclose(kept["item_probs"], classes.recovery.item_probs, atol=1e-6)
-    np.testing.assert_allclose(kept["weights"], classes.recovery.weights, atol=1e-6)
-    np.testing.assert_allclose(
-        state.artifacts.read("whitened_tensor", day(N_DAYS)).dense["tensor"], T, atol=1e-6
-    )
+    np.testing.assert_allclose(kept["item_probs"], components.item_probs, atol=1e-6)
+    np.testing.assert_allclose(kept["weights"], components.weights, atol=1e-6)
+    tensor = state.artifacts.read("whitened_tensor", day(N_DAYS)).dense["tensor"]
+    np.testing.assert_allclose(tensor, whitened_tensor(whole, components.whitening), atol=1e-6)
 
 
 def test_the_same_days_again_change_nothing(copied: Pipeline, backfilled: Pipeline):

@@ -60,7 +60,7 @@ def test_an_anchor_that_was_replaced(copied: Pipeline):
 
 
 def test_a_day_before_that_failed_its_checks(copied: Pipeline):
-    _, found = copied.state.moments(day(3))
+    _, _, found = copied.state.moments(day(3))
     copied.state.write(
         "m2_statistics", day(3), found.arrays, found.parents, found.metadata, sound=False
     )

@@ -7,7 +7,6 @@ import pytest
 
 from mom_pipeline.serving.gate import (
     Delivered,
-    backtest_of,
     candidate,
     contest_with_champion,
     judged_day,
@@ -204,14 +203,17 @@ def test_a_champion_whose_items_have_other_positions(backfilled: Pipeline):
     state, until = backfilled.state, day(N_DAYS)
     items, users = ids_of(backfilled)
     test = delivered_pairs(backfilled.warehouse, judged_day(state, until), until)
-    delivered, backtest = Delivered(items, users, test), backtest_of(state, until, test)
+    delivered, backtest = (
+        Delivered(items, users, test),
+        state.backtest(until, judged_day(state, until)),
+    )
+    assert backtest is not None
     old = candidate(state, judged_day(state, until), delivered, None)
     order = np.random.default_rng(0).permutation(len(old.item_ids))
     model = replace(
         old.model,
         item_probs=old.model.item_probs[order],
         popularity=old.model.popularity[order],
-        basis=old.model.basis[order],
     )
     contests = [
         contest_with_champion(state, until, champion, delivered, backtest)

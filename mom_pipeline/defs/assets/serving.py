@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any
 
 import dagster as dg
 import numpy as np
@@ -19,9 +18,8 @@ from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_
 from mom_pipeline.defs.partitions import YESTERDAY
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.warehouse import recommendations as lists
-from mom_pipeline.warehouse.connection import Connection
 
-_SAMPLE_USERS, _SAMPLE_ITEMS = 5, 8
+_SHOWN_ITEMS = 10
 _LIST_COLUMNS = {
     "day": "DATE",
     "model": "VARCHAR",
@@ -143,7 +141,7 @@ def recommendations(context: dg.AssetExecutionContext, data_folder: DataFolder) 
             name = f"{model_day} {made.version[:12]}"
             rows = lists.replace_lists(connection, day, name, users, best)
             listed = lists.listed_items(connection, day)
-            sample = _sample(connection, day)
+            favourites = lists.most_listed(connection, day, _SHOWN_ITEMS)
             exported = lists.export_lists(connection, day, folder)
         shown = {
             "rows": rows,
@@ -151,7 +149,7 @@ def recommendations(context: dg.AssetExecutionContext, data_folder: DataFolder) 
             "users_without_history": int((np.diff(X.indptr) == 0).sum()),
             "coverage": listed / max(model.n_items, 1),
             "ranking": _ranking(state, model_day),
-            "sample_lists": metadata.table(sample),
+            "most_listed": metadata.table(favourites),
             "export": dg.MetadataValue.path(exported.resolve()),
         }
         version = content_hash(personalized.version, best.items.tobytes(), best.scores.tobytes())
@@ -165,18 +163,3 @@ def _ranking(state: DayState, model_day: str) -> str:
     if state.settings.model.ranking == "components":
         return "components: P[item | user]"
     return f"three-moment: pairs counted in full from all rows of {model_day}, no day keeps them"
-
-
-def _sample(connection: Connection, day: date) -> list[dict[str, Any]]:
-    """Return some users' latest items and lists, without their ids: Dagster keeps it for ever."""
-    rows = []
-    for number, user in enumerate(lists.sample_users(connection, day, _SAMPLE_USERS), start=1):
-        best = lists.list_of(connection, user, day)[:_SAMPLE_ITEMS]
-        rows.append(
-            {
-                "example": number,
-                "history": ", ".join(lists.latest_items(connection, user, day, _SAMPLE_ITEMS)),
-                "recommended": ", ".join(item for _, item, _ in best),
-            }
-        )
-    return rows
