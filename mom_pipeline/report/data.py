@@ -11,7 +11,7 @@ from mom_pipeline.artifacts.store import Artifact
 from mom_pipeline.artifacts.timings import seconds_of
 from mom_pipeline.comparison.results import Comparison, newest_until, versions
 from mom_pipeline.core.evaluation.drift import drift
-from mom_pipeline.core.evaluation.theorem1 import Bounds, theorem_1
+from mom_pipeline.core.evaluation.theorem1 import Bounds, bounds_of
 from mom_pipeline.core.ranking.memberships import posterior_entropy
 from mom_pipeline.core.types import Array, Float64
 from mom_pipeline.logs.ledger import LedgerEntry, deliveries_until
@@ -60,6 +60,7 @@ class ReportData:
 
     spectrum: all eigenvalues of M2 inside the span, largest first.
     entropy: bits, one for every user with a history; None where memberships are missing.
+    bounds: None where Theorem 1 is about another model.
     metrics: every evaluation up to the day.  comparison: the newest up to the day.
     """
 
@@ -71,7 +72,7 @@ class ReportData:
     spectrum: Float64
     components: tuple[Component, ...]
     model: dict[str, Any]
-    bounds: Bounds
+    bounds: Bounds | None
     entropy: Float64 | None
     history: tuple[DayHistory, ...]
     deliveries: tuple[LedgerEntry, ...]
@@ -102,7 +103,7 @@ def gather(settings: Settings, day: date) -> ReportData:
         spectrum=whitening.dense["spectrum"],
         components=_components(state, day, model, items, ids),
         model=model.metadata,
-        bounds=_bounds(state, day, whitening, model),
+        bounds=_bounds(state, day, model),
         entropy=_entropy(state, day, sizes > 0),
         history=history_until(state, day),
         deliveries=tuple(deliveries),
@@ -137,18 +138,11 @@ def _components(
     )
 
 
-def _bounds(state: DayState, day: date, whitening: Artifact, model: Artifact) -> Bounds:
-    sums = state.artifacts.describe("m2_statistics", day).metadata["sums"]
-    n_users = int(sums["n_users"])
-    d1, d2, d3 = (float(total) / max(n_users, 1) for total in sums["size_sums"])
-    K = whitening.dense["factors"].shape[1]
-    return theorem_1(
-        n_users,
-        (d1, d2, d3),
-        whitening.dense["spectrum"][:K],
-        model.dense["weights"],
-        delta=state.settings.model.delta,
-    )
+def _bounds(state: DayState, day: date, model: Artifact) -> Bounds | None:
+    anchor, sums, _ = state.moments(day)
+    whitening, _ = state.whitening(day)
+    weights, delta = model.dense["weights"], state.settings.model.delta
+    return bounds_of(anchor.estimator, sums.first, whitening.eigenvalues, weights, delta)
 
 
 def _entropy(state: DayState, day: date, with_history: Array) -> Float64 | None:

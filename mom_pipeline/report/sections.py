@@ -258,8 +258,10 @@ def _posteriors(data: ReportData) -> Section | None:
     return Section([Picture(figure, "Histogram of the entropy of the users' posteriors")])
 
 
-def _bounds(data: ReportData) -> Section:
-    """Theorem 1 as numbers."""
+def _bounds(data: ReportData) -> Section | None:
+    """Theorem 1 as numbers, for a model that it is about."""
+    if data.bounds is None:
+        return None
     bounds = asdict(data.bounds)
     rows = [(name, meaning, f"{bounds[name]:,.4g}") for name, meaning in _BOUND_MEANINGS.items()]
     return Section((), [Table("The theorem on this model", ["", "meaning", "value"], rows, 2)])

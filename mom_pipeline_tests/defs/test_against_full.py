@@ -1,5 +1,5 @@
-"""The sample logs with the settings that come with them: every path gives the same arrays, and the metrics
-stay within 1 % of those of every day in full.
+"""The sample logs with their own settings: every path gives the same arrays, and the metrics stay
+within 1 % of those of every day in full.
 """
 
 import gzip

@@ -103,3 +103,9 @@ def test_escaping(text: str):
         allowed = {"p", "div", "table", "thead", "tbody", "tr", "th", "td", "code"}
         assert {name for name, _ in read(written).elements} <= allowed
     assert prose("run `x --y` of 2024-03-01").startswith("run <code>x --y</code> of <span")
+
+
+def test_the_theorem_is_not_quoted_for_a_model_that_it_is_not_about(report_data: ReportData):
+    text = " ".join(read(render(replace(report_data, bounds=None))).texts)
+    assert "The theorem is about the paper's plain sums" in text
+    assert "With probability" not in text

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.sums import MomentSums
 from mom_pipeline.core.types import Float64
 
 # Two distributions are at most sqrt(2) apart in the Euclidean norm; two probabilities at most 1.
@@ -61,6 +63,15 @@ def _clause(what: str, bound: float, largest: float, anything: str) -> str:
         f"{what} is within {bound:.3g} of the truth, which says nothing about this model: "
         f"{anything} are never further apart than {largest:.3g}"
     )
+
+
+def bounds_of(
+    estimator: Estimator, sums: MomentSums, eigenvalues: Float64, weights: Float64, delta: float
+) -> Bounds | None:
+    """Evaluate Theorem 1 on a model that it is about: one of the paper's plain sums; else None."""
+    if not estimator.is_the_papers:
+        return None
+    return theorem_1(sums.n_users, sums.mean_sizes, eigenvalues, weights, delta=delta)
 
 
 def theorem_1(

@@ -6,11 +6,10 @@ from datetime import date, timedelta
 import dagster as dg
 
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
-from mom_pipeline.core.algorithm.decompose import Components, find_components
+from mom_pipeline.core.algorithm.decompose import find_components
 from mom_pipeline.core.evaluation.drift import drift
 from mom_pipeline.core.evaluation.split_half import split_half_agreement
-from mom_pipeline.core.evaluation.theorem1 import Bounds, theorem_1
-from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
+from mom_pipeline.core.evaluation.theorem1 import bounds_of
 from mom_pipeline.core.types import Array
 from mom_pipeline.defs import checks, metadata
 from mom_pipeline.defs.assets.moments import m2_statistics, whitened_tensor, whitening_matrix
@@ -74,7 +73,15 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
             **facts,
             "components": metadata.component_table(components, moved, agreement, item_ids),
             "pi": metadata.weights_picture(components),
-            **metadata.of_bounds(_bounds(state, anchor, sums, components)),
+            **metadata.of_bounds(
+                bounds_of(
+                    anchor.estimator,
+                    sums.first,
+                    whitening.eigenvalues,
+                    pi,
+                    state.settings.model.delta,
+                )
+            ),
         }
         summary = f"{len(pi)} components, residual {facts['residual']:.4f}"
         return DayOutput(written.version, summary, shown, verdicts)
@@ -87,18 +94,3 @@ def _earlier_item_probs(state: DayState, day: date) -> Array | None:
         return state.fitting("decomposition", day - timedelta(days=1)).dense["item_probs"]
     except StaleArtifact:
         return None
-
-
-def _bounds(
-    state: DayState, anchor: Anchor, sums: AnchoredSums, components: Components
-) -> Bounds | None:
-    """Theorem 1 of the day's model; None where it is about another one."""
-    if not anchor.estimator.is_the_papers:
-        return None
-    return theorem_1(
-        sums.first.n_users,
-        sums.first.mean_sizes,
-        components.whitening.eigenvalues,
-        components.weights,
-        delta=state.settings.model.delta,
-    )
