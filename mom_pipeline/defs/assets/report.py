@@ -30,7 +30,7 @@ def report(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materi
     """
     settings, last = data_folder.settings, max(context.partition_keys)
 
-    def step(day: date) -> DayOutput:
+    def compute(day: date) -> DayOutput:
         if day.isoformat() != last:
             remove_report(settings, day)
             note = f"only the last day of a run; `mom-pipeline report --day {day}` writes this one"
@@ -45,11 +45,10 @@ def report(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materi
             "mean_agreement": facts.model["mean_agreement"],
             "lowest_agreement": facts.model["lowest_agreement"],
             "largest_drift": facts.model["largest_drift"],
-            "bounds_in_words": facts.bounds.in_words,
             "agreement": picture(agreement_figure(facts)),
         }
         comparison = facts.comparison.created if facts.comparison else ""
         version = content_hash(facts.components, facts.metrics, comparison)
         return DayOutput(version, f"{path.name}, {path.stat().st_size:,} bytes", metadata)
 
-    return for_each_day(context, step)
+    return for_each_day(context, compute)
