@@ -18,10 +18,9 @@ def test_a_smaller_model_is_a_corner_of_the_larger_one(data, estimator):
     nested = NestedMoments.from_rows(data, estimator, 9, seed=0)
     for k in (2, 4, 9):
         alone = MethodOfMoments(k, estimator, ranking="components", seed=0).fit(data)
-        found = nested.model(k, Personalization(), "clip")
-        np.testing.assert_allclose(found.item_probs, alone.item_probs, rtol=1e-6, atol=1e-9)
-        np.testing.assert_allclose(found.weights, alone.weights, rtol=1e-6)
-        assert nested.low_pass(k).basis.shape[1] == min(k + 8, 17)
+        nested_model = nested.model(k, Personalization(), "clip")
+        np.testing.assert_allclose(nested_model.item_probs, alone.item_probs, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(nested_model.weights, alone.weights, rtol=1e-6)
 
 
 def test_which_k_are_tried():
