@@ -59,7 +59,7 @@ def test_a_switch_from_the_environment_is_true_or_false(tmp_path: Path) -> None:
 def test_weights_make_the_lists_stale_and_no_moment(tmp_path: Path) -> None:
     text = '[model]\nranking = "three-moment"\n'
     before = DayState(load(tmp_path, text))
-    after = DayState(load(tmp_path, text, MOM_RANKING__CLASSES="2"))
+    after = DayState(load(tmp_path, text, MOM_RANKING__COMPONENTS="2"))
     for asset, same in (("m2_statistics", True), ("user_personalization", False)):
         assert (before.settings_of(asset) == after.settings_of(asset)) is same
 

@@ -55,7 +55,7 @@ class ModelSettings:
     temperature: float = 0.5
     em_steps: int = 5
     smoothing: float = 0.05
-    ranking: str = "classes"
+    ranking: str = "components"
     delta: float = 0.05
     seed: int = 0
 

@@ -12,7 +12,7 @@ VALUES = {
     "model.n_components": 16,
     "model.estimator": "unbiased",
     "ranking.low_pass": 0.25,
-    "ranking.classes": 2.0,
+    "ranking.components": 2.0,
 }
 
 
@@ -24,7 +24,7 @@ def test_only_the_values_change():
         ("n_components = 8", "n_components = 16"),
         ('estimator = "balanced"', 'estimator = "unbiased"'),
         ("low_pass = 0.5", "low_pass = 0.25"),
-        ("classes = 0.0", "classes = 2.0"),
+        ("components = 0.0", "components = 2.0"),
     ]
 
 

@@ -52,7 +52,7 @@ def test_three_moments_rank_as_the_model_does(past):
 
 
 def test_weights_that_are_given_are_not_chosen(past):
-    settings = {"n_components": 5, "values": "counts", "pairs": 0.0, "classes": 1.0}
+    settings = {"n_components": 5, "values": "counts", "pairs": 0.0, "components": 1.0}
     fitted = METHODS["three-moment"].fit(past, settings, 3)
     weights = RankingWeights(pairs=0.0, components=1.0)
     model = MethodOfMoments(5, "balanced", "em", ranking_weights=weights, seed=3).fit(past)
