@@ -4,7 +4,11 @@ from mom_pipeline.bench.serve import run_serve
 
 def test_both_are_asked():
     result = run_query(n_items=500, n_components=4, questions=5)
-    assert [row["ranking"] for row in result["rows"]] == ["components", "components", "three-moment"]
+    assert [row["ranking"] for row in result["rows"]] == [
+        "components",
+        "components",
+        "three-moment",
+    ]
     assert all(row["ratio"] > 0 for row in result["rows"])
 
 
