@@ -82,9 +82,9 @@ def test_seen_items_by_setting_and_by_option(run) -> None:  # type: ignore[no-un
         text = run("recommend", "user 9", "-n", "1000", "--json", *options, **environment).stdout
         return len(json.loads(text)[0]["items"])
 
-    assert length() < D
-    assert length("--seen") == D
-    assert length(MOM_SERVING__EXCLUDE_SEEN="false") == D
+    # Items that nobody took are no candidates.
+    assert length() < length("--seen") <= D
+    assert length(MOM_SERVING__EXCLUDE_SEEN="false") == length("--seen")
     assert length("--unseen", MOM_SERVING__EXCLUDE_SEEN="false") == length()
 
 

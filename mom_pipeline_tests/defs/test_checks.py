@@ -1,5 +1,6 @@
 """Every check fails where it should."""
 
+from dataclasses import replace
 from datetime import date
 
 import numpy as np
@@ -84,7 +85,8 @@ def test_every_check_has_a_case_in_which_it_fails():
     ("rows", "quarantined"), [(7, 2), (8, 1)], ids=["a row is gone", "a reject is gone"]
 )
 def test_rows_in_the_tables_count(rows: int, quarantined: int):
-    assert not checks.rows_accounted(11, 1, 8, 2, rows, quarantined).passed
+    day_of_logs = replace(delivered(lines=11), rows=rows, quarantined=quarantined)
+    assert not checks.rows_accounted(day_of_logs).passed
 
 
 def test_all_checks_report_on_a_good_run(copied: Pipeline):

@@ -148,10 +148,11 @@ def _em_rule(O: Array, pi: Array, steps: int) -> Callable[[Csr], Array]:
         sizes = np.diff(X.indptr)
         users, empty = np.repeat(np.arange(len(sizes)), sizes), np.flatnonzero(sizes == 0)
         theta = np.tile(pi.astype(O.dtype), (len(sizes), 1))
-        x /= _sums_of_events(X, x, np.ones((len(x), 1), dtype=O.dtype))[users, 0]
+        x /= np.bincount(users, weights=x, minlength=1)[users]
         for _ in range(steps):
             theta *= _sums_of_events(X, x / _likelihoods(O_of_events, theta, users), O_of_events)
-            theta[empty] = pi
+            if len(empty):
+                theta[empty] = pi
         theta /= theta.sum(axis=1, keepdims=True)
         return theta
 

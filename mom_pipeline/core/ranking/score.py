@@ -21,7 +21,8 @@ from mom_pipeline.core.types import Array, Float64
 RankingName = Literal["components", "three-moment"]
 # Names of earlier versions that are still accepted.
 _SYNONYMS = {"classes": "components"}
-_RENAMED = {"classes": "components", "explained": "ease", "explained_ridge": "ease_ridge"}
+# Names of weights in earlier versions, and what they are called now.
+RENAMED_WEIGHTS = {"classes": "components", "explained": "ease", "explained_ridge": "ease_ridge"}
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class RankingWeights:
     @classmethod
     def from_saved(cls, values: Mapping[str, float]) -> Self:
         """Return weights that were written as a mapping, under names of any version."""
-        return cls(**{_RENAMED.get(name, name): value for name, value in values.items()})
+        return cls(**{RENAMED_WEIGHTS.get(name, name): value for name, value in values.items()})
 
     def __post_init__(self) -> None:
         for field in fields(self):
