@@ -171,7 +171,7 @@ def _history(state: DayState, day: date) -> DayHistory | None:
         full=str(sums["mode"]).startswith("full"),
         changed_users=int(sums["changed_users"]),
         users=int(sums["users"]),
-        captured_share=float(sums["captured"]),
+        captured_share=float(sums["captured_share"]),
         largest_drift=float(model["largest_drift"]),
         lowest_agreement=float(model["lowest_agreement"]),
         mean_agreement=float(model["mean_agreement"]),
