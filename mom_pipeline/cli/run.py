@@ -13,7 +13,6 @@ import click
 import dagster as dg
 
 from mom_pipeline.artifacts.day_state import DayState
-from mom_pipeline.artifacts.freshness import days_between, freshness
 from mom_pipeline.cli.terminal import (
     DAY,
     count_progress,
@@ -25,6 +24,7 @@ from mom_pipeline.cli.terminal import (
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import writing
 from mom_pipeline.dagster_home import prepare_dagster_home
+from mom_pipeline.defs.freshness import days_between, freshness
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 from mom_pipeline.settings import Settings, load_settings

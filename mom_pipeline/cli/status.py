@@ -6,9 +6,9 @@ from typing import Any
 import click
 
 from mom_pipeline.artifacts.day_state import DayState
-from mom_pipeline.artifacts.freshness import disk_sizes, freshness
 from mom_pipeline.cli.run import dagster_instance
 from mom_pipeline.cli.terminal import json_option, print_json, print_table
+from mom_pipeline.defs.freshness import disk_sizes, freshness
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
