@@ -24,7 +24,7 @@ from mom_pipeline.cli.terminal import (
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import writing
 from mom_pipeline.dagster_home import prepare_dagster_home
-from mom_pipeline.defs.freshness import days_between, freshness
+from mom_pipeline.defs.freshness import freshness
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 from mom_pipeline.settings import Settings, load_settings
@@ -150,7 +150,7 @@ def run_days(
     from mom_pipeline.defs.days import day_done
 
     _require_partitions(first, last)
-    total = (len(only) or len(ASSETS)) * len(days_between(first, last))
+    total = (len(only) or len(ASSETS)) * ((last - first).days + 1)
     job = defs.resolve_job_def("full_rebuild" if full else "daily_update")
     with dagster_instance(settings) as instance, count_progress(total) as advance:
         token = day_done.set(lambda asset, day: advance(asset))
