@@ -66,13 +66,6 @@ def _printable(text: str) -> str:
 
 
 @contextmanager
-def share_progress(title: str) -> Iterator[Callable[[float], None]]:
-    """Show a progress bar, driven by the share that is done."""
-    with step_progress(title) as progress:
-        yield lambda share: progress(title, share)
-
-
-@contextmanager
 def step_progress(title: str) -> Iterator[Callable[[str, float], None]]:
     """Show a progress bar, driven by the present step and the share that is done."""
     with _progress(TimeElapsedColumn()) as bar:

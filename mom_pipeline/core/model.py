@@ -33,10 +33,9 @@ from mom_pipeline.core.ranking.topn import Scorer
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Csr, Float64
 
-# "classes", as earlier versions say, means "components".
+# "classes" is the name of "components" in earlier versions.
 RankingName = Literal["components", "three-moment", "classes"]
 Precision = Literal["auto", "single", "double"]
-
 
 # What makes the method the paper's Algorithm 1; see `MethodOfMoments.algorithm_1`.
 ALGORITHM_1: dict[str, Any] = {
@@ -203,12 +202,12 @@ class MethodOfMoments:
 
     @property
     def item_probs(self) -> Array:
-        """O = P[item | class], (D, K): columns sum to 1, none negative."""
+        """O = P[item | component], (D, K): columns sum to 1, none negative."""
         return self.fitted.item_probs
 
     @property
     def weights(self) -> Float64:
-        """Pi = P[class], (K,), sums to 1."""
+        """Pi = P[component], (K,), sums to 1."""
         return self.fitted.weights
 
     @property

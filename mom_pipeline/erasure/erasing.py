@@ -38,7 +38,7 @@ Step = tuple[str, Callable[[], Mapping[str, int]]]
 class Receipt:
     """What an erasure did, without the id.
 
-    removed: place -> lines, rows, files or arrays that were removed or rewritten.
+    removed: kind of storage -> lines, rows, files or arrays that were removed or rewritten.
     """
 
     user: str

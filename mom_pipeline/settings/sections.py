@@ -44,14 +44,10 @@ from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.model import MethodOfMoments
 from mom_pipeline.core.moments.estimators import EstimatorName
 from mom_pipeline.core.ranking.memberships import RuleName
-from mom_pipeline.core.ranking.score import RankingName, RankingWeights
+from mom_pipeline.core.ranking.score import RENAMED_WEIGHTS, RankingName, RankingWeights
 
 # Keys of earlier versions: an error names the new one.
-RENAMED = {
-    "ranking.classes": "ranking.components",
-    "ranking.explained": "ranking.ease",
-    "ranking.explained_ridge": "ranking.ease_ridge",
-}
+RENAMED = {f"ranking.{old}": f"ranking.{new}" for old, new in RENAMED_WEIGHTS.items()}
 
 DELIMITERS = (",", ";", "|")
 TIMESTAMP_FORMATS = ("iso", "epoch_s", "epoch_ms")
@@ -108,7 +104,7 @@ Count = Annotated[StrictInt, _rule("at least 1", lambda n: n >= 1)]
 CountOrZero = Annotated[StrictInt, _rule("0 or more", lambda n: n >= 0)]
 Share = Annotated[StrictFloat, _rule("in [0, 1]", lambda x: 0 <= x <= 1)]
 Inside = Annotated[StrictFloat, _rule("between 0 and 1", lambda x: 0 < x < 1)]
-BelowOne = Annotated[StrictFloat, _rule("between 0 and 1, or 0", lambda x: 0 <= x < 1)]
+BelowOne = Annotated[StrictFloat, _rule("between 0 and 1", lambda x: 0 <= x < 1)]
 Positive = Annotated[StrictFloat, _rule("above 0", lambda x: 0 < x < float("inf"))]
 NotNegative = Annotated[StrictFloat, _rule("0 or more", lambda x: 0 <= x < float("inf"))]
 Day = Annotated[StrictStr, _rule("empty or a YYYY-MM-DD", lambda text: not text or _is_day(text))]
@@ -159,14 +155,14 @@ def _sentence(one: ErrorDetails, root: type, name: str, environment: Mapping[str
     if one["type"] == "dataclass_type":
         return f"{dotted} must be a section [{dotted}], found {value!r}"
     variable = f"MOM_{dotted.upper().replace('.', '__')}"
-    place = variable if variable in environment else dotted
+    shown = variable if variable in environment else dotted
     if one["type"] in ("setting", "literal_error"):
         either = "one of " if one["type"] == "literal_error" else ""
-        return f"{place} must be {either}{context['expected']}, found {value!r}; correct it there"
+        return f"{shown} must be {either}{context['expected']}, found {value!r}; correct it there"
     expected = _TYPES.get(one["type"], one["msg"])
     if one["type"] == "tuple_type":
         expected += get_args(type_of(root, keys))[0].__name__
-    return f"{place} must be {expected}, found {value!r} of type {type(value).__name__}"
+    return f"{shown} must be {expected}, found {value!r} of type {type(value).__name__}"
 
 
 _TYPES = {
@@ -291,9 +287,7 @@ class ModelSettings:
     personalization: RuleName = _MODEL["personalization"]
     temperature: Positive = _MODEL["temperature"]
     em_steps: Count = _MODEL["em_steps"]
-    smoothing: Annotated[StrictFloat, _rule("between 0 and 1", lambda x: 0 <= x < 1)] = _MODEL[
-        "smoothing"
-    ]
+    smoothing: BelowOne = _MODEL["smoothing"]
     ranking: Ranking = _MODEL["ranking"]
     delta: Inside = _MODEL["delta"]
     seed: CountOrZero = _MODEL["seed"]

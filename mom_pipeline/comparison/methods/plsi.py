@@ -206,7 +206,7 @@ class _Steps:
 
 
 def _distributions(rng: np.random.Generator, n: int, size: int) -> Float64:
-    """Draw n distributions over `size` outcomes, all equally likely: (n, size).
+    """Draw n distributions over `size` values, all equally likely: (n, size).
 
     Near the uniform one EM hardly moves at first, and the stopping rule would end it there.
     """

@@ -40,7 +40,7 @@ def catalogue_use(ids: Array, train: Csr, cutoffs: Sequence[int] = CUTOFFS) -> C
     # Where the stretch of ranks ends that only the cut-offs from the c-th on reach.
     ends = np.minimum(cutoffs, length)
     starts = np.concatenate([[0], ends[:-1]])
-    # One more place at the end, for "no item": the position -1 is the last.
+    # One more column at the end, for "no item": the position -1 is the last.
     listed = np.zeros((len(cutoffs), D + 1), dtype=bool)
 
     def block(start: int) -> tuple[Array, Array]:

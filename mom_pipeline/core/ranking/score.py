@@ -19,7 +19,7 @@ from mom_pipeline.core.ranking.parts import Components, Histories, Part
 from mom_pipeline.core.types import Array, Float64
 
 RankingName = Literal["components", "three-moment"]
-# Names of earlier versions that are still accepted.
+# Names of rankings in earlier versions, which are still accepted.
 _SYNONYMS = {"classes": "components"}
 # Names of weights in earlier versions, and what they are called now.
 RENAMED_WEIGHTS = {"classes": "components", "explained": "ease", "explained_ridge": "ease_ridge"}

@@ -56,7 +56,7 @@ def model_comparison(context: dg.AssetExecutionContext, data_folder: DataFolder)
                 split, _options(settings), scratch, lambda text, share: context.log.debug(text)
             )
         save(comparison, settings.comparisons_dir / str(day))
-        return _outcome(comparison)
+        return _output(comparison)
 
     return for_each_day(context, step)
 
@@ -81,7 +81,7 @@ def _options(settings: Settings) -> Options:
     )
 
 
-def _outcome(comparison: Comparison) -> DayOutput:
+def _output(comparison: Comparison) -> DayOutput:
     shown = {
         "data": tables.description_table(comparison),
         "metrics": tables.metrics_table(comparison),
@@ -90,7 +90,7 @@ def _outcome(comparison: Comparison) -> DayOutput:
     metadata = {
         "users": comparison.n_users,
         "reference": comparison.reference,
-        **{name: table(found.records()) for name, found in shown.items()},
+        **{name: table(rows.records()) for name, rows in shown.items()},
         "figure_2": picture(figure_2(comparison)),
         "remarks": dg.MetadataValue.md("\n\n".join(tables.remarks(comparison))),
     }
