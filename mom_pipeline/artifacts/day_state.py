@@ -21,8 +21,8 @@ from mom_pipeline.core.fitted import FittedModel, PairRanking
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.days import DayStep, MomentSettings, Yesterday, width_for_days
 from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization
-from mom_pipeline.core.ranking.parts import LowPass
 from mom_pipeline.errors import DamagedArtifact
 from mom_pipeline.settings import Settings, fingerprint
 

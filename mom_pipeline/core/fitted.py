@@ -15,16 +15,9 @@ from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.persistence import load_arrays, save_arrays
 from mom_pipeline.core.ranking.bounded import ExactTop, Progress
+from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
-from mom_pipeline.core.ranking.parts import (
-    Components,
-    Ease,
-    Histories,
-    LowPass,
-    Pairs,
-    Part,
-    Popularity,
-)
+from mom_pipeline.core.ranking.parts import Components, Ease, Histories, Pairs, Part, Popularity
 from mom_pipeline.core.ranking.score import RankingName, RankingWeights, Score, ranking_name
 from mom_pipeline.core.ranking.topn import BestItems
 from mom_pipeline.core.types import Array, Csr, Float64

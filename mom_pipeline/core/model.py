@@ -26,8 +26,8 @@ from mom_pipeline.core.moments.estimators import Estimator, EstimatorName
 from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.progress import Stages
 from mom_pipeline.core.ranking.choose import Choice, HeldOut, choose_weights, given_split, hold_out
+from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization, RuleName
-from mom_pipeline.core.ranking.parts import LowPass
 from mom_pipeline.core.ranking.score import RankingWeights, ranking_name
 from mom_pipeline.core.ranking.topn import Scorer
 from mom_pipeline.core.threads import one_blas_thread

@@ -12,8 +12,8 @@ from mom_pipeline.core.evaluation.backtest import backtest
 from mom_pipeline.core.fitted import FittedModel, PairRanking
 from mom_pipeline.core.interactions import grown
 from mom_pipeline.core.ranking.choose import choose_weights, given_split
+from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization
-from mom_pipeline.core.ranking.parts import LowPass
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.settings import ESTIMATORS, PERSONALIZATIONS, ModelSettings

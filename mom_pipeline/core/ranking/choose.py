@@ -14,13 +14,8 @@ from scipy import sparse
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.evaluation.metrics import metrics_of_hits
 from mom_pipeline.core.interactions import as_binary, with_narrow_indices
-from mom_pipeline.core.ranking.parts import (
-    Ease,
-    Histories,
-    LowPass,
-    Pairs,
-    invertible,
-)
+from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.parts import Ease, Histories, Pairs, invertible
 from mom_pipeline.core.ranking.score import RankingWeights, best_unseen, combined
 from mom_pipeline.core.ranking.topn import Scorer, hide_seen, top_n
 from mom_pipeline.core.threads import map_blocks

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mom_pipeline.core.fitted import FittedModel
-from mom_pipeline.core.ranking.parts import COMPONENTS, Ease, LowPass, Pairs
+from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.parts import COMPONENTS, Ease, Pairs
 from mom_pipeline.core.ranking.score import Score
 from mom_pipeline.core.ranking.topn import BestItems, most_popular
 from mom_pipeline.core.threads import map_blocks

@@ -16,7 +16,8 @@ from mom_pipeline.core.ranking.choose import (
     given_split,
     hold_out,
 )
-from mom_pipeline.core.ranking.parts import Ease, Histories, LowPass, Pairs, Popularity
+from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.parts import Ease, Histories, Pairs, Popularity
 from mom_pipeline.core.ranking.score import RankingWeights, Score, best_unseen, ranking_name
 from mom_pipeline.core.ranking.topn import brute_force
 
