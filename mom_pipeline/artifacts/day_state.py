@@ -69,14 +69,7 @@ class DayState:
     @property
     def decompose_settings(self) -> DecomposeSettings:
         """How components are found in the sums."""
-        model = self.settings.model
-        return DecomposeSettings(
-            n_components=model.n_components,
-            decomposition=model.decomposition,
-            projection=model.projection,
-            cap_weights=model.cap_weights,
-            seed=model.seed,
-        )
+        return DecomposeSettings.from_settings(self.settings.model)
 
     def settings_of(self, asset: str) -> str:
         """Fingerprint of the settings that decide what an asset holds."""
@@ -161,11 +154,7 @@ class DayState:
         if self.settings.model.ranking == _THREE_MOMENT:
             rng = np.random.default_rng(self.settings.model.seed)
             low_pass = LowPass.from_rows(X, self.settings.ranking.user_exponent, rng)
-            arrays |= {
-                "low_pass_basis": low_pass.basis,
-                "low_pass_scale": low_pass.item_scale,
-                "low_pass_strengths": low_pass.strengths,
-            }
+            arrays |= low_pass.as_arrays()
         return self.write("anchor", day, arrays, parents, {}).version
 
     def write_sums(
@@ -181,9 +170,16 @@ class DayState:
         return self.write("m2_statistics", day, sums.as_arrays(), parents, metadata, sound=sound)
 
     def write_moments(
-        self, day: date, step: DayStep, X: csr_array, matrix: str, before: Artifact | None,
-        metadata: Mapping[str, Any], *, sound: bool,
-    ) -> Artifact:  # fmt: skip
+        self,
+        day: date,
+        step: DayStep,
+        X: csr_array,
+        matrix: str,
+        before: Artifact | None,
+        metadata: Mapping[str, Any],
+        *,
+        sound: bool,
+    ) -> Artifact:
         """Store the sums of a day, and the anchor where the day was computed in full.
 
         matrix: version of the day's matrix.  before: yesterday's sums, whose anchor is kept.
@@ -284,10 +280,7 @@ class DayState:
 
     def _pair_ranking(self, day: date, sums: Artifact) -> PairRanking:
         """Pairs from the rows of the day, the low-pass part from the day of its anchor."""
-        arrays, X = self._anchor_of(sums)[0].dense, self.matrix(day)[0]
-        low_pass = LowPass(
-            arrays["low_pass_basis"], arrays["low_pass_scale"], arrays["low_pass_strengths"]
-        )
+        low_pass, X = LowPass.from_arrays(self._anchor_of(sums)[0].dense), self.matrix(day)[0]
         return PairRanking(X, low_pass.with_items(X.shape[1]), self.settings.ranking)
 
     def _anchor_of(self, sums: Artifact) -> tuple[Artifact, Anchor]:

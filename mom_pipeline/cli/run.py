@@ -22,7 +22,7 @@ from mom_pipeline.cli.terminal import (
     print_table,
 )
 from mom_pipeline.core.errors import MomError
-from mom_pipeline.core.files import writing
+from mom_pipeline.core.files import write_bytes
 from mom_pipeline.dagster_home import prepare_dagster_home
 from mom_pipeline.defs.freshness import freshness
 from mom_pipeline.logs.logfiles import discover
@@ -57,8 +57,7 @@ def demo(as_json: bool) -> None:
     settings = load_settings()
     if not discover(settings.logs_dir).files:
         for delivery in sample_deliveries(SampleSettings()):
-            with writing(settings.logs_dir / delivery.name) as out:
-                out.write(delivery.content)
+            write_bytes(settings.logs_dir / delivery.name, delivery.content)
     days = [file.day for file in discover(settings.logs_dir).files]
     begin = time.perf_counter()
     run_days(settings, min(days), max(days))

@@ -90,6 +90,11 @@ def peak_bytes() -> int:
     return memory_status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def memory_of_machine() -> int:
+    """Return the bytes of memory that this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def memory_status(name: str) -> int:
     """Return a figure of /proc/self/status in bytes; 0 where the system does not have it."""
     try:

@@ -1,7 +1,6 @@
 """What a comparison leaves behind, and its two files: JSON, and the values of each user."""
 
 import json
-import os
 import platform
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mom_pipeline.comparison.isolated import memory_of_machine
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import sha256_of, write_text, writing
 from mom_pipeline.core.threads import available_cores
@@ -215,7 +215,7 @@ def _day_and_time(summary: Path) -> tuple[str, str] | None:
 
 def surroundings() -> dict[str, Any]:
     """Return the time, the machine in words, and versions by library."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    memory = memory_of_machine() / 1e9
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{available_cores()} cores of {_processor()}, {memory:.0f} GB",

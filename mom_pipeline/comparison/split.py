@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.comparison.results import ComparisonError, DataDescription
-from mom_pipeline.core.interactions import with_narrow_indices
+from mom_pipeline.core.interactions import grown, with_narrow_indices
 from mom_pipeline.core.ranking.choose import hold_out
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.datasets.user_lists import read_split
@@ -66,7 +66,7 @@ def make_trial(train: Csr, test: Csr, *, exclude_seen: bool = True) -> Trial:
     exclude_seen: items of the user's own history are not to be found.
     """
     shape = (max(train.shape[0], test.shape[0]), max(train.shape[1], test.shape[1]))
-    train, test = _grown(train, shape), _grown(test.astype(bool), shape)
+    train, test = _canonical(train, shape), _canonical(test.astype(bool), shape)
     with_history = np.flatnonzero(np.diff(train.indptr))
     asked = np.diff(test.indptr) > 0
     n_newcomers = int(asked.sum() - asked[with_history].sum())
@@ -274,10 +274,9 @@ def _columns(X: Csr, columns: Array) -> Csr:
     return with_narrow_indices(moved)
 
 
-def _grown(X: Csr, shape: tuple[int, int]) -> Csr:
-    """Return X with empty rows and columns at its ends, canonical."""
-    indptr = np.concatenate([X.indptr, np.full(shape[0] - X.shape[0], X.indptr[-1])])
-    grown = sparse.csr_array((X.data, X.indices, indptr), shape=shape, copy=True)
-    grown.sum_duplicates()
-    grown.eliminate_zeros()
-    return grown
+def _canonical(X: Csr, shape: tuple[int, int]) -> Csr:
+    """Return a canonical copy of X with empty rows and columns at its ends."""
+    wide = grown(X, shape).copy()
+    wide.sum_duplicates()
+    wide.eliminate_zeros()
+    return wide

@@ -36,10 +36,15 @@ def replacing(path: Path) -> Iterator[Path]:
     sync_folder(path.parent)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a small text file atomically."""
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a small file, whole or not at all."""
     with writing(path) as out:
-        out.write(text.encode("utf-8"))
+        out.write(content)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small text file, whole or not at all."""
+    write_bytes(path, text.encode("utf-8"))
 
 
 def sync_folder(folder: Path) -> None:

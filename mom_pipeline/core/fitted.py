@@ -87,7 +87,6 @@ class FittedModel:
 
     @property
     def n_items(self) -> int:
-        """D."""
         return len(self.item_probs)
 
     @property
@@ -186,9 +185,7 @@ class FittedModel:
                 "interactions_data": X.data,
                 "interactions_indices": X.indices,
                 "interactions_indptr": X.indptr,
-                "low_pass_basis": self.pair_ranking.low_pass.basis,
-                "low_pass_scale": self.pair_ranking.low_pass.item_scale,
-                "low_pass_strengths": self.pair_ranking.low_pass.strengths,
+                **self.pair_ranking.low_pass.as_arrays(),
             }
         save_arrays(path, json.loads(json.dumps(header)), arrays)
 
@@ -281,8 +278,6 @@ def _pair_ranking(header: dict[str, Any], arrays: dict[str, Array]) -> PairRanki
     interactions.check_format(full_check=True)
     return PairRanking(
         interactions=as_interactions(interactions),
-        low_pass=LowPass(
-            arrays["low_pass_basis"], arrays["low_pass_scale"], arrays["low_pass_strengths"]
-        ),
+        low_pass=LowPass.from_arrays(arrays),
         weights=RankingWeights.from_saved(header["ranking_weights"]),
     )

@@ -184,7 +184,9 @@ class MethodOfMoments:
             anchor = anchor.with_items(new)
             with stages.stage("moments"):
                 sums = sums.update(gone, come, anchor)
-            components = decompose(anchor, sums, self._decompose_settings(), stages=stages)
+            components = decompose(
+                anchor, sums, DecomposeSettings.from_settings(self), stages=stages
+            )
         fit = ComponentFit(anchor, sums, components)
         self._fitted = self._fitted_model(fit, None, stages)
         return self
@@ -284,15 +286,6 @@ class MethodOfMoments:
             dtype=self._dtype(n_items),
         )
 
-    def _decompose_settings(self) -> DecomposeSettings:
-        return DecomposeSettings(
-            n_components=self.n_components,
-            decomposition=self.decomposition,
-            projection=self.projection,
-            cap_weights=self.cap_weights,
-            seed=self.seed,
-        )
-
     def _dtype(self, n_items: int) -> type[np.floating]:
         if self.precision == "auto":
             return working_precision(self.n_components, n_items)
@@ -318,7 +311,7 @@ class MethodOfMoments:
         components = decompose(
             anchor,
             sums,
-            self._decompose_settings(),
+            DecomposeSettings.from_settings(self),
             earlier_item_probs=None if earlier is None else earlier.item_probs,
             stages=stages,
         )

@@ -147,12 +147,6 @@ def save_receipt(settings: Settings, receipt: Receipt) -> Receipt:
     return receipt
 
 
-def unfinished_erasures(settings: Settings) -> int:
-    """How many erasures were begun and not completed."""
-    receipts = [_read(path) for path in settings.erasures_dir.glob("*.json")]
-    return sum(receipt is None or not receipt.finished for receipt in receipts)
-
-
 def _path(settings: Settings, user: str) -> Path:
     return settings.erasures_dir / f"{user}.json"
 

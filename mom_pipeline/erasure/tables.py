@@ -6,6 +6,7 @@ from collections import Counter
 
 from mom_pipeline.core.files import replacing
 from mom_pipeline.erasure.search import mention_in_sql
+from mom_pipeline.logs.ledger import reject_reasons
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse, literal_path, scalar
 from mom_pipeline.warehouse.dictionaries import ERASED, KINDS
@@ -88,21 +89,13 @@ def _delete(connection: Connection, table: str, condition: str, values: dict[str
     connection.execute(f"DELETE FROM {table} WHERE {condition}", values)  # noqa: S608
     column = {"raw_logs": "rows_accepted", "quarantine": "rows_rejected"}[table]
     for source, n in by_source:
+        reasons = reject_reasons(connection, source_file=source)
         connection.execute(
             f"UPDATE ingest_ledger SET lines = lines - $n, {column} = {column} - $n, "  # noqa: S608
             "reject_reasons = $reasons WHERE source_file = $source",
-            {"n": n, "source": source, "reasons": _reasons(connection, source)},
+            {"n": n, "source": source, "reasons": json.dumps(reasons, ensure_ascii=False)},
         )
     return sum(n for _, n in by_source)
-
-
-def _reasons(connection: Connection, source: str) -> str:
-    rows = connection.execute(
-        "SELECT reason, count(*) FROM quarantine WHERE source_file = $source "
-        "GROUP BY reason ORDER BY count(*) DESC, reason",
-        {"source": source},
-    ).fetchall()
-    return json.dumps(dict(rows), ensure_ascii=False)
 
 
 def _quoted(text: str) -> str:

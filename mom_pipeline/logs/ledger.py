@@ -131,13 +131,16 @@ def total_users_and_items(connection: Connection) -> tuple[int, int]:
     return users, items
 
 
-def reject_reasons(connection: Connection, day: date | None = None) -> dict[str, int]:
-    """Rows per reason, most frequent first, of one day or of all."""
+def reject_reasons(
+    connection: Connection, day: date | None = None, source_file: str | None = None
+) -> dict[str, int]:
+    """Return the quarantined rows per reason, most frequent first: all, or of a day or a file."""
     rows = connection.execute(
         "SELECT reason, count(*) FROM quarantine "
-        "WHERE $day IS NULL OR delivery_day = $day::DATE "
+        "WHERE ($day IS NULL OR delivery_day = $day::DATE) "
+        "AND ($source_file IS NULL OR source_file = $source_file) "
         "GROUP BY reason ORDER BY count(*) DESC, reason",
-        {"day": day.isoformat() if day else None},
+        {"day": day.isoformat() if day else None, "source_file": source_file},
     ).fetchall()
     return dict(rows)
 

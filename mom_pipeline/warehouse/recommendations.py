@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from mom_pipeline.core.files import replacing
 from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, ReasonedLists
+from mom_pipeline.core.types import Array
 from mom_pipeline.warehouse.connection import Connection, load_sql, scalar
-
-Array = NDArray[Any]
 
 
 def replace_lists(

@@ -5,7 +5,7 @@ For a few users its rows are read only where the bound leaves items in the race:
     v . V_y / S_y  <=  |v| |V_y / S_y|,     v = x S V diag(f)
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, Self
@@ -78,6 +78,19 @@ class LowPass:
         mean_diagonal = float(np.square(M2.normalised.data, dtype=np.float64).sum()) / M2.n_items
         strengths = np.maximum(pairs.values[:rank], 0.0) / mean_diagonal
         return cls(np.ascontiguousarray(pairs.vectors[:, :rank]), M2.item_scale, strengths)
+
+    def as_arrays(self) -> dict[str, Array]:
+        """Return the part as named arrays, to be stored; `from_arrays` reads them back."""
+        return {
+            "low_pass_basis": self.basis,
+            "low_pass_scale": self.item_scale,
+            "low_pass_strengths": self.strengths,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
+        """Return the part that `as_arrays` named, without a ridge."""
+        return cls(*(arrays[f"low_pass_{name}"] for name in ("basis", "scale", "strengths")))
 
     def with_items(self, n_items: int) -> Self:
         """Return the part among more items, which it says nothing about."""
