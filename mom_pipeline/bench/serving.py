@@ -166,6 +166,19 @@ class _Tally:
     def asked(self) -> int:
         return len(self.seconds) + self.errors.total()
 
+    def summary(self, elapsed: float) -> dict[str, Any]:
+        """Return counts, the rate over the seconds elapsed, and milliseconds of an answer."""
+        milliseconds = 1000 * np.array(self.seconds)
+        return {
+            "requests": self.asked,
+            "errors": self.errors.total(),
+            "kinds_of_errors": ", ".join(self.errors) or "none",
+            "requests_per_second": self.asked / elapsed,
+            "p50_ms": float(np.median(milliseconds)),
+            "p99_ms": float(np.quantile(milliseconds, 0.99)),
+            "longest_ms": float(milliseconds.max()),
+        }
+
 
 def run_serve(
     n_items: int,
@@ -194,18 +207,11 @@ def run_serve(
             start = time.perf_counter()
             tally = _load(port, clients, requests, steps, progress)
             elapsed = time.perf_counter() - start
-    milliseconds = 1000 * np.array(tally.seconds)
     return {
-        "requests": tally.asked,
-        "errors": tally.errors.total(),
-        "kinds_of_errors": ", ".join(tally.errors) or "none",
         "answers_of_the_first_model": tally.models[first],
         "answers_of_the_promoted_model": tally.models[second],
         "clients": clients,
-        "requests_per_second": tally.asked / elapsed,
-        "p50_ms": float(np.median(milliseconds)),
-        "p99_ms": float(np.quantile(milliseconds, 0.99)),
-        "longest_ms": float(milliseconds.max()),
+        **tally.summary(elapsed),
     }
 
 

@@ -158,31 +158,39 @@ def _stage_events(
     connection.execute(load_sql("datasets/dataset_events.sql"))
     lines = other = 0
     for raw in dataset.files:
-        file = LogFile(date.min, raw.path.name, raw.path, "csv", raw.path.suffix == ".gz")
-        scan = scan_text(file, scratch, progress)
-        if stage_text(connection, scan.readable) != scan.lines:
-            raise DatasetError(f"{raw.path}: DuckDB lost lines; nothing was written")
-        parameters = raw.parameters | {"mark": MARK, "file": raw.path.name}
-        before = scalar(connection, "SELECT count(*) FROM dataset_events")
-        connection.execute(f"INSERT INTO dataset_events {raw.select}", parameters)
-        _require_published_format(connection, raw.path)
-        events = scalar(connection, "SELECT count(*) FROM dataset_events") - before
-        without = scalar(
-            connection,
-            f"SELECT count(*) FROM staged_lines WHERE {raw.other_lines}",  # noqa: S608
-        )
-        if events + without != scan.lines:
-            raise DatasetError(
-                f"{raw.path} has {scan.lines} lines, but {events} events and {without} other "
-                "lines were read; nothing was written. Report this"
-            )
-        lines, other = lines + scan.lines, other + without
-        if scan.readable != raw.path:
-            scan.readable.unlink()
+        own_lines, without_event = _stage_file(connection, raw, scratch, progress)
+        lines, other = lines + own_lines, other + without_event
     connection.execute("DROP TABLE staged_lines")
     if dataset.finish is not None:
         dataset.finish(connection)
     return lines, other
+
+
+def _stage_file(
+    connection: Connection, raw: RawFile, scratch: Path, progress: Progress
+) -> tuple[int, int]:
+    """Add the events of one file; the number of its lines, and of those that carry no event."""
+    file = LogFile(date.min, raw.path.name, raw.path, "csv", raw.path.suffix == ".gz")
+    scan = scan_text(file, scratch, progress)
+    if stage_text(connection, scan.readable) != scan.lines:
+        raise DatasetError(f"{raw.path}: DuckDB lost lines; nothing was written")
+    before = scalar(connection, "SELECT count(*) FROM dataset_events")
+    parameters = raw.parameters | {"mark": MARK, "file": raw.path.name}
+    connection.execute(f"INSERT INTO dataset_events {raw.select}", parameters)
+    _require_published_format(connection, raw.path)
+    events = scalar(connection, "SELECT count(*) FROM dataset_events") - before
+    without = scalar(
+        connection,
+        f"SELECT count(*) FROM staged_lines WHERE {raw.other_lines}",  # noqa: S608
+    )
+    if events + without != scan.lines:
+        raise DatasetError(
+            f"{raw.path} has {scan.lines} lines, but {events} events and {without} other "
+            "lines were read; nothing was written. Report this"
+        )
+    if scan.readable != raw.path:
+        scan.readable.unlink()
+    return scan.lines, without
 
 
 def _require_published_format(connection: Connection, path: Path) -> None:

@@ -35,8 +35,7 @@ def catalogue_use(ids: Array, train: Csr, cutoffs: Sequence[int] = CUTOFFS) -> C
     cutoffs = checked_cutoffs(cutoffs)
     D = train.shape[1]
     ids = ids[:, : cutoffs[-1]]
-    bits = _information(train)
-    length = ids.shape[1]
+    bits, length = _information(train), ids.shape[1]
     # Where the stretch of ranks ends that only the cut-offs from the c-th on reach.
     ends = np.minimum(cutoffs, length)
     starts = np.concatenate([[0], ends[:-1]])
@@ -45,11 +44,7 @@ def catalogue_use(ids: Array, train: Csr, cutoffs: Sequence[int] = CUTOFFS) -> C
 
     def block(start: int) -> tuple[Array, Array]:
         rows = ids[start : start + _USERS_PER_BLOCK]
-        if rows.size and not -1 <= rows.min() <= rows.max() < D:
-            raise InvalidInteractions(
-                f"expected item positions from 0 to {D - 1}, or -1, found "
-                f"{rows.min()} to {rows.max()}; are lists and matrix of the same catalogue?"
-            )
+        _require_positions(rows, D)
         for c, (first, last) in enumerate(zip(starts, ends, strict=True)):
             listed[c, rows[:, first:last]] = True  # threads write nothing but the same True
         return (rows >= 0).sum(axis=0), bits.take(rows, mode="wrap").sum(axis=0)
@@ -66,6 +61,14 @@ def catalogue_use(ids: Array, train: Csr, cutoffs: Sequence[int] = CUTOFFS) -> C
         dict(zip(cutoffs, covered.tolist(), strict=True)),
         dict(zip(cutoffs, novelty.tolist(), strict=True)),
     )
+
+
+def _require_positions(ids: Array, n_items: int) -> None:
+    if ids.size and not -1 <= ids.min() <= ids.max() < n_items:
+        raise InvalidInteractions(
+            f"expected item positions from 0 to {n_items - 1}, or -1, found "
+            f"{ids.min()} to {ids.max()}; are lists and matrix of the same catalogue?"
+        )
 
 
 def _information(train: Csr) -> Array:
