@@ -111,13 +111,23 @@ def import_dataset(
         days = _event_days(connection)
         rows = scalar(connection, "SELECT count(*) FROM dataset_events")
         _write_days(connection, dataset, days, scratch, settings.logs_dir)
+    summary = _summary(dataset, days, lines=lines, without_event=other, rows=rows)
+    _write_settings(dataset, settings)
+    text = json.dumps(asdict(summary), indent=2, default=str) + "\n"
+    write_text(settings.data_dir / SUMMARY_FILE, text)
+    return summary
+
+
+def _summary(
+    dataset: Dataset, days: list[date], *, lines: int, without_event: int, rows: int
+) -> ImportSummary:
     is_train = dataset.train_days
-    summary = ImportSummary(
+    return ImportSummary(
         dataset=dataset.name,
         rules=dataset.rules,
         lines=lines,
-        lines_without_event=other,
-        lines_filtered=lines - other - rows,
+        lines_without_event=without_event,
+        lines_filtered=lines - without_event - rows,
         rows=rows,
         days=len(days),
         first_day=days[0],
@@ -125,10 +135,6 @@ def import_dataset(
         train_days=tuple(d for d in days if is_train(d)) if is_train else _NO_SPLIT,
         test_days=tuple(d for d in days if not is_train(d)) if is_train else _NO_SPLIT,
     )
-    _write_settings(dataset, settings)
-    text = json.dumps(asdict(summary), indent=2, default=str) + "\n"
-    write_text(settings.data_dir / SUMMARY_FILE, text)
-    return summary
 
 
 def read_summary(settings: Settings) -> ImportSummary | None:
