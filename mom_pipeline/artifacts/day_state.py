@@ -54,7 +54,7 @@ class DayState:
 
     @property
     def moment_settings(self) -> MomentSettings:
-        """What the sums of a day depend on."""
+        """The settings that the sums of a day depend on."""
         model, rebuild = self.settings.model, self.settings.rebuild
         return MomentSettings(
             estimator=Estimator.from_name(model.estimator),
@@ -68,7 +68,7 @@ class DayState:
 
     @property
     def decompose_settings(self) -> DecomposeSettings:
-        """How components are found in the sums."""
+        """The settings of steps 2 to 8 of Algorithm 1."""
         return DecomposeSettings.from_settings(self.settings.model)
 
     def settings_of(self, asset: str) -> str:

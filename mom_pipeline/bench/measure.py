@@ -21,7 +21,7 @@ Progress = Callable[[str, float], None]
 
 
 def no_progress(text: str, share: float) -> None:
-    """Tell nobody."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True)

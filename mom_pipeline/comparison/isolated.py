@@ -107,7 +107,7 @@ def memory_status(name: str) -> int:
 def _work(
     results: Connection, work: str, arguments: tuple[Any, ...], budget: Budget, log: str
 ) -> None:
-    """The life of the new process."""
+    """Do the work; this is what the new process runs."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with open(log, "wb") as out:
         os.dup2(out.fileno(), 1)

@@ -1,4 +1,4 @@
-"""What a fit found out about itself, as plain numbers, lists and texts."""
+"""Diagnostics of a fit, as plain numbers, lists and texts."""
 
 from dataclasses import asdict
 from typing import Any

@@ -16,14 +16,14 @@ from typing import IO
 
 @contextmanager
 def writing(path: Path) -> Iterator[IO[bytes]]:
-    """A binary file that takes its place at `path` when the block ends without an error."""
+    """Yield a binary file that replaces `path` when the block ends without an error."""
     with replacing(path) as temporary, temporary.open("wb") as out:
         yield out
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name to write to; it takes the place of `path` at the end."""
+    """Yield a temporary name to write to, which replaces `path` when the block ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_path(path)
     try:
@@ -57,7 +57,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def sha256_of(content: Path | bytes) -> str:
-    """The sha256 of a file or of bytes, in hexadecimal digits."""
+    """Return the sha256 of a file or of bytes, in hexadecimal digits."""
     if isinstance(content, bytes):
         return hashlib.sha256(content).hexdigest()
     with content.open("rb") as stream:
@@ -74,18 +74,18 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def temporary_path(path: Path) -> Path:
-    """A name beside `path` that no other process or thread uses."""
+    """Return a name beside `path` that no other process or thread uses."""
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.{os.getpid()}.tmp")
 
 
 def is_left_over(path: Path) -> bool:
-    """Whether this is a temporary file or folder of a process that has ended."""
+    """Return whether this is a temporary file or folder of a process that has ended."""
     *_, process, ending = ("", *path.name.rsplit(".", 2))
     return ending == "tmp" and process.isdecimal() and not is_running(int(process))
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is a process of that number."""
+    """Return whether there is a process of that number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

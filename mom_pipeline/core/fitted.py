@@ -1,4 +1,4 @@
-"""What a fit leaves behind: everything that is needed to personalize and to recommend."""
+"""The fitted model: all that is needed to personalize, to recommend and to update."""
 
 import json
 import os
@@ -39,7 +39,7 @@ class PairRanking:
 
     @cached_property
     def pairs(self) -> Pairs:
-        """The pairs of the rows, counted on first use."""
+        """The pairs of the rows, with the exponents of the weights."""
         w = self.weights
         counted = Pairs.from_rows(self.interactions, w.user_exponent, w.sharpness)
         return replace(

@@ -1,4 +1,4 @@
-"""The method of moments as one object: fit, personalize, recommend, save."""
+"""The method of moments as one object: fit, update, personalize, recommend, save."""
 
 import os
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
@@ -219,7 +219,7 @@ class MethodOfMoments:
 
     @property
     def diagnostics(self) -> dict[str, Any]:
-        """What the fit found out about itself: plain numbers, lists and texts."""
+        """Numbers, lists and texts about the fit; see `describe_fit`."""
         return self.fitted.diagnostics
 
     def transform(self, X: Any) -> Array:

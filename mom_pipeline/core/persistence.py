@@ -1,4 +1,4 @@
-"""A fitted model as one .npz file: arrays and a JSON header, no pickle."""
+"""Named arrays and a JSON header in one .npz file, without pickle."""
 
 import json
 import os

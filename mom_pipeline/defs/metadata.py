@@ -140,7 +140,7 @@ def component_table(
 
 
 def weights_picture(components: Components) -> dg.MarkdownMetadataValue:
-    """Pi as bars."""
+    """The weights of the components as bars."""
     title = "pi, the weights of the components"
     return picture(bars(components.weights, title=title, x="component", y="P[component]"))
 

@@ -100,7 +100,6 @@ class Shards:
 
     @property
     def n_pairs(self) -> int:
-        """Return the number of user-item pairs."""
         return sum(entry.n_pairs for entry in self.entries)
 
     def read(self, index: int) -> ShardRows:

@@ -47,7 +47,7 @@ class Receipt:
     removed: dict[str, int] = field(default_factory=dict)
 
     def adding(self, counts: Mapping[str, int]) -> Self:
-        """The receipt after a further step."""
+        """Return the receipt with what a further step removed."""
         removed = {k: self.removed.get(k, 0) + counts.get(k, 0) for k in (*self.removed, *counts)}
         return replace(self, removed=removed)
 
@@ -136,7 +136,7 @@ def begin_receipt(settings: Settings, user_id: str) -> Receipt:
 
 
 def finish_receipt(settings: Settings, receipt: Receipt) -> Receipt:
-    """Say that the work is complete."""
+    """Note in the receipt that the work is complete."""
     return save_receipt(settings, replace(receipt, finished=_now()))
 
 

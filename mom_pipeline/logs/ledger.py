@@ -1,4 +1,4 @@
-"""Looking at the ledger: entries, sums by day, what one day brought, and the quarantine."""
+"""Queries of the ledger: entries, sums by day, one delivery day, and the quarantine."""
 
 import json
 from dataclasses import dataclass, fields
@@ -156,7 +156,7 @@ def quarantined_lines(connection: Connection, day: date, limit: int) -> list[Qua
 
 
 def delivered_day(connection: Connection, day: date) -> DeliveredDay:
-    """Look at one delivery day."""
+    """Return the counts, files and a sample of one delivery day."""
     of_day = {"day": day.isoformat()}
     files, lines, header, accepted, rejected = connection.execute(
         "SELECT count(*), coalesce(sum(lines), 0)::BIGINT, coalesce(sum(header_lines), 0)::BIGINT, "

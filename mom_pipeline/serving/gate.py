@@ -174,7 +174,7 @@ def metrics_of(backtest: Backtest) -> dict[str, float]:
 
 
 def contest_with_popularity(backtest: Backtest) -> Contest:
-    """For the first model."""
+    """Return the contest of the first model: with popularity, on the same users."""
     ours, theirs = _ap(backtest.model), _ap(backtest.popularity)
     return Contest(POPULARITY, ours, theirs, "the same lists")
 

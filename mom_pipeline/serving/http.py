@@ -110,7 +110,7 @@ class Champion:
         return current
 
     def version(self) -> str | None:
-        """The version in use."""
+        """Return the version in use; None before there is one."""
         current = self._current
         return None if current is None else current.version
 

@@ -74,7 +74,6 @@ class Recommender:
 
     @property
     def version(self) -> str:
-        """The version of the model."""
         return self._served.manifest.version
 
     def describe(self) -> ModelInUse:

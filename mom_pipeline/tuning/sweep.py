@@ -210,7 +210,7 @@ def _three_moment_trials(
 def _present_trial(
     moments: NestedMoments, model: ModelSettings, weights: RankingWeights, days: _Days
 ) -> Trial:
-    """The settings as they are."""
+    """Return the trial of the settings as they are."""
     k = min(model.n_components, moments.supported)
     fitted = moments.model(k, Personalization.from_settings(model), model.projection)
     if model.ranking == "components":

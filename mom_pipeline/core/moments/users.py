@@ -162,7 +162,7 @@ class SummedSecondMoment:
 
     @cached_property
     def explicit(self) -> Array | None:
-        """M2 itself where it is small."""
+        """M2 itself, (D, D), where it is small; otherwise None."""
         if self.n_items > DIRECT_ITEMS:
             return None
         return self.apply(np.eye(self.n_items, dtype=self.dtype))

@@ -201,7 +201,7 @@ class _Search:
         return rival if float(gains.mean()) > self.clear_gain * standard_error else settled
 
     def quality(self, weights: RankingWeights) -> Float64:
-        """Measure once."""
+        """Return the quality for every user, measured once for the same weights."""
         if weights not in self.known:
             blocks = [block.quality(weights) for block in self.candidates]
             self.known[weights] = np.concatenate(blocks)

@@ -65,7 +65,7 @@ class Histories:
 
     @cached_property
     def seen(self) -> tuple[Array, Array]:
-        """Row and item of every entry."""
+        """Row and item of every entry of X."""
         return np.repeat(np.arange(self.X.shape[0]), np.diff(self.X.indptr)), self.X.indices
 
     def block(self, users: slice) -> "Histories":
@@ -215,7 +215,7 @@ class Ease:
 
     @classmethod
     def of_ridges(cls, X: Csr, ridges: Sequence[float]) -> dict[float, Self]:
-        """Invert it with each of the ridges."""
+        """Return the part for each of the ridges."""
         if not invertible(X):
             raise InvalidSetting(
                 f"the EASE part inverts a {X.shape[1]} x {X.shape[1]} matrix, at most "
