@@ -76,7 +76,7 @@ def run_task(
 ) -> list[Answer]:
     """Have a task done by a new process; one answer per setting, a failure where there is none.
 
-    progress: told how many of the settings are done.
+    progress: called with the number of settings that are done.
     """
     task_folder.mkdir(parents=True, exist_ok=True)
     answers: list[Answer] = []

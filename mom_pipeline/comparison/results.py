@@ -63,7 +63,7 @@ class MethodResult:
     failure: why there are no figures ("needs 12 GB, allowed 8 GB"); empty when there are.
     means: metric name ("precision", "recall", "map", "ndcg") -> one value per cut-off.
     per_user: metric name -> (users, cut-offs), the same users in the same order for every method.
-    coverage: share of the catalogue in anybody's list, per cut-off.
+    coverage: share of the catalogue in any list, per cut-off.
     novelty: mean of -log2(share of users who took the item) over the lists, per cut-off.
     differences: metric name -> one interval per cut-off; empty for the reference itself.
     """
@@ -155,7 +155,7 @@ def load(folder: Path, *, per_user: bool = True) -> Comparison:
         summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
         values, path = summary["comparison"], folder / summary["per_user"]
         if sha256_of(path) != summary["sha256"]:
-            raise DamagedComparison(f"{path} is damaged; compare anew")
+            raise DamagedComparison(f"{path} is damaged; compare again")
         with np.load(path, allow_pickle=False) as arrays:
             used = arrays if per_user else None
             results = tuple(_result(entry, used) for entry in values["results"])
@@ -164,7 +164,9 @@ def load(folder: Path, *, per_user: bool = True) -> Comparison:
             f"there is no whole comparison in {folder}; run `mom-pipeline compare`"
         ) from error
     except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise DamagedComparison(f"{folder / SUMMARY} is damaged ({error}); compare anew") from error
+        raise DamagedComparison(
+            f"{folder / SUMMARY} is damaged ({error}); compare again"
+        ) from error
     data, cutoffs = DataDescription(**values["data"]), tuple(values["cutoffs"])
     return Comparison(**{**values, "data": data, "cutoffs": cutoffs, "results": results})
 

@@ -50,7 +50,7 @@ class Trial:
         return with_narrow_indices(rows)
 
     def sample(self, n_users: int, rng: np.random.Generator) -> "Trial":
-        """Return the same question about at most so many of the users; `train` stays whole."""
+        """Return the same question about at most n_users of the users; `train` stays whole."""
         if len(self.users) <= n_users:
             return self
         chosen = np.sort(rng.choice(len(self.users), size=n_users, replace=False))
@@ -150,7 +150,7 @@ def split_of_files(
     name: str = "",
     seed: int = 0,
 ) -> Split:
-    """Take a ready split, one line per user; a fifth of everybody's training is validation."""
+    """Take a ready split, one line per user; a fifth of each user's training is validation."""
     train, test = read_split(train_file, test_file)
     if train.nnz == 0:
         raise ComparisonError(f"{train_file} has users but no items; there is nothing to train on")
@@ -217,7 +217,7 @@ def _last_days(
 
 
 def _hidden_fifth(train: Csr, exclude_seen: bool, seed: int) -> tuple[Trial | None, str]:
-    """Hide a fifth of everybody's items; returns the trial and what to say about it."""
+    """Hide a fifth of each user's items; returns the trial, and how it was made in words."""
     held_out = hold_out(train, np.random.default_rng(seed), max_users=train.shape[0])
     if held_out is None:
         return None, "; default settings, as no user has two items to choose on"

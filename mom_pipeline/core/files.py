@@ -1,7 +1,7 @@
 """Files that appear whole or not at all: temporary name, fsync, rename. And their sha256.
 
-A temporary name ends with the number of its process, so that what a killed one left behind can
-be told from what another one is writing.
+A temporary name ends with the number of its process, so that the files of a killed process are
+recognised.
 """
 
 import fcntl

@@ -323,7 +323,7 @@ class MethodOfMoments:
         if self.ranking != "components":
             raise InvalidSetting(
                 f"the three-moment ranking needs all rows in memory, so {what} works with "
-                "ranking='components' alone; fit the model with that, or fit it anew"
+                "ranking='components' alone; fit the model with that, or fit it again"
             )
 
     def _fit_ranking(

@@ -267,7 +267,7 @@ def _settings_text(dataset: Dataset) -> str:
 
 
 def _require_no_other_logs(settings: Settings, dataset: Dataset) -> None:
-    """Two sources in one folder would be mixed without a word."""
+    """Refuse a folder with other logs: two sources would be mixed silently."""
     previous = read_summary(settings)
     if previous is not None and previous.dataset == dataset.name:
         return

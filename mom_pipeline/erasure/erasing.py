@@ -108,11 +108,11 @@ def storage_steps(settings: Settings, traces: UserTraces) -> Iterator[Step]:
 
 
 def take_steps(
-    settings: Settings, receipt: Receipt, steps: Iterator[Step], told: Callable[[str], None]
+    settings: Settings, receipt: Receipt, steps: Iterator[Step], on_step: Callable[[str], None]
 ) -> Receipt:
     """Take every step and note in the receipt what it removed, so that a later run adds to it."""
     for name, step in steps:
-        told(name)
+        on_step(name)
         receipt = save_receipt(settings, receipt.adding({k: n for k, n in step().items() if n}))
     return receipt
 

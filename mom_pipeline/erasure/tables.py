@@ -64,10 +64,10 @@ def erase_rows(connection: Connection, user_id: str) -> Counter[str]:
 
 
 def compact(warehouse: Warehouse) -> Counter[str]:
-    """Write the warehouse anew: in a DuckDB file, deleted rows stay readable in free blocks.
+    """Rewrite the warehouse: in a DuckDB file, deleted rows stay readable in free blocks.
 
-    The old file is held until the new one has taken its place, so that nobody can write to it
-    in between; one who waits for it opens the new file.
+    The old file is held until the new one has taken its place, so that no process can write to
+    it in between; one that waits for it opens the new file.
     """
     with warehouse.opened() as connection:
         connection.execute("CHECKPOINT")
@@ -81,7 +81,7 @@ def compact(warehouse: Warehouse) -> Counter[str]:
 
 
 def _delete(connection: Connection, table: str, condition: str, values: dict[str, str]) -> int:
-    """Delete from the rows of files, and count anew what the ledger says about these."""
+    """Delete from the rows of files, and correct what the ledger says about these."""
     by_source = connection.execute(
         f"SELECT source_file, count(*) FROM {table} WHERE {condition} GROUP BY ALL",  # noqa: S608
         values,
@@ -128,7 +128,7 @@ def erase_from_exports(warehouse: Warehouse, user_id: str) -> Counter[str]:
 
 def remove_pages(settings: Settings) -> Counter[str]:
     """Remove reports, which show samples of users, and comparisons of days, with a value for each
-    user. Both can be made again; a comparison on a ready split is about nobody here.
+    user. Both can be made again; a comparison on a ready split has no users of this folder.
     """
     counts: Counter[str] = Counter()
     for page in settings.reports_dir.glob("*.html"):

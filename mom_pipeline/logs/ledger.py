@@ -215,7 +215,7 @@ def _contents(connection: Connection, day: date) -> list[tuple[str, str]]:
 
 
 def _sample(connection: Connection, day: date) -> list[dict[str, Any]]:
-    """Some events, without their users: Dagster keeps what it is shown for ever."""
+    """Return some events without their users: Dagster keeps its metadata for good."""
     rows = connection.execute(
         "SELECT event_time::VARCHAR, item_id, weight::DOUBLE FROM raw_logs "
         "WHERE delivery_day = $day::DATE ORDER BY source_file, line LIMIT $n",

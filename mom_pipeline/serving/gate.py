@@ -70,7 +70,7 @@ class Contest:
 
 @dataclass(frozen=True)
 class Decision:
-    """What the gate said. difference, low, high: of the MAP; None when nothing was compared."""
+    """The gate's decision. difference, low, high: of the MAP; None when nothing was compared."""
 
     passed: bool
     words: str

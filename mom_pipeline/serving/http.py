@@ -69,7 +69,7 @@ _WHAT_WENT_WRONG = {
 
 
 class Champion:
-    """The model in use now; a context manager that watches the registry meanwhile."""
+    """The model in use now; a context manager that watches the registry while it is open."""
 
     def __init__(
         self,

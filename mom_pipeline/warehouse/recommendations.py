@@ -56,7 +56,7 @@ def export_lists(connection: Connection, day: date, folder: Path) -> Path:
 
 
 def most_listed(connection: Connection, day: date, n: int) -> list[dict[str, Any]]:
-    """The items that stand in most lists of a day, and in how many; nobody's list is named."""
+    """Return the items that are in most lists of a day, and in how many; no user is named."""
     rows = connection.execute(
         "SELECT item_id, count(*) FROM recommendations WHERE day = $day::DATE "
         "GROUP BY item_id ORDER BY count(*) DESC, item_id LIMIT $n",

@@ -48,7 +48,7 @@ def fit_plsi(X: Csr, settings: Settings, seed: int) -> Fitted:
     """Fit P[y | u] = sum_k P[y | k] P[k | u] to the counts, and score by it.
 
     A history is folded in by `em_steps` steps of EM with P[y | k] fixed, for users of the fit
-    and new ones alike. `smoothing` is the share of popularity in P[y | k] meanwhile.
+    and new ones alike. `smoothing` is the share of popularity in P[y | k] during these steps.
     X: (N, D).
     """
     chosen = filled(settings, DEFAULTS)

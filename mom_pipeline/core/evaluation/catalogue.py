@@ -17,7 +17,7 @@ _USERS_PER_BLOCK = 512
 class CatalogueUse:
     """Two figures at every cut-off, over all lists together.
 
-    coverage: cut-off -> share of the catalogue that is in anybody's list.
+    coverage: cut-off -> share of the catalogue that is in any list.
     novelty: cut-off -> mean over the listed items of -log2(share of users who took it), in bits.
     """
 
@@ -53,7 +53,7 @@ def catalogue_use(ids: Array, train: Csr, cutoffs: Sequence[int] = CUTOFFS) -> C
     n_listed = np.cumsum(sum((n for n, _ in parts), np.zeros(length)))
     information = np.cumsum(sum((b for _, b in parts), np.zeros(length)))
     if length == 0 or n_listed[-1] == 0:
-        raise InvalidInteractions("no list holds any item; nothing can be said about them")
+        raise InvalidInteractions("no list holds any item; there is nothing to measure")
     covered = np.logical_or.accumulate(listed[:, :D], axis=0).sum(axis=1) / D
     novelty = information[ends - 1] / n_listed[ends - 1]
     return CatalogueUse(

@@ -1,10 +1,10 @@
-"""The exact best n of a score for one user or for everybody, without reading the whole of it.
+"""The exact best n of a score for one user or for all, without reading the whole of it.
 
 Components: of the items, sorted by the right side, only those are read that can reach a list.
 
     P[y | u] = sum_k P[y | k] P[k | u]  <=  max_k P[y | k]
 
-Many users read tiers of the items as matrix products, until nobody needs more. For a few users
+Many users read tiers of the items as matrix products, until no user needs more. For a few users
 only the components that matter to them are read first:
 
     P[y | u]  <=  sum_(k read) P[y | k] P[k | u]  +  |P[k not read | u]| |P[y | .]|
@@ -29,7 +29,7 @@ from mom_pipeline.core.types import Array, Csr
 
 Progress = Callable[[float], None]
 
-# Up to so many users are looked at one by one.
+# Up to this many users are looked at one by one.
 _FEW_USERS = 4
 # The bounds hold for exact sums; a sum in single precision may exceed them by rounding.
 _ROUNDING = 1 + 1e-4
@@ -37,9 +37,9 @@ _ROUNDING = 1 + 1e-4
 # and how many items read for one component cost as much as one item scored in full.
 _FIRST_ITEMS_OF_ONE, _COMPONENTS_PER_LOOK, _ITEMS_PER_FULL_SCORE = 2048, 4, 64
 # Many users. Each component brings some n items that can reach a list of n. A catalogue of fewer
-# than so many times all of these is one tier: its bounds would rule out too little.
+# than this many times all of these is one tier: its bounds would rule out too little.
 _ITEMS_PER_REACHING = 4
-# The first tier: at least so many items, and so many for every position of the list.
+# The first tier: at least the first number of items, and the second for every position of a list.
 _FIRST_ITEMS, _FIRST_ITEMS_PER_POSITION = 1024, 10
 # By how much the next tier is larger: users read so much more than they need at most. And how
 # many tiers ahead users go at most: what they read there raises the score to reach.

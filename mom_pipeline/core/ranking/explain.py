@@ -1,7 +1,7 @@
 """Why an item has its score: which item of the history, or which component, it comes from.
 
 Pairs, EASE and low-pass are sums over the items of the history; the components' part is a sum
-over the components; popularity is nobody's reason. Each is taken apart into those terms.
+over the components; popularity has no such terms. Each part is taken apart into its terms.
 """
 
 from collections.abc import Mapping

@@ -34,7 +34,7 @@ POPULARITY, PAIRS, EASE, LOW_PASS, COMPONENTS = (
 
 # EASE was the better with the pairs of busy users in it.
 _EASE_USER_EXPONENT = 0.5
-# Up to so many items the second moment is inverted: 256 MB, and seconds.
+# Up to this many items the second moment is inverted: 256 MB, and seconds.
 MAX_INVERTED_ITEMS = 8192
 # Pairs are written out in full, up to 64 MB, where at least this share of them occurs: a row of
 # them is then added up some ten times as fast.

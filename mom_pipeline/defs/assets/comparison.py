@@ -62,7 +62,7 @@ def model_comparison(context: dg.AssetExecutionContext, data_folder: DataFolder)
 
 
 def compared_days(keys: Sequence[str], every_days: int) -> set[date]:
-    """The last day of a run, and before it every so many days."""
+    """Return the last day of a run, and before it one day in every `every_days`."""
     return {date.fromisoformat(key) for key in sorted(keys, reverse=True)[::every_days]}
 
 
