@@ -1,4 +1,4 @@
-"""The state of the model by day, as typed values over the artifact store.
+"""`DayState`: the artifacts of each day, read and written as typed values.
 
 What a later day starts from must have been made by the same settings and the same code, be
 whole on disk, and have passed its checks. Otherwise `StaleArtifact` says why not, and the day is

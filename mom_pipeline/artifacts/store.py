@@ -1,4 +1,4 @@
-"""Arrays on disk: `data/artifacts/<asset>/<day>/<version>/`, checked on reading.
+"""`ArtifactStore`: arrays in `data/artifacts/<asset>/<day>/<version>/`, checked on reading.
 
 Beside the versions of a day (see `versions`), the file `current` names the one that counts. It
 is replaced in one step: a reader sees the old or the new artifact, never a mixture. Nothing is

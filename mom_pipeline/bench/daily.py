@@ -1,4 +1,4 @@
-"""What an incremental day costs, as a share of a full rebuild in the same run."""
+"""Benchmark of an incremental day, as a share of a full rebuild in the same run."""
 
 from collections.abc import Sequence
 from dataclasses import replace

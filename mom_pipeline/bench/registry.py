@@ -1,4 +1,4 @@
-"""Every bench under its name, with its options: what `mom-pipeline bench` makes commands from.
+"""`BENCHES`: every benchmark with its options, from which `mom-pipeline bench` makes commands.
 
 A bench NAME of the module M is `M.run_NAME(**arguments, progress=...)`, which returns plain values
 for JSON; `M.tables_NAME(result)` makes tables of them, or all values are printed as one table.

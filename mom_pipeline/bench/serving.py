@@ -1,4 +1,4 @@
-"""Questions about one user: against `implicit` in one run, and over HTTP under load."""
+"""Benchmarks of one list: against `implicit` in one run, and over HTTP under load."""
 
 import http.client
 import json

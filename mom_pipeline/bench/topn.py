@@ -1,4 +1,4 @@
-"""Exact lists for everybody: against the whole catalogue, and against `implicit`, in one run."""
+"""Benchmark of exact lists for all users, against brute force and `implicit` in one run."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Logs and the matrix as of a day, against DuckDB's own statements in the same run."""
+"""Benchmarks of ingest and of the matrix as of a day, against bare DuckDB in the same run."""
 
 import shutil
 import tempfile

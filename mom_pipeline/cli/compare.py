@@ -1,4 +1,4 @@
-"""`mom-pipeline compare`: the method of moments beside its rivals, all asked the same."""
+"""`mom-pipeline compare`: the method of moments and other methods on the same split."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""The output of all commands: tables for people, JSON for programs, progress bars for long work."""
+"""Output of all commands: tables, JSON and progress bars; and the options that they share."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

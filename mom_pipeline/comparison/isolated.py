@@ -1,4 +1,4 @@
-"""Work in a process of its own, within a budget of time and memory.
+"""Work in a separate process, within a budget of time and memory.
 
 One `multiprocessing` process (spawn) and a pipe, not a pool of `concurrent.futures`: a pool cannot
 stop a worker at the end of its time, and does not tell by which signal a worker died or what it

@@ -1,4 +1,4 @@
-"""What a comparison leaves behind, and its two files: JSON, and the values of each user."""
+"""Results of a comparison, and their two files: JSON, and the values of each user."""
 
 import json
 import platform

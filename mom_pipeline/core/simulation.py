@@ -1,4 +1,4 @@
-"""Data with a known answer: the paper's generative process (equation 1)."""
+"""Simulated data with known components: the paper's generative process (equation 1)."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What all adapters share: raw lines in, one log file per day out, every line accounted for.
+"""Import of a dataset by its adapter: raw lines in, one log file per day out, none lost.
 
 An adapter is a SELECT from physical lines to events. Lines are staged in DuckDB, which spills
 to disk, so that a 10 GB file needs no more memory than a small one.

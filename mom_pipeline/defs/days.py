@@ -1,4 +1,4 @@
-"""What all assets share: the loop over the days of a run, with metadata and checks for each."""
+"""The loop of every asset over the days of a run, with metadata and checks for each day."""
 
 import hashlib
 import time

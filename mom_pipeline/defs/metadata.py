@@ -1,4 +1,4 @@
-"""What the pages show of a day: numbers, tables and pictures, from what the assets made."""
+"""Metadata of a day on Dagster's pages: numbers, tables and pictures."""
 
 import base64
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The arrays of every stored day without one user.
+"""Erasure of one user from the arrays of every stored day.
 
 The matrix of a day is computed again from the rows that are left. This also takes out an item that
 the user's leaving puts below the filter, and so touches other users' rows. The moments then lose

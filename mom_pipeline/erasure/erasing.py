@@ -1,4 +1,4 @@
-"""All of storage without one user, step by step; a step that was done before changes nothing.
+"""Erasure of one user from storage in steps, each of which can be repeated; and receipts.
 
 `data/erasures` holds a receipt for each person; `finished` is empty until the work is complete.
 """

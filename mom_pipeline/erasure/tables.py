@@ -1,4 +1,4 @@
-"""The warehouse and what was written from it for people, without one user."""
+"""Erasure of one user from the warehouse, the exports, the reports and the comparisons."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""The gate: whether the model of a day may take the champion's place.
+"""The gate: whether the model of a day may replace the champion.
 
     d = AP of the challenger - AP of the rival, by user, on the same users and days
 

@@ -1,4 +1,4 @@
-"""A model as it is served: the fit, the ids behind its positions, and everybody's history.
+"""`ServedModel`: the fit, the ids of its positions, and the history of every user.
 
 It answers without the warehouse: one folder holds all of it.
 

@@ -1,4 +1,4 @@
-"""How settings are checked: rules for values, sections, and what their errors say.
+"""Checks of settings: rules for values, sections, and the sentences of their errors.
 
 Also the section `[ranking]`, whose keys are the fields of `RankingWeights`, with their defaults.
 """

@@ -1,4 +1,4 @@
-"""The sweep: every setting on the same validation days, and which one to take."""
+"""The sweep over settings on the same validation days, and the choice among them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -1,4 +1,4 @@
-"""The table of lists: a day replaces its own rows, all or nothing. And its export."""
+"""The table `recommendations`, of which a day replaces its own rows, and its export."""
 
 from datetime import date
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What lists show of the catalogue: how much of it, and how far from the well-known."""
+"""Coverage of the catalogue by lists, and their novelty."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

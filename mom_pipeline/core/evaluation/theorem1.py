@@ -1,4 +1,4 @@
-"""Theorem 1 of the paper as numbers."""
+"""Theorem 1 of the paper: its bounds and the users that it asks for, as numbers."""
 
 from dataclasses import dataclass
 

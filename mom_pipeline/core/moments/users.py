@@ -1,4 +1,4 @@
-"""Users as everything that is summed over them sees them: rows to visit, in memory or in parts.
+"""`Users`: rows that are visited in passes, in memory or in parts; and the passes.
 
 A pass is work on the rows of some users; its results over disjoint sets of users add up. So the
 same pass runs over one matrix in memory, or over shards that lie elsewhere. A pass is an object

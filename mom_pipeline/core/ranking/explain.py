@@ -1,4 +1,4 @@
-"""Why an item has its score: which item of the history, or which component, it comes from.
+"""Explanations: which item of the history, or which component, a score comes from.
 
 Pairs, EASE and low-pass are sums over the items of the history; the components' part is a sum
 over the components; popularity has no such terms. Each part is taken apart into its terms.

@@ -1,4 +1,4 @@
-"""Group `evaluation`, not every day: the method beside its rivals on the last days."""
+"""Group `evaluation`: the comparison with other methods on the last days; not every day."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta
