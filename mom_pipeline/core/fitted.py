@@ -158,7 +158,7 @@ class FittedModel:
 
     @cached_property
     def _by_components(self) -> ExactTop:
-        return ExactTop(Score.of_components(self.item_probs), self.popularity > 0)
+        return ExactTop(Score.from_probs(self.item_probs), self.popularity > 0)
 
     @cached_property
     def _by_three_moments(self) -> ExactTop:

@@ -67,7 +67,7 @@ class SearchParts:
         return cls(
             pairs=tuple(one.sharpened(power) for one in counted for power in GRID["sharpness"]),
             history_exponents=GRID["history_exponent"],
-            ease=Ease.of_ridges(X, GRID["ease_ridge"]) if invertible(X) else {},
+            ease=Ease.for_ridges(X, GRID["ease_ridge"]) if invertible(X) else {},
             low_pass=low_pass,
             low_pass_ridges=GRID["low_pass_ridge"],
             components=components,

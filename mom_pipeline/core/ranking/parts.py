@@ -211,10 +211,10 @@ class Ease:
     @classmethod
     def from_rows(cls, X: Csr, ridge: float) -> Self:
         """Invert the second moment of X; D is at most MAX_INVERTED_ITEMS."""
-        return cls.of_ridges(X, (ridge,))[ridge]
+        return cls.for_ridges(X, (ridge,))[ridge]
 
     @classmethod
-    def of_ridges(cls, X: Csr, ridges: Sequence[float]) -> dict[float, Self]:
+    def for_ridges(cls, X: Csr, ridges: Sequence[float]) -> dict[float, Self]:
         """Return the part for each of the ridges."""
         if not invertible(X):
             raise InvalidSetting(

@@ -85,8 +85,8 @@ class Score:
     relative: bool = True
 
     @classmethod
-    def of_components(cls, item_probs: Array) -> Self:
-        """Return P[item | user] as it is."""
+    def from_probs(cls, item_probs: Array) -> Self:
+        """Return the score P[item | user], undivided."""
         return cls(((Components(item_probs), 1.0),), relative=False)
 
     def __call__(self, rows: Histories) -> tuple[Array, dict[str, Array]]:

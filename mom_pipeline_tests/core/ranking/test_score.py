@@ -64,7 +64,7 @@ def test_parts_are_scaled_by_the_best_unseen_item_and_added(X, low_pass):
 def test_components_alone_are_not_divided(rng):
     O, P = rng.dirichlet(np.ones(9), size=3).T, rng.dirichlet(np.ones(3), size=4)
     rows = Histories(sparse.csr_array((rng.random((4, 9)) < 0.3).astype(float)), lambda X: P)
-    scores, factors = Score.of_components(O)(rows)
+    scores, factors = Score.from_probs(O)(rows)
     expected = [[sum(P[u, k] * O[y, k] for k in range(3)) for y in range(9)] for u in range(4)]
     np.testing.assert_allclose(scores, expected, rtol=1e-12)
     np.testing.assert_array_equal(factors["components"], np.ones(4))
