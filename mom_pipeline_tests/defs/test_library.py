@@ -1,6 +1,7 @@
 """There is one model: a day that is computed in full is `MethodOfMoments.fit` on its rows."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 
 import dagster as dg
 import numpy as np
@@ -20,7 +21,7 @@ _MODEL = ("raw_logs", "interaction_matrix", "m2_statistics", "whitening_matrix",
 def library_model(settings: Settings) -> MethodOfMoments:
     """A model of the library with the settings of the pipeline."""
     return MethodOfMoments(
-        **settings.model.model_dump(),
+        **asdict(settings.model),
         ranking_weights=settings.ranking,
         anchor_width=width_for_days(settings.model.n_components),
     )

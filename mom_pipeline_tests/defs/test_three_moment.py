@@ -17,7 +17,7 @@ def ranked(
 ) -> Iterator[Pipeline]:
     with dg.instance_for_test() as instance:
         pipeline = Pipeline(tmp_path_factory.mktemp("three_moment"), instance)
-        pipeline.configure("[model]\n", '[model]\nranking = "three-moment"\n')
+        pipeline.configure('ranking = "components"', 'ranking = "three-moment"')
         pipeline.deliver(log_files)
         pipeline.run(1, N_DAYS)
         yield pipeline

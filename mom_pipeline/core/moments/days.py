@@ -83,9 +83,12 @@ def fix_anchor(users: Users, settings: MomentSettings, warm_start: Array | None 
         tol=settings.tol,
         max_passes=settings.max_passes,
     )
+    # An item without users has no entry in an eigenvector but rounding, and is not known.
+    basis = pairs.vectors[:, :width]
+    basis[sums.item_users == 0] = 0.0
     frequent = np.argsort(-sums.item_users, kind="stable")[: settings.n_frequent]
     return Anchor(
-        basis=pairs.vectors[:, :width],
+        basis=basis,
         item_scale=M2.item_scale,
         estimator=estimator,
         frequent_items=np.sort(frequent[sums.item_users[frequent] > 0]),

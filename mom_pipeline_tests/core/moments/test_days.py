@@ -129,6 +129,15 @@ def test_capture_falls_with_what_the_basis_does_not_know_and_then_asks_for_a_reb
     assert steps[1].anchor.basis[120:].any()
 
 
+def test_an_item_without_users_is_not_known_to_the_anchor(days):
+    without = days[3].tolil()
+    without[:, 40:60] = 0.0
+    X = sparse.csr_array(without)
+    X.eliminate_zeros()
+    anchor = fix_anchor(UsersInMemory(X), moment_settings())
+    np.testing.assert_array_equal(np.flatnonzero(~anchor.known), np.arange(40, 60))
+
+
 def test_capture_is_less_for_a_span_of_chance(days, rng):
     settings = moment_settings()
     anchor = fix_anchor(UsersInMemory(days[3]), settings)
