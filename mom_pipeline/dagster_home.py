@@ -1,4 +1,4 @@
-"""Where Dagster keeps the history of runs, and how it behaves there."""
+"""Dagster's home below the data folder, and its configuration."""
 
 import os
 from pathlib import Path

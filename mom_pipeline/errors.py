@@ -1,4 +1,4 @@
-"""Errors of the storage layer."""
+"""Errors of logs, warehouse, artifacts, datasets and Dagster's history."""
 
 from mom_pipeline.core.errors import MomError
 

@@ -1,7 +1,7 @@
-"""Small pictures for people: the same drawing for Dagster's pages and for the report.
+"""Figures of Dagster's pages, the report and the commands.
 
-Colours are Okabe and Ito's, which people with any kind of colour vision tell apart; markers say
-the same once more. Every axis names its unit, and n where it counts something.
+Colours are Okabe and Ito's, which people with any kind of colour vision distinguish; markers
+repeat the distinction. Every axis names its unit, and n where it counts something.
 """
 
 import io

@@ -1,1 +1,1 @@
-"""Arrays on disk, by asset and day."""
+"""Versioned folders on disk: the arrays of each asset and day; also scratch folders and timings."""

@@ -1,4 +1,4 @@
-"""The state of the model by day, as typed values over the artifact store.
+"""`DayState`: the artifacts of each day, read and written as typed values.
 
 What a later day starts from must have been made by the same settings and the same code, be
 whole on disk, and have passed its checks. Otherwise `StaleArtifact` says why not, and the day is
@@ -21,8 +21,8 @@ from mom_pipeline.core.fitted import FittedModel, PairRanking
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.days import DayStep, MomentSettings, Yesterday, width_for_days
 from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization
-from mom_pipeline.core.ranking.parts import LowPass
 from mom_pipeline.errors import DamagedArtifact
 from mom_pipeline.settings import Settings, fingerprint
 
@@ -54,7 +54,7 @@ class DayState:
 
     @property
     def moment_settings(self) -> MomentSettings:
-        """What the sums of a day depend on."""
+        """The settings that the sums of a day depend on."""
         model, rebuild = self.settings.model, self.settings.rebuild
         return MomentSettings(
             estimator=Estimator.from_name(model.estimator),
@@ -68,15 +68,8 @@ class DayState:
 
     @property
     def decompose_settings(self) -> DecomposeSettings:
-        """How components are found in the sums."""
-        model = self.settings.model
-        return DecomposeSettings(
-            n_components=model.n_components,
-            decomposition=model.decomposition,
-            projection=model.projection,
-            cap_weights=model.cap_weights,
-            seed=model.seed,
-        )
+        """The settings of steps 2 to 8 of Algorithm 1."""
+        return DecomposeSettings.from_settings(self.settings.model)
 
     def settings_of(self, asset: str) -> str:
         """Fingerprint of the settings that decide what an asset holds."""
@@ -161,11 +154,7 @@ class DayState:
         if self.settings.model.ranking == _THREE_MOMENT:
             rng = np.random.default_rng(self.settings.model.seed)
             low_pass = LowPass.from_rows(X, self.settings.ranking.user_exponent, rng)
-            arrays |= {
-                "low_pass_basis": low_pass.basis,
-                "low_pass_scale": low_pass.item_scale,
-                "low_pass_strengths": low_pass.strengths,
-            }
+            arrays |= low_pass.as_arrays()
         return self.write("anchor", day, arrays, parents, {}).version
 
     def write_sums(
@@ -181,9 +170,16 @@ class DayState:
         return self.write("m2_statistics", day, sums.as_arrays(), parents, metadata, sound=sound)
 
     def write_moments(
-        self, day: date, step: DayStep, X: csr_array, matrix: str, before: Artifact | None,
-        metadata: Mapping[str, Any], *, sound: bool,
-    ) -> Artifact:  # fmt: skip
+        self,
+        day: date,
+        step: DayStep,
+        X: csr_array,
+        matrix: str,
+        before: Artifact | None,
+        metadata: Mapping[str, Any],
+        *,
+        sound: bool,
+    ) -> Artifact:
         """Store the sums of a day, and the anchor where the day was computed in full.
 
         matrix: version of the day's matrix.  before: yesterday's sums, whose anchor is kept.
@@ -284,10 +280,7 @@ class DayState:
 
     def _pair_ranking(self, day: date, sums: Artifact) -> PairRanking:
         """Pairs from the rows of the day, the low-pass part from the day of its anchor."""
-        arrays, X = self._anchor_of(sums)[0].dense, self.matrix(day)[0]
-        low_pass = LowPass(
-            arrays["low_pass_basis"], arrays["low_pass_scale"], arrays["low_pass_strengths"]
-        )
+        low_pass, X = LowPass.from_arrays(self._anchor_of(sums)[0].dense), self.matrix(day)[0]
         return PairRanking(X, low_pass.with_items(X.shape[1]), self.settings.ranking)
 
     def _anchor_of(self, sums: Artifact) -> tuple[Artifact, Anchor]:

@@ -1,4 +1,4 @@
-"""Folders for intermediate files, which no process leaves behind for long."""
+"""Scratch folders of a process; those of killed processes are removed."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Arrays on disk: `data/artifacts/<asset>/<day>/<version>/`, checked on reading.
+"""`ArtifactStore`: arrays in `data/artifacts/<asset>/<day>/<version>/`, checked on reading.
 
 Beside the versions of a day (see `versions`), the file `current` names the one that counts. It
 is replaced in one step: a reader sees the old or the new artifact, never a mixture. Nothing is
@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from mom_pipeline.artifacts.versions import (
@@ -26,9 +25,9 @@ from mom_pipeline.artifacts.versions import (
     unfinished_version,
 )
 from mom_pipeline.core.files import locked, write_text, writing
+from mom_pipeline.core.types import Array
 from mom_pipeline.errors import DamagedArtifact
 
-Array = NDArray[Any]
 POINTER = "current"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _VERSION = re.compile(r"[0-9a-f]{64}")

@@ -1,4 +1,4 @@
-"""How long each asset took for each day: something to look at, never to build upon."""
+"""Seconds of each asset and day, for display only."""
 
 import json
 from collections.abc import Mapping

@@ -1,1 +1,1 @@
-"""Measurements behind the figures in the README: each is one command that prints ratios."""
+"""Benchmarks: one command each, which prints ratios against a peer; README.md has the results."""

@@ -1,4 +1,4 @@
-"""What an incremental day costs, as a share of a full rebuild in the same run."""
+"""Benchmark of an incremental day, as a share of a full rebuild in the same run."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -52,19 +52,13 @@ def run_daily(
     trust, _ = timed(lambda: split_half_agreement(step.sums, components.in_span, seed=0))
     yesterday = Yesterday(X, replace(step.anchor, components=components.in_span), step.sums)
     progress("full rebuild", 0.5)
-    rows = []
+    rows: list[dict[str, float]] = []
     for share in shares:
-        changed = np.sort(rng.choice(n_users, size=int(share * n_users), replace=False))
-        today = _with_new_rows(X, changed, rng)
+        today = _with_new_rows(X, share, rng)
         day, _ = timed(partial(_one_day, today, yesterday, settings))
-        rows.append(
-            {
-                "share_changed": share,
-                "seconds": day.wall,
-                "to_full": day.wall / full.wall,
-                "with_everyone_to_full": (day.wall + everyone.wall) / (full.wall + everyone.wall),
-            }
-        )
+        with_everyone = (day.wall + everyone.wall) / (full.wall + everyone.wall)
+        ratios = {"to_full": day.wall / full.wall, "with_everyone_to_full": with_everyone}
+        rows.append({"share_changed": share, "seconds": day.wall, **ratios})
         progress(f"{share:.1%} changed", 0.5 + 0.5 * len(rows) / len(shares))
     return {
         **described(X, n_components, seed),
@@ -117,8 +111,10 @@ def _personalize(X: Csr, step: DayStep, components: Components) -> Array:
     return memberships(X, O, components.weights, settings)
 
 
-def _with_new_rows(X: Csr, changed: Array, rng: np.random.Generator) -> Csr:
-    """Give every changed user the row of another one."""
-    source = np.arange(X.shape[0])
-    source[changed] = rng.integers(0, X.shape[0], len(changed))
+def _with_new_rows(X: Csr, share: float, rng: np.random.Generator) -> Csr:
+    """Give a share of the users the rows of others."""
+    n_users = X.shape[0]
+    changed = np.sort(rng.choice(n_users, size=int(share * n_users), replace=False))
+    source = np.arange(n_users)
+    source[changed] = rng.integers(0, n_users, len(changed))
     return sparse.csr_array(X[source])

@@ -1,4 +1,4 @@
-"""Simulated data of a given size: plain random ones, and such as look like logs."""
+"""Simulated matrices of a given size: uniformly random, and clustered as logs are."""
 
 from dataclasses import dataclass
 from typing import Self

@@ -1,4 +1,4 @@
-"""Shards: passes on worker processes, and how time and memory grow with the users."""
+"""Benchmarks of shards: passes on worker processes; growth of time and memory with the users."""
 
 import tempfile
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What all benches share: clocks, turns, processes of their own, and tables to print.
+"""Helpers of all benchmarks: clocks, turns, separate processes, and tables to print.
 
 Times are by wall clock and by CPU: the second stays honest on a busy machine.
 """
@@ -21,7 +21,7 @@ Progress = Callable[[str, float], None]
 
 
 def no_progress(text: str, share: float) -> None:
-    """Tell nobody."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True)

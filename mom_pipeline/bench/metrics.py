@@ -1,4 +1,4 @@
-"""Speed and memory of the metrics: against `ir_measures` on the same lists, and on many users."""
+"""Benchmark of the metrics: speed against `ir_measures`, time and memory for many users."""
 
 import tempfile
 import tracemalloc

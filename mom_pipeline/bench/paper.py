@@ -1,4 +1,4 @@
-"""The paper's Table 2 again: seconds and memory of the methods on data of the paper's sizes."""
+"""Benchmark of the paper's Table 2: seconds and memory of the methods at the paper's sizes."""
 
 import tempfile
 import time

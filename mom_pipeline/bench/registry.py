@@ -1,9 +1,9 @@
-"""Every bench under its name, with its options: what `mom-pipeline bench` makes commands from.
+"""`BENCHES`: every benchmark with its options, from which `mom-pipeline bench` makes commands.
 
 A bench NAME of the module M is `M.run_NAME(**arguments, progress=...)`, which returns plain values
 for JSON; `M.tables_NAME(result)` makes tables of them, or all values are printed as one table.
-`M.plot_NAME(result, path)` draws it where the bench has a picture. Modules are imported only when
-their bench runs.
+`M.plot_NAME(result)` returns a PNG file where the bench has a picture. Modules are imported only
+when their bench runs.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,8 +37,8 @@ class Option:
 class Bench:
     """A measurement.
 
-    help: what it measures.  folder: help for a folder of data to name; empty: none is needed.
-    plot: help for a picture; empty: there is none.
+    help: what it measures.  folder: whether it takes the folder of a data set.
+    plot: help of the option for a picture; empty: there is none.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Bench:
     plot: str = ""
 
     def run(self, progress: Progress, **arguments: Any) -> dict[str, Any]:
-        """Measure; plain values for JSON."""
+        """Measure, and return plain values for JSON."""
         result: dict[str, Any] = self._function("run")(**arguments, progress=progress)
         return result
 

@@ -1,4 +1,4 @@
-"""Questions about one user: against `implicit` in one run, and over HTTP under load."""
+"""Benchmarks of one list: against `implicit` in one run, and over HTTP under load."""
 
 import http.client
 import json
@@ -21,8 +21,8 @@ from scipy import sparse
 from mom_pipeline.bench.measure import Progress, Table, no_progress
 from mom_pipeline.comparison.methods.interface import as_user_items, missing_implicit
 from mom_pipeline.core.fitted import FittedModel, PairRanking
+from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization
-from mom_pipeline.core.ranking.parts import LowPass
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Csr
@@ -166,6 +166,19 @@ class _Tally:
     def asked(self) -> int:
         return len(self.seconds) + self.errors.total()
 
+    def summary(self, elapsed: float) -> dict[str, Any]:
+        """Return counts, the rate over the seconds elapsed, and milliseconds of an answer."""
+        milliseconds = 1000 * np.array(self.seconds)
+        return {
+            "requests": self.asked,
+            "errors": self.errors.total(),
+            "kinds_of_errors": ", ".join(self.errors) or "none",
+            "requests_per_second": self.asked / elapsed,
+            "p50_ms": float(np.median(milliseconds)),
+            "p99_ms": float(np.quantile(milliseconds, 0.99)),
+            "longest_ms": float(milliseconds.max()),
+        }
+
 
 def run_serve(
     n_items: int,
@@ -194,18 +207,11 @@ def run_serve(
             start = time.perf_counter()
             tally = _load(port, clients, requests, steps, progress)
             elapsed = time.perf_counter() - start
-    milliseconds = 1000 * np.array(tally.seconds)
     return {
-        "requests": tally.asked,
-        "errors": tally.errors.total(),
-        "kinds_of_errors": ", ".join(tally.errors) or "none",
         "answers_of_the_first_model": tally.models[first],
         "answers_of_the_promoted_model": tally.models[second],
         "clients": clients,
-        "requests_per_second": tally.asked / elapsed,
-        "p50_ms": float(np.median(milliseconds)),
-        "p99_ms": float(np.quantile(milliseconds, 0.99)),
-        "longest_ms": float(milliseconds.max()),
+        **tally.summary(elapsed),
     }
 
 

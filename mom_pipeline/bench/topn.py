@@ -1,4 +1,4 @@
-"""Exact lists for everybody: against the whole catalogue, and against `implicit`, in one run."""
+"""Benchmark of exact lists for all users, against brute force and `implicit` in one run."""
 
 from typing import Any
 
@@ -43,12 +43,11 @@ def run_topn(
         progress("lists", _FITTED + share * (_LISTED - _FITTED))
 
     lists, best = timed(lambda: model.fitted.best(X, length, memberships=P, progress=tell))
-    ids, scores = best.items, best.scores
     peak = peak_bytes()
-    checked = np.sort(rng.choice(n_users, min(CHECKED_USERS, n_users), replace=False))
-    agreement = _agreement(X[checked], model, ids[checked], scores[checked])
+    checked = _some_users(n_users, CHECKED_USERS, rng)
+    agreement = _agreement(X[checked], model, best.items[checked], best.scores[checked])
     progress("implicit", _CHECKED)
-    asked = np.sort(rng.choice(n_users, min(PEER_USERS, n_users), replace=False))
+    asked = _some_users(n_users, PEER_USERS, rng)
     peer, peer_ids = _peer_lists(X[asked], P[asked], model.item_probs, length)
     return {
         **described(X, n_components, seed),
@@ -60,9 +59,14 @@ def run_topn(
         "peak_megabytes": peak / 1e6,
         **agreement,
         "implicit_users": len(asked),
-        "implicit_identical_lists": _identical(peer_ids, ids[asked]),
+        "implicit_identical_lists": _identical(peer_ids, best.items[asked]),
         **_per_user(lists, n_users, peer, len(asked)),
     }
+
+
+def _some_users(n_users: int, n: int, rng: np.random.Generator) -> Array:
+    """Return the positions of at most n users, ascending."""
+    return np.sort(rng.choice(n_users, min(n, n_users), replace=False))
 
 
 def _agreement(X: Csr, model: MethodOfMoments, ids: Array, scores: Array) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Logs and the matrix as of a day, against DuckDB's own statements in the same run."""
+"""Benchmarks of ingest and of the matrix as of a day, against bare DuckDB in the same run."""
 
 import shutil
 import tempfile
@@ -12,12 +12,10 @@ import duckdb
 from mom_pipeline.bench.measure import (
     Progress,
     Seconds,
-    Table,
     best_in_turns,
     compare,
     no_progress,
     timed,
-    value_table,
 )
 from mom_pipeline.logs.ingest import ingest_file
 from mom_pipeline.logs.logfiles import log_file
@@ -138,10 +136,6 @@ def run_matrix(
             **compare("matrix", best),
             "with_new_dictionaries_seconds": first.wall,
         }
-
-
-def tables_matrix(result: dict[str, Any]) -> list[Table]:
-    return [value_table("Matrix as of a day", result)]
 
 
 def _deliver(warehouse: Warehouse, number: int, events: int) -> None:

@@ -1,4 +1,4 @@
-"""`mom-pipeline compare`: the method of moments beside its rivals, all asked the same."""
+"""`mom-pipeline compare`: the method of moments and other methods on the same split."""
 
 import math
 import re
@@ -12,18 +12,18 @@ import click
 from rich.console import Console
 
 from mom_pipeline.artifacts.scratch import scratch_folder
-from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress
+from mom_pipeline.cli.terminal import DAY, json_option, print_json, print_table, step_progress
 from mom_pipeline.comparison import tables
 from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.results import Comparison, save
 from mom_pipeline.comparison.run import REGISTRY, Options, check_options, run_comparison
 from mom_pipeline.comparison.split import Split, split_by_time, split_of_files
-from mom_pipeline.core.files import writing
+from mom_pipeline.core.files import write_bytes
 from mom_pipeline.pictures import drawn
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
-_DAY: dict[str, Any] = {"type": click.DateTime(["%Y-%m-%d"]), "metavar": "YYYY-MM-DD"}
+_DAY: dict[str, Any] = {"type": DAY, "metavar": "YYYY-MM-DD"}
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _NAME = re.compile(r"\w[\w. -]*")
 
@@ -128,8 +128,7 @@ def compare(**options: Any) -> None:
     folder = settings.comparisons_dir / (asked.name or comparison.day or comparison.data.name)
     save(comparison, folder)
     if asked.figure is not None:
-        with writing(asked.figure) as out:
-            out.write(drawn(tables.figure_2(comparison), "png"))
+        write_bytes(asked.figure, drawn(tables.figure_2(comparison), "png"))
     _show(comparison, folder, as_json=asked.as_json, every_cutoff=asked.every_cutoff)
 
 

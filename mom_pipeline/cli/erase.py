@@ -1,4 +1,4 @@
-"""`mom-pipeline erase`: forget a person."""
+"""`mom-pipeline erase`: remove a person from everything below the data folder."""
 
 import fcntl
 from collections.abc import Iterator

@@ -13,7 +13,6 @@ import click
 import dagster as dg
 
 from mom_pipeline.artifacts.day_state import DayState
-from mom_pipeline.artifacts.freshness import days_between, freshness
 from mom_pipeline.cli.terminal import (
     DAY,
     count_progress,
@@ -23,8 +22,9 @@ from mom_pipeline.cli.terminal import (
     print_table,
 )
 from mom_pipeline.core.errors import MomError
-from mom_pipeline.core.files import writing
+from mom_pipeline.core.files import write_bytes
 from mom_pipeline.dagster_home import prepare_dagster_home
+from mom_pipeline.defs.freshness import freshness
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 from mom_pipeline.settings import Settings, load_settings
@@ -57,8 +57,7 @@ def demo(as_json: bool) -> None:
     settings = load_settings()
     if not discover(settings.logs_dir).files:
         for delivery in sample_deliveries(SampleSettings()):
-            with writing(settings.logs_dir / delivery.name) as out:
-                out.write(delivery.content)
+            write_bytes(settings.logs_dir / delivery.name, delivery.content)
     days = [file.day for file in discover(settings.logs_dir).files]
     begin = time.perf_counter()
     run_days(settings, min(days), max(days))
@@ -150,7 +149,7 @@ def run_days(
     from mom_pipeline.defs.days import day_done
 
     _require_partitions(first, last)
-    total = (len(only) or len(ASSETS)) * len(days_between(first, last))
+    total = (len(only) or len(ASSETS)) * ((last - first).days + 1)
     job = defs.resolve_job_def("full_rebuild" if full else "daily_update")
     with dagster_instance(settings) as instance, count_progress(total) as advance:
         token = day_done.set(lambda asset, day: advance(asset))

@@ -9,8 +9,8 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from mom_pipeline.cli.terminal import byte_progress, json_option, print_json, print_table
-from mom_pipeline.core.files import writing
+from mom_pipeline.cli.terminal import DAY, byte_progress, json_option, print_json, print_table
+from mom_pipeline.core.files import write_bytes
 from mom_pipeline.datasets import DATASETS, ImportOptions, import_dataset
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.ingest import IngestResult, ingest_file
@@ -56,7 +56,7 @@ from mom_pipeline.warehouse.connection import Warehouse
     "--first-day",
     default="2012-01-01",
     show_default=True,
-    type=click.DateTime(["%Y-%m-%d"]),
+    type=DAY,
     help="million-song, yandex: the date declared for their first day.",
 )
 @json_option
@@ -114,9 +114,7 @@ def _shown(value: object) -> str:
 @click.option(
     "--events", "events_per_day", default=2500, show_default=True, help="Mean events per day."
 )
-@click.option(
-    "--first-day", default="2024-03-01", show_default=True, type=click.DateTime(["%Y-%m-%d"])
-)
+@click.option("--first-day", default="2024-03-01", show_default=True, type=DAY)
 @click.option("--seed", default=1, show_default=True, help="The same seed gives the same bytes.")
 @click.option("--ingest", "and_ingest", is_flag=True, help="Ingest each delivery as it arrives.")
 @click.option("--overwrite", is_flag=True, help="Replace log files that are already there.")
@@ -153,8 +151,7 @@ def simulate(first_day: datetime, and_ingest: bool, overwrite: bool, **sizes: in
 
 def _deliver(settings: Settings, delivery: Delivery, and_ingest: bool) -> IngestResult | None:
     path = settings.logs_dir / delivery.name
-    with writing(path) as out:
-        out.write(delivery.content)
+    write_bytes(path, delivery.content)
     if not and_ingest:
         return None
     return ingest_file(Warehouse(settings), log_file(path, settings.logs_dir))

@@ -1,14 +1,15 @@
 """`mom-pipeline status`: the state of every day, the settings, the sizes on disk."""
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
 
 from mom_pipeline.artifacts.day_state import DayState
-from mom_pipeline.artifacts.freshness import disk_sizes, freshness
 from mom_pipeline.cli.run import dagster_instance
 from mom_pipeline.cli.terminal import json_option, print_json, print_table
+from mom_pipeline.defs.freshness import freshness
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
@@ -43,7 +44,7 @@ def status(as_json: bool) -> None:
     """  # noqa: D301 - \b tells click to keep the lines
     settings = load_settings()
     days = _days(settings)
-    sizes = disk_sizes(settings.data_dir)
+    sizes = _disk_sizes(settings.data_dir)
     shown = {name: asdict(getattr(settings, name)) for name in _SHOWN_SETTINGS}
     if as_json:
         print_json({"days": days, "settings": shown, "bytes": sizes})
@@ -77,3 +78,12 @@ def _failed_days(settings: Settings, keys: list[str]) -> dict[str, dict[str, str
                     reason = f"{asset.key.to_user_string()} failed"
                     failed.setdefault(key, {"status": "failed", "reason": reason})
     return failed
+
+
+def _disk_sizes(folder: Path) -> dict[str, int]:
+    """Return the bytes of every entry of a folder, largest first."""
+    sizes = {
+        path.name: sum(f.stat().st_size for f in (path, *path.rglob("*")) if f.is_file())
+        for path in (folder.iterdir() if folder.is_dir() else [])
+    }
+    return dict(sorted(sizes.items(), key=lambda entry: -entry[1]))

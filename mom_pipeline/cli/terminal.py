@@ -1,4 +1,4 @@
-"""The output of all commands: tables for people, JSON for programs, progress bars for long work."""
+"""Output of all commands: tables, JSON and progress bars; and the options that they share."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -63,13 +63,6 @@ def _shown(value: Any) -> str:
 def _printable(text: str) -> str:
     """Return text with escape sequences and other control characters spelled out."""
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
-
-
-@contextmanager
-def share_progress(title: str) -> Iterator[Callable[[float], None]]:
-    """Show a progress bar, driven by the share that is done."""
-    with step_progress(title) as progress:
-        yield lambda share: progress(title, share)
 
 
 @contextmanager

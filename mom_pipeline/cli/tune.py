@@ -11,7 +11,7 @@ import click
 
 from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress
 from mom_pipeline.core.errors import MomError
-from mom_pipeline.core.files import writing
+from mom_pipeline.core.files import write_bytes
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.pictures import curves, drawn
 from mom_pipeline.settings import SETTINGS_FILE, Settings, load_settings
@@ -60,8 +60,7 @@ def tune(
         days = days or settings.evaluation.horizon_days
         sweep, period = _run(settings, days, _numbers(components), progress)
     path = figure or settings.reports_dir / "tuning.png"
-    with writing(path) as out:
-        out.write(_picture(sweep))
+    write_bytes(path, _picture(sweep))
     changes = _changes(settings, sweep.choice.settings())
     if write and changes:
         write_values(settings.data_dir / SETTINGS_FILE, changes)

@@ -1,4 +1,4 @@
-"""One method in a process of its own: fitted with each of some settings, lists written.
+"""Fits of one method in a separate process: one for each of some settings, with its lists.
 
 The data, the lists and what a process prints lie in files; the measurements come through a pipe,
 one `Answer` per setting as soon as it is done. The test data do not reach the process. Nothing
@@ -76,7 +76,7 @@ def run_task(
 ) -> list[Answer]:
     """Have a task done by a new process; one answer per setting, a failure where there is none.
 
-    progress: told how many of the settings are done.
+    progress: called with the number of settings that are done.
     """
     task_folder.mkdir(parents=True, exist_ok=True)
     answers: list[Answer] = []

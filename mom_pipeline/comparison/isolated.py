@@ -1,4 +1,4 @@
-"""Work in a process of its own, within a budget of time and memory.
+"""Work in a separate process, within a budget of time and memory.
 
 One `multiprocessing` process (spawn) and a pipe, not a pool of `concurrent.futures`: a pool cannot
 stop a worker at the end of its time, and does not tell by which signal a worker died or what it
@@ -90,6 +90,11 @@ def peak_bytes() -> int:
     return memory_status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def memory_of_machine() -> int:
+    """Return the bytes of memory that this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def memory_status(name: str) -> int:
     """Return a figure of /proc/self/status in bytes; 0 where the system does not have it."""
     try:
@@ -102,7 +107,7 @@ def memory_status(name: str) -> int:
 def _work(
     results: Connection, work: str, arguments: tuple[Any, ...], budget: Budget, log: str
 ) -> None:
-    """The life of the new process."""
+    """Do the work; this is what the new process runs."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with open(log, "wb") as out:
         os.dup2(out.fileno(), 1)

@@ -1,7 +1,6 @@
-"""What a comparison leaves behind, and its two files: JSON, and the values of each user."""
+"""Results of a comparison, and their two files: JSON, and the values of each user."""
 
 import json
-import os
 import platform
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mom_pipeline.comparison.isolated import memory_of_machine
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import sha256_of, write_text, writing
 from mom_pipeline.core.threads import available_cores
@@ -63,7 +63,7 @@ class MethodResult:
     failure: why there are no figures ("needs 12 GB, allowed 8 GB"); empty when there are.
     means: metric name ("precision", "recall", "map", "ndcg") -> one value per cut-off.
     per_user: metric name -> (users, cut-offs), the same users in the same order for every method.
-    coverage: share of the catalogue in anybody's list, per cut-off.
+    coverage: share of the catalogue in any list, per cut-off.
     novelty: mean of -log2(share of users who took the item) over the lists, per cut-off.
     differences: metric name -> one interval per cut-off; empty for the reference itself.
     """
@@ -155,7 +155,7 @@ def load(folder: Path, *, per_user: bool = True) -> Comparison:
         summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
         values, path = summary["comparison"], folder / summary["per_user"]
         if sha256_of(path) != summary["sha256"]:
-            raise DamagedComparison(f"{path} is damaged; compare anew")
+            raise DamagedComparison(f"{path} is damaged; compare again")
         with np.load(path, allow_pickle=False) as arrays:
             used = arrays if per_user else None
             results = tuple(_result(entry, used) for entry in values["results"])
@@ -164,7 +164,9 @@ def load(folder: Path, *, per_user: bool = True) -> Comparison:
             f"there is no whole comparison in {folder}; run `mom-pipeline compare`"
         ) from error
     except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise DamagedComparison(f"{folder / SUMMARY} is damaged ({error}); compare anew") from error
+        raise DamagedComparison(
+            f"{folder / SUMMARY} is damaged ({error}); compare again"
+        ) from error
     data, cutoffs = DataDescription(**values["data"]), tuple(values["cutoffs"])
     return Comparison(**{**values, "data": data, "cutoffs": cutoffs, "results": results})
 
@@ -215,7 +217,7 @@ def _day_and_time(summary: Path) -> tuple[str, str] | None:
 
 def surroundings() -> dict[str, Any]:
     """Return the time, the machine in words, and versions by library."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    memory = memory_of_machine() / 1e9
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{available_cores()} cores of {_processor()}, {memory:.0f} GB",

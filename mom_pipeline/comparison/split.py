@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.comparison.results import ComparisonError, DataDescription
-from mom_pipeline.core.interactions import with_narrow_indices
+from mom_pipeline.core.interactions import grown, with_narrow_indices
 from mom_pipeline.core.ranking.choose import hold_out
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.datasets.user_lists import read_split
@@ -50,7 +50,7 @@ class Trial:
         return with_narrow_indices(rows)
 
     def sample(self, n_users: int, rng: np.random.Generator) -> "Trial":
-        """Return the same question about at most so many of the users; `train` stays whole."""
+        """Return the same question about at most n_users of the users; `train` stays whole."""
         if len(self.users) <= n_users:
             return self
         chosen = np.sort(rng.choice(len(self.users), size=n_users, replace=False))
@@ -66,7 +66,7 @@ def make_trial(train: Csr, test: Csr, *, exclude_seen: bool = True) -> Trial:
     exclude_seen: items of the user's own history are not to be found.
     """
     shape = (max(train.shape[0], test.shape[0]), max(train.shape[1], test.shape[1]))
-    train, test = _grown(train, shape), _grown(test.astype(bool), shape)
+    train, test = _canonical(train, shape), _canonical(test.astype(bool), shape)
     with_history = np.flatnonzero(np.diff(train.indptr))
     asked = np.diff(test.indptr) > 0
     n_newcomers = int(asked.sum() - asked[with_history].sum())
@@ -150,7 +150,7 @@ def split_of_files(
     name: str = "",
     seed: int = 0,
 ) -> Split:
-    """Take a ready split, one line per user; a fifth of everybody's training is validation."""
+    """Take a ready split, one line per user; a fifth of each user's training is validation."""
     train, test = read_split(train_file, test_file)
     if train.nnz == 0:
         raise ComparisonError(f"{train_file} has users but no items; there is nothing to train on")
@@ -217,7 +217,7 @@ def _last_days(
 
 
 def _hidden_fifth(train: Csr, exclude_seen: bool, seed: int) -> tuple[Trial | None, str]:
-    """Hide a fifth of everybody's items; returns the trial and what to say about it."""
+    """Hide a fifth of each user's items; returns the trial, and how it was made in words."""
     held_out = hold_out(train, np.random.default_rng(seed), max_users=train.shape[0])
     if held_out is None:
         return None, "; default settings, as no user has two items to choose on"
@@ -274,10 +274,9 @@ def _columns(X: Csr, columns: Array) -> Csr:
     return with_narrow_indices(moved)
 
 
-def _grown(X: Csr, shape: tuple[int, int]) -> Csr:
-    """Return X with empty rows and columns at its ends, canonical."""
-    indptr = np.concatenate([X.indptr, np.full(shape[0] - X.shape[0], X.indptr[-1])])
-    grown = sparse.csr_array((X.data, X.indices, indptr), shape=shape, copy=True)
-    grown.sum_duplicates()
-    grown.eliminate_zeros()
-    return grown
+def _canonical(X: Csr, shape: tuple[int, int]) -> Csr:
+    """Return a canonical copy of X with empty rows and columns at its ends."""
+    wide = grown(X, shape).copy()
+    wide.sum_duplicates()
+    wide.eliminate_zeros()
+    return wide

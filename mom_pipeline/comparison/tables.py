@@ -26,7 +26,7 @@ class Table:
     words: tuple[str, ...] = ("method", "Name", "Type", "Dataset", "settings chosen")
 
     def parts(self, width: int) -> list["Table"]:
-        """Return the table in pieces for so many characters, the first column before each."""
+        """Return pieces of at most `width` characters, each with the first column."""
         widths = [
             min(_MAX_COLUMN, max(len(text) for text in (name, *cells))) + _BETWEEN
             for name, *cells in zip(self.columns, *self.rows, strict=True)

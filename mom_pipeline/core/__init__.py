@@ -1,4 +1,4 @@
-"""The method: pure numpy and scipy, arrays in, frozen dataclasses out."""
+"""The method of moments on arrays, with numpy, scipy and threadpoolctl alone."""
 
 from mom_pipeline.core.evaluation.metrics import CUTOFFS, RankingMetrics, evaluate_ranking
 from mom_pipeline.core.model import MethodOfMoments

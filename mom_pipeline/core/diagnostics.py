@@ -1,10 +1,10 @@
-"""What a fit found out about itself, as plain numbers, lists and texts."""
+"""Diagnostics of a fit, as plain numbers, lists and texts."""
 
 from dataclasses import asdict
 from typing import Any
 
 from mom_pipeline.core.algorithm.decompose import ComponentFit
-from mom_pipeline.core.evaluation.theorem1 import bounds_of, few_users
+from mom_pipeline.core.evaluation.theorem1 import bounds_of_fit, few_users
 from mom_pipeline.core.ranking.choose import Choice
 from mom_pipeline.core.ranking.score import RankingWeights
 
@@ -21,7 +21,7 @@ def describe_fit(
     """Return the diagnostics of a fit, with Theorem 1's bounds where it is about the model."""
     components, sums = fit.components, fit.sums.first
     whitening, recovery = components.whitening, components.recovery
-    bounds = bounds_of(fit.anchor.estimator, sums, whitening.eigenvalues, recovery.weights, delta)
+    bounds = bounds_of_fit(fit, delta)
     K = whitening.n_components
     warnings = few_users(sums.n_users, K) if bounds is None else list(bounds.warnings)
     if whitening.n_components < whitening.requested:

@@ -1,4 +1,7 @@
-"""Errors of the project: each says what was expected, what was found and what to do."""
+"""Errors of the method, and the base of all errors of the project.
+
+Each says what was expected, what was found and what to do.
+"""
 
 
 class MomError(Exception):

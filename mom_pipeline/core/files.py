@@ -1,7 +1,7 @@
 """Files that appear whole or not at all: temporary name, fsync, rename. And their sha256.
 
-A temporary name ends with the number of its process, so that what a killed one left behind can
-be told from what another one is writing.
+A temporary name ends with the number of its process, so that the files of a killed process are
+recognised.
 """
 
 import fcntl
@@ -16,14 +16,14 @@ from typing import IO
 
 @contextmanager
 def writing(path: Path) -> Iterator[IO[bytes]]:
-    """A binary file that takes its place at `path` when the block ends without an error."""
+    """Yield a binary file that replaces `path` when the block ends without an error."""
     with replacing(path) as temporary, temporary.open("wb") as out:
         yield out
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name to write to; it takes the place of `path` at the end."""
+    """Yield a temporary name to write to, which replaces `path` when the block ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_path(path)
     try:
@@ -36,10 +36,15 @@ def replacing(path: Path) -> Iterator[Path]:
     sync_folder(path.parent)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a small text file atomically."""
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a small file, whole or not at all."""
     with writing(path) as out:
-        out.write(text.encode("utf-8"))
+        out.write(content)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small text file, whole or not at all."""
+    write_bytes(path, text.encode("utf-8"))
 
 
 def sync_folder(folder: Path) -> None:
@@ -52,7 +57,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def sha256_of(content: Path | bytes) -> str:
-    """The sha256 of a file or of bytes, in hexadecimal digits."""
+    """Return the sha256 of a file or of bytes, in hexadecimal digits."""
     if isinstance(content, bytes):
         return hashlib.sha256(content).hexdigest()
     with content.open("rb") as stream:
@@ -69,18 +74,18 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def temporary_path(path: Path) -> Path:
-    """A name beside `path` that no other process or thread uses."""
+    """Return a name beside `path` that no other process or thread uses."""
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.{os.getpid()}.tmp")
 
 
 def is_left_over(path: Path) -> bool:
-    """Whether this is a temporary file or folder of a process that has ended."""
+    """Return whether this is a temporary file or folder of a process that has ended."""
     *_, process, ending = ("", *path.name.rsplit(".", 2))
     return ending == "tmp" and process.isdecimal() and not is_running(int(process))
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is a process of that number."""
+    """Return whether there is a process of that number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""What a fit leaves behind: everything that is needed to personalize and to recommend."""
+"""The fitted model: all that is needed to personalize, to recommend and to update."""
 
 import json
 import os
@@ -15,16 +15,9 @@ from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.persistence import load_arrays, save_arrays
 from mom_pipeline.core.ranking.bounded import ExactTop, Progress
+from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
-from mom_pipeline.core.ranking.parts import (
-    Components,
-    Ease,
-    Histories,
-    LowPass,
-    Pairs,
-    Part,
-    Popularity,
-)
+from mom_pipeline.core.ranking.parts import Components, Ease, Histories, Pairs, Part, Popularity
 from mom_pipeline.core.ranking.score import RankingName, RankingWeights, Score, ranking_name
 from mom_pipeline.core.ranking.topn import BestItems
 from mom_pipeline.core.types import Array, Csr, Float64
@@ -46,7 +39,7 @@ class PairRanking:
 
     @cached_property
     def pairs(self) -> Pairs:
-        """The pairs of the rows, counted on first use."""
+        """The pairs of the rows, with the exponents of the weights."""
         w = self.weights
         counted = Pairs.from_rows(self.interactions, w.user_exponent, w.sharpness)
         return replace(
@@ -94,7 +87,6 @@ class FittedModel:
 
     @property
     def n_items(self) -> int:
-        """D."""
         return len(self.item_probs)
 
     @property
@@ -166,7 +158,7 @@ class FittedModel:
 
     @cached_property
     def _by_components(self) -> ExactTop:
-        return ExactTop(Score.of_components(self.item_probs), self.popularity > 0)
+        return ExactTop(Score.from_probs(self.item_probs), self.popularity > 0)
 
     @cached_property
     def _by_three_moments(self) -> ExactTop:
@@ -193,9 +185,7 @@ class FittedModel:
                 "interactions_data": X.data,
                 "interactions_indices": X.indices,
                 "interactions_indptr": X.indptr,
-                "low_pass_basis": self.pair_ranking.low_pass.basis,
-                "low_pass_scale": self.pair_ranking.low_pass.item_scale,
-                "low_pass_strengths": self.pair_ranking.low_pass.strengths,
+                **self.pair_ranking.low_pass.as_arrays(),
             }
         save_arrays(path, json.loads(json.dumps(header)), arrays)
 
@@ -288,8 +278,6 @@ def _pair_ranking(header: dict[str, Any], arrays: dict[str, Array]) -> PairRanki
     interactions.check_format(full_check=True)
     return PairRanking(
         interactions=as_interactions(interactions),
-        low_pass=LowPass(
-            arrays["low_pass_basis"], arrays["low_pass_scale"], arrays["low_pass_strengths"]
-        ),
+        low_pass=LowPass.from_arrays(arrays),
         weights=RankingWeights.from_saved(header["ranking_weights"]),
     )

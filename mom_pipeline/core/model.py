@@ -1,4 +1,4 @@
-"""The method of moments as one object: fit, personalize, recommend, save."""
+"""The method of moments as one object: fit, update, personalize, recommend, save."""
 
 import os
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
@@ -26,17 +26,16 @@ from mom_pipeline.core.moments.estimators import Estimator, EstimatorName
 from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.progress import Stages
 from mom_pipeline.core.ranking.choose import Choice, HeldOut, choose_weights, given_split, hold_out
+from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization, RuleName
-from mom_pipeline.core.ranking.parts import LowPass
 from mom_pipeline.core.ranking.score import RankingWeights, ranking_name
 from mom_pipeline.core.ranking.topn import Scorer
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Csr, Float64
 
-# "classes", as earlier versions say, means "components".
+# "classes" is the name of "components" in earlier versions.
 RankingName = Literal["components", "three-moment", "classes"]
 Precision = Literal["auto", "single", "double"]
-
 
 # What makes the method the paper's Algorithm 1; see `MethodOfMoments.algorithm_1`.
 ALGORITHM_1: dict[str, Any] = {
@@ -185,7 +184,9 @@ class MethodOfMoments:
             anchor = anchor.with_items(new)
             with stages.stage("moments"):
                 sums = sums.update(gone, come, anchor)
-            components = decompose(anchor, sums, self._decompose_settings(), stages=stages)
+            components = decompose(
+                anchor, sums, DecomposeSettings.from_settings(self), stages=stages
+            )
         fit = ComponentFit(anchor, sums, components)
         self._fitted = self._fitted_model(fit, None, stages)
         return self
@@ -203,12 +204,12 @@ class MethodOfMoments:
 
     @property
     def item_probs(self) -> Array:
-        """O = P[item | class], (D, K): columns sum to 1, none negative."""
+        """O = P[item | component], (D, K): columns sum to 1, none negative."""
         return self.fitted.item_probs
 
     @property
     def weights(self) -> Float64:
-        """Pi = P[class], (K,), sums to 1."""
+        """Pi = P[component], (K,), sums to 1."""
         return self.fitted.weights
 
     @property
@@ -218,7 +219,7 @@ class MethodOfMoments:
 
     @property
     def diagnostics(self) -> dict[str, Any]:
-        """What the fit found out about itself: plain numbers, lists and texts."""
+        """Numbers, lists and texts about the fit; see `describe_fit`."""
         return self.fitted.diagnostics
 
     def transform(self, X: Any) -> Array:
@@ -285,15 +286,6 @@ class MethodOfMoments:
             dtype=self._dtype(n_items),
         )
 
-    def _decompose_settings(self) -> DecomposeSettings:
-        return DecomposeSettings(
-            n_components=self.n_components,
-            decomposition=self.decomposition,
-            projection=self.projection,
-            cap_weights=self.cap_weights,
-            seed=self.seed,
-        )
-
     def _dtype(self, n_items: int) -> type[np.floating]:
         if self.precision == "auto":
             return working_precision(self.n_components, n_items)
@@ -319,7 +311,7 @@ class MethodOfMoments:
         components = decompose(
             anchor,
             sums,
-            self._decompose_settings(),
+            DecomposeSettings.from_settings(self),
             earlier_item_probs=None if earlier is None else earlier.item_probs,
             stages=stages,
         )
@@ -331,7 +323,7 @@ class MethodOfMoments:
         if self.ranking != "components":
             raise InvalidSetting(
                 f"the three-moment ranking needs all rows in memory, so {what} works with "
-                "ranking='components' alone; fit the model with that, or fit it anew"
+                "ranking='components' alone; fit the model with that, or fit it again"
             )
 
     def _fit_ranking(

@@ -1,4 +1,4 @@
-"""A fitted model as one .npz file: arrays and a JSON header, no pickle."""
+"""Named arrays and a JSON header in one .npz file, without pickle."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def load_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
     if described.get("format") != _FORMAT or described.get("version") != _VERSION:
         raise DamagedModel(
             f"{path} holds {described.get('format')!r} version {described.get('version')!r}; "
-            f"expected {_FORMAT!r} version {_VERSION}; fit and save it anew"
+            f"expected {_FORMAT!r} version {_VERSION}; fit and save it again"
         )
     held = {name: [str(a.dtype), list(a.shape)] for name, a in arrays.items()}
     if held != described["arrays"]:

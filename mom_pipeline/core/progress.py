@@ -1,4 +1,4 @@
-"""Progress of long work, for a callback or a rich progress bar."""
+"""Progress and times of the stages of a fit, for a callback or a rich progress bar."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Data with a known answer: the paper's generative process (equation 1)."""
+"""Simulated data with known components: the paper's generative process (equation 1)."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ _USERS_PER_BLOCK = 65_536
 
 @dataclass(frozen=True)
 class LatentClasses:
-    """The parameters of the model: O = P[item | class] and pi = P[class].
+    """The parameters of the model: O = P[item | component] and pi = P[component].
 
     item_probs: (D, K), columns sum to 1.  weights: (K,), sums to 1.
     """
@@ -35,7 +35,7 @@ def draw_classes(
 
         O_yk  proportional to  popularity_y * gamma_yk,   popularity_y = rank_y^(-zipf_exponent)
 
-    A small `concentration` makes the classes differ sharply; a large one makes them alike.
+    A small `concentration` makes the components differ sharply; a large one makes them alike.
     """
     popularity = np.arange(1, n_items + 1, dtype=np.float64) ** -zipf_exponent
     rng.shuffle(popularity)
@@ -58,7 +58,7 @@ def draw_interactions(
 
         h ~ P[h | u],   y ~ P[y | h],   repeated n_u times
 
-    By default P[h | u] is one class per user, drawn from pi: the setting in which the paper's
+    By default P[h | u] is one component per user, drawn from pi: the setting in which the paper's
     moments factorise. With `membership_concentration` it is Dirichlet(concentration * pi).
     Returns (N, D) counts; row sums equal `items_per_user`.
     """
@@ -69,8 +69,8 @@ def draw_interactions(
     for start in range(0, len(lengths), _USERS_PER_BLOCK):
         n = lengths[start : start + _USERS_PER_BLOCK]
         users = np.repeat(np.arange(len(n)), n)
-        classes = _draw_classes_of_events(truth.weights, n, users, membership_concentration, rng)
-        items = _draw_items(cumulative, classes, rng)
+        components = _draw_components(truth.weights, n, users, membership_concentration, rng)
+        items = _draw_items(cumulative, components, rng)
         counts: Csr = sparse.coo_array((np.ones(len(users)), (users, items)), (len(n), D)).tocsr()
         counts.sum_duplicates()
         blocks.append(counts)
@@ -97,8 +97,8 @@ def simulate(
             raise InvalidSetting(f"{name} must be at least 1, found {value}")
     if n_components > n_items:
         raise InvalidSetting(
-            f"n_components={n_components} classes over n_items={n_items} cannot have full rank; "
-            "use at most as many classes as items"
+            f"n_components={n_components} components over n_items={n_items} cannot have full rank; "
+            "use at most as many components as items"
         )
     if items_per_user < 3:
         raise InvalidSetting(
@@ -114,14 +114,14 @@ def simulate(
     return truth, interactions
 
 
-def _draw_classes_of_events(
+def _draw_components(
     pi: Array,
     lengths: Array,
     users: Array,
     membership_concentration: float | None,
     rng: np.random.Generator,
 ) -> Array:
-    """Draw the class of every event of a block of users."""
+    """Draw the component of every event of a block of users."""
     K = len(pi)
     if membership_concentration is None:
         return rng.choice(K, size=len(lengths), p=pi)[users]
@@ -130,13 +130,13 @@ def _draw_classes_of_events(
     return np.minimum((np.cumsum(memberships, axis=1)[users] < draws[:, None]).sum(axis=1), K - 1)
 
 
-def _draw_items(cumulative: Array, classes: Array, rng: np.random.Generator) -> Array:
-    """Draw an item for every event by inverting its class's distribution function."""
+def _draw_items(cumulative: Array, components: Array, rng: np.random.Generator) -> Array:
+    """Draw an item for every event by inverting its component's distribution function."""
     K, D = cumulative.shape
-    items = np.empty(len(classes), dtype=np.int64)
-    draws = rng.random(len(classes))
-    order = np.argsort(classes, kind="stable")
-    bounds = np.searchsorted(classes[order], np.arange(K + 1))
+    items = np.empty(len(components), dtype=np.int64)
+    draws = rng.random(len(components))
+    order = np.argsort(components, kind="stable")
+    bounds = np.searchsorted(components[order], np.arange(K + 1))
     for k in range(K):
         events = order[bounds[k] : bounds[k + 1]]
         items[events] = np.searchsorted(cumulative[k], draws[events] * cumulative[k, -1])

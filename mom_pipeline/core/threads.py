@@ -55,7 +55,7 @@ def map_blocks(work: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Re
 
 
 def sum_blocks(work: Callable[[Task], Sum], tasks: Iterable[Task]) -> Sum:
-    """Return the sum of what `work` makes of every task, added in the order of the tasks.
+    """Return the sum of the results of `work`, added in the order of the tasks.
 
     At least one task. Few results wait at a time, and the first one is added to in place where
     its type allows that.

@@ -1,4 +1,4 @@
-"""Names for the arrays that travel between the parts."""
+"""Types of the arrays that functions take and return."""
 
 from typing import Any, TypeAlias
 

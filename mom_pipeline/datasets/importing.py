@@ -1,4 +1,4 @@
-"""What all adapters share: raw lines in, one log file per day out, every line accounted for.
+"""Import of a dataset by its adapter: raw lines in, one log file per day out, none lost.
 
 An adapter is a SELECT from physical lines to events. Lines are staged in DuckDB, which spills
 to disk, so that a 10 GB file needs no more memory than a small one.
@@ -111,13 +111,23 @@ def import_dataset(
         days = _event_days(connection)
         rows = scalar(connection, "SELECT count(*) FROM dataset_events")
         _write_days(connection, dataset, days, scratch, settings.logs_dir)
+    summary = _summary(dataset, days, lines=lines, without_event=other, rows=rows)
+    _write_settings(dataset, settings)
+    text = json.dumps(asdict(summary), indent=2, default=str) + "\n"
+    write_text(settings.data_dir / SUMMARY_FILE, text)
+    return summary
+
+
+def _summary(
+    dataset: Dataset, days: list[date], *, lines: int, without_event: int, rows: int
+) -> ImportSummary:
     is_train = dataset.train_days
-    summary = ImportSummary(
+    return ImportSummary(
         dataset=dataset.name,
         rules=dataset.rules,
         lines=lines,
-        lines_without_event=other,
-        lines_filtered=lines - other - rows,
+        lines_without_event=without_event,
+        lines_filtered=lines - without_event - rows,
         rows=rows,
         days=len(days),
         first_day=days[0],
@@ -125,10 +135,6 @@ def import_dataset(
         train_days=tuple(d for d in days if is_train(d)) if is_train else _NO_SPLIT,
         test_days=tuple(d for d in days if not is_train(d)) if is_train else _NO_SPLIT,
     )
-    _write_settings(dataset, settings)
-    text = json.dumps(asdict(summary), indent=2, default=str) + "\n"
-    write_text(settings.data_dir / SUMMARY_FILE, text)
-    return summary
 
 
 def read_summary(settings: Settings) -> ImportSummary | None:
@@ -158,31 +164,39 @@ def _stage_events(
     connection.execute(load_sql("datasets/dataset_events.sql"))
     lines = other = 0
     for raw in dataset.files:
-        file = LogFile(date.min, raw.path.name, raw.path, "csv", raw.path.suffix == ".gz")
-        scan = scan_text(file, scratch, progress)
-        if stage_text(connection, scan.readable) != scan.lines:
-            raise DatasetError(f"{raw.path}: DuckDB lost lines; nothing was written")
-        parameters = raw.parameters | {"mark": MARK, "file": raw.path.name}
-        before = scalar(connection, "SELECT count(*) FROM dataset_events")
-        connection.execute(f"INSERT INTO dataset_events {raw.select}", parameters)
-        _require_published_format(connection, raw.path)
-        events = scalar(connection, "SELECT count(*) FROM dataset_events") - before
-        without = scalar(
-            connection,
-            f"SELECT count(*) FROM staged_lines WHERE {raw.other_lines}",  # noqa: S608
-        )
-        if events + without != scan.lines:
-            raise DatasetError(
-                f"{raw.path} has {scan.lines} lines, but {events} events and {without} other "
-                "lines were read; nothing was written. Report this"
-            )
-        lines, other = lines + scan.lines, other + without
-        if scan.readable != raw.path:
-            scan.readable.unlink()
+        own_lines, without_event = _stage_file(connection, raw, scratch, progress)
+        lines, other = lines + own_lines, other + without_event
     connection.execute("DROP TABLE staged_lines")
     if dataset.finish is not None:
         dataset.finish(connection)
     return lines, other
+
+
+def _stage_file(
+    connection: Connection, raw: RawFile, scratch: Path, progress: Progress
+) -> tuple[int, int]:
+    """Add the events of one file; the number of its lines, and of those that carry no event."""
+    file = LogFile(date.min, raw.path.name, raw.path, "csv", raw.path.suffix == ".gz")
+    scan = scan_text(file, scratch, progress)
+    if stage_text(connection, scan.readable) != scan.lines:
+        raise DatasetError(f"{raw.path}: DuckDB lost lines; nothing was written")
+    before = scalar(connection, "SELECT count(*) FROM dataset_events")
+    parameters = raw.parameters | {"mark": MARK, "file": raw.path.name}
+    connection.execute(f"INSERT INTO dataset_events {raw.select}", parameters)
+    _require_published_format(connection, raw.path)
+    events = scalar(connection, "SELECT count(*) FROM dataset_events") - before
+    without = scalar(
+        connection,
+        f"SELECT count(*) FROM staged_lines WHERE {raw.other_lines}",  # noqa: S608
+    )
+    if events + without != scan.lines:
+        raise DatasetError(
+            f"{raw.path} has {scan.lines} lines, but {events} events and {without} other "
+            "lines were read; nothing was written. Report this"
+        )
+    if scan.readable != raw.path:
+        scan.readable.unlink()
+    return scan.lines, without
 
 
 def _require_published_format(connection: Connection, path: Path) -> None:
@@ -253,7 +267,7 @@ def _settings_text(dataset: Dataset) -> str:
 
 
 def _require_no_other_logs(settings: Settings, dataset: Dataset) -> None:
-    """Two sources in one folder would be mixed without a word."""
+    """Refuse a folder with other logs: two sources would be mixed silently."""
     previous = read_summary(settings)
     if previous is not None and previous.dataset == dataset.name:
         return

@@ -1,6 +1,7 @@
 """The three datasets of the paper, with its splits into training and test days."""
 
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from mom_pipeline.datasets.delimited import (
@@ -117,14 +118,6 @@ def yandex(path: Path, options: ImportOptions) -> Dataset:
         parameters={"before_first": before_first.isoformat()},
     )
     last_train = before_first + timedelta(days=_LAST_TRAIN_DAY)
-
-    def keep_paper_selection(connection: Connection) -> None:
-        connection.execute(load_sql("datasets/yandex_rare.sql"), {"min_clicks": options.min_clicks})
-        connection.execute(
-            load_sql("datasets/yandex_sample.sql"),
-            {"sample_users": options.sample_users, "seed": str(options.seed)},
-        )
-
     return Dataset(
         name="yandex",
         timezone="UTC",
@@ -133,5 +126,14 @@ def yandex(path: Path, options: ImportOptions) -> Dataset:
         rules=f"clicks on URLs with at least {options.min_clicks} clicks; a sample of "
         f"{options.sample_users} users, seed {options.seed}; days 1-14 train, 15-27 test",
         train_days=lambda day: day <= last_train,
-        finish=keep_paper_selection,
+        finish=partial(_select_clicks, options),
+    )
+
+
+def _select_clicks(options: ImportOptions, connection: Connection) -> None:
+    """Remove rarely clicked URLs, then all but a sample of the users."""
+    connection.execute(load_sql("datasets/yandex_rare.sql"), {"min_clicks": options.min_clicks})
+    connection.execute(
+        load_sql("datasets/yandex_sample.sql"),
+        {"sample_users": options.sample_users, "seed": str(options.seed)},
     )

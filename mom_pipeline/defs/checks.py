@@ -120,7 +120,7 @@ def fresh_logs(day: date, newest: date | None) -> Verdict:
 
 
 def enough_users(n_users: int, n_components: int) -> Verdict:
-    """The paper's premise."""
+    """The paper asks for N >= K^2 users."""
     seen = f"{n_users} users, K^2 = {n_components**2}"
     return Verdict("enough_users", n_users >= n_components**2, seen)
 
@@ -131,7 +131,7 @@ def steady_popularity(moved: float) -> Verdict:
 
 
 def finite(check: str, *arrays: Array) -> Verdict:
-    """No NaN, no infinity."""
+    """No entry of any array is NaN or infinite."""
     bad = sum(int((~np.isfinite(array)).sum()) for array in arrays)
     return Verdict(check, bad == 0, f"{bad} non-finite entries")
 

@@ -1,4 +1,4 @@
-"""What all assets share: the loop over the days of a run, with metadata and checks for each."""
+"""The loop of every asset over the days of a run, with metadata and checks for each day."""
 
 import hashlib
 import time
@@ -105,11 +105,15 @@ def for_each_day(
         context.log.info(f"{name} {key}: {output.summary}")
         day_done.get()(name, key)
     record_seconds(Path(context.resources.data_folder.data_dir), name, seconds)
+    return _materialized(name, outputs)
+
+
+def _materialized(asset: str, outputs: Mapping[str, DayOutput]) -> Materialized:
     versions = [output.version for output in outputs.values()]
     joint = versions[0] if len(versions) == 1 else content_hash(*versions)
     verdicts = {key: output.verdicts for key, output in outputs.items()}
     return dg.MaterializeResult(
-        data_version=dg.DataVersion(joint), check_results=check_results(name, verdicts)
+        data_version=dg.DataVersion(joint), check_results=check_results(asset, verdicts)
     )
 
 

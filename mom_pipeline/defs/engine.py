@@ -1,4 +1,4 @@
-"""The engine as Dagster's resource: who visits all users when a day is computed in full."""
+"""The engine as Dagster's resource: it visits all users when a day is computed in full."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

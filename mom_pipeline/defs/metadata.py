@@ -1,4 +1,4 @@
-"""What the pages show of a day: numbers, tables and pictures, from what the assets made."""
+"""Metadata of a day on Dagster's pages: numbers, tables and pictures."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -26,12 +26,8 @@ _BOUNDS = ("mu_bound", "pi_bound", "n1", "n2", "n3", "sigma_1", "sigma_k", "delt
 
 def picture(figure: Figure) -> dg.MarkdownMetadataValue:
     """A figure with its title, inside of the metadata."""
-    return embedded(drawn(figure, "png"), figure.axes[0].get_title(loc="left"))
-
-
-def embedded(png: bytes, title: str) -> dg.MarkdownMetadataValue:
-    """The content of a PNG file, inside of the metadata."""
-    data = base64.b64encode(png).decode("ascii")
+    title = figure.axes[0].get_title(loc="left")
+    data = base64.b64encode(drawn(figure, "png")).decode("ascii")
     return dg.MetadataValue.md(f"![{title}](data:image/png;base64,{data})")
 
 
@@ -144,7 +140,7 @@ def component_table(
 
 
 def weights_picture(components: Components) -> dg.MarkdownMetadataValue:
-    """Pi as bars."""
+    """The weights of the components as bars."""
     title = "pi, the weights of the components"
     return picture(bars(components.weights, title=title, x="component", y="P[component]"))
 

@@ -1,4 +1,4 @@
-"""The data folder as Dagster's one resource."""
+"""The data folder as Dagster's resource: settings, warehouse and artifacts."""
 
 from pathlib import Path
 

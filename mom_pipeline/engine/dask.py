@@ -60,7 +60,6 @@ class DaskEngine:
 
     @property
     def n_workers(self) -> int:
-        """Return the present number of workers."""
         return len(self._workers())
 
     def add_up(self, work: ShardPass[Sum], shards: Shards) -> Sum:

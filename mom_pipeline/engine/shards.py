@@ -100,7 +100,6 @@ class Shards:
 
     @property
     def n_pairs(self) -> int:
-        """Return the number of user-item pairs."""
         return sum(entry.n_pairs for entry in self.entries)
 
     def read(self, index: int) -> ShardRows:
@@ -116,12 +115,12 @@ class Shards:
                 content = file.read()
         except OSError as error:
             raise DamagedShard(
-                f"shard {url} cannot be read: {error}; write the shards anew"
+                f"shard {url} cannot be read: {error}; write the shards again"
             ) from error
         if sha256_of(content) != entry.sha256:
             raise DamagedShard(
                 f"shard {url} is not the file of {entry.n_users} users and {entry.n_pairs} "
-                f"pairs that was written ({len(content)} bytes found); write the shards anew"
+                f"pairs that was written ({len(content)} bytes found); write the shards again"
             )
         positions, X = self._rows(pq.read_table(BytesIO(content)))
         return ShardRows(positions, X, index, entry.name)

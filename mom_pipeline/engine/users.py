@@ -46,7 +46,6 @@ class ShardedUsers:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Return the numbers of users and items."""
         return self.shards.shape
 
     def add_up(self, work: Pass[Sum]) -> Sum:

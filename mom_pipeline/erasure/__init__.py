@@ -1,1 +1,1 @@
-"""Forgetting a person: out of every place below the data folder, and not to come back."""
+"""Erasure of a person from every file below the data folder, so that nothing brings them back."""

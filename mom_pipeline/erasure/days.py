@@ -1,6 +1,6 @@
-"""The arrays of every stored day without one user.
+"""Erasure of one user from the arrays of every stored day.
 
-The matrix of a day is made anew from the rows that are left. This also takes out an item that
+The matrix of a day is computed again from the rows that are left. This also takes out an item that
 the user's leaving puts below the filter, and so touches other users' rows. The moments then lose
 the old rows of all changed users and gain their new ones, which is exact: up to rounding they
 are what the day would hold if the user had never been there, seen through the same anchor.

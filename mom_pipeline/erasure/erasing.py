@@ -1,4 +1,4 @@
-"""All of storage without one user, step by step; a step that was done before changes nothing.
+"""Erasure of one user from storage in steps, each of which can be repeated; and receipts.
 
 `data/erasures` holds a receipt for each person; `finished` is empty until the work is complete.
 """
@@ -38,7 +38,7 @@ Step = tuple[str, Callable[[], Mapping[str, int]]]
 class Receipt:
     """What an erasure did, without the id.
 
-    removed: place -> lines, rows, files or arrays that were removed or rewritten.
+    removed: kind of storage -> lines, rows, files or arrays that were removed or rewritten.
     """
 
     user: str
@@ -47,7 +47,7 @@ class Receipt:
     removed: dict[str, int] = field(default_factory=dict)
 
     def adding(self, counts: Mapping[str, int]) -> Self:
-        """The receipt after a further step."""
+        """Return the receipt with what a further step removed."""
         removed = {k: self.removed.get(k, 0) + counts.get(k, 0) for k in (*self.removed, *counts)}
         return replace(self, removed=removed)
 
@@ -108,11 +108,11 @@ def storage_steps(settings: Settings, traces: UserTraces) -> Iterator[Step]:
 
 
 def take_steps(
-    settings: Settings, receipt: Receipt, steps: Iterator[Step], told: Callable[[str], None]
+    settings: Settings, receipt: Receipt, steps: Iterator[Step], on_step: Callable[[str], None]
 ) -> Receipt:
     """Take every step and note in the receipt what it removed, so that a later run adds to it."""
     for name, step in steps:
-        told(name)
+        on_step(name)
         receipt = save_receipt(settings, receipt.adding({k: n for k, n in step().items() if n}))
     return receipt
 
@@ -136,7 +136,7 @@ def begin_receipt(settings: Settings, user_id: str) -> Receipt:
 
 
 def finish_receipt(settings: Settings, receipt: Receipt) -> Receipt:
-    """Say that the work is complete."""
+    """Note in the receipt that the work is complete."""
     return save_receipt(settings, replace(receipt, finished=_now()))
 
 
@@ -145,12 +145,6 @@ def save_receipt(settings: Settings, receipt: Receipt) -> Receipt:
     text = json.dumps(asdict(receipt), indent=2, sort_keys=True)
     write_text(_path(settings, receipt.user), text + "\n")
     return receipt
-
-
-def unfinished_erasures(settings: Settings) -> int:
-    """How many erasures were begun and not completed."""
-    receipts = [_read(path) for path in settings.erasures_dir.glob("*.json")]
-    return sum(receipt is None or not receipt.finished for receipt in receipts)
 
 
 def _path(settings: Settings, user: str) -> Path:

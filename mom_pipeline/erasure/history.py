@@ -1,4 +1,4 @@
-"""Dagster's own history without one user: its SQLite files, and the logs of runs.
+"""Erasure of one user from Dagster's history: its SQLite files, and the logs of runs.
 
 Metadata of a day show some rows and users as they were. A record with a cell that is the id is
 taken out; longer texts, such as the message of an error, lose the id only where it is

@@ -1,4 +1,4 @@
-"""Log files without the lines of one user; what they brought is ingested again."""
+"""Erasure of the lines of one user from log files, which are then ingested again."""
 
 import gzip
 import shutil

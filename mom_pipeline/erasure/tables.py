@@ -1,4 +1,4 @@
-"""The warehouse and what was written from it for people, without one user."""
+"""Erasure of one user from the warehouse, the exports, the reports and the comparisons."""
 
 import json
 import shutil
@@ -6,6 +6,7 @@ from collections import Counter
 
 from mom_pipeline.core.files import replacing
 from mom_pipeline.erasure.search import mention_in_sql
+from mom_pipeline.logs.ledger import reject_reasons
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse, literal_path, scalar
 from mom_pipeline.warehouse.dictionaries import ERASED, KINDS
@@ -63,10 +64,10 @@ def erase_rows(connection: Connection, user_id: str) -> Counter[str]:
 
 
 def compact(warehouse: Warehouse) -> Counter[str]:
-    """Write the warehouse anew: in a DuckDB file, deleted rows stay readable in free blocks.
+    """Rewrite the warehouse: in a DuckDB file, deleted rows stay readable in free blocks.
 
-    The old file is held until the new one has taken its place, so that nobody can write to it
-    in between; one who waits for it opens the new file.
+    The old file is held until the new one has taken its place, so that no process can write to
+    it in between; one that waits for it opens the new file.
     """
     with warehouse.opened() as connection:
         connection.execute("CHECKPOINT")
@@ -80,7 +81,7 @@ def compact(warehouse: Warehouse) -> Counter[str]:
 
 
 def _delete(connection: Connection, table: str, condition: str, values: dict[str, str]) -> int:
-    """Delete from the rows of files, and count anew what the ledger says about these."""
+    """Delete from the rows of files, and correct what the ledger says about these."""
     by_source = connection.execute(
         f"SELECT source_file, count(*) FROM {table} WHERE {condition} GROUP BY ALL",  # noqa: S608
         values,
@@ -88,21 +89,13 @@ def _delete(connection: Connection, table: str, condition: str, values: dict[str
     connection.execute(f"DELETE FROM {table} WHERE {condition}", values)  # noqa: S608
     column = {"raw_logs": "rows_accepted", "quarantine": "rows_rejected"}[table]
     for source, n in by_source:
+        reasons = reject_reasons(connection, source_file=source)
         connection.execute(
             f"UPDATE ingest_ledger SET lines = lines - $n, {column} = {column} - $n, "  # noqa: S608
             "reject_reasons = $reasons WHERE source_file = $source",
-            {"n": n, "source": source, "reasons": _reasons(connection, source)},
+            {"n": n, "source": source, "reasons": json.dumps(reasons, ensure_ascii=False)},
         )
     return sum(n for _, n in by_source)
-
-
-def _reasons(connection: Connection, source: str) -> str:
-    rows = connection.execute(
-        "SELECT reason, count(*) FROM quarantine WHERE source_file = $source "
-        "GROUP BY reason ORDER BY count(*) DESC, reason",
-        {"source": source},
-    ).fetchall()
-    return json.dumps(dict(rows), ensure_ascii=False)
 
 
 def _quoted(text: str) -> str:
@@ -135,7 +128,7 @@ def erase_from_exports(warehouse: Warehouse, user_id: str) -> Counter[str]:
 
 def remove_pages(settings: Settings) -> Counter[str]:
     """Remove reports, which show samples of users, and comparisons of days, with a value for each
-    user. Both can be made again; a comparison on a ready split is about nobody here.
+    user. Both can be made again; a comparison on a ready split has no users of this folder.
     """
     counts: Counter[str] = Counter()
     for page in settings.reports_dir.glob("*.html"):

@@ -19,7 +19,7 @@ from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import sha256_of
 from mom_pipeline.errors import LinesNotAccounted, LogFileError, TooManyRejects
-from mom_pipeline.logs.ledger import LedgerEntry, ledger_by_file, ledger_entries
+from mom_pipeline.logs.ledger import LedgerEntry, ledger_by_file, ledger_entries, reject_reasons
 from mom_pipeline.logs.logfiles import LogFile, discover
 from mom_pipeline.logs.readers import (
     ERASED,
@@ -65,14 +65,10 @@ class IngestFailure:
     error: MomError
 
 
-def files_of_day(settings: Settings, day: date) -> list[LogFile]:
-    """The log files that delivered a day, in order."""
-    return [file for file in discover(settings.logs_dir).files if file.day == day]
-
-
 def ingest_day(warehouse: Warehouse, day: date) -> list[IngestResult]:
     """Ingest the files of one delivery day; the first file that is refused raises."""
-    return [ingest_file(warehouse, file) for file in files_of_day(warehouse.settings, day)]
+    files = discover(warehouse.settings.logs_dir).files
+    return [ingest_file(warehouse, file) for file in files if file.day == day]
 
 
 def pending_files(warehouse: Warehouse) -> list[LogFile]:
@@ -256,7 +252,6 @@ def _insert_accepted(connection: Connection, file: LogFile, query: EventQuery) -
 
 def _insert_rejected(connection: Connection, file: LogFile, query: EventQuery) -> dict[str, int]:
     """Fill the quarantine; the number of rows per reason, most frequent first."""
-    source = {"source_file": file.source_file}
     connection.execute(
         f"""
         INSERT INTO quarantine
@@ -270,19 +265,14 @@ def _insert_rejected(connection: Connection, file: LogFile, query: EventQuery) -
         FROM events WHERE reason IS NOT NULL
         """,  # noqa: S608
         query.parameters
-        | source
         | {
+            "source_file": file.source_file,
             "day": file.day.isoformat(),
             "quarantined_characters": QUARANTINED_CHARACTERS,
             "erased": ERASED,
         },
     )
-    counts = connection.execute(
-        "SELECT reason, count(*) FROM quarantine WHERE source_file = $source_file "
-        "GROUP BY reason ORDER BY count(*) DESC, reason",
-        source,
-    ).fetchall()
-    return dict(counts)
+    return reject_reasons(connection, source_file=file.source_file)
 
 
 def _require_accounted(file: LogFile, lines: int, accepted: int, rejected: int) -> None:

@@ -1,4 +1,4 @@
-"""Looking at the ledger: entries, sums by day, what one day brought, and the quarantine."""
+"""Queries of the ledger: entries, sums by day, one delivery day, and the quarantine."""
 
 import json
 from dataclasses import dataclass, fields
@@ -131,13 +131,16 @@ def total_users_and_items(connection: Connection) -> tuple[int, int]:
     return users, items
 
 
-def reject_reasons(connection: Connection, day: date | None = None) -> dict[str, int]:
-    """Rows per reason, most frequent first, of one day or of all."""
+def reject_reasons(
+    connection: Connection, day: date | None = None, source_file: str | None = None
+) -> dict[str, int]:
+    """Return the quarantined rows per reason, most frequent first: all, or of a day or a file."""
     rows = connection.execute(
         "SELECT reason, count(*) FROM quarantine "
-        "WHERE $day IS NULL OR delivery_day = $day::DATE "
+        "WHERE ($day IS NULL OR delivery_day = $day::DATE) "
+        "AND ($source_file IS NULL OR source_file = $source_file) "
         "GROUP BY reason ORDER BY count(*) DESC, reason",
-        {"day": day.isoformat() if day else None},
+        {"day": day.isoformat() if day else None, "source_file": source_file},
     ).fetchall()
     return dict(rows)
 
@@ -153,7 +156,7 @@ def quarantined_lines(connection: Connection, day: date, limit: int) -> list[Qua
 
 
 def delivered_day(connection: Connection, day: date) -> DeliveredDay:
-    """Look at one delivery day."""
+    """Return the counts, files and a sample of one delivery day."""
     of_day = {"day": day.isoformat()}
     files, lines, header, accepted, rejected = connection.execute(
         "SELECT count(*), coalesce(sum(lines), 0)::BIGINT, coalesce(sum(header_lines), 0)::BIGINT, "
@@ -212,7 +215,7 @@ def _contents(connection: Connection, day: date) -> list[tuple[str, str]]:
 
 
 def _sample(connection: Connection, day: date) -> list[dict[str, Any]]:
-    """Some events, without their users: Dagster keeps what it is shown for ever."""
+    """Return some events without their users: Dagster keeps its metadata for good."""
     rows = connection.execute(
         "SELECT event_time::VARCHAR, item_id, weight::DOUBLE FROM raw_logs "
         "WHERE delivery_day = $day::DATE ORDER BY source_file, line LIMIT $n",

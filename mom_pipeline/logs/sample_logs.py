@@ -121,7 +121,7 @@ class _World:
     settings: SampleSettings
     truth: LatentClasses
     item_names: NDArray[np.object_]
-    user_classes: NDArray[np.int64]
+    user_components: NDArray[np.int64]
     activity: NDArray[np.float64]
     users_from: NDArray[np.int64]
     items_from: NDArray[np.int64]
@@ -134,7 +134,7 @@ class _World:
             settings=settings,
             truth=truth,
             item_names=_item_names(truth),
-            user_classes=rng.choice(settings.n_components, settings.n_users, p=truth.weights),
+            user_components=rng.choice(settings.n_components, settings.n_users, p=truth.weights),
             activity=rng.gamma(1.0, size=settings.n_users) + 0.1,
             users_from=_arrival_days(settings.n_users, settings.n_days, rng),
             items_from=_arrival_days(settings.n_items, settings.n_days, rng),
@@ -148,7 +148,9 @@ class _World:
         weights = self.activity * (self.users_from <= number)
         n = int(rng.poisson(self.settings.events_per_day))
         users = rng.choice(self.settings.n_users, size=n, p=weights / weights.sum())
-        items = _draw_items(self.truth.item_probs * present[:, None], self.user_classes[users], rng)
+        items = _draw_items(
+            self.truth.item_probs * present[:, None], self.user_components[users], rng
+        )
         is_late = rng.random(n) < _LATE_SHARE
         days_late = np.where(is_late, rng.integers(1, _MAX_DAYS_LATE + 1, n), 0)
         seconds = np.sort(rng.integers(0, _SECONDS_PER_DAY, n))
@@ -164,14 +166,14 @@ class _World:
 
 
 def _draw_items(
-    item_weights: NDArray[np.float64], classes: NDArray[np.int64], rng: np.random.Generator
+    item_weights: NDArray[np.float64], components: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
     """One item per event, from the column of its component."""
     n_items, n_components = item_weights.shape
     item_probs = item_weights / item_weights.sum(axis=0)
-    items = np.empty(len(classes), dtype=np.int64)
+    items = np.empty(len(components), dtype=np.int64)
     for k in range(n_components):
-        members = np.flatnonzero(classes == k)
+        members = np.flatnonzero(components == k)
         items[members] = rng.choice(n_items, size=len(members), p=item_probs[:, k])
     return items
 
@@ -187,8 +189,8 @@ def _arrival_days(n: int, n_days: int, rng: np.random.Generator) -> NDArray[np.i
 def _item_names(truth: LatentClasses) -> NDArray[np.object_]:
     """Items are named after the component that they are most typical of."""
     joint = truth.item_probs * truth.weights
-    classes = np.argmax(joint, axis=1)
-    names = [f"{_GENRES[k % len(_GENRES)]}-{n:03d}" for n, k in enumerate(classes)]
+    components = np.argmax(joint, axis=1)
+    names = [f"{_GENRES[k % len(_GENRES)]}-{n:03d}" for n, k in enumerate(components)]
     return np.array(names, dtype=object)
 
 

@@ -51,7 +51,7 @@ def no_progress(_: int) -> None:
 def scan_text(file: LogFile, scratch_dir: Path, progress: Progress = no_progress) -> Scan:
     """Scan a text log, with bounded memory whatever its size.
 
-    Raises LogFileError for a damaged gzip stream and for a file that changes meanwhile.
+    Raises LogFileError for a damaged gzip stream and for a file that changes while it is read.
     """
     before = file.path.stat()
     copy = _Copy(file.path, scratch_dir / f"{before.st_ino}.lines", always=file.compressed)

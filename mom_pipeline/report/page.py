@@ -39,7 +39,7 @@ class NothingToReport(MomError):
 
 
 def report_path(settings: Settings, day: date) -> Path:
-    """Return the path of the page of a day."""
+    """Return where the page of a day is, or would be."""
     return settings.reports_dir / f"{day.isoformat()}.html"
 
 
@@ -75,7 +75,7 @@ def remove_report(settings: Settings, day: date) -> None:
 
 
 def render(data: ReportData) -> str:
-    """Return the whole document."""
+    """Return the HTML of the page."""
     return (
         environment()
         .get_template("page.html")

@@ -17,7 +17,7 @@ from mom_pipeline.comparison.tables import (
 from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 from mom_pipeline.logs.ledger import LedgerEntry
 from mom_pipeline.pictures import bars, curves, histogram, stacked_bars, xy_curves
-from mom_pipeline.report.data import ReportData
+from mom_pipeline.report.data import DayHistory, ReportData
 from mom_pipeline.warehouse.evaluations import MetricsRow
 
 _DELIVERY_DAYS = 31
@@ -219,24 +219,20 @@ def _moments(data: ReportData) -> Section:
 def _drift(data: ReportData) -> Section:
     """How the model moved from day to day, and how firm it was."""
     days = data.history[-TREND_DAYS:]
-    labels = [f"{entry.day:%m-%d}" for entry in days]
-
-    def by_day(title: str, y: str, fields: Mapping[str, str]) -> Figure:
-        """Draw fields of the days. fields: label of a line -> field."""
-        lines = {label: [getattr(day, name) for day in days] for label, name in fields.items()}
-        return curves(labels, lines, title=title, x_label=f"day (n = {len(days)})", y=y)
-
-    drift = by_day(
+    drift = _by_day(
+        days,
         "Largest drift of a component since the day before",
         "total variation, 0 to 1",
         {"largest drift": "largest_drift"},
     )
-    agreement = by_day(
+    agreement = _by_day(
+        days,
         "Agreement of two halves of the users",
         "cosine, 0 to 1",
         {"mean, weighted by π": "mean_agreement", "lowest": "lowest_agreement"},
     )
-    users = by_day(
+    users = _by_day(
+        days,
         "Users that a day visited for its moments",
         "users",
         {"changed": "changed_users", "all": "users"},
@@ -248,6 +244,13 @@ def _drift(data: ReportData) -> Section:
             Picture(users, "Changed users by day"),
         ]
     )
+
+
+def _by_day(days: Sequence[DayHistory], title: str, y: str, fields: Mapping[str, str]) -> Figure:
+    """Draw fields of the days. fields: label of a line -> field."""
+    labels = [f"{entry.day:%m-%d}" for entry in days]
+    lines = {label: [getattr(day, name) for day in days] for label, name in fields.items()}
+    return curves(labels, lines, title=title, x_label=f"day (n = {len(days)})", y=y)
 
 
 def _posteriors(data: ReportData) -> Section | None:

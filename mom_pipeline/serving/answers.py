@@ -1,4 +1,4 @@
-"""What a question about a model is answered with: to Python, on the command line and over HTTP.
+"""Answers about a model, as Python, the commands and HTTP give them.
 
 Every number in an answer is finite.
 """

@@ -1,4 +1,4 @@
-"""The gate: whether the model of a day may take the champion's place.
+"""The gate: whether the model of a day may replace the champion.
 
     d = AP of the challenger - AP of the rival, by user, on the same users and days
 
@@ -70,7 +70,7 @@ class Contest:
 
 @dataclass(frozen=True)
 class Decision:
-    """What the gate said. difference, low, high: of the MAP; None when nothing was compared."""
+    """The gate's decision. difference, low, high: of the MAP; None when nothing was compared."""
 
     passed: bool
     words: str
@@ -174,7 +174,7 @@ def metrics_of(backtest: Backtest) -> dict[str, float]:
 
 
 def contest_with_popularity(backtest: Backtest) -> Contest:
-    """For the first model."""
+    """Return the contest of the first model: with popularity, on the same users."""
     ours, theirs = _ap(backtest.model), _ap(backtest.popularity)
     return Contest(POPULARITY, ours, theirs, "the same lists")
 

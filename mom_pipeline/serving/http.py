@@ -69,7 +69,7 @@ _WHAT_WENT_WRONG = {
 
 
 class Champion:
-    """The model in use now; a context manager that watches the registry meanwhile."""
+    """The model in use now; a context manager that watches the registry while it is open."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Champion:
         return current
 
     def version(self) -> str | None:
-        """The version in use."""
+        """Return the version in use; None before there is one."""
         current = self._current
         return None if current is None else current.version
 

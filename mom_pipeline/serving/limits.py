@@ -1,4 +1,4 @@
-"""What a request may ask for, and how it is read."""
+"""Limits of requests over HTTP, and the reading of their parameters and bodies."""
 
 import json
 from typing import Annotated, Any, NoReturn

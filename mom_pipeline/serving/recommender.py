@@ -1,4 +1,4 @@
-"""Answers of one model, from Python.
+"""Answers of one model, from Python:
 
 from mom_pipeline import Recommender
 
@@ -49,7 +49,6 @@ MAX_HISTORY = 10_000
 MAX_ID = 4_096
 # Smaller terms of an explanation are rounding.
 _NEGLIGIBLE = 1e-12
-_PARTS = {"classes": "components", "inverse": "ease"}
 
 
 class Recommender:
@@ -75,7 +74,6 @@ class Recommender:
 
     @property
     def version(self) -> str:
-        """The version of the model."""
         return self._served.manifest.version
 
     def describe(self) -> ModelInUse:

@@ -63,7 +63,7 @@ class Promotion:
 
     @classmethod
     def now(cls, version: str, kind: str, reason: str) -> "Promotion":
-        """A change that takes place now."""
+        """Return a change with the present time."""
         return cls(version, datetime.now(tz=UTC).isoformat(timespec="seconds"), kind, reason)
 
 

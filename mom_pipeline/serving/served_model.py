@@ -1,4 +1,4 @@
-"""A model as it is served: the fit, the ids behind its positions, and everybody's history.
+"""`ServedModel`: the fit, the ids of its positions, and the history of every user.
 
 It answers without the warehouse: one folder holds all of it.
 
@@ -80,12 +80,10 @@ class ServedModel:
 
     @cached_property
     def item_positions(self) -> dict[str, int]:
-        """The position of every item id."""
         return {str(item): position for position, item in enumerate(self.item_ids)}
 
     @cached_property
     def user_positions(self) -> dict[str, int]:
-        """The position of every user id."""
         return {str(user): position for position, user in enumerate(self.user_ids)}
 
     def write_files(self, folder: Path) -> None:

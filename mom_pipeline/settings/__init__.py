@@ -26,6 +26,14 @@ from pydantic_settings import (
 
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.ranking.score import RankingWeights
+from mom_pipeline.settings.checking import (
+    FromKeys,
+    invalid,
+    require,
+    section,
+    type_of,
+    unknown,
+)
 from mom_pipeline.settings.sections import (
     DELIMITERS,
     ESTIMATORS,
@@ -35,7 +43,6 @@ from mom_pipeline.settings.sections import (
     ComparisonSettings,
     EngineSettings,
     EvaluationSettings,
-    FromKeys,
     LogSettings,
     MatrixSettings,
     ModelSettings,
@@ -44,11 +51,6 @@ from mom_pipeline.settings.sections import (
     RebuildSettings,
     ServingSettings,
     WarehouseSettings,
-    invalid,
-    require,
-    section,
-    type_of,
-    unknown,
 )
 
 __all__ = [

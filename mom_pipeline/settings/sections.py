@@ -1,57 +1,31 @@
-"""The sections of the settings: a frozen pydantic dataclass each, and what their errors say.
+"""The sections of the settings: a frozen pydantic dataclass each, and the types of their values.
 
-Types are strict. The defaults of `[model]` and `[ranking]` are those of `MethodOfMoments` and
-`RankingWeights`.
+Types are strict. The defaults of `[model]` are those of `MethodOfMoments`.
 """
 
-import difflib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, field, fields, is_dataclass
+from dataclasses import asdict, field, fields
 from datetime import date
-from functools import wraps
-from typing import (
-    Annotated,
-    Any,
-    Self,
-    TypeVar,
-    cast,
-    dataclass_transform,
-    get_args,
-    get_type_hints,
-)
+from typing import Annotated, Any, Self, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
-    ConfigDict,
-    GetCoreSchemaHandler,
     StrictBool,
     StrictFloat,
     StrictInt,
     StrictStr,
-    ValidationError,
     model_validator,
 )
-from pydantic.dataclasses import dataclass as pydantic_dataclass
-from pydantic_core import ErrorDetails, PydanticCustomError, core_schema
 
 from mom_pipeline.core.algorithm.decomposition import DecompositionName
 from mom_pipeline.core.algorithm.recovery import ProjectionName
-from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.model import MethodOfMoments
 from mom_pipeline.core.moments.estimators import EstimatorName
 from mom_pipeline.core.ranking.memberships import RuleName
-from mom_pipeline.core.ranking.score import RankingName, RankingWeights
-
-# Keys of earlier versions: an error names the new one.
-RENAMED = {
-    "ranking.classes": "ranking.components",
-    "ranking.explained": "ranking.ease",
-    "ranking.explained_ridge": "ranking.ease_ridge",
-}
+from mom_pipeline.core.ranking.score import RankingName
+from mom_pipeline.settings.checking import NotNegative, one_of, require, rule, section
 
 DELIMITERS = (",", ";", "|")
 TIMESTAMP_FORMATS = ("iso", "epoch_s", "epoch_ms")
@@ -59,30 +33,6 @@ ENGINES = ("local", "dask")
 ESTIMATORS: tuple[EstimatorName, ...] = get_args(EstimatorName)
 PERSONALIZATIONS: tuple[RuleName, ...] = get_args(RuleName)
 _MODEL: dict[str, Any] = {f.name: f.default for f in fields(MethodOfMoments)}
-
-T = TypeVar("T")
-
-
-def _rule(expected: str, holds: Callable[[Any], bool]) -> AfterValidator:
-    """A check of one value. expected: completes "must be"."""
-
-    def check(value: Any) -> Any:
-        if not holds(value):
-            raise PydanticCustomError("setting", "{expected}", {"expected": expected})
-        return value
-
-    return AfterValidator(check)
-
-
-def require(holds: bool, key: str, expected: str, value: object) -> None:
-    """A check of several values together, of which `key` is to be corrected."""
-    if not holds:
-        context = {"expected": expected, "key": key, "value": value}
-        raise PydanticCustomError("setting", "{expected}", context)
-
-
-def _one_of(choices: tuple[str, ...]) -> AfterValidator:
-    return _rule(f"one of {choices}", lambda value: value in choices)
 
 
 def _is_day(text: str) -> bool:
@@ -104,118 +54,40 @@ def _is_ascending(numbers: tuple[int, ...]) -> bool:
     return bool(numbers) and numbers[0] >= 1 and list(numbers) == sorted(set(numbers))
 
 
-Count = Annotated[StrictInt, _rule("at least 1", lambda n: n >= 1)]
-CountOrZero = Annotated[StrictInt, _rule("0 or more", lambda n: n >= 0)]
-Share = Annotated[StrictFloat, _rule("in [0, 1]", lambda x: 0 <= x <= 1)]
-Inside = Annotated[StrictFloat, _rule("between 0 and 1", lambda x: 0 < x < 1)]
-BelowOne = Annotated[StrictFloat, _rule("between 0 and 1, or 0", lambda x: 0 <= x < 1)]
-Positive = Annotated[StrictFloat, _rule("above 0", lambda x: 0 < x < float("inf"))]
-NotNegative = Annotated[StrictFloat, _rule("0 or more", lambda x: 0 <= x < float("inf"))]
-Day = Annotated[StrictStr, _rule("empty or a YYYY-MM-DD", lambda text: not text or _is_day(text))]
-Zone = Annotated[StrictStr, _rule("an IANA zone such as 'UTC' or 'Asia/Taipei'", _is_zone)]
+Count = Annotated[StrictInt, rule("at least 1", lambda n: n >= 1)]
+CountOrZero = Annotated[StrictInt, rule("0 or more", lambda n: n >= 0)]
+Share = Annotated[StrictFloat, rule("in [0, 1]", lambda x: 0 <= x <= 1)]
+Inside = Annotated[StrictFloat, rule("between 0 and 1", lambda x: 0 < x < 1)]
+BelowOne = Annotated[StrictFloat, rule("between 0 and 1", lambda x: 0 <= x < 1)]
+Positive = Annotated[StrictFloat, rule("above 0", lambda x: 0 < x < float("inf"))]
+Day = Annotated[StrictStr, rule("empty or a YYYY-MM-DD", lambda text: not text or _is_day(text))]
+Zone = Annotated[StrictStr, rule("an IANA zone such as 'UTC' or 'Asia/Taipei'", _is_zone)]
 ColumnName = Annotated[
     StrictStr,
-    _rule("one of printable names without quotes", lambda s: '"' not in s and s.isprintable()),
+    rule("one of printable names without quotes", lambda s: '"' not in s and s.isprintable()),
 ]
-RequiredColumn = Annotated[ColumnName, _rule("a column name", bool)]
+RequiredColumn = Annotated[ColumnName, rule("a column name", bool)]
 TimestampFormat = Annotated[
     StrictStr,
-    _rule(
+    rule(
         f"one of {TIMESTAMP_FORMATS} or a pattern such as '%d/%m/%Y %H:%M'",
         lambda text: text in TIMESTAMP_FORMATS or "%" in text,
     ),
 ]
 MemoryLimit = Annotated[
     StrictStr,
-    _rule(
+    rule(
         "empty or like '4GB'",
         lambda text: not text or re.fullmatch(r"\d+(\.\d+)? ?[KMGT]i?B", text) is not None,
     ),
 ]
 # A list in the file, comma-separated in the environment.
-Cutoffs = Annotated[tuple[StrictInt, ...], _rule("ascending numbers from 1 on", _is_ascending)]
-Names = Annotated[tuple[StrictStr, ...], _rule("at least one name", bool)]
+Cutoffs = Annotated[tuple[StrictInt, ...], rule("ascending numbers from 1 on", _is_ascending)]
+Names = Annotated[tuple[StrictStr, ...], rule("at least one name", bool)]
 # "classes" is the earlier name.
 Ranking = Annotated[
     RankingName, BeforeValidator(lambda value: "components" if value == "classes" else value)
 ]
-
-
-def invalid(
-    error: ValidationError, root: type, name: str = "", environment: Mapping[str, str] | None = None
-) -> InvalidSetting:
-    """Every mistake in a sentence. root: the class that was checked; name: its section."""
-    known = environment or {}
-    return InvalidSetting("\n".join(_sentence(one, root, name, known) for one in error.errors()))
-
-
-def _sentence(one: ErrorDetails, root: type, name: str, environment: Mapping[str, str]) -> str:
-    context = one.get("ctx", {})
-    keys = [key for key in (*one["loc"], context.get("key")) if key and isinstance(key, str)]
-    dotted = ".".join([name, *keys] if name else keys)
-    if one["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        return unknown(dotted, type_of(root, keys[:-1]))
-    value = context.get("value", one["input"])
-    if one["type"] == "dataclass_type":
-        return f"{dotted} must be a section [{dotted}], found {value!r}"
-    variable = f"MOM_{dotted.upper().replace('.', '__')}"
-    place = variable if variable in environment else dotted
-    if one["type"] in ("setting", "literal_error"):
-        either = "one of " if one["type"] == "literal_error" else ""
-        return f"{place} must be {either}{context['expected']}, found {value!r}; correct it there"
-    expected = _TYPES.get(one["type"], one["msg"])
-    if one["type"] == "tuple_type":
-        expected += get_args(type_of(root, keys))[0].__name__
-    return f"{place} must be {expected}, found {value!r} of type {type(value).__name__}"
-
-
-_TYPES = {
-    "string_type": "of type str",
-    "int_type": "of type int",
-    "float_type": "of type float",
-    "bool_type": "true or false",
-    "tuple_type": "a list of ",
-}
-
-
-def unknown(dotted: str, section: type) -> str:
-    """What to say about a key that its section does not have."""
-    if dotted in RENAMED:
-        return f"setting {dotted!r} is called {RENAMED[dotted]!r} now; rename it"
-    names = [f.name for f in fields(section) if f.name != "data_dir"]
-    near = difflib.get_close_matches(dotted.rpartition(".")[2], names, n=1)
-    meant = f"did you mean {near[0]!r}? " if near else ""
-    return f"unknown setting {dotted!r}; {meant}known here: {', '.join(names)}"
-
-
-def type_of(root: type, keys: Sequence[str]) -> Any:
-    """The type of a key below a section; str where there is none such."""
-    here: Any = root
-    for key in keys:
-        here = get_type_hints(here).get(key, str) if is_dataclass(here) else str
-        here = _RankingKeys if here is RankingWeights else here
-    return here
-
-
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def section(name: str) -> Callable[[type[T]], type[T]]:
-    """Make a class a section of the settings; wrong values raise InvalidSetting."""
-
-    def decorate(cls: type[T]) -> type[T]:
-        made: Any = pydantic_dataclass(frozen=True, config=ConfigDict(extra="forbid"))(cls)
-        checked = made.__init__
-
-        @wraps(checked)
-        def init(self: Any, *args: Any, **values: Any) -> None:
-            try:
-                checked(self, *args, **values)
-            except ValidationError as error:
-                raise invalid(error, cls, name) from None
-
-        made.__init__ = init
-        return cast("type[T]", made)
-
-    return decorate
 
 
 @section("pipeline")
@@ -254,7 +126,7 @@ class LogSettings:
     """How log files are read. Everything but `max_reject_share` decides what a line means."""
 
     timezone: Zone = "UTC"
-    delimiter: Annotated[StrictStr, _one_of(DELIMITERS)] = ","
+    delimiter: Annotated[StrictStr, one_of(DELIMITERS)] = ","
     timestamp_format: TimestampFormat = "iso"
     max_reject_share: Share = 0.01
     columns: ColumnSettings = field(default_factory=ColumnSettings)
@@ -291,9 +163,7 @@ class ModelSettings:
     personalization: RuleName = _MODEL["personalization"]
     temperature: Positive = _MODEL["temperature"]
     em_steps: Count = _MODEL["em_steps"]
-    smoothing: Annotated[StrictFloat, _rule("between 0 and 1", lambda x: 0 <= x < 1)] = _MODEL[
-        "smoothing"
-    ]
+    smoothing: BelowOne = _MODEL["smoothing"]
     ranking: Ranking = _MODEL["ranking"]
     delta: Inside = _MODEL["delta"]
     seed: CountOrZero = _MODEL["seed"]
@@ -304,7 +174,7 @@ class RebuildSettings:
     """When a day is computed from all users instead of from its changed users."""
 
     capture_threshold: Share = 0.98
-    frequent_items: Annotated[StrictInt, _rule("at least 2", lambda n: n >= 2)] = 200
+    frequent_items: Annotated[StrictInt, rule("at least 2", lambda n: n >= 2)] = 200
     anchor_width: CountOrZero = 0
 
 
@@ -370,33 +240,7 @@ class ArtifactSettings:
 class EngineSettings:
     """Who visits all users when a day is computed in full."""
 
-    kind: Annotated[StrictStr, _one_of(ENGINES)] = "local"
+    kind: Annotated[StrictStr, one_of(ENGINES)] = "local"
     address: StrictStr = ""
     workers: Count = 2
     shards_url: StrictStr = ""
-
-
-# The keys of [ranking] are the fields of RankingWeights, checked as those of a section.
-_RankingKeys: Any = section("ranking")(
-    type(
-        "_RankingKeys",
-        (),
-        {f.name: f.default for f in fields(RankingWeights)}
-        | {"__annotations__": {f.name: NotNegative for f in fields(RankingWeights)}},
-    )
-)
-
-
-class FromKeys:
-    """Marks RankingWeights that are read from the keys of [ranking]."""
-
-    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> Any:
-        return core_schema.no_info_wrap_validator_function(
-            _weights, handler.generate_schema(_RankingKeys)
-        )
-
-
-def _weights(given: Any, keys_of: Callable[[Any], Any]) -> RankingWeights:
-    if isinstance(given, RankingWeights):
-        return given
-    return RankingWeights(**asdict(keys_of(given)))

@@ -46,7 +46,7 @@ class NestedMoments:
     def model(
         self, n_components: int, personalization: Personalization, projection: ProjectionName
     ) -> FittedModel:
-        """The model of K components."""
+        """Return the model of K components, from the sums alone."""
         settings = DecomposeSettings(n_components, projection=projection, seed=self.seed)
         components = decompose(self.anchor, self.sums, settings)
         return FittedModel(

@@ -1,4 +1,4 @@
-"""The sweep: every setting on the same validation days, and which one to take."""
+"""The sweep over settings on the same validation days, and the choice among them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -12,8 +12,8 @@ from mom_pipeline.core.evaluation.backtest import backtest
 from mom_pipeline.core.fitted import FittedModel, PairRanking
 from mom_pipeline.core.interactions import grown
 from mom_pipeline.core.ranking.choose import choose_weights, given_split
+from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization
-from mom_pipeline.core.ranking.parts import LowPass
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.settings import ESTIMATORS, PERSONALIZATIONS, ModelSettings
@@ -118,24 +118,11 @@ def run_sweep(
     """
     days = _Days(train, _some_users(train, test, model.seed))
     ks = _sizes_to_try(train, model, wanted)
-    nested: dict[str, NestedMoments] = {}
-    trials: list[Trial] = []
-    skipped: list[str] = []
-    names = sorted(ESTIMATORS, key=lambda name: name != model.estimator)
-    for done, name in enumerate(names):
-        tell = partial(_tell_of_estimator, progress, done / (len(names) + 1), len(names) + 1)
-        tell(f"{name}: moments", 0.0)
-        try:
-            moments = NestedMoments.from_rows(train, name, max(ks), model.seed)
-        except MomError as error:
-            skipped.append(str(error))
-            continue
-        nested[name] = moments
-        trials += _component_trials(moments, replace(model, estimator=name), ks, days, tell)
+    nested, trials, skipped = _all_estimators(days, model, ks, progress)
     if not trials:
         raise InvalidInteractions(f"no setting could be tried: {'; '.join(skipped)}")
     best = max(trials, key=lambda trial: trial.map)
-    progress("weights of the three moments", len(names) / (len(names) + 1))
+    progress("weights of the three moments", len(ESTIMATORS) / (len(ESTIMATORS) + 1))
     trials += _three_moment_trials(nested[best.model.estimator], best.model, weights, days)
     present = None
     if model.estimator in nested:
@@ -143,6 +130,27 @@ def run_sweep(
         others = (t for t in trials if t.settings() != present.settings())
         trials = [present, *others]
     return Sweep(tuple(trials), present, best.popularity, len(best.ap), tuple(skipped))
+
+
+def _all_estimators(
+    days: _Days, model: ModelSettings, ks: Sequence[int], progress: Progress
+) -> tuple[dict[str, NestedMoments], list[Trial], list[str]]:
+    """Try every estimator: its moments by name, the trials, and why some could not be tried."""
+    nested: dict[str, NestedMoments] = {}
+    trials: list[Trial] = []
+    skipped: list[str] = []
+    n_parts = len(ESTIMATORS) + 1
+    for done, name in enumerate(sorted(ESTIMATORS, key=lambda name: name != model.estimator)):
+        tell = partial(_tell_of_estimator, progress, done / n_parts, n_parts)
+        tell(f"{name}: moments", 0.0)
+        try:
+            nested[name] = NestedMoments.from_rows(days.train, name, max(ks), model.seed)
+        except MomError as error:
+            skipped.append(str(error))
+            continue
+        own = replace(model, estimator=name)
+        trials += _component_trials(nested[name], own, ks, days, tell)
+    return nested, trials, skipped
 
 
 def _tell_of_estimator(
@@ -202,7 +210,7 @@ def _three_moment_trials(
 def _present_trial(
     moments: NestedMoments, model: ModelSettings, weights: RankingWeights, days: _Days
 ) -> Trial:
-    """The settings as they are."""
+    """Return the trial of the settings as they are."""
     k = min(model.n_components, moments.supported)
     fitted = moments.model(k, Personalization.from_settings(model), model.projection)
     if model.ranking == "components":

@@ -1,4 +1,4 @@
-"""New values in a settings file, everything else as it was: comments, order, spaces."""
+"""Writing values into a settings file; comments, order and spaces stay."""
 
 import json
 from collections.abc import Mapping

@@ -36,7 +36,7 @@ class Daemon:
         if code is not None:
             raise DaemonStopped(
                 f"the daemon must run beside the pages, but it ended with code {code}: runs would "
-                f"wait for ever; read {self._log_path} and start again"
+                f"wait forever; read {self._log_path} and start again"
             )
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Who may talk to the webserver: pages that it served itself, and programs of this machine.
+"""The guard of a local server: only its own pages and programs of this machine are answered.
 
 Dagster's webserver has no login, and executes a mutation that arrives by GET. Any page open in
 the same browser could therefore start runs. The guard refuses

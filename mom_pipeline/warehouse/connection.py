@@ -35,8 +35,10 @@ def literal_path(path: Path) -> str:
 
 
 class Warehouse:
-    """`data/warehouse.duckdb`. A DuckDB file admits one writing process or several that read, so
-    every connection is opened for one piece of work and closed again.
+    """The warehouse of a data folder, `warehouse.duckdb`.
+
+    A DuckDB file admits one writing process or several that read, so every connection is opened
+    for one piece of work and closed again.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -48,8 +50,9 @@ class Warehouse:
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:
-        """A connection for writing, and one transaction: all or nothing. The file and its tables
-        are made on first use.
+        """Yield a connection for writing, in one transaction: all or nothing.
+
+        The file and its tables are made on first use.
 
         Raises WarehouseBusy, naming the process that holds the file, after
         `warehouse.lock_wait_seconds`.
@@ -59,8 +62,10 @@ class Warehouse:
 
     @contextmanager
     def sharing(self, seconds: float) -> Iterator[Connect]:
-        """An `opened` for many small pieces of work: a connection serves them for so many seconds,
-        then it is closed, so that other processes get their turn.
+        """Yield an `opened` for many small pieces of work.
+
+        They share a connection for the given seconds; then it is closed, so that other processes
+        get their turn.
         """
         open_ones = ExitStack()
         current: tuple[Connection, float] | None = None
@@ -86,7 +91,7 @@ class Warehouse:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A read-only connection to a warehouse that must be there already (WarehouseMissing)."""
+        """Yield a read-only connection. Raises WarehouseMissing when there is no warehouse yet."""
         if not self.exists():
             raise WarehouseMissing(
                 f"{self.path} does not exist yet; run `mom-pipeline ingest` first"
@@ -103,8 +108,9 @@ class Warehouse:
 
     @contextmanager
     def opened(self) -> Iterator[Connection]:
-        """A connection for writing without a transaction: for what DuckDB does outside of one,
-        and for tables whose rowid counts, which it does not within one.
+        """Yield a connection for writing without a transaction.
+
+        For what DuckDB does only outside of one, such as a rowid that counts the rows.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._connection(read_only=False) as connection:

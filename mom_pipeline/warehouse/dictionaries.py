@@ -59,7 +59,7 @@ def dictionary_size(connection: Connection, kind: Kind, day: date) -> int:
 
 
 def ids_by_position(connection: Connection, kind: Kind) -> NDArray[np.object_]:
-    """All ids, the one at position p in place p; None where an id was erased."""
+    """All ids, the one of position p at index p; None where an id was erased."""
     rows = connection.execute(
         f"SELECT position, {kind}_id AS id FROM {kind}_dictionary ORDER BY position"  # noqa: S608
     ).fetchnumpy()

@@ -1,4 +1,4 @@
-"""Who was erased, without saying who: a salted hash each, for the ingest to compare with.
+"""Erased users as salted hashes, with which the ingest compares ids.
 
     erasures/salt           made once for a data folder
     erasures/<hash>.json    the receipt of an erasure

@@ -1,4 +1,4 @@
-"""What was delivered in a test period, and the table of metrics."""
+"""The pairs delivered in a test period, and the table `evaluation_metrics`."""
 
 from dataclasses import astuple, dataclass
 from datetime import date

@@ -1,4 +1,4 @@
-"""The table of lists: a day replaces its own rows, all or nothing. And its export."""
+"""The table `recommendations`, of which a day replaces its own rows, and its export."""
 
 from datetime import date
 from pathlib import Path
@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from mom_pipeline.core.files import replacing
 from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, ReasonedLists
+from mom_pipeline.core.types import Array
 from mom_pipeline.warehouse.connection import Connection, load_sql, scalar
-
-Array = NDArray[Any]
 
 
 def replace_lists(
@@ -58,7 +56,7 @@ def export_lists(connection: Connection, day: date, folder: Path) -> Path:
 
 
 def most_listed(connection: Connection, day: date, n: int) -> list[dict[str, Any]]:
-    """The items that stand in most lists of a day, and in how many; nobody's list is named."""
+    """Return the items that are in most lists of a day, and in how many; no user is named."""
     rows = connection.execute(
         "SELECT item_id, count(*) FROM recommendations WHERE day = $day::DATE "
         "GROUP BY item_id ORDER BY count(*) DESC, item_id LIMIT $n",

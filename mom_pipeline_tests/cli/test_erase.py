@@ -21,11 +21,11 @@ from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 from scipy import sparse
 
 from mom_pipeline.artifacts.day_state import DayState
-from mom_pipeline.artifacts.freshness import freshness
 from mom_pipeline.cli.erase import ErasureUnderWay, _alone
 from mom_pipeline.cli.main import cli
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.users import in_first_half
+from mom_pipeline.defs.freshness import freshness
 from mom_pipeline.defs.runs import PROCESS_TAG
 from mom_pipeline.erasure.erasing import UnknownUser
 from mom_pipeline.logs.ingest import ingest_files

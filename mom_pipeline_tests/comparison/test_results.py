@@ -92,7 +92,7 @@ def test_damage_is_noticed(comparison, tmp_path):
     save(comparison, tmp_path)
     (arrays,) = tmp_path.glob("*.npz")
     arrays.write_bytes(arrays.read_bytes()[:-1])
-    with pytest.raises(DamagedComparison, match=r"per-user-.* is damaged; compare anew"):
+    with pytest.raises(DamagedComparison, match=r"per-user-.* is damaged; compare again"):
         load(tmp_path)
     arrays.unlink()
     with pytest.raises(DamagedComparison, match="no whole comparison"):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mom_pipeline.artifacts.freshness import freshness
+from mom_pipeline.defs.freshness import freshness
 
 from .conftest import N_DAYS, Pipeline, day
 

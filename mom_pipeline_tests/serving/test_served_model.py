@@ -8,7 +8,7 @@ from scipy import sparse
 
 from mom_pipeline.core.errors import DamagedModel
 from mom_pipeline.core.fitted import PairRanking
-from mom_pipeline.core.ranking.parts import LowPass
+from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.serving.registry import forget_in_models
 

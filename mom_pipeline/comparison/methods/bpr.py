@@ -50,7 +50,7 @@ def fit_bpr(X: Csr, settings: Settings, seed: int) -> Fitted:
 
 
 def trained_bpr(X: Csr, settings: Settings, seed: int, *, n_threads: int) -> Any:
-    """Return the library's own model, trained by so many of its threads.
+    """Return the library's own model, trained by `n_threads` of its threads.
 
     It has `user_factors`, (N, F), and `item_factors`, (D, F). Several threads are quicker, but
     write over each other: only one gives the same factors again.

@@ -1,11 +1,10 @@
 """EASE: the item weights of a linear autoencoder in closed form (Steck, 2019)."""
 
-import os
 import resource
 
 import numpy as np
 
-from mom_pipeline.comparison.isolated import memory_status
+from mom_pipeline.comparison.isolated import memory_of_machine, memory_status
 from mom_pipeline.comparison.methods.interface import (
     Fitted,
     Method,
@@ -85,10 +84,6 @@ def allowed_memory() -> tuple[float, str]:
         return half
     left = max(budget - memory_status("VmData"), 0)
     return min(half, (left, f"what is left of the budget of {budget / 1e9:g} GB"))
-
-
-def memory_of_machine() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _precision(n_items: int) -> type[np.floating]:

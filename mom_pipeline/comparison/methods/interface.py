@@ -1,4 +1,4 @@
-"""What a recommender is to a comparison: settings to choose from, and a fit that can score."""
+"""The interface of a compared method: settings to choose from, and a fit that scores items."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Items like those in the history, by the cosine of their columns, the nearest k only."""
+"""Item-kNN: items similar to those of the history, by the cosine of their columns."""
 
 from collections.abc import Iterator
 

@@ -48,7 +48,7 @@ def fit_plsi(X: Csr, settings: Settings, seed: int) -> Fitted:
     """Fit P[y | u] = sum_k P[y | k] P[k | u] to the counts, and score by it.
 
     A history is folded in by `em_steps` steps of EM with P[y | k] fixed, for users of the fit
-    and new ones alike. `smoothing` is the share of popularity in P[y | k] meanwhile.
+    and new ones alike. `smoothing` is the share of popularity in P[y | k] during these steps.
     X: (N, D).
     """
     chosen = filled(settings, DEFAULTS)
@@ -206,7 +206,7 @@ class _Steps:
 
 
 def _distributions(rng: np.random.Generator, n: int, size: int) -> Float64:
-    """Draw n distributions over `size` outcomes, all equally likely: (n, size).
+    """Draw n distributions over `size` values, all equally likely: (n, size).
 
     Near the uniform one EM hardly moves at first, and the stopping rule would end it there.
     """

@@ -1,4 +1,4 @@
-"""The same list for everybody: how many users took an item."""
+"""The same list for every user: items by the number of users who took them."""
 
 import numpy as np
 

@@ -1,1 +1,1 @@
-"""Algorithm 1 of the paper, a file per step."""
+"""Steps 2 to 8 of the paper's Algorithm 1, a file each; `decompose.py` runs them in order."""

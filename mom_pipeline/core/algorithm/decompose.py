@@ -4,8 +4,8 @@ There is one way through it. A fit is a day without a yesterday; a later day, a 
 users, a smaller K, shards: the same call on other sums.
 """
 
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -33,6 +33,11 @@ class DecomposeSettings:
     projection: ProjectionName = "clip"
     cap_weights: bool = True
     seed: int = 0
+
+    @classmethod
+    def from_settings(cls, settings: Any) -> Self:
+        """Return them from any object that has them among its settings."""
+        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def decompose_tensor(
     "simultaneous" finds all at once; "deflation" is the robust power method of the paper,
     one after another.
     start: (K, any) vectors to begin with, for "simultaneous". From there a fixed number of
-    sweeps is made, so that where to stop does not hang on rounding.
+    sweeps is made, so that rounding does not decide where to stop.
     """
     if method == "deflation":
         return decompose_by_deflation(T, rng)

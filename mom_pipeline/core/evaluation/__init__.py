@@ -1,1 +1,1 @@
-"""How good lists and components are."""
+"""Measures of lists (metrics, backtest, intervals) and of components (bounds, agreement, drift)."""

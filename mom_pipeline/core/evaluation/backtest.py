@@ -1,4 +1,4 @@
-"""How well an earlier model would have served what users took later."""
+"""Backtest: the lists of an earlier model on what users took later."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

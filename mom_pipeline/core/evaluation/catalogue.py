@@ -1,4 +1,4 @@
-"""What lists show of the catalogue: how much of it, and how far from the well-known."""
+"""Coverage of the catalogue by lists, and their novelty."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _USERS_PER_BLOCK = 512
 class CatalogueUse:
     """Two figures at every cut-off, over all lists together.
 
-    coverage: cut-off -> share of the catalogue that is in anybody's list.
+    coverage: cut-off -> share of the catalogue that is in any list.
     novelty: cut-off -> mean over the listed items of -log2(share of users who took it), in bits.
     """
 
@@ -35,21 +35,16 @@ def catalogue_use(ids: Array, train: Csr, cutoffs: Sequence[int] = CUTOFFS) -> C
     cutoffs = checked_cutoffs(cutoffs)
     D = train.shape[1]
     ids = ids[:, : cutoffs[-1]]
-    bits = _information(train)
-    length = ids.shape[1]
+    bits, length = _information(train), ids.shape[1]
     # Where the stretch of ranks ends that only the cut-offs from the c-th on reach.
     ends = np.minimum(cutoffs, length)
     starts = np.concatenate([[0], ends[:-1]])
-    # One more place at the end, for "no item": the position -1 is the last.
+    # One more column at the end, for "no item": the position -1 is the last.
     listed = np.zeros((len(cutoffs), D + 1), dtype=bool)
 
     def block(start: int) -> tuple[Array, Array]:
         rows = ids[start : start + _USERS_PER_BLOCK]
-        if rows.size and not -1 <= rows.min() <= rows.max() < D:
-            raise InvalidInteractions(
-                f"expected item positions from 0 to {D - 1}, or -1, found "
-                f"{rows.min()} to {rows.max()}; are lists and matrix of the same catalogue?"
-            )
+        _require_positions(rows, D)
         for c, (first, last) in enumerate(zip(starts, ends, strict=True)):
             listed[c, rows[:, first:last]] = True  # threads write nothing but the same True
         return (rows >= 0).sum(axis=0), bits.take(rows, mode="wrap").sum(axis=0)
@@ -58,7 +53,7 @@ def catalogue_use(ids: Array, train: Csr, cutoffs: Sequence[int] = CUTOFFS) -> C
     n_listed = np.cumsum(sum((n for n, _ in parts), np.zeros(length)))
     information = np.cumsum(sum((b for _, b in parts), np.zeros(length)))
     if length == 0 or n_listed[-1] == 0:
-        raise InvalidInteractions("no list holds any item; nothing can be said about them")
+        raise InvalidInteractions("no list holds any item; there is nothing to measure")
     covered = np.logical_or.accumulate(listed[:, :D], axis=0).sum(axis=1) / D
     novelty = information[ends - 1] / n_listed[ends - 1]
     return CatalogueUse(
@@ -66,6 +61,14 @@ def catalogue_use(ids: Array, train: Csr, cutoffs: Sequence[int] = CUTOFFS) -> C
         dict(zip(cutoffs, covered.tolist(), strict=True)),
         dict(zip(cutoffs, novelty.tolist(), strict=True)),
     )
+
+
+def _require_positions(ids: Array, n_items: int) -> None:
+    if ids.size and not -1 <= ids.min() <= ids.max() < n_items:
+        raise InvalidInteractions(
+            f"expected item positions from 0 to {n_items - 1}, or -1, found "
+            f"{ids.min()} to {ids.max()}; are lists and matrix of the same catalogue?"
+        )
 
 
 def _information(train: Csr) -> Array:

@@ -1,4 +1,4 @@
-"""How far components and popularity have moved since an earlier day."""
+"""Drift of components and of popularity since an earlier day."""
 
 import numpy as np
 

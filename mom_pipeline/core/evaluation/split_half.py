@@ -1,4 +1,4 @@
-"""Trust in a component: do two halves of the users, each for itself, find it again?
+"""Split-half agreement: whether two halves of the users give the same component.
 
 Moments are sums over users, so the sums over one half are kept beside the total, and the other
 half is the difference. Both are whitened and decomposed inside the span of the anchor, each from

@@ -1,9 +1,10 @@
-"""Theorem 1 of the paper as numbers."""
+"""Theorem 1 of the paper: its bounds and the users that it asks for, as numbers."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from mom_pipeline.core.algorithm.decompose import ComponentFit
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.sums import MomentSums
@@ -65,6 +66,13 @@ def _clause(what: str, bound: float, largest: float, anything: str) -> str:
     )
 
 
+def bounds_of_fit(fit: ComponentFit, delta: float) -> Bounds | None:
+    """Evaluate Theorem 1 on a fit; see `bounds_of`."""
+    eigenvalues = fit.components.whitening.eigenvalues
+    weights = fit.components.weights
+    return bounds_of(fit.anchor.estimator, fit.sums.first, eigenvalues, weights, delta)
+
+
 def bounds_of(
     estimator: Estimator, sums: MomentSums, eigenvalues: Float64, weights: Float64, delta: float
 ) -> Bounds | None:
@@ -89,32 +97,19 @@ def theorem_1(
     """
     if not 0 < delta < 1:
         raise InvalidSetting(f"delta must lie between 0 and 1, found {delta}")
-    c1, c2, c_omega = constants
     d1, d2, d3 = mean_sizes
     s1, sk = float(eigenvalues[0]), float(eigenvalues[-1])
-    K, N = len(eigenvalues), n_users
-    eps = 1 + np.sqrt(np.log(1 / delta) / 2)
-    per_root_n = eps / np.sqrt(N)
-    tensor_error = 10 / (d2 * sk**2.5) + 2 * np.sqrt(2) / (d3 * sk**1.5)
-
-    mu_bound = per_root_n * (
-        160 * np.sqrt(s1) / (d2 * sk**2.5)
-        + 32 * np.sqrt(2 * s1) / (d3 * sk**1.5)
-        + 4 * np.sqrt(s1) / (d2 * sk)
-    )
-    pi_bound = per_root_n / d3 * (200 / sk**2.5 + 40 * np.sqrt(2) / sk**1.5)
-    spread = K / c1 * np.sqrt(weights.max() / weights.min())
-    # log log is meaningless for one component, where nothing has to be told apart.
-    n1 = c2 * (np.log(K) + np.log(max(np.log(spread), 1.0)))
-    n2 = c_omega * (eps / (d2 * sk)) ** 2
-    n3 = c_omega * (K * tensor_error * eps) ** 2
+    eps = float(1 + np.sqrt(np.log(1 / delta) / 2))
+    mu_bound, pi_bound = _error_bounds(eps / np.sqrt(n_users), d2, d3, s1, sk)
+    n1, n2, n3 = _users_needed(eps, d2, d3, sk, weights, constants)
+    needed = max(n1, n2, n3)
     return Bounds(
-        mu_bound=float(mu_bound),
-        pi_bound=float(pi_bound),
-        n1=float(n1),
-        n2=float(n2),
-        n3=float(n3),
-        n_users=N,
+        mu_bound=mu_bound,
+        pi_bound=pi_bound,
+        n1=n1,
+        n2=n2,
+        n3=n3,
+        n_users=n_users,
         d1s=d1,
         d2s=d2,
         d3s=d3,
@@ -122,8 +117,40 @@ def theorem_1(
         sigma_k=sk,
         delta=delta,
         constants=constants,
-        warnings=_warnings(N, K, float(mu_bound), float(pi_bound), max(n1, n2, n3)),
+        warnings=_warnings(n_users, len(eigenvalues), mu_bound, pi_bound, needed),
     )
+
+
+def _error_bounds(
+    per_root_n: float, d2: float, d3: float, s1: float, sk: float
+) -> tuple[float, float]:
+    """Return the bounds of a column of O and of a weight in pi. per_root_n: eps / sqrt(N)."""
+    mu_bound = per_root_n * (
+        160 * np.sqrt(s1) / (d2 * sk**2.5)
+        + 32 * np.sqrt(2 * s1) / (d3 * sk**1.5)
+        + 4 * np.sqrt(s1) / (d2 * sk)
+    )
+    pi_bound = per_root_n / d3 * (200 / sk**2.5 + 40 * np.sqrt(2) / sk**1.5)
+    return float(mu_bound), float(pi_bound)
+
+
+def _users_needed(
+    eps: float,
+    d2: float,
+    d3: float,
+    sk: float,
+    weights: Float64,
+    constants: tuple[float, float, float],
+) -> tuple[float, float, float]:
+    """Return n1, n2 and n3, the users that the theorem asks for."""
+    (c1, c2, c_omega), K = constants, len(weights)
+    tensor_error = 10 / (d2 * sk**2.5) + 2 * np.sqrt(2) / (d3 * sk**1.5)
+    spread = K / c1 * np.sqrt(weights.max() / weights.min())
+    # log log is meaningless for one component, where nothing has to be told apart.
+    n1 = c2 * (np.log(K) + np.log(max(np.log(spread), 1.0)))
+    n2 = c_omega * (eps / (d2 * sk)) ** 2
+    n3 = c_omega * (K * tensor_error * eps) ** 2
+    return float(n1), float(n2), float(n3)
 
 
 def few_users(N: int, K: int) -> list[str]:

@@ -88,14 +88,9 @@ def top_eigenpairs(
     each pass, or after `max_passes` passes. warm_start: (D, any) columns to begin with.
     """
     D = M2.n_items
-    width = guarded_width(k, D)
-    block = block_width(k, D)
+    width, block = guarded_width(k, D), block_width(k, D)
     if M2.explicit is not None and _directly(M2, k, max_passes):
-        with one_blas_thread():  # LAPACK's threads gain little here, and lose much under load
-            values, vectors = linalg.eigh(M2.explicit, subset_by_index=(D - width, D - 1))
-        vectors = with_positive_sums(vectors[:, ::-1])
-        return Eigenpairs(values[::-1].astype(np.float64), vectors, 1, 0.0)
-
+        return _by_lapack(M2.explicit, width)
     start = rng.standard_normal((D, block), dtype=np.float32) if warm_start is None else warm_start
     most_columns = start.shape[1] + block * max(max_passes - 1, 1)
     capacity = min(D, most_columns, max(_SPAN_FACTOR * width, start.shape[1] + block))
@@ -114,6 +109,14 @@ def top_eigenpairs(
     scale = max(abs(float(values[0])), np.finfo(np.float64).tiny)
     vectors = with_positive_sums(span.fold(width))
     return Eigenpairs(values[:width], vectors, span.passes, float(residuals[:k].max()) / scale)
+
+
+def _by_lapack(M2: Array, width: int) -> Eigenpairs:
+    D = len(M2)
+    with one_blas_thread():  # LAPACK's threads gain little here, and lose much under load
+        values, vectors = linalg.eigh(M2, subset_by_index=(D - width, D - 1))
+    vectors = with_positive_sums(vectors[:, ::-1])
+    return Eigenpairs(values[::-1].astype(np.float64), vectors, 1, 0.0)
 
 
 def _directly(M2: SymmetricOperator, k: int, passes: int) -> bool:

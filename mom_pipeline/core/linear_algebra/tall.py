@@ -101,6 +101,6 @@ def _added(work: Callable[[slice], Array], n_rows: int) -> Float64:
 
 
 def _each(work: Callable[[slice], Result], n_rows: int) -> list[Result]:
-    """Do the work on every block of rows."""
+    """Return the results of the work on every block of rows, in order."""
     starts = range(0, n_rows, _ROWS_PER_BLOCK)
     return map_blocks(work, [slice(start, start + _ROWS_PER_BLOCK) for start in starts])

@@ -1,4 +1,4 @@
-"""Moments that change by the changed users alone.
+"""Moments through an anchor: `Anchor` and `AnchoredSums`, which changed users alone update.
 
 An anchor is a basis U of the scaled item space, the leading eigenvectors of M2 on the day that
 it was fixed. Seen through B = S U every moment is small, and a sum over users: to change a

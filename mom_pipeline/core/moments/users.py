@@ -1,4 +1,4 @@
-"""Users as everything that is summed over them sees them: rows to visit, in memory or in parts.
+"""`Users`: rows that are visited in passes, in memory or in parts; and the passes.
 
 A pass is work on the rows of some users; its results over disjoint sets of users add up. So the
 same pass runs over one matrix in memory, or over shards that lie elsewhere. A pass is an object
@@ -162,7 +162,7 @@ class SummedSecondMoment:
 
     @cached_property
     def explicit(self) -> Array | None:
-        """M2 itself where it is small."""
+        """M2 itself, (D, D), where it is small; otherwise None."""
         if self.n_items > DIRECT_ITEMS:
             return None
         return self.apply(np.eye(self.n_items, dtype=self.dtype))

@@ -1,17 +1,15 @@
-"""The exact best n of a score for one user or for everybody, without reading the whole of it.
+"""The exact best n of a score for one user or for all, without reading the whole of it.
 
 Components: of the items, sorted by the right side, only those are read that can reach a list.
 
     P[y | u] = sum_k P[y | k] P[k | u]  <=  max_k P[y | k]
 
-Many users read tiers of the items as matrix products, until nobody needs more. For a few users
+Many users read tiers of the items as matrix products, until no user needs more. For a few users
 only the components that matter to them are read first:
 
     P[y | u]  <=  sum_(k read) P[y | k] P[k | u]  +  |P[k not read | u]| |P[y | .]|
 
-Low-pass part, for a few users: its rows are read where the bound leaves them in the race.
-
-    v . V_y / S_y  <=  |v| |V_y / S_y|,     v = x S V diag(f)
+The low-pass part has bounds of its own for a few users; see `low_pass.py`.
 """
 
 from collections.abc import Callable
@@ -22,15 +20,16 @@ from typing import Self
 import numpy as np
 from scipy.linalg import get_blas_funcs
 
-from mom_pipeline.core.ranking.parts import Components, Histories, LowPass
-from mom_pipeline.core.ranking.score import Score, or_one
+from mom_pipeline.core.ranking.low_pass import BoundedLowPass, LowPass
+from mom_pipeline.core.ranking.parts import Components, Histories
+from mom_pipeline.core.ranking.score import Score
 from mom_pipeline.core.ranking.topn import BestItems, hide_seen, top_n, user_blocks
 from mom_pipeline.core.threads import map_blocks
-from mom_pipeline.core.types import Array, Csr, Float64
+from mom_pipeline.core.types import Array, Csr
 
 Progress = Callable[[float], None]
 
-# Up to so many users are looked at one by one.
+# Up to this many users are looked at one by one.
 _FEW_USERS = 4
 # The bounds hold for exact sums; a sum in single precision may exceed them by rounding.
 _ROUNDING = 1 + 1e-4
@@ -38,9 +37,9 @@ _ROUNDING = 1 + 1e-4
 # and how many items read for one component cost as much as one item scored in full.
 _FIRST_ITEMS_OF_ONE, _COMPONENTS_PER_LOOK, _ITEMS_PER_FULL_SCORE = 2048, 4, 64
 # Many users. Each component brings some n items that can reach a list of n. A catalogue of fewer
-# than so many times all of these is one tier: its bounds would rule out too little.
+# than this many times all of these is one tier: its bounds would rule out too little.
 _ITEMS_PER_REACHING = 4
-# The first tier: at least so many items, and so many for every position of the list.
+# The first tier: at least the first number of items, and the second for every position of a list.
 _FIRST_ITEMS, _FIRST_ITEMS_PER_POSITION = 1024, 10
 # By how much the next tier is larger: users read so much more than they need at most. And how
 # many tiers ahead users go at most: what they read there raises the score to reach.
@@ -94,7 +93,7 @@ class ExactTop:
         return BoundedComponents.from_probs(part.item_probs, self.candidates)
 
     @cached_property
-    def _low_pass(self) -> "tuple[BoundedLowPass, float] | None":
+    def _low_pass(self) -> tuple[BoundedLowPass, float] | None:
         for part, weight in self.score.parts:
             if isinstance(part, LowPass):
                 return BoundedLowPass.from_part(part), weight
@@ -153,68 +152,6 @@ class ExactTop:
     def factors(self, rows: Histories) -> dict[str, Array]:
         """Return by what each part of the users' scores is multiplied, name -> (users,)."""
         return self.best(rows, 1).factors
-
-
-@dataclass(frozen=True)
-class BoundedLowPass:
-    """A low-pass part and the norms of its rows.
-
-    norms: |V_y / S_y|, (D,).  order: (D,), items, the largest norm first.
-    """
-
-    part: LowPass
-    norms: Array
-    order: Array
-
-    @classmethod
-    def from_part(cls, part: LowPass) -> Self:
-        norms = np.linalg.norm(part.basis, axis=1) / part.item_scale
-        norms = (norms * _ROUNDING).astype(part.basis.dtype)
-        return cls(part, norms, np.argsort(-norms, kind="stable"))
-
-    def best(self, base: Array, v: Array, factor: float, n: int) -> tuple[Array, Array]:
-        """Return the n best of base + factor v . V_y / S_y, reading few of its rows.
-
-        base: (D,), -inf where an item is no candidate.
-        """
-        most = base + np.float32(factor) * self._bounds(v)
-
-        def totals(items: Array) -> Array:
-            return np.asarray(base[items] + np.float32(factor) * self._at(v, items))
-
-        promising = min(4 * n, len(most))
-        first = np.argpartition(most, -promising)[-promising:]
-        reached = np.sort(totals(first))[-n] if promising >= n else -np.inf
-        items = np.flatnonzero((most >= reached) & (base > -np.inf))
-        if not len(items):
-            return items, np.empty(0)
-        ranked, values = top_n(totals(items)[None], n)
-        return items[ranked[0]], values[0]
-
-    def divisor(self, v: Array, seen: Array) -> Float64:
-        """Return the largest score of an unseen item, (1,), as `best_unseen` does."""
-        own = self._at(v, seen).max(initial=0.0)
-        best = v.dtype.type(self._largest(v, seen))
-        return or_one(np.array([best]), np.array([max(own, best)]))
-
-    def _largest(self, v: Array, hidden: Array) -> float:
-        """Return the largest score of an item that is not hidden; 0 when none is positive."""
-        bounds = self._bounds(v)
-        best, read, stop = 0.0, 0, min(_FIRST_ITEMS, int(np.count_nonzero(bounds)))
-        while read < stop:
-            items = self.order[read:stop]
-            scores = self._at(v, items)
-            scores[np.isin(items, hidden)] = -np.inf
-            best = max(best, float(scores.max()))
-            read = stop
-            stop = min(2 * read, int(np.count_nonzero(bounds > best)))
-        return best
-
-    def _at(self, v: Array, items: Array) -> Array:
-        return np.asarray(self.part.spread_at(items) @ v)
-
-    def _bounds(self, v: Array) -> Array:
-        return np.asarray(self.norms * np.linalg.norm(v))
 
 
 @dataclass(frozen=True)

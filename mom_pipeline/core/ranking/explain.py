@@ -1,7 +1,7 @@
-"""Why an item has its score: which item of the history, or which component, it comes from.
+"""Explanations: which item of the history, or which component, a score comes from.
 
 Pairs, EASE and low-pass are sums over the items of the history; the components' part is a sum
-over the components; popularity is nobody's reason. Each is taken apart into those terms.
+over the components; popularity has no such terms. Each part is taken apart into its terms.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mom_pipeline.core.fitted import FittedModel
-from mom_pipeline.core.ranking.parts import COMPONENTS, Ease, LowPass, Pairs
+from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.parts import COMPONENTS, Ease, Pairs
 from mom_pipeline.core.ranking.score import Score
 from mom_pipeline.core.ranking.topn import BestItems, most_popular
 from mom_pipeline.core.threads import map_blocks

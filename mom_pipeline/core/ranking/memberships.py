@@ -1,4 +1,4 @@
-"""P[component | user] from a user's items (paper, equation 8), and from nothing but O and pi."""
+"""P[component | user] from a user's items, O and pi (paper, equation 8)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

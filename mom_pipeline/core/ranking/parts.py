@@ -11,7 +11,7 @@ the pairs of busy users count for more.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Protocol, Self
 
@@ -20,11 +20,8 @@ from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.interactions import as_binary, with_narrow_indices
-from mom_pipeline.core.linear_algebra.eigenpairs import top_eigenpairs
 from mom_pipeline.core.linear_algebra.inverse import invert_in_place
-from mom_pipeline.core.moments.estimators import Estimator
-from mom_pipeline.core.moments.pairs import PairMoments
-from mom_pipeline.core.moments.sums import MomentSums, padded, scaled_rows_and_columns
+from mom_pipeline.core.moments.sums import scaled_rows_and_columns
 from mom_pipeline.core.types import Array, Csr, Float64
 
 POPULARITY, PAIRS, EASE, LOW_PASS, COMPONENTS = (
@@ -37,14 +34,11 @@ POPULARITY, PAIRS, EASE, LOW_PASS, COMPONENTS = (
 
 # EASE was the better with the pairs of busy users in it.
 _EASE_USER_EXPONENT = 0.5
-# Up to so many items the second moment is inverted: 256 MB, and seconds.
+# Up to this many items the second moment is inverted: 256 MB, and seconds.
 MAX_INVERTED_ITEMS = 8192
 # Pairs are written out in full, up to 64 MB, where at least this share of them occurs: a row of
 # them is then added up some ten times as fast.
 _DENSE_PAIRS, _DENSE_SHARE = 16_000_000, 0.1
-# The low-pass part takes as many eigenvectors as are worth asking for and fit in memory, and at
-# most a quarter of them all: through all of them a history is seen as it is.
-_LOW_PASS_RANK, _LOW_PASS_SIZE = 512, 32_000_000
 
 
 @dataclass(frozen=True)
@@ -71,7 +65,7 @@ class Histories:
 
     @cached_property
     def seen(self) -> tuple[Array, Array]:
-        """Row and item of every entry."""
+        """Row and item of every entry of X."""
         return np.repeat(np.arange(self.X.shape[0]), np.diff(self.X.indptr)), self.X.indices
 
     def block(self, users: slice) -> "Histories":
@@ -217,11 +211,11 @@ class Ease:
     @classmethod
     def from_rows(cls, X: Csr, ridge: float) -> Self:
         """Invert the second moment of X; D is at most MAX_INVERTED_ITEMS."""
-        return cls.of_ridges(X, (ridge,))[ridge]
+        return cls.for_ridges(X, (ridge,))[ridge]
 
     @classmethod
-    def of_ridges(cls, X: Csr, ridges: Sequence[float]) -> dict[float, Self]:
-        """Invert it with each of the ridges."""
+    def for_ridges(cls, X: Csr, ridges: Sequence[float]) -> dict[float, Self]:
+        """Return the part for each of the ridges."""
         if not invertible(X):
             raise InvalidSetting(
                 f"the EASE part inverts a {X.shape[1]} x {X.shape[1]} matrix, at most "
@@ -256,112 +250,6 @@ class Ease:
 def invertible(X: Csr) -> bool:
     """Tell whether the second moment of X is small enough to be inverted."""
     return int(X.shape[1]) <= MAX_INVERTED_ITEMS
-
-
-@dataclass(frozen=True)
-class LowPass:
-    """What many pairs have in common, without the noise of the single pair.
-
-        score = x S V diag(f) V^T S^-1,     f = s / (s + ridge)
-
-    V, s are eigenpairs of S G S, S = diag(c^-e/2); s and the ridge are in units of its mean
-    diagonal. A ridge of 0 is a plain cut after the last eigenvector.
-    basis: V, (D, rank) orthonormal.  item_scale: the diagonal of S, (D,).  strengths: s, (rank,).
-    """
-
-    name: ClassVar[str] = LOW_PASS
-    basis: Array
-    item_scale: Float64
-    strengths: Float64
-    ridge: float = field(default=0.0, kw_only=True)
-
-    @classmethod
-    def from_rows(
-        cls,
-        X: Csr,
-        user_exponent: float,
-        rng: np.random.Generator,
-        *,
-        dtype: type[np.floating] = np.float32,
-        rank: int | None = None,
-        tol: float = 1e-5,
-        max_passes: int = 10,
-    ) -> Self:
-        """Find the leading eigenpairs; counts in X are read as ones.
-
-        rank: how many; None for `low_pass_rank`.  tol, max_passes: see `top_eigenpairs`.
-        """
-        once = as_binary(X)
-        # At e = 1 this is the balanced estimator.
-        estimator = Estimator.from_name(
-            "balanced", user_weight=2 - user_exponent, item_scaling=user_exponent / 2
-        )
-        M2 = PairMoments.from_rows(
-            once, MomentSums.from_rows(once, estimator), estimator, dtype=dtype
-        )
-        rank = low_pass_rank(X.shape) if rank is None else rank
-        pairs = top_eigenpairs(M2, rank, rng, tol=tol, max_passes=max_passes)
-        mean_diagonal = float(np.square(M2.normalised.data, dtype=np.float64).sum()) / M2.n_items
-        strengths = np.maximum(pairs.values[:rank], 0.0) / mean_diagonal
-        return cls(np.ascontiguousarray(pairs.vectors[:, :rank]), M2.item_scale, strengths)
-
-    def with_items(self, n_items: int) -> Self:
-        """Return the part among more items, which it says nothing about."""
-        scale = np.ones(n_items)
-        scale[: len(self.item_scale)] = self.item_scale
-        return replace(self, basis=padded(self.basis, n_items), item_scale=scale)
-
-    def scores(self, rows: Histories) -> Array:
-        scores = self.filtered(rows) @ self.basis.T
-        scores /= self._scale
-        return np.asarray(scores)
-
-    def at(self, rows: Histories, items: Array) -> Array:
-        return self.at_ridges(rows, items, (self.ridge,))[0]
-
-    def at_ridges(self, rows: Histories, items: Array, ridges: Sequence[float]) -> Array:
-        """Return the scores of some items with each ridge: (ridges, users, n)."""
-        filters = np.stack([self._filter(ridge) for ridge in ridges], axis=1)
-        scores = np.empty((len(ridges), *items.shape), dtype=self.basis.dtype)
-        for user, (seen, own) in enumerate(zip(self._projected(rows), items, strict=True)):
-            scores[:, user] = (self.basis[own] @ (seen[:, None] * filters)).T / self._scale[own]
-        return scores
-
-    def by_history(self, history: Array, items: Array) -> Array:
-        filtered = self.basis[history] * self._scale[history, None] * self._filter(self.ridge)
-        return np.asarray(self.spread_at(items) @ filtered.T)
-
-    def filtered(self, rows: Histories) -> Array:
-        """Return v = x S V diag(f), (users, rank); an item's score is v . V_y / S_y."""
-        return np.asarray(self._projected(rows) * self._filter(self.ridge))
-
-    def spread_at(self, items: Array) -> Array:
-        """Return V_y / S_y of some items, (items, rank)."""
-        return np.asarray(self.basis[items] / self._scale[items, None])
-
-    @cached_property
-    def _scale(self) -> Array:
-        return self.item_scale.astype(self.basis.dtype)
-
-    def _projected(self, rows: Histories) -> Array:
-        """Return x S V, (users, rank)."""
-        X = rows.once
-        if X.shape[0] == 1:
-            return np.asarray(self._scale[X.indices] @ self.basis[X.indices])[None]
-        S_X = sparse.csr_array((self._scale[X.indices], X.indices, X.indptr), X.shape, copy=False)
-        return np.asarray(S_X @ self.basis)
-
-    def _filter(self, ridge: float) -> Array:
-        if ridge == 0:
-            return np.ones(len(self.strengths), dtype=self.basis.dtype)
-        with np.errstate(divide="ignore"):  # a direction without strength does not pass
-            return (1 / (1 + ridge / self.strengths)).astype(self.basis.dtype)
-
-
-def low_pass_rank(shape: tuple[int, int]) -> int:
-    """Return how many eigenvectors the low-pass part of N users and D items has."""
-    N, D = shape
-    return max(1, min(_LOW_PASS_RANK, min(N, D) // 4, _LOW_PASS_SIZE // D))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from mom_pipeline.core.ranking.parts import Components, Histories, Part
 from mom_pipeline.core.types import Array, Float64
 
 RankingName = Literal["components", "three-moment"]
-# Names of earlier versions that are still accepted.
+# Names of rankings in earlier versions, which are still accepted.
 _SYNONYMS = {"classes": "components"}
 # Names of weights in earlier versions, and what they are called now.
 RENAMED_WEIGHTS = {"classes": "components", "explained": "ease", "explained_ridge": "ease_ridge"}
@@ -85,8 +85,8 @@ class Score:
     relative: bool = True
 
     @classmethod
-    def of_components(cls, item_probs: Array) -> Self:
-        """Return P[item | user] as it is."""
+    def from_probs(cls, item_probs: Array) -> Self:
+        """Return the score P[item | user], undivided."""
         return cls(((Components(item_probs), 1.0),), relative=False)
 
     def __call__(self, rows: Histories) -> tuple[Array, dict[str, Array]]:

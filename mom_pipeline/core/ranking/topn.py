@@ -116,7 +116,7 @@ def _nth_largest_bound(scores: Array, n: int) -> Array:
 
     Of the maxima of many small groups the n-th largest is such a number: each of the n groups
     holds an entry as large. Reading the groups once is far quicker than selecting among all;
-    a group takes every so many-th entry, so that many maxima are found at a time.
+    a group takes entries at a fixed distance, so that many maxima are found at a time.
     """
     rows, D = scores.shape
     size = D // (_GROUPS_PER_RESULT * n)

@@ -1,1 +1,1 @@
-"""The assets, one file per group."""
+"""The assets, in files by topic."""

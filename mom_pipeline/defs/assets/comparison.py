@@ -1,4 +1,4 @@
-"""Group `evaluation`, not every day: the method beside its rivals on the last days."""
+"""Group `evaluation`: the comparison with other methods on the last days; not every day."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -56,13 +56,13 @@ def model_comparison(context: dg.AssetExecutionContext, data_folder: DataFolder)
                 split, _options(settings), scratch, lambda text, share: context.log.debug(text)
             )
         save(comparison, settings.comparisons_dir / str(day))
-        return _outcome(comparison)
+        return _output(comparison)
 
     return for_each_day(context, step)
 
 
 def compared_days(keys: Sequence[str], every_days: int) -> set[date]:
-    """The last day of a run, and before it every so many days."""
+    """Return the last day of a run, and before it one day in every `every_days`."""
     return {date.fromisoformat(key) for key in sorted(keys, reverse=True)[::every_days]}
 
 
@@ -81,7 +81,7 @@ def _options(settings: Settings) -> Options:
     )
 
 
-def _outcome(comparison: Comparison) -> DayOutput:
+def _output(comparison: Comparison) -> DayOutput:
     shown = {
         "data": tables.description_table(comparison),
         "metrics": tables.metrics_table(comparison),
@@ -90,7 +90,7 @@ def _outcome(comparison: Comparison) -> DayOutput:
     metadata = {
         "users": comparison.n_users,
         "reference": comparison.reference,
-        **{name: table(found.records()) for name, found in shown.items()},
+        **{name: table(rows.records()) for name, rows in shown.items()},
         "figure_2": picture(figure_2(comparison)),
         "remarks": dg.MetadataValue.md("\n\n".join(tables.remarks(comparison))),
     }

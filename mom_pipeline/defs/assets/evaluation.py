@@ -1,4 +1,4 @@
-"""Group `evaluation`: how well the model of some days ago would have served what came since."""
+"""Group `evaluation`: the backtest of the model of some days ago."""
 
 from datetime import date, timedelta
 

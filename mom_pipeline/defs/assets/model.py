@@ -6,10 +6,10 @@ from datetime import date, timedelta
 import dagster as dg
 
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
-from mom_pipeline.core.algorithm.decompose import find_components
+from mom_pipeline.core.algorithm.decompose import ComponentFit, find_components
 from mom_pipeline.core.evaluation.drift import drift
 from mom_pipeline.core.evaluation.split_half import split_half_agreement
-from mom_pipeline.core.evaluation.theorem1 import bounds_of
+from mom_pipeline.core.evaluation.theorem1 import bounds_of_fit
 from mom_pipeline.core.types import Array
 from mom_pipeline.defs import checks, metadata
 from mom_pipeline.defs.assets.moments import m2_statistics, whitened_tensor, whitening_matrix
@@ -39,54 +39,50 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
     state, item_ids = data_folder.state, data_folder.item_ids()
 
     def compute(day: date) -> DayOutput:
-        anchor, sums, moments = state.moments(day)
-        whitening, _ = state.whitening(day)
-        tensor = state.built_on("whitened_tensor", day, "whitening_matrix")
-        version = moments.parents["anchor"]
-        anchor = replace(anchor, components=state.anchor_components(day, version))
-        earlier = _earlier_item_probs(state, day)
-        components = find_components(
-            anchor,
-            sums,
-            whitening,
-            tensor.dense["tensor"],
-            state.decompose_settings,
-            earlier_item_probs=earlier,
-        )
-        O, pi = components.item_probs, components.weights
-        agreement = split_half_agreement(sums, components.in_span, state.settings.model.seed)
+        earlier, settings = _earlier_item_probs(state, day), state.settings
+        fit, parents = _fit(state, day, earlier)
+        components, O, pi = fit.components, fit.components.item_probs, fit.components.weights
+        agreement = split_half_agreement(fit.sums, components.in_span, settings.model.seed)
+        moved = drift(O, O if earlier is None else earlier)
         verdicts = [
             checks.distributions("distributions", pi=pi, O=O),
-            checks.split_half(agreement, pi, state.settings.evaluation.min_agreement),
+            checks.split_half(agreement, pi, settings.evaluation.min_agreement),
         ]
-        moved = drift(O, O if earlier is None else earlier)
         facts = metadata.of_components(components, moved, agreement)
+        stored = {**facts, "agreement": agreement.tolist()}
         written = state.write_components(
-            day,
-            components,
-            anchor,
-            {"whitened_tensor": tensor.version, "anchor": version},
-            {**facts, "agreement": agreement.tolist()},
-            sound=checks.sound(verdicts),
+            day, components, fit.anchor, parents, stored, sound=checks.sound(verdicts)
         )
         shown = {
             **facts,
             "components": metadata.component_table(components, moved, agreement, item_ids),
             "pi": metadata.weights_picture(components),
-            **metadata.of_bounds(
-                bounds_of(
-                    anchor.estimator,
-                    sums.first,
-                    whitening.eigenvalues,
-                    pi,
-                    state.settings.model.delta,
-                )
-            ),
+            **metadata.of_bounds(bounds_of_fit(fit, settings.model.delta)),
         }
         summary = f"{len(pi)} components, residual {facts['residual']:.4f}"
         return DayOutput(written.version, summary, shown, verdicts)
 
     return for_each_day(context, compute)
+
+
+def _fit(
+    state: DayState, day: date, earlier_item_probs: Array | None
+) -> tuple[ComponentFit, dict[str, str]]:
+    """Return the components of a day with their sums, and the versions they were made from."""
+    anchor, sums, moments = state.moments(day)
+    whitening, _ = state.whitening(day)
+    tensor = state.built_on("whitened_tensor", day, "whitening_matrix")
+    parents = {"whitened_tensor": tensor.version, "anchor": moments.parents["anchor"]}
+    anchor = replace(anchor, components=state.anchor_components(day, parents["anchor"]))
+    components = find_components(
+        anchor,
+        sums,
+        whitening,
+        tensor.dense["tensor"],
+        state.decompose_settings,
+        earlier_item_probs=earlier_item_probs,
+    )
+    return ComponentFit(anchor, sums, components), parents
 
 
 def _earlier_item_probs(state: DayState, day: date) -> Array | None:

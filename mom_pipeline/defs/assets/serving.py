@@ -133,12 +133,10 @@ def recommendations(context: dg.AssetExecutionContext, data_folder: DataFolder) 
         users, P = personalized.dense["visited"], personalized.dense["memberships"]
         model_day = personalized.metadata["model_day"]
         model, made = state.model(date.fromisoformat(model_day))
-        X = X[users][:, : model.n_items]
-        best = reasoned_lists(
-            X, P[users], model, serving.list_length, exclude_seen=serving.exclude_seen
-        )
+        X, how = X[users][:, : model.n_items], {"exclude_seen": serving.exclude_seen}
+        best = reasoned_lists(X, P[users], model, serving.list_length, **how)
+        name = f"{model_day} {made.version[:12]}"
         with data_folder.warehouse.connect() as connection:
-            name = f"{model_day} {made.version[:12]}"
             rows = lists.replace_lists(connection, day, name, users, best)
             listed = lists.listed_items(connection, day)
             favourites = lists.most_listed(connection, day, _SHOWN_ITEMS)

@@ -17,9 +17,10 @@ from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.fitted import FittedModel, PairRanking
 from mom_pipeline.core.ranking import bounded
+from mom_pipeline.core.ranking import low_pass as low_pass_part
 from mom_pipeline.core.ranking.bounded import BoundedComponents
+from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
-from mom_pipeline.core.ranking.parts import LowPass
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.ranking.topn import BestItems, brute_force, top_n
 
@@ -33,6 +34,7 @@ def both_ways(request, monkeypatch):
     monkeypatch.setattr(bounded, "_FIRST_ITEMS_OF_ONE", 8)
     monkeypatch.setattr(bounded, "_ITEMS_PER_REACHING", 0)
     monkeypatch.setattr(bounded, "_FIRST_ITEMS", 8)
+    monkeypatch.setattr(low_pass_part, "_FIRST_ITEMS", 8)
     monkeypatch.setattr(bounded, "_FIRST_ITEMS_PER_POSITION", 1)
     monkeypatch.setattr(bounded, "_SCORES_IN_CACHE", 600)
     monkeypatch.setattr(bounded, "_FEWEST_USERS", 3)

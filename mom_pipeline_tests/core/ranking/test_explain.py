@@ -17,8 +17,9 @@ from mom_pipeline.core.ranking.explain import (
     similar_scores,
     strongest,
 )
+from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization
-from mom_pipeline.core.ranking.parts import COMPONENTS, POPULARITY, Histories, LowPass
+from mom_pipeline.core.ranking.parts import COMPONENTS, POPULARITY, Histories
 from mom_pipeline.core.ranking.topn import BestItems
 
 

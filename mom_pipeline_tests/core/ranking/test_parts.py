@@ -8,14 +8,13 @@ from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.interactions import as_binary, as_interactions
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.sums import MomentSums
+from mom_pipeline.core.ranking.low_pass import LowPass, low_pass_rank
 from mom_pipeline.core.ranking.parts import (
     Components,
     Ease,
     Histories,
-    LowPass,
     Pairs,
     Popularity,
-    low_pass_rank,
     pair_counts,
 )
 

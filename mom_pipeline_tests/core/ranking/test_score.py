@@ -7,16 +7,12 @@ from scipy import sparse
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
 from mom_pipeline.core.evaluation.metrics import evaluate_ranking
 from mom_pipeline.core.interactions import as_interactions
+from mom_pipeline.core.ranking import candidates as candidates_module
 from mom_pipeline.core.ranking import choose
-from mom_pipeline.core.ranking.choose import (
-    Candidates,
-    HeldOut,
-    SearchParts,
-    choose_weights,
-    given_split,
-    hold_out,
-)
-from mom_pipeline.core.ranking.parts import Ease, Histories, LowPass, Pairs, Popularity
+from mom_pipeline.core.ranking.candidates import Candidates, SearchParts
+from mom_pipeline.core.ranking.choose import HeldOut, choose_weights, given_split, hold_out
+from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.parts import Ease, Histories, Pairs, Popularity
 from mom_pipeline.core.ranking.score import RankingWeights, Score, best_unseen, ranking_name
 from mom_pipeline.core.ranking.topn import brute_force
 
@@ -68,7 +64,7 @@ def test_parts_are_scaled_by_the_best_unseen_item_and_added(X, low_pass):
 def test_components_alone_are_not_divided(rng):
     O, P = rng.dirichlet(np.ones(9), size=3).T, rng.dirichlet(np.ones(3), size=4)
     rows = Histories(sparse.csr_array((rng.random((4, 9)) < 0.3).astype(float)), lambda X: P)
-    scores, factors = Score.of_components(O)(rows)
+    scores, factors = Score.from_probs(O)(rows)
     expected = [[sum(P[u, k] * O[y, k] for k in range(3)) for y in range(9)] for u in range(4)]
     np.testing.assert_allclose(scores, expected, rtol=1e-12)
     np.testing.assert_array_equal(factors["components"], np.ones(4))
@@ -119,7 +115,7 @@ def test_ranks_of_the_search_are_those_of_a_stable_sort(rng):
         for row, column in zip(rows, columns, strict=True)
         if ranks[row, column] < 20
     )
-    listed = choose._listed(scores, (rows, columns))
+    listed = candidates_module._listed(scores, (rows, columns))
     np.testing.assert_array_equal(np.transpose(listed), expected)
 
 
@@ -127,7 +123,7 @@ def test_blocks_do_not_change_the_choice(X, low_pass, monkeypatch):
     split = hold_out(X, np.random.default_rng(0))
     whole = choose_weights(split, {1.0: low_pass}, rising)
     monkeypatch.setattr(choose, "_USERS_PER_BLOCK", 7)
-    monkeypatch.setattr(choose, "_SCALED_KEPT", 2)
+    monkeypatch.setattr(candidates_module, "_SCALED_KEPT", 2)
     assert choose_weights(split, {1.0: low_pass}, rising) == whole
 
 

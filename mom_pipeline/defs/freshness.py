@@ -1,9 +1,8 @@
-"""Whether what is stored of a day is what its log files and settings would give now."""
+"""Freshness of every day: whether its stored arrays are what logs, settings and code give now."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import date, timedelta
-from pathlib import Path
+from datetime import date
 from typing import Literal
 
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
@@ -28,27 +27,18 @@ class DayFreshness:
 
 
 def freshness(warehouse: Warehouse, state: DayState) -> list[DayFreshness]:
-    """Every day that has log files or arrays, in order."""
+    """Return the state of every day that has log files or arrays, in order."""
     files = discover(warehouse.settings.logs_dir).files
     pending = {file.day for file in pending_files(warehouse)}
     days = {file.day for file in files} | set(state.artifacts.days("decomposition"))
     fingerprints = _fingerprints(warehouse, days)
-    found = []
+    entries = []
     for day in sorted(days):
         late = [d for d in pending if d <= day]
         status, reason = _status(state, day, fingerprints.get(day, ""), late)
         n_files = sum(file.day == day for file in files)
-        found.append(DayFreshness(day, n_files, _mode(state, day), status, reason))
-    return found
-
-
-def disk_sizes(folder: Path) -> dict[str, int]:
-    """Bytes of every entry of a folder, largest first."""
-    sizes = {
-        path.name: sum(f.stat().st_size for f in (path, *path.rglob("*")) if f.is_file())
-        for path in (folder.iterdir() if folder.is_dir() else [])
-    }
-    return dict(sorted(sizes.items(), key=lambda entry: -entry[1]))
+        entries.append(DayFreshness(day, n_files, _mode(state, day), status, reason))
+    return entries
 
 
 def _fingerprints(warehouse: Warehouse, days: Collection[date]) -> dict[date, str]:
@@ -87,8 +77,3 @@ def _mode(state: DayState, day: date) -> str:
     except StaleArtifact:
         return "–"
     return "full" if str(mode).startswith("full") else str(mode)
-
-
-def days_between(first: date, last: date) -> list[date]:
-    """All days from first to last."""
-    return [first + timedelta(days=n) for n in range((last - first).days + 1)]

@@ -1,0 +1,213 @@
+"""The low-pass part of the score: what many pairs have in common. And its bounds.
+
+For a few users its rows are read only where the bound leaves items in the race:
+
+    v . V_y / S_y  <=  |v| |V_y / S_y|,     v = x S V diag(f)
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import ClassVar, Self
+
+import numpy as np
+from scipy import sparse
+
+from mom_pipeline.core.interactions import as_binary
+from mom_pipeline.core.linear_algebra.eigenpairs import top_eigenpairs
+from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.pairs import PairMoments
+from mom_pipeline.core.moments.sums import MomentSums, padded
+from mom_pipeline.core.ranking.parts import LOW_PASS, Histories
+from mom_pipeline.core.ranking.score import or_one
+from mom_pipeline.core.ranking.topn import top_n
+from mom_pipeline.core.types import Array, Csr, Float64
+
+# The low-pass part takes as many eigenvectors as are worth asking for and fit in memory, and at
+# most a quarter of them all: through all of them a history is seen as it is.
+_LOW_PASS_RANK, _LOW_PASS_SIZE = 512, 32_000_000
+# The bounds hold for exact sums; a sum in single precision may exceed them by rounding.
+_ROUNDING = 1 + 1e-4
+# Items read before the first look at the bound.
+_FIRST_ITEMS = 1024
+
+
+@dataclass(frozen=True)
+class LowPass:
+    """What many pairs have in common, without the noise of the single pair.
+
+        score = x S V diag(f) V^T S^-1,     f = s / (s + ridge)
+
+    V, s are eigenpairs of S G S, S = diag(c^-e/2); s and the ridge are in units of its mean
+    diagonal. A ridge of 0 is a plain cut after the last eigenvector.
+    basis: V, (D, rank) orthonormal.  item_scale: the diagonal of S, (D,).  strengths: s, (rank,).
+    """
+
+    name: ClassVar[str] = LOW_PASS
+    basis: Array
+    item_scale: Float64
+    strengths: Float64
+    ridge: float = field(default=0.0, kw_only=True)
+
+    @classmethod
+    def from_rows(
+        cls,
+        X: Csr,
+        user_exponent: float,
+        rng: np.random.Generator,
+        *,
+        dtype: type[np.floating] = np.float32,
+        rank: int | None = None,
+        tol: float = 1e-5,
+        max_passes: int = 10,
+    ) -> Self:
+        """Find the leading eigenpairs; counts in X are read as ones.
+
+        rank: how many; None for `low_pass_rank`.  tol, max_passes: see `top_eigenpairs`.
+        """
+        once = as_binary(X)
+        # At e = 1 this is the balanced estimator.
+        estimator = Estimator.from_name(
+            "balanced", user_weight=2 - user_exponent, item_scaling=user_exponent / 2
+        )
+        M2 = PairMoments.from_rows(
+            once, MomentSums.from_rows(once, estimator), estimator, dtype=dtype
+        )
+        rank = low_pass_rank(X.shape) if rank is None else rank
+        pairs = top_eigenpairs(M2, rank, rng, tol=tol, max_passes=max_passes)
+        mean_diagonal = float(np.square(M2.normalised.data, dtype=np.float64).sum()) / M2.n_items
+        strengths = np.maximum(pairs.values[:rank], 0.0) / mean_diagonal
+        return cls(np.ascontiguousarray(pairs.vectors[:, :rank]), M2.item_scale, strengths)
+
+    def as_arrays(self) -> dict[str, Array]:
+        """Return the part as named arrays, to be stored; `from_arrays` reads them back."""
+        return {
+            "low_pass_basis": self.basis,
+            "low_pass_scale": self.item_scale,
+            "low_pass_strengths": self.strengths,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
+        """Return the part that `as_arrays` named, without a ridge."""
+        return cls(*(arrays[f"low_pass_{name}"] for name in ("basis", "scale", "strengths")))
+
+    def with_items(self, n_items: int) -> Self:
+        """Return the part among more items, which it says nothing about."""
+        scale = np.ones(n_items)
+        scale[: len(self.item_scale)] = self.item_scale
+        return replace(self, basis=padded(self.basis, n_items), item_scale=scale)
+
+    def scores(self, rows: Histories) -> Array:
+        scores = self.filtered(rows) @ self.basis.T
+        scores /= self._scale
+        return np.asarray(scores)
+
+    def at(self, rows: Histories, items: Array) -> Array:
+        return self.at_ridges(rows, items, (self.ridge,))[0]
+
+    def at_ridges(self, rows: Histories, items: Array, ridges: Sequence[float]) -> Array:
+        """Return the scores of some items with each ridge: (ridges, users, n)."""
+        filters = np.stack([self._filter(ridge) for ridge in ridges], axis=1)
+        scores = np.empty((len(ridges), *items.shape), dtype=self.basis.dtype)
+        for user, (seen, own) in enumerate(zip(self._projected(rows), items, strict=True)):
+            scores[:, user] = (self.basis[own] @ (seen[:, None] * filters)).T / self._scale[own]
+        return scores
+
+    def by_history(self, history: Array, items: Array) -> Array:
+        filtered = self.basis[history] * self._scale[history, None] * self._filter(self.ridge)
+        return np.asarray(self.spread_at(items) @ filtered.T)
+
+    def filtered(self, rows: Histories) -> Array:
+        """Return v = x S V diag(f), (users, rank); an item's score is v . V_y / S_y."""
+        return np.asarray(self._projected(rows) * self._filter(self.ridge))
+
+    def spread_at(self, items: Array) -> Array:
+        """Return V_y / S_y of some items, (items, rank)."""
+        return np.asarray(self.basis[items] / self._scale[items, None])
+
+    @cached_property
+    def _scale(self) -> Array:
+        return self.item_scale.astype(self.basis.dtype)
+
+    def _projected(self, rows: Histories) -> Array:
+        """Return x S V, (users, rank)."""
+        X = rows.once
+        if X.shape[0] == 1:
+            return np.asarray(self._scale[X.indices] @ self.basis[X.indices])[None]
+        S_X = sparse.csr_array((self._scale[X.indices], X.indices, X.indptr), X.shape, copy=False)
+        return np.asarray(S_X @ self.basis)
+
+    def _filter(self, ridge: float) -> Array:
+        if ridge == 0:
+            return np.ones(len(self.strengths), dtype=self.basis.dtype)
+        with np.errstate(divide="ignore"):  # a direction without strength does not pass
+            return (1 / (1 + ridge / self.strengths)).astype(self.basis.dtype)
+
+
+def low_pass_rank(shape: tuple[int, int]) -> int:
+    """Return how many eigenvectors the low-pass part of N users and D items has."""
+    N, D = shape
+    return max(1, min(_LOW_PASS_RANK, min(N, D) // 4, _LOW_PASS_SIZE // D))
+
+
+@dataclass(frozen=True)
+class BoundedLowPass:
+    """A low-pass part and the norms of its rows.
+
+    norms: |V_y / S_y|, (D,).  order: (D,), items, the largest norm first.
+    """
+
+    part: LowPass
+    norms: Array
+    order: Array
+
+    @classmethod
+    def from_part(cls, part: LowPass) -> Self:
+        norms = np.linalg.norm(part.basis, axis=1) / part.item_scale
+        norms = (norms * _ROUNDING).astype(part.basis.dtype)
+        return cls(part, norms, np.argsort(-norms, kind="stable"))
+
+    def best(self, base: Array, v: Array, factor: float, n: int) -> tuple[Array, Array]:
+        """Return the n best of base + factor v . V_y / S_y, reading few of its rows.
+
+        base: (D,), -inf where an item is no candidate.
+        """
+        most = base + np.float32(factor) * self._bounds(v)
+
+        def totals(items: Array) -> Array:
+            return np.asarray(base[items] + np.float32(factor) * self._at(v, items))
+
+        promising = min(4 * n, len(most))
+        first = np.argpartition(most, -promising)[-promising:]
+        reached = np.sort(totals(first))[-n] if promising >= n else -np.inf
+        items = np.flatnonzero((most >= reached) & (base > -np.inf))
+        if not len(items):
+            return items, np.empty(0)
+        ranked, values = top_n(totals(items)[None], n)
+        return items[ranked[0]], values[0]
+
+    def divisor(self, v: Array, seen: Array) -> Float64:
+        """Return the largest score of an unseen item, (1,), as `best_unseen` does."""
+        own = self._at(v, seen).max(initial=0.0)
+        best = v.dtype.type(self._largest(v, seen))
+        return or_one(np.array([best]), np.array([max(own, best)]))
+
+    def _largest(self, v: Array, hidden: Array) -> float:
+        """Return the largest score of an item that is not hidden; 0 when none is positive."""
+        bounds = self._bounds(v)
+        best, read, stop = 0.0, 0, min(_FIRST_ITEMS, int(np.count_nonzero(bounds)))
+        while read < stop:
+            items = self.order[read:stop]
+            scores = self._at(v, items)
+            scores[np.isin(items, hidden)] = -np.inf
+            best = max(best, float(scores.max()))
+            read = stop
+            stop = min(2 * read, int(np.count_nonzero(bounds > best)))
+        return best
+
+    def _at(self, v: Array, items: Array) -> Array:
+        return np.asarray(self.part.spread_at(items) @ v)
+
+    def _bounds(self, v: Array) -> Array:
+        return np.asarray(self.norms * np.linalg.norm(v))
