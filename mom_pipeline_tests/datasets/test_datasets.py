@@ -307,9 +307,7 @@ def test_online_retail_equals_an_independent_count(folder: DataFolder) -> None:
     some = frame[frame["day"].isin([path.name[:10] for path in paths[::10]])]
     taken = some[some["reason"] == ""]
     ledger = "SELECT delivery_day::VARCHAR, lines - header_lines, rows_accepted FROM ingest_ledger"
-    by_day = pd.DataFrame(
-        {"all": some["day"].value_counts(), "taken": taken["day"].value_counts()}
-    )
+    by_day = pd.DataFrame({"all": some["day"].value_counts(), "taken": taken["day"].value_counts()})
     by_day = by_day.fillna(0).astype(int).sort_index()
     expected = [(day, int(row["all"]), int(row["taken"])) for day, row in by_day.iterrows()]
     assert sorted(folder.query(ledger)) == expected
