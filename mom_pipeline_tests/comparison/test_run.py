@@ -23,8 +23,25 @@ from .conftest import STUBS
 GOWALLA = Path(__file__).parents[2].parent / "shared" / "data" / "gowalla"
 
 
-def test_methods_by_hand(split, compare):
-    found = compare("popular", "pairs", reference="pairs")
+@pytest.fixture(scope="module")
+def told():
+    """What the comparison of `found` told about its progress."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory):
+    return tmp_path_factory.mktemp("compared")
+
+
+@pytest.fixture(scope="module")
+def found(split, scratch, told):
+    """Two good methods, compared once for the tests that only look at the result."""
+    options = Options(("popular", "pairs"), "pairs", registry=STUBS)
+    return run_comparison(split, options, scratch, lambda text, share: told.append((share, text)))
+
+
+def test_methods_by_hand(split, found):
     popular = found.result("popular")
     # By hand: everybody's list is the items by users, less the own ones.
     train, test = split.final.train.toarray(), split.final.test.toarray()
@@ -54,19 +71,19 @@ def test_methods_by_hand(split, compare):
     assert len(popular.novelty) == 11
 
 
-def test_the_choice_is_made_on_validation_alone(split, compare, tmp_path):
+def test_the_choice_is_made_on_validation_alone(split, found, tmp_path):
     # {"sign": -1} comes first in the grid, and lists the least popular items.
-    assert compare("popular").result("popular").settings == {"sign": 1}
+    assert found.result("popular").settings == {"sign": 1}
     rows = np.zeros(split.validation.test.shape)
     taken = np.bincount(split.validation.train.indices, minlength=rows.shape[1])
     rows[:, np.argsort(taken)[:3]] = 1
     upside_down = replace(split.validation, test=sparse.csr_array(rows))
     options = Options(("popular",), registry=STUBS)
-    found = run_comparison(replace(split, validation=upside_down), options, tmp_path / "scratch")
-    assert found.result("popular").settings == {"sign": -1}
+    other = run_comparison(replace(split, validation=upside_down), options, tmp_path / "scratch")
+    assert other.result("popular").settings == {"sign": -1}
 
 
-def test_agrees_with_ir_measures_end_to_end(split, tmp_path):
+def test_agrees_with_ir_measures_end_to_end(split, found, tmp_path):
     write_data(tmp_path, split.final.train, split.final.users)
     task = Task(STUBS, "pairs", ({},), 0, 20, True)
     (answer,) = run_task(tmp_path, tmp_path / "task", task, Budget(60))
@@ -81,7 +98,6 @@ def test_agrees_with_ir_measures_end_to_end(split, tmp_path):
     ]
     run = [ir_measures.ScoredDoc(str(u), str(i), -r) for u in users for r, i in enumerate(lists[u])]
     oracle = ir_measures.calc_aggregate([P @ 5, R @ 20, nDCG @ 10], qrels, run)
-    found = run_comparison(split, Options(("pairs",), registry=STUBS), tmp_path / "scratch")
     means = found.result("pairs").means
     assert means["precision"][found.cutoffs.index(5)] == pytest.approx(oracle[P @ 5])
     assert means["recall"][found.cutoffs.index(20)] == pytest.approx(oracle[R @ 20])
@@ -89,11 +105,11 @@ def test_agrees_with_ir_measures_end_to_end(split, tmp_path):
 
 
 def test_one_method_out_of_its_budget_leaves_the_others_alone(compare):
-    found = compare("sleeps", "greedy", "popular", seconds=12, reference="popular")
-    assert found.result("sleeps").failure == "takes longer than the 12 s allowed"
+    found = compare("sleeps", "greedy", "plain", seconds=6, reference="plain")
+    assert found.result("sleeps").failure == "takes longer than the 6 s allowed"
     assert found.result("greedy").failure == "needs more memory than the 1 GB allowed"
     assert not found.result("sleeps").means
-    assert found.result("popular").means["recall"][-1] > 0
+    assert found.result("plain").means["recall"][-1] > 0
 
 
 def test_too_little_memory_to_begin_with(compare):
@@ -104,23 +120,23 @@ def test_too_little_memory_to_begin_with(compare):
 
 
 def test_crashes_and_missing_libraries_become_sentences(compare):
-    found = compare("crashes", "raises", "refuses", "lacks", "popular", reference="crashes")
+    found = compare("crashes", "raises", "refuses", "lacks", "plain", reference="crashes")
     failures = {result.name: result.failure for result in found.results}
     assert failures == {
         "crashes": "was ended by SIGABRT, perhaps for lack of memory",
         "raises": "failed with ZeroDivisionError: nothing to divide by",
         "refuses": "this data cannot be used; add days",
         "lacks": "the library a_library_that_nobody_has is not installed",
-        "popular": "",
+        "plain": "",
     }
     # The reference has no result, so there is nothing to differ from.
-    assert not found.result("popular").differences
+    assert not found.result("plain").differences
 
 
 def test_the_best_of_the_settings_tried_in_time(compare):
-    found = compare("tires", seconds=8).result("tires")
+    found = compare("tires", seconds=5).result("tires")
     assert found.settings == {"asleep": 0}
-    assert found.notes["settings tried"] == "2 of 3: one takes longer than the 8 s allowed"
+    assert found.notes["settings tried"] == "2 of 3: one takes longer than the 5 s allowed"
 
 
 def test_the_same_seed_gives_the_same_figures(compare):
@@ -165,15 +181,13 @@ def test_a_method_is_told_about_its_lists_only_where_they_hold_everything(compar
     assert compare("listing").result("listing").settings == {}
 
 
-def test_progress_only_grows(split, tmp_path):
-    seen = []
-    options = Options(("popular", "pairs"), registry=STUBS)
-    run_comparison(split, options, tmp_path / "s", lambda text, share: seen.append((share, text)))
-    assert [share for share, _ in seen] == sorted(share for share, _ in seen)
-    assert len(set(seen)) == len(seen)
-    assert {text for _, text in seen} >= {"Popular: final fit", "Pairs: final fit"}
-    assert 0 <= seen[0][0] <= seen[-1][0] <= 1
-    assert not list((tmp_path / "s" / "final").glob("*/"))
+def test_progress_only_grows(found, told, scratch):
+    assert [share for share, _ in told] == sorted(share for share, _ in told)
+    assert len(set(told)) == len(told)
+    assert {text for _, text in told} >= {"Popular: final fit", "Pairs: final fit"}
+    assert 0 <= told[0][0] <= told[-1][0] <= 1
+    assert (scratch / "final").is_dir()
+    assert not list((scratch / "final").glob("*/"))
 
 
 @pytest.mark.parametrize(

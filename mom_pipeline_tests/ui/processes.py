@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import mom_pipeline
+from mom_pipeline.ui.daemon import DAEMON_MODULE
 
 ROOT = Path(mom_pipeline.__file__).parent.parent
 TOY_MODULE = "mom_pipeline_tests.ui.toy_definitions"
@@ -32,6 +33,10 @@ class UiServer:
     @property
     def port(self) -> int:
         return int(self.address.rpartition(":")[2])
+
+    @property
+    def printed(self) -> str:
+        return (self.data_dir / "ui.log").read_text()
 
     @property
     def dagster_home(self) -> Path:
@@ -98,6 +103,25 @@ def stop(process: subprocess.Popen[bytes]) -> None:
         process.kill()
         process.wait()
         raise
+
+
+def end_with_all_below(server: UiServer, ending: signal.Signals) -> None:
+    """Send a signal to the server: it ends in order, the daemon before it, the others with it."""
+    below = descendants(server.process.pid)
+    daemon = daemon_of(server)
+    server.process.send_signal(ending)
+    assert server.process.wait(SECONDS_TO_STOP) == 0
+    assert command_line(daemon) == ""
+    gone = lambda: not any(command_line(pid) == below[pid] for pid in below)  # noqa: E731
+    wait_until(gone, SECONDS_TO_STOP, f"the end of {below}")
+    assert "Stopped." in server.printed
+
+
+def daemon_of(server: UiServer) -> int:
+    """The id of the one daemon below a server."""
+    below = descendants(server.process.pid)
+    [daemon] = [pid for pid, command in below.items() if f"{DAEMON_MODULE} run" in command]
+    return daemon
 
 
 def descendants(pid: int) -> dict[int, str]:

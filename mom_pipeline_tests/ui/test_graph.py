@@ -1,15 +1,16 @@
 """The pipeline as a new user meets it in the browser: the graph, a day, a model."""
 
 import shutil
+import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from mom_pipeline_tests.ui.graph_page import arrows, expect_green, node, open_whole_graph
-from mom_pipeline_tests.ui.processes import ROOT, UiServer, running_ui
+from mom_pipeline_tests.ui.processes import ROOT, UiServer, end_with_all_below, running_ui
 
 MODULE = "mom_pipeline.definitions"
 
@@ -28,10 +29,9 @@ CHAIN = [
 BESIDE = ["model_comparison", "promotion", "report"]
 
 
-@pytest.fixture(scope="module")
-def pipeline_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UiServer]:
+@contextmanager
+def pipeline_server(data_dir: Path) -> Iterator[UiServer]:
     """The pipeline on the first day of the sample logs, its only day: green means whole."""
-    data_dir = tmp_path_factory.mktemp("graph") / "data"
     (data_dir / "logs").mkdir(parents=True)
     for path in (ROOT / "data/logs").glob(f"{DAY}*"):
         shutil.copy(path, data_dir / "logs")
@@ -40,10 +40,15 @@ def pipeline_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UiServ
         yield server
 
 
-def test_a_day_is_materialized_and_looked_at(
-    pipeline_server: UiServer, page: Page, tmp_path: Path
-) -> None:
-    open_whole_graph(page, pipeline_server)
+def test_a_day_is_materialized_and_looked_at(page: Page, tmp_path: Path) -> None:
+    with pipeline_server(tmp_path / "data") as server:
+        materialize_a_day(server, page, tmp_path)
+        look_at_the_model(server, page, tmp_path)
+        end_with_all_below(server, signal.SIGTERM)
+
+
+def materialize_a_day(server: UiServer, page: Page, tmp_path: Path) -> None:
+    open_whole_graph(page, server)
     for asset in CHAIN + BESIDE:
         expect(node(page, asset)).to_be_visible()
     assert set(pairwise(CHAIN)) <= arrows(page, CHAIN)
@@ -60,8 +65,10 @@ def test_a_day_is_materialized_and_looked_at(
         expect(node(page, asset).get_by_text("100% filled")).to_be_visible()
     page.screenshot(path=tmp_path / "graph-green.png")
 
+
+def look_at_the_model(server: UiServer, page: Page, tmp_path: Path) -> None:
     page.set_viewport_size({"width": 1440, "height": 1800})
-    page.goto(f"{pipeline_server.address}/assets/decomposition?view=partitions&partition={DAY}")
+    page.goto(f"{server.address}/assets/decomposition?view=partitions&partition={DAY}")
     components = page.get_by_role("table").filter(has=page.get_by_text("top_items", exact=True))
     expect(components.last).to_be_visible()
     assert components.last.locator("tbody tr").count() >= 2

@@ -2,21 +2,45 @@
 
 import json
 import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 from websockets.typing import Origin, Subprotocol
 
+from mom_pipeline.ui.daemon import DAEMON_MODULE
 from mom_pipeline_tests.ui.graphql_requests import (
     count_runs,
     launch_by_get,
     launch_by_post,
     send,
 )
-from mom_pipeline_tests.ui.processes import UiServer
+from mom_pipeline_tests.ui.processes import UiServer, descendants, running_ui
 
 GRAPHQL_WS = Subprotocol("graphql-ws")
+
+
+@pytest.fixture(scope="module")
+def ui_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UiServer]:
+    """The toy definitions without the daemon: a run that is started waits in the queue."""
+    data_dir = tmp_path_factory.mktemp("ui") / "data"
+    with running_ui(data_dir, "--no-daemon", "--port", "0") as server:
+        yield server
+
+
+def test_it_listens_on_loopback_only(ui_server: UiServer) -> None:
+    hexadecimal_port = f":{ui_server.port:04X}"
+    listening = [
+        line.split()[1]
+        for table in ("tcp", "tcp6")
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+        if line.split()[1].endswith(hexadecimal_port) and line.split()[3] == "0A"
+    ]
+    assert listening == [f"0100007F{hexadecimal_port}"]
+    below = descendants(ui_server.process.pid).values()
+    assert not any(DAEMON_MODULE in command for command in below)
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1", "[::1]:1"])

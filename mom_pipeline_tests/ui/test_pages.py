@@ -1,16 +1,21 @@
 """The pages in a real browser, on the toy definitions."""
 
+import signal
 from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
 from mom_pipeline_tests.ui.graph_page import arrows, expect_green, node, open_group
-from mom_pipeline_tests.ui.processes import UiServer
+from mom_pipeline_tests.ui.processes import UiServer, end_with_all_below, running_ui
 
 
-def test_an_asset_is_materialized_from_the_graph(
-    ui_server: UiServer, page: Page, tmp_path: Path
-) -> None:
+def test_an_asset_is_materialized_from_the_graph_until_ctrl_c(page: Page, tmp_path: Path) -> None:
+    with running_ui(tmp_path / "data", "--port", "0") as server:
+        materialize_from_the_graph(server, page, tmp_path)
+        end_with_all_below(server, signal.SIGINT)  # while the page is open
+
+
+def materialize_from_the_graph(ui_server: UiServer, page: Page, tmp_path: Path) -> None:
     open_group(page, ui_server, "toy")
     expect(node(page, "first_number")).to_be_visible()
     expect(node(page, "doubled_number")).to_be_visible()
