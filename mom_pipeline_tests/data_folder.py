@@ -1,6 +1,6 @@
 """Helpers: a data folder in a temporary place, with a real DuckDB file."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,6 +51,18 @@ class DataFolder:
     def take(self, content: str | bytes, name: str = "2024-03-01.csv") -> IngestResult:
         self.write(name, content)
         return self.ingest(name)
+
+    def take_all(self, deliveries: Iterable[tuple[str, str | bytes]]) -> list[IngestResult]:
+        """Ingest named contents one after the other; a connection serves for 0.1 seconds."""
+        with self.warehouse.sharing(0.1) as connect:
+            return [
+                ingest_file(
+                    self.warehouse,
+                    log_file(self.write(name, content), self.settings.logs_dir),
+                    connect=connect,
+                )
+                for name, content in deliveries
+            ]
 
     def query(self, sql: str) -> list[tuple[object, ...]]:
         with self.warehouse.connect() as connection:

@@ -151,7 +151,7 @@ def test_a_reader_beside_a_writer_sees_whole_artifacts(store: ArtifactStore) -> 
 
 
 def test_a_killed_writer_leaves_a_whole_artifact(store: ArtifactStore) -> None:
-    for n_writes in range(1, 6):
+    for n_writes in (1, 2, 5):
         process = subprocess.Popen(
             [sys.executable, "-c", _WRITE_FOREVER, str(store.root)], stdout=subprocess.PIPE
         )

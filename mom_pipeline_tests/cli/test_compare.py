@@ -43,10 +43,9 @@ def refused(root, monkeypatch, *arguments):
     return str(done.exception) if done.exit_code == 1 else done.output.replace("\n", " ")
 
 
-def test_tables_figure_and_the_same_figures_again(root, tmp_path):
-    ask = ("compare", "--train-until", "2024-03-04", "--methods", "popular,raises,pairs",
-           "--registry", STUBS)  # fmt: skip
-    shown = mom(root, *ask, "--figure", str(tmp_path / "f.png"), "--every-cutoff").stdout
+def test_tables_figure_and_the_same_figures_again(root, tmp_path, monkeypatch):
+    ask = ("--train-until", "2024-03-04", "--methods", "plain,raises,pairs", "--registry", STUBS)
+    shown = mom(root, "compare", *ask, "--figure", str(tmp_path / "f.png"), "--every-cutoff").stdout
     for text in (
         "# of Tuples (training)",
         "Computation time (sec)",
@@ -60,7 +59,9 @@ def test_tables_figure_and_the_same_figures_again(root, tmp_path):
         assert text in shown
     assert (tmp_path / "f.png").read_bytes().startswith(b"\x89PNG")
     kept = load(root / "comparisons" / "2024-03-06")
-    printed = json.loads(mom(root, *ask, "--json", "--name", "again").stdout)
+    monkeypatch.setenv("MOM_DATA_DIR", str(root))
+    again = [*ask, "--json", "--name", "again"]
+    printed = json.loads(CliRunner().invoke(compare, again, catch_exceptions=False).stdout)
     assert (root / "comparisons" / "again").is_dir()
     assert printed["reference"] == "pairs"
     assert printed["n_users"] == kept.n_users

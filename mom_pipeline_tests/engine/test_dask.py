@@ -165,11 +165,12 @@ def test_an_address_is_connected_to(cluster: DaskEngine, shards: Shards) -> None
     assert sums.n_users == 898
 
 
-def test_a_scheduler_that_does_not_answer_is_named() -> None:
+def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mom_pipeline.engine.dask._CONNECT_SECONDS", 0.5)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(EngineUnreachable, match=f"at {address}.*dask scheduler"):
+        with pytest.raises(EngineUnreachable, match=f"at {address} within 0.5 s.*dask scheduler"):
             dask_engine(address).__enter__()
 
 

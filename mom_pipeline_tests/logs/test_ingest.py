@@ -19,11 +19,10 @@ from mom_pipeline.logs.ingest import (
     IngestFailure,
     IngestResult,
     ingest_day,
-    ingest_file,
     ingest_files,
     pending_files,
 )
-from mom_pipeline.logs.logfiles import discover, log_file
+from mom_pipeline.logs.logfiles import discover
 from mom_pipeline_tests.data_folder import HEADER, DataFolder
 
 T = "2024-03-01T10:00:00"
@@ -211,20 +210,12 @@ def test_random_interleavings_equal_the_one_shot_load(
         rng = random.Random(truth)
         final = {f"2024-03-0{n}.csv": _version(rng) for n in range(1, 5)}
         one_shot = new_folder(f"once-{truth}").with_logs(max_reject_share=1.0)
-        _deliver(one_shot, list(final.items()))
+        one_shot.take_all(final.items())
         expected = one_shot.tables()
         for order in range(4):
             folder = new_folder(f"steps-{truth}-{order}").with_logs(max_reject_share=1.0)
-            _deliver(folder, _history(rng, final))
+            folder.take_all(_history(rng, final))
             assert folder.tables() == expected, f"truth {truth}, order {order}"
-
-
-def _deliver(folder: DataFolder, history: list[tuple[str, str]]) -> None:
-    """Ingest one file after the other; a connection serves those of a tenth of a second."""
-    with folder.warehouse.sharing(0.1) as connect:
-        for name, content in history:
-            file = log_file(folder.write(name, content), folder.settings.logs_dir)
-            ingest_file(folder.warehouse, file, connect=connect)
 
 
 # --- Killed, and out of disk -----------------------------------------------------------------

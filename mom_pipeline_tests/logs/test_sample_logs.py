@@ -29,7 +29,8 @@ def test_the_committed_sample_is_what_simulate_writes() -> None:
 
 
 def test_the_sample_has_everything_that_real_logs_have(folder: DataFolder) -> None:
-    statuses = Counter(folder.take(d.content, d.name).status for d in sample_deliveries(SMALL))
+    results = folder.take_all((d.name, d.content) for d in sample_deliveries(SMALL))
+    statuses = Counter(result.status for result in results)
     assert statuses["new"] == 28
     assert statuses["unchanged"] > 0  # repeated delivery
     assert statuses["replaced"] > 0  # correction

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import date, timedelta
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from mom_pipeline.comparison.results import Comparison, DataDescription, Interva
 from mom_pipeline.core.evaluation.theorem1 import theorem_1
 from mom_pipeline.logs.ledger import LedgerEntry
 from mom_pipeline.report.data import Component, DayHistory, ReportData
+from mom_pipeline.report.page import render
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.evaluations import MetricsRow
 
@@ -107,12 +107,12 @@ def delivery(day: date) -> LedgerEntry:
     )
 
 
-@pytest.fixture
-def report_data(tmp_path: Path) -> ReportData:
+@pytest.fixture(scope="session")
+def report_data(tmp_path_factory: pytest.TempPathFactory) -> ReportData:
     spectrum = np.geomspace(5e-5, 1e-6, 16)
     return ReportData(
         day=DAY,
-        settings=Settings(data_dir=tmp_path),
+        settings=Settings(data_dir=tmp_path_factory.mktemp("report")),
         n_users=2436,
         n_items=512,
         n_pairs=40_375,
@@ -138,6 +138,12 @@ def report_data(tmp_path: Path) -> ReportData:
         seconds={"raw_logs": 0.2, "decomposition": 1.0},
         versions={"python": "3.11"},
     )
+
+
+@pytest.fixture(scope="session")
+def report_html(report_data: ReportData) -> str:
+    """The page, rendered once: its pictures take two seconds."""
+    return render(report_data)
 
 
 @pytest.fixture

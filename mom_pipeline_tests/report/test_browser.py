@@ -6,31 +6,28 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from mom_pipeline.report.data import ReportData
-from mom_pipeline.report.page import render
-
 from .conftest import HOSTILE, LONG
 
 
 @pytest.fixture(params=[400, 1400])
 def opened(
-    request: pytest.FixtureRequest, browser: Browser, report_data: ReportData, tmp_path: Path
+    request: pytest.FixtureRequest, browser: Browser, report_html: str, tmp_path: Path
 ) -> Iterator[tuple[Page, list[str]]]:
     """The page at a width, and the addresses that it asked for."""
     path = tmp_path / "report.html"
-    path.write_text(render(report_data), encoding="utf-8")
+    path.write_text(report_html, encoding="utf-8")
     context = browser.new_context(viewport={"width": request.param, "height": 900})
     page, asked = context.new_page(), []
     page.on("request", lambda r: asked.append(r.url))
     page.on("dialog", lambda d: asked.append(f"dialog {d.message}"))
     page.goto(path.as_uri())
     yield page, asked
-    page.screenshot(path=tmp_path / f"{request.param}.png", full_page=True)
     context.close()
 
 
-def test_nothing_is_cut_off(opened: tuple[Page, list[str]]):
+def test_nothing_is_cut_off(opened: tuple[Page, list[str]], tmp_path: Path):
     page, _ = opened
+    page.screenshot(path=tmp_path / "page.png", full_page=True)
     width, inner = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert width <= inner
     beyond = page.evaluate(

@@ -60,6 +60,17 @@ def ui_environment(data_dir: Path, **settings: str) -> dict[str, str]:
     return os.environ | {"MOM_DATA_DIR": str(data_dir), "PYTHONPATH": str(ROOT)} | settings
 
 
+def run_to_its_end(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ui_command(TOY_MODULE, *arguments),
+        env=ui_environment(data_dir),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_TO_START,
+        check=False,
+    )
+
+
 @contextmanager
 def running_ui(
     data_dir: Path, *arguments: str, module: str = TOY_MODULE, **settings: str

@@ -1,72 +1,11 @@
-"""`mom-pipeline ui` from start to end."""
+"""`mom-pipeline ui` and what it says about ports and code."""
 
-import os
-import signal
 import socket
-import subprocess
 from pathlib import Path
 
 from mom_pipeline.ui.server import DEFAULT_PORT
-from mom_pipeline_tests.ui.graphql_requests import launch_by_post, run_statuses, send
-from mom_pipeline_tests.ui.processes import (
-    SECONDS_TO_START,
-    SECONDS_TO_STOP,
-    TOY_MODULE,
-    command_line,
-    daemon_of,
-    descendants,
-    running_ui,
-    ui_command,
-    ui_environment,
-    wait_until,
-)
-
-
-def run_to_its_end(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ui_command(TOY_MODULE, *arguments),
-        env=ui_environment(data_dir),
-        capture_output=True,
-        text=True,
-        timeout=SECONDS_TO_START,
-        check=False,
-    )
-
-
-def test_after_a_killed_server_and_beside_a_second_one(tmp_path: Path) -> None:
-    data_dir = tmp_path / "data"
-    with running_ui(data_dir, "--port", "0") as server:
-        daemon = daemon_of(server)
-        command = command_line(daemon)
-        server.process.kill()
-        server.process.wait(SECONDS_TO_STOP)
-        gone = lambda: command_line(daemon) != command  # noqa: E731
-        wait_until(gone, SECONDS_TO_STOP, f"the end of the daemon {daemon}")
-    with running_ui(data_dir, "--port", "0") as server:  # the lock is free again
-        second = run_to_its_end(data_dir, "--port", "0")
-        assert second.returncode == 1
-        assert "may have one daemon" in second.stderr
-        os.kill(daemon_of(server), signal.SIGKILL)
-        assert server.process.wait(SECONDS_TO_STOP) == 1
-    assert "the daemon must run beside the pages" in server.printed
-
-
-def test_a_run_under_way_finishes_by_itself(tmp_path: Path) -> None:
-    data_dir = tmp_path / "data"
-    with running_ui(data_dir, "--port", "0") as server:
-        launch_by_post(server, "patient_number")
-        wait_until((data_dir / "begun").exists, SECONDS_TO_START, "the beginning of the run")
-        below, daemon = descendants(server.process.pid), daemon_of(server)
-        server.process.send_signal(signal.SIGHUP)
-        assert server.process.wait(SECONDS_TO_STOP) == 0
-    assert "Stopped." in server.printed
-    assert command_line(daemon) == ""
-    assert run_statuses(server) == ["STARTED"]
-    (data_dir / "may_end").touch()
-    succeeded = lambda: run_statuses(server) == ["SUCCESS"]  # noqa: E731
-    wait_until(succeeded, SECONDS_TO_START, "the success of the run")
-    gone = lambda: not any(command_line(pid) == below[pid] for pid in below)  # noqa: E731
-    wait_until(gone, SECONDS_TO_STOP, f"the end of {below}")
+from mom_pipeline_tests.ui.graphql_requests import send
+from mom_pipeline_tests.ui.processes import run_to_its_end, running_ui
 
 
 def test_a_taken_port_that_was_asked_for_is_an_error(tmp_path: Path) -> None:

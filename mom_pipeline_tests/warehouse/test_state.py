@@ -41,8 +41,8 @@ def deliver(folder: DataFolder, events: list[Event]) -> None:
     by_day = defaultdict(list)
     for delivery, event_day, user, item, weight in events:
         by_day[delivery].append(f"{user},{item},{event_day}T23:30:00,{weight}\n")
-    for day, lines in by_day.items():
-        folder.take("user,item,timestamp,weight\n" + "".join(lines), f"{day}.csv")
+    header = "user,item,timestamp,weight\n"
+    folder.take_all((f"{day}.csv", header + "".join(lines)) for day, lines in by_day.items())
 
 
 def oracle(events: list[Event], day: date, settings: MatrixSettings) -> Rows:
