@@ -39,6 +39,7 @@ _SETTINGS = """\
 min_item_users = 1
 [model]
 n_components = {n_components}
+ranking = "components"
 [evaluation]
 horizon_days = 1
 """

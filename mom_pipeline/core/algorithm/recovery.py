@@ -48,7 +48,11 @@ def item_factors(
     row in U, but its pairs with the other items tell its component.
     """
     seen = second_moment_seen(anchor, sums)
-    mu = multiply(seen, whitening.factors @ vectors, out=seen)
+    mu = multiply(
+        seen,
+        whitening.factors @ vectors,
+        out=np.empty((len(seen), vectors.shape[1]), dtype=seen.dtype),
+    )
     return _with_own_share(mu, anchor, sums, whitening.eigenvalues, vectors)
 
 

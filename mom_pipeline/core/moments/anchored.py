@@ -17,7 +17,6 @@ from scipy import sparse
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.interactions import as_binary
 from mom_pipeline.core.moments.estimators import Estimator
-from mom_pipeline.core.moments.pairs import gram_product
 from mom_pipeline.core.moments.sums import (
     ITEM_SUMS,
     MomentSums,
@@ -26,7 +25,11 @@ from mom_pipeline.core.moments.sums import (
     scaled_rows_and_columns,
 )
 from mom_pipeline.core.moments.triples import span_sums
+from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
+
+# Columns that one thread multiplies at a time: a gathered row fills whole cache lines.
+_COLUMNS_PER_SLAB = 32
 
 
 def _none() -> Array:
@@ -103,25 +106,27 @@ class AnchoredSums:
         """
         if in_half is None:
             return cls._signed(X, np.ones(X.shape[0]), anchor)
-        half, rest = (
-            cls._signed(X[part], np.ones(int(part.sum())), anchor, item_pairs=False)
-            for part in (in_half, ~in_half)
-        )
-        C = _item_pairs(X, np.ones(X.shape[0]), anchor)
-        return replace(half + rest, item_pairs=C, half=half)
+        parts = [
+            cls._signed(X[part], np.ones(int(part.sum())), anchor) for part in (in_half, ~in_half)
+        ]
+        return replace(parts[0] + parts[1], half=replace(parts[0], item_pairs=None))
 
     @classmethod
     def _signed(cls, X: Csr, signs: Float64, anchor: Anchor, *, item_pairs: bool = True) -> Self:
         """Sum over users whose terms are added or, with a sign of -1, taken away."""
         _require_items(X, anchor)
-        added, removed = (MomentSums.from_rows(X[signs == s], anchor.estimator) for s in (1, -1))
         rows, items = _occurring(X)
-        pairs, triples = span_sums(
-            rows, _scaled_basis(anchor, items), anchor.estimator, signs=signs
-        )
+        B, estimator = _scaled_basis(anchor, items), anchor.estimator
+        Y = np.empty((X.shape[0], B.shape[1]), dtype=B.dtype) if item_pairs else None
+        pairs, triples = span_sums(rows, B, estimator, signs=signs, projections=Y)
+        C = None
+        if Y is not None:
+            C = np.zeros(anchor.basis.shape, dtype=B.dtype)
+            C[items] = _item_pairs(
+                rows, Y, signs * estimator.term_weights(events_per_user(X), 2)[0]
+            )
         frequent = _pair_counts(X, signs, anchor.frequent_items)
-        C = _item_pairs(X, signs, anchor) if item_pairs else None
-        return cls(added - removed, pairs, triples, C, frequent)
+        return cls(_signed_first(X, signs, estimator), pairs, triples, C, frequent)
 
     def update(
         self, removed: Csr, added: Csr, anchor: Anchor, *, in_half: Array | None = None
@@ -223,19 +228,29 @@ def second_moment_seen(anchor: Anchor, sums: AnchoredSums) -> Array:
     return seen
 
 
-def _item_pairs(X: Csr, signs: Float64, anchor: Anchor) -> Array:
-    """Return sum_u a_u x_u (B.T x_u).T, (D, K'): only rows of items that occur are not zero."""
-    rows, items = _occurring(X)
-    B, dtype = _scaled_basis(anchor, items), anchor.basis.dtype
-    a = anchor.estimator.term_weights(events_per_user(X), 2)[0]
-    C = np.zeros(anchor.basis.shape, dtype=dtype)
-    ones = np.ones(len(items))
-    for sign in (1, -1):
-        own = signs == sign
-        if own.any():
-            R = scaled_rows_and_columns(rows[own], np.sqrt(a[own]), ones, dtype.type)
-            C[items] += sign * gram_product(R, B)
+def _item_pairs(rows: Csr, Y: Array, a: Float64) -> Array:
+    """Return sum_u a_u x_u y_u.T, (items, K'), threads over slabs of columns.
+
+    Y: (N, K') the rows seen through the basis, which is written over.
+    """
+    Y *= a[:, None].astype(Y.dtype)
+    C = np.empty((rows.shape[1], Y.shape[1]), dtype=Y.dtype)
+    transposed = rows.astype(Y.dtype).T
+    edges = range(0, Y.shape[1], _COLUMNS_PER_SLAB)
+
+    def slab(start: int) -> None:
+        columns = slice(start, start + _COLUMNS_PER_SLAB)
+        C[:, columns] = transposed @ np.ascontiguousarray(Y[:, columns])
+
+    map_blocks(slab, edges)
     return C
+
+
+def _signed_first(X: Csr, signs: Float64, estimator: Estimator) -> MomentSums:
+    if (signs > 0).all():
+        return MomentSums.from_rows(X, estimator)
+    added, removed = (MomentSums.from_rows(X[signs == sign], estimator) for sign in (1, -1))
+    return added - removed
 
 
 def _occurring(X: Csr) -> tuple[Csr, Array]:

@@ -26,7 +26,12 @@ _CACHE_LINE = 64
 
 
 def span_sums(
-    X: Csr, basis: Array, estimator: Estimator, *, signs: Array | None = None
+    X: Csr,
+    basis: Array,
+    estimator: Estimator,
+    *,
+    signs: Array | None = None,
+    projections: Array | None = None,
 ) -> tuple[Float64, Float64]:
     """Return H = sum_u a_u x_u^(⊗2) and T = sum_u a'_u x_u^(⊗3), seen through a basis.
 
@@ -37,6 +42,7 @@ def span_sums(
 
     X: (N, D).  basis B: (D, K), rows b_y; its precision is that of the products.
     signs: (N,), -1 for users whose terms are to be taken away instead of added.
+    projections: (N, K), to be filled with y_u, for whoever needs them again.
     Returns (K, K) and (K, K, K), symmetric, in float64; divide them by the sums' `pair_weight`
     and `triple_weight` for the moments.
     """
@@ -45,7 +51,7 @@ def span_sums(
     if signs is not None:
         a2, a3 = a2 * signs, a3 * signs
     X = X.astype(basis.dtype)
-    H, T = _weighted_powers(X, a2, a3, basis)
+    H, T = _weighted_powers(X, a2, a3, basis, projections)
     if estimator.distinct:
         c = np.bincount(X.indices, weights=X.data * np.repeat(a2, np.diff(X.indptr)))
         b = basis[: len(c)]
@@ -59,7 +65,9 @@ def multiply_adds(K: int) -> int:
     return sum(g * (K - first) ** 2 for first, _, g in _row_groups(K))
 
 
-def _weighted_powers(X: Csr, a2: Float64, a3: Float64, basis: Array) -> tuple[Float64, Float64]:
+def _weighted_powers(
+    X: Csr, a2: Float64, a3: Float64, basis: Array, projections: Array | None
+) -> tuple[Float64, Float64]:
     """Return sum_u a2_u y_u⊗y_u and sum_u a3_u y_u⊗y_u⊗y_u."""
     N, K = X.shape[0], basis.shape[1]
     # The weight goes into all three factors alike: a y⊗y⊗y = (a^(1/3) y)^(⊗3).
@@ -75,6 +83,8 @@ def _weighted_powers(X: Csr, a2: Float64, a3: Float64, basis: Array) -> tuple[Fl
             users = slice(start, min(start + _USERS_PER_BLOCK, N))
             width = users.stop - users.start
             projected = X[users] @ basis
+            if projections is not None:
+                projections[users] = projected
             sums[0] += projected.T @ (a2[users, None] * projected)
             np.multiply(projected.T, roots[users], out=Y[:, :width])
             _add_upper_cubes(sums[1:], Y[:, :width], stacked)
