@@ -15,6 +15,7 @@ import numpy as np
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.interactions import changed_rows, grown
 from mom_pipeline.core.linear_algebra.eigenpairs import (
+    block_width,
     guarded_width,
     ritz_values_beyond,
     top_eigenpairs,
@@ -74,18 +75,21 @@ def fix_anchor(users: Users, settings: MomentSettings, warm_start: Array | None 
     dtype = settings.dtype or working_precision(settings.n_components, D)
     M2 = users.second_moment(sums, estimator, dtype)
     width = min(settings.anchor_width, D)
-    wide = width > guarded_width(settings.n_components, D)
+    k = width if width > guarded_width(settings.n_components, D) else settings.n_components
+    rng, taken = np.random.default_rng(settings.seed), sums.item_users > 0
+    if warm_start is None:
+        warm_start = rng.standard_normal((D, block_width(k, D)), dtype=np.float32)
     pairs = top_eigenpairs(
         M2,
-        width if wide else settings.n_components,
-        np.random.default_rng(settings.seed),
-        warm_start=warm_start,
+        k,
+        rng,
+        # An item without users has no entry in an eigenvector: a start without any keeps it so.
+        warm_start=warm_start * taken[:, None],
         tol=settings.tol,
         max_passes=settings.max_passes,
     )
-    # An item without users has no entry in an eigenvector but rounding, and is not known.
     basis = pairs.vectors[:, :width]
-    basis[sums.item_users == 0] = 0.0
+    basis[~taken] = 0.0  # the rounding of a direct solver
     frequent = np.argsort(-sums.item_users, kind="stable")[: settings.n_frequent]
     return Anchor(
         basis=basis,
