@@ -170,14 +170,14 @@ class MethodOfMoments:
 
         A user who changed has the old row in `removed` and the new row in `added`. The result
         equals a fit on what is left through the same anchor, up to rounding.
-        removed, added: (any, D) rows; `added` may have more items than the model, which then
-        knows them too.
+        removed, added: (any, D) rows, or one row, (D,); `added` may have more items than the
+        model, which then knows them too.
         """
         self._require_components_alone("update")
         anchor, sums = self.fitted.anchor, self.fitted.sums
         if anchor is None or sums is None:
             raise NotFitted("this model was stored without its moments; fit it again")
-        new = self.fitted.n_items if added is None else np.shape(added)[1]
+        new = self.fitted.n_items if added is None else np.shape(added)[-1]
         gone, come = _rows_of(removed, new), _rows_of(added, new)
         stages = Stages(progress)
         with one_blas_thread():
@@ -396,5 +396,5 @@ def _rows_of(X: Any, n_items: int) -> Csr:
     """Return rows of at most n_items items as rows of n_items; none for None."""
     if X is None:
         return sparse.csr_array((0, n_items))
-    X = as_interactions(X)
+    X = as_interactions(X.reshape(1, -1) if np.ndim(X) == 1 else X)
     return grown(X, (X.shape[0], n_items))
