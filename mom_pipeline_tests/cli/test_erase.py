@@ -110,7 +110,9 @@ def erased(finished, tmp_path_factory):
 
 def test_the_id_is_found_in_every_place_before_and_nowhere_after(finished, erased):
     folder, receipt = erased
-    assert holding(finished) >= {"logs", "warehouse.duckdb", "exports", "dagster_home", "models"}
+    before = holding(finished)
+    assert before >= {"logs", "warehouse.duckdb", "exports", "models"}
+    assert "dagster_home" not in before  # nothing that Dagster keeps names a user
     assert holding(folder) == set()
     assert receipt["left_in"] == []
     assert receipt["removed"]["days of matrices and moments"] == 3
