@@ -36,6 +36,35 @@ CREATE TABLE IF NOT EXISTS quarantine (
     reason       VARCHAR NOT NULL
 );
 
+-- Files that were not taken as they are: refused by the ingest, or dropped by a person. They are
+-- not looked at again until their contents or the rules change.
+CREATE TABLE IF NOT EXISTS refused_files (
+    source_file  VARCHAR     NOT NULL,
+    delivery_day DATE        NOT NULL,
+    contents     VARCHAR     NOT NULL,  -- sha256, or what is known of a file that cannot be read
+    rules        VARCHAR     NOT NULL,  -- fingerprint of the settings that it was read by
+    reason       VARCHAR     NOT NULL,
+    refused_at   TIMESTAMPTZ NOT NULL
+);
+
+-- Delivery days whose rows are set aside: the gate kept them out. They stay in raw_logs.
+CREATE TABLE IF NOT EXISTS held_days (
+    day    DATE    NOT NULL,
+    judge  VARCHAR NOT NULL,  -- 'figures' or 'model': each replaces its own verdict
+    reason VARCHAR NOT NULL
+);
+
+-- Delivery days that a person took in, whatever the gate says, as long as their files are these.
+CREATE TABLE IF NOT EXISTS accepted_days (
+    day         DATE        NOT NULL,
+    contents    VARCHAR     NOT NULL,
+    accepted_at TIMESTAMPTZ NOT NULL
+);
+
+-- The rows that count.
+CREATE VIEW IF NOT EXISTS admitted_logs AS
+SELECT * FROM raw_logs WHERE delivery_day NOT IN (SELECT day FROM held_days);
+
 -- Positions are append-only, so that yesterday's arrays stay valid.
 CREATE TABLE IF NOT EXISTS user_dictionary (
     position  BIGINT  NOT NULL,
