@@ -145,9 +145,8 @@ class _Rule:
         beyond = distance(
             self.scale(self.value(today)),
             [self.scale(self.value(figures)) for figures in recent],
+            [figures.day.weekday() for figures in (*recent, today)],
             least_spread=max(self.least_spread, usual_users**-0.5),
-            weekdays=[figures.day.weekday() for figures in recent],
-            weekday=today.day.weekday(),
         )
         noise = math.sqrt(max(1.0, usual_users / today.users)) if self.of_users else 1.0
         return beyond / noise
@@ -167,12 +166,12 @@ _TWICE = "lines may have been delivered more than once"
 _NOT_THEIRS = "ids may be shifted, or those of another source"
 _NOT_THEIR_ITEMS = "users may have been given the items of others"
 _RULES = (
-    _Rule("{:,.0f} rows", lambda day: day.rows, 5.0, 10.0, _MISSING, _TWICE),
-    _Rule("{:,.0f} users", lambda day: day.users, 2.75, 10.0, _MISSING, _NOT_THEIRS),
+    _Rule("{:,.0f} rows", lambda day: day.rows, 4.5, 10.0, _MISSING, _TWICE),
+    _Rule("{:,.0f} users", lambda day: day.users, 3.0, 10.0, _MISSING, _NOT_THEIRS),
     _Rule(
         "{:.1f} rows per user (geometric mean)",
         lambda day: math.exp(day.log_rows_per_user),
-        4.0,
+        3.0,
         6.0,
         _MISSING,
         "rows may have been repeated, or made by a program",
