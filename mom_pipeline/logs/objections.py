@@ -53,13 +53,28 @@ def objections(
     return [sentence for sentence in sentences if sentence]
 
 
-def _log(value: float) -> float:
-    return math.log(max(value, 1e-12))
+class _Log:
+    """Counts and other positive numbers."""
+
+    def to(self, value: float) -> float:
+        return math.log(max(value, 1e-12))
+
+    def back(self, log: float) -> float:
+        return math.exp(log)
 
 
-def _logit(share: float, rare: float = 0.03) -> float:
-    """Return log(share / (1 - share)); shares below the rare one are all alike."""
-    return math.log((share + rare) / (1 - share + rare))
+@dataclass(frozen=True)
+class _Logit:
+    """Shares, as log(share / (1 - share)); those below `rare` are all alike."""
+
+    rare: float = 0.03
+
+    def to(self, share: float) -> float:
+        return math.log((share + self.rare) / (1 - share + self.rare))
+
+    def back(self, logit: float) -> float:
+        share = (1 + 2 * self.rare) / (1 + math.exp(-logit)) - self.rare
+        return min(max(share, 0.0), 1.0)
 
 
 @dataclass(frozen=True)
@@ -82,7 +97,7 @@ class _Rule:
     if_low: str = ""
     if_high: str = ""
     number: str = "{:.1%}"
-    scale: Callable[[float], float] = _logit
+    scale: _Log | _Logit = _Logit()
     least_spread: float = 0.4
     per_user: float = 1.0
     counted: bool = False
@@ -104,17 +119,13 @@ class _Rule:
 
     def distance(self, today: DayFigures, recent: Sequence[DayFigures]) -> float:
         """Return how many spreads above the usual level the day is; negative: below."""
-        usual = Usual.from_days(
-            [self.scale(self.value(figures)) for figures in recent],
-            [figures.day.weekday() for figures in (*recent, today)],
-        )
         usual_users = float(np.median([figures.users for figures in recent]))
         by_chance = self.per_user * usual_users**-0.5
         if self.counted:
             share = float(np.median([self.value(figures) for figures in recent]))
             by_chance /= math.sqrt(max(share * (1 - share), 1 / usual_users))
-        beyond = usual.distance(
-            self.scale(self.value(today)),
+        beyond = self._usual(today, recent).distance(
+            self.scale.to(self.value(today)),
             least_spread=max(self.least_spread, by_chance),
             unknown=_unknown(today, recent),
         )
@@ -122,18 +133,23 @@ class _Rule:
         return beyond / noise
 
     def sentence(self, today: DayFigures, recent: Sequence[DayFigures], meaning: str) -> str:
-        """Return the day's figure beside those of the days before, or of its weekday."""
-        value, alike, which = self.value(today), recent, f"the {len(recent)} days before"
-        if min(map(self.value, recent)) <= value <= max(map(self.value, recent)):
-            weekday = today.day.weekday()
-            alike = [f for f in recent if f.day.weekday() == weekday] or recent
-            which = f"the {today.day:%A}s before"
-        values = sorted(map(self.value, alike))
-        low, middle, high = (
-            self.number.format(values[i]) for i in (0, len(values) // 2, len(values) - 1)
+        """Return the day's figure, what would be usual, and the range of the days before."""
+        values = [self.value(figures) for figures in recent]
+        usual = self.scale.back(self._usual(today, recent).level)
+        seen, expected, low, high = (
+            self.number.format(value)
+            for value in (self.value(today), usual, min(values), max(values))
         )
-        seen = self.words.format(self.number.format(value))
-        return f"{seen}; {which} had {low} to {high}, mostly about {middle}: {meaning}"
+        return (
+            f"{self.words.format(seen)}; about {expected} would be usual, the {len(values)} days "
+            f"before had {low} to {high}: {meaning}"
+        )
+
+    def _usual(self, today: DayFigures, recent: Sequence[DayFigures]) -> Usual:
+        return Usual.from_days(
+            [self.scale.to(self.value(figures)) for figures in recent],
+            [figures.day.weekday() for figures in (*recent, today)],
+        )
 
 
 _MISSING = "part of the file may be missing"
@@ -149,7 +165,7 @@ _OF_VOLUME = (
         _MISSING,
         "lines may have been repeated, or made by a program",
         number="{:,.0f}",
-        scale=_log,
+        scale=_Log(),
         least_spread=0.1,
     ),
     _Rule(
@@ -160,7 +176,7 @@ _OF_VOLUME = (
         _MISSING,
         _NOT_THEIRS,
         number="{:,.0f}",
-        scale=_log,
+        scale=_Log(),
         least_spread=0.1,
     ),
     _Rule(
@@ -171,7 +187,7 @@ _OF_VOLUME = (
         _MISSING,
         "lines may have been repeated, or made by a program",
         number="{:.1f}",
-        scale=_log,
+        scale=_Log(),
         least_spread=0.1,
     ),
 )
@@ -228,7 +244,7 @@ _OF_CONTENT = (
         7.0,
         _NOT_THEIR_ITEMS,
         _NOT_THEIR_ITEMS,
-        scale=lambda share: _logit(share, 0.01),
+        scale=_Logit(0.01),
         least_spread=0.2,
         of_users=True,
         of_past=True,
@@ -239,7 +255,7 @@ _OF_CONTENT = (
         low=5.0,
         if_low="items may be random, shifted, or those of another source",
         number="{:,.1f}",
-        scale=_log,
+        scale=_Log(),
         least_spread=0.05,
         per_user=0.5,
         of_users=True,
