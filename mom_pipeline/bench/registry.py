@@ -1,6 +1,6 @@
 """`BENCHES`: every benchmark with its options, from which `mom-pipeline bench` makes commands.
 
-A bench NAME of the module M is `M.run_NAME(**arguments, progress=...)`, with _ for a dash. It returns
+A bench NAME of the module M is `M.run_NAME(**arguments, progress=...)`, a dash as _. It returns
 plain values for JSON; `M.tables_NAME(result)` makes tables of them, or all values are one table.
 `M.plot_NAME(result)` returns a PNG file where the bench has a picture. Modules are imported only
 when their bench runs.

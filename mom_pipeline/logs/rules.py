@@ -105,8 +105,8 @@ class Rule:
             for value in (self.value(today), usual, min(values), max(values))
         )
         return (
-            f"{self.words.format(seen)}; about {expected} would be usual on this {today.day:%A}, the "
-            f"{len(values)} days before had {low} to {high}: {meaning}"
+            f"{self.words.format(seen)}; about {expected} would be usual on this {today.day:%A}, "
+            f"the {len(values)} days before had {low} to {high}: {meaning}"
         )
 
     def _usual(self, today: DayFigures, recent: Sequence[DayFigures]) -> Usual:
