@@ -53,7 +53,6 @@ _LOGS = {
         """,
     ),
 }
-_OTHER_SHOP = {"30music": "movietweetings"}
 _INSERT = """
 INSERT INTO raw_logs
 SELECT
@@ -83,7 +82,7 @@ def run_day_gate(
     model to the next; 0: figures alone.
     """
     days = read_log(folder, log)
-    other = list(read_log(folder, _OTHER_SHOP.get(log, "30music")).values())
+    other = list(read_log(folder, _other_log(folder, log)).values())
     rng = np.random.default_rng(seed)
     gate = DayGate(refit, n_components)
     chosen = np.linspace(len(days) // 4, len(days) - 2, tried).astype(int).tolist()
@@ -139,6 +138,12 @@ def read_log(folder: Path, log: str) -> dict[date, Events]:
         date.fromordinal(date(1970, 1, 1).toordinal() + int(numbers[part[0]])): events.take(part)
         for part in np.split(np.arange(len(events)), cuts)
     }
+
+
+def _other_log(folder: Path, log: str) -> str:
+    """Return another log that is there, or the same."""
+    there = (name for name, (file, _) in _LOGS.items() if (folder / file).exists())
+    return next((name for name in there if name != log), log)
 
 
 @dataclass
