@@ -59,18 +59,18 @@ def test_poison_is_kept_out_of_the_sample(
 
 @pytest.fixture(scope="module")
 def music() -> tuple[DayGate, date, Events, Surroundings]:
-    """The gate after 13 weeks of 30Music, by the figures alone."""
+    """The gate after 9 weeks of 30Music, by the figures alone."""
     gate, days = DayGate(refit=0), list(read_log(SHARED, "30music").items())
-    for day, events in days[:91]:
+    for day, events in days[:63]:
         gate.take(day, events)
     *_, other = read_log(SHARED, "movietweetings").values()
-    return gate, *days[91], gate.surroundings(other)
+    return gate, *days[63], gate.surroundings(other)
 
 
 @needs_30music
 def test_normal_days_of_a_real_log_pass(music: tuple[DayGate, date, Events, Surroundings]) -> None:
     gate, day, events, _ = music
-    assert len(gate.kept_out) <= 0.02 * 91
+    assert len(gate.kept_out) <= 0.02 * 63
     assert gate.judge(day, events) == []
 
 
@@ -113,9 +113,9 @@ def write_movietweetings(folder: Path, name: str, n_days: int) -> None:
 
 def test_the_bench_tells_every_scenario_and_every_day_kept_out(tmp_path: Path) -> None:
     write_movietweetings(tmp_path, "movietweetings/ratings.dat.gz", 12)
-    result = run_day_gate(tmp_path, "movietweetings", tried=2, refit=6, n_components=3)
+    result = run_day_gate(tmp_path, "movietweetings", tried=1, refit=6, n_components=3)
     assert result["n_days"] == 12
     poisoned, normal = tables_day_gate(result)
     assert [row["scenario"] for row in poisoned.rows] == list(POISONS)
-    assert poisoned.rows[3]["kept out"] == "2 of 2"
+    assert poisoned.rows[3]["kept out"] == "1 of 1"
     assert "kept out: 0 of 12" in normal.title
