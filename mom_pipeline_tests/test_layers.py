@@ -18,7 +18,7 @@ STORAGE = {"core", "errors", "settings"}
 ALLOWED = {
     "core": ARRAYS | {"threadpoolctl"},
     "errors": {"core"},
-    "settings": {"core", "pydantic", "pydantic_core", "pydantic_settings"},
+    "settings": {"core", "pydantic", "pydantic_core", "pydantic_settings", "tomlkit"},
     "dagster_home": {"core", "settings"},
     "pictures": ARRAYS | {"matplotlib"},
     "engine": ARRAYS | {"distributed", "fsspec", "pyarrow", "core"},
@@ -34,7 +34,7 @@ ALLOWED = {
     | STORAGE
     | {"fastapi", "pydantic", "starlette", "swagger_ui_bundle"}
     | {"artifacts"},
-    "tuning": ARRAYS | {"tomlkit", "core", "settings"},
+    "tuning": ARRAYS | {"core", "settings"},
     "report": ARRAYS
     | {"matplotlib", "jinja2", "markupsafe"}
     | {"core", "pictures", "settings", "artifacts", "warehouse", "logs", "comparison"},

@@ -5,7 +5,7 @@ import pytest
 
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.settings import load_settings
-from mom_pipeline.tuning.writing import with_values, write_values
+from mom_pipeline.settings.writing import with_values, write_values
 
 COMMITTED = Path(__file__).parents[2] / "data" / "pipeline.toml"
 VALUES = {
