@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
+from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, TooLittleData
 from mom_pipeline.core.types import Array, Csr
 
 _INT32_MAX = np.iinfo(np.int32).max
@@ -50,9 +50,9 @@ def _empty_row(n_items: int) -> Csr:
 
 
 def require_events(X: Csr) -> None:
-    """Raise InvalidInteractions when nobody took anything."""
+    """Raise TooLittleData when nobody took anything."""
     if X.nnz == 0:
-        raise InvalidInteractions(
+        raise TooLittleData(
             f"the interaction matrix ({X.shape[0]} users x {X.shape[1]} items) has no non-zero "
             "entry; a fit needs at least one event"
         )

@@ -20,6 +20,7 @@ from mom_pipeline.logs.logfiles import LogFile, discover
 from mom_pipeline.logs.readers import stage_text
 from mom_pipeline.logs.scan import MARK, Progress, no_progress, scan_text
 from mom_pipeline.settings import SETTINGS_FILE, ColumnSettings, Settings
+from mom_pipeline.settings.writing import write_values
 from mom_pipeline.warehouse.connection import Connection, load_sql, scalar
 
 SUMMARY_FILE = "dataset.json"
@@ -112,7 +113,7 @@ def import_dataset(
         rows = scalar(connection, "SELECT count(*) FROM dataset_events")
         _write_days(connection, dataset, days, scratch, settings.logs_dir)
     summary = _summary(dataset, days, lines=lines, without_event=other, rows=rows)
-    _write_settings(dataset, settings)
+    _write_settings(dataset, settings, days[0])
     text = json.dumps(asdict(summary), indent=2, default=str) + "\n"
     write_text(settings.data_dir / SUMMARY_FILE, text)
     return summary
@@ -255,10 +256,13 @@ def _require_fitting_settings(dataset: Dataset, settings: Settings) -> None:
         )
 
 
-def _write_settings(dataset: Dataset, settings: Settings) -> None:
+def _write_settings(dataset: Dataset, settings: Settings, first: date) -> None:
     path = settings.data_dir / SETTINGS_FILE
     if not path.exists():
         write_text(path, f"# Written by `import {dataset.name}`.\n\n{_settings_text(dataset)}")
+    declared = settings.pipeline.start_date
+    if not declared or first.isoformat() < declared:
+        write_values(path, {"pipeline.start_date": first.isoformat()})
 
 
 def _settings_text(dataset: Dataset) -> str:

@@ -21,7 +21,7 @@ from typing import IO, Any, Protocol, cast
 
 import numpy as np
 
-from mom_pipeline.errors import LogFileError
+from mom_pipeline.errors import LogFileError, LogFileNotRead
 from mom_pipeline.logs.logfiles import LogFile
 
 MAX_LINE_BYTES = 1 << 20
@@ -71,7 +71,9 @@ def scan_text(file: LogFile, scratch_dir: Path, progress: Progress = no_progress
         source.drain()
     after = file.path.stat()
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-        raise LogFileError(f"{file.path} changed while it was read; ingest it again when complete")
+        raise LogFileNotRead(
+            f"{file.path} changed while it was read; it is tried again when it is complete"
+        )
     return Scan(before.st_size, source.digest.hexdigest(), lines, copy.readable)
 
 

@@ -43,6 +43,34 @@ def extend_dictionaries(connection: Connection, day: date) -> None:
     connection.execute("INSERT INTO dictionary_sources FROM new_sources")
 
 
+def renumber(connection: Connection, first: date) -> bool:
+    """Number the ids first delivered on a day or later as if all days had come in order.
+
+    Returns whether a position changed: then no array of these days may be used again. So days
+    that come late or are corrected end with the same arrays as days that come in order.
+    """
+    moved = False
+    for kind in KINDS:
+        connection.execute(
+            load_sql("warehouse/ids_in_order.sql").replace("{kind}", kind),
+            {"first": first.isoformat()},
+        )
+        stored = f"SELECT * FROM {kind}_dictionary WHERE first_day >= $first::DATE"  # noqa: S608
+        differing = scalar(
+            connection,
+            f"SELECT count(*) FROM ({stored} EXCEPT FROM ids_in_order)",  # noqa: S608
+            {"first": first.isoformat()},
+        )
+        if differing:
+            moved = True
+            connection.execute(
+                f"DELETE FROM {kind}_dictionary WHERE first_day >= $first::DATE",  # noqa: S608
+                {"first": first.isoformat()},
+            )
+            connection.execute(f"INSERT INTO {kind}_dictionary FROM ids_in_order")
+    return moved
+
+
 def _new_sources(connection: Connection, day: date) -> int:
     """Fill `new_sources` with the deliveries whose ids the dictionaries do not hold yet."""
     connection.execute(load_sql("warehouse/new_sources.sql"), {"day": day.isoformat()})

@@ -31,7 +31,7 @@ def delivered_pairs(warehouse: Warehouse, after: date, until: date) -> csr_array
     with reading_dictionaries(warehouse, until) as connection:
         pairs = connection.execute(
             "SELECT DISTINCT users.position::INTEGER AS user_position, "
-            "items.position::INTEGER AS item_position FROM raw_logs "
+            "items.position::INTEGER AS item_position FROM admitted_logs "
             "JOIN user_dictionary AS users USING (user_id) "
             "JOIN item_dictionary AS items USING (item_id) "
             "WHERE delivery_day > $after::DATE AND delivery_day <= $until::DATE",
