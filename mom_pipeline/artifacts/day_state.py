@@ -38,10 +38,15 @@ _CHAIN = (
     ("user_personalization", "interaction_matrix"),
 )
 _THREE_MOMENT = "three-moment"
+_TOO_LITTLE = "too_little"
 
 
 class StaleArtifact(MomError):
     """A stored day cannot be built upon; the message is the reason."""
+
+
+class TooLittleYet(StaleArtifact):
+    """The rows up to a day do not suffice for a model; the message is the reason."""
 
 
 class DayState:
@@ -88,7 +93,7 @@ class DayState:
         asset: str,
         day: date,
         arrays: Mapping[str, Any],
-        parents: Mapping[str, str],
+        parents: Mapping[str, Any],
         metadata: Mapping[str, Any],
         *,
         sound: bool = True,
@@ -97,6 +102,24 @@ class DayState:
         notes = {**metadata, "code_version": CODE_VERSION, "sound": sound}
         settings = self.settings_of(asset)
         return self.artifacts.write(asset, day, arrays, settings, parents, notes)
+
+    def write_too_little(self, asset: str, day: date, reason: str) -> None:
+        """Store that a day has too little data for an asset, which is a result too."""
+        if asset in dict(_CHAIN):
+            parents = {"interaction_matrix": self.artifacts.version("interaction_matrix", day)}
+            self.write(asset, day, {}, parents, {_TOO_LITTLE: reason}, sound=False)
+
+    def too_little(self, day: date) -> str:
+        """Why the present matrix of a day gave no model; "" where it did, or was not tried."""
+        try:
+            self.fitting("decomposition", day, with_arrays=False)
+        except TooLittleYet as reason:
+            made = self.artifacts.describe("decomposition", day)
+            matrix = self.artifacts.version("interaction_matrix", day)
+            return str(reason) if made.parents["interaction_matrix"] == matrix else ""
+        except StaleArtifact:
+            pass
+        return ""
 
     def fitting(self, asset: str, day: date, *, with_arrays: bool = True) -> Artifact:
         """An artifact that can be built upon, or StaleArtifact with the reason."""
@@ -114,6 +137,8 @@ class DayState:
             )
         if artifact.settings_fingerprint != self.settings_of(asset):
             raise StaleArtifact(f"{asset} of {day} was made with other settings")
+        if _TOO_LITTLE in artifact.metadata:
+            raise TooLittleYet(artifact.metadata[_TOO_LITTLE])
         if not artifact.metadata["sound"]:
             raise StaleArtifact(f"{asset} of {day} did not pass its checks")
         return artifact
