@@ -34,7 +34,7 @@ def test_ingest_then_logs(run, tmp_path: Path) -> None:  # type: ignore[no-untyp
     (tmp_path / "data/logs/notes.txt").touch()
     first = run("ingest")
     assert "2 files: 2 new, 0 replaced, 0 unchanged, 0 refused; 3 rows taken." in first.stdout
-    assert "Ignored: notes.txt" in first.stderr
+    assert "Set aside: notes.txt: it is not a log file: expected" in first.stderr
     assert "0 new, 0 replaced, 2 unchanged" in run("ingest").stdout
     shown = json.loads(run("logs", "--json").stdout)
     assert (shown["users"], shown["items"]) == (2, 2)
@@ -55,6 +55,38 @@ def test_a_refused_file_is_exit_code_1_and_the_others_are_taken(run, tmp_path: P
     assert result.exit_code == 0
     quarantined = json.loads(run("logs", "--day", "2024-03-01", "--json").stdout)["quarantine"]
     assert [(q["line"], q["text"]) for q in quarantined] == [(3, "bad")]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown", "rows"),
+    [
+        ("9999-12-31.csv", "9999-12-31.csv: the delivery day", 2),
+        ("0001-01-01.csv", "0001-01-01.csv: the delivery day", 2),
+        ("2024-03-02-\udcff.csv", r"2024-03-02-\xff.csv: expected", 2),
+        ("2024-03-02-\x1b[2J\n.csv", r"2024-03-02-\x1b[2J\n.csv: expected", 2),
+        ("2024-03-01.tsv", "2024-03-01.tsv: it would bring the same events as 2024-03-01.csv", 1),
+    ],
+)
+def test_a_name_stops_no_other_file(  # type: ignore[no-untyped-def]
+    run, tmp_path: Path, name: str, shown: str, rows: int
+) -> None:
+    write(tmp_path, "2024-03-01.csv", "a,x,2024-03-01")
+    write(tmp_path, "like markup[/2024-03-04-b].csv", "a,y,2024-03-04")
+    write(tmp_path, name, "a,z,2024-03-02")
+    result = run("ingest")
+    assert result.exit_code == 0
+    assert f"Set aside: {shown}" in result.stderr
+    assert f"{rows} new" in result.stdout
+    assert len(json.loads(run("ingest", "--json").stdout)) == rows
+
+
+def test_a_folder_of_other_names_alone_says_so(tmp_path: Path) -> None:
+    for number in range(25):
+        write(tmp_path, f"{number}.csv", "a,x,2024-03-01")
+    result = CliRunner().invoke(cli, ["ingest"], env={"MOM_DATA_DIR": str(tmp_path / "data")})
+    assert "no log file in" in str(result.exception)
+    assert result.stderr.count("states no delivery day") == 20
+    assert "Set aside: 5 more names." in result.stderr
 
 
 def test_ingest_of_a_day_or_of_files(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
