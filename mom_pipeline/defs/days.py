@@ -112,9 +112,7 @@ def for_each_day(
     return _materialized(name, outputs)
 
 
-def _too_little(
-    context: dg.AssetExecutionContext, asset: str, day: date, reason: str
-) -> DayOutput:
+def _too_little(context: dg.AssetExecutionContext, asset: str, day: date, reason: str) -> DayOutput:
     """A day without a model is a day too: its artifact says why, and the next one goes on."""
     said = f"too little yet: {reason.removeprefix('too little yet: ')}"
     context.resources.data_folder.state.write_too_little(asset, day, said)

@@ -100,9 +100,7 @@ def _number_in_order(data_folder: DataFolder, first: date, last: date) -> bool:
     return moved
 
 
-def _shown(
-    delivered: DeliveredDay, kept_out: str, refused: Mapping[str, str]
-) -> dict[str, Any]:
+def _shown(delivered: DeliveredDay, kept_out: str, refused: Mapping[str, str]) -> dict[str, Any]:
     reasons = [{"reason": reason, "rows": n} for reason, n in delivered.reasons.items()]
     return {
         "files": delivered.files,
