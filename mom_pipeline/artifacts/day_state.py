@@ -288,12 +288,16 @@ class DayState:
             return None
         return Backtest.from_arrays(artifact.dense)
 
-    def model(self, day: date) -> tuple[FittedModel, Artifact]:
-        """The model of a day, ready to personalize and to recommend."""
+    def model(self, day: date, *, with_pairs: bool = True) -> tuple[FittedModel, Artifact]:
+        """The model of a day, ready to personalize and to recommend.
+
+        with_pairs: False for the components alone, whatever the ranking is.
+        """
         artifact = self.fitting("decomposition", day)
         sums = self.built_on("m2_statistics", day, "interaction_matrix")
         settings, item_users = self.settings.model, sums.dense["item_users"]
-        pairs = self._pair_ranking(day, sums) if settings.ranking == _THREE_MOMENT else None
+        with_pairs = with_pairs and settings.ranking == _THREE_MOMENT
+        pairs = self._pair_ranking(day, sums) if with_pairs else None
         model = FittedModel(
             item_probs=artifact.dense["item_probs"],
             weights=artifact.dense["weights"],

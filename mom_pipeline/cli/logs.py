@@ -19,9 +19,10 @@ from mom_pipeline.cli.terminal import (
 )
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs import ledger
-from mom_pipeline.logs.ingest import IngestFailure, IngestResult, ingest_files
+from mom_pipeline.logs.ingest import IngestFailure, IngestResult, ingest_files, not_dropped
 from mom_pipeline.logs.logfiles import LogFile, SetAside, discover, log_file
 from mom_pipeline.settings import Settings, load_settings
+from mom_pipeline.settings.writing import declare_first_day
 from mom_pipeline.warehouse.connection import Warehouse
 
 _DETAILED_FILES = 20
@@ -52,12 +53,13 @@ def ingest(files: tuple[Path, ...], day: datetime | None, as_json: bool) -> None
     if files and day:
         raise click.UsageError("give FILES or --day, not both")
     chosen, set_aside = _choose(settings, files, day)
+    declare_first_day(settings, [file.day for file in chosen])
     results = _run(settings, chosen)
     if as_json:
         print_json([_as_dict(result) for result in results])
     else:
         _print_results(results)
-    _print_set_aside(set_aside)
+    print_set_aside(set_aside)
     if any(isinstance(result, IngestFailure) for result in results):
         raise SystemExit(1)
 
@@ -70,8 +72,9 @@ def _choose(
         return [log_file(path, settings.logs_dir) for path in paths], ()
     discovery = discover(settings.logs_dir)
     files = [file for file in discovery.files if day is None or file.day == day.date()]
+    files = not_dropped(Warehouse(settings), files)
     if not files:
-        _print_set_aside(discovery.set_aside)
+        print_set_aside(discovery.set_aside)
         wanted = f"of {day.date()} " if day else ""
         raise LogFileError(
             f"no log file {wanted}in {settings.logs_dir}; put files such as 2024-03-01.csv there, "
@@ -106,7 +109,8 @@ def _as_dict(result: IngestResult | IngestFailure) -> dict[str, object]:
     }
 
 
-def _print_set_aside(set_aside: Sequence[SetAside]) -> None:
+def print_set_aside(set_aside: Sequence[SetAside]) -> None:
+    """Print what lies in the logs folder and is no log, on standard error."""
     for one in set_aside[:_DETAILED_FILES]:
         click.secho(f"Set aside: {one.name}: {one.reason}", fg="yellow", err=True)
     if len(set_aside) > _DETAILED_FILES:

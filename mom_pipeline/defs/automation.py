@@ -10,7 +10,7 @@ import dagster as dg
 
 from mom_pipeline.defs.days import content_hash
 from mom_pipeline.defs.freshness import days_behind, freshness
-from mom_pipeline.defs.partitions import DAILY, bounds
+from mom_pipeline.defs.partitions import DAILY
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.defs.runs import is_under_way
 from mom_pipeline.errors import LogFileError, WarehouseBusy
@@ -156,7 +156,7 @@ def _files_and_day(data_folder: DataFolder) -> str:
     settings = data_folder.settings
     files = discover(settings.logs_dir).files
     declare_first_day(settings, [file.day for file in files])
-    return content_hash(bounds(settings)[1], [_size_and_time(file) for file in files])
+    return content_hash(settings.first_and_last_day()[1], [_size_and_time(file) for file in files])
 
 
 def _size_and_time(file: LogFile) -> tuple[str, int, int]:

@@ -12,6 +12,7 @@ from typing import Any
 import dagster as dg
 import numpy as np
 
+from mom_pipeline.core.evaluation.lift import Lift
 from mom_pipeline.core.types import Array
 from mom_pipeline.logs.ledger import DeliveredDay
 
@@ -88,6 +89,12 @@ CHECKS = (
     ),
     Check(
         "evaluation_metrics",
+        "usual_for_the_model",
+        "the model of the day before did on the day as on the days before; else it is kept out",
+        severe=True,
+    ),
+    Check(
+        "evaluation_metrics",
         "better_than_popularity",
         "Recall@20 of the model is above that of popularity",
     ),
@@ -124,6 +131,15 @@ def files_taken(refused: Mapping[str, str]) -> Verdict:
 def usual_day(kept_out: str) -> Verdict:
     """Why the day was kept out, if it was."""
     return Verdict("usual_day", not kept_out, f"kept out: {kept_out}" if kept_out else "as usual")
+
+
+def usual_for_the_model(lift: Lift | None, objection: str | None, *, accepted: bool) -> Verdict:
+    """How the model of the day before did on the day; a person may have taken it in."""
+    if objection:
+        said = "taken in by a person" if accepted else "kept out"
+        return Verdict("usual_for_the_model", accepted, f"{said}: {objection}")
+    seen = f"lift {lift.value:.2f} over popularity" if lift else "nothing to compare yet"
+    return Verdict("usual_for_the_model", True, seen)
 
 
 def usual_volume(rows: int, trailing: Sequence[int]) -> Verdict:

@@ -9,7 +9,6 @@ from datetime import date
 from typing import Literal
 
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
-from mom_pipeline.defs.partitions import bounds
 from mom_pipeline.logs.admission import held_days, removed_files
 from mom_pipeline.logs.ingest import pending_files
 from mom_pipeline.logs.logfiles import Discovery, discover
@@ -50,7 +49,7 @@ class _Delivered:
 def freshness(warehouse: Warehouse, state: DayState) -> list[DayFreshness]:
     """Return the state of every day that has log files or arrays, in order."""
     discovery = discover(warehouse.settings.logs_dir)
-    first, last = bounds(warehouse.settings)
+    first, last = warehouse.settings.first_and_last_day()
     pending = {file.day for file in pending_files(warehouse) if first <= file.day <= last}
     days = {file.day for file in discovery.files} | set(state.artifacts.days("decomposition"))
     delivered = _delivered(warehouse, discovery, days)

@@ -4,14 +4,11 @@ Nothing is read from the logs folder here. The first day is a setting, which `im
 first ingest write; the last one is today, so that a file of today can be taken at once.
 """
 
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 
 import dagster as dg
 
 from mom_pipeline.settings import Settings, load_settings
-
-# While no setting names the first day. Early, so that no log waits for a reload.
-_EARLIEST = "2000-01-01"
 
 
 def daily_partitions(settings: Settings) -> dg.DailyPartitionsDefinition:
@@ -20,19 +17,11 @@ def daily_partitions(settings: Settings) -> dg.DailyPartitionsDefinition:
     # Dagster's end is exclusive.
     after = date.fromisoformat(end) + timedelta(days=1) if end else None
     return dg.DailyPartitionsDefinition(
-        start_date=settings.pipeline.start_date or _EARLIEST,
+        start_date=settings.first_and_last_day()[0].isoformat(),
         end_date=str(after) if after else None,
         timezone=settings.logs.timezone,
         end_offset=1,
     )
-
-
-def bounds(settings: Settings) -> tuple[date, date]:
-    """Return the first and the last day that can be computed now."""
-    first = date.fromisoformat(settings.pipeline.start_date or _EARLIEST)
-    today = datetime.now(tz=settings.logs.zone).date()
-    end = settings.pipeline.end_date
-    return first, min(today, date.fromisoformat(end)) if end else today
 
 
 SETTINGS = load_settings()

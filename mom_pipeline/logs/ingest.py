@@ -102,6 +102,13 @@ def _is_taken(file: LogFile, entry: LedgerEntry | None, settings: Settings) -> b
         return False
 
 
+def not_dropped(warehouse: Warehouse, files: Iterable[LogFile]) -> list[LogFile]:
+    """The files without those that a person dropped as they are."""
+    refused = refusals_by_file(warehouse)
+    dropped = {name: refusal for name, refusal in refused.items() if refusal.dropped}
+    return _not_refused(files, dropped, warehouse.settings)
+
+
 def _not_refused(
     files: Iterable[LogFile], refused: Mapping[str, Refusal], settings: Settings
 ) -> list[LogFile]:

@@ -26,12 +26,18 @@ class MetricsRow:
     users: int
 
 
-def delivered_pairs(warehouse: Warehouse, after: date, until: date) -> csr_array:
-    """1 for every user and item in the deliveries after one day and up to another, unfiltered."""
+def delivered_pairs(
+    warehouse: Warehouse, after: date, until: date, *, kept_out: bool = False
+) -> csr_array:
+    """1 for every user and item in the deliveries after one day and up to another, unfiltered.
+
+    kept_out: also those of days that are kept out.
+    """
+    table = "raw_logs" if kept_out else "admitted_logs"
     with reading_dictionaries(warehouse, until) as connection:
         pairs = connection.execute(
-            "SELECT DISTINCT users.position::INTEGER AS user_position, "
-            "items.position::INTEGER AS item_position FROM admitted_logs "
+            "SELECT DISTINCT users.position::INTEGER AS user_position, "  # noqa: S608 - one of two
+            f"items.position::INTEGER AS item_position FROM {table} "
             "JOIN user_dictionary AS users USING (user_id) "
             "JOIN item_dictionary AS items USING (item_id) "
             "WHERE delivery_day > $after::DATE AND delivery_day <= $until::DATE",
