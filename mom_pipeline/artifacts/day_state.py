@@ -228,9 +228,23 @@ class DayState:
         _, anchor = self._anchor_of(artifact)
         return anchor.with_items(len(sums.first.item_users)), sums
 
+    def latest(self, until: date) -> date:
+        """The newest computed day up to a day; that day itself where there is none.
+
+        Days without log files may be left out, so the day before is not always yesterday.
+        """
+        if self.artifacts.version("interaction_matrix", until) is not None:
+            return until
+        days = self.artifacts.days("interaction_matrix")
+        return max((day for day in days if day <= until), default=until)
+
+    def day_before(self, day: date) -> date:
+        """The newest computed day before a day."""
+        return self.latest(day - timedelta(days=1))
+
     def yesterday(self, day: date) -> tuple[Yesterday, Artifact]:
         """Rows and sums of the day before; StaleArtifact when they cannot be used."""
-        before = day - timedelta(days=1)
+        before = self.day_before(day)
         anchor, sums, artifact = self.moments(before)
         return Yesterday(self.matrix(before)[0], anchor, sums), artifact
 
@@ -246,7 +260,7 @@ class DayState:
         None when yesterday was seen through another anchor: then the day finds its own.
         """
         try:
-            before = self.fitting("decomposition", day - timedelta(days=1))
+            before = self.fitting("decomposition", self.day_before(day))
         except StaleArtifact:
             return None
         same = before.parents["anchor"] == anchor_version

@@ -25,7 +25,13 @@ from mom_pipeline.cli.terminal import (
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import write_bytes
 from mom_pipeline.dagster_home import prepare_dagster_home
-from mom_pipeline.defs.freshness import NOTEWORTHY, DayFreshness, days_behind, freshness
+from mom_pipeline.defs.freshness import (
+    NOTEWORTHY,
+    DayFreshness,
+    days_behind,
+    freshness,
+    stretches,
+)
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
@@ -63,18 +69,20 @@ def demo(as_json: bool) -> None:
         for delivery in sample_deliveries(SampleSettings()):
             write_bytes(settings.logs_dir / delivery.name, delivery.content)
     settings = with_first_day(settings)
-    days = [entry.day for entry in _computable(settings)]
+    days = _computable(settings)
     if not days:
         raise LogFileError(_no_logs(settings))
     begin = time.perf_counter()
-    run_days(settings, min(days), max(days))
+    for first, last in stretches(days):
+        run_days(settings, first, last)
     bring_up_to_date(settings)
     seconds = time.perf_counter() - begin
     if as_json:
-        print_json({**results(settings, max(days)), "seconds": seconds})
+        print_json({**results(settings, days[-1].day), "seconds": seconds})
         return
-    click.echo(f"{len(set(days))} days, {min(days)} to {max(days)}, in {seconds:.0f} s.")
-    print_results(settings, max(days))
+    click.echo(f"{len(days)} days, {days[0].day} to {days[-1].day}, in {seconds:.0f} s.")
+    print_results(settings, days[-1].day)
+    print_notes(settings)
     click.echo(
         "Next: `mom-pipeline ui` opens the graph with these days in the browser;\n"
         "`mom-pipeline status` lists them. Put a file of a later day into "
@@ -157,7 +165,8 @@ def bring_up_to_date(settings: Settings) -> list[date]:
     done: list[date] = []
     before: list[DayFreshness] = []
     while (behind := days_behind(_days(settings))) and behind != before:
-        run_days(settings, behind[0].day, behind[-1].day)
+        for first, last in stretches(behind):
+            run_days(settings, first, last)
         done += [entry.day for entry in behind]
         before = behind
     return done

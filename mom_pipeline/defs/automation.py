@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 
 from mom_pipeline.defs.days import content_hash
-from mom_pipeline.defs.freshness import days_behind, freshness
+from mom_pipeline.defs.freshness import days_behind, freshness, stretches
 from mom_pipeline.defs.partitions import DAILY
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.defs.runs import is_under_way
@@ -48,12 +48,12 @@ comparison_job = dg.define_asset_job(
 @dg.schedule(job=daily_update, cron_schedule="0 3 * * *", execution_timezone=DAILY.timezone)
 def daily_update_schedule(
     context: dg.ScheduleEvaluationContext, data_folder: DataFolder
-) -> dg.RunRequest | dg.SkipReason:
+) -> list[dg.RunRequest] | dg.SkipReason:
     """Each night, every day that is missing or stale, as `mom-pipeline update` does."""
     behind = days_behind(freshness(data_folder.warehouse, data_folder.state))
     if not behind:
         return dg.SkipReason("every day is fresh")
-    return dg.RunRequest(tags=range_tags(behind[0].day, behind[-1].day))
+    return [dg.RunRequest(tags=range_tags(*ends)) for ends in stretches(behind)]
 
 
 @dg.schedule(job=full_rebuild, cron_schedule="0 5 * * 0", execution_timezone=DAILY.timezone)
@@ -145,10 +145,11 @@ def log_file_sensor(
             f"the run of {days} was asked for {MAX_ATTEMPTS} times and failed; look at the page "
             "Runs. It is asked for again when a file changes, or start it by hand"
         )
-    request = dg.RunRequest(
-        run_key=content_hash(asked, look.attempts), tags=range_tags(behind[0].day, behind[-1].day)
-    )
-    return dg.SensorResult(run_requests=[request], cursor=look.as_cursor())
+    requests = [
+        dg.RunRequest(run_key=content_hash(asked, look.attempts, ends), tags=range_tags(*ends))
+        for ends in stretches(behind)
+    ]
+    return dg.SensorResult(run_requests=requests, cursor=look.as_cursor())
 
 
 def _files_and_day(data_folder: DataFolder) -> str:

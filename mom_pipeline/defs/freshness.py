@@ -20,6 +20,8 @@ from mom_pipeline.warehouse.matrix import state_fingerprints
 Status = Literal[
     "fresh", "stale", "missing", "expired", "refused", "kept out", "waiting", "too early"
 ]
+# Days without any file are computed as well, up to so many at a time.
+_LONGEST_GAP = 31
 BEHIND: tuple[Status, ...] = ("missing", "stale")
 # What a person has to decide on, or to repair.
 NOTEWORTHY: tuple[Status, ...] = ("refused", "kept out", "waiting", "too early")
@@ -70,6 +72,17 @@ def days_behind(entries: Sequence[DayFreshness]) -> list[DayFreshness]:
         if entry.status in BEHIND:
             return computable[position:]
     return []
+
+
+def stretches(days: Sequence[DayFreshness]) -> list[tuple[date, date]]:
+    """Return the first and last day of each run: long gaps without any file are left out."""
+    ends: list[tuple[date, date]] = []
+    for entry in days:
+        if ends and (entry.day - ends[-1][1]).days <= _LONGEST_GAP:
+            ends[-1] = ends[-1][0], entry.day
+        else:
+            ends.append((entry.day, entry.day))
+    return ends
 
 
 def _delivered(warehouse: Warehouse, discovery: Discovery, days: Collection[date]) -> _Delivered:

@@ -97,7 +97,7 @@ class Promoted:
 
 def judged_day(state: DayState, day: date) -> date:
     """The day of the model that is backtested in place of a day's own."""
-    return day - timedelta(days=state.settings.evaluation.horizon_days)
+    return state.latest(day - timedelta(days=state.settings.evaluation.horizon_days))
 
 
 def store_day(

@@ -47,6 +47,12 @@ def day(number: int) -> date:
     return FIRST + timedelta(days=number - 1)
 
 
+def lines_of(day: date, *users: str) -> bytes:
+    """A log file: some users took an item at ten o'clock."""
+    events = "".join(f"{user},jazz-001,{day}T10:00:00\n" for user in users)
+    return f"user,item,timestamp\n{events}".encode()
+
+
 def failures(done: dg.ExecuteInProcessResult) -> list[str]:
     """What the failed steps said, innermost cause first."""
     said = []
@@ -95,10 +101,14 @@ class Pipeline:
         for name, content in files.items():
             (self.settings.logs_dir / name).write_bytes(content)
 
-    def run(
+    def run(self, first: int, last: int | None = None, **how: Any) -> dg.ExecuteInProcessResult:
+        """Run the n-th day, or several."""
+        return self.run_days(str(day(first)), str(day(last or first)), **how)
+
+    def run_days(
         self,
-        first: int,
-        last: int | None = None,
+        first: str,
+        last: str,
         *,
         only: Sequence[str] | None = None,
         full: bool = False,
@@ -109,7 +119,7 @@ class Pipeline:
             selection=list(only) if only else None,
             instance=self.instance,
             resources=self.resources,
-            tags=range_tags(day(first), day(last or first)),
+            tags=range_tags(date.fromisoformat(first), date.fromisoformat(last)),
             run_config={**QUIET, **(FULL_CONFIG if full else {})},
             raise_on_error=False,
         )

@@ -1,7 +1,7 @@
 """Group `evaluation`: the backtest of the model of some days ago."""
 
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date
 
 import dagster as dg
 
@@ -17,6 +17,7 @@ from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_
 from mom_pipeline.defs.partitions import SETTINGS, offset
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.logs.admission import is_accepted, judge_day, recent_figures
+from mom_pipeline.serving.gate import judged_day
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.evaluations import (
     delivered_pairs,
@@ -70,7 +71,7 @@ def evaluation_metrics(context: dg.AssetExecutionContext, data_folder: DataFolde
         return replace(output, metadata=shown, verdicts=[*output.verdicts, judged.verdict])
 
     def evaluate(day: date) -> DayOutput:
-        model_day = day - timedelta(days=state.settings.evaluation.horizon_days)
+        model_day = judged_day(state, day)
         try:
             measured, version = _backtest(state, warehouse, model_day, day)
         except StaleArtifact as reason:
@@ -116,7 +117,7 @@ class _Judged:
 
 def _judge(state: DayState, warehouse: Warehouse, day: date) -> _Judged:
     """Ask the model of the day before about a day; keep the day out if it did badly."""
-    yesterday = day - timedelta(days=1)
+    yesterday = state.day_before(day)
     try:
         model, _ = state.model(yesterday, with_pairs=False)
         train, _ = state.matrix(yesterday)

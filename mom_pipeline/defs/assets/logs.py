@@ -1,7 +1,7 @@
 """Group `logs`: what was delivered, and the interaction matrix as of each day."""
 
 from collections.abc import Mapping
-from datetime import date, timedelta
+from datetime import date
 from typing import Any
 
 import dagster as dg
@@ -162,6 +162,6 @@ def interaction_matrix(context: dg.AssetExecutionContext, data_folder: DataFolde
 
 def _rows_before(state: DayState, day: date) -> Csr | None:
     try:
-        return state.matrix(day - timedelta(days=1))[0]
+        return state.matrix(state.day_before(day))[0]
     except StaleArtifact:
         return None
