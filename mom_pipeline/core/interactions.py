@@ -10,6 +10,8 @@ from scipy import sparse
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, TooLittleData
 from mom_pipeline.core.types import Array, Csr
 
+# Characters of an id: log lines with a longer one are rejected, and the service refuses it.
+MAX_ID = 4_096
 _INT32_MAX = np.iinfo(np.int32).max
 
 

@@ -338,7 +338,7 @@ def test_a_disk_that_fills_up_is_an_error_and_the_repetition_converges(
 ) -> None:
     """Writes that fail with EFBIG take the way of a full disk, COMMIT included."""
     users = [hashlib.sha256(str(n).encode()).hexdigest() for n in range(20_000)]
-    folder.take(log("first"), "2024-02-28.csv")
+    folder.take(log("first"), "2024-03-02.csv")
     folder.write("2024-03-01.csv", log(*users))
     process = subprocess.run(
         [sys.executable, "-c", _INGEST_ALL, str(folder.settings.data_dir)],
@@ -348,7 +348,7 @@ def test_a_disk_that_fills_up_is_an_error_and_the_repetition_converges(
     )
     assert process.returncode != 0
     assert "Repeat the ingest" in process.stderr
-    folder.ingest("2024-02-28.csv")
+    folder.ingest("2024-03-02.csv")
     folder.ingest("2024-03-01.csv")
     _assert_ledger_matches_rows(folder)
     assert folder.query("SELECT count(*) FROM raw_logs") == [(20_001,)]
