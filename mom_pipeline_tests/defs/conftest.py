@@ -1,4 +1,4 @@
-"""A data folder with small logs, a real DuckDB file and a real Dagster instance."""
+"""A data folder with small logs, a real DuckDB file and a real Dagster instance in memory."""
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +39,15 @@ list_length = 5
 horizon_days = 2
 cutoffs = [5, 10, 20]
 """
+# All that the model of a day is made from, and the model.
+MODEL = (
+    "raw_logs",
+    "interaction_matrix",
+    "m2_statistics",
+    "whitening_matrix",
+    "whitened_tensor",
+    "decomposition",
+)
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -155,7 +164,7 @@ def backfilled(
     tmp_path_factory: pytest.TempPathFactory, log_files: Mapping[str, bytes]
 ) -> Iterator[Pipeline]:
     """All days in one run, in an instance of its own. Only to be looked at."""
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         pipeline = Pipeline(tmp_path_factory.mktemp("backfilled"), instance)
         pipeline.deliver(log_files)
         pipeline.run(1, N_DAYS)
@@ -165,7 +174,7 @@ def backfilled(
 @pytest.fixture
 def empty(tmp_path: Path) -> Iterator[Pipeline]:
     """A folder without logs."""
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         yield Pipeline(tmp_path / "empty", instance)
 
 
@@ -173,5 +182,5 @@ def empty(tmp_path: Path) -> Iterator[Pipeline]:
 def copied(tmp_path: Path, backfilled: Pipeline) -> Iterator[Pipeline]:
     """A copy of the finished folder, to be changed; its instance knows nothing yet."""
     shutil.copytree(backfilled.root, tmp_path / "copied")
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         yield Pipeline(tmp_path / "copied", instance)
