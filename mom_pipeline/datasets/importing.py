@@ -20,7 +20,7 @@ from mom_pipeline.logs.logfiles import LogFile, discover
 from mom_pipeline.logs.readers import stage_text
 from mom_pipeline.logs.scan import MARK, Progress, no_progress, scan_text
 from mom_pipeline.settings import SETTINGS_FILE, ColumnSettings, Settings
-from mom_pipeline.settings.writing import write_values
+from mom_pipeline.settings.writing import WRITTEN, write_values
 from mom_pipeline.warehouse.connection import Connection, load_sql, scalar
 
 SUMMARY_FILE = "dataset.json"
@@ -262,7 +262,7 @@ def _write_settings(dataset: Dataset, settings: Settings, first: date) -> None:
         write_text(path, f"# Written by `import {dataset.name}`.\n\n{_settings_text(dataset)}")
     declared = settings.pipeline.start_date
     if not declared or first.isoformat() < declared:
-        write_values(path, {"pipeline.start_date": first.isoformat()})
+        write_values(path, {"pipeline.start_date": first.isoformat()}, comment=WRITTEN)
 
 
 def _settings_text(dataset: Dataset) -> str:

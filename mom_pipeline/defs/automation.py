@@ -137,6 +137,11 @@ def log_file_sensor(
     if not behind:
         look = _Look(files, settled=True)
         return dg.SensorResult(skip_reason="every day is fresh", cursor=look.as_cursor())
+    if behind[0].day < DAILY.start.date():
+        return dg.SkipReason(
+            f"{behind[0].day} lies before the first day of these definitions, "
+            f"{DAILY.start.date()}; reload them on the page Deployment, or start them again"
+        )
     asked = content_hash(files, *behind)
     look = _Look(files, asked, last.attempts + 1 if asked == last.asked else 1)
     days = f"{behind[0].day} to {behind[-1].day}"

@@ -15,33 +15,46 @@ from mom_pipeline.settings import SETTINGS_FILE, Settings, load_settings
 
 # Log files further apart than this are not of one history: the earlier ones wait for a person.
 _LONGEST_GAP = timedelta(days=366)
+WRITTEN = "of the first log file; remove this comment to keep the day"
 
 
-def write_values(path: Path, values: Mapping[str, Any]) -> None:
-    """Put values, as `section.key` -> value, into a settings file."""
+def write_values(path: Path, values: Mapping[str, Any], comment: str = "") -> None:
+    """Put values, as `section.key` -> value, into a settings file, each with a comment."""
     text = path.read_bytes().decode("utf-8") if path.exists() else ""
-    write_text(path, with_values(text, values))
+    write_text(path, with_values(text, values, comment))
 
 
 def declare_first_day(settings: Settings, days: Collection[date]) -> Settings:
-    """Write the first day of the pipeline where the settings name none, and return them anew.
+    """Write the first day of the pipeline, and return the settings anew.
 
-    days: of the log files. A day more than a year before the next one is taken for a mistake in
-    the name of a file: it is left before the first day.
+    days: of the log files. Written where the settings name none, and again when an earlier file
+    comes, as long as the comment says that no person chose it. A day more than a year before the
+    next one is taken for a mistake in the name of a file: it is left before the first day.
     """
-    if settings.pipeline.start_date or not days:
+    path, declared = settings.data_dir / SETTINGS_FILE, settings.pipeline.start_date
+    known = {date.fromisoformat(declared)} if declared else set()
+    ordered = sorted({*days, *known}, reverse=True)
+    if not ordered or (declared and not _is_written(path)):
         return settings
-    ordered = sorted(set(days))
-    first = ordered[-1]
-    for day in reversed(ordered):
+    first = ordered[0]
+    for day in ordered:
         if first - day > _LONGEST_GAP:
             break
         first = day
-    write_values(settings.data_dir / SETTINGS_FILE, {"pipeline.start_date": first.isoformat()})
+    if first.isoformat() == declared:
+        return settings
+    write_values(path, {"pipeline.start_date": first.isoformat()}, comment=WRITTEN)
     return load_settings(settings.data_dir)
 
 
-def with_values(text: str, values: Mapping[str, Any]) -> str:
+def _is_written(path: Path) -> bool:
+    """Whether `declare_first_day` wrote the first day, and not a person."""
+    text = path.read_bytes().decode("utf-8") if path.exists() else ""
+    value: Any = tomlkit.parse(text).get("pipeline", {}).get("start_date")
+    return WRITTEN in getattr(getattr(value, "trivia", None), "comment", "")
+
+
+def with_values(text: str, values: Mapping[str, Any], comment: str = "") -> str:
     """Return the text of a settings file with other values.
 
     Raises InvalidSetting when the file is not TOML, or a section is something else there.
@@ -52,6 +65,8 @@ def with_values(text: str, values: Mapping[str, Any]) -> str:
             name, key = dotted.rsplit(".", 1)
             section = document.setdefault(name, tomlkit.table())
             section[key] = value
+            if comment:
+                section[key].comment(comment)
         return tomlkit.dumps(document)
     except (TOMLKitError, TypeError) as error:
         wanted = ", ".join(f"{key} = {json.dumps(value)}" for key, value in values.items())
