@@ -151,10 +151,8 @@ def _json_object(scope: Scope, body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise Refused(400, f"the body must be JSON: {error}; correct it") from error
     if not isinstance(value, dict):
-        shown = (
-            "a list; send the requests of a batch one by one" if isinstance(value, list) else value
-        )
-        raise Refused(400, f"the body must be one JSON object; found {shown!s:.60}")
+        found = type(value).__name__
+        raise Refused(400, f"the body must be one JSON object, not a batch; found {found}")
     return value
 
 
