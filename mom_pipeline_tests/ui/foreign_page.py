@@ -75,6 +75,15 @@ class OpenRequests:
         raise AssertionError(f"without an answer: {[request.url for request in self._open]}")
 
 
+def own_page_reports(server: UiServer, page: Page, name: str) -> None:
+    """Send the mutation of the attempts from a page of the server itself."""
+    page.goto(f"{server.address}/graphql")
+    status = page.evaluate(
+        f"async name => {{ {SCRIPT.read_text()}\nreturn (await report(name)).status }}", name
+    )
+    assert status == 200
+
+
 def reported_events(server: UiServer) -> set[str | None]:
     """Descriptions of the events of the asset, read beside the server."""
     key = AssetKey(ASSET)

@@ -1,16 +1,26 @@
-"""What other web pages could try against the webserver, and what its own pages need."""
+"""Dagster's webserver: what other web pages could try, and what its own pages need."""
 
+import gzip
 import json
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dagster import DagsterInstance
+from playwright.sync_api import Page, expect
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 from websockets.typing import Origin, Subprotocol
 
 from mom_pipeline.ui.daemon import DAEMON_MODULE
+from mom_pipeline_tests.ui.foreign_page import (
+    ASSET,
+    OpenRequests,
+    foreign_server,
+    own_page_reports,
+    reported_events,
+)
 from mom_pipeline_tests.ui.graphql_requests import (
     count_runs,
     launch_by_get,
@@ -73,18 +83,86 @@ def test_a_foreign_form_is_refused(ui_server: UiServer) -> None:
     assert status == 403
 
 
-@pytest.mark.parametrize("accept", [None, "*/*", "image/avif,image/webp,*/*"])
+@pytest.mark.parametrize("accept", [None, "*/*", "text/html", "TEXT/HTML"])
 def test_a_mutation_by_get_is_refused(ui_server: UiServer, accept: str | None) -> None:
     before = count_runs(ui_server)
     status, text = launch_by_get(ui_server, **({"Accept": accept} if accept else {}))
-    assert status == 403
+    assert status == 405
     assert "GraphQL is answered by POST only, found GET" in text
     assert count_runs(ui_server) == before
 
 
-@pytest.mark.parametrize("target", ["/graphql?%71uery=%7Bversion%7D", "/%67raphql?query="])
-def test_a_disguised_query_by_get_is_refused(ui_server: UiServer, target: str) -> None:
-    assert send(ui_server, "GET", target)[0] == 403
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("/graphql?%71uery=%7Bversion%7D", 405),
+        ("/%67raphql?query=%7Bversion%7D", 405),
+        ("/graphql%0A?query=%7Bversion%7D", 404),
+        ("/logs/%2e%2e/%2e%2e/secret/out", 404),
+        ("/logs/x", 404),
+        ("/notebook?path=/etc/passwd&repoLocName=x", 404),
+        ("/download_debug/00000000-0000-0000-0000-000000000000", 404),
+        ("/nonsense", 404),
+    ],
+)
+def test_what_dagster_should_not_see_is_refused(
+    ui_server: UiServer, target: str, status: int
+) -> None:
+    found, text = send(ui_server, "GET", target)
+    assert (found, text[:9]) == (status, "Refused: ")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '[{"query": "{ version }"}]',
+        '{"query": 5}',
+        '{"query": "query ($n: Int) { runsOrError(limit: $n) { __typename } }", '
+        '"variables": {"n": "x"}}',
+    ],
+)
+def test_a_malformed_operation_is_refused(ui_server: UiServer, body: str) -> None:
+    status, text = send(ui_server, "POST", "/graphql", body, {"Content-Type": "application/json"})
+    assert status == 400
+    assert "Refused: " in text
+
+
+def test_the_logs_and_the_debug_file_of_a_run_are_served(ui_server: UiServer) -> None:
+    launch_by_post(ui_server)
+    with DagsterInstance.from_config(str(ui_server.dagster_home)) as instance:
+        run_id = instance.get_runs(limit=1)[0].run_id
+    log = ui_server.dagster_home / "storage" / run_id / "compute_logs" / "key.out"
+    log.parent.mkdir(parents=True)
+    log.write_text("printed")
+    assert send(ui_server, "GET", f"/logs/{run_id}/compute_logs/key/out") == (200, "printed")
+    address = f"{ui_server.address}/download_debug/{run_id}"
+    with urllib.request.urlopen(address, timeout=60) as response:
+        assert run_id in gzip.decompress(response.read()).decode()
+
+
+def test_a_foreign_page_changes_nothing(ui_server: UiServer, page: Page) -> None:
+    requests = OpenRequests(page)
+    with foreign_server() as port:
+        # Another port is the same site, another name is another site.
+        for origin in (f"http://127.0.0.1:{port}", f"http://localhost:{port}"):
+            page.goto(origin)
+            names = page.evaluate("server => attack(server)", ui_server.address)
+            assert len(set(names)) > 200
+            requests.wait_for_their_end()
+            for whole_page in ("followLink", "submitForm"):
+                page.goto(origin)
+                page.evaluate(f"server => {whole_page}(server)", ui_server.address)
+                page.wait_for_url(f"{ui_server.address}/**")
+    assert reported_events(ui_server) == set()
+    own_page_reports(ui_server, page, "the own page")
+    assert reported_events(ui_server) == {"the own page"}
+
+
+def test_a_link_on_a_foreign_page_opens_an_asset(ui_server: UiServer, page: Page) -> None:
+    with foreign_server() as port:
+        page.goto(f"http://localhost:{port}")
+        page.evaluate("address => { location = address }", f"{ui_server.address}/assets/{ASSET}")
+        expect(page.get_by_role("button", name="Materialize")).to_be_visible()
 
 
 def test_a_websocket_of_a_foreign_origin_is_refused(ui_server: UiServer) -> None:
@@ -118,7 +196,7 @@ def test_a_query_by_post_without_a_browser_is_answered(ui_server: UiServer) -> N
     assert (status, json.loads(text)["data"]["version"]) == (200, "1.13.27")
 
 
-@pytest.mark.parametrize("path", ["/", "/asset-groups", "/graphql", "/graphql?query=%7Bversion%7D"])
+@pytest.mark.parametrize("path", ["/", "/asset-groups", "/graphql"])
 def test_a_page_is_served(ui_server: UiServer, path: str) -> None:
     status, text = send(ui_server, "GET", path, headers={"Accept": "text/html"})
     assert status == 200
