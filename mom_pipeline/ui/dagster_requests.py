@@ -151,8 +151,8 @@ def _json_object(scope: Scope, body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise Refused(400, f"the body must be JSON: {error}; correct it") from error
     if not isinstance(value, dict):
-        found = type(value).__name__
-        raise Refused(400, f"the body must be one JSON object, not a batch; found {found}")
+        kind = type(value).__name__
+        raise Refused(400, f"the body must be one JSON object, not a batch; found {kind}")
     return value
 
 

@@ -1,6 +1,5 @@
 """An ASGI application that remembers what reached it, and requests to one in front of it."""
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,5 +56,6 @@ def send_messages(
     async def send(message: Message) -> None:
         sent.append(dict(message))
 
-    asyncio.run(app(scope, receive, send))
+    # Nothing waits, so it needs no event loop; Playwright's runs in this thread.
+    next(iter(app(scope, receive, send).__await__()), None)
     return sent

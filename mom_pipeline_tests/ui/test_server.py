@@ -108,8 +108,8 @@ def test_a_mutation_by_get_is_refused(ui_server: UiServer, accept: str | None) -
 def test_what_dagster_should_not_see_is_refused(
     ui_server: UiServer, target: str, status: int
 ) -> None:
-    found, text = send(ui_server, "GET", target)
-    assert (found, text[:9]) == (status, "Refused: ")
+    answered, text = send(ui_server, "GET", target)
+    assert (answered, text[:9]) == (status, "Refused: ")
 
 
 @pytest.mark.parametrize(
