@@ -43,7 +43,8 @@ ALLOWED = {
     | {"dagster", "matplotlib", "pictures"}
     | {"engine", "artifacts", "warehouse", "logs", "comparison", "serving", "report"},
     "definitions": {"dagster", "defs"},
-    "ui": {"dagster", "dagster_shared", "dagster_webserver", "uvicorn", "core"},
+    "ui": {"dagster", "dagster_graphql", "dagster_shared", "dagster_webserver"}
+    | {"graphql", "uvicorn", "core"},
     "bench": ARRAYS
     | {"dagster", "duckdb", "implicit", "ir_measures"}
     | {"core", "settings", "pictures", "engine", "artifacts", "warehouse", "logs", "datasets"}
