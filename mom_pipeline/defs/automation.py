@@ -1,7 +1,7 @@
 """Jobs over all assets, and what starts them: schedules, and a sensor on the log files."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 
 from mom_pipeline.defs.days import content_hash
-from mom_pipeline.defs.freshness import days_behind, freshness, stretches
+from mom_pipeline.defs.freshness import DayFreshness, days_behind, freshness, stretches
 from mom_pipeline.defs.partitions import DAILY
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.defs.runs import is_under_way
@@ -137,24 +137,32 @@ def log_file_sensor(
     if not behind:
         look = _Look(files, settled=True)
         return dg.SensorResult(skip_reason="every day is fresh", cursor=look.as_cursor())
-    if behind[0].day < DAILY.start.date():
-        return dg.SkipReason(
-            f"{behind[0].day} lies before the first day of these definitions, "
-            f"{DAILY.start.date()}; reload them on the page Deployment, or start them again"
-        )
     asked = content_hash(files, *behind)
     look = _Look(files, asked, last.attempts + 1 if asked == last.asked else 1)
-    days = f"{behind[0].day} to {behind[-1].day}"
-    if look.attempts > MAX_ATTEMPTS:
-        return dg.SkipReason(
-            f"the run of {days} was asked for {MAX_ATTEMPTS} times and failed; look at the page "
-            "Runs. It is asked for again when a file changes, or start it by hand"
-        )
+    if hindrance := _hindrance(behind, look.attempts):
+        return dg.SkipReason(hindrance)
     requests = [
         dg.RunRequest(run_key=content_hash(asked, look.attempts, ends), tags=range_tags(*ends))
         for ends in stretches(behind)
     ]
     return dg.SensorResult(run_requests=requests, cursor=look.as_cursor())
+
+
+def _hindrance(behind: Sequence[DayFreshness], attempts: int) -> str:
+    """Why days that are behind are not asked for; "" when they are."""
+    first, start = behind[0].day, DAILY.start.date()
+    if first < start:
+        return (
+            f"{first} lies before the first day of these definitions, {start}; reload them on the "
+            "page Deployment, or start them again"
+        )
+    if attempts > MAX_ATTEMPTS:
+        return (
+            f"the run of {first} to {behind[-1].day} was asked for {MAX_ATTEMPTS} times and "
+            "failed; look at the page Runs. It is asked for again when a file changes, or start "
+            "it by hand"
+        )
+    return ""
 
 
 def _files_and_day(data_folder: DataFolder) -> str:

@@ -31,7 +31,7 @@ def delivered_pairs(
 ) -> csr_array:
     """1 for every user and item in the deliveries after one day and up to another, unfiltered.
 
-    kept_out: also those of days that are kept out.
+    kept_out: also those of days that are kept out, as far as other days know their ids.
     """
     table = "raw_logs" if kept_out else "admitted_logs"
     with reading_dictionaries(warehouse, until) as connection:
@@ -40,7 +40,8 @@ def delivered_pairs(
             f"items.position::INTEGER AS item_position FROM {table} "
             "JOIN user_dictionary AS users USING (user_id) "
             "JOIN item_dictionary AS items USING (item_id) "
-            "WHERE delivery_day > $after::DATE AND delivery_day <= $until::DATE",
+            "WHERE delivery_day > $after::DATE AND delivery_day <= $until::DATE "
+            "AND users.first_day <= $until::DATE AND items.first_day <= $until::DATE",
             {"after": after.isoformat(), "until": until.isoformat()},
         ).fetchnumpy()
         users, items = (dictionary_size(connection, kind, until) for kind in ("user", "item"))
