@@ -14,7 +14,7 @@ from mom_pipeline.core.files import write_bytes
 from mom_pipeline.datasets import DATASETS, ImportOptions, import_dataset
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.ingest import IngestResult, ingest_file
-from mom_pipeline.logs.logfiles import discover, log_file
+from mom_pipeline.logs.logfiles import discover, log_file, printable
 from mom_pipeline.logs.sample_logs import Delivery, SampleSettings, sample_deliveries
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
@@ -91,6 +91,13 @@ def import_(
     if as_json:
         print_json(values)
         return
+    for name in values.pop("files_without_end"):
+        click.secho(
+            f"Taken: the last line of {printable(name)} has no line end; see whether the file is "
+            "whole.",
+            fg="yellow",
+            err=True,
+        )
     for split in ("train_days", "test_days"):
         days = values.pop(split)
         if days:

@@ -99,7 +99,7 @@ def accept_day(warehouse: Warehouse, day: date) -> str:
                 "that are"
             )
         contents = contents_of_day(connection, day)
-        contents += [(one.source_file, one.contents) for one in dropped]
+        contents += [(one.source_file, one.contents.split()[0]) for one in dropped]
         of_day = {"day": day.isoformat()}
         connection.execute("DELETE FROM held_days WHERE day = $day::DATE", of_day)
         connection.execute("DELETE FROM accepted_days WHERE day = $day::DATE", of_day)

@@ -183,7 +183,7 @@ def ingest_file(
     with scratch_folder(settings, "ingest") as scratch:
         try:
             scan = scan_file(file, scratch, progress)
-            _check_sha256_file(file, scan.sha256)
+            _require_whole(file, scan, settings.logs)
         except OSError as error:
             raise LogFileNotRead(f"{file.path} could not be read: {error}; try again") from error
         except UnicodeDecodeError as error:
@@ -212,17 +212,26 @@ def _is_of_the_machine(error: duckdb.Error) -> bool:
     return isinstance(error, exhausted) or any(text in str(error) for text in texts)
 
 
-def _check_sha256_file(file: LogFile, sha256: str) -> None:
-    """Compare with `<name>.sha256` beside the file, where there is one."""
-    beside = file.path.with_name(file.path.name + ".sha256")
-    if not beside.exists():
-        return
-    words = beside.read_text(encoding="utf-8").split()
-    expected = words[0].lower() if words else ""
-    if expected != sha256:
+def _require_whole(file: LogFile, scan: Scan, logs: LogSettings) -> None:
+    """Refuse a file that differs from `<name>.sha256` beside it, or without one was cut short."""
+    beside = file.checksum_path
+    if beside.is_file():
+        words = beside.read_text(encoding="utf-8").split()
+        expected = words[0].lower() if words else ""
+        if expected != scan.sha256:
+            raise LogFileError(
+                f"{file.path} has sha256 {scan.sha256}, but {beside.name} states "
+                f"{expected or 'nothing'}; deliver the file again"
+            )
+    elif logs.require_checksum:
         raise LogFileError(
-            f"{file.path} has sha256 {sha256}, but {beside.name} states {expected or 'nothing'}; "
-            "deliver the file again"
+            f"{file.path} has no {beside.name} beside it, which logs.require_checksum asks for; "
+            f"deliver that too: sha256sum {file.path.name} > {beside.name}"
+        )
+    elif not scan.ended:
+        raise LogFileError(
+            f"{file.path} may have been cut short: expected a line end after its last line, found "
+            f"none. Deliver the file again, or put {beside.name} beside it to confirm its bytes"
         )
 
 

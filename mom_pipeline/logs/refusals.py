@@ -39,9 +39,14 @@ class Refusal:
 
 
 def contents_of(file: LogFile) -> str:
-    """Return the sha256 of a file, or its size and time where it cannot be read."""
+    """Return the sha256 of a file and of its checksum file, if there is one.
+
+    Size and time stand for a file that cannot be read.
+    """
     try:
-        return sha256_of(file.path)
+        own = sha256_of(file.path)
+        beside = file.checksum_path
+        return f"{own} {sha256_of(beside)}" if beside.is_file() else own
     except OSError:
         pass
     try:

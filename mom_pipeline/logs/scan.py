@@ -36,12 +36,16 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Scan:
-    """What the pass gave. `readable` is the file itself or its rewritten copy."""
+    """What the pass gave. `readable` is the file itself or its rewritten copy.
+
+    ended: the last line has its line end, as in every file that is whole.
+    """
 
     size_bytes: int
     sha256: str
     lines: int
     readable: Path
+    ended: bool
 
 
 def no_progress(_: int) -> None:
@@ -59,9 +63,9 @@ def scan_text(file: LogFile, scratch_dir: Path, progress: Progress = no_progress
     with file.path.open("rb") as raw, copy:
         source = _Hashing(raw, progress)
         compressed = cast(IO[bytes], source)
-        stream = gzip.GzipFile(fileobj=compressed) if file.compressed else source
+        text = _Ending(gzip.GzipFile(fileobj=compressed) if file.compressed else source)
         try:
-            for block, readable in _blocks(stream):
+            for block, readable in _blocks(text):
                 lines += readable.count(b"\n") + (not readable.endswith(b"\n"))
                 copy.write(block, readable)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -74,7 +78,8 @@ def scan_text(file: LogFile, scratch_dir: Path, progress: Progress = no_progress
         raise LogFileNotRead(
             f"{file.path} changed while it was read; it is tried again when it is complete"
         )
-    return Scan(before.st_size, source.digest.hexdigest(), lines, copy.readable)
+    ended = text.last in (b"", b"\n")
+    return Scan(before.st_size, source.digest.hexdigest(), lines, copy.readable, ended)
 
 
 def scan_file(file: LogFile, scratch_dir: Path, progress: Progress = no_progress) -> Scan:
@@ -84,7 +89,7 @@ def scan_file(file: LogFile, scratch_dir: Path, progress: Progress = no_progress
     with file.path.open("rb") as raw:
         source = _Hashing(raw, progress)
         source.drain()
-    return Scan(source.size, source.digest.hexdigest(), lines=-1, readable=file.path)
+    return Scan(source.size, source.digest.hexdigest(), lines=-1, readable=file.path, ended=True)
 
 
 class _Hashing:
@@ -107,6 +112,23 @@ class _Hashing:
         """Hash what the decompressor left unread."""
         while self.read(MAX_LINE_BYTES):
             pass
+
+
+class _Readable(Protocol):
+    def read(self, n: int, /) -> bytes: ...
+
+
+@dataclass
+class _Ending:
+    """A stream that remembers the last byte that was read through it."""
+
+    stream: _Readable
+    last: bytes = b""
+
+    def read(self, n: int, /) -> bytes:
+        data = self.stream.read(n)
+        self.last = data[-1:] or self.last
+        return data
 
 
 @dataclass
@@ -152,10 +174,6 @@ class _Copy:
             while left and (data := begin.read(min(left, MAX_LINE_BYTES))):
                 out.write(data)
                 left -= len(data)
-
-
-class _Readable(Protocol):
-    def read(self, n: int, /) -> bytes: ...
 
 
 def _blocks(stream: _Readable) -> Iterator[tuple[bytes | None, bytes]]:

@@ -1,8 +1,9 @@
 """Writing values into a settings file; comments, order and spaces stay."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,23 +29,32 @@ def declare_first_day(settings: Settings, days: Collection[date]) -> Settings:
     """Write the first day of the pipeline, and return the settings anew.
 
     days: of the log files. Written where the settings name none, and again when an earlier file
-    comes, as long as the comment says that no person chose it. A day more than a year before the
-    next one is taken for a mistake in the name of a file: it is left before the first day.
+    comes, as long as the comment says that no person chose it.
     """
     path, declared = settings.data_dir / SETTINGS_FILE, settings.pipeline.start_date
-    known = {date.fromisoformat(declared)} if declared else set()
-    ordered = sorted({*days, *known}, reverse=True)
-    if not ordered or (declared and not _is_written(path)):
+    if declared and not _is_written(path):
         return settings
-    first = ordered[0]
-    for day in ordered:
-        if first - day > _LONGEST_GAP:
-            break
-        first = day
-    if first.isoformat() == declared:
+    ordered = sorted({*days, date.fromisoformat(declared)} if declared else {*days})
+    if not ordered:
+        return settings
+    first = ordered[_mistaken(ordered)]
+    if declared and first.isoformat() >= declared:
         return settings
     write_values(path, {"pipeline.start_date": first.isoformat()}, comment=WRITTEN)
     return load_settings(settings.data_dir)
+
+
+def _mistaken(days: Sequence[date]) -> int:
+    """Return how many of the first days, ascending, are mistakes in the names of files.
+
+    They lie more than a year before the others, and are fewer.
+    """
+    n_mistaken = 0
+    for n_before, (day, following) in enumerate(pairwise(days), start=1):
+        is_gap = following - day > _LONGEST_GAP
+        if is_gap and n_before - n_mistaken < len(days) - n_before:
+            n_mistaken = n_before
+    return n_mistaken
 
 
 def _is_written(path: Path) -> bool:

@@ -1,6 +1,7 @@
 """Formats and bad lines: nothing lost, nothing silently wrong. One test per known trap."""
 
 import gzip
+import hashlib
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -410,7 +411,9 @@ def test_a_damaged_parquet_file_is_refused(folder: DataFolder) -> None:
 
 
 def test_an_unterminated_last_line_of_40_mb_is_counted(lenient: DataFolder) -> None:
-    result = lenient.take(f"{HEADER}a,i,{T}\n".encode() + b"x" * 41_000_000)
+    content = f"{HEADER}a,i,{T}\n".encode() + b"x" * 41_000_000
+    lenient.write("2024-03-01.csv.sha256", hashlib.sha256(content).hexdigest())
+    result = lenient.take(content)
     assert lenient.ids() == [("a", "i")]
     assert lenient.reasons() == [(3, "line is too long")]
     assert result.lines == 3
