@@ -90,7 +90,10 @@ def lift_objection(today: Lift | None, recent: Sequence[Lift]) -> str | None:
         return None
     logs = [math.log(past.value) for past in recent]
     least_spread = max(_LEAST_SPREAD, today.standard_error)
-    if distance(math.log(today.value), logs, least_spread=least_spread) >= -_LIMIT:
+    if (
+        distance(math.log(today.value), logs, [0] * (len(logs) + 1), least_spread=least_spread)
+        >= -_LIMIT
+    ):
         return None
     low, high = (limit(past.value for past in recent) for limit in (min, max))
     return (

@@ -4,41 +4,70 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mom_pipeline.core.types import Float64
+from mom_pipeline.core.types import Array, Float64
 
+# Days after which a day counts half as much for the level.
+_HALF_LIFE = 7.0
 # The median distance from the median, to the standard deviation of a normal distribution.
 _TO_DEVIATION = 1.4826
 # The spread of n days is itself uncertain: it is taken to be 1 + _FEW / n times as large.
 _FEW = 4.0
+# A trend is taken into account where so many days rise or fall together (Kendall's tau).
+_TREND_DAYS, _TREND_TAU = 14, 0.6
+# Days of the same weekday from which on it is compared with these alone.
+_ENOUGH_WEEKS = 3
 
 
 def distance(
-    value: float,
-    before: Sequence[float],
-    *,
-    least_spread: float,
-    weekdays: Sequence[int] | None = None,
-    weekday: int = 0,
+    value: float, before: Sequence[float], weekdays: Sequence[int], *, least_spread: float
 ) -> float:
     """Return how many spreads a value lies above the usual one; negative: below.
 
-    (value - level) / max(spread, least_spread), spread = 1.4826 median |before - level|; and 0
-    for a value between the least and the largest one before. With weekdays, 0 to 6, of the days
-    before, every weekday has a level of its own.
+        (value - level) / max(spread, least_spread)
+
+    level: median of the days before, the latest with most weight, corrected for the weekday.
+    spread: 1.4826 times the median distance of the days before from their own levels.
+    A value within the range of the same weekdays before is usual: 0.
+
+    before: oldest first.  weekdays: 0 to 6, of the days before and then of the value's own.
     """
-    values = np.asarray(before, dtype=np.float64)
-    level, residuals = float(np.median(values)), values - np.median(values)
-    if weekdays is not None:
-        effects = _weekday_effects(residuals, np.asarray(weekdays))
-        level, residuals = level + float(effects[weekday]), residuals - effects[weekdays]
-    residual = value - level
-    if residuals.min() <= residual <= residuals.max():
+    values = _without_trend(np.array(before, dtype=np.float64))
+    weekdays_before, weekday = np.array(weekdays[-1 - len(values) : -1]), weekdays[-1]
+    same = values[weekdays_before == weekday]
+    alike = same if len(same) >= _ENOUGH_WEEKS else values
+    if alike.min() <= value <= alike.max():
         return 0.0
-    spread = _TO_DEVIATION * float(np.median(np.abs(residuals))) * (1 + _FEW / len(values))
-    return residual / max(spread, least_spread)
+    ages = np.arange(len(values))
+    levels = np.array([_weighted_median(values, np.abs(ages - age)) for age in ages])
+    effects = _weekday_effects(values - levels, weekdays_before)
+    corrected = values - effects[weekdays_before]
+    level = _weighted_median(corrected, ages[::-1]) + effects[weekday]
+    spread = _TO_DEVIATION * float(np.median(np.abs(corrected - levels)))
+    return (value - level) / max(spread * (1 + _FEW / len(values)), least_spread)
 
 
-def _weekday_effects(residuals: Float64, weekdays: Float64) -> Float64:
+def _without_trend(values: Float64) -> Float64:
+    """Return what the values would be today, if they have lately risen or fallen steadily.
+
+    The slope is the median of those between two days (Theil and Sen).
+    """
+    last = values[-_TREND_DAYS:]
+    later, earlier = np.tril_indices(len(last), -1)
+    rises = last[later] - last[earlier]
+    if len(last) < _TREND_DAYS or abs(np.sign(rises).mean()) < _TREND_TAU:
+        return values
+    slope = float(np.median(rises / (later - earlier)))
+    return np.asarray(last + slope * np.arange(len(last), 0, -1))
+
+
+def _weighted_median(values: Float64, ages: Array) -> float:
+    """Return the median, each value weighted by 2^(-age / half-life)."""
+    order = np.argsort(values, kind="stable")
+    weights = np.cumsum(0.5 ** (ages[order] / _HALF_LIFE))
+    return float(values[order][np.searchsorted(weights, weights[-1] / 2)])
+
+
+def _weekday_effects(residuals: Float64, weekdays: Array) -> Float64:
     """Return by how much each weekday differs, (7,).
 
     The median of its days, drawn towards 0 as if one more of them did not differ; 0 for a weekday
