@@ -48,6 +48,7 @@ MODEL = (
     "whitened_tensor",
     "decomposition",
 )
+SERVED = (*MODEL, "user_personalization", "recommendations", "evaluation_metrics", "promotion")
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
