@@ -10,7 +10,7 @@ from mom_pipeline.defs import checks
 from mom_pipeline.defs.checks import CHECKS, Verdict
 from mom_pipeline.logs.ledger import DeliveredDay
 
-from .conftest import N_DAYS, Pipeline, day
+from .conftest import MODEL, N_DAYS, SERVED, Pipeline, day
 
 
 def delivered(lines: int) -> DeliveredDay:
@@ -90,7 +90,7 @@ def test_rows_in_the_tables_count(rows: int, quarantined: int):
 
 
 def test_all_checks_report_on_a_good_run(copied: Pipeline):
-    done = copied.run(N_DAYS)
+    done = copied.run(N_DAYS, only=SERVED)  # the report has none
     found = {c.check_name: c.passed for c in done.get_asset_check_evaluations()}
     assert found.keys() == {check.name for check in CHECKS}
     assert all(found[check.name] for check in CHECKS if check.blocking)
@@ -112,9 +112,10 @@ def test_a_blocking_check_stops_what_comes_after(copied: Pipeline):
 
 def test_a_warning_stops_nothing(copied: Pipeline):
     copied.configure("n_components = 3", "n_components = 20")
-    done = copied.run(4)
+    done = copied.run(4, only=MODEL)
     found = {c.check_name: c.passed for c in done.get_asset_check_evaluations()}
     assert found["enough_users"] is False
+    assert len(done.get_asset_materialization_events()) == len(MODEL)
 
 
 def test_components_that_the_halves_do_not_share_are_named(copied: Pipeline):
