@@ -16,9 +16,10 @@ from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_
 from mom_pipeline.defs.partitions import YESTERDAY
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.logs.admission import held_days, judge_day, recent_figures
-from mom_pipeline.logs.day_figures import RECENT_DAYS, DayFigures, day_figures, objections
+from mom_pipeline.logs.day_figures import DayFigures, day_figures
 from mom_pipeline.logs.ingest import IngestFailure, ingest_day
 from mom_pipeline.logs.ledger import DeliveredDay, delivered_day
+from mom_pipeline.logs.objections import RECENT_DAYS, objections
 from mom_pipeline.logs.refusals import refusals
 from mom_pipeline.warehouse.connection import Connection
 from mom_pipeline.warehouse.dictionaries import renumber
