@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mom_pipeline.core.evaluation.usual import distance
+from mom_pipeline.core.evaluation.usual import Usual
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.interactions import grown
 from mom_pipeline.core.types import Array, Csr, Float64
@@ -91,7 +91,9 @@ def lift_objection(today: Lift | None, recent: Sequence[Lift]) -> str | None:
     logs = [math.log(past.value) for past in recent]
     least_spread = max(_LEAST_SPREAD, today.standard_error)
     if (
-        distance(math.log(today.value), logs, [0] * (len(logs) + 1), least_spread=least_spread)
+        Usual.from_days(logs, [0] * (len(logs) + 1)).distance(
+            math.log(today.value), least_spread=least_spread
+        )
         >= -_LIMIT
     ):
         return None

@@ -1,6 +1,9 @@
 """How unusual a value is beside those of the days before, in robust units."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -14,36 +17,42 @@ _TO_DEVIATION = 1.4826
 _FEW = 4.0
 # A trend is taken into account where so many days rise or fall together (Kendall's tau).
 _TREND_DAYS, _TREND_TAU = 14, 0.6
-# Days of the same weekday from which on it is compared with these alone.
-_ENOUGH_WEEKS = 3
 
 
-def distance(
-    value: float, before: Sequence[float], weekdays: Sequence[int], *, least_spread: float
-) -> float:
-    """Return how many spreads a value lies above the usual one; negative: below.
+@dataclass(frozen=True)
+class Usual:
+    """What is usual on a day, and by how much days differ from what is usual on them."""
 
-        (value - level) / max(spread, least_spread)
+    level: float
+    spread: float
 
-    level: median of the days before, the latest with most weight, corrected for the weekday.
-    spread: 1.4826 times the median distance of the days before from their own levels.
-    A value within the range of the same weekdays before is usual: 0.
+    @classmethod
+    def from_days(cls, before: Sequence[float], weekdays: Sequence[int]) -> Self:
+        """Return what the days before say.
 
-    before: oldest first.  weekdays: 0 to 6, of the days before and then of the value's own.
-    """
-    values = _without_trend(np.array(before, dtype=np.float64))
-    weekdays_before, weekday = np.array(weekdays[-1 - len(values) : -1]), weekdays[-1]
-    same = values[weekdays_before == weekday]
-    alike = same if len(same) >= _ENOUGH_WEEKS else values
-    if alike.min() <= value <= alike.max():
-        return 0.0
-    ages = np.arange(len(values))
-    levels = np.array([_weighted_median(values, np.abs(ages - age)) for age in ages])
-    effects = _weekday_effects(values - levels, weekdays_before)
-    corrected = values - effects[weekdays_before]
-    level = _weighted_median(corrected, ages[::-1]) + effects[weekday]
-    spread = _TO_DEVIATION * float(np.median(np.abs(corrected - levels)))
-    return (value - level) / max(spread * (1 + _FEW / len(values)), least_spread)
+        level: their median, the latest with most weight, corrected for trend and weekday.
+        spread: 1.4826 times the median distance of the days before from their own levels.
+
+        before: oldest first.  weekdays: 0 to 6, of the days before and then of the day itself.
+        """
+        values = _without_trend(np.array(before, dtype=np.float64))
+        weekdays_before, weekday = np.array(weekdays[-1 - len(values) : -1]), weekdays[-1]
+        ages = np.arange(len(values))
+        levels = np.array([_weighted_median(values, np.abs(ages - age)) for age in ages])
+        effects = _weekday_effects(values - levels, weekdays_before)
+        corrected = values - effects[weekdays_before]
+        level = _weighted_median(corrected, ages[::-1]) + float(effects[weekday])
+        spread = _TO_DEVIATION * float(np.median(np.abs(corrected - levels)))
+        return cls(level, spread * (1 + _FEW / len(values)))
+
+    def distance(self, value: float, *, least_spread: float, unknown: float = 0.0) -> float:
+        """Return how many spreads a value lies above the level; negative: below.
+
+            (value - level) / sqrt(max(spread, least_spread)^2 + unknown^2)
+
+        unknown: what the level may differ by for reasons that the days before do not show.
+        """
+        return (value - self.level) / math.hypot(max(self.spread, least_spread), unknown)
 
 
 def _without_trend(values: Float64) -> Float64:
