@@ -74,8 +74,9 @@ def promote(version: str | None, auto: bool, reason: str, as_json: bool) -> None
         champion, words = registry.lift(reason), "stays in use until the gate lets another one pass"
     else:
         registry.promote(version, reason, by=PERSON)
-        already = version == before
-        champion, words = version, "is the champion now" + ("" if already else f", after {before}")
+        already = "is the champion already; the gate does not replace it"
+        changed = f"is the champion now, after {before or 'none'}"
+        champion, words = version, already if version == before else changed
     if as_json:
         print_json({"champion": champion, "before": before})
     else:
