@@ -69,13 +69,16 @@ def store_figures(
 
 
 def recent_figures(
-    connection: Connection, day: date, judge: Judge, n_days: int
+    connection: Connection, day: date, judge: Judge, n_days: int, *, kept_out: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the figures of the last `n_days` days before a day that count, oldest first."""
+    """Return the figures of the last `n_days` days before a day that count, oldest first.
+
+    kept_out: of those that do not count instead.
+    """
     rows = connection.execute(
         "SELECT figures FROM day_figures WHERE day < $day::DATE AND judge = $judge "
-        "AND day NOT IN (SELECT day FROM held_days) ORDER BY day DESC LIMIT $n",
-        {**_key(day, judge), "n": n_days},
+        "AND (day IN (SELECT day FROM held_days)) = $kept_out ORDER BY day DESC LIMIT $n",
+        {**_key(day, judge), "n": n_days, "kept_out": kept_out},
     ).fetchall()
     return [json.loads(text) for (text,) in reversed(rows)]
 

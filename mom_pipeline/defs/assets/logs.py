@@ -78,9 +78,14 @@ def raw_logs(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Mate
 def _judge(connection: Connection, day: date) -> str:
     """Compare a day's rows with the days before; return why it is kept out, or ""."""
     figures = day_figures(connection, day)
-    recent = recent_figures(connection, day, "rows", RECENT_DAYS)
-    before = [DayFigures.from_dict(values) for values in recent]
-    reasons = objections(figures, before) if figures.rows else []
+    recent, kept_out = (
+        [
+            DayFigures.from_dict(values)
+            for values in recent_figures(connection, day, "rows", RECENT_DAYS, kept_out=out)
+        ]
+        for out in (False, True)
+    )
+    reasons = objections(figures, recent, kept_out) if figures.rows else []
     judge_day(connection, day, "rows", figures.as_dict() if figures.rows else {}, reasons)
     return held_days(connection).get(day, "")
 
