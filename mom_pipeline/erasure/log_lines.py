@@ -12,6 +12,7 @@ from typing import IO, cast
 from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.core.files import replacing, sha256_of, write_text, writing
 from mom_pipeline.erasure.search import mention_in_sql
+from mom_pipeline.logs.admission import keeping_decisions
 from mom_pipeline.logs.ingest import ingest_file, is_unchanged, stage
 from mom_pipeline.logs.ledger import ledger_by_file
 from mom_pipeline.logs.logfiles import LogFile, discover
@@ -61,6 +62,13 @@ def erase_lines(warehouse: Warehouse, own: OwnLines, user_id: str) -> Counter[st
     a file that never had the lines, and it does not count as changed.
     """
     file = own.file
+    with keeping_decisions(warehouse, file):
+        _exchange(warehouse, own, user_id)
+    return Counter({"log files": bool(own.lines), "log lines": len(own.lines)})
+
+
+def _exchange(warehouse: Warehouse, own: OwnLines, user_id: str) -> None:
+    file = own.file
     if own.lines:
         beside = file.checksum_path
         stated = beside.exists()
@@ -77,7 +85,6 @@ def erase_lines(warehouse: Warehouse, own: OwnLines, user_id: str) -> Counter[st
         logs = replace(settings.logs, max_reject_share=1.0, require_checksum=False)
         lenient = replace(settings, logs=logs)
         ingest_file(Warehouse(lenient), file)
-    return Counter({"log files": bool(own.lines), "log lines": len(own.lines)})
 
 
 def _sources(connection: Connection, user_id: str) -> set[str]:

@@ -7,7 +7,8 @@ before it, so it is the same whether days come one by one, out of order, or all 
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any, Literal
@@ -15,8 +16,8 @@ from typing import Any, Literal
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.ingest import DELIVERED_TABLES
 from mom_pipeline.logs.ledger import contents_of_day
-from mom_pipeline.logs.logfiles import discover
-from mom_pipeline.logs.refusals import Refusal, record_refusals, refusals
+from mom_pipeline.logs.logfiles import LogFile, discover
+from mom_pipeline.logs.refusals import Refusal, contents_of, record_refusals, refusals
 from mom_pipeline.warehouse.connection import Connection, Warehouse
 
 Judge = Literal["rows", "model"]
@@ -105,15 +106,39 @@ def accept_day(warehouse: Warehouse, day: date) -> str:
         contents += [(one.source_file, one.contents.split()[0]) for one in dropped]
         of_day = {"day": day.isoformat()}
         connection.execute("DELETE FROM held_days WHERE day = $day::DATE", of_day)
-        connection.execute("DELETE FROM accepted_days WHERE day = $day::DATE", of_day)
         connection.execute(
             "DELETE FROM refused_files WHERE delivery_day = $day::DATE AND dropped", of_day
         )
-        connection.execute(
-            "INSERT INTO accepted_days VALUES ($day::DATE, $contents, $now)",
-            {**of_day, "contents": _hash(contents), "now": datetime.now(tz=UTC)},
-        )
+        _store_acceptance(connection, day, contents)
     return held or f"dropped: {', '.join(one.source_file for one in dropped)}"
+
+
+@contextmanager
+def keeping_decisions(warehouse: Warehouse, file: LogFile) -> Iterator[None]:
+    """Carry a person's decision on a day over to new contents of a file, as erasure makes them."""
+    with warehouse.reading() as connection:
+        accepted = is_accepted(connection, file.day)
+        dropped = [
+            one
+            for one in refusals(connection, file.day)
+            if one.dropped and one.source_file == file.source_file
+        ]
+    yield
+    with warehouse.connect() as connection:
+        if accepted:
+            _store_acceptance(connection, file.day, contents_of_day(connection, file.day))
+        record_refusals(connection, [replace(one, contents=contents_of(file)) for one in dropped])
+
+
+def _store_acceptance(
+    connection: Connection, day: date, contents: Sequence[tuple[str, str]]
+) -> None:
+    of_day = {"day": day.isoformat()}
+    connection.execute("DELETE FROM accepted_days WHERE day = $day::DATE", of_day)
+    connection.execute(
+        "INSERT INTO accepted_days VALUES ($day::DATE, $contents, $now)",
+        {**of_day, "contents": _hash(contents), "now": datetime.now(tz=UTC)},
+    )
 
 
 def drop_day(warehouse: Warehouse, day: date) -> int:

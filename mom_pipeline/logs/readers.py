@@ -139,9 +139,15 @@ def _require_columns(file: LogFile, columns: ColumnSettings, header: list[str]) 
             problem = "has no" if name not in header else "has more than one"
             raise LogFileError(
                 f"{file.path} {problem} column {name!r} (logs.columns.{role}); expected "
-                f"{list(wanted.values())}, found {[n[:80] for n in header[:20]]}. "
+                f"{list(wanted.values())}, found {_shown_names(header)}. "
                 "Correct the file's header or the setting"
             )
+
+
+def _shown_names(header: list[str]) -> list[str]:
+    """The names of a header; without one, the first line holds ids, which are not repeated."""
+    is_name = re.compile(r"[^\W\d][^\W\d _-]*(?:[ _-][^\W\d]+)*")
+    return [name[:80] if is_name.fullmatch(name) else "…" for name in header[:20]]
 
 
 def _require_types(file: LogFile, columns: ColumnSettings, types: dict[str, str]) -> None:
