@@ -1,7 +1,7 @@
 """`BENCHES`: every benchmark with its options, from which `mom-pipeline bench` makes commands.
 
-A bench NAME of the module M is `M.run_NAME(**arguments, progress=...)`, which returns plain values
-for JSON; `M.tables_NAME(result)` makes tables of them, or all values are printed as one table.
+A bench NAME of the module M is `M.run_NAME(**arguments, progress=...)`, a dash as _. It returns
+plain values for JSON; `M.tables_NAME(result)` makes tables of them, or all values are one table.
 `M.plot_NAME(result)` returns a PNG file where the bench has a picture. Modules are imported only
 when their bench runs.
 """
@@ -66,7 +66,7 @@ class Bench:
 
     def _function(self, kind: str) -> Callable[..., Any] | Any:
         module = import_module(f"mom_pipeline.bench.{self.module}")
-        return getattr(module, f"{kind}_{self.name}", None)
+        return getattr(module, f"{kind}_{self.name.replace('-', '_')}", None)
 
 
 def _size(users: int, items: int, pairs: int, *more: Option) -> tuple[Option, ...]:
@@ -232,6 +232,24 @@ _ALL = (
         All settings are chosen by the fit on a held-out part of train; test is used once.
         """,
         (_COMPONENTS, _SEED),
+        folder=True,
+    ),
+    Bench(
+        "day-gate",
+        "day_gate",
+        "New days",
+        """What the gate for new days keeps out, on a real log in FOLDER (as published).
+
+        Every day is judged in order, by its figures and by the model of the days before; some are
+        poisoned before, in each of the ways that the gate should tell.
+        """,
+        (
+            Option("log", "30music", choices=("30music", "movietweetings", "online-retail")),
+            Option("tried", 12, "Days that are poisoned."),
+            Option("refit", 7, "Days from one fit to the next; 0: figures alone.", least=0),
+            _COMPONENTS,
+            _SEED,
+        ),
         folder=True,
     ),
     Bench(

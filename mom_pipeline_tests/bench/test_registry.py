@@ -13,11 +13,12 @@ from mom_pipeline.cli.bench import bench
 def test_options_are_arguments_of_the_bench(name):
     entry = BENCHES[name]
     module = import_module(f"mom_pipeline.bench.{entry.module}")
-    accepted = inspect.signature(getattr(module, f"run_{name}")).parameters
+    function = name.replace("-", "_")
+    accepted = inspect.signature(getattr(module, f"run_{function}")).parameters
     command = bench.commands[name]
     given = {p.name for p in command.params} - {"as_json", "plot"}
     assert given | {"progress"} <= set(accepted)
     required = {n for n, p in accepted.items() if p.default is inspect.Parameter.empty}
     assert required <= given
-    assert hasattr(module, f"plot_{name}") == bool(entry.plot)
+    assert hasattr(module, f"plot_{function}") == bool(entry.plot)
     assert command.help.startswith(inspect.cleandoc(entry.help).splitlines()[0])
