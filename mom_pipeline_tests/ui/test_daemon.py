@@ -4,7 +4,7 @@ import os
 import signal
 from pathlib import Path
 
-from mom_pipeline_tests.ui.graphql_requests import launch_by_post, run_statuses
+from mom_pipeline_tests.ui.graphql_requests import end_of_the_run, launch_by_post, run_statuses
 from mom_pipeline_tests.ui.processes import (
     SECONDS_TO_START,
     SECONDS_TO_STOP,
@@ -47,7 +47,6 @@ def test_a_run_under_way_finishes_by_itself(tmp_path: Path) -> None:
     assert command_line(daemon) == ""
     assert run_statuses(server) == ["STARTED"]
     (data_dir / "may_end").touch()
-    succeeded = lambda: run_statuses(server) == ["SUCCESS"]  # noqa: E731
-    wait_until(succeeded, SECONDS_TO_START, "the success of the run")
+    assert end_of_the_run(server) == "SUCCESS"
     gone = lambda: not any(command_line(pid) == below[pid] for pid in below)  # noqa: E731
     wait_until(gone, SECONDS_TO_STOP, f"the end of {below}")
