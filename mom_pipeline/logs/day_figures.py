@@ -20,7 +20,7 @@ class DayFigures:
     lines, rejected: of the day's files.  hours: users in each hour of the day.
     Means over the day's users, each of which counts once: log_rows_per_user; new_items, the
     share of the user's items that nobody had before; taken_again, of known users the share of
-    items that they had before; log_item_share, of an item's share in the rows of four weeks.
+    items that they had before; log_item_share, of a known item's share in the rows of four weeks.
     """
 
     day: date

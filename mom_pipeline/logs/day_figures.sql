@@ -35,7 +35,7 @@ tastes AS (
         user_id,
         avg((known_items.item_id IS NULL)::INTEGER) AS new_items,
         avg((known_pairs.item_id IS NOT NULL)::INTEGER) AS taken_again,
-        avg(ln((coalesce(recent_rows, 0) + 0.5) / (recent.n + 1))) AS log_share
+        avg(ln((recent_rows + 0.5) / (recent.n + 1))) AS log_share  -- of known items
     FROM pairs
     LEFT JOIN known_items USING (item_id)
     LEFT JOIN known_pairs USING (user_id, item_id)

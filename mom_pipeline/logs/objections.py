@@ -147,11 +147,11 @@ _OF_CONTENT = (
     Rule(
         "the day's items had {} of a million rows of four weeks (geometric mean)",
         lambda day: 1e6 * math.exp(day.log_item_share),
-        low=5.0,
+        low=4.5,
         if_low="items may be random, shifted, or those of another source",
         number="{:,.1f}",
         scale=Log(),
-        least_spread=0.05,
+        least_spread=0.09,
         per_user=0.5,
         of_users=True,
         of_past=True,
