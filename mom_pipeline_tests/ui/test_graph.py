@@ -1,5 +1,6 @@
 """The pipeline as a new user meets it in the browser: the graph, a day, a model."""
 
+import os
 import shutil
 import signal
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from mom_pipeline_tests.ui.graph_page import arrows, expect_green, node, open_whole_graph
 from mom_pipeline_tests.ui.graphql_requests import end_of_the_run
-from mom_pipeline_tests.ui.processes import ROOT, UiServer, end_with_all_below, running_ui
+from mom_pipeline_tests.ui.processes import ROOT, SECONDS_TO_STOP, UiServer, daemon_of, running_ui
 
 MODULE = "mom_pipeline.definitions"
 
@@ -48,11 +49,15 @@ def pipeline_server(data_dir: Path) -> Iterator[UiServer]:
         yield server
 
 
-def test_a_day_is_materialized_and_looked_at(page: Page, tmp_path: Path) -> None:
+def test_a_day_is_materialized_and_looked_at_until_the_daemon_dies(
+    page: Page, tmp_path: Path
+) -> None:
     with pipeline_server(tmp_path / "data") as server:
         materialize_a_day(server, page, tmp_path)
         look_at_the_model(server, page, tmp_path)
-        end_with_all_below(server, signal.SIGTERM)
+        os.kill(daemon_of(server), signal.SIGKILL)
+        assert server.process.wait(SECONDS_TO_STOP) == 1
+    assert "the daemon must run beside the pages" in server.printed
 
 
 def materialize_a_day(server: UiServer, page: Page, tmp_path: Path) -> None:
