@@ -1,73 +1,68 @@
--- Figures of one delivery day against the rows that count of the days before it. One scan of the
--- days before per id column: hash tables are built of the day's ids alone.
+-- Figures of one delivery day against the rows that count of the quarter before it. Hash tables
+-- are built of the day's own ids, and the rows before stream past them: one scan per id column.
 WITH today AS (
     SELECT user_id, item_id, event_time FROM raw_logs WHERE delivery_day = $day::DATE
 ),
 before AS (
-    SELECT user_id, item_id, delivery_day FROM admitted_logs WHERE delivery_day < $day::DATE
-),
--- Counted back from the newest day before: a week without any file changes nothing.
-since AS (
-    SELECT
-        max(delivery_day) - 27 AS month_begin,
-        max(delivery_day) - 6 AS week_begin,
-        count(DISTINCT delivery_day) AS days_before
-    FROM before
+    SELECT user_id, item_id, delivery_day
+    FROM admitted_logs
+    WHERE delivery_day >= $quarter::DATE AND delivery_day < $day::DATE
 ),
 users AS (SELECT user_id, count(*) AS n FROM today GROUP BY ALL),
 pairs AS (SELECT DISTINCT user_id, item_id FROM today),
-items AS (SELECT DISTINCT item_id FROM pairs),
-known_users AS (
-    SELECT user_id, max(delivery_day) AS last_day
-    FROM before SEMI JOIN users USING (user_id) GROUP BY ALL
-),
-known_items AS (
-    SELECT item_id, count(*) FILTER (WHERE delivery_day >= month_begin) AS recent_rows
-    FROM before CROSS JOIN since SEMI JOIN items USING (item_id) GROUP BY ALL
+known_users AS (SELECT user_id, true AS known FROM users SEMI JOIN before USING (user_id)),
+lately_users AS (
+    SELECT user_id, true AS lately
+    FROM users SEMI JOIN (FROM before WHERE delivery_day >= $week::DATE) USING (user_id)
 ),
 known_pairs AS (
-    SELECT DISTINCT user_id, item_id FROM before SEMI JOIN pairs USING (user_id, item_id)
+    SELECT user_id, item_id, 1 AS again FROM pairs SEMI JOIN before USING (user_id, item_id)
 ),
-recent AS (SELECT count(*) AS n FROM before, since WHERE delivery_day >= month_begin),
+item_rows AS (
+    SELECT item_id, count(*) FILTER (WHERE delivery_day >= $month::DATE) AS n
+    FROM before GROUP BY ALL
+),
+month AS (SELECT sum(n) AS n FROM item_rows),
 -- Every user counts once, however many rows are theirs: one of them cannot move a mean.
 tastes AS (
     SELECT
         user_id,
-        avg((known_items.item_id IS NULL)::INTEGER) AS new_items,
-        avg((known_pairs.item_id IS NOT NULL)::INTEGER) AS taken_again,
-        avg(ln((recent_rows + 0.5) / (recent.n + 1))) AS log_share  -- of known items
+        avg((item_rows.n IS NULL)::INTEGER) AS new_items,
+        avg(coalesce(again, 0)) AS taken_again,
+        avg(ln((item_rows.n + 0.5) / (month.n + 1))) AS log_item_share  -- of known items
     FROM pairs
-    LEFT JOIN known_items USING (item_id)
+    LEFT JOIN item_rows USING (item_id)
     LEFT JOIN known_pairs USING (user_id, item_id)
-    CROSS JOIN recent
+    CROSS JOIN month
     GROUP BY ALL
 ),
 of_users AS (
     SELECT
         count(*) AS users,
-        count(last_day) AS known_users,
-        avg(ln(n)) AS log_rows_per_user,
+        count(known) AS known_users,
+        count(lately) AS lately_users,
         coalesce(max(n), 0) AS most_rows,
-        count(*) FILTER (WHERE last_day >= week_begin) AS lately_users,
+        avg(ln(n)) AS log_rows_per_user,
         avg(new_items) AS new_items,
-        avg(taken_again) FILTER (WHERE last_day IS NOT NULL) AS taken_again,
-        avg(log_share) AS log_item_share
-    FROM users LEFT JOIN known_users USING (user_id) JOIN tastes USING (user_id) CROSS JOIN since
+        avg(taken_again) FILTER (WHERE known) AS taken_again,
+        avg(log_item_share) AS log_item_share
+    FROM users
+    JOIN tastes USING (user_id)
+    LEFT JOIN known_users USING (user_id)
+    LEFT JOIN lately_users USING (user_id)
 ),
 of_hours AS (
-    SELECT hour(event_time) AS hour, count(DISTINCT user_id) AS n
-    FROM today GROUP BY ALL
+    SELECT hour(event_time) AS hour, count(DISTINCT user_id) AS n FROM today GROUP BY ALL
 ),
 of_lines AS (
     SELECT
-        coalesce(sum(lines - header_lines), 0) AS lines,
-        coalesce(sum(rows_rejected - rows_set_aside), 0) AS rejected
+        coalesce(sum(lines - header_lines), 0)::BIGINT AS lines,
+        coalesce(sum(rows_rejected - rows_set_aside), 0)::BIGINT AS rejected
     FROM ingest_ledger WHERE delivery_day = $day::DATE
 )
 SELECT
     (SELECT count(*) FROM today) AS rows,
     (SELECT count(*) FROM (SELECT DISTINCT * FROM today)) AS different_rows,
-    (SELECT days_before FROM since) AS days_before,
     of_users.*,
     of_lines.*,
     (

@@ -117,7 +117,7 @@ _OF_CONTENT = (
     Rule(
         "{} of the known users seen in the week before",
         lambda day: day.lately_users / max(day.known_users, 1),
-        low=6.0,
+        low=6.5,
         if_low=_NOT_THEIRS,
         least_spread=0.2,
         counted=True,
@@ -136,7 +136,7 @@ _OF_CONTENT = (
         "{} of a known user's items taken before by the same user",
         lambda day: day.taken_again,
         4.75,
-        7.0,
+        6.0,
         _NOT_THEIR_ITEMS,
         _NOT_THEIR_ITEMS,
         scale=Logit(0.01),
