@@ -49,26 +49,22 @@ def renumber(connection: Connection, first: date) -> bool:
     Returns whether a position changed: then no array of these days may be used again. So days
     that come late or are corrected end with the same arrays as days that come in order.
     """
-    moved = False
+    moved = 0
     for kind in KINDS:
-        connection.execute(
-            load_sql("warehouse/ids_in_order.sql").replace("{kind}", kind),
-            {"first": first.isoformat()},
-        )
-        stored = f"SELECT * FROM {kind}_dictionary WHERE first_day >= $first::DATE"  # noqa: S608
-        differing = scalar(
+        of_day = {"first": first.isoformat()}
+        connection.execute(load_sql("warehouse/ids_in_order.sql").replace("{kind}", kind), of_day)
+        moved += scalar(
             connection,
-            f"SELECT count(*) FROM ({stored} EXCEPT FROM ids_in_order)",  # noqa: S608
-            {"first": first.isoformat()},
+            f"SELECT count(*) FROM (SELECT * FROM {kind}_dictionary "  # noqa: S608
+            "WHERE first_day >= $first::DATE EXCEPT FROM ids_in_order)",
+            of_day,
         )
-        if differing:
-            moved = True
-            connection.execute(
-                f"DELETE FROM {kind}_dictionary WHERE first_day >= $first::DATE",  # noqa: S608
-                {"first": first.isoformat()},
-            )
-            connection.execute(f"INSERT INTO {kind}_dictionary FROM ids_in_order")
-    return moved
+        connection.execute(
+            f"DELETE FROM {kind}_dictionary WHERE first_day >= $first::DATE",  # noqa: S608
+            of_day,
+        )
+        connection.execute(f"INSERT INTO {kind}_dictionary FROM ids_in_order")
+    return moved > 0
 
 
 def _new_sources(connection: Connection, day: date) -> int:

@@ -6,6 +6,7 @@ from datetime import date
 import numpy as np
 import pytest
 
+from mom_pipeline.core.evaluation.lift import Estimate, Lift
 from mom_pipeline.defs import checks
 from mom_pipeline.defs.checks import CHECKS, Verdict
 from mom_pipeline.logs.ledger import DeliveredDay
@@ -33,6 +34,7 @@ def delivered(lines: int) -> DeliveredDay:
     )
 
 
+LIFT = Lift(Estimate(2.2, 100, 50, 0.1), Estimate(1.9, 100, 50, 0.1))
 NAN = np.array([1.0, np.nan])
 FAILING = [
     checks.rows_accounted(delivered(lines=10)),
@@ -48,6 +50,9 @@ FAILING = [
     checks.distributions("posteriors", posteriors=np.array([[1.5, 1.0], [-0.5, 0.0]])),
     checks.split_half(np.array([0.9, 0.4]), np.array([0.7, 0.3]), 0.5),
     checks.better_than_popularity(0.1, 0.2),
+    checks.files_taken({"2024-03-02.csv": "it has no header line"}),
+    checks.usual_day("1,204 rows; the 14 days before had 2,301 to 3,120"),
+    checks.usual_for_the_model(LIFT, "lift 0.9; the days before 2.1 to 2.4", accepted=False),
 ]
 PASSING = [
     checks.rows_accounted(delivered(lines=11)),
@@ -63,6 +68,11 @@ PASSING = [
     checks.split_half(np.array([0.9, 0.5]), np.array([0.7, 0.3]), 0.5),
     checks.better_than_popularity(0.2, 0.1),
     checks.better_than_popularity(None, None),
+    checks.files_taken({}),
+    checks.usual_day(""),
+    checks.usual_for_the_model(LIFT, None, accepted=False),
+    checks.usual_for_the_model(None, None, accepted=False),
+    checks.usual_for_the_model(LIFT, "lift 0.9; the days before 2.1 to 2.4", accepted=True),
 ]
 
 
