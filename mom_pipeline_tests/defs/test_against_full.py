@@ -42,12 +42,13 @@ def runs(
 ) -> Iterator[tuple[Pipeline, Pipeline]]:
     """Day by day from the changed users, and every day in full, with the sample's settings."""
     with new_pipeline(tmp_path_factory) as incremental, new_pipeline(tmp_path_factory) as full:
+        incremental.deliver(sample_files)
+        incremental.run(1, N_DAYS, only=MODEL[:2])
+        shutil.copytree(incremental.root, full.root, dirs_exist_ok=True)
         for pipeline, last in ((incremental, N_DAYS), (full, LAST_JUDGED)):
-            pipeline.deliver(sample_files)
-            pipeline.run(1, N_DAYS, only=["raw_logs"])
-            pipeline.run(1, last, only=MODEL[1:], full=pipeline is full)
+            pipeline.run(1, last, only=MODEL[2:], full=pipeline is full)
             # In turn: without the lists between them, Dagster does not know which comes first.
-            pipeline.run(1, N_DAYS, only=["evaluation_metrics"])
+            pipeline.run(N_DAYS - LAST_JUDGED + 1, N_DAYS, only=["evaluation_metrics"])
         yield incremental, full
 
 

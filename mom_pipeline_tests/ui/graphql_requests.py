@@ -7,7 +7,8 @@ from urllib.parse import urlencode
 
 from dagster import DagsterInstance
 
-from mom_pipeline_tests.ui.processes import UiServer, wait_until
+from mom_pipeline_tests.ui.processes import UiServer
+from mom_pipeline_tests.ui.waiting import wait_until
 
 SECONDS_TO_ANSWER = 60
 SECONDS_TO_RUN = 180

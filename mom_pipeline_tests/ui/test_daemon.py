@@ -15,8 +15,8 @@ from mom_pipeline_tests.ui.processes import (
     descendants,
     run_to_its_end,
     running_ui,
-    wait_until,
 )
+from mom_pipeline_tests.ui.waiting import wait_until
 
 
 def test_one_at_a_time_and_its_run_finishes_by_itself(tmp_path: Path) -> None:
