@@ -104,7 +104,7 @@ def import_(
             values[split.replace("_", " ")] = f"{len(days)} ({days[0]} to {days[-1]})"
     rows = [(name.replace("_", " "), _shown(value)) for name, value in values.items()]
     print_table(f"Imported into {settings.logs_dir}", ["", ""], rows)
-    click.echo("Next: mom-pipeline ingest")
+    click.echo("Next: mom-pipeline update")
 
 
 def _shown(value: object) -> str:
@@ -153,7 +153,7 @@ def simulate(first_day: datetime, and_ingest: bool, overwrite: bool, **sizes: in
                 statuses[result.status] += 1
     counts = {"files": len(lines), "lines": sum(lines.values()), **statuses}
     print_table(f"Sample logs in {settings.logs_dir}", ["", "n"], list(counts.items()))
-    click.echo("Next: mom-pipeline logs" if and_ingest else "Next: mom-pipeline ingest")
+    click.echo("Next: mom-pipeline logs" if and_ingest else "Next: mom-pipeline update")
 
 
 def _deliver(settings: Settings, delivery: Delivery, and_ingest: bool) -> IngestResult | None:
