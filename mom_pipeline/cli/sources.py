@@ -66,7 +66,7 @@ def import_(
     """Turn a published DATASET at PATH into daily log files in data/logs.
 
     Import each dataset into its own data folder: MOM_DATA_DIR names it, and its settings
-    (time zone, columns) are written with the logs. `mom-pipeline ingest` is the next step.
+    (time zone, columns) are written with the logs. `mom-pipeline update` is the next step.
 
     \b
     tafeng         folder with D01 D02 D11 D12, or the merged CSV
@@ -78,7 +78,7 @@ def import_(
     \b
     Example:
       MOM_DATA_DIR=data/retail mom-pipeline import online-retail online_retail.csv.gz
-      MOM_DATA_DIR=data/retail mom-pipeline ingest
+      MOM_DATA_DIR=data/retail mom-pipeline update
     """  # noqa: D301 - \b tells click to keep the lines
     options = ImportOptions(first_day=first_day.date(), **choices)  # type: ignore[arg-type]
     settings = load_settings()

@@ -142,7 +142,7 @@ def test_import_then_ingest(run, tmp_path: Path) -> None:  # type: ignore[no-unt
     assert "2 new" in run("ingest").stdout
     raw.write_text("who,what,when\na,x,2024-03-01\na,y,2024-03-02")
     again = run("import", "csv", str(raw), *columns)
-    assert "Next: mom-pipeline ingest" in again.stdout
+    assert "Next: mom-pipeline update" in again.stdout
     assert "Taken: the last line of ratings.csv has no line end" in again.stderr
     assert "2 unchanged" in run("ingest").stdout
 
