@@ -14,8 +14,8 @@ from mom_pipeline.defs.assets import (
 )
 from mom_pipeline.defs.automation import (
     comparison_job,
-    daily_schedule,
     daily_update,
+    daily_update_schedule,
     full_rebuild,
     log_file_sensor,
     weekly_comparison_schedule,
@@ -49,7 +49,7 @@ defs = dg.Definitions(
         "engine": EngineResource(data_dir=str(SETTINGS.data_dir)),
     },
     jobs=[daily_update, full_rebuild, comparison_job],
-    schedules=[daily_schedule, weekly_rebuild_schedule, weekly_comparison_schedule],
+    schedules=[daily_update_schedule, weekly_rebuild_schedule, weekly_comparison_schedule],
     sensors=[log_file_sensor],
     # The chain is linear, and a step costs half a second in the process against five outside.
     executor=dg.in_process_executor,

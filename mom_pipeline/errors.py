@@ -7,6 +7,10 @@ class LogFileError(MomError):
     """A log file cannot be ingested as it is; the warehouse is unchanged."""
 
 
+class LogFileNotRead(LogFileError):
+    """A log file could not be read, or stored, just now; the same bytes are tried again."""
+
+
 class TooManyRejects(LogFileError):
     """The share of malformed lines is above `logs.max_reject_share`."""
 

@@ -18,7 +18,7 @@ STORAGE = {"core", "errors", "settings"}
 ALLOWED = {
     "core": ARRAYS | {"threadpoolctl"},
     "errors": {"core"},
-    "settings": {"core", "pydantic", "pydantic_core", "pydantic_settings"},
+    "settings": {"core", "pydantic", "pydantic_core", "pydantic_settings", "tomlkit"},
     "dagster_home": {"core", "settings"},
     "pictures": ARRAYS | {"matplotlib"},
     "engine": ARRAYS | {"distributed", "fsspec", "pyarrow", "core"},
@@ -34,7 +34,7 @@ ALLOWED = {
     | STORAGE
     | {"fastapi", "pydantic", "starlette", "swagger_ui_bundle"}
     | {"artifacts"},
-    "tuning": ARRAYS | {"tomlkit", "core", "settings"},
+    "tuning": ARRAYS | {"core", "settings"},
     "report": ARRAYS
     | {"matplotlib", "jinja2", "markupsafe"}
     | {"core", "pictures", "settings", "artifacts", "warehouse", "logs", "comparison"},
@@ -43,7 +43,8 @@ ALLOWED = {
     | {"dagster", "matplotlib", "pictures"}
     | {"engine", "artifacts", "warehouse", "logs", "comparison", "serving", "report"},
     "definitions": {"dagster", "defs"},
-    "ui": {"dagster", "dagster_shared", "dagster_webserver", "uvicorn", "core"},
+    "ui": {"dagster", "dagster_graphql", "dagster_shared", "dagster_webserver"}
+    | {"graphql", "uvicorn", "core"},
     "bench": ARRAYS
     | {"dagster", "duckdb", "implicit", "ir_measures"}
     | {"core", "settings", "pictures", "engine", "artifacts", "warehouse", "logs", "datasets"}

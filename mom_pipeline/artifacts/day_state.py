@@ -38,10 +38,15 @@ _CHAIN = (
     ("user_personalization", "interaction_matrix"),
 )
 _THREE_MOMENT = "three-moment"
+_TOO_LITTLE = "too_little"
 
 
 class StaleArtifact(MomError):
     """A stored day cannot be built upon; the message is the reason."""
+
+
+class TooLittleYet(StaleArtifact):
+    """The rows up to a day do not suffice for a model; the message is the reason."""
 
 
 class DayState:
@@ -88,7 +93,7 @@ class DayState:
         asset: str,
         day: date,
         arrays: Mapping[str, Any],
-        parents: Mapping[str, str],
+        parents: Mapping[str, Any],
         metadata: Mapping[str, Any],
         *,
         sound: bool = True,
@@ -97,6 +102,24 @@ class DayState:
         notes = {**metadata, "code_version": CODE_VERSION, "sound": sound}
         settings = self.settings_of(asset)
         return self.artifacts.write(asset, day, arrays, settings, parents, notes)
+
+    def write_too_little(self, asset: str, day: date, reason: str) -> None:
+        """Store that a day has too little data for an asset, which is a result too."""
+        if asset in dict(_CHAIN):
+            parents = {"interaction_matrix": self.artifacts.version("interaction_matrix", day)}
+            self.write(asset, day, {}, parents, {_TOO_LITTLE: reason}, sound=False)
+
+    def too_little(self, day: date) -> str:
+        """Why the present matrix of a day gave no model; "" where it did, or was not tried."""
+        try:
+            self.fitting("decomposition", day, with_arrays=False)
+        except TooLittleYet as reason:
+            made = self.artifacts.describe("decomposition", day)
+            matrix = self.artifacts.version("interaction_matrix", day)
+            return str(reason) if made.parents["interaction_matrix"] == matrix else ""
+        except StaleArtifact:
+            pass
+        return ""
 
     def fitting(self, asset: str, day: date, *, with_arrays: bool = True) -> Artifact:
         """An artifact that can be built upon, or StaleArtifact with the reason."""
@@ -114,6 +137,8 @@ class DayState:
             )
         if artifact.settings_fingerprint != self.settings_of(asset):
             raise StaleArtifact(f"{asset} of {day} was made with other settings")
+        if _TOO_LITTLE in artifact.metadata:
+            raise TooLittleYet(artifact.metadata[_TOO_LITTLE])
         if not artifact.metadata["sound"]:
             raise StaleArtifact(f"{asset} of {day} did not pass its checks")
         return artifact
@@ -203,9 +228,23 @@ class DayState:
         _, anchor = self._anchor_of(artifact)
         return anchor.with_items(len(sums.first.item_users)), sums
 
+    def latest(self, until: date) -> date:
+        """The newest computed day up to a day; that day itself where there is none.
+
+        Days without log files may be left out, so the day before is not always yesterday.
+        """
+        if self.artifacts.version("interaction_matrix", until) is not None:
+            return until
+        days = self.artifacts.days("interaction_matrix")
+        return max((day for day in days if day <= until), default=until)
+
+    def day_before(self, day: date) -> date:
+        """The newest computed day before a day."""
+        return self.latest(day - timedelta(days=1))
+
     def yesterday(self, day: date) -> tuple[Yesterday, Artifact]:
         """Rows and sums of the day before; StaleArtifact when they cannot be used."""
-        before = day - timedelta(days=1)
+        before = self.day_before(day)
         anchor, sums, artifact = self.moments(before)
         return Yesterday(self.matrix(before)[0], anchor, sums), artifact
 
@@ -221,7 +260,7 @@ class DayState:
         None when yesterday was seen through another anchor: then the day finds its own.
         """
         try:
-            before = self.fitting("decomposition", day - timedelta(days=1))
+            before = self.fitting("decomposition", self.day_before(day))
         except StaleArtifact:
             return None
         same = before.parents["anchor"] == anchor_version
@@ -263,12 +302,16 @@ class DayState:
             return None
         return Backtest.from_arrays(artifact.dense)
 
-    def model(self, day: date) -> tuple[FittedModel, Artifact]:
-        """The model of a day, ready to personalize and to recommend."""
+    def model(self, day: date, *, with_pairs: bool = True) -> tuple[FittedModel, Artifact]:
+        """The model of a day, ready to personalize and to recommend.
+
+        with_pairs: False for the components alone, whatever the ranking is.
+        """
         artifact = self.fitting("decomposition", day)
         sums = self.built_on("m2_statistics", day, "interaction_matrix")
         settings, item_users = self.settings.model, sums.dense["item_users"]
-        pairs = self._pair_ranking(day, sums) if settings.ranking == _THREE_MOMENT else None
+        with_pairs = with_pairs and settings.ranking == _THREE_MOMENT
+        pairs = self._pair_ranking(day, sums) if with_pairs else None
         model = FittedModel(
             item_probs=artifact.dense["item_probs"],
             weights=artifact.dense["weights"],

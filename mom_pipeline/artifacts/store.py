@@ -125,6 +125,12 @@ class ArtifactStore:
             shutil.rmtree(folder, ignore_errors=True)
         return True
 
+    def remove_from(self, first: date) -> int:
+        """Remove the artifacts of a day and of all later ones. Returns how many there were."""
+        folders = [path.name for path in self.root.iterdir()] if self.root.is_dir() else []
+        later = [(asset, day) for asset in folders for day in self.days(asset) if day >= first]
+        return sum(self.remove(asset, day) for asset, day in later)
+
     def is_expired(self, asset: str, day: date, retention_days: int) -> bool:
         """Whether a day lies `retention_days` or more before an asset's newest (0: never)."""
         days = self.days(asset) if retention_days else []

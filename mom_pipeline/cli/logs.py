@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.markup import escape
 
 from mom_pipeline.cli.terminal import (
     byte_progress,
@@ -18,9 +19,10 @@ from mom_pipeline.cli.terminal import (
 )
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs import ledger
-from mom_pipeline.logs.ingest import IngestFailure, IngestResult, ingest_files
-from mom_pipeline.logs.logfiles import LogFile, discover, log_file
+from mom_pipeline.logs.ingest import IngestFailure, IngestResult, ingest_files, not_dropped
+from mom_pipeline.logs.logfiles import LogFile, SetAside, discover, log_file
 from mom_pipeline.settings import Settings, load_settings
+from mom_pipeline.settings.writing import declare_first_day
 from mom_pipeline.warehouse.connection import Warehouse
 
 _DETAILED_FILES = 20
@@ -37,7 +39,9 @@ def ingest(files: tuple[Path, ...], day: datetime | None, as_json: bool) -> None
     Without FILES, everything new or changed in data/logs is taken. A file that is already
     there, byte for byte, is skipped; a changed file replaces exactly its own rows. Lines that
     cannot be read go to the quarantine with a reason; a file with too many of them
-    (logs.max_reject_share) is refused and changes nothing.
+    (logs.max_reject_share) is refused and changes nothing. So is a text file whose last line has
+    no line end, as if cut short, unless NAME.sha256 beside it confirms its bytes
+    (logs.require_checksum asks for one always). What is no log file is set aside and reported.
 
     \b
     Examples:
@@ -48,31 +52,35 @@ def ingest(files: tuple[Path, ...], day: datetime | None, as_json: bool) -> None
     settings = load_settings()
     if files and day:
         raise click.UsageError("give FILES or --day, not both")
-    chosen, ignored = _choose(settings, files, day)
+    chosen, set_aside = _choose(settings, files, day)
+    declare_first_day(settings, [file.day for file in chosen])
     results = _run(settings, chosen)
     if as_json:
         print_json([_as_dict(result) for result in results])
     else:
-        _print_results(results, ignored)
+        _print_results(results)
+    print_set_aside(set_aside)
     if any(isinstance(result, IngestFailure) for result in results):
         raise SystemExit(1)
 
 
 def _choose(
     settings: Settings, paths: Sequence[Path], day: datetime | None
-) -> tuple[list[LogFile], tuple[str, ...]]:
-    """The files to ingest, and names in data/logs that are no log files."""
+) -> tuple[list[LogFile], tuple[SetAside, ...]]:
+    """The files to ingest, and what else lies in data/logs."""
     if paths:
         return [log_file(path, settings.logs_dir) for path in paths], ()
     discovery = discover(settings.logs_dir)
     files = [file for file in discovery.files if day is None or file.day == day.date()]
+    files = not_dropped(Warehouse(settings), files)
     if not files:
+        print_set_aside(discovery.set_aside)
         wanted = f"of {day.date()} " if day else ""
         raise LogFileError(
             f"no log file {wanted}in {settings.logs_dir}; put files such as 2024-03-01.csv there, "
             "or make some with `mom-pipeline simulate` or `mom-pipeline import`"
         )
-    return files, discovery.ignored
+    return files, discovery.set_aside
 
 
 def _run(settings: Settings, files: list[LogFile]) -> list[IngestResult | IngestFailure]:
@@ -82,7 +90,7 @@ def _run(settings: Settings, files: list[LogFile]) -> list[IngestResult | Ingest
         task = bar.add_task("ingest", total=total)
 
         def show(file: LogFile, n_bytes: int) -> None:
-            bar.update(task, advance=n_bytes, description=file.source_file)
+            bar.update(task, advance=n_bytes, description=escape(file.source_file))
 
         return list(ingest_files(warehouse, files, show))
 
@@ -101,7 +109,16 @@ def _as_dict(result: IngestResult | IngestFailure) -> dict[str, object]:
     }
 
 
-def _print_results(results: list[IngestResult | IngestFailure], ignored: tuple[str, ...]) -> None:
+def print_set_aside(set_aside: Sequence[SetAside]) -> None:
+    """Print what lies in the logs folder and is no log, on standard error."""
+    for one in set_aside[:_DETAILED_FILES]:
+        click.secho(f"Set aside: {one.name}: {one.reason}", fg="yellow", err=True)
+    if len(set_aside) > _DETAILED_FILES:
+        more = len(set_aside) - _DETAILED_FILES
+        click.secho(f"Set aside: {more:,} more names.", fg="yellow", err=True)
+
+
+def _print_results(results: list[IngestResult | IngestFailure]) -> None:
     taken = [r for r in results if isinstance(r, IngestResult)]
     changed = [o for o in taken if o.status != "unchanged"]
     if 0 < len(changed) <= _DETAILED_FILES:
@@ -120,8 +137,6 @@ def _print_results(results: list[IngestResult | IngestFailure], ignored: tuple[s
     click.echo(
         f"{len(results)} files: {words}; {sum(o.rows_accepted for o in changed):,} rows taken."
     )
-    for name in ignored:
-        click.secho(f"Ignored: {name} (no log file name)", fg="yellow", err=True)
     for result in results:
         if isinstance(result, IngestFailure):
             click.secho(f"Refused: {result.error}", fg="red", err=True)

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from mom_pipeline.cli.terminal import json_option, print_json, print_table
-from mom_pipeline.serving.registry import ModelRegistry, StoredVersion
+from mom_pipeline.serving.registry import PERSON, ModelRegistry, StoredVersion
 from mom_pipeline.settings import load_settings
 
 _MEGABYTE = 1_000_000
@@ -23,8 +23,9 @@ def _registry() -> ModelRegistry:
 def models(as_json: bool) -> None:
     """Show the versions of the model, which one is in use, and how it came to be.
 
-    MAP is that of the same settings some days before, on the days up to the version's own;
-    every file is compared with its checksum. `--json` shows all that a version was made of.
+    MAP is that of the same settings some days before, on the days up to the version's own; a
+    version is unproven while there are no such days. Every file is compared with its checksum.
+    `--json` shows all that a version was made of.
     """
     registry = _registry()
     versions, history = registry.versions(), registry.history()
@@ -49,31 +50,47 @@ def models(as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("version")
+@click.argument("version", required=False)
+@click.option("--auto", is_flag=True, help="Leave the choice to the gate again.")
 @click.option("--reason", default="by hand", show_default=True, help="Kept in the history.")
 @json_option
-def promote(version: str, reason: str, as_json: bool) -> None:
+def promote(version: str | None, auto: bool, reason: str, as_json: bool) -> None:
     """Put VERSION, one of `mom-pipeline models`, in use, whatever the gate says.
 
     It is read and checked first; a damaged one leaves the champion where it is. A running
-    service takes it up by itself.
-    """
+    service takes it up by itself. It stays until `promote --auto` leaves the choice to the gate
+    again: the next day that passes then takes over.
+
+    \b
+    Examples:
+      mom-pipeline promote 2024-03-28-0123456789ab --reason "the new catalogue"
+      mom-pipeline promote --auto
+    """  # noqa: D301 - \b tells click to keep the lines
+    if auto == (version is not None):
+        raise click.UsageError("give a VERSION of `mom-pipeline models`, or --auto")
     registry = _registry()
     before = registry.champion_version()
-    registry.promote(version, reason)
-    if as_json:
-        print_json({"champion": version, "before": before})
-    elif version == before:
-        click.echo(f"{version} is the champion already.")
+    if version is None:
+        champion, words = registry.lift(reason), "stays in use until the gate lets another one pass"
     else:
-        click.echo(f"{version} is the champion now, after {before or 'none'}.")
+        registry.promote(version, reason, by=PERSON)
+        already = "is the champion already; the gate does not replace it"
+        changed = f"is the champion now, after {before or 'none'}"
+        champion, words = version, already if version == before else changed
+    if as_json:
+        print_json({"champion": champion, "before": before})
+    else:
+        click.echo(f"{champion or 'No model'} {words}.")
 
 
 @click.command()
 @click.option("--reason", default="by hand", show_default=True, help="Kept in the history.")
 @json_option
 def rollback(reason: str, as_json: bool) -> None:
-    """Return to the champion before the one in use; again, to the one before that."""
+    """Return to the champion before the one in use; again, to the one before that.
+
+    It stays until `mom-pipeline promote --auto` leaves the choice to the gate again.
+    """
     registry = _registry()
     before = registry.champion_version()
     version = registry.rollback(reason)
@@ -91,5 +108,5 @@ def _line(entry: StoredVersion, champion: str | None) -> tuple[Any, ...]:
         f"{metrics['map']:.4f}" if "map" in metrics else _DASH,
         "yes" if entry.version == champion else "",
         f"{entry.bytes / _MEGABYTE:,.2f}",
-        "damaged" if entry.damage else "whole",
+        "damaged" if entry.damage else ("whole" if metrics else "whole, unproven"),
     )

@@ -13,6 +13,7 @@ import click
 import dagster as dg
 
 from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.cli.logs import print_set_aside
 from mom_pipeline.cli.terminal import (
     DAY,
     count_progress,
@@ -24,10 +25,19 @@ from mom_pipeline.cli.terminal import (
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import write_bytes
 from mom_pipeline.dagster_home import prepare_dagster_home
-from mom_pipeline.defs.freshness import freshness
+from mom_pipeline.defs.freshness import (
+    NOTEWORTHY,
+    DayFreshness,
+    days_behind,
+    freshness,
+    stretches,
+)
+from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
+from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings, load_settings
+from mom_pipeline.settings.writing import declare_first_day
 from mom_pipeline.warehouse import recommendations as lists
 from mom_pipeline.warehouse.connection import Connection, Warehouse
 from mom_pipeline.warehouse.evaluations import MetricsRow, metrics_until
@@ -58,15 +68,21 @@ def demo(as_json: bool) -> None:
     if not discover(settings.logs_dir).files:
         for delivery in sample_deliveries(SampleSettings()):
             write_bytes(settings.logs_dir / delivery.name, delivery.content)
-    days = [file.day for file in discover(settings.logs_dir).files]
+    settings = with_first_day(settings)
+    days = _computable(settings)
+    if not days:
+        raise LogFileError(_no_logs(settings))
     begin = time.perf_counter()
-    run_days(settings, min(days), max(days))
+    for first, last in stretches(days):
+        run_days(settings, first, last)
+    bring_up_to_date(settings)
     seconds = time.perf_counter() - begin
     if as_json:
-        print_json({**results(settings, max(days)), "seconds": seconds})
+        print_json({**results(settings, days[-1].day), "seconds": seconds})
         return
-    click.echo(f"{len(set(days))} days, {min(days)} to {max(days)}, in {seconds:.0f} s.")
-    print_results(settings, max(days))
+    click.echo(f"{len(days)} days, {days[0].day} to {days[-1].day}, in {seconds:.0f} s.")
+    print_results(settings, days[-1].day)
+    print_notes(settings)
     click.echo(
         "Next: `mom-pipeline ui` opens the graph with these days in the browser;\n"
         "`mom-pipeline status` lists them. Put a file of a later day into "
@@ -79,26 +95,31 @@ def demo(as_json: bool) -> None:
 def update(day: datetime | None) -> None:
     """Compute all days from the first one that is missing or stale.
 
-    With --day, only that day is computed.
+    With --day, only that day is computed. A file that cannot be taken is refused and costs its
+    own day; a day that differs from the days before it is kept out, and the days after it are
+    computed without its rows. What is refused, kept out or waiting is said at the end, and which
+    model is in use and why.
 
     \b
     Examples:
       mom-pipeline update
       mom-pipeline update --day 2024-03-28
     """  # noqa: D301 - \b tells click to keep the lines
-    settings = load_settings()
+    settings = with_first_day(load_settings())
     if day is not None:
-        first = last = day.date()
+        run_days(settings, day.date(), day.date())
+        done = [day.date()]
     else:
-        days = freshness(Warehouse(settings), DayState(settings))
-        behind = [entry.day for entry in days if entry.status in ("missing", "stale")]
-        if not behind:
-            click.echo(f"All {len(days)} days are fresh.")
-            return
-        first, last = behind[0], days[-1].day
-    run_days(settings, first, last)
-    click.echo(f"Materialized {first}" + ("" if first == last else f" to {last}") + ".")
-    print_results(settings, last)
+        done = bring_up_to_date(settings)
+    if done:
+        first, last = min(done), max(done)
+        click.echo(f"Materialized {first}" + ("" if first == last else f" to {last}") + ".")
+        print_results(settings, last)
+    elif entries := _computable(settings):
+        click.echo(f"All {len(entries)} days are fresh.")
+    else:
+        click.echo(_no_logs(settings))
+    print_notes(settings)
 
 
 @click.command()
@@ -118,9 +139,76 @@ def backfill(first: datetime, last: datetime, full: bool) -> None:
     """  # noqa: D301 - \b tells click to keep the lines
     if first > last:
         raise click.UsageError(f"--from {first:%Y-%m-%d} lies after --to {last:%Y-%m-%d}")
-    settings = load_settings()
+    settings = with_first_day(load_settings())
     run_days(settings, first.date(), last.date(), full=full)
+    stale: date | None = None
+    while (again := _first_stale(settings, first.date(), last.date())) not in (None, stale):
+        # A day was kept out that others were made from.
+        run_days(settings, again, last.date(), full=full)
+        stale = again
     print_results(settings, last.date())
+    print_notes(settings)
+
+
+def with_first_day(settings: Settings) -> Settings:
+    """Return the settings with a first day, written to the file where there was none."""
+    days = [file.day for file in discover(settings.logs_dir).files]
+    return declare_first_day(settings, days)
+
+
+def bring_up_to_date(settings: Settings) -> list[date]:
+    """Run the days that are behind until none is; return them.
+
+    A second run follows where the first one kept out a day that others were made from. It stops
+    when a run changes nothing: a file may still be being written.
+    """
+    done: list[date] = []
+    before: list[DayFreshness] = []
+    while (behind := days_behind(_days(settings))) and behind != before:
+        for first, last in stretches(behind):
+            run_days(settings, first, last)
+        done += [entry.day for entry in behind]
+        before = behind
+    return done
+
+
+def _first_stale(settings: Settings, first: date, last: date) -> date | None:
+    stale = [entry.day for entry in _days(settings) if entry.status == "stale"]
+    return next((day for day in stale if first <= day <= last), None)
+
+
+def _days(settings: Settings) -> list[DayFreshness]:
+    return freshness(Warehouse(settings), DayState(settings))
+
+
+def _computable(settings: Settings) -> list[DayFreshness]:
+    return [entry for entry in _days(settings) if entry.status not in ("waiting", "too early")]
+
+
+def _no_logs(settings: Settings) -> str:
+    return (
+        f"There is no log file to compute in {settings.logs_dir}; put files such as "
+        "2024-03-01.csv there, or `mom-pipeline demo` writes sample logs."
+    )
+
+
+def print_notes(settings: Settings) -> None:
+    """Print what a person should know: files set aside, days not taken, the model in use."""
+    print_set_aside(discover(settings.logs_dir).set_aside)
+    for entry in _days(settings):
+        if entry.status in NOTEWORTHY or "removed from the folder" in entry.reason:
+            words = f"{entry.day} {entry.status}: {entry.reason}"
+            click.secho(words, fg="yellow", err=True)
+    click.echo(model_in_use(ModelRegistry(settings.models_dir)))
+
+
+def model_in_use(registry: ModelRegistry) -> str:
+    """Return which model answers, and why."""
+    champion = registry.champion_version()
+    if champion is None:
+        return "No model is in use yet: there is too little data, or every day was kept out."
+    change = registry.history()[-1]
+    return f"In use: {champion}, {change.kind} by the {change.by}: {change.reason}"
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from mom_pipeline.core.files import write_bytes
 from mom_pipeline.datasets import DATASETS, ImportOptions, import_dataset
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.ingest import IngestResult, ingest_file
-from mom_pipeline.logs.logfiles import discover, log_file
+from mom_pipeline.logs.logfiles import discover, log_file, printable
 from mom_pipeline.logs.sample_logs import Delivery, SampleSettings, sample_deliveries
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
@@ -66,7 +66,7 @@ def import_(
     """Turn a published DATASET at PATH into daily log files in data/logs.
 
     Import each dataset into its own data folder: MOM_DATA_DIR names it, and its settings
-    (time zone, columns) are written with the logs. `mom-pipeline ingest` is the next step.
+    (time zone, columns) are written with the logs. `mom-pipeline update` is the next step.
 
     \b
     tafeng         folder with D01 D02 D11 D12, or the merged CSV
@@ -78,7 +78,7 @@ def import_(
     \b
     Example:
       MOM_DATA_DIR=data/retail mom-pipeline import online-retail online_retail.csv.gz
-      MOM_DATA_DIR=data/retail mom-pipeline ingest
+      MOM_DATA_DIR=data/retail mom-pipeline update
     """  # noqa: D301 - \b tells click to keep the lines
     options = ImportOptions(first_day=first_day.date(), **choices)  # type: ignore[arg-type]
     settings = load_settings()
@@ -91,13 +91,20 @@ def import_(
     if as_json:
         print_json(values)
         return
+    for name in values.pop("files_without_end"):
+        click.secho(
+            f"Taken: the last line of {printable(name)} has no line end; see whether the file is "
+            "whole.",
+            fg="yellow",
+            err=True,
+        )
     for split in ("train_days", "test_days"):
         days = values.pop(split)
         if days:
             values[split.replace("_", " ")] = f"{len(days)} ({days[0]} to {days[-1]})"
     rows = [(name.replace("_", " "), _shown(value)) for name, value in values.items()]
     print_table(f"Imported into {settings.logs_dir}", ["", ""], rows)
-    click.echo("Next: mom-pipeline ingest")
+    click.echo("Next: mom-pipeline update")
 
 
 def _shown(value: object) -> str:
@@ -146,7 +153,7 @@ def simulate(first_day: datetime, and_ingest: bool, overwrite: bool, **sizes: in
                 statuses[result.status] += 1
     counts = {"files": len(lines), "lines": sum(lines.values()), **statuses}
     print_table(f"Sample logs in {settings.logs_dir}", ["", "n"], list(counts.items()))
-    click.echo("Next: mom-pipeline logs" if and_ingest else "Next: mom-pipeline ingest")
+    click.echo("Next: mom-pipeline logs" if and_ingest else "Next: mom-pipeline update")
 
 
 def _deliver(settings: Settings, delivery: Delivery, and_ingest: bool) -> IngestResult | None:

@@ -7,9 +7,12 @@ from typing import Any
 import click
 
 from mom_pipeline.artifacts.day_state import DayState
-from mom_pipeline.cli.run import dagster_instance
+from mom_pipeline.cli.logs import print_set_aside
+from mom_pipeline.cli.run import dagster_instance, model_in_use
 from mom_pipeline.cli.terminal import json_option, print_json, print_table
 from mom_pipeline.defs.freshness import freshness
+from mom_pipeline.logs.logfiles import discover
+from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
@@ -31,11 +34,18 @@ _SHOWN_SETTINGS = (
 @click.command()
 @json_option
 def status(as_json: bool) -> None:
-    """Show the days (fresh, stale, missing, failed, expired), the settings and the sizes on disk.
+    """Show the state of every day, the model in use, the settings and the sizes on disk.
 
-    A day is stale when its log files, the deliveries before it, the settings or the code have
-    changed since; `mom-pipeline update` computes it again. The arrays of an expired day were
-    removed (`artifacts.retention_days`); `mom-pipeline backfill` computes them again.
+    \b
+    fresh     computed from the present logs, settings and code
+    stale     one of these has changed since; `mom-pipeline update` computes it again
+    missing   not computed yet; `mom-pipeline update` does
+    failed    its newest run failed; the page Runs of `mom-pipeline ui` says why
+    refused   a file of it was not taken; the reason says what to correct
+    kept out  it differs from the days before: `accept DAY` takes it in, `drop DAY` removes it
+    waiting   its file is of a day that has not come yet
+    too early its file lies before pipeline.start_date
+    expired   its arrays were removed (artifacts.retention_days); `backfill` computes them again
 
     \b
     Examples:
@@ -44,13 +54,16 @@ def status(as_json: bool) -> None:
     """  # noqa: D301 - \b tells click to keep the lines
     settings = load_settings()
     days = _days(settings)
-    sizes = _disk_sizes(settings.data_dir)
+    sizes, set_aside = _disk_sizes(settings.data_dir), discover(settings.logs_dir).set_aside
     shown = {name: asdict(getattr(settings, name)) for name in _SHOWN_SETTINGS}
     if as_json:
-        print_json({"days": days, "settings": shown, "bytes": sizes})
+        aside = [asdict(entry) for entry in set_aside]
+        print_json({"days": days, "set_aside": aside, "settings": shown, "bytes": sizes})
         return
     columns = ["day", "files", "mode", "status", "reason"]
     print_table("Days", columns, [[str(d["day"]), *(d[c] for c in columns[1:])] for d in days])
+    print_set_aside(set_aside)
+    click.echo(model_in_use(ModelRegistry(settings.models_dir)))
     lines = [(f"{s}.{k}", str(v)) for s, values in shown.items() for k, v in values.items()]
     print_table(f"Settings of {settings.data_dir}", ["key", "value"], lines)
     rows = [(name, round(size / _MEGABYTE, 2)) for name, size in sizes.items()]

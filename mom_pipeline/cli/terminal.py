@@ -21,6 +21,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from mom_pipeline.logs.logfiles import printable
+
 json_option = click.option("as_json", "--json", is_flag=True, help="Print JSON instead of a table.")
 DAY = click.DateTime(["%Y-%m-%d"])
 day_option = click.option(
@@ -61,8 +63,8 @@ def _shown(value: Any) -> str:
 
 
 def _printable(text: str) -> str:
-    """Return text with escape sequences and other control characters spelled out."""
-    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+    """Return text with all but its line breaks printable."""
+    return "\n".join(printable(line) for line in text.split("\n"))
 
 
 @contextmanager

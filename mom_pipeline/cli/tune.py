@@ -15,8 +15,8 @@ from mom_pipeline.core.files import write_bytes
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.pictures import curves, drawn
 from mom_pipeline.settings import SETTINGS_FILE, Settings, load_settings
+from mom_pipeline.settings.writing import write_values
 from mom_pipeline.tuning.sweep import Progress, Sweep, Trial, run_sweep
-from mom_pipeline.tuning.writing import write_values
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.evaluations import delivered_pairs
 from mom_pipeline.warehouse.matrix import matrix_as_of

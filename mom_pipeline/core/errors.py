@@ -16,7 +16,11 @@ class InvalidSetting(MomError, ValueError):
     """A setting is outside of its range, or does not fit another one."""
 
 
-class RankTooLow(MomError):
+class TooLittleData(InvalidInteractions):
+    """The rows are sound, but do not suffice for a model yet."""
+
+
+class RankTooLow(TooLittleData):
     """The second moment does not support even one component."""
 
 

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
+from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, TooLittleData
 from mom_pipeline.core.types import Array, Csr
 
+# Characters of an id: log lines with a longer one are rejected, and the service refuses it.
+MAX_ID = 4_096
 _INT32_MAX = np.iinfo(np.int32).max
 
 
@@ -50,9 +52,9 @@ def _empty_row(n_items: int) -> Csr:
 
 
 def require_events(X: Csr) -> None:
-    """Raise InvalidInteractions when nobody took anything."""
+    """Raise TooLittleData when nobody took anything."""
     if X.nnz == 0:
-        raise InvalidInteractions(
+        raise TooLittleData(
             f"the interaction matrix ({X.shape[0]} users x {X.shape[1]} items) has no non-zero "
             "entry; a fit needs at least one event"
         )

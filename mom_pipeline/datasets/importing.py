@@ -16,10 +16,11 @@ import duckdb
 from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.core.files import write_text
 from mom_pipeline.errors import DatasetError
-from mom_pipeline.logs.logfiles import LogFile, discover
+from mom_pipeline.logs.logfiles import FIRST_DAY, LAST_DAY, LogFile, discover
 from mom_pipeline.logs.readers import stage_text
 from mom_pipeline.logs.scan import MARK, Progress, no_progress, scan_text
 from mom_pipeline.settings import SETTINGS_FILE, ColumnSettings, Settings
+from mom_pipeline.settings.writing import WRITTEN, write_values
 from mom_pipeline.warehouse.connection import Connection, load_sql, scalar
 
 SUMMARY_FILE = "dataset.json"
@@ -78,7 +79,10 @@ class Dataset:
 
 @dataclass(frozen=True)
 class ImportSummary:
-    """What an import wrote; kept as `dataset.json` in the data folder."""
+    """What an import wrote; kept as `dataset.json` in the data folder.
+
+    files_without_end: names of the files whose last line has no line end; it was taken.
+    """
 
     dataset: str
     rules: str
@@ -91,6 +95,23 @@ class ImportSummary:
     last_day: date
     train_days: tuple[date, ...] = _NO_SPLIT
     test_days: tuple[date, ...] = _NO_SPLIT
+    files_without_end: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Staged:
+    """Lines that were read, those that carry no event, and names of files without a line end."""
+
+    lines: int = 0
+    without_event: int = 0
+    without_end: tuple[str, ...] = ()
+
+    def __add__(self, other: "_Staged") -> "_Staged":
+        return _Staged(
+            self.lines + other.lines,
+            self.without_event + other.without_event,
+            self.without_end + other.without_end,
+        )
 
 
 def import_dataset(
@@ -107,33 +128,32 @@ def import_dataset(
         scratch_folder(settings, "import") as scratch,
         _connect(dataset, settings, scratch) as connection,
     ):
-        lines, other = _stage_events(connection, dataset, scratch, progress)
+        staged = _stage_events(connection, dataset, scratch, progress)
         days = _event_days(connection)
         rows = scalar(connection, "SELECT count(*) FROM dataset_events")
         _write_days(connection, dataset, days, scratch, settings.logs_dir)
-    summary = _summary(dataset, days, lines=lines, without_event=other, rows=rows)
-    _write_settings(dataset, settings)
+    summary = _summary(dataset, days, staged, rows)
+    _write_settings(dataset, settings, days[0])
     text = json.dumps(asdict(summary), indent=2, default=str) + "\n"
     write_text(settings.data_dir / SUMMARY_FILE, text)
     return summary
 
 
-def _summary(
-    dataset: Dataset, days: list[date], *, lines: int, without_event: int, rows: int
-) -> ImportSummary:
+def _summary(dataset: Dataset, days: list[date], staged: _Staged, rows: int) -> ImportSummary:
     is_train = dataset.train_days
     return ImportSummary(
         dataset=dataset.name,
         rules=dataset.rules,
-        lines=lines,
-        lines_without_event=without_event,
-        lines_filtered=lines - without_event - rows,
+        lines=staged.lines,
+        lines_without_event=staged.without_event,
+        lines_filtered=staged.lines - staged.without_event - rows,
         rows=rows,
         days=len(days),
         first_day=days[0],
         last_day=days[-1],
         train_days=tuple(d for d in days if is_train(d)) if is_train else _NO_SPLIT,
         test_days=tuple(d for d in days if not is_train(d)) if is_train else _NO_SPLIT,
+        files_without_end=staged.without_end,
     )
 
 
@@ -147,6 +167,7 @@ def read_summary(settings: Settings) -> ImportSummary | None:
         values[key] = date.fromisoformat(values[key])
     for key in ("train_days", "test_days"):
         values[key] = tuple(date.fromisoformat(day) for day in values[key])
+    values["files_without_end"] = tuple(values.get("files_without_end", ()))
     return ImportSummary(**values)
 
 
@@ -159,23 +180,20 @@ def _connect(dataset: Dataset, settings: Settings, scratch: Path) -> Connection:
 
 def _stage_events(
     connection: Connection, dataset: Dataset, scratch: Path, progress: Progress
-) -> tuple[int, int]:
-    """Fill `dataset_events`; the number of lines, and of those that carry no event."""
+) -> _Staged:
+    """Fill `dataset_events`."""
     connection.execute(load_sql("datasets/dataset_events.sql"))
-    lines = other = 0
+    staged = _Staged()
     for raw in dataset.files:
-        own_lines, without_event = _stage_file(connection, raw, scratch, progress)
-        lines, other = lines + own_lines, other + without_event
+        staged += _stage_file(connection, raw, scratch, progress)
     connection.execute("DROP TABLE staged_lines")
     if dataset.finish is not None:
         dataset.finish(connection)
-    return lines, other
+    return staged
 
 
-def _stage_file(
-    connection: Connection, raw: RawFile, scratch: Path, progress: Progress
-) -> tuple[int, int]:
-    """Add the events of one file; the number of its lines, and of those that carry no event."""
+def _stage_file(connection: Connection, raw: RawFile, scratch: Path, progress: Progress) -> _Staged:
+    """Add the events of one file."""
     file = LogFile(date.min, raw.path.name, raw.path, "csv", raw.path.suffix == ".gz")
     scan = scan_text(file, scratch, progress)
     if stage_text(connection, scan.readable) != scan.lines:
@@ -196,7 +214,7 @@ def _stage_file(
         )
     if scan.readable != raw.path:
         scan.readable.unlink()
-    return scan.lines, without
+    return _Staged(scan.lines, without, () if scan.ended else (raw.path.name,))
 
 
 def _require_published_format(connection: Connection, path: Path) -> None:
@@ -216,7 +234,15 @@ def _event_days(connection: Connection) -> list[date]:
     rows = connection.execute("SELECT DISTINCT day FROM dataset_events ORDER BY day").fetchall()
     if not rows:
         raise DatasetError("the dataset holds no event; nothing was written")
-    return [row[0] for row in rows]
+    days = [row[0] for row in rows]
+    # DuckDB returns a day as text when Python has no such date.
+    odd = [day for day in days if isinstance(day, str) or not FIRST_DAY <= day <= LAST_DAY]
+    if odd:
+        raise DatasetError(
+            f"expected events from {FIRST_DAY} to {LAST_DAY}, found one of {odd[0]}; nothing was "
+            "written. Correct the times, or say how they are written (--timestamp-format)"
+        )
+    return days
 
 
 def _write_days(
@@ -255,10 +281,13 @@ def _require_fitting_settings(dataset: Dataset, settings: Settings) -> None:
         )
 
 
-def _write_settings(dataset: Dataset, settings: Settings) -> None:
+def _write_settings(dataset: Dataset, settings: Settings, first: date) -> None:
     path = settings.data_dir / SETTINGS_FILE
     if not path.exists():
         write_text(path, f"# Written by `import {dataset.name}`.\n\n{_settings_text(dataset)}")
+    declared = settings.pipeline.start_date
+    if not declared or first.isoformat() < declared:
+        write_values(path, {"pipeline.start_date": first.isoformat()}, comment=WRITTEN)
 
 
 def _settings_text(dataset: Dataset) -> str:

@@ -1,20 +1,24 @@
 """Jobs over all assets, and what starts them: schedules, and a sensor on the log files."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from datetime import date, timedelta
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
 from typing import Any
 
 import dagster as dg
 
 from mom_pipeline.defs.days import content_hash
+from mom_pipeline.defs.freshness import DayFreshness, days_behind, freshness, stretches
 from mom_pipeline.defs.partitions import DAILY
 from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.defs.runs import is_under_way
 from mom_pipeline.errors import LogFileError, WarehouseBusy
-from mom_pipeline.logs.ingest import pending_files
 from mom_pipeline.logs.logfiles import LogFile, discover
-from mom_pipeline.settings import Settings
+from mom_pipeline.settings.writing import declare_first_day
 
+# Runs of the same days, while nothing changes.
+MAX_ATTEMPTS = 3
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 FULL_CONFIG: Mapping[str, Any] = {"ops": {"m2_statistics": {"config": {"full": True}}}}
 
@@ -40,12 +44,16 @@ comparison_job = dg.define_asset_job(
     description="The method beside its rivals: minutes, and so not a part of every day.",
 )
 
-daily_schedule = dg.build_schedule_from_partitioned_job(
-    daily_update,
-    name="daily_update_schedule",
-    description="Each night, the day that has just ended.",
-    hour_of_day=3,
-)
+
+@dg.schedule(job=daily_update, cron_schedule="0 3 * * *", execution_timezone=DAILY.timezone)
+def daily_update_schedule(
+    context: dg.ScheduleEvaluationContext, data_folder: DataFolder
+) -> list[dg.RunRequest] | dg.SkipReason:
+    """Each night, every day that is missing or stale, as `mom-pipeline update` does."""
+    behind = days_behind(freshness(data_folder.warehouse, data_folder.state))
+    if not behind:
+        return dg.SkipReason("every day is fresh")
+    return [dg.RunRequest(tags=range_tags(*ends)) for ends in stretches(behind)]
 
 
 @dg.schedule(job=full_rebuild, cron_schedule="0 5 * * 0", execution_timezone=DAILY.timezone)
@@ -79,60 +87,92 @@ def range_tags(first: date, last: date) -> dict[str, str]:
     return {RANGE_START: first.isoformat(), RANGE_END: last.isoformat()}
 
 
+@dataclass(frozen=True)
+class _Look:
+    """What the sensor saw and asked for last, kept as its cursor.
+
+    files: hash of names, sizes and times, and of the day.  asked: hash of the days asked for.
+    settled: nothing was left to ask for.
+    """
+
+    files: str = ""
+    asked: str = ""
+    attempts: int = 0
+    settled: bool = False
+
+    @classmethod
+    def from_cursor(cls, cursor: str | None) -> "_Look":
+        try:
+            return cls(**json.loads(cursor or "{}"))
+        except (TypeError, ValueError):  # of an earlier version
+            return cls()
+
+    def as_cursor(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+
 @dg.sensor(
     job=daily_update,
     minimum_interval_seconds=30,
-    description="New, changed or late log files: the days that they touch, in one run.",
+    description="New, changed or late log files: all days that are behind, in one run.",
 )
 def log_file_sensor(
     context: dg.SensorEvaluationContext, data_folder: DataFolder
 ) -> dg.SensorResult | dg.SkipReason:
-    """Compare sizes and times with the cursor and, where they differ, contents with the ledger."""
-    settings = data_folder.settings
+    """Look at the files, and ask for the days that they leave behind until these are fresh.
+
+    Nothing depends on when a file was noticed: the days are those of `mom-pipeline update`. A
+    run that fails is asked for again, at most `MAX_ATTEMPTS` times while nothing changes.
+    """
+    last = _Look.from_cursor(context.cursor)
     try:
-        files = discover(settings.logs_dir).files
-        stats = {f.source_file: _size_and_time(f) for f in files}
-        cursor = json.dumps(stats, sort_keys=True)
-        if cursor == context.cursor:
+        files = _files_and_day(data_folder)
+        if last.settled and files == last.files:
             return dg.SkipReason("no log file changed since the last look")
-        pending = pending_files(data_folder.warehouse)
+        if is_under_way(context.instance):
+            return dg.SkipReason("a run is under way; its days are looked at when it has ended")
+        behind = days_behind(freshness(data_folder.warehouse, data_folder.state))
     except (LogFileError, WarehouseBusy, OSError) as error:
         return dg.SkipReason(f"the log files could not be compared: {error}")
-    days = _partition_days(pending)
-    if not days:
-        return dg.SensorResult(skip_reason=_nothing_to_run(pending), cursor=cursor)
-    first, last = touched_range(days, max(_partition_days(files)), settings)
-    contents = [[*stats[file.source_file], file.source_file] for file in pending]
-    request = dg.RunRequest(run_key=content_hash(contents), tags=range_tags(first, last))
-    return dg.SensorResult(run_requests=[request], cursor=cursor)
+    if not behind:
+        look = _Look(files, settled=True)
+        return dg.SensorResult(skip_reason="every day is fresh", cursor=look.as_cursor())
+    asked = content_hash(files, *behind)
+    look = _Look(files, asked, last.attempts + 1 if asked == last.asked else 1)
+    if hindrance := _hindrance(behind, look.attempts):
+        return dg.SkipReason(hindrance)
+    requests = [
+        dg.RunRequest(run_key=content_hash(asked, look.attempts, ends), tags=range_tags(*ends))
+        for ends in stretches(behind)
+    ]
+    return dg.SensorResult(run_requests=requests, cursor=look.as_cursor())
 
 
-def _size_and_time(file: LogFile) -> list[int]:
+def _hindrance(behind: Sequence[DayFreshness], attempts: int) -> str:
+    """Why days that are behind are not asked for; "" when they are."""
+    first, start = behind[0].day, DAILY.start.date()
+    if first < start:
+        return (
+            f"{first} lies before the first day of these definitions, {start}; reload them on the "
+            "page Deployment, or start them again"
+        )
+    if attempts > MAX_ATTEMPTS:
+        return (
+            f"the run of {first} to {behind[-1].day} was asked for {MAX_ATTEMPTS} times and "
+            "failed; look at the page Runs. It is asked for again when a file changes, or start "
+            "it by hand"
+        )
+    return ""
+
+
+def _files_and_day(data_folder: DataFolder) -> str:
+    """Hash of what lies in the logs folder, and of the day: a file may wait for its own."""
+    settings = data_folder.settings
+    files = discover(settings.logs_dir).files
+    declare_first_day(settings, [file.day for file in files])
+    return content_hash(settings.first_and_last_day()[1], [_size_and_time(file) for file in files])
+
+
+def _size_and_time(file: LogFile) -> tuple[str, int, int]:
     stat = file.path.stat()
-    return [stat.st_size, stat.st_mtime_ns]
-
-
-def _partition_days(files: Sequence[LogFile]) -> set[date]:
-    """Return the delivery days of some files, as far as these are partitions."""
-    known = set(DAILY.get_partition_keys())
-    return {file.day for file in files if str(file.day) in known}
-
-
-def _nothing_to_run(pending: Sequence[LogFile]) -> str:
-    beyond = ", ".join(sorted({str(file.day) for file in pending}))
-    note = f"; reload the definitions to take {beyond}" if beyond else ""
-    return f"the ledger holds every day{note}"
-
-
-def touched_range(pending: Collection[date], newest: date, settings: Settings) -> tuple[date, date]:
-    """Return the first and the last day that the files of some delivery days touch.
-
-    The matrix as of a day holds everything delivered up to it, so a late file touches its own
-    day and all later ones; with a window, only as long as its events can be in it, and as long
-    as a model that saw them is evaluated.
-    """
-    last = newest
-    if settings.matrix.window_days:
-        reach = settings.matrix.window_days - 1 + settings.evaluation.horizon_days
-        last = min(newest, max(pending) + timedelta(days=reach))
-    return min(pending), last
+    return file.source_file, stat.st_size, stat.st_mtime_ns

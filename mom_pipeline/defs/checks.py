@@ -12,6 +12,7 @@ from typing import Any
 import dagster as dg
 import numpy as np
 
+from mom_pipeline.core.evaluation.lift import Lift
 from mom_pipeline.core.types import Array
 from mom_pipeline.logs.ledger import DeliveredDay
 
@@ -25,12 +26,16 @@ _SHOWN_COMPONENTS = 10
 
 @dataclass(frozen=True)
 class Check:
-    """A promise of an asset. blocking: nothing is built on a day that breaks it."""
+    """A promise of an asset.
+
+    blocking: nothing is built on a day that breaks it.  severe: a person has to look at it.
+    """
 
     asset: str
     name: str
     promise: str
     blocking: bool = False
+    severe: bool = False
 
 
 CHECKS = (
@@ -39,6 +44,13 @@ CHECKS = (
         "rows_accounted",
         "lines = header + accepted + rejected, in file, ledger and tables alike",
         blocking=True,
+    ),
+    Check("raw_logs", "files_taken", "no file of the day was refused", severe=True),
+    Check(
+        "raw_logs",
+        "usual_day",
+        "the day is like the days before it; one that is not is kept out",
+        severe=True,
     ),
     Check("raw_logs", "usual_volume", "between half and twice the mean of the trailing week"),
     Check("raw_logs", "fresh_logs", "the day itself has log files"),
@@ -77,6 +89,12 @@ CHECKS = (
     ),
     Check(
         "evaluation_metrics",
+        "usual_for_the_model",
+        "the model of the day before did on the day as on the days before; else it is kept out",
+        severe=True,
+    ),
+    Check(
+        "evaluation_metrics",
         "better_than_popularity",
         "Recall@20 of the model is above that of popularity",
     ),
@@ -102,6 +120,26 @@ def rows_accounted(delivered: DeliveredDay) -> Verdict:
         f"rejected; tables: {d.rows} rows, {d.quarantined} in quarantine"
     )
     return Verdict("rows_accounted", in_ledger and in_tables, seen)
+
+
+def files_taken(refused: Mapping[str, str]) -> Verdict:
+    """The files of the day that were refused, with the reason."""
+    seen = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
+    return Verdict("files_taken", not refused, f"refused: {seen}" if refused else "all taken")
+
+
+def usual_day(kept_out: str) -> Verdict:
+    """Why the day was kept out, if it was."""
+    return Verdict("usual_day", not kept_out, f"kept out: {kept_out}" if kept_out else "as usual")
+
+
+def usual_for_the_model(lift: Lift | None, objection: str | None, *, accepted: bool) -> Verdict:
+    """How the model of the day before did on the day; a person may have taken it in."""
+    if objection:
+        said = "taken in by a person" if accepted else "kept out"
+        return Verdict("usual_for_the_model", accepted, f"{said}: {objection}")
+    seen = f"lift {lift.value:.2f} over popularity" if lift else "nothing to compare yet"
+    return Verdict("usual_for_the_model", True, seen)
 
 
 def usual_volume(rows: int, trailing: Sequence[int]) -> Verdict:
@@ -210,10 +248,15 @@ def _result(check: Check, by_day: Mapping[str, Verdict]) -> dg.AssetCheckResult:
         check_name=check.name,
         asset_key=check.asset,
         passed=not failed,
-        severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
+        severity=_severity(check),
         description="; ".join(f"{day}: {seen}" for day, seen in list(shown.items())[-1:]),
         metadata=metadata,
     )
+
+
+def _severity(check: Check) -> dg.AssetCheckSeverity:
+    severe = check.blocking or check.severe
+    return dg.AssetCheckSeverity.ERROR if severe else dg.AssetCheckSeverity.WARN
 
 
 def _is_distribution(array: Array) -> bool:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import dagster as dg
 
-from mom_pipeline.artifacts.day_state import CODE_VERSION, StaleArtifact
+from mom_pipeline.artifacts.day_state import CODE_VERSION, StaleArtifact, TooLittleYet
 from mom_pipeline.artifacts.timings import record_seconds
+from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.defs.checks import Verdict, check_results, check_specs
 from mom_pipeline.defs.partitions import DAILY
 from mom_pipeline.defs.runs import note_process
@@ -93,11 +94,14 @@ def for_each_day(
     name = context.asset_key.to_user_string()
     for key in sorted(context.partition_keys):
         begin = time.perf_counter()
+        day = date.fromisoformat(key)
         try:
-            output = outputs[key] = compute(date.fromisoformat(key))
+            output = compute(day)
+        except (TooLittleData, TooLittleYet) as reason:
+            output = _too_little(context, name, day, str(reason))
         except StaleArtifact as error:
             raise StaleArtifact(f"{error}; materialize that first") from error
-        seconds[key] = time.perf_counter() - begin
+        outputs[key], seconds[key] = output, time.perf_counter() - begin
         context.add_asset_metadata(
             {**output.metadata, "version": output.version, "seconds": seconds[key]},
             partition_key=key,
@@ -106,6 +110,13 @@ def for_each_day(
         day_done.get()(name, key)
     record_seconds(Path(context.resources.data_folder.data_dir), name, seconds)
     return _materialized(name, outputs)
+
+
+def _too_little(context: dg.AssetExecutionContext, asset: str, day: date, reason: str) -> DayOutput:
+    """A day without a model is a day too: its artifact says why, and the next one goes on."""
+    said = f"too little yet: {reason.removeprefix('too little yet: ')}"
+    context.resources.data_folder.state.write_too_little(asset, day, said)
+    return DayOutput(content_hash(asset, day, said), said, {"note": said})
 
 
 def _materialized(asset: str, outputs: Mapping[str, DayOutput]) -> Materialized:

@@ -1,18 +1,30 @@
-"""Freshness of every day: whether its stored arrays are what logs, settings and code give now."""
+"""The state of every day: whether its arrays are what logs, settings and code give now.
 
-from collections.abc import Collection
+`mom-pipeline update`, the nightly schedule and the sensor ask for the same days: `days_behind`.
+"""
+
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
+from mom_pipeline.logs.admission import held_days, removed_files
 from mom_pipeline.logs.ingest import pending_files
-from mom_pipeline.logs.ledger import ledger_entries
-from mom_pipeline.logs.logfiles import discover
+from mom_pipeline.logs.logfiles import Discovery, discover
+from mom_pipeline.logs.refusals import Refusal, refusals
+from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Warehouse
-from mom_pipeline.warehouse.matrix import state_fingerprint
+from mom_pipeline.warehouse.matrix import state_fingerprints
 
-Status = Literal["fresh", "stale", "missing", "expired"]
+Status = Literal[
+    "fresh", "stale", "missing", "expired", "refused", "kept out", "waiting", "too early"
+]
+# Days without any file are computed as well, up to so many at a time.
+_LONGEST_GAP = 31
+BEHIND: tuple[Status, ...] = ("missing", "stale")
+# What a person has to decide on, or to repair.
+NOTEWORTHY: tuple[Status, ...] = ("refused", "kept out", "waiting", "too early")
 
 
 @dataclass(frozen=True)
@@ -26,32 +38,83 @@ class DayFreshness:
     reason: str
 
 
+@dataclass(frozen=True)
+class _Delivered:
+    """What the warehouse says about the days: their fingerprints, and what is wrong with them."""
+
+    fingerprints: dict[date, str]
+    refused: dict[date, list[Refusal]]
+    held: dict[date, str]
+    removed: dict[date, list[str]]
+
+
 def freshness(warehouse: Warehouse, state: DayState) -> list[DayFreshness]:
     """Return the state of every day that has log files or arrays, in order."""
-    files = discover(warehouse.settings.logs_dir).files
-    pending = {file.day for file in pending_files(warehouse)}
-    days = {file.day for file in files} | set(state.artifacts.days("decomposition"))
-    fingerprints = _fingerprints(warehouse, days)
+    discovery = discover(warehouse.settings.logs_dir)
+    first, last = warehouse.settings.first_and_last_day()
+    pending = {file.day for file in pending_files(warehouse) if first <= file.day <= last}
+    days = {file.day for file in discovery.files} | set(state.artifacts.days("decomposition"))
+    delivered = _delivered(warehouse, discovery, days)
     entries = []
     for day in sorted(days):
         late = [d for d in pending if d <= day]
-        status, reason = _status(state, day, fingerprints.get(day, ""), late)
-        n_files = sum(file.day == day for file in files)
+        outside = _outside(warehouse.settings, day, first, last)
+        status, reason = outside or _status(state, day, delivered, late)
+        n_files = sum(file.day == day for file in discovery.files)
         entries.append(DayFreshness(day, n_files, _mode(state, day), status, reason))
     return entries
 
 
-def _fingerprints(warehouse: Warehouse, days: Collection[date]) -> dict[date, str]:
+def days_behind(entries: Sequence[DayFreshness]) -> list[DayFreshness]:
+    """Return the days from the first that is missing or stale to the last that can be computed."""
+    computable = [entry for entry in entries if entry.status not in ("waiting", "too early")]
+    for position, entry in enumerate(computable):
+        if entry.status in BEHIND:
+            return computable[position:]
+    return []
+
+
+def stretches(days: Sequence[DayFreshness]) -> list[tuple[date, date]]:
+    """Return the first and last day of each run: long gaps without any file are left out."""
+    ends: list[tuple[date, date]] = []
+    for entry in days:
+        if ends and (entry.day - ends[-1][1]).days <= _LONGEST_GAP:
+            ends[-1] = ends[-1][0], entry.day
+        else:
+            ends.append((entry.day, entry.day))
+    return ends
+
+
+def _delivered(warehouse: Warehouse, discovery: Discovery, days: Collection[date]) -> _Delivered:
     if not warehouse.exists():
-        return {}
+        return _Delivered({}, {}, {}, {})
+    there = {file.source_file for file in discovery.files}
+    there |= {entry.name for entry in discovery.set_aside}
     with warehouse.reading() as connection:
-        if not ledger_entries(connection):
-            return {}
-        return {day: state_fingerprint(connection, warehouse.settings, day) for day in days}
+        refused: dict[date, list[Refusal]] = {}
+        for refusal in refusals(connection):
+            if refusal.source_file in there:
+                refused.setdefault(refusal.day, []).append(refusal)
+        fingerprints = state_fingerprints(connection, warehouse.settings, days)
+        return _Delivered(
+            fingerprints, refused, held_days(connection), removed_files(connection, there)
+        )
+
+
+def _outside(settings: Settings, day: date, first: date, last: date) -> tuple[Status, str] | None:
+    """Return what to say about a day that cannot be computed now."""
+    if day > last:
+        end = settings.pipeline.end_date
+        if end and day.isoformat() > end:
+            return "waiting", f"lies after pipeline.end_date = {end}; raise it to take the day in"
+        return "waiting", f"the day has not come yet in {settings.logs.timezone}"
+    if day < first:
+        return "too early", f"lies before pipeline.start_date = {first}; lower it to take it in"
+    return None
 
 
 def _status(
-    state: DayState, day: date, fingerprint: str, late: Collection[date]
+    state: DayState, day: date, delivered: _Delivered, late: Collection[date]
 ) -> tuple[Status, str]:
     gone = state.artifacts.version("decomposition", day) is None
     kept = state.settings.artifacts.retention_days
@@ -63,12 +126,28 @@ def _status(
         return "expired", f"more than artifacts.retention_days = {kept} before the newest"
     try:
         matrix = state.fitting("interaction_matrix", day, with_arrays=False)
-        if matrix.parents["raw_logs"] != fingerprint:
+        if matrix.parents["raw_logs"] != delivered.fingerprints.get(day, ""):
             return "stale", "the deliveries up to the day have changed"
-        state.require_chain(day)
+        too_little = state.too_little(day)
+        if not too_little:
+            state.require_chain(day)
     except StaleArtifact as reason:
         return "stale", str(reason)
-    return "fresh", ""
+    return _decided(day, delivered) or ("fresh", too_little)
+
+
+def _decided(day: date, delivered: _Delivered) -> tuple[Status, str] | None:
+    """Return what a person should know about a day that is up to date."""
+    if refused := delivered.refused.get(day):
+        return "refused", "; ".join(one.reason for one in refused)
+    if held := delivered.held.get(day):
+        hint = f"`mom-pipeline accept {day}` takes it in, `mom-pipeline drop {day}` removes it"
+        return "kept out", f"{held}. {hint}"
+    if removed := delivered.removed.get(day):
+        names = ", ".join(removed)
+        hint = f"`mom-pipeline drop {day}` removes them"
+        return "fresh", f"{names} was removed from the folder; its rows stay. {hint}"
+    return None
 
 
 def _mode(state: DayState, day: date) -> str:

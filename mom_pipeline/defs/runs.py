@@ -6,6 +6,7 @@ records, so every run also records its process.
 
 import os
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -35,7 +36,7 @@ def note_process(context: dg.AssetExecutionContext) -> None:
 def require_no_run(instance: dg.DagsterInstance) -> None:
     """Raise RunUnderWay when a run has not ended; mark one whose process is gone as failed."""
     records = instance.get_run_records(dg.RunsFilter(statuses=_UNDER_WAY))
-    alive = [record.dagster_run for record in records if not _is_gone(record.dagster_run)]
+    alive = _alive(records)
     if alive:
         shown = ", ".join(f"{run.run_id} ({run.job_name}, {run.status.value})" for run in alive)
         raise RunUnderWay(
@@ -45,6 +46,15 @@ def require_no_run(instance: dg.DagsterInstance) -> None:
         )
     for record in records:
         instance.report_run_failed(record.dagster_run, "Its process is gone.")
+
+
+def is_under_way(instance: dg.DagsterInstance) -> bool:
+    """Return whether a run has not ended and its process, if it has one yet, is there."""
+    return bool(_alive(instance.get_run_records(dg.RunsFilter(statuses=_UNDER_WAY))))
+
+
+def _alive(records: Sequence[dg.RunRecord]) -> list[dg.DagsterRun]:
+    return [record.dagster_run for record in records if not _is_gone(record.dagster_run)]
 
 
 def _mark(run_id: str) -> str:

@@ -12,6 +12,7 @@ from typing import IO, cast
 from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.core.files import replacing, sha256_of, write_text, writing
 from mom_pipeline.erasure.search import mention_in_sql
+from mom_pipeline.logs.admission import keeping_decisions
 from mom_pipeline.logs.ingest import ingest_file, is_unchanged, stage
 from mom_pipeline.logs.ledger import ledger_by_file
 from mom_pipeline.logs.logfiles import LogFile, discover
@@ -61,8 +62,15 @@ def erase_lines(warehouse: Warehouse, own: OwnLines, user_id: str) -> Counter[st
     a file that never had the lines, and it does not count as changed.
     """
     file = own.file
+    with keeping_decisions(warehouse, file):
+        _exchange(warehouse, own, user_id)
+    return Counter({"log files": bool(own.lines), "log lines": len(own.lines)})
+
+
+def _exchange(warehouse: Warehouse, own: OwnLines, user_id: str) -> None:
+    file = own.file
     if own.lines:
-        beside = file.path.with_name(file.path.name + ".sha256")
+        beside = file.checksum_path
         stated = beside.exists()
         beside.unlink(missing_ok=True)  # gone rather than wrong, should this be interrupted
         if file.format == "parquet":
@@ -74,9 +82,9 @@ def erase_lines(warehouse: Warehouse, own: OwnLines, user_id: str) -> Counter[st
     if own.ingested:
         settings = warehouse.settings
         # What is left was taken before: fewer good lines do not make it a bad delivery.
-        lenient = replace(settings, logs=replace(settings.logs, max_reject_share=1.0))
+        logs = replace(settings.logs, max_reject_share=1.0, require_checksum=False)
+        lenient = replace(settings, logs=logs)
         ingest_file(Warehouse(lenient), file)
-    return Counter({"log files": bool(own.lines), "log lines": len(own.lines)})
 
 
 def _sources(connection: Connection, user_id: str) -> set[str]:

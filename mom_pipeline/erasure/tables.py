@@ -54,6 +54,11 @@ def erase_rows(connection: Connection, user_id: str) -> Counter[str]:
             "recommendations": scalar(
                 connection, "DELETE FROM recommendations WHERE user_id = $user", user
             ),
+            "refused_files": scalar(
+                connection,
+                "UPDATE refused_files SET reason = $words WHERE regexp_matches(reason, $mention)",
+                {**mention, "words": "refused; the reason named a user who was erased"},
+            ),
             "user_dictionary": scalar(
                 connection,
                 "UPDATE user_dictionary SET user_id = $erased WHERE user_id = $user",

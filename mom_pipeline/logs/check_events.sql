@@ -10,11 +10,15 @@
         item_id,
         time_text,
         {event_time} AS event_time,
-        TRY_CAST(weight_text AS DECIMAL(18, 6)) AS weight,
+        CASE
+            WHEN regexp_full_match(weight_text, $number) THEN TRY_CAST(weight_text AS DECIMAL(18, 6))
+        END AS weight,
         excluded
     FROM fields
 )
-, events AS (
+-- MATERIALIZED, because a filter on `reason` would otherwise be pushed down and evaluate every
+-- expression again for each of its uses.
+, events AS MATERIALIZED (
     SELECT
         line,
         text,
@@ -28,11 +32,15 @@
             WHEN excluded <> '' THEN $set_aside_prefix || excluded
             WHEN user_id IS NULL OR user_id = '' THEN 'no user'
             WHEN item_id IS NULL OR item_id = '' THEN 'no item'
+            -- The number of bytes is known without a look at the text.
+            WHEN strlen(user_id) > $max_id AND length(user_id) > $max_id THEN 'user is too long'
+            WHEN strlen(item_id) > $max_id AND length(item_id) > $max_id THEN 'item is too long'
             WHEN time_text IS NULL OR time_text = '' THEN 'no timestamp'
             WHEN event_time IS NULL THEN 'timestamp not understood'
-            WHEN event_time NOT BETWEEN $earliest::TIMESTAMPTZ AND $latest::TIMESTAMPTZ
-                THEN 'timestamp out of range'
-            WHEN weight IS NULL OR weight <= 0 THEN 'weight is not a number above 0'
+            WHEN event_time < $earliest::TIMESTAMPTZ THEN 'timestamp out of range'
+            WHEN event_time >= $day_end::TIMESTAMPTZ THEN 'event after the delivery day'
+            WHEN weight IS NULL OR weight <= 0 OR weight > $max_weight
+                THEN 'weight is not a number above 0 up to 1,000,000,000'
         END AS reason
     FROM typed
 )

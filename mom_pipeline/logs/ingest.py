@@ -7,7 +7,7 @@ other.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -18,7 +18,7 @@ import duckdb
 from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import sha256_of
-from mom_pipeline.errors import LinesNotAccounted, LogFileError, TooManyRejects
+from mom_pipeline.errors import LinesNotAccounted, LogFileError, LogFileNotRead, TooManyRejects
 from mom_pipeline.logs.ledger import LedgerEntry, ledger_by_file, ledger_entries, reject_reasons
 from mom_pipeline.logs.logfiles import LogFile, discover
 from mom_pipeline.logs.readers import (
@@ -30,6 +30,12 @@ from mom_pipeline.logs.readers import (
     stage_parquet,
     stage_text,
 )
+from mom_pipeline.logs.refusals import (
+    Refusal,
+    record_refusals,
+    refusals_by_file,
+    remove_refusal,
+)
 from mom_pipeline.logs.scan import QUARANTINED_CHARACTERS, Progress, Scan, no_progress, scan_file
 from mom_pipeline.settings import LogSettings, Settings
 from mom_pipeline.warehouse.connection import Connect, Connection, Warehouse, scalar, transaction
@@ -40,6 +46,9 @@ _SECONDS_PER_TURN = 1.0
 # The clock of a file system runs in steps; a file changed this long before it was read was not
 # changed since.
 _CLOCK_STEP = timedelta(seconds=1)
+
+# What an ingest fills, file by file.
+DELIVERED_TABLES = ("raw_logs", "quarantine", "ingest_ledger")
 
 FileProgress = Callable[[LogFile, int], None]
 
@@ -65,20 +74,48 @@ class IngestFailure:
     error: MomError
 
 
-def ingest_day(warehouse: Warehouse, day: date) -> list[IngestResult]:
-    """Ingest the files of one delivery day; the first file that is refused raises."""
-    files = discover(warehouse.settings.logs_dir).files
-    return [ingest_file(warehouse, file) for file in files if file.day == day]
+def ingest_day(warehouse: Warehouse, day: date) -> list[IngestResult | IngestFailure]:
+    """Ingest the files of one delivery day, except those whose refusal still holds."""
+    refused, files = refusals_by_file(warehouse), discover(warehouse.settings.logs_dir).files
+    of_day = [file for file in files if file.day == day]
+    return list(ingest_files(warehouse, _not_refused(of_day, refused, warehouse.settings)))
 
 
 def pending_files(warehouse: Warehouse) -> list[LogFile]:
-    """The log files that are new or differ from what the ledger holds: `ingest` takes these."""
+    """The log files that are new or differ from what the ledger holds: `ingest` takes these.
+
+    Without those that were refused, or dropped, as they are.
+    """
     ledger = ledger_by_file(warehouse)
-    return [
+    changed = [
         file
         for file in discover(warehouse.settings.logs_dir).files
-        if file.source_file not in ledger
-        or not is_unchanged(file, ledger[file.source_file], warehouse.settings)
+        if not _is_taken(file, ledger.get(file.source_file), warehouse.settings)
+    ]
+    return _not_refused(changed, refusals_by_file(warehouse), warehouse.settings)
+
+
+def _is_taken(file: LogFile, entry: LedgerEntry | None, settings: Settings) -> bool:
+    try:
+        return entry is not None and is_unchanged(file, entry, settings)
+    except LogFileNotRead:
+        return False
+
+
+def not_dropped(warehouse: Warehouse, files: Iterable[LogFile]) -> list[LogFile]:
+    """The files without those that a person dropped as they are."""
+    refused = refusals_by_file(warehouse)
+    dropped = {name: refusal for name, refusal in refused.items() if refusal.dropped}
+    return _not_refused(files, dropped, warehouse.settings)
+
+
+def _not_refused(
+    files: Iterable[LogFile], refused: Mapping[str, Refusal], settings: Settings
+) -> list[LogFile]:
+    return [
+        file
+        for file in files
+        if file.source_file not in refused or not refused[file.source_file].holds(file, settings)
     ]
 
 
@@ -98,7 +135,7 @@ def is_unchanged(file: LogFile, entry: LedgerEntry, settings: Settings) -> bool:
             return True
         return sha256_of(file.path) == entry.sha256
     except OSError as error:
-        raise LogFileError(f"{file.path} could not be read: {error}; try again") from error
+        raise LogFileNotRead(f"{file.path} could not be read: {error}; try again") from error
 
 
 def ingest_files(
@@ -108,7 +145,8 @@ def ingest_files(
 ) -> Iterator[IngestResult | IngestFailure]:
     """Ingest files one by one; `progress` receives the bytes read of each.
 
-    A file that the ledger holds is skipped without opening the warehouse again.
+    A file that the ledger holds is skipped without opening the warehouse again. One that is
+    refused is remembered with the reason, and stops no other.
     """
     ledger = ledger_by_file(warehouse)
     with warehouse.sharing(_SECONDS_PER_TURN) as connect:
@@ -120,7 +158,12 @@ def ingest_files(
                     yield _unchanged(file, entry)
                 else:
                     yield ingest_file(warehouse, file, partial(progress, file), connect)
+            except LogFileNotRead as error:
+                yield IngestFailure(file, error)
             except LogFileError as error:
+                refusal = Refusal.of_file(file, warehouse.settings, str(error))
+                with connect() as connection:
+                    record_refusals(connection, [refusal])
                 yield IngestFailure(file, error)
 
 
@@ -140,9 +183,13 @@ def ingest_file(
     with scratch_folder(settings, "ingest") as scratch:
         try:
             scan = scan_file(file, scratch, progress)
-            _check_sha256_file(file, scan.sha256)
-        except (OSError, UnicodeDecodeError) as error:
-            raise LogFileError(f"{file.path} could not be read: {error}; try again") from error
+            _require_whole(file, scan, settings.logs)
+        except OSError as error:
+            raise LogFileNotRead(f"{file.path} could not be read: {error}; try again") from error
+        except UnicodeDecodeError as error:
+            raise LogFileError(
+                f"{file.path.name}.sha256 is not text: {error}; deliver it again"
+            ) from error
         try:
             with (connect or warehouse.opened)() as connection:
                 known = _entry_of(connection, file)
@@ -151,23 +198,40 @@ def ingest_file(
                     return _unchanged(file, known)
                 return _replace(connection, file, scan, settings, begun)
         except duckdb.Error as error:
-            raise LogFileError(
+            kind = LogFileNotRead if _is_of_the_machine(error) else LogFileError
+            raise kind(
                 f"{file.path} was not ingested: {error}; the warehouse is as before, or "
                 "complete if the disk filled at the very end. Repeat the ingest"
             ) from error
 
 
-def _check_sha256_file(file: LogFile, sha256: str) -> None:
-    """Compare with `<name>.sha256` beside the file, where there is one."""
-    beside = file.path.with_name(file.path.name + ".sha256")
-    if not beside.exists():
-        return
-    words = beside.read_text(encoding="utf-8").split()
-    expected = words[0].lower() if words else ""
-    if expected != sha256:
+def _is_of_the_machine(error: duckdb.Error) -> bool:
+    """Return whether the disk or the memory failed, and not the file."""
+    exhausted = (duckdb.OutOfMemoryException, duckdb.FatalException)
+    texts = ("No space left", "Could not write", "Input/output error", "Disk quota")
+    return isinstance(error, exhausted) or any(text in str(error) for text in texts)
+
+
+def _require_whole(file: LogFile, scan: Scan, logs: LogSettings) -> None:
+    """Refuse a file that differs from `<name>.sha256` beside it, or without one was cut short."""
+    beside = file.checksum_path
+    if beside.is_file():
+        words = beside.read_text(encoding="utf-8").split()
+        expected = words[0].lower() if words else ""
+        if expected != scan.sha256:
+            raise LogFileError(
+                f"{file.path} has sha256 {scan.sha256}, but {beside.name} states "
+                f"{expected or 'nothing'}; deliver the file again"
+            )
+    elif logs.require_checksum:
         raise LogFileError(
-            f"{file.path} has sha256 {sha256}, but {beside.name} states {expected or 'nothing'}; "
-            "deliver the file again"
+            f"{file.path} has no {beside.name} beside it, which logs.require_checksum asks for; "
+            f"deliver that too: sha256sum {file.path.name} > {beside.name}"
+        )
+    elif not scan.ended:
+        raise LogFileError(
+            f"{file.path} may have been cut short: expected a line end after its last line, found "
+            f"none. Deliver the file again, or put {beside.name} beside it to confirm its bytes"
         )
 
 
@@ -196,6 +260,7 @@ def _replace(
     query = event_query(file, scan.readable, logs, erased_users(settings))
     with transaction(connection):
         replaced = _delete(connection, file)
+        remove_refusal(connection, file.source_file)
         accepted = _insert_accepted(connection, file, query)
         rejected = lines - header_lines(file) - accepted
         reasons = _insert_rejected(connection, file, query) if rejected else {}
@@ -232,7 +297,7 @@ def _delete(connection: Connection, file: LogFile) -> bool:
         connection, "SELECT count(*) FROM ingest_ledger WHERE source_file = $source_file", source
     ):
         return False
-    for table in ("raw_logs", "quarantine", "ingest_ledger"):
+    for table in DELIVERED_TABLES:
         connection.execute(f"DELETE FROM {table} WHERE source_file = $source_file", source)  # noqa: S608
     return True
 

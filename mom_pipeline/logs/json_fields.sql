@@ -5,6 +5,9 @@ SELECT
         WHEN text IS NULL THEN 'empty line'
         WHEN starts_with(text, $mark) THEN split_part(text, $mark, 2)
         WHEN object IS NULL THEN 'not a JSON object'
+        -- In so many keys none is given twice, unless another is missing: that has its own reason.
+        WHEN CASE WHEN len(keys) > $n_required THEN list_unique(keys) < len(keys) END
+            THEN 'a key is given twice'
         WHEN json_type(object, $user_at) NOT IN ('VARCHAR', 'NULL')
             AND NOT regexp_full_match(user_id, '-?[0-9]+') THEN 'user is not text or a whole number'
         WHEN json_type(object, $item_at) NOT IN ('VARCHAR', 'NULL')
@@ -22,6 +25,7 @@ FROM (
         line,
         text,
         object,
+        list_filter(json_keys(object), lambda key: list_contains($mapped, key)) AS keys,
         json_extract_string(object, $user_at) AS user_id,
         json_extract_string(object, $item_at) AS item_id
     FROM (

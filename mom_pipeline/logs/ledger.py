@@ -183,7 +183,7 @@ def delivered_day(connection: Connection, day: date) -> DeliveredDay:
         reasons=reasons,
         trailing=_trailing(connection, day),
         newest=_newest(connection, day),
-        contents=_contents(connection, day),
+        contents=contents_of_day(connection, day),
         sample=_sample(connection, day),
     )
 
@@ -206,7 +206,8 @@ def _newest(connection: Connection, day: date) -> date | None:
     return newest
 
 
-def _contents(connection: Connection, day: date) -> list[tuple[str, str]]:
+def contents_of_day(connection: Connection, day: date) -> list[tuple[str, str]]:
+    """Return name and sha256 of every file that a day brought."""
     return connection.execute(
         "SELECT source_file, sha256 FROM ingest_ledger WHERE delivery_day = $day::DATE "
         "ORDER BY source_file",

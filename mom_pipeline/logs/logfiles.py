@@ -1,6 +1,9 @@
 """Names of log files: which file is a log, of which day, in which format."""
 
+import os
 import re
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path, PurePosixPath
@@ -17,12 +20,14 @@ FORMATS = {
     ".jsonl": "jsonl",
     ".parquet": "parquet",
 }
-_DAY_IN_NAME = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[-_. ].*)?")
-_DAY_FOLDER = re.compile(r"day=(\d{4}-\d{2}-\d{2})")
-_EXPECTED = (
-    "expected a name such as 2024-03-01.csv.gz or day=2024-03-01/part.parquet "
-    f"with one of {', '.join(FORMATS)}"
-)
+FIRST_DAY, LAST_DAY = date(1970, 1, 1), date(2199, 12, 31)
+CHECKSUM_SUFFIX = ".sha256"
+# File systems take 255; the names of checksum and temporary files are longer than the log's own.
+_MAX_NAME_BYTES = 200
+_SHOWN_CHARACTERS = 300
+_DAY_IN_NAME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[-_. ].*)?")
+_DAY_FOLDER = re.compile(r"day=([0-9]{4}-[0-9]{2}-[0-9]{2})")
+_EXAMPLES = "2024-03-01.csv.gz or day=2024-03-01/part.parquet"
 
 
 @dataclass(frozen=True, order=True)
@@ -35,6 +40,39 @@ class LogFile:
     format: str
     compressed: bool
 
+    @property
+    def checksum_path(self) -> Path:
+        """`<name>.sha256` beside the file, whether it exists or not."""
+        return self.path.with_name(self.path.name + CHECKSUM_SUFFIX)
+
+
+@dataclass(frozen=True, order=True)
+class SetAside:
+    """Something in the logs folder that is not read: its name in printable text, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What lies in the logs folder: log files in order of day, and what is not read."""
+
+    files: tuple[LogFile, ...]
+    set_aside: tuple[SetAside, ...]
+
+
+def printable(text: str) -> str:
+    r"""Text with control characters spelled out, and bytes that are not UTF-8 as in `\xff`."""
+    return "".join(c if c.isprintable() else _spelled_out(c) for c in text)
+
+
+def _spelled_out(character: str) -> str:
+    # Python keeps a byte of a file name that is not UTF-8 as U+DC00 + byte.
+    if "\udc80" <= character <= "\udcff":
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return ascii(character)[1:-1]
+
 
 def log_file(path: Path, logs_dir: Path) -> LogFile:
     """Describe one file below `logs_dir`.
@@ -42,69 +80,148 @@ def log_file(path: Path, logs_dir: Path) -> LogFile:
     Raises LogFileError when it lies elsewhere, does not exist, or has no day or known format
     in its name.
     """
-    if not path.is_file():
-        raise LogFileError(f"{path} is not a file; expected a log file below {logs_dir}")
+    shown = printable(str(path))
+    if not os.path.isfile(path):
+        raise LogFileError(f"{shown} is not a file; expected a log file below {logs_dir}")
+    relative = _below(path, logs_dir)
+    if relative is None:
+        raise LogFileError(f"{shown} lies outside of {logs_dir}; copy it there first")
     try:
-        relative = PurePosixPath(path.resolve().relative_to(logs_dir.resolve()))
-    except ValueError:
-        raise LogFileError(f"{path} lies outside of {logs_dir}; copy it there first") from None
-    suffix = next((s for s in FORMATS if relative.name.endswith(s)), None)
-    if suffix is None:
-        raise LogFileError(f"{path} is not a log file: {_EXPECTED}")
-    day = _delivery_day(relative, suffix)
-    if day is None:
-        raise LogFileError(f"{path} names no delivery day: {_EXPECTED}")
-    return LogFile(day, str(relative), path, FORMATS[suffix], suffix.endswith(".gz"))
-
-
-def _delivery_day(relative: PurePosixPath, suffix: str) -> date | None:
-    """The day of `day=2024-03-01/` or of a name that starts with 2024-03-01."""
-    stem = relative.name.removesuffix(suffix)
-    match = _DAY_FOLDER.fullmatch(relative.parent.name) or _DAY_IN_NAME.fullmatch(stem)
-    try:
-        return date.fromisoformat(match.group(1)) if match else None
-    except ValueError:
-        return None
-
-
-@dataclass(frozen=True)
-class Discovery:
-    """What lies in the logs folder: log files in order of day, and what was not understood."""
-
-    files: tuple[LogFile, ...]
-    ignored: tuple[str, ...]
+        return _described(relative, path)
+    except LogFileError as error:
+        raise LogFileError(f"{shown}: {error}") from None
 
 
 def discover(logs_dir: Path) -> Discovery:
     """All log files below a folder, ordered by day and name.
 
-    Checksum files and names that start with "." or "_" are no logs; any other name that is not
-    understood is reported in `ignored`. Raises LogFileError when two files differ only in
-    format or compression: they would bring the same events twice.
+    Checksum files and names that start with "." or "_" are no logs. Whatever else cannot be
+    read as a log is in `set_aside`, so that no name stops the others; so are files that differ
+    only in format or compression, because they would bring the same events twice.
     """
-    files, ignored = [], []
-    for path in sorted(logs_dir.rglob("*")) if logs_dir.is_dir() else []:
-        relative = path.relative_to(logs_dir)
-        if any(part[0] in "._" for part in relative.parts) or path.suffix == ".sha256":
-            continue
-        if not path.is_file():
-            continue
+    files: list[LogFile] = []
+    set_aside: list[SetAside] = []
+    for name in _names(logs_dir, set_aside):
         try:
-            files.append(log_file(path, logs_dir))
-        except LogFileError:
-            ignored.append(str(relative))
-    _refuse_twins(files)
-    return Discovery(tuple(sorted(files)), tuple(ignored))
+            files.append(_file_in_folder(name, logs_dir))
+        except (LogFileError, OSError) as error:
+            set_aside.append(SetAside(_shown(name), str(error)))
+    twins = _twins(files)
+    set_aside += [SetAside(file.source_file, reason) for file, reason in twins.items()]
+    kept = sorted(file for file in files if file not in twins)
+    return Discovery(tuple(kept), tuple(sorted(set_aside)))
 
 
-def _refuse_twins(files: list[LogFile]) -> None:
-    seen: dict[str, LogFile] = {}
+def _names(logs_dir: Path, set_aside: list[SetAside]) -> Iterator[str]:
+    """Names of everything but folders; folders that cannot be read are added to `set_aside`.
+
+    Links to folders are not followed. The folders wait in a list: a deep tree is no recursion.
+    """
+    waiting = [""] if os.path.isdir(logs_dir) else []
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(logs_dir / folder) as entries:
+                for entry in entries:
+                    name = f"{folder}{entry.name}"
+                    if entry.name[0] in "._":
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(f"{name}/")
+                    elif not name.endswith(CHECKSUM_SUFFIX):
+                        yield name
+        except OSError as error:
+            reason = f"the folder cannot be read ({error.strerror}); allow it, or move its files"
+            set_aside.append(SetAside(_shown(folder) or ".", reason))
+
+
+def _shown(name: str) -> str:
+    shown = printable(name)
+    return shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[:_SHOWN_CHARACTERS]}…"
+
+
+def _file_in_folder(name: str, logs_dir: Path) -> LogFile:
+    """Describe what stands under a name; raises LogFileError with the reason against it."""
+    path, relative = logs_dir / name, PurePosixPath(name)
+    if os.path.islink(path):
+        relative = _target_of(path, logs_dir)
+    elif not os.path.isfile(path):
+        raise LogFileError("expected a regular file that can be read; replace or remove it")
+    return _described(relative, path)
+
+
+def _target_of(link: Path, logs_dir: Path) -> PurePosixPath:
+    """What a link inside the folder stands for: a file of the folder that is not read itself."""
+    if not os.path.exists(link):
+        raise LogFileError("the link leads nowhere; put the file itself here, or remove the link")
+    relative = _below(link, logs_dir)
+    if relative is None:
+        raise LogFileError("the link leads out of the folder; copy the file itself here")
+    if not os.path.isfile(link):
+        raise LogFileError("the link leads to no regular file; put the files themselves here")
+    if not any(part[0] in "._" for part in relative.parts):
+        raise LogFileError(f"the link leads to {_shown(str(relative))}, which is read itself")
+    return relative
+
+
+def _below(path: Path, logs_dir: Path) -> PurePosixPath | None:
+    """The name below the folder with links resolved, None for a file elsewhere."""
+    try:
+        return PurePosixPath(path.resolve().relative_to(logs_dir.resolve()))
+    except ValueError:
+        return None
+
+
+def _described(relative: PurePosixPath, path: Path) -> LogFile:
+    """Read day and format from a name; raises LogFileError with the reason against it."""
+    if not str(relative).isprintable():
+        raise LogFileError("expected a name of printable UTF-8 characters; rename it")
+    n_bytes = len(relative.name.encode())
+    if n_bytes > _MAX_NAME_BYTES:
+        raise LogFileError(
+            f"the name has {n_bytes} bytes, expected at most {_MAX_NAME_BYTES}; shorten it"
+        )
+    suffix = next((s for s in FORMATS if relative.name.endswith(s)), None)
+    if suffix is None:
+        raise LogFileError(
+            f"it is not a log file: expected a name that ends with one of {', '.join(FORMATS)}; "
+            "rename it or move it elsewhere"
+        )
+    day = _delivery_day(relative, suffix)
+    return LogFile(day, str(relative), path, FORMATS[suffix], suffix.endswith(".gz"))
+
+
+def _delivery_day(relative: PurePosixPath, suffix: str) -> date:
+    """The day of `day=2024-03-01/` or of a name that starts with 2024-03-01."""
+    stem = relative.name.removesuffix(suffix)
+    match = _DAY_FOLDER.fullmatch(relative.parent.name) or _DAY_IN_NAME.fullmatch(stem)
+    try:
+        day = date.fromisoformat(match.group(1)) if match else None
+    except ValueError:
+        day = None
+    if day is None:
+        raise LogFileError(
+            f"the name states no delivery day: expected one such as {_EXAMPLES}; rename it"
+        )
+    if not FIRST_DAY <= day <= LAST_DAY:
+        raise LogFileError(
+            f"the delivery day {day} does not lie from {FIRST_DAY} to {LAST_DAY}; rename it"
+        )
+    return day
+
+
+def _twins(files: list[LogFile]) -> dict[LogFile, str]:
+    """Files that differ only in format or compression, each with the reason against it."""
+    by_stem: defaultdict[str, list[LogFile]] = defaultdict(list)
     for file in files:
         suffix = next(s for s in FORMATS if file.source_file.endswith(s))
-        stem = file.source_file.removesuffix(suffix)
-        if stem in seen:
-            raise LogFileError(
-                f"{seen[stem].source_file} and {file.source_file} differ only in format and "
-                "would bring the same events twice; remove one of them"
+        by_stem[file.source_file.removesuffix(suffix)].append(file)
+    reasons = {}
+    for family in by_stem.values():
+        for file in family if len(family) > 1 else ():
+            others = sorted(other.source_file for other in family if other != file)
+            reasons[file] = (
+                f"it would bring the same events as {', '.join(others)}, from which its name "
+                "differs only in the format; remove all of them but one"
             )
-        seen[stem] = file
+    return reasons

@@ -7,8 +7,11 @@ row), and then a SELECT that takes the fields out of a line, with a reason where
 import csv
 import re
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
+from mom_pipeline.core.interactions import MAX_ID
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.logfiles import LogFile
 from mom_pipeline.logs.scan import MARK, MAX_LINE_BYTES
@@ -21,20 +24,29 @@ ERASED = f"{SET_ASIDE_PREFIX}erased"
 # A word of a malformed line, for which the format tells no fields.
 WORD = r"""[^\s,;|"'{}\[\]:]+"""
 QUOTES_BROKEN = "contains(text, '\"') AND NOT regexp_full_match($delimiter || text, $record)"
-_EARLIEST, _LATEST = "1900-01-01 00:00:00+00", "2200-01-01 00:00:00+00"
+_EARLIEST = "1900-01-01 00:00:00+00"
+# A number in decimal notation, also with an exponent, and no other that DuckDB would cast: 1_000.
+_NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+_MAX_WEIGHT = 1_000_000_000
 _ID_TYPES = re.compile(r"VARCHAR|UUID|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER")
 _TIME_TYPES = re.compile(r"VARCHAR|DATE|TIMESTAMP.*|U?BIGINT|U?INTEGER")
 _WEIGHT_TYPES = re.compile(r"VARCHAR|DECIMAL.*|DOUBLE|FLOAT|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER")
 
-# Timestamp setting -> expression over `time_text`. Special words ("epoch", "infinity") that
-# DuckDB would accept sort after ":", all digits before it.
+# Timestamp setting -> expression over `time_text`, and the pattern of what it may read. DuckDB
+# casts more than that: 2024/03/01, 24:00:00, "epoch", 1_709_287_200.
+_OFFSET = r"(?:Z|[+-](?:0[0-9]|1[0-5])(?::?[0-5][0-9](?::[0-5][0-9])?)?)"
+_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
+_ISO = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}(?:[ T]{_CLOCK}{_OFFSET}?)?"
+_EPOCH = r"-?[0-9]+(?:\.[0-9]+)?"
+_WIDE = "TRY_CAST(time_text AS DECIMAL({}, {}))::DECIMAL(28, 6)"  # no product overflows it
 _EVENT_TIME = {
-    "iso": "CASE WHEN time_text < ':' THEN TRY_CAST(time_text AS TIMESTAMPTZ) END",
-    "epoch_s": "make_timestamptz(1000000 * TRY_CAST(time_text AS INTEGER)::BIGINT)",
-    "epoch_ms": "make_timestamptz((1000 * TRY_CAST(time_text AS DECIMAL(15, 0)))::BIGINT)",
+    "iso": ("TRY_CAST(time_text AS TIMESTAMPTZ)", _ISO),
+    "epoch_s": (f"make_timestamptz((1000000 * {_WIDE.format(16, 6)})::BIGINT)", _EPOCH),
+    "epoch_ms": (f"make_timestamptz((1000 * {_WIDE.format(18, 3)})::BIGINT)", _EPOCH),
 }
 _PATTERN_TIME = """
     CASE WHEN lower(trim(time_text)) NOT IN ('epoch', 'infinity', '-infinity')
+        AND regexp_matches(time_text, $time_end)
     THEN try_strptime(time_text, $time_pattern)::TIMESTAMPTZ END
 """
 
@@ -95,11 +107,19 @@ def event_query(
     parameters |= time_parameters | {
         "set_aside_prefix": SET_ASIDE_PREFIX,
         "erased_reason": ERASED,
+        "max_id": MAX_ID,
         "earliest": _EARLIEST,
-        "latest": _LATEST,
+        "day_end": _end_of(file.day, logs.zone),
+        "number": _NUMBER,
+        "max_weight": _MAX_WEIGHT,
         "mark": MARK,
     }
     return EventQuery(f"WITH fields AS ({fields})\n{checks}", parameters)
+
+
+def _end_of(day: date, zone: ZoneInfo) -> str:
+    """The first moment after a delivery day, in the zone of the logs."""
+    return datetime.combine(day + timedelta(days=1), time(), zone).astimezone(UTC).isoformat()
 
 
 def header_lines(file: LogFile) -> int:
@@ -119,9 +139,15 @@ def _require_columns(file: LogFile, columns: ColumnSettings, header: list[str]) 
             problem = "has no" if name not in header else "has more than one"
             raise LogFileError(
                 f"{file.path} {problem} column {name!r} (logs.columns.{role}); expected "
-                f"{list(wanted.values())}, found {[n[:80] for n in header[:20]]}. "
+                f"{list(wanted.values())}, found {_shown_names(header)}. "
                 "Correct the file's header or the setting"
             )
+
+
+def _shown_names(header: list[str]) -> list[str]:
+    """The names of a header; without one, the first line holds ids, which are not repeated."""
+    is_name = re.compile(r"[^\W\d][^\W\d _-]*(?:[ _-][^\W\d]+)*")
+    return [name[:80] if is_name.fullmatch(name) else "…" for name in header[:20]]
 
 
 def _require_types(file: LogFile, columns: ColumnSettings, types: dict[str, str]) -> None:
@@ -166,8 +192,11 @@ def quote_patterns(delimiter: str) -> dict[str, object]:
 def event_time_sql(timestamp_format: str) -> tuple[str, dict[str, object]]:
     """Expression from `time_text` to a TIMESTAMPTZ, NULL where it is not understood."""
     if timestamp_format in _EVENT_TIME:
-        return _EVENT_TIME[timestamp_format], {}
-    return _PATTERN_TIME, {"time_pattern": timestamp_format}
+        expression, form = _EVENT_TIME[timestamp_format]
+        sql = f"CASE WHEN regexp_full_match(time_text, $time_form) THEN {expression} END"
+        return sql, {"time_form": form}
+    end = f"{_OFFSET}$" if timestamp_format.endswith("%z") else ""
+    return _PATTERN_TIME, {"time_pattern": timestamp_format, "time_end": end}
 
 
 def _header(file: LogFile, readable: Path, delimiter: str) -> list[str]:
@@ -188,6 +217,8 @@ def _json_fields(columns: ColumnSettings) -> tuple[str, dict[str, object]]:
     """Fields of JSON objects; ids are strings or whole numbers, kept digit by digit."""
     mapped = _mapped(columns)
     parameters: dict[str, object] = {f"{role}_at": f'$."{name}"' for role, name in mapped.items()}
+    parameters["mapped"] = list(mapped.values())
+    parameters["n_required"] = len(mapped.keys() - {"exclude"})
     excluded = "coalesce(json_extract_string(object, $exclude_at), '')"
     fragments = {
         "weight": "json_extract_string(object, $weight_at)" if columns.weight else "'1'",

@@ -21,7 +21,7 @@ from typing import IO, Any, Protocol, cast
 
 import numpy as np
 
-from mom_pipeline.errors import LogFileError
+from mom_pipeline.errors import LogFileError, LogFileNotRead
 from mom_pipeline.logs.logfiles import LogFile
 
 MAX_LINE_BYTES = 1 << 20
@@ -36,12 +36,16 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Scan:
-    """What the pass gave. `readable` is the file itself or its rewritten copy."""
+    """What the pass gave. `readable` is the file itself or its rewritten copy.
+
+    ended: the last line has its line end, as in every file that is whole.
+    """
 
     size_bytes: int
     sha256: str
     lines: int
     readable: Path
+    ended: bool
 
 
 def no_progress(_: int) -> None:
@@ -59,9 +63,9 @@ def scan_text(file: LogFile, scratch_dir: Path, progress: Progress = no_progress
     with file.path.open("rb") as raw, copy:
         source = _Hashing(raw, progress)
         compressed = cast(IO[bytes], source)
-        stream = gzip.GzipFile(fileobj=compressed) if file.compressed else source
+        text = _Ending(gzip.GzipFile(fileobj=compressed) if file.compressed else source)
         try:
-            for block, readable in _blocks(stream):
+            for block, readable in _blocks(text):
                 lines += readable.count(b"\n") + (not readable.endswith(b"\n"))
                 copy.write(block, readable)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -71,8 +75,11 @@ def scan_text(file: LogFile, scratch_dir: Path, progress: Progress = no_progress
         source.drain()
     after = file.path.stat()
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-        raise LogFileError(f"{file.path} changed while it was read; ingest it again when complete")
-    return Scan(before.st_size, source.digest.hexdigest(), lines, copy.readable)
+        raise LogFileNotRead(
+            f"{file.path} changed while it was read; it is tried again when it is complete"
+        )
+    ended = text.last in (b"", b"\n")
+    return Scan(before.st_size, source.digest.hexdigest(), lines, copy.readable, ended)
 
 
 def scan_file(file: LogFile, scratch_dir: Path, progress: Progress = no_progress) -> Scan:
@@ -82,7 +89,7 @@ def scan_file(file: LogFile, scratch_dir: Path, progress: Progress = no_progress
     with file.path.open("rb") as raw:
         source = _Hashing(raw, progress)
         source.drain()
-    return Scan(source.size, source.digest.hexdigest(), lines=-1, readable=file.path)
+    return Scan(source.size, source.digest.hexdigest(), lines=-1, readable=file.path, ended=True)
 
 
 class _Hashing:
@@ -105,6 +112,23 @@ class _Hashing:
         """Hash what the decompressor left unread."""
         while self.read(MAX_LINE_BYTES):
             pass
+
+
+class _Readable(Protocol):
+    def read(self, n: int, /) -> bytes: ...
+
+
+@dataclass
+class _Ending:
+    """A stream that remembers the last byte that was read through it."""
+
+    stream: _Readable
+    last: bytes = b""
+
+    def read(self, n: int, /) -> bytes:
+        data = self.stream.read(n)
+        self.last = data[-1:] or self.last
+        return data
 
 
 @dataclass
@@ -150,10 +174,6 @@ class _Copy:
             while left and (data := begin.read(min(left, MAX_LINE_BYTES))):
                 out.write(data)
                 left -= len(data)
-
-
-class _Readable(Protocol):
-    def read(self, n: int, /) -> bytes: ...
 
 
 def _blocks(stream: _Readable) -> Iterator[tuple[bytes | None, bytes]]:

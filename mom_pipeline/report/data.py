@@ -1,7 +1,7 @@
 """The data of the page of a day, gathered from the warehouse and the artifacts."""
 
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -120,7 +120,7 @@ def _components(
     """Return the components. items: (at most 8, K), the most probable of each."""
     O, pi = model.dense["item_probs"], model.dense["weights"]
     try:
-        before = state.fitting("decomposition", day - timedelta(days=1)).dense["item_probs"]
+        before = state.fitting("decomposition", state.day_before(day)).dense["item_probs"]
         moved: list[float | None] = [float(value) for value in drift(O, before)]
     except StaleArtifact:
         moved = [None] * len(pi)

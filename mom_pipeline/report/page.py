@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
-from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
+from mom_pipeline.artifacts.day_state import DayState, StaleArtifact, TooLittleYet
 from mom_pipeline.comparison.tables import remarks
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import write_text
@@ -58,6 +58,8 @@ def write_report(settings: Settings, day: date) -> tuple[Path, ReportData]:
     """Write the page of a day, whole or not at all; return its path and its data."""
     try:
         data = gather(settings, day)
+    except TooLittleYet:
+        raise
     except StaleArtifact as reason:
         newest = newest_day(settings)
         raise NothingToReport(

@@ -1,23 +1,28 @@
 """The gate: whether the model of a day may replace the champion.
 
-    d = AP of the challenger - AP of the rival, by user, on the same users and days
+Two things can be new about a model, and each is judged in its own way.
 
-The rival is the champion, or popularity when there is none. The first model must be shown to
-beat popularity: the paired bootstrap interval of mean d lies above 0. A later one must be shown
-to lose no more than is allowed: the interval lies above -max_loss times the champion's MAP. So
-little evidence keeps the champion, and the same model again (d = 0) passes.
+**A new day of data**, settings and code as before. The day's rows were compared with the days
+before, and the model of the day before was asked about them (`logs.admission`): a day that
+differs is kept out, so the model has learnt from usual days. It takes over unless a check failed.
 
-A model has seen the days up to its own, so it cannot be judged on them. What can be judged is a
-backtest: the model of the same settings of `evaluation.horizon_days` before, on what its users
-took since. The champion is asked about the same users, histories and days:
+**Other settings or other code.** A paired backtest:
+
+    d = AP of the challenger - AP of the champion, by user, on the same users and days
+
+The bootstrap interval of mean d must lie above -max_loss times the champion's MAP, so little
+evidence keeps the champion. A model has seen the days up to its own, so it cannot be judged on
+them. What can be judged is the model of the same settings of `evaluation.horizon_days` before, on
+what its users took since. The champion is asked about the same users, histories and days:
 
 - a champion that is as old as the model of the backtest, or older, answers for itself;
-- a younger one has seen some of these days. Where its settings are the challenger's, it has the
-  same backtest, and the difference is 0. Otherwise its settings are fitted to the rows of the
-  backtest (in full, so it costs some passes; only after a change of settings).
+- a younger one has seen some of these days: its settings are fitted to the rows of the backtest
+  (in full, so it costs some passes; only after a change of settings).
+
+The first model is in use at once: some answer is better than none. It is unproven until there
+are days to judge it on. What a person put in use stays until a person lifts that.
 """
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, timedelta
 
@@ -92,7 +97,7 @@ class Promoted:
 
 def judged_day(state: DayState, day: date) -> date:
     """The day of the model that is backtested in place of a day's own."""
-    return day - timedelta(days=state.settings.evaluation.horizon_days)
+    return state.latest(day - timedelta(days=state.settings.evaluation.horizon_days))
 
 
 def store_day(
@@ -119,12 +124,7 @@ def promote_day(
     """
     challenger, settings = candidate(state, day, delivered, backtest), state.settings.promotion
     version = registry.add(challenger)
-    if version == registry.champion_version():
-        decision = Decision(False, "it is the champion already")
-    else:
-        contest, objections = _examined(state, registry, challenger, delivered, backtest)
-        rng = np.random.default_rng(state.settings.model.seed)
-        decision = decide(contest, objections, max_loss=settings.max_loss, rng=rng)
+    decision = _decision(state, registry, version, challenger, delivered, backtest)
     if decision.passed and settings.enabled:
         registry.promote(version, decision.words)
     elif decision.passed:
@@ -185,14 +185,11 @@ def contest_with_champion(
     """The champion on the users, histories and days of the backtest; see the module."""
     before, cutoffs = judged_day(state, day), backtest.model.cutoffs
     train, test = state.matrix(before)[0], delivered.test
-    rival: Backtest | None = backtest
     if champion.manifest.day <= before.isoformat():
         columns, width = _columns(champion.item_ids, delivered.item_ids[: test.shape[1]])
         own, later = (_moved(X, columns, width) for X in (train, test))
         rival = backtest_model(champion.model, own, later, cutoffs)
         how = f"it and the model of {before}, on the days since"
-    elif _same_settings(champion, state):
-        how = f"both by the model of {before}: the settings are the same"
     else:
         rival = backtest_model(_fitted_like(champion, train), train, test, cutoffs)
         how = f"its settings and the new ones, both as of {before}, on the days since"
@@ -201,60 +198,90 @@ def contest_with_champion(
     return Contest(champion.manifest.version, _ap(backtest.model), _ap(rival.model), how)
 
 
-def decide(
-    contest: Contest | None, objections: Sequence[str], *, max_loss: float, rng: np.random.Generator
-) -> Decision:
-    """Apply the gate.
+def decide(contest: Contest, *, max_loss: float, rng: np.random.Generator) -> Decision:
+    """Compare the challenger with its rival. max_loss: a share of the champion's MAP.
 
-    contest: None when there were no days to compare on.  objections: what speaks against the
-    challenger whatever it scores, such as a failed check or a number that is not finite.
-    max_loss: a share of the champion's MAP.
+    The first model, whose rival is popularity, passes whatever it scores; the words say it.
     """
-    if objections:
-        return Decision(False, "kept out: " + "; ".join(objections))
-    if contest is None:
-        return Decision(False, "kept out: there are no days yet to compare it on")
     ours, theirs = contest.challenger_ap, contest.rival_ap
     if not (np.isfinite(ours).all() and np.isfinite(theirs).all()):
         return Decision(False, "kept out: the precision of some user is not finite")
     d, low, high = (float(value) for value in paired_interval(ours, theirs, rng, level=LEVEL))
-    first = contest.rival == POPULARITY
-    bound = 0.0 if first else -max_loss * float(theirs.mean())
-    # The same lists twice are no loss, even where none is allowed.
-    passed = low > bound if first else low >= bound
-    asked = f"the interval must not reach below {bound:+.5f}"
-    words = (
-        f"{'passed' if passed else 'kept out'}: MAP {ours.mean():.4f} against "
-        f"{theirs.mean():.4f} of {contest.rival}, difference {d:+.5f} [{low:+.5f}, {high:+.5f}] "
-        f"({len(theirs):,} users; {'the first model must beat popularity' if first else asked}; "
-        f"{contest.how})"
+    compared = (
+        f"MAP {ours.mean():.4f} against {theirs.mean():.4f} of {contest.rival}, difference "
+        f"{d:+.5f} [{low:+.5f}, {high:+.5f}] ({len(theirs):,} users; {contest.how})"
     )
+    if contest.rival == POPULARITY:
+        doubt = "" if low > 0 else "; not shown to beat popularity"
+        return Decision(True, f"passed as the first model: {compared}{doubt}", d, low, high)
+    bound = -max_loss * float(theirs.mean())
+    # The same lists twice are no loss, even where none is allowed.
+    passed = low >= bound
+    verdict = "passed" if passed else "kept out"
+    words = f"{verdict}: {compared}; the interval must not reach below {bound:+.5f}"
     return Decision(passed, words, d, low, high)
 
 
-def _examined(
+def _decision(
     state: DayState,
     registry: ModelRegistry,
+    version: str,
     challenger: ServedModel,
     delivered: Delivered,
     backtest: Backtest | None,
-) -> tuple[Contest | None, list[str]]:
-    """The contest that the challenger has to go through, and what speaks against it."""
+) -> Decision:
+    """Return what the gate says about the model of a day; see the module."""
+    if version == registry.champion_version():
+        return Decision(False, "it is the champion already")
     day = date.fromisoformat(challenger.manifest.day)
-    objections = _objections(state, day, challenger)
+    if objections := _objections(state, day, challenger):
+        return Decision(False, "kept out: " + "; ".join(objections))
     try:
         champion = registry.champion()
     except (NoChampion, DamagedModel, UnknownVersion):
-        # A champion that cannot be read answers nobody: the next one starts from popularity.
-        return contest_with_popularity(backtest) if backtest else None, objections
-    if champion.manifest.day > challenger.manifest.day:
-        objections.append(f"the champion is of a later day, {champion.manifest.day}")
-    if objections or backtest is None:
-        return None, objections
+        # A champion that cannot be read answers nobody: the next one is the first again.
+        if backtest is None:
+            return Decision(True, "passed as the first model, unproven: no days to judge it on yet")
+        return _decide(state, contest_with_popularity(backtest))
+    if refusal := _refusal(registry, champion, day):
+        return Decision(False, refusal)
+    return _against_champion(state, champion, day, delivered, backtest)
+
+
+def _against_champion(
+    state: DayState,
+    champion: ServedModel,
+    day: date,
+    delivered: Delivered,
+    backtest: Backtest | None,
+) -> Decision:
+    if _same_method(champion, state):
+        return Decision(True, "passed: a new day of data, settings and code as before")
+    if backtest is None and champion.manifest.metrics:
+        return Decision(False, "kept out: other settings, and no days yet to compare them on")
+    if backtest is None:
+        return Decision(True, "passed: other settings; neither model has days to judge it on yet")
     try:
-        return contest_with_champion(state, day, champion, delivered, backtest), []
+        return _decide(state, contest_with_champion(state, day, champion, delivered, backtest))
     except MomError as error:
-        return None, [f"it cannot be compared with the champion: {error}"]
+        return Decision(False, f"kept out: it cannot be compared with the champion: {error}")
+
+
+def _decide(state: DayState, contest: Contest) -> Decision:
+    rng = np.random.default_rng(state.settings.model.seed)
+    return decide(contest, max_loss=state.settings.promotion.max_loss, rng=rng)
+
+
+def _refusal(registry: ModelRegistry, champion: ServedModel, day: date) -> str:
+    """Why a champion stays, whatever the challenger is; "" when it need not."""
+    if registry.is_chosen():
+        return (
+            f"left out: a person put {champion.manifest.version} in use; `mom-pipeline promote "
+            "--auto` leaves the choice to the gate again"
+        )
+    if champion.manifest.day > day.isoformat():
+        return f"kept out: the champion is of a later day, {champion.manifest.day}"
+    return ""
 
 
 def _objections(state: DayState, day: date, challenger: ServedModel) -> list[str]:
@@ -279,11 +306,13 @@ def _ap(metrics: RankingMetrics) -> Array:
     return metrics.per_user["map"][:, metrics.cutoffs.index(nearest_cutoff(metrics.cutoffs))]
 
 
-def _same_settings(champion: ServedModel, state: DayState) -> bool:
+def _same_method(champion: ServedModel, state: DayState) -> bool:
+    """Whether the champion was made with the present settings and code."""
     ranking = champion.model.pair_ranking
     weights = state.settings.ranking if ranking is None else ranking.weights
     same_model = champion.manifest.settings == asdict(state.settings.model)
-    return same_model and weights == state.settings.ranking
+    same_code = champion.manifest.code_version == CODE_VERSION
+    return same_model and same_code and weights == state.settings.ranking
 
 
 def _fitted_like(champion: ServedModel, X: Csr) -> FittedModel:

@@ -8,7 +8,8 @@ from fastapi import Path, Query, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from mom_pipeline.core.errors import MomError
-from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_ID, MAX_LIST
+from mom_pipeline.core.interactions import MAX_ID
+from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST
 
 DEFAULT_LIST = 20
 MAX_BODY_BYTES = 1_000_000

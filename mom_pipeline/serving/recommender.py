@@ -46,7 +46,6 @@ from mom_pipeline.serving.served_model import ServedModel
 MODELS = "models"
 MAX_LIST = 1_000
 MAX_HISTORY = 10_000
-MAX_ID = 4_096
 # Smaller terms of an explanation are rounding.
 _NEGLIGIBLE = 1e-12
 

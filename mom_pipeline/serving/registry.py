@@ -11,7 +11,7 @@ sees the old or the new champion, never a mixture. Writers take turns.
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +29,8 @@ from mom_pipeline.serving.served_model import Manifest, ServedModel
 
 VERSIONS, POINTER = "versions", "champion.json"
 PROMOTED, ROLLED_BACK = "promoted", "rolled back"
+KEPT, LIFTED = "kept", "left to the gate again"
+GATE, PERSON = "gate", "person"
 _VERSION = re.compile(r"\d{4}-\d{2}-\d{2}-[0-9a-f]{12}")
 _DIGITS = 12
 
@@ -53,18 +55,20 @@ class DamagedPointer(MomError):
 class Promotion:
     """One change of the champion.
 
-    version: the champion from then on.  time: ISO, UTC.  kind: promoted or rolled back.
+    version: the champion from then on.  time: ISO, UTC.  kind: promoted, rolled back,
+    kept or left to the gate again.  by: the gate, or a person, whose choice stays until lifted.
     """
 
     version: str
     time: str
     kind: str
     reason: str
+    by: str = GATE
 
     @classmethod
-    def now(cls, version: str, kind: str, reason: str) -> "Promotion":
+    def now(cls, version: str, kind: str, reason: str, by: str) -> "Promotion":
         """Return a change with the present time."""
-        return cls(version, datetime.now(tz=UTC).isoformat(timespec="seconds"), kind, reason)
+        return cls(version, datetime.now(tz=UTC).isoformat(timespec="seconds"), kind, reason, by)
 
 
 @dataclass(frozen=True)
@@ -145,16 +149,31 @@ class ModelRegistry:
             ) from error
         return history
 
-    def promote(self, version: str, reason: str) -> None:
+    def promote(self, version: str, reason: str, *, by: str = GATE) -> None:
         """Put a version in use once it has been read and found whole; else nothing changes."""
         with locked(self.root):
             self.load(version)
             history = self.history()
             if _champions(history)[-1:] != [version]:
-                self._point([*history, Promotion.now(version, PROMOTED, reason)])
+                self._point([*history, Promotion.now(version, PROMOTED, reason, by)])
+            elif by == PERSON and not _is_chosen(history):
+                self._point([*history, Promotion.now(version, KEPT, reason, by)])
+
+    def is_chosen(self) -> bool:
+        """Whether a person put the champion in use, so that the gate may not replace it."""
+        return _is_chosen(self.history())
+
+    def lift(self, reason: str) -> str | None:
+        """Let the gate decide again; return the champion, None when there is none."""
+        with locked(self.root):
+            history = self.history()
+            champion = next(reversed(_champions(history)), None)
+            if champion is not None and _is_chosen(history):
+                self._point([*history, Promotion.now(champion, LIFTED, reason, PERSON)])
+        return champion
 
     def rollback(self, reason: str = "asked for") -> str:
-        """Return to the champion before and name it; else nothing changes.
+        """Return to the champion before and name it; it stays until a person lifts that.
 
         Raises NothingToRollBack when there was none, DamagedModel when it cannot be used.
         """
@@ -167,7 +186,7 @@ class ModelRegistry:
                     "VERSION` puts any other version in use"
                 )
             self.load(stack[-2])
-            self._point([*history, Promotion.now(stack[-2], ROLLED_BACK, reason)])
+            self._point([*history, Promotion.now(stack[-2], ROLLED_BACK, reason, PERSON)])
         return stack[-2]
 
     def remove_old(self, keep: int) -> list[str]:
@@ -255,9 +274,13 @@ def _standing(history: Iterable[Promotion]) -> list[Promotion]:
     for entry in history:
         if entry.kind == ROLLED_BACK:
             stack.pop()
-        else:
+        elif entry.kind == PROMOTED:
             stack.append(entry)
     return stack
+
+
+def _is_chosen(history: Sequence[Promotion]) -> bool:
+    return bool(history) and history[-1].by == PERSON and history[-1].kind != LIFTED
 
 
 def _champions(history: Iterable[Promotion]) -> list[str]:
@@ -265,7 +288,7 @@ def _champions(history: Iterable[Promotion]) -> list[str]:
     return [entry.version for entry in _standing(history)]
 
 
-def _renamed(history: Iterable[Promotion], new_names: Mapping[str, str | None]) -> list[Promotion]:
+def _renamed(history: Sequence[Promotion], new_names: Mapping[str, str | None]) -> list[Promotion]:
     """The history as if versions had always had their new names; None: never were.
 
     Rollbacks are resolved into the promotions that still count: a rollback whose version is
@@ -276,6 +299,8 @@ def _renamed(history: Iterable[Promotion], new_names: Mapping[str, str | None]) 
         name = new_names.get(entry.version, entry.version)
         if name is not None and (not kept or kept[-1].version != name):
             kept.append(replace(entry, version=name))
+    if kept:
+        kept[-1] = replace(kept[-1], by=PERSON if _is_chosen(history) else GATE)
     return kept
 
 

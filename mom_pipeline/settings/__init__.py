@@ -12,6 +12,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, field
+from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Any, Self, cast, get_args, get_origin
 
@@ -70,6 +71,8 @@ __all__ = [
 
 DATA_DIR_VARIABLE = "MOM_DATA_DIR"
 SETTINGS_FILE = "pipeline.toml"
+# The first day while no setting names one: early, so that no log has to wait for it.
+EARLIEST_DAY = "2000-01-01"
 
 
 @section("")
@@ -102,6 +105,12 @@ class Settings:
             kept,
         )
         return self
+
+    def first_and_last_day(self) -> tuple[date, date]:
+        """Return the delivery days between which a day can be computed now."""
+        today = datetime.now(tz=self.logs.zone).date()
+        first, last = self.pipeline.start_date or EARLIEST_DAY, self.pipeline.end_date
+        return date.fromisoformat(first), min(today, date.fromisoformat(last)) if last else today
 
     @property
     def logs_dir(self) -> Path:

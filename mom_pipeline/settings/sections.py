@@ -28,6 +28,10 @@ from mom_pipeline.core.ranking.score import RankingName
 from mom_pipeline.settings.checking import NotNegative, one_of, require, rule, section
 
 DELIMITERS = (",", ";", "|")
+# Of the code that judges a line: 2 since times, weights, ids and keys are checked by their form.
+RULES_VERSION = 2
+# Settings of [logs] that refuse a whole file and say nothing about a line.
+_OF_FILES = ("max_reject_share", "require_checksum")
 TIMESTAMP_FORMATS = ("iso", "epoch_s", "epoch_ms")
 ENGINES = ("local", "dask")
 ESTIMATORS: tuple[EstimatorName, ...] = get_args(EstimatorName)
@@ -123,12 +127,13 @@ class ColumnSettings:
 
 @section("logs")
 class LogSettings:
-    """How log files are read. Everything but `max_reject_share` decides what a line means."""
+    """How log files are read, and which of them are refused (`_OF_FILES`)."""
 
     timezone: Zone = "UTC"
     delimiter: Annotated[StrictStr, one_of(DELIMITERS)] = ","
     timestamp_format: TimestampFormat = "iso"
     max_reject_share: Share = 0.01
+    require_checksum: StrictBool = False
     columns: ColumnSettings = field(default_factory=ColumnSettings)
 
     @property
@@ -136,9 +141,13 @@ class LogSettings:
         return ZoneInfo(self.timezone)
 
     def reading_rules(self) -> str:
-        """The settings that decide what a line means, as canonical JSON for the ledger."""
-        rules = asdict(self)
-        del rules["max_reject_share"]
+        """What decides what a line means, as canonical JSON for the ledger.
+
+        A file that was read by other rules is read again, so code that judges lines differently
+        has another RULES_VERSION.
+        """
+        rules = {key: value for key, value in asdict(self).items() if key not in _OF_FILES}
+        rules["version"] = RULES_VERSION
         return json.dumps(rules, sort_keys=True, ensure_ascii=False)
 
 

@@ -16,11 +16,13 @@ import uvicorn
 from dagster import DagsterInstance
 from dagster._cli.workspace.cli_target import workspace_opts_to_load_target
 from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster_graphql.schema import create_schema
 from dagster_shared.cli import WorkspaceOpts
 from dagster_webserver.app import create_app_from_workspace_process_context
 from dagster_webserver.version import __version__ as webserver_version
 
 from mom_pipeline.ui import PortTaken
+from mom_pipeline.ui.dagster_requests import DagsterRequests
 from mom_pipeline.ui.guard import LoopbackGuard
 
 LOOPBACK = "127.0.0.1"
@@ -88,8 +90,9 @@ def serve(
     app = create_app_from_workspace_process_context(
         workspace, live_data_poll_rate=_POLL_MILLISECONDS
     )
+    checked = DagsterRequests(app, create_schema().graphql_schema, workspace.instance.has_run)
     configuration = uvicorn.Config(
-        LoopbackGuard(app, port=listener.getsockname()[1]),
+        LoopbackGuard(checked, port=listener.getsockname()[1]),
         log_level="warning",
         # Behind no proxy, so that no header may speak for the client.
         proxy_headers=False,

@@ -43,6 +43,30 @@ def extend_dictionaries(connection: Connection, day: date) -> None:
     connection.execute("INSERT INTO dictionary_sources FROM new_sources")
 
 
+def renumber(connection: Connection, first: date) -> bool:
+    """Number the ids first delivered on a day or later as if all days had come in order.
+
+    Returns whether a position changed: then no array of these days may be used again. So days
+    that come late or are corrected end with the same arrays as days that come in order.
+    """
+    moved = 0
+    for kind in KINDS:
+        of_day = {"first": first.isoformat()}
+        connection.execute(load_sql("warehouse/ids_in_order.sql").replace("{kind}", kind), of_day)
+        moved += scalar(
+            connection,
+            f"SELECT count(*) FROM (SELECT * FROM {kind}_dictionary "  # noqa: S608
+            "WHERE first_day >= $first::DATE EXCEPT FROM ids_in_order)",
+            of_day,
+        )
+        connection.execute(
+            f"DELETE FROM {kind}_dictionary WHERE first_day >= $first::DATE",  # noqa: S608
+            of_day,
+        )
+        connection.execute(f"INSERT INTO {kind}_dictionary FROM ids_in_order")
+    return moved > 0
+
+
 def _new_sources(connection: Connection, day: date) -> int:
     """Fill `new_sources` with the deliveries whose ids the dictionaries do not hold yet."""
     connection.execute(load_sql("warehouse/new_sources.sql"), {"day": day.isoformat()})

@@ -26,15 +26,22 @@ class MetricsRow:
     users: int
 
 
-def delivered_pairs(warehouse: Warehouse, after: date, until: date) -> csr_array:
-    """1 for every user and item in the deliveries after one day and up to another, unfiltered."""
+def delivered_pairs(
+    warehouse: Warehouse, after: date, until: date, *, kept_out: bool = False
+) -> csr_array:
+    """1 for every user and item in the deliveries after one day and up to another, unfiltered.
+
+    kept_out: also those of days that are kept out, as far as other days know their ids.
+    """
+    table = "raw_logs" if kept_out else "admitted_logs"
     with reading_dictionaries(warehouse, until) as connection:
         pairs = connection.execute(
-            "SELECT DISTINCT users.position::INTEGER AS user_position, "
-            "items.position::INTEGER AS item_position FROM raw_logs "
+            "SELECT DISTINCT users.position::INTEGER AS user_position, "  # noqa: S608 - one of two
+            f"items.position::INTEGER AS item_position FROM {table} "
             "JOIN user_dictionary AS users USING (user_id) "
             "JOIN item_dictionary AS items USING (item_id) "
-            "WHERE delivery_day > $after::DATE AND delivery_day <= $until::DATE",
+            "WHERE delivery_day > $after::DATE AND delivery_day <= $until::DATE "
+            "AND users.first_day <= $until::DATE AND items.first_day <= $until::DATE",
             {"after": after.isoformat(), "until": until.isoformat()},
         ).fetchnumpy()
         users, items = (dictionary_size(connection, kind, until) for kind in ("user", "item"))

@@ -1,6 +1,7 @@
 """The interaction matrix as of a day: filtered, sparse, with stable positions."""
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -91,13 +92,24 @@ def _midnight(settings: Settings, day: date) -> str:
 
 def state_fingerprint(connection: Connection, settings: Settings, day: date) -> str:
     """Changes whenever the matrix as of `day` may: other deliveries up to it, other settings."""
+    return state_fingerprints(connection, settings, [day])[day]
+
+
+def state_fingerprints(
+    connection: Connection, settings: Settings, days: Collection[date]
+) -> dict[date, str]:
+    """The fingerprints of several days; linear in the deliveries."""
     rows = connection.execute(
-        "SELECT source_file, delivery_day::VARCHAR, sha256, settings FROM ingest_ledger "
-        "WHERE delivery_day <= $day ORDER BY source_file",
-        {"day": day.isoformat()},
+        "SELECT delivery_day, source_file, sha256, settings FROM ingest_ledger "
+        "WHERE delivery_day NOT IN (SELECT day FROM held_days) ORDER BY ALL",
     ).fetchall()
-    digest = hashlib.sha256(f"{day} {settings.logs.timezone} ".encode())
-    digest.update(fingerprint(settings.matrix).encode())
-    for row in rows:
-        digest.update(repr(row).encode())
-    return digest.hexdigest()
+    digest = hashlib.sha256(f"{settings.logs.timezone} {fingerprint(settings.matrix)}".encode())
+    fingerprints, n_rows = {}, 0
+    for day in sorted(days):
+        while n_rows < len(rows) and rows[n_rows][0] <= day:
+            digest.update(repr(rows[n_rows]).encode())
+            n_rows += 1
+        of_day = digest.copy()
+        of_day.update(day.isoformat().encode())
+        fingerprints[day] = of_day.hexdigest()
+    return fingerprints

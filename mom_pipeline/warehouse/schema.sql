@@ -44,13 +44,21 @@ CREATE TABLE IF NOT EXISTS refused_files (
     contents     VARCHAR     NOT NULL,  -- sha256, or what is known of a file that cannot be read
     rules        VARCHAR     NOT NULL,  -- fingerprint of the settings that it was read by
     reason       VARCHAR     NOT NULL,
+    dropped      BOOLEAN     NOT NULL,  -- by a person
     refused_at   TIMESTAMPTZ NOT NULL
+);
+
+-- What the gate looked at on each delivery day: its rows, and the model of the day before on them.
+CREATE TABLE IF NOT EXISTS day_figures (
+    day     DATE    NOT NULL,
+    judge   VARCHAR NOT NULL,  -- 'rows' or 'model'
+    figures VARCHAR NOT NULL   -- JSON: name -> number
 );
 
 -- Delivery days whose rows are set aside: the gate kept them out. They stay in raw_logs.
 CREATE TABLE IF NOT EXISTS held_days (
     day    DATE    NOT NULL,
-    judge  VARCHAR NOT NULL,  -- 'figures' or 'model': each replaces its own verdict
+    judge  VARCHAR NOT NULL,  -- 'rows' or 'model': each replaces its own verdict
     reason VARCHAR NOT NULL
 );
 

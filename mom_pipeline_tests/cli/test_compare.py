@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from mom_pipeline.cli.compare import compare
+from mom_pipeline.cli.main import cli
 from mom_pipeline.comparison.results import load
 
 STUBS = "mom_pipeline_tests.comparison.stubs"
@@ -19,7 +20,10 @@ def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("compare")
     (folder / "pipeline.toml").write_text("[matrix]\nmin_item_users = 3\n")
     sizes = ("--days", "6", "--users", "200", "--items", "40", "--components", "3")
-    mom(folder, "simulate", *sizes, "--events", "600", "--ingest")
+    simulate = ["simulate", *sizes, "--events", "600", "--ingest"]
+    environment = {"MOM_DATA_DIR": str(folder)}
+    done = CliRunner().invoke(cli, simulate, env=environment, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
     return folder
 
 

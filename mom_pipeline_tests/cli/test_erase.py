@@ -23,10 +23,11 @@ from scipy import sparse
 from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.cli.erase import ErasureUnderWay, _alone
 from mom_pipeline.cli.main import cli
+from mom_pipeline.cli.run import dagster_instance
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.users import in_first_half
 from mom_pipeline.defs.freshness import freshness
-from mom_pipeline.defs.runs import PROCESS_TAG
+from mom_pipeline.defs.runs import PROCESS_TAG, RunUnderWay
 from mom_pipeline.erasure.erasing import UnknownUser
 from mom_pipeline.logs.ingest import ingest_files
 from mom_pipeline.logs.logfiles import discover
@@ -36,7 +37,7 @@ from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.dictionaries import ids_by_position
 from mom_pipeline.warehouse.matrix import matrix_as_of
 from mom_pipeline_tests.cli.test_pipeline_commands import mom
-from mom_pipeline_tests.defs.conftest import SETTINGS_FILE
+from mom_pipeline_tests.defs.conftest import SETTINGS_FILE, Pipeline
 
 # Distinctive, so that its bytes can be searched for, and hard to write: quotes and no ASCII.
 USER = 'needle-Ω "4711"'
@@ -97,7 +98,10 @@ def holding(folder: Path) -> set[str]:
 def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("finished") / "data"
     write_logs(folder, with_user=True)
-    mom(folder, "update")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DAGSTER_HOME", "replaced below")
+        with dagster_instance(load_settings(folder, {})) as instance:
+            Pipeline(folder, instance).run(1, 3)
     return folder
 
 
@@ -176,25 +180,14 @@ def test_everything_is_fresh_and_the_others_have_their_lists(erased, finished):
     assert not list(folder.rglob("*.wal"))
 
 
-def test_killed_in_the_middle_it_goes_on(finished, tmp_path):
+def test_refused_while_a_run_is_under_way_and_goes_on_after_a_kill(finished, tmp_path, monkeypatch):
+    """A run that is alive stops it and a dead one does not; killed, it ends when run again."""
     folder = tmp_path / "data"
     shutil.copytree(finished, folder)
-    state = DayState(load_settings(folder, {}))
-    days = state.artifacts.days("interaction_matrix")
-    old = state.artifacts.version("interaction_matrix", days[1])
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mom_pipeline", "erase", USER, "--yes"],
-        env={**os.environ, "MOM_DATA_DIR": str(folder)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + 60
-    while state.artifacts.version("interaction_matrix", days[1]) == old:
-        assert process.poll() is None, "it ended before it could be killed"
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    monkeypatch.setenv("MOM_DATA_DIR", str(folder))
+    monkeypatch.setenv("DAGSTER_HOME", "replaced by the command")
+    run = refused_beside_a_run(folder)
+    killed_in_the_middle(folder)
     [path] = (folder / "erasures").glob("*.json")
     assert json.loads(path.read_text())["finished"] == ""
     assert holding(folder)
@@ -202,40 +195,61 @@ def test_killed_in_the_middle_it_goes_on(finished, tmp_path):
     mom(folder, "erase", USER, "--yes")
     assert json.loads(path.read_text())["finished"]
     assert holding(folder) == set()
+    state = DayState(load_settings(folder, {}))
+    days = state.artifacts.days("interaction_matrix")
+    assert len(days) == 3
     for day in days:
         anchor, stored, _ = state.moments(day)
         assert_never_there(stored, state.matrix(day)[0], anchor)
         state.model(day)
+    with DagsterInstance.from_config(str(folder / "dagster_home")) as instance:
+        assert instance.get_run_by_id(run).status == DagsterRunStatus.FAILURE
 
 
-def test_refused_while_a_run_is_under_way_but_not_for_a_dead_one(finished, tmp_path):
-    folder = tmp_path / "data"
-    shutil.copytree(finished, folder)
+def refused_beside_a_run(folder: Path) -> str:
+    """Start an update, ask for the erasure beside it, and kill the update; the id of its run."""
     with (folder / "logs" / "2024-03-03-late.csv").open("w") as late:
         late.write("user,item,timestamp\nx,jazz-001,2024-03-03T10:00:00\n")
-    environment = {**os.environ, "MOM_DATA_DIR": str(folder)}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mom_pipeline", "update"],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    process = started(folder, "update")
     try:
         run = stopped_in_its_run(process, folder)
         before = {path: path.read_bytes() for path in (folder / "logs").iterdir()}
-        refused = mom(folder, "erase", USER, "--yes", code=1).stderr
-        assert run in refused
-        assert "daily_update, STARTED" in refused
-        assert "Nothing was changed" in refused
+        refused = CliRunner().invoke(cli, ["erase", USER, "--yes"]).exception
+        assert isinstance(refused, RunUnderWay)
+        assert run in str(refused)
+        assert "daily_update, STARTED" in str(refused)
+        assert "Nothing was changed" in str(refused)
         assert not (folder / "erasures").exists()
         assert before == {path: path.read_bytes() for path in (folder / "logs").iterdir()}
     finally:
         process.kill()
         process.wait()
-    mom(folder, "erase", USER, "--yes")
-    assert holding(folder) == set()
-    with DagsterInstance.from_config(str(folder / "dagster_home")) as instance:
-        assert instance.get_run_by_id(run).status == DagsterRunStatus.FAILURE
+    return run
+
+
+def killed_in_the_middle(folder: Path) -> None:
+    """Start an erasure, and kill it as soon as the second day is without the user."""
+    state = DayState(load_settings(folder, {}))
+    second = state.artifacts.days("interaction_matrix")[1]
+    old = state.artifacts.version("interaction_matrix", second)
+    process = started(folder, "erase", USER, "--yes")
+    deadline = time.monotonic() + 60
+    while state.artifacts.version("interaction_matrix", second) == old:
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def started(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """A command as typed, under way."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "mom_pipeline", *arguments],
+        env={**os.environ, "MOM_DATA_DIR": str(folder)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 def stopped_in_its_run(process: subprocess.Popen[bytes], folder: Path) -> str:
@@ -248,7 +262,7 @@ def stopped_in_its_run(process: subprocess.Popen[bytes], folder: Path) -> str:
             if runs:
                 process.send_signal(signal.SIGSTOP)
                 return runs[0].run_id
-            time.sleep(0.01)
+            time.sleep(0.05)
     raise AssertionError("no run began, or it ended too early")
 
 
@@ -256,6 +270,7 @@ def test_bad_input_gets_an_answer_and_changes_nothing(finished, tmp_path, monkey
     folder = tmp_path / "data"
     shutil.copytree(finished, folder)
     monkeypatch.setenv("MOM_DATA_DIR", str(folder))
+    monkeypatch.setenv("DAGSTER_HOME", "replaced by the command")
     for user in ("", "=HYPERLINK(1)", "nobody\n"):
         result = CliRunner().invoke(cli, ["erase", user, "--yes"])
         assert isinstance(result.exception, UnknownUser), user

@@ -1,5 +1,6 @@
 """The commands of the logs, as a user types them."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -34,7 +35,7 @@ def test_ingest_then_logs(run, tmp_path: Path) -> None:  # type: ignore[no-untyp
     (tmp_path / "data/logs/notes.txt").touch()
     first = run("ingest")
     assert "2 files: 2 new, 0 replaced, 0 unchanged, 0 refused; 3 rows taken." in first.stdout
-    assert "Ignored: notes.txt" in first.stderr
+    assert "Set aside: notes.txt: it is not a log file: expected" in first.stderr
     assert "0 new, 0 replaced, 2 unchanged" in run("ingest").stdout
     shown = json.loads(run("logs", "--json").stdout)
     assert (shown["users"], shown["items"]) == (2, 2)
@@ -55,6 +56,66 @@ def test_a_refused_file_is_exit_code_1_and_the_others_are_taken(run, tmp_path: P
     assert result.exit_code == 0
     quarantined = json.loads(run("logs", "--day", "2024-03-01", "--json").stdout)["quarantine"]
     assert [(q["line"], q["text"]) for q in quarantined] == [(3, "bad")]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown", "rows"),
+    [
+        ("9999-12-31.csv", "9999-12-31.csv: the delivery day", 2),
+        ("0001-01-01.csv", "0001-01-01.csv: the delivery day", 2),
+        ("2024-03-02-\udcff.csv", r"2024-03-02-\xff.csv: expected", 2),
+        ("2024-03-02-\x1b[2J\n.csv", r"2024-03-02-\x1b[2J\n.csv: expected", 2),
+        ("2024-03-01.tsv", "2024-03-01.tsv: it would bring the same events as 2024-03-01.csv", 1),
+    ],
+)
+def test_a_name_stops_no_other_file(  # type: ignore[no-untyped-def]
+    run, tmp_path: Path, name: str, shown: str, rows: int
+) -> None:
+    write(tmp_path, "2024-03-01.csv", "a,x,2024-03-01")
+    write(tmp_path, "like markup[/2024-03-04-b].csv", "a,y,2024-03-04")
+    write(tmp_path, name, "a,z,2024-03-02")
+    result = run("ingest")
+    assert result.exit_code == 0
+    assert f"Set aside: {shown}" in result.stderr
+    assert f"{rows} new" in result.stdout
+    assert len(json.loads(run("ingest", "--json").stdout)) == rows
+
+
+def test_a_folder_of_other_names_alone_says_so(tmp_path: Path) -> None:
+    for number in range(25):
+        write(tmp_path, f"{number}.csv", "a,x,2024-03-01")
+    result = CliRunner().invoke(cli, ["ingest"], env={"MOM_DATA_DIR": str(tmp_path / "data")})
+    assert "no log file in" in str(result.exception)
+    assert result.stderr.count("states no delivery day") == 20
+    assert "Set aside: 5 more names." in result.stderr
+
+
+def test_a_file_that_was_cut_short_is_refused_until_its_checksum_confirms_it(  # type: ignore[no-untyped-def]
+    run, tmp_path: Path
+) -> None:
+    write(tmp_path, "2024-03-01.csv", "a,x,2024-03-01")
+    path = write(tmp_path, "2024-03-02.csv", "a,y,2024-03-02", "b,y,2024-03-02")
+    path.write_bytes(path.read_bytes()[:-8])  # "b,y,2024" would be read as a bad line, or worse
+    cut = run("ingest")
+    assert cut.exit_code == 1
+    assert "Refused: " in cut.stderr
+    assert "2024-03-02.csv may have been cut short: expected a line end" in cut.stderr
+    assert "put 2024-03-02.csv.sha256 beside it" in cut.stderr
+    assert "1 new, 0 replaced, 0 unchanged, 1 refused" in cut.stdout
+    path.write_text("user,item,timestamp\na,y,2024-03-02")
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    path.with_name("2024-03-02.csv.sha256").write_text(f"{sha256}  2024-03-02.csv\n")
+    assert "1 new, 0 replaced, 1 unchanged, 0 refused" in run("ingest").stdout
+
+
+def test_a_checksum_can_be_asked_for(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    path = write(tmp_path, "2024-03-01.csv", "a,x,2024-03-01")
+    refused = run("ingest", MOM_LOGS__REQUIRE_CHECKSUM="true")
+    assert refused.exit_code == 1
+    assert "has no 2024-03-01.csv.sha256 beside it, which logs.require_checksum" in refused.stderr
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    path.with_name("2024-03-01.csv.sha256").write_text(f"{sha256}  2024-03-01.csv\n")
+    assert "1 new" in run("ingest", MOM_LOGS__REQUIRE_CHECKSUM="true").stdout
 
 
 def test_ingest_of_a_day_or_of_files(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -79,7 +140,11 @@ def test_import_then_ingest(run, tmp_path: Path) -> None:  # type: ignore[no-unt
     summary = json.loads(run("import", "csv", str(raw), "--json", *columns).stdout)
     assert (summary["rows"], summary["days"]) == (2, 2)
     assert "2 new" in run("ingest").stdout
-    assert "Next: mom-pipeline ingest" in run("import", "csv", str(raw), *columns).stdout
+    raw.write_text("who,what,when\na,x,2024-03-01\na,y,2024-03-02")
+    again = run("import", "csv", str(raw), *columns)
+    assert "Next: mom-pipeline update" in again.stdout
+    assert "Taken: the last line of ratings.csv has no line end" in again.stderr
+    assert "2 unchanged" in run("ingest").stdout
 
 
 def test_simulate_and_ingest_as_it_arrives(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

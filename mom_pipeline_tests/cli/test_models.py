@@ -62,6 +62,23 @@ def test_promote_rollback_and_the_table(run, versions):
     assert [entry["champion"] for entry in told["versions"]] == [True, False]
     assert told["versions"][0]["manifest"]["metrics"] == {"map": 0.01}
     assert [change["kind"] for change in told["history"]] == ["promoted", "promoted", "rolled back"]
+    assert {change["by"] for change in told["history"]} == {"person"}
+
+
+def test_a_persons_choice_stays_until_it_is_lifted(run, versions):
+    registry, (a, b) = versions
+    registry.promote(a, "it passed")
+    assert not registry.is_chosen()
+    run("promote", a)
+    assert registry.is_chosen()
+    run("promote", b)
+    assert f"{b} stays in use until the gate lets another one pass" in run("promote", "--auto")
+    assert not registry.is_chosen()
+    assert registry.champion_version() == b
+    assert registry.rollback() == a
+    assert registry.is_chosen()
+    for wrong in (("promote",), ("promote", a, "--auto")):
+        assert CliRunner().invoke(cli, wrong).exit_code == 2
 
 
 def test_damage_and_unknown_names(run, versions):

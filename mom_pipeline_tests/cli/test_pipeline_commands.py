@@ -77,18 +77,44 @@ def test_a_day_outside_is_refused(root):
     )
 
 
-def test_a_bad_log_file_fails_the_run_with_its_name_and_status_remembers(root, tmp_path):
+def test_a_bad_file_costs_its_own_day_and_is_said(root, tmp_path):
     folder = tmp_path / "bad"
     shutil.copytree(root / "logs", folder / "logs")
     (folder / "pipeline.toml").write_text(SETTINGS_FILE)
-    (folder / "logs" / "2024-03-02-broken.csv").write_text("who,what\n1,2\n")
-    message = mom(folder, "update", code=1).stderr
-    assert "raw_logs failed" in message
-    assert "2024-03-02-broken.csv" in message
-
-    found = json.loads(mom(folder, "status", "--json").stdout)["days"]
-    assert {day["status"] for day in found} == {"failed"}
-    assert {day["reason"] for day in found} == {"raw_logs failed"}
-    (folder / "logs" / "2024-03-02-broken.csv").unlink()
-    mom(folder, "update")
+    broken = folder / "logs" / "2024-03-02-broken.csv"
+    broken.write_text("who,what\n1,2\n")
+    for name in ("9999-12-31.csv", "0001-01-01.csv", b"2024-03-03-\xff.csv"):
+        path = os.path.join(os.fsencode(folder / "logs"), os.fsencode(name))
+        with open(path, "wb") as out:
+            out.write(b"user,item,timestamp\n")
+    done = mom(folder, "update")
+    assert "Materialized 2024-03-01 to 2024-03-04" in done.stdout
+    assert "2024-03-02 refused:" in done.stderr
+    assert "2024-03-02-broken.csv has no column 'user'" in done.stderr
+    for name in ("9999-12-31.csv", "0001-01-01.csv", "2024-03-03-\\xff.csv"):
+        assert f"Set aside: {name}:" in done.stderr
+    assert "In use: 2024-03-04-" in done.stdout
+    shown = json.loads(mom(folder, "status", "--json").stdout)
+    assert [day["status"] for day in shown["days"]] == ["fresh", "refused", "fresh", "fresh"]
+    assert len(shown["set_aside"]) == 3
+    assert "All 4 days are fresh" in mom(folder, "update").stdout
+    broken.write_text("user,item,timestamp\nuser-00001,jazz-001,2024-03-02T10:00:00\n")
+    assert "Materialized 2024-03-02 to 2024-03-04" in mom(folder, "update").stdout
     assert set(statuses(folder).values()) == {"fresh"}
+
+
+def test_one_day_is_enough_for_an_answer(root, tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "pipeline.toml").write_text(SETTINGS_FILE)
+    (first,) = (root / "logs").glob("2024-03-01*")
+    shutil.copy(first, tmp_path / "logs")
+    assert "unproven" in mom(tmp_path, "update").stdout
+    assert 'start_date = "2024-03-01"' in (tmp_path / "pipeline.toml").read_text()
+    answer = mom(tmp_path, "recommend", "user-00001")
+    assert "model 2024-03-01-" in answer.stdout
+    assert "unproven" in mom(tmp_path, "models").stdout
+
+    mom(tmp_path, "drop", "2024-03-01")
+    assert "dropped" in mom(tmp_path, "accept", "2024-03-01").stdout
+    assert "neither kept out nor dropped" in mom(tmp_path, "accept", "2024-03-01", code=1).stderr
+    assert "brought no rows" in mom(tmp_path, "drop", "2024-05-01", code=1).stderr

@@ -236,6 +236,30 @@ def test_csv_errors_say_what_to_do(folder: DataFolder, tmp_path: Path) -> None:
         bring(folder, "csv", path, user="who")
 
 
+@pytest.mark.parametrize("ms", ["999999999999999", "7258118400000", "-86400001"])
+def test_a_day_that_no_log_file_can_have_is_refused(
+    folder: DataFolder, tmp_path: Path, ms: str
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f"user,item,timestamp\nu,i,1709287200123\nu,i,{ms}\n")
+    with pytest.raises(DatasetError, match="expected events from 1970-01-01 to 2199"):
+        bring(folder, "csv", path, timestamp_format="epoch_ms")
+    assert not list(folder.settings.logs_dir.iterdir())
+
+
+def test_a_last_line_without_end_is_taken_and_the_logs_end_with_one(
+    folder: DataFolder, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("user,item,timestamp\nu,i,2024-03-01T23:59:59\nv,i,2024-03-02")
+    assert bring(folder, "csv", path).files_without_end == ("x.csv",)
+    assert [row[0] for row in folder.query(EVENTS)] == ["2024-03-01", "2024-03-02"]
+    for written in folder.settings.logs_dir.iterdir():
+        assert gzip.decompress(written.read_bytes()).endswith(b"\n")
+    path.write_text("user,item,timestamp\nu,i,2024-03-01\n")
+    assert bring(folder, "csv", path).files_without_end == ()
+
+
 def test_two_sources_in_one_folder_are_refused(folder: DataFolder, tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("user,item,timestamp\nu,i,2024-03-01\n")

@@ -1,10 +1,12 @@
-"""A data folder with small logs, a real DuckDB file and a real Dagster instance."""
+"""A data folder with small logs, a real DuckDB file and a real Dagster instance in memory."""
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import dagster as dg
 import pytest
@@ -39,12 +41,29 @@ list_length = 5
 horizon_days = 2
 cutoffs = [5, 10, 20]
 """
+# All that the model of a day is made from, and the model.
+MODEL = (
+    "raw_logs",
+    "interaction_matrix",
+    "m2_statistics",
+    "whitening_matrix",
+    "whitened_tensor",
+    "decomposition",
+)
+SERVED = (*MODEL, "user_personalization", "recommendations", "evaluation_metrics", "promotion")
+_DRAWN = "mom_pipeline.defs.metadata.drawn"
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 def day(number: int) -> date:
     """The n-th day, from 1."""
     return FIRST + timedelta(days=number - 1)
+
+
+def lines_of(day: date, *users: str) -> bytes:
+    """A log file: some users took an item at ten o'clock."""
+    events = "".join(f"{user},jazz-001,{day}T10:00:00\n" for user in users)
+    return f"user,item,timestamp\n{events}".encode()
 
 
 def failures(done: dg.ExecuteInProcessResult) -> list[str]:
@@ -60,11 +79,15 @@ def failures(done: dg.ExecuteInProcessResult) -> list[str]:
 
 
 class Pipeline:
-    """A data folder and an instance: deliver files, run days, look at what came out."""
+    """A data folder and an instance: deliver files, run days, look at what came out.
 
-    def __init__(self, root: Path, instance: dg.DagsterInstance) -> None:
+    draws: whether pictures become files; most of the time of a small day goes into that.
+    """
+
+    def __init__(self, root: Path, instance: dg.DagsterInstance, *, draws: bool = False) -> None:
         self.root = root
         self.instance = instance
+        self.draws = draws
         root.mkdir(parents=True, exist_ok=True)
         (root / "pipeline.toml").write_text(SETTINGS_FILE)
         self.resource = DataFolder(data_dir=str(root))
@@ -95,24 +118,29 @@ class Pipeline:
         for name, content in files.items():
             (self.settings.logs_dir / name).write_bytes(content)
 
-    def run(
+    def run(self, first: int, last: int | None = None, **how: Any) -> dg.ExecuteInProcessResult:
+        """Run the n-th day, or several."""
+        return self.run_days(str(day(first)), str(day(last or first)), **how)
+
+    def run_days(
         self,
-        first: int,
-        last: int | None = None,
+        first: str,
+        last: str,
         *,
         only: Sequence[str] | None = None,
         full: bool = False,
         succeeds: bool = True,
     ) -> dg.ExecuteInProcessResult:
-        done = dg.materialize(
-            ASSETS,
-            selection=list(only) if only else None,
-            instance=self.instance,
-            resources=self.resources,
-            tags=range_tags(day(first), day(last or first)),
-            run_config={**QUIET, **(FULL_CONFIG if full else {})},
-            raise_on_error=False,
-        )
+        with nullcontext() if self.draws else patch(_DRAWN, lambda *_: b"not drawn"):
+            done = dg.materialize(
+                ASSETS,
+                selection=list(only) if only else None,
+                instance=self.instance,
+                resources=self.resources,
+                tags=range_tags(date.fromisoformat(first), date.fromisoformat(last)),
+                run_config={**QUIET, **(FULL_CONFIG if full else {})},
+                raise_on_error=False,
+            )
         if succeeds:
             assert done.success, failures(done)
         return done
@@ -145,8 +173,8 @@ def backfilled(
     tmp_path_factory: pytest.TempPathFactory, log_files: Mapping[str, bytes]
 ) -> Iterator[Pipeline]:
     """All days in one run, in an instance of its own. Only to be looked at."""
-    with dg.instance_for_test() as instance:
-        pipeline = Pipeline(tmp_path_factory.mktemp("backfilled"), instance)
+    with dg.DagsterInstance.ephemeral() as instance:
+        pipeline = Pipeline(tmp_path_factory.mktemp("backfilled"), instance, draws=True)
         pipeline.deliver(log_files)
         pipeline.run(1, N_DAYS)
         yield pipeline
@@ -155,7 +183,7 @@ def backfilled(
 @pytest.fixture
 def empty(tmp_path: Path) -> Iterator[Pipeline]:
     """A folder without logs."""
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         yield Pipeline(tmp_path / "empty", instance)
 
 
@@ -163,5 +191,5 @@ def empty(tmp_path: Path) -> Iterator[Pipeline]:
 def copied(tmp_path: Path, backfilled: Pipeline) -> Iterator[Pipeline]:
     """A copy of the finished folder, to be changed; its instance knows nothing yet."""
     shutil.copytree(backfilled.root, tmp_path / "copied")
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         yield Pipeline(tmp_path / "copied", instance)

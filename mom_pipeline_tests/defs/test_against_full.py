@@ -5,6 +5,7 @@ within 1 % of those of every day in full.
 import gzip
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,23 +18,16 @@ from mom_pipeline.core.algorithm.tensor import whitened_tensor
 from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 
-from .conftest import Pipeline, day
+from .conftest import MODEL, Pipeline, day
 from .test_graph import assert_same_by_id
 
 COMMITTED = Path(__file__).parents[2] / "data" / "pipeline.toml"
 N_DAYS = 16
+# The metrics of the last day are those of the model of this one.
+LAST_JUDGED = 9
 # The first days double the data, and are rebuilt whatever the settings say.
 _SETTLED_FROM = 7
 _LARGEST_DIFFERENCE = 0.01
-# All that the metrics need; without the lists, Dagster would not know to evaluate last.
-_MODEL = (
-    "raw_logs",
-    "interaction_matrix",
-    "m2_statistics",
-    "whitening_matrix",
-    "whitened_tensor",
-    "decomposition",
-)
 
 
 @pytest.fixture(scope="module")
@@ -47,20 +41,24 @@ def runs(
     tmp_path_factory: pytest.TempPathFactory, sample_files: Mapping[str, bytes]
 ) -> Iterator[tuple[Pipeline, Pipeline]]:
     """Day by day from the changed users, and every day in full, with the sample's settings."""
-    with dg.instance_for_test() as instance, dg.instance_for_test() as other:
-        paths = {n: tmp_path_factory.mktemp(n) for n in ("incremental", "full")}
-        incremental, full = Pipeline(paths["incremental"], instance), Pipeline(paths["full"], other)
-        for pipeline in (incremental, full):
-            _take_sample_settings(pipeline.root)
-            pipeline.deliver(sample_files)
-            pipeline.run(1, N_DAYS, only=_MODEL, full=pipeline is full)
-            pipeline.run(1, N_DAYS, only=["evaluation_metrics"])
+    with new_pipeline(tmp_path_factory) as incremental, new_pipeline(tmp_path_factory) as full:
+        incremental.deliver(sample_files)
+        incremental.run(1, N_DAYS, only=MODEL[:2])
+        shutil.copytree(incremental.root, full.root, dirs_exist_ok=True)
+        for pipeline, last in ((incremental, N_DAYS), (full, LAST_JUDGED)):
+            pipeline.run(1, last, only=MODEL[2:], full=pipeline is full)
+            # In turn: without the lists between them, Dagster does not know which comes first.
+            pipeline.run(N_DAYS - LAST_JUDGED + 1, N_DAYS, only=["evaluation_metrics"])
         yield incremental, full
 
 
-def _take_sample_settings(root: Path) -> None:
-    """Take the settings that come with the sample logs."""
-    shutil.copy(COMMITTED, root / "pipeline.toml")
+@contextmanager
+def new_pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+    """An empty folder with the settings that come with the sample logs."""
+    with dg.DagsterInstance.ephemeral() as instance:
+        pipeline = Pipeline(tmp_path_factory.mktemp("sample"), instance)
+        shutil.copy(COMMITTED, pipeline.root / "pipeline.toml")
+        yield pipeline
 
 
 @pytest.fixture(scope="module")
@@ -74,11 +72,31 @@ def anchor(runs: tuple[Pipeline, Pipeline]) -> int:
     )
 
 
+@pytest.fixture(scope="module")
+def begun(
+    tmp_path_factory: pytest.TempPathFactory, sample_files: Mapping[str, bytes], anchor: int
+) -> Iterator[Pipeline]:
+    """The days before the anchor, in one run, before any other was delivered."""
+    with new_pipeline(tmp_path_factory) as pipeline:
+        pipeline.deliver(dict(list(sample_files.items())[: anchor - 1]))
+        pipeline.run(1, anchor - 1, only=MODEL)
+        yield pipeline
+
+
+@pytest.fixture
+def going_on(begun: Pipeline, tmp_path: Path) -> Pipeline:
+    """A copy of the folder that was begun, with its history."""
+    shutil.copytree(begun.root, tmp_path / "going_on")
+    pipeline = Pipeline(tmp_path / "going_on", begun.instance)
+    shutil.copy(COMMITTED, pipeline.root / "pipeline.toml")
+    return pipeline
+
+
 def test_most_days_are_incremental(runs: tuple[Pipeline, Pipeline]):
     incremental, full = runs
     settled = [incremental.mode(n) for n in range(_SETTLED_FROM, N_DAYS + 1)]
     assert settled.count("incremental") >= 0.7 * len(settled)
-    assert not any(full.mode(n) == "incremental" for n in range(1, N_DAYS + 1))
+    assert not any(full.mode(n) == "incremental" for n in range(1, LAST_JUDGED + 1))
 
 
 def test_every_metric_at_every_cutoff_on_every_day(runs: tuple[Pipeline, Pipeline]):
@@ -100,17 +118,17 @@ def test_every_metric_at_every_cutoff_on_every_day(runs: tuple[Pipeline, Pipelin
 def test_day_by_day_is_one_backfill(
     runs: tuple[Pipeline, Pipeline],
     anchor: int,
-    empty: Pipeline,
+    going_on: Pipeline,
     sample_files: Mapping[str, bytes],
 ):
-    _take_sample_settings(empty.root)
     for n in range(1, anchor + 3):
-        name = f"{day(n)}.csv.gz"
-        empty.deliver({name: sample_files[name]})
-        empty.run(n, only=_MODEL)
-        assert empty.mode(n)[:4] == runs[0].mode(n)[:4]
-        for asset in _MODEL[1:]:
-            found = [p.state.artifacts.read(asset, day(n)).dense for p in (runs[0], empty)]
+        if n >= anchor:
+            name = f"{day(n)}.csv.gz"
+            going_on.deliver({name: sample_files[name]})
+            going_on.run(n, only=MODEL)
+        assert going_on.mode(n)[:4] == runs[0].mode(n)[:4]
+        for asset in MODEL[1:]:
+            found = [p.state.artifacts.read(asset, day(n)).dense for p in (runs[0], going_on)]
             assert found[0].keys() == found[1].keys()
             for array, expected in found[0].items():
                 np.testing.assert_allclose(
@@ -121,21 +139,20 @@ def test_day_by_day_is_one_backfill(
 def test_late_data_end_where_they_would_have_been_in_time(
     runs: tuple[Pipeline, Pipeline],
     anchor: int,
-    empty: Pipeline,
+    going_on: Pipeline,
     sample_files: Mapping[str, bytes],
 ):
-    _take_sample_settings(empty.root)
     late_day, last = anchor + 1, anchor + 2
     files, late = dict(list(sample_files.items())[:last]), f"{day(late_day)}.csv.gz"
     lines = gzip.decompress(files[late]).splitlines(keepends=True)
-    empty.deliver({**files, late: gzip.compress(b"".join(lines[: len(lines) // 2]))})
-    empty.run(1, last, only=_MODEL)
+    going_on.deliver({**files, late: gzip.compress(b"".join(lines[: len(lines) // 2]))})
+    going_on.run(anchor, last, only=MODEL)
     with pytest.raises(AssertionError):
-        assert_same_by_id(runs[0], empty, last, with_posteriors=False)
-    empty.deliver(files)
-    empty.run(late_day, last, only=_MODEL)
-    assert [empty.mode(n) for n in (late_day, last)] == ["incremental"] * 2
-    assert_same_by_id(runs[0], empty, last, with_posteriors=False)
+        assert_same_by_id(runs[0], going_on, last, with_posteriors=False)
+    going_on.deliver(files)
+    going_on.run(late_day, last, only=MODEL)
+    assert [going_on.mode(n) for n in (late_day, last)] == ["incremental"] * 2
+    assert_same_by_id(runs[0], going_on, last, with_posteriors=False)
 
 
 def test_in_full_from_nothing_with_the_same_anchor(runs: tuple[Pipeline, Pipeline], anchor: int):

@@ -1,17 +1,18 @@
 """The sensor and the schedules, through Dagster's own evaluation functions."""
 
 import os
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
 import dagster as dg
 import pytest
 
 from mom_pipeline.definitions import defs
-from mom_pipeline.defs.automation import FULL_CONFIG, RANGE_END, RANGE_START, touched_range
+from mom_pipeline.defs.automation import FULL_CONFIG, MAX_ATTEMPTS, RANGE_END, RANGE_START
+from mom_pipeline.defs.freshness import freshness
 from mom_pipeline.defs.partitions import daily_partitions
 from mom_pipeline.settings import load_settings
 
-from .conftest import N_DAYS, Pipeline, day
+from .conftest import N_DAYS, Pipeline, day, lines_of
 
 REPOSITORY = defs.get_repository_def()
 
@@ -31,28 +32,77 @@ def asked_days(tick) -> list[tuple[str, str]]:
     return [(r.tags[RANGE_START], r.tags[RANGE_END]) for r in tick.run_requests]
 
 
-def test_new_files_are_asked_for_once(empty: Pipeline, log_files):
+def test_new_files_are_asked_for_until_they_are_computed(empty: Pipeline, log_files):
     empty.deliver(dict(sorted(log_files.items())[:2]))
     first = look(empty)
     assert asked_days(first) == [("2024-03-01", "2024-03-02")]
-    again = look(empty, first.cursor)
-    assert not again.run_requests
-    assert "no log file changed" in again.skip_message
     assert look(empty).run_requests[0].run_key == first.run_requests[0].run_key
+    empty.run(1, 2)
+    settled = look(empty, first.cursor)
+    assert not settled.run_requests
+    assert "every day is fresh" in settled.skip_message
+    assert "no log file changed" in look(empty, settled.cursor).skip_message
 
 
-def test_a_late_file_asks_for_exactly_the_days_that_it_touches(copied: Pipeline, log_files):
-    quiet = look(copied)
-    assert not quiet.run_requests
-    late = copied.settings.logs_dir / sorted(log_files)[2]
-    late.write_bytes(log_files[sorted(log_files)[3]])
-    tick = look(copied, quiet.cursor)
-    assert asked_days(tick) == [(str(day(3)), str(day(N_DAYS)))]
+def test_the_next_day_today_and_a_correction_in_the_same_second(copied: Pipeline, log_files):
+    names = sorted(log_files)
+    today = datetime.now(tz=UTC).date()
+    settled = look(copied)
+    copied.deliver(
+        {
+            "2024-03-06.csv": lines_of(day(6), "user-00001", "user-00002"),
+            f"{today}.csv": lines_of(today, "user-00001", "user-00003"),
+            names[2]: log_files[names[3]],
+        }
+    )
+    tick = look(copied, settled.cursor)
+    assert asked_days(tick) == [(str(day(3)), str(day(6))), (str(today), str(today))]
+    for first, last in asked_days(tick):
+        copied.run_days(first, last)
+    taken = {str(delivered) for (delivered,) in copied.query("SELECT delivery_day FROM raw_logs")}
+    assert taken == {*(str(day(n)) for n in range(1, 7)), str(today)}
+    again = look(copied, tick.cursor)
+    assert not again.run_requests
+    assert "every day is fresh" in again.skip_message
 
 
-def test_an_added_file_of_an_old_day_is_late_too(copied: Pipeline):
-    extra = copied.settings.logs_dir / "2024-03-04-late.csv"
-    extra.write_text("user,item,timestamp\nuser-00001,jazz-001,2024-03-02T10:00:00\n")
+def test_a_failed_run_is_asked_for_again_but_not_for_ever(empty: Pipeline, log_files):
+    empty.deliver(dict(sorted(log_files.items())[:1]))
+    tick, keys = look(empty), []
+    for _ in range(MAX_ATTEMPTS):
+        keys.append(tick.run_requests[0].run_key)
+        tick = look(empty, tick.cursor or "")
+    assert len(set(keys)) == MAX_ATTEMPTS
+    assert not tick.run_requests
+    assert "3 times and failed" in tick.skip_message
+    empty.deliver(dict(sorted(log_files.items())[1:2]))
+    assert asked_days(look(empty, tick.cursor)) == [("2024-03-01", "2024-03-02")]
+
+
+def test_nothing_is_asked_for_while_a_run_is_under_way(empty: Pipeline, log_files):
+    empty.deliver(dict(sorted(log_files.items())[:1]))
+    first = look(empty)
+    run = dg.DagsterRun(job_name="daily_update", status=dg.DagsterRunStatus.STARTED)
+    empty.instance.add_run(run)
+    assert "under way" in look(empty, first.cursor).skip_message
+    empty.instance.report_run_failed(run)
+    assert look(empty, first.cursor).run_requests
+
+
+def test_a_file_of_a_day_that_has_not_come_waits_for_it(copied: Pipeline):
+    copied.configure("[matrix]", "[pipeline]\nend_date = '2024-03-05'\n[matrix]")
+    settled = look(copied)
+    copied.deliver({"2024-03-06.csv": lines_of(day(6), "user-00001")})
+    waiting = look(copied, settled.cursor)
+    assert not waiting.run_requests
+    states = {str(e.day): e.status for e in freshness(copied.warehouse, copied.state)}
+    assert states["2024-03-06"] == "waiting"
+    copied.configure("2024-03-05", "2024-03-06")
+    assert asked_days(look(copied, waiting.cursor)) == [("2024-03-06", "2024-03-06")]
+
+
+def test_an_added_file_of_an_old_day_is_late(copied: Pipeline):
+    copied.deliver({"2024-03-04-late.csv": lines_of(day(4), "user-00001")})
     assert asked_days(look(copied)) == [(str(day(4)), str(day(N_DAYS)))]
 
 
@@ -64,28 +114,24 @@ def test_the_same_bytes_again_ask_for_nothing(copied: Pipeline, log_files):
     assert tick.cursor != quiet.cursor
 
 
-def test_the_run_that_the_sensor_asks_for_does_the_work(empty: Pipeline, log_files):
-    empty.deliver(dict(sorted(log_files.items())[:2]))
-    (first, last) = asked_days(look(empty))[0]
-    empty.run(date.fromisoformat(first).day, date.fromisoformat(last).day)
-    assert not look(empty).run_requests
+def test_a_cursor_of_an_earlier_version_is_no_obstacle(copied: Pipeline):
+    assert "every day is fresh" in look(copied, '{"2024-03-01.csv": [1, 2]}').skip_message
 
 
-def test_a_window_ends_what_a_late_file_touches(tmp_path):
-    open_ended = load_settings(tmp_path, {})
-    windowed = load_settings(tmp_path, {"MOM_MATRIX__WINDOW_DAYS": "3"})
-    late, newest = {day(2)}, date(2024, 3, 28)
-    assert touched_range(late, newest, open_ended) == (day(2), newest)
-    assert touched_range(late, newest, windowed) == (day(2), date(2024, 3, 11))
+def test_the_nightly_schedule_takes_all_that_is_behind(copied: Pipeline, log_files):
+    def tick():
+        return defs.get_schedule_def("daily_update_schedule").evaluate_tick(
+            dg.build_schedule_context(
+                instance=copied.instance,
+                scheduled_execution_time=datetime(2024, 3, 5, 3, tzinfo=UTC),
+                resources=copied.resources,
+                repository_def=REPOSITORY,
+            )
+        )
 
-
-def test_the_daily_schedule_takes_the_last_day():
-    schedule = defs.get_schedule_def("daily_update_schedule")
-    context = dg.build_schedule_context(
-        scheduled_execution_time=datetime(2024, 3, 5, 3, tzinfo=UTC), repository_def=REPOSITORY
-    )
-    tick = schedule.evaluate_tick(context)
-    assert [request.partition_key for request in tick.run_requests] == ["2024-03-04"]
+    assert "every day is fresh" in tick().skip_message
+    copied.deliver({"2024-03-06.csv": lines_of(day(6), "user-00001")})
+    assert asked_days(tick()) == [("2024-03-06", "2024-03-06")]
 
 
 def test_the_weekly_schedules_take_the_newest_day_with_logs(copied: Pipeline, empty: Pipeline):
@@ -112,19 +158,14 @@ def test_the_weekly_schedules_take_the_newest_day_with_logs(copied: Pipeline, em
 
 
 @pytest.mark.parametrize(
-    ("today", "environment", "ends"),
+    ("environment", "ends"),
     [
-        ("2024-03-20", {}, ("2024-03-01", None)),
-        ("2026-01-01", {}, ("2024-03-01", "2024-03-05")),
-        ("2026-01-01", {"MOM_PIPELINE__END_DATE": "2024-03-10"}, ("2024-03-01", "2024-03-10")),
-        ("2026-01-01", {"MOM_PIPELINE__START_DATE": "2024-02-01"}, ("2024-02-01", "2024-03-05")),
+        ({}, ("2000-01-01", "today")),
+        ({"MOM_PIPELINE__START_DATE": "2024-03-01"}, ("2024-03-01", "today")),
+        ({"MOM_PIPELINE__END_DATE": "2024-03-10"}, ("2000-01-01", "2024-03-10")),
     ],
 )
-def test_the_days_follow_the_logs_and_the_settings(backfilled, today, environment, ends):
-    settings = load_settings(backfilled.root, environment)
-    days = daily_partitions(settings, date.fromisoformat(today))
-    assert days.get_first_partition_key() == ends[0]
-    if ends[1] is None:
-        assert days.end is None
-    else:
-        assert days.get_last_partition_key() == ends[1]
+def test_the_days_are_those_of_the_settings_and_end_today(backfilled, environment, ends):
+    days = daily_partitions(load_settings(backfilled.root, environment))
+    last = str(datetime.now(tz=UTC).date()) if ends[1] == "today" else ends[1]
+    assert (days.get_first_partition_key(), days.get_last_partition_key()) == (ends[0], last)

@@ -6,11 +6,12 @@ from datetime import date
 import numpy as np
 import pytest
 
+from mom_pipeline.core.evaluation.lift import Estimate, Lift
 from mom_pipeline.defs import checks
 from mom_pipeline.defs.checks import CHECKS, Verdict
 from mom_pipeline.logs.ledger import DeliveredDay
 
-from .conftest import N_DAYS, Pipeline, day
+from .conftest import MODEL, N_DAYS, SERVED, Pipeline, day
 
 
 def delivered(lines: int) -> DeliveredDay:
@@ -33,6 +34,7 @@ def delivered(lines: int) -> DeliveredDay:
     )
 
 
+LIFT = Lift(Estimate(2.2, 100, 50, 0.1), Estimate(1.9, 100, 50, 0.1))
 NAN = np.array([1.0, np.nan])
 FAILING = [
     checks.rows_accounted(delivered(lines=10)),
@@ -48,6 +50,9 @@ FAILING = [
     checks.distributions("posteriors", posteriors=np.array([[1.5, 1.0], [-0.5, 0.0]])),
     checks.split_half(np.array([0.9, 0.4]), np.array([0.7, 0.3]), 0.5),
     checks.better_than_popularity(0.1, 0.2),
+    checks.files_taken({"2024-03-02.csv": "it has no header line"}),
+    checks.usual_day("1,204 rows; the 14 days before had 2,301 to 3,120"),
+    checks.usual_for_the_model(LIFT, "lift 0.9; the days before 2.1 to 2.4", accepted=False),
 ]
 PASSING = [
     checks.rows_accounted(delivered(lines=11)),
@@ -63,6 +68,11 @@ PASSING = [
     checks.split_half(np.array([0.9, 0.5]), np.array([0.7, 0.3]), 0.5),
     checks.better_than_popularity(0.2, 0.1),
     checks.better_than_popularity(None, None),
+    checks.files_taken({}),
+    checks.usual_day(""),
+    checks.usual_for_the_model(LIFT, None, accepted=False),
+    checks.usual_for_the_model(None, None, accepted=False),
+    checks.usual_for_the_model(LIFT, "lift 0.9; the days before 2.1 to 2.4", accepted=True),
 ]
 
 
@@ -90,7 +100,7 @@ def test_rows_in_the_tables_count(rows: int, quarantined: int):
 
 
 def test_all_checks_report_on_a_good_run(copied: Pipeline):
-    done = copied.run(N_DAYS)
+    done = copied.run(N_DAYS, only=SERVED)  # the report has none
     found = {c.check_name: c.passed for c in done.get_asset_check_evaluations()}
     assert found.keys() == {check.name for check in CHECKS}
     assert all(found[check.name] for check in CHECKS if check.blocking)
@@ -112,9 +122,10 @@ def test_a_blocking_check_stops_what_comes_after(copied: Pipeline):
 
 def test_a_warning_stops_nothing(copied: Pipeline):
     copied.configure("n_components = 3", "n_components = 20")
-    done = copied.run(4)
+    done = copied.run(4, only=MODEL)
     found = {c.check_name: c.passed for c in done.get_asset_check_evaluations()}
     assert found["enough_users"] is False
+    assert len(done.get_asset_materialization_events()) == len(MODEL)
 
 
 def test_components_that_the_halves_do_not_share_are_named(copied: Pipeline):

@@ -12,11 +12,9 @@ from mom_pipeline.core.algorithm.decomposition import order_like
 from mom_pipeline.core.moments.days import width_for_days
 from mom_pipeline.settings import Settings
 
-from .conftest import Pipeline, day
+from .conftest import MODEL, Pipeline, day
 
 N_DAYS = 3
-# All that the model of a day is made from.
-_MODEL = ("raw_logs", "interaction_matrix", "m2_statistics", "whitening_matrix", "whitened_tensor")
 
 
 def library_model(settings: Settings) -> MethodOfMoments:
@@ -34,7 +32,7 @@ def library_model(settings: Settings) -> MethodOfMoments:
 def test_a_rebuilt_day_is_a_fit_of_the_library_on_its_rows(
     tmp_path, log_files: Mapping[str, bytes], ranking: str, estimator: str
 ):
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         pipeline = Pipeline(tmp_path, instance)
         pipeline.configure(
             'ranking = "components"\n', f'ranking = "{ranking}"\nestimator = "{estimator}"\n'
@@ -42,7 +40,7 @@ def test_a_rebuilt_day_is_a_fit_of_the_library_on_its_rows(
         weights = "components = 0.7\npopularity = 0.1\nease = 0.4\nlow_pass_ridge = 3.0\n"
         pipeline.configure("[rebuild]\n", f"[ranking]\n{weights}[rebuild]\n")
         pipeline.deliver(log_files)
-        pipeline.run(1, N_DAYS, only=(*_MODEL, "decomposition"), full=True)
+        pipeline.run(1, N_DAYS, only=MODEL, full=True)
         X, _ = pipeline.state.matrix(day(N_DAYS))
         ours, _ = pipeline.state.model(day(N_DAYS))
     theirs = library_model(pipeline.settings).fit(X)

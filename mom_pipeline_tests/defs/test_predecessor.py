@@ -1,16 +1,19 @@
-"""A day whose predecessor cannot be built upon is computed in full, and says why."""
+"""A day whose predecessor cannot be built upon is computed in full, and says why.
+
+Every asset runs for a missing day and for other settings; elsewhere those up to the model.
+"""
 
 import pytest
 
 from mom_pipeline.artifacts import day_state
 from mom_pipeline.artifacts.day_state import StaleArtifact
 
-from .conftest import N_DAYS, Pipeline, day
+from .conftest import MODEL, N_DAYS, Pipeline, day
 
 
 def test_a_missing_day_before(empty: Pipeline, log_files):
     empty.deliver(log_files)
-    empty.run(1)
+    empty.run(1, only=MODEL)
     empty.run(3)
     assert empty.mode(3) == "full: there is no m2_statistics of 2024-03-02"
     assert empty.state.model(day(3))[0].weights.sum() == pytest.approx(1)
@@ -28,7 +31,7 @@ def test_other_settings(copied: Pipeline):
 def test_other_code(copied: Pipeline, monkeypatch):
     made_by = day_state.CODE_VERSION
     monkeypatch.setattr(day_state, "CODE_VERSION", "later")
-    copied.run(4)
+    copied.run(4, only=MODEL)
     reason = f"m2_statistics of 2024-03-03 was made by code version {made_by}, not later"
     assert copied.mode(4) == f"full: {reason}"
 
@@ -39,7 +42,7 @@ def test_a_damaged_file(copied: Pipeline):
     content = bytearray(array.read_bytes())
     content[-40] ^= 1
     array.write_bytes(content)
-    copied.run(4)
+    copied.run(4, only=MODEL)
     assert copied.mode(4).startswith("full: m2_statistics of 2024-03-03 is damaged: ")
 
 
@@ -48,14 +51,14 @@ def test_a_day_before_that_was_made_from_an_earlier_matrix(copied: Pipeline):
     changed = X.copy()
     changed.data[0] += 1
     copied.state.write("interaction_matrix", day(3), {"interactions": changed}, {}, {})
-    copied.run(4)
+    copied.run(4, only=MODEL)
     assert "made from an earlier interaction_matrix" in copied.mode(4)
 
 
 def test_an_anchor_that_was_replaced(copied: Pipeline):
     copied.configure("frequent_items = 20", "frequent_items = 10")
-    copied.run(1)
-    copied.run(4)
+    copied.run(1, only=MODEL)
+    copied.run(4, only=MODEL)
     assert copied.mode(4) == "full: the anchor of 2024-03-01 was replaced since 2024-03-03"
 
 
@@ -64,13 +67,13 @@ def test_a_day_before_that_failed_its_checks(copied: Pipeline):
     copied.state.write(
         "m2_statistics", day(3), found.arrays, found.parents, found.metadata, sound=False
     )
-    copied.run(4)
+    copied.run(4, only=MODEL)
     assert copied.mode(4) == "full: m2_statistics of 2024-03-03 did not pass its checks"
 
 
 def test_a_rebuild_that_was_asked_for_keeps_the_components_in_their_places(copied: Pipeline):
     before = copied.state.model(day(N_DAYS))[0]
-    copied.run(N_DAYS, full=True)
+    copied.run(N_DAYS, only=MODEL, full=True)
     assert copied.mode(N_DAYS) == "full: a full rebuild was asked for"
     after = copied.state.model(day(N_DAYS))[0]
     assert abs(before.weights - after.weights).max() < 0.05
@@ -79,7 +82,7 @@ def test_a_rebuild_that_was_asked_for_keeps_the_components_in_their_places(copie
 
 def test_a_basis_that_holds_too_little(copied: Pipeline):
     copied.configure("capture_threshold = 0.0", "capture_threshold = 1.0")
-    done = copied.run(4)
+    done = copied.run(4, only=MODEL)
     assert "below 1" in copied.mode(4)
     checks = {c.check_name: c.passed for c in done.get_asset_check_evaluations()}
     assert checks["captured"] is False

@@ -11,7 +11,7 @@ from mom_pipeline.serving.gate import (
     contest_with_champion,
     judged_day,
 )
-from mom_pipeline.serving.registry import POINTER, VERSIONS, ModelRegistry
+from mom_pipeline.serving.registry import PERSON, POINTER, VERSIONS, ModelRegistry
 from mom_pipeline.serving.served_model import MODEL
 from mom_pipeline.warehouse.dictionaries import ids_by_position
 from mom_pipeline.warehouse.evaluations import delivered_pairs
@@ -38,8 +38,8 @@ def test_the_first_model_beats_popularity_and_is_served(backfilled: Pipeline):
     registry, shown = registry_of(backfilled), backfilled.metadata("promotion", N_DAYS)
     assert shown["promoted"]
     assert shown["champion"] == shown["model_version"] == registry.champion_version()
-    assert shown["decision"].startswith("passed: MAP ")
-    assert "must beat popularity" in shown["decision"]
+    assert shown["decision"].startswith("passed as the first model: MAP ")
+    assert "not shown to beat popularity" not in shown["decision"]
     assert 0 < shown["map_low"] <= shown["map_difference"] <= shown["map_high"]
     assert shown["map_difference"] == pytest.approx(shown["map"] - shown["popularity_map"])
     assert registry.history()[-1].reason == shown["decision"]
@@ -51,7 +51,7 @@ def test_every_day_is_a_version_and_the_last_one_goes_through_the_gate(backfille
     assert [change.version for change in registry.history()] == registry.names()[-1:]
     shown = backfilled.metadata("promotion", 2)
     assert shown["model_version"] == registry.names()[1]
-    assert "only the last day" in shown["note"]
+    assert "only the last usual day" in shown["note"]
 
 
 def test_the_figures_are_those_of_the_evaluation(backfilled: Pipeline):
@@ -99,22 +99,44 @@ def test_a_day_later_the_same_settings_take_over(copied: Pipeline):
     copied.run(N_DAYS, only=PROMOTION)
     shown = copied.metadata("promotion", N_DAYS)
     assert shown["promoted"]
-    assert (shown["map_low"], shown["map_high"]) == (0, 0)
-    assert "the settings are the same" in shown["decision"]
+    assert "a new day of data" in shown["decision"]
     assert registry.rollback() == first
+
+
+def test_what_a_person_put_in_use_stays_until_it_is_lifted(copied: Pipeline):
+    registry = registry_of(copied)
+    newest, chosen = registry.champion_version(), registry.names()[0]
+    registry.promote(chosen, "the catalogue is new", by=PERSON)
+    copied.run(N_DAYS, only=PROMOTION)
+    decision = copied.metadata("promotion", N_DAYS)["decision"]
+    assert f"a person put {chosen} in use" in decision
+    assert "promote --auto" in decision
+    assert registry.champion_version() == chosen
+    assert registry.lift("enough seen") == chosen
+    copied.run(N_DAYS, only=PROMOTION)
+    assert registry.champion_version() == newest
+
+
+def test_a_rollback_stays_too(copied: Pipeline):
+    registry = registry_of(copied)
+    registry.promote(registry.names()[0], "an earlier one")
+    assert registry.rollback() == registry.names()[-1]
+    copied.run(N_DAYS - 1, only=PROMOTION)
+    assert "a person put" in copied.metadata("promotion", N_DAYS - 1)["decision"]
 
 
 def test_an_old_champion_answers_for_itself(copied: Pipeline):
     registry = registry_of(copied)
-    newest = registry.champion_version()
     (registry.root / POINTER).unlink()
     old = registry.names()[N_DAYS - 3]
     registry.promote(old, "the day of the backtest, so it is the model of the backtest")
-    copied.run(N_DAYS, only=PROMOTION)
+    copied.configure("[model]\n", "[model]\ndelta = 0.06\n")
+    for assets in (MODEL_ASSETS, ["evaluation_metrics"], PROMOTION):
+        copied.run(N_DAYS - 2, N_DAYS, only=assets)
     shown = copied.metadata("promotion", N_DAYS)
-    assert registry.champion_version() == newest
+    assert registry.champion().manifest.day == str(day(N_DAYS))
     assert f"it and the model of {day(N_DAYS - 2)}" in shown["decision"]
-    assert (shown["map_low"], shown["map_high"]) == (0, 0)
+    assert abs(shown["map_difference"]) < 0.05 * shown["map"]
 
 
 def test_worse_settings_are_kept_out(copied: Pipeline):
@@ -138,12 +160,25 @@ def test_an_earlier_day_does_not_replace_a_later_one(copied: Pipeline):
     assert registry_of(copied).champion_version() == champion
 
 
-def test_without_days_to_compare_on_nothing_is_promoted(copied: Pipeline):
+def test_the_first_day_is_in_use_at_once_and_unproven(copied: Pipeline):
     (registry_of(copied).root / POINTER).unlink()
     copied.run(1, only=PROMOTION)
     shown = copied.metadata("promotion", 1)
-    assert shown["champion"] == "none"
-    assert "no days yet" in shown["decision"]
+    assert shown["champion"] == shown["model_version"]
+    assert "unproven" in shown["decision"]
+    assert registry_of(copied).champion().manifest.metrics == {}
+
+
+def test_other_settings_on_the_first_day_replace_what_is_unproven(copied: Pipeline):
+    registry = registry_of(copied)
+    (registry.root / POINTER).unlink()
+    copied.run(1, only=PROMOTION)
+    first = registry.champion_version()
+    copied.configure("[model]\n", "[model]\ndelta = 0.06\n")
+    for assets in (MODEL_ASSETS, PROMOTION):
+        copied.run(1, only=assets)
+    assert "neither model has days" in copied.metadata("promotion", 1)["decision"]
+    assert registry.champion_version() != first
 
 
 def test_a_model_whose_day_did_not_pass_its_checks_is_kept_out(copied: Pipeline):
@@ -164,7 +199,7 @@ def test_a_damaged_champion_is_replaced_by_a_good_model(copied: Pipeline):
     registry.promote(other, "by hand")
     (registry.root / VERSIONS / other / MODEL).write_bytes(b"damaged")
     copied.run(N_DAYS, only=PROMOTION)
-    assert "must beat popularity" in copied.metadata("promotion", N_DAYS)["decision"]
+    assert "as the first model" in copied.metadata("promotion", N_DAYS)["decision"]
     assert registry.champion().manifest.day == str(day(N_DAYS))
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from mom_pipeline.defs.freshness import freshness
 
-from .conftest import N_DAYS, Pipeline, day
+from .conftest import MODEL, N_DAYS, SERVED, Pipeline, day
 
 KEPT = 4
 NEXT = N_DAYS + 1
@@ -15,9 +15,9 @@ _METRICS = "SELECT * FROM evaluation_metrics ORDER BY ALL"
 
 @pytest.fixture
 def retaining(copied: Pipeline) -> Pipeline:
-    """The finished folder after its last day ran once more, with retention."""
+    """The finished folder after the gate of its last day ran once more, with retention."""
     copied.configure("[evaluation]\n", f"[artifacts]\nretention_days = {KEPT}\n[evaluation]\n")
-    copied.run(N_DAYS)
+    copied.run(N_DAYS, only=["promotion"])
     return copied
 
 
@@ -52,12 +52,12 @@ def test_the_next_day_builds_on_what_is_kept(retaining: Pipeline, log_files):
 
 
 def test_an_expired_day_can_be_made_again(retaining: Pipeline, backfilled: Pipeline):
-    retaining.run(1)
+    retaining.run(1, only=SERVED)
     assert statuses(retaining)[1] == "fresh"
     assert listed(retaining) == [1, 2, 3, 4, 5]
     again, first = (p.state.model(day(1))[0] for p in (retaining, backfilled))
     np.testing.assert_allclose(again.item_probs, first.item_probs, rtol=1e-9)
-    retaining.run(N_DAYS)
+    retaining.run(N_DAYS, only=["promotion"])
     assert statuses(retaining)[1] == "expired"
     assert listed(retaining) == [2, 3, 4, 5]
 
@@ -66,18 +66,19 @@ def test_late_data_of_an_expired_day_ask_for_it(retaining: Pipeline):
     late = b"user,item,timestamp\nuser-00001,jazz-001,2024-03-01T10:00:00\n"
     retaining.deliver({"2024-03-01-late.csv": late})
     assert set(statuses(retaining).values()) == {"stale"}
-    retaining.run(1, N_DAYS)
+    retaining.run(1, N_DAYS, only=(*MODEL, "user_personalization", "promotion"))
     assert statuses(retaining) == {1: "expired", 2: "fresh", 3: "fresh", 4: "fresh", 5: "fresh"}
 
 
 def test_a_list_that_is_still_in_use_stays(copied: Pipeline, backfilled: Pipeline):
     """With `refresh_drift`, users who did not change have their list from an earlier day."""
     copied.configure("[serving]\n", "[serving]\nrefresh_drift = 1.0\n")
-    copied.run(2, N_DAYS)
+    lists = ("user_personalization", "recommendations")
+    copied.run(2, N_DAYS, only=lists)
     users = "SELECT count(DISTINCT user_id) FROM recommendations"
     before = copied.query(users)
     copied.configure("[evaluation]\n", f"[artifacts]\nretention_days = {KEPT}\n[evaluation]\n")
-    copied.run(N_DAYS)
+    copied.run(N_DAYS, only=(*lists, "evaluation_metrics", "promotion"))
     assert stored(copied) == [2, 3, 4, 5]
     assert copied.query(users) == before
     twice = "SELECT user_id FROM recommendations WHERE day <= '2024-03-02' GROUP BY user_id HAVING"

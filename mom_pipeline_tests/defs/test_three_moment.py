@@ -8,18 +8,18 @@ import pytest
 
 from mom_pipeline.warehouse.dictionaries import ids_by_position
 
-from .conftest import N_DAYS, Pipeline, day
+from .conftest import N_DAYS, SERVED, Pipeline, day
 
 
 @pytest.fixture(scope="module")
 def ranked(
     tmp_path_factory: pytest.TempPathFactory, log_files: Mapping[str, bytes]
 ) -> Iterator[Pipeline]:
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         pipeline = Pipeline(tmp_path_factory.mktemp("three_moment"), instance)
         pipeline.configure('ranking = "components"', 'ranking = "three-moment"')
         pipeline.deliver(log_files)
-        pipeline.run(1, N_DAYS)
+        pipeline.run(1, N_DAYS, only=SERVED)
         yield pipeline
 
 

@@ -234,7 +234,8 @@ def test_a_warehouse_in_use_is_named_and_nothing_is_lost(folder: DataFolder):
 
 def test_a_short_id_takes_no_other_with_it(lenient: DataFolder):
     rows = ["7,tea", "17,7", "77,tea"]
-    lenient.take(HEADER + "".join(f"{row},2024-03-07T07:07:07\n" for row in rows) + "17,x\n")
+    lines = "".join(f"{row},2024-03-07T07:07:07\n" for row in rows)
+    lenient.take(f"{HEADER}{lines}17,x\n", "2024-03-07.csv")
     erase(lenient, "7")
     assert lenient.ids() == [("17", "7"), ("77", "tea")]
     assert lenient.reasons() == [(4, "expected 3 fields, found 2")]

@@ -1,6 +1,8 @@
 """Exactly once: idempotence, replacement, any order of arrival, refusal without a trace."""
 
+import gzip
 import hashlib
+import json
 import os
 import random
 import resource
@@ -130,6 +132,81 @@ def test_a_sha256_file_that_differs_refuses_the_log(folder: DataFolder, text: st
     folder.write("2024-03-01.csv.sha256", text)
     with pytest.raises(LogFileError, match=r"2024-03-01.csv.sha256 states"):
         folder.take(log("a"))
+
+
+def test_a_checksum_is_required_where_the_settings_say_so(folder: DataFolder) -> None:
+    folder.with_logs(require_checksum=True)
+    with pytest.raises(LogFileError, match=r"has no 2024-03-01.csv.sha256 beside it"):
+        folder.take(log("a"))
+    assert folder.tables()["ingest_ledger"] == []
+    folder.write("2024-03-01.csv.sha256", hashlib.sha256(log("a").encode()).hexdigest())
+    assert folder.ingest("2024-03-01.csv").status == "new"
+    assert folder.with_logs(require_checksum=False).ingest("2024-03-01.csv").status == "unchanged"
+
+
+def cuts(whole: bytes) -> list[int]:
+    """63 random lengths of a file that was cut short, and three that end with a line."""
+    rng = random.Random(13)
+    ends = [at + 1 for at, byte in enumerate(whole) if byte == ord("\n")]
+    return [rng.randrange(1, len(whole)) for _ in range(63)] + ends[:3]
+
+
+def test_random_cuts_are_refused_but_for_those_at_a_line_end(folder: DataFolder) -> None:
+    """Whole lines cannot be told from a whole file without a checksum; all else can."""
+    whole = log(*(f"user {n}" for n in range(40))).encode()
+    folder.take(whole)
+    before = folder.tables()
+    for cut in cuts(whole):
+        if not whole[:cut].endswith(b"\n"):
+            with pytest.raises(LogFileError, match="may have been cut short: expected a line end"):
+                folder.take(whole[:cut])
+    assert folder.tables() == before
+    at_line_end = [cut for cut in cuts(whole) if whole[:cut].endswith(b"\n")]
+    assert folder.take(whole[: at_line_end[-1]]).rows_accepted == 2
+
+
+@pytest.mark.parametrize("name", ["2024-03-01.csv", "2024-03-01.csv.gz"])
+def test_every_cut_is_refused_where_there_is_a_checksum(folder: DataFolder, name: str) -> None:
+    whole = log(*(f"user {n}" for n in range(40))).encode()
+    packed = gzip.compress(whole, mtime=0) if name.endswith(".gz") else whole
+    folder.write(f"{name}.sha256", hashlib.sha256(packed).hexdigest())
+    for cut in cuts(whole):
+        shorter = whole[:cut]
+        with pytest.raises(LogFileError, match=f"but {name}.sha256 states"):
+            folder.take(gzip.compress(shorter) if name.endswith(".gz") else shorter, name)
+    assert folder.take(packed, name).rows_accepted == 40
+
+
+@pytest.mark.parametrize("name", ["2024-03-01.tsv", "2024-03-01.jsonl", "2024-03-01.csv.gz"])
+def test_a_last_line_needs_its_end_in_every_text_format(folder: DataFolder, name: str) -> None:
+    text = log("a").rstrip("\n")
+    if name.endswith("jsonl"):
+        text = f'{{"user": "a", "item": "i", "timestamp": "{T}"}}'
+    content = text.replace(",", "\t") if name.endswith("tsv") else text
+    packed = gzip.compress(content.encode()) if name.endswith(".gz") else content.encode()
+    with pytest.raises(LogFileError, match="may have been cut short: expected a line end"):
+        folder.take(packed, name)
+    folder.write(f"{name}.sha256", hashlib.sha256(packed).hexdigest())
+    assert folder.take(packed, name).rows_accepted == 1
+
+
+def test_a_pipe_is_no_checksum(folder: DataFolder) -> None:
+    os.mkfifo(folder.settings.logs_dir / "2024-03-01.csv.sha256")
+    assert folder.take(log("a")).status == "new"
+
+
+def test_a_file_read_by_earlier_rules_is_read_again(folder: DataFolder) -> None:
+    """Warehouses that were written before lines were judged as today come up to date."""
+    folder.take(log("a"))
+    rules = json.loads(folder.settings.logs.reading_rules())
+    del rules["version"]
+    with folder.warehouse.connect() as connection:
+        connection.execute(
+            "UPDATE ingest_ledger SET settings = $rules", {"rules": json.dumps(rules)}
+        )
+    assert [file.source_file for file in pending_files(folder.warehouse)] == ["2024-03-01.csv"]
+    assert folder.ingest("2024-03-01.csv").status == "replaced"
+    assert pending_files(folder.warehouse) == []
 
 
 def test_a_file_that_vanished_is_refused_and_stops_no_other(folder: DataFolder) -> None:
@@ -338,7 +415,7 @@ def test_a_disk_that_fills_up_is_an_error_and_the_repetition_converges(
 ) -> None:
     """Writes that fail with EFBIG take the way of a full disk, COMMIT included."""
     users = [hashlib.sha256(str(n).encode()).hexdigest() for n in range(20_000)]
-    folder.take(log("first"), "2024-02-28.csv")
+    folder.take(log("first"), "2024-03-02.csv")
     folder.write("2024-03-01.csv", log(*users))
     process = subprocess.run(
         [sys.executable, "-c", _INGEST_ALL, str(folder.settings.data_dir)],
@@ -348,7 +425,7 @@ def test_a_disk_that_fills_up_is_an_error_and_the_repetition_converges(
     )
     assert process.returncode != 0
     assert "Repeat the ingest" in process.stderr
-    folder.ingest("2024-02-28.csv")
+    folder.ingest("2024-03-02.csv")
     folder.ingest("2024-03-01.csv")
     _assert_ledger_matches_rows(folder)
     assert folder.query("SELECT count(*) FROM raw_logs") == [(20_001,)]

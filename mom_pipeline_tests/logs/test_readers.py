@@ -1,11 +1,14 @@
 """Formats and bad lines: nothing lost, nothing silently wrong. One test per known trap."""
 
 import gzip
+import hashlib
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import duckdb
 import pytest
 
+from mom_pipeline.core.interactions import MAX_ID
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.scan import MAX_LINE_BYTES
 from mom_pipeline_tests.data_folder import HEADER, DataFolder
@@ -142,8 +145,10 @@ def test_offsets_are_kept_and_bare_times_are_in_the_declared_zone(folder: DataFo
     ("setting", "text", "expected"),
     [
         ("epoch_s", "1709287200", 1709287200000000),
+        ("epoch_s", "1709287200.25", 1709287200250000),
         ("epoch_ms", "1709287200123", 1709287200123000),
         ("%d/%m/%Y %H:%M", "01/03/2024 10:00", 1709287200000000),
+        ("%Y-%m-%d %H:%M%z", "2024-03-01 15:30+0530", 1709287200000000),
     ],
 )
 def test_other_timestamp_formats(
@@ -161,6 +166,94 @@ def test_a_bad_timestamp_is_rejected(lenient: DataFolder, setting: str, text: st
     result = lenient.with_logs(timestamp_format=setting).take(f"{HEADER}a,i,{text}\n")
     assert result.rows_rejected == 1
     assert lenient.reasons() == [(2, "timestamp not understood")]
+
+
+def test_iso_8601_in_all_its_forms(folder: DataFolder) -> None:
+    at_ten = {
+        "2024-03-01 10:00": 0,
+        "2024-03-01T10:00Z": 0,
+        "2024-03-01T10:00:00.123456789": 123456,
+        "2024-03-01T15:30:00.5+05:30": 500_000,
+        "2024-03-01T15:30:00+0530": 0,
+        "2024-03-01T08:00:00-02": 0,
+        "2024-02-29T18:01:00-15:59": 0,
+    }
+    folder.take(HEADER + "".join(f"a,i,{text}\n" for text in [*at_ten, "2024-03-01"]))
+    expected = [1709287200000000 + after for after in at_ten.values()]
+    assert times(folder) == [*expected, 1709251200000000]
+
+
+@pytest.mark.parametrize(
+    ("setting", "texts"),
+    [
+        (
+            "iso",
+            [
+                "2024-03-01T10:00:00+99:00",
+                "2024-03-01T10:00:00+16:00",
+                "2024-03-01T10:00:00+05:60",
+                "2024-02-29T24:00:00",
+                "2024-03-01T10:00:60",
+                "2024-03-01T1:00:00",
+                "2024/03/01",
+                "2024-3-1",
+                "20240301",
+                "2024-03-01 10:00:00 UTC",
+                "2024-03-01T10:00:00z",
+                " 2024-03-01",
+                "2024-03-01 (BC)",
+                "２０２４-03-01",
+            ],
+        ),
+        ("epoch_s", ["1_709_287_200", "0x65e19c20", "1709287200000"]),
+        ("epoch_ms", ["1_709_287_200_000", "99999999999999999"]),
+        ("%Y-%m-%d %H:%M:%S%z", ["2024-03-01 10:00:00+99:00", "2024-02-29 24:00:00+00:00"]),
+    ],
+)
+def test_a_time_in_another_form_is_rejected(
+    lenient: DataFolder, setting: str, texts: list[str]
+) -> None:
+    lenient.with_logs(timestamp_format=setting)
+    lenient.take(HEADER + "".join(f"a,i,{text}\n" for text in texts))
+    reason = "timestamp not understood"
+    assert lenient.reasons() == [(line, reason) for line in range(2, len(texts) + 2)]
+
+
+@pytest.mark.parametrize(
+    ("zone", "last", "after"),
+    [
+        ("UTC", "2024-03-01T23:59:59.999999", "2024-03-02"),
+        ("UTC", "2024-03-02T00:59:59+01:00", "2199-01-01T00:00:00"),
+        ("Asia/Taipei", "2024-03-01T15:59:59Z", "2024-03-01T16:00:00Z"),
+        ("America/New_York", "2024-03-02T04:59:59Z", "2024-03-02T05:00:00Z"),
+    ],
+)
+def test_an_event_after_the_delivery_day_is_rejected(
+    lenient: DataFolder, zone: str, last: str, after: str
+) -> None:
+    """The day ends at midnight in the zone of the logs; events of earlier days come late."""
+    lenient.with_logs(timezone=zone)
+    lenient.take(f"{HEADER}early,i,2023-01-01\nlast,i,{last}\nafter,i,{after}\n")
+    assert lenient.ids() == [("early", "i"), ("last", "i")]
+    assert lenient.reasons() == [(4, "event after the delivery day")]
+
+
+@pytest.mark.parametrize(
+    ("zone", "day", "end"),
+    [
+        ("America/Sao_Paulo", "2018-11-03", "2018-11-04T03:00:00Z"),  # there is no midnight
+        ("America/Havana", "2023-11-04", "2023-11-05T04:00:00Z"),  # midnight comes twice
+        ("Europe/Berlin", "2023-10-29", "2023-10-29T23:00:00Z"),  # a day of 25 hours
+    ],
+)
+def test_a_day_ends_at_its_first_midnight_when_clocks_change(
+    lenient: DataFolder, zone: str, day: str, end: str
+) -> None:
+    before = (datetime.fromisoformat(end) - timedelta(seconds=1)).isoformat()
+    lenient.with_logs(timezone=zone)
+    lenient.take(f"{HEADER}last,i,{before}\nafter,i,{end}\n", f"{day}.csv")
+    assert lenient.ids() == [("last", "i")]
+    assert lenient.reasons() == [(3, "event after the delivery day")]
 
 
 # --- Bad lines -------------------------------------------------------------------------------
@@ -183,6 +276,9 @@ def test_a_bad_timestamp_is_rejected(lenient: DataFolder, setting: str, text: st
         (b"u\r,i,2024-03-01", "control character"),
         (b"u\x1f,i,2024-03-01", "control character"),
         (b"\xff\xfe,i,2024-03-01", "not UTF-8"),
+        (b"u" * (MAX_ID + 1) + b",i,2024-03-01", "user is too long"),
+        (b"u," + "é".encode() * (MAX_ID + 1) + b",2024-03-01", "item is too long"),
+        (b"u,i,2199-03-01", "event after the delivery day"),
         (b"u" * (MAX_LINE_BYTES + 1) + b",i,2024-03-01", "line is too long"),
     ],
 )
@@ -206,6 +302,16 @@ def test_a_bad_csv_line_is_one_reject_and_its_neighbours_stay(
         ('{"user": null, "item": "i", "timestamp": "2024-03-01"}', "no user"),
         ('{"user": "u", "item": "i"}', "no timestamp"),
         ('{"user": "a\\u0000b", "item": "i", "timestamp": "2024-03-01"}', "control character"),
+        (
+            '{"user": "a", "item": "i", "timestamp": "2024-03-01", "user": "b"}',
+            "a key is given twice",
+        ),
+        (
+            '{"user": "a", "item": "i", "timestamp": "2024-03-01", "\\u0069tem": "j"}',
+            "a key is given twice",
+        ),
+        ('{"user": "a", "user": "b", "item": "i"}', "no timestamp"),
+        (f'{{"user": "{"u" * 4097}", "item": "i", "timestamp": "2024-03-01"}}', "user is too long"),
         ('{"user": "a\\nb", "item": "i", "timestamp": "2024-03-01"}', "control character"),
     ],
 )
@@ -218,14 +324,61 @@ def test_a_bad_json_line_is_one_reject_and_no_null_row(
     assert lenient.reasons() == [(2, reason)]
 
 
-@pytest.mark.parametrize(
-    "weight", ["nan", "inf", "-inf", "NaN", "-1", "0", "", "x", "1e300", "0.0000001"]
-)
-def test_a_bad_weight_is_rejected(lenient: DataFolder, weight: str) -> None:
+def test_other_keys_of_a_json_object_do_not_matter(folder: DataFolder) -> None:
+    folder.with_columns(exclude="note")
+    event = f'"user": "a", "item": "i", "timestamp": "{T}"'
+    folder.take(
+        f'{{{event}, "x": 1, "x": 2}}\n{{"in": {{"user": 1}}, "note": "", {event}}}\n'
+        f'{{{event}, "note": "cancelled"}}\n',
+        "2024-03-01.jsonl",
+    )
+    assert folder.ids() == [("a", "i")] * 2
+    assert folder.reasons() == [(3, "set aside: cancelled")]
+
+
+def test_a_key_given_twice_is_seen_beside_optional_keys(lenient: DataFolder) -> None:
+    lenient.with_columns(exclude="note", weight="n")
+    event = f'"user": "a", "item": "i", "timestamp": "{T}"'
+    lenient.take(
+        f'{{{event}, "n": 1, "n": 2}}\n{{{event}, "n": 1, "note": "", "note": ""}}\n'
+        f'{{{event}, "n": 1, "note": ""}}\n',
+        "2024-03-01.jsonl",
+    )
+    assert lenient.reasons() == [(1, "a key is given twice"), (2, "a key is given twice")]
+
+
+def test_ids_of_exactly_the_limit_are_kept(folder: DataFolder) -> None:
+    longest = "é" * MAX_ID
+    folder.take(f"{HEADER}{longest},{longest},{T}\n")
+    assert folder.ids() == [(longest, longest)]
+
+
+WEIGHTED = "user,item,timestamp,weight\n"
+
+
+def test_a_weight_is_kept_to_six_decimals(folder: DataFolder) -> None:
+    kept = {
+        "1e3": "1000.000000",
+        "+2.5E-1": "0.250000",
+        ".5": "0.500000",
+        "3.": "3.000000",
+        "0.30000000000000004": "0.300000",
+        "1000000000": "1000000000.000000",
+    }
+    folder.with_columns(weight="weight")
+    folder.take(WEIGHTED + "".join(f"a,i,{T},{weight}\n" for weight in kept))
+    rows = folder.query("SELECT weight::VARCHAR FROM raw_logs ORDER BY line")
+    assert rows == [(weight,) for weight in kept.values()]
+
+
+def test_a_bad_weight_is_rejected(lenient: DataFolder) -> None:
+    bad = ["nan", "inf", "-inf", "NaN", "-1", "0", "", "x", "1e300", "0.0000001", "1_000", "1e11"]
+    bad += ["999999999999", "1000000000.000001", "0x10", "１０", " 1", "true", "1e1_0"]
     lenient.with_columns(weight="weight")
-    lenient.take(f"user,item,timestamp,weight\na,i,{T},{weight}\nb,i,{T},2\n")
+    lenient.take(WEIGHTED + "".join(f"a,i,{T},{weight}\n" for weight in bad) + f"b,i,{T},2\n")
     assert lenient.ids() == [("b", "i")]
-    assert lenient.reasons() == [(2, "weight is not a number above 0")]
+    reason = "weight is not a number above 0 up to 1,000,000,000"
+    assert lenient.reasons() == [(line, reason) for line in range(2, len(bad) + 2)]
 
 
 def test_parquet_nan_inf_and_null_are_rejected(lenient: DataFolder) -> None:
@@ -258,7 +411,9 @@ def test_a_damaged_parquet_file_is_refused(folder: DataFolder) -> None:
 
 
 def test_an_unterminated_last_line_of_40_mb_is_counted(lenient: DataFolder) -> None:
-    result = lenient.take(f"{HEADER}a,i,{T}\n".encode() + b"x" * 41_000_000)
+    content = f"{HEADER}a,i,{T}\n".encode() + b"x" * 41_000_000
+    lenient.write("2024-03-01.csv.sha256", hashlib.sha256(content).hexdigest())
+    result = lenient.take(content)
     assert lenient.ids() == [("a", "i")]
     assert lenient.reasons() == [(3, "line is too long")]
     assert result.lines == 3

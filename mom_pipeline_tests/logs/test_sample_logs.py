@@ -25,6 +25,7 @@ def test_the_committed_sample_is_what_simulate_writes() -> None:
     final = {d.name: gzip.decompress(d.content) for d in sample_deliveries(SampleSettings())}
     paths = sorted(COMMITTED.iterdir())
     assert {path.name: gzip.decompress(path.read_bytes()) for path in paths} == final
+    assert all(text.endswith(b"\n") for text in final.values())
     assert sum(path.stat().st_size for path in paths) < 2_000_000
 
 
@@ -38,6 +39,7 @@ def test_the_sample_has_everything_that_real_logs_have(folder: DataFolder) -> No
     assert folder.query(late)[0][0] > 0
     reasons = {reason for _, reason in folder.reasons()}
     assert {"control character", "unbalanced quote", "timestamp not understood"} <= reasons
+    assert "event after the delivery day" not in reasons
     for kind in ("user", "item"):
         first_days = folder.query(
             f"SELECT count(DISTINCT first_day) FROM (SELECT min(delivery_day) AS first_day "

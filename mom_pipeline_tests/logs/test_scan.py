@@ -30,6 +30,29 @@ def test_physical_lines_are_counted(tmp_path: Path, content: bytes, lines: int) 
     assert scan(tmp_path, content).lines == lines
 
 
+@pytest.mark.parametrize(
+    ("content", "ended"),
+    [
+        (b"", True),
+        (b"a\n", True),
+        (b"a\r\n", True),
+        (b"a\n\n", True),
+        (b"a", False),
+        (b"a\nb", False),
+        (b"a\nb\r", False),
+        (b"a\n" + b"x" * (MAX_LINE_BYTES - 2), False),
+        (b"x" * (2 * MAX_LINE_BYTES + 7), False),
+        (b"x" * (2 * MAX_LINE_BYTES + 7) + b"\n", True),
+    ],
+)
+@pytest.mark.parametrize("name", ["2024-03-01.csv", "2024-03-01.csv.gz"])
+def test_a_last_line_without_its_end_is_seen(
+    tmp_path: Path, content: bytes, ended: bool, name: str
+) -> None:
+    packed = gzip.compress(content, 1) if name.endswith(".gz") else content
+    assert scan(tmp_path, packed, name).ended is ended
+
+
 def test_a_plain_file_is_read_in_place(tmp_path: Path) -> None:
     result = scan(tmp_path, "a,é,1\tx\n".encode())
     assert result.readable == tmp_path / "2024-03-01.csv"

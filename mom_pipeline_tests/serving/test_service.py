@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from mom_pipeline import Recommender
+from mom_pipeline.core.interactions import MAX_ID
 from mom_pipeline.serving.limits import MAX_BODY_BYTES
-from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_ID, MAX_LIST
+from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.serving.served_model import MODEL
 from mom_pipeline_tests.serving.service import encoded, running_service, wait_until

@@ -8,8 +8,10 @@ from urllib.parse import urlencode
 from dagster import DagsterInstance
 
 from mom_pipeline_tests.ui.processes import UiServer
+from mom_pipeline_tests.ui.waiting import wait_until
 
 SECONDS_TO_ANSWER = 60
+SECONDS_TO_RUN = 180
 LAUNCH_RUN = """
 mutation Launch($params: ExecutionParams!) {
   launchRun(executionParams: $params) { __typename }
@@ -64,6 +66,15 @@ def run_statuses(server: UiServer) -> list[str]:
     """States of the runs in the server's own storage, read beside it."""
     with DagsterInstance.from_config(str(server.dagster_home)) as instance:
         return [run.status.value for run in instance.get_runs()]
+
+
+def end_of_the_run(server: UiServer) -> str:
+    """Wait for the end of the only run; its state then."""
+    with DagsterInstance.from_config(str(server.dagster_home)) as instance:
+        ended = lambda: any(run.is_finished for run in instance.get_runs())  # noqa: E731
+        wait_until(ended, SECONDS_TO_RUN, "the end of the run")
+        [run] = instance.get_runs()
+        return run.status.value
 
 
 def count_runs(server: UiServer) -> int:

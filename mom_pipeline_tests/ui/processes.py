@@ -5,14 +5,14 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import mom_pipeline
 from mom_pipeline.ui.daemon import DAEMON_MODULE
+from mom_pipeline_tests.ui.waiting import wait_until
 
 ROOT = Path(mom_pipeline.__file__).parent.parent
 TOY_MODULE = "mom_pipeline_tests.ui.toy_definitions"
@@ -41,14 +41,6 @@ class UiServer:
     @property
     def dagster_home(self) -> Path:
         return self.data_dir / "dagster_home"
-
-
-def wait_until(condition: Callable[[], object], seconds: float, what: str) -> None:
-    """Poll a condition; fail with its name when it does not come true in time."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.05)
 
 
 def ui_command(module: str, *arguments: str) -> list[str]:

@@ -1,10 +1,12 @@
-"""The daemon beside `mom-pipeline ui`: its beginning, its only instance and its end."""
+"""The daemon beside `mom-pipeline ui`: its beginning, its only instance and its end.
 
-import os
+What happens when it dies is in `test_graph.py`, at the end of another server.
+"""
+
 import signal
 from pathlib import Path
 
-from mom_pipeline_tests.ui.graphql_requests import launch_by_post, run_statuses
+from mom_pipeline_tests.ui.graphql_requests import end_of_the_run, launch_by_post, run_statuses
 from mom_pipeline_tests.ui.processes import (
     SECONDS_TO_START,
     SECONDS_TO_STOP,
@@ -13,31 +15,14 @@ from mom_pipeline_tests.ui.processes import (
     descendants,
     run_to_its_end,
     running_ui,
-    wait_until,
 )
+from mom_pipeline_tests.ui.waiting import wait_until
 
 
-def test_after_a_killed_server_and_beside_a_second_one(tmp_path: Path) -> None:
+def test_one_at_a_time_and_its_run_finishes_by_itself(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
-    with running_ui(data_dir, "--port", "0") as server:
-        daemon = daemon_of(server)
-        command = command_line(daemon)
-        server.process.kill()
-        server.process.wait(SECONDS_TO_STOP)
-        gone = lambda: command_line(daemon) != command  # noqa: E731
-        wait_until(gone, SECONDS_TO_STOP, f"the end of the daemon {daemon}")
+    beside_a_second_server_until_it_is_killed(data_dir)
     with running_ui(data_dir, "--port", "0") as server:  # the lock is free again
-        second = run_to_its_end(data_dir, "--port", "0")
-        assert second.returncode == 1
-        assert "may have one daemon" in second.stderr
-        os.kill(daemon_of(server), signal.SIGKILL)
-        assert server.process.wait(SECONDS_TO_STOP) == 1
-    assert "the daemon must run beside the pages" in server.printed
-
-
-def test_a_run_under_way_finishes_by_itself(tmp_path: Path) -> None:
-    data_dir = tmp_path / "data"
-    with running_ui(data_dir, "--port", "0") as server:
         launch_by_post(server, "patient_number")
         wait_until((data_dir / "begun").exists, SECONDS_TO_START, "the beginning of the run")
         below, daemon = descendants(server.process.pid), daemon_of(server)
@@ -47,7 +32,20 @@ def test_a_run_under_way_finishes_by_itself(tmp_path: Path) -> None:
     assert command_line(daemon) == ""
     assert run_statuses(server) == ["STARTED"]
     (data_dir / "may_end").touch()
-    succeeded = lambda: run_statuses(server) == ["SUCCESS"]  # noqa: E731
-    wait_until(succeeded, SECONDS_TO_START, "the success of the run")
+    assert end_of_the_run(server) == "SUCCESS"
     gone = lambda: not any(command_line(pid) == below[pid] for pid in below)  # noqa: E731
     wait_until(gone, SECONDS_TO_STOP, f"the end of {below}")
+
+
+def beside_a_second_server_until_it_is_killed(data_dir: Path) -> None:
+    """Start a server and try a second one; kill the first: its daemon goes with it."""
+    with running_ui(data_dir, "--port", "0") as server:
+        second = run_to_its_end(data_dir, "--port", "0")
+        assert second.returncode == 1
+        assert "may have one daemon" in second.stderr
+        daemon = daemon_of(server)
+        command = command_line(daemon)
+        server.process.kill()
+        server.process.wait(SECONDS_TO_STOP)
+        gone = lambda: command_line(daemon) != command  # noqa: E731
+        wait_until(gone, SECONDS_TO_STOP, f"the end of the daemon {daemon}")

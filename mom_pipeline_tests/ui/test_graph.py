@@ -1,5 +1,6 @@
 """The pipeline as a new user meets it in the browser: the graph, a day, a model."""
 
+import os
 import shutil
 import signal
 from collections.abc import Iterator
@@ -10,7 +11,8 @@ from pathlib import Path
 from playwright.sync_api import Locator, Page, expect
 
 from mom_pipeline_tests.ui.graph_page import arrows, expect_green, node, open_whole_graph
-from mom_pipeline_tests.ui.processes import ROOT, UiServer, end_with_all_below, running_ui
+from mom_pipeline_tests.ui.graphql_requests import end_of_the_run
+from mom_pipeline_tests.ui.processes import ROOT, SECONDS_TO_STOP, UiServer, daemon_of, running_ui
 
 MODULE = "mom_pipeline.definitions"
 
@@ -31,20 +33,31 @@ BESIDE = ["model_comparison", "promotion", "report"]
 
 @contextmanager
 def pipeline_server(data_dir: Path) -> Iterator[UiServer]:
-    """The pipeline on the first day of the sample logs, its only day: green means whole."""
+    """The pipeline on the first day of the sample logs, its only day: green means whole.
+
+    A small model, for it is the pages that are looked at.
+    """
     (data_dir / "logs").mkdir(parents=True)
     for path in (ROOT / "data/logs").glob(f"{DAY}*"):
         shutil.copy(path, data_dir / "logs")
-    days = {"MOM_PIPELINE__START_DATE": DAY, "MOM_PIPELINE__END_DATE": DAY}
-    with running_ui(data_dir, "--port", "0", module=MODULE, **days) as server:
+    settings = {
+        "MOM_PIPELINE__START_DATE": DAY,
+        "MOM_PIPELINE__END_DATE": DAY,
+        "MOM_MODEL__N_COMPONENTS": "3",
+    }
+    with running_ui(data_dir, "--port", "0", module=MODULE, **settings) as server:
         yield server
 
 
-def test_a_day_is_materialized_and_looked_at(page: Page, tmp_path: Path) -> None:
+def test_a_day_is_materialized_and_looked_at_until_the_daemon_dies(
+    page: Page, tmp_path: Path
+) -> None:
     with pipeline_server(tmp_path / "data") as server:
         materialize_a_day(server, page, tmp_path)
         look_at_the_model(server, page, tmp_path)
-        end_with_all_below(server, signal.SIGTERM)
+        os.kill(daemon_of(server), signal.SIGKILL)
+        assert server.process.wait(SECONDS_TO_STOP) == 1
+    assert "the daemon must run beside the pages" in server.printed
 
 
 def materialize_a_day(server: UiServer, page: Page, tmp_path: Path) -> None:
@@ -60,6 +73,11 @@ def materialize_a_day(server: UiServer, page: Page, tmp_path: Path) -> None:
     dialog.get_by_role("textbox").press("Enter")
     page.screenshot(path=tmp_path / "launch.png")
     dialog.get_by_role("button", name="Launch").click()
+    expect(dialog).to_be_hidden()
+    page.goto("about:blank")  # a large graph under way is drawn over and over
+    assert end_of_the_run(server) == "SUCCESS"
+
+    open_whole_graph(page, server)
     for asset in CHAIN:
         expect_green(page, asset)
         expect(node(page, asset).get_by_text("100% filled")).to_be_visible()

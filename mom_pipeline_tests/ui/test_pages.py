@@ -3,15 +3,18 @@
 import signal
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Response, expect
 
 from mom_pipeline_tests.ui.graph_page import arrows, expect_green, node, open_group
 from mom_pipeline_tests.ui.processes import UiServer, end_with_all_below, running_ui
 
 
 def test_an_asset_is_materialized_from_the_graph_until_ctrl_c(page: Page, tmp_path: Path) -> None:
+    answers: list[Response] = []
+    page.on("response", lambda answer: answers.append(answer))
     with running_ui(tmp_path / "data", "--port", "0") as server:
         materialize_from_the_graph(server, page, tmp_path)
+        assert [answer.url for answer in answers if answer.status >= 400] == []
         end_with_all_below(server, signal.SIGINT)  # while the page is open
 
 

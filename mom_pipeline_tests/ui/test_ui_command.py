@@ -27,3 +27,5 @@ def test_a_taken_default_port_and_code_that_cannot_be_loaded_are_told(tmp_path: 
         assert send(server, "GET", "/server_info")[0] == 200
     assert f"Port {DEFAULT_PORT} is taken" in server.printed
     assert "no_such_module cannot be loaded" in server.printed
+    assert server.process.returncode == 0  # ended by SIGTERM
+    assert "Stopped." in server.printed

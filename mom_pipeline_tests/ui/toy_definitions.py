@@ -5,7 +5,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from mom_pipeline_tests.ui.processes import wait_until
+from mom_pipeline_tests.ui.waiting import wait_until
 
 
 @dg.asset(group_name="toy", pool="duckdb")

@@ -25,12 +25,12 @@ def with_matrix(folder: DataFolder, **changes: int) -> DataFolder:
 
 
 def random_events(rng: random.Random, n_days: int, per_day: int) -> list[Event]:
-    """Events with repeats, late and future ones."""
+    """Events with repeats, and late ones."""
     events = []
     for offset in range(n_days):
         day = FIRST + timedelta(days=offset)
         for _ in range(rng.randrange(per_day)):
-            event_day = day - timedelta(days=rng.choice([0, 0, 0, 1, 3, -1]))
+            event_day = day - timedelta(days=rng.choice([0, 0, 0, 0, 1, 3]))
             user, item = f"u{rng.randrange(12)}", f"i{int(8 * rng.random() ** 2)}"
             events.append((day, event_day, user, item, rng.choice(["1", "0.1", "2.5"])))
     return events

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mom_pipeline.core.errors import InvalidInteractions, RankTooLow
+from mom_pipeline.core.errors import InvalidInteractions, RankTooLow, TooLittleData
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.days import operator
 from mom_pipeline.core.threads import one_blas_thread
@@ -52,10 +52,10 @@ def whiten(sums: AnchoredSums, n_components: int, *, dtype: np.dtype[np.floating
     the sums were made. Raises RankTooLow when there is none.
     """
     if sums.first.pair_weight <= 0 or sums.first.triple_weight <= 0:
-        raise InvalidInteractions("no user has the 3 events that a triple needs; add days")
+        raise TooLittleData("no user has the 3 events that a triple needs; add days")
     H = (sums.pairs + sums.pairs.T) / 2 / sums.first.pair_weight
     if not np.isfinite(H).all():
-        raise RankTooLow("the second moment is not finite; compute this day in full")
+        raise InvalidInteractions("the second moment is not finite; compute this day in full")
     with one_blas_thread():
         values, E = np.linalg.eigh(H)
     values, E = values[::-1], E[:, ::-1]

@@ -19,7 +19,7 @@ from mom_pipeline.core.algorithm.decomposition import (
 )
 from mom_pipeline.core.algorithm.tensor import whitened_tensor
 from mom_pipeline.core.algorithm.whitening import whiten
-from mom_pipeline.core.errors import InvalidInteractions, RankTooLow
+from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Float64
@@ -51,7 +51,7 @@ def _counterparts(half: AnchoredSums, components: Float64, rng: np.random.Genera
     counterparts = np.zeros_like(components)
     try:
         whitening = whiten(half, components.shape[1], dtype=np.dtype(np.float64))
-    except (InvalidInteractions, RankTooLow):
+    except InvalidInteractions:
         return counterparts
     T = whitened_tensor(half, whitening)
     vectors = decompose_simultaneously(T, rng, n_starts=1, tol=_TOLERANCE).vectors

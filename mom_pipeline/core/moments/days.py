@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mom_pipeline.core.errors import InvalidInteractions
+from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.core.interactions import changed_rows, grown
 from mom_pipeline.core.linear_algebra.eigenpairs import (
     block_width,
@@ -196,9 +196,9 @@ def operator(X: Csr, anchor: Anchor, sums: MomentSums) -> PairMoments:
 
 
 def require_triples(sums: MomentSums, estimator: Estimator) -> None:
-    """Raise InvalidInteractions when no user has the events that a triple needs."""
+    """Raise TooLittleData when no user has the events that a triple needs."""
     if sums.triple_weight <= 0:
-        raise InvalidInteractions(
+        raise TooLittleData(
             f"the estimator {estimator.name!r} found no user with the events that a triple needs "
             f"(3 where draws are distinct) among {sums.n_users} users; use estimator='paper' or "
             "'balanced', lower the filters of the matrix, or add days"

@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.core.errors import InvalidInteractions
+from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.core.linear_algebra.tall import multiply
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.sums import MomentSums, events_per_user, scaled_rows_and_columns
@@ -102,7 +102,7 @@ def normalised_rows(
     pair_weight: sum_u omega_u over all users, also those who are not in X.
     """
     if pair_weight <= 0:
-        raise InvalidInteractions(
+        raise TooLittleData(
             "no user has the 2 events that a pair needs; lower the filters or add days"
         )
     a, _ = estimator.term_weights(events_per_user(X), 2)

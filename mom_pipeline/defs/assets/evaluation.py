@@ -1,18 +1,23 @@
 """Group `evaluation`: the backtest of the model of some days ago."""
 
-from datetime import date, timedelta
+from dataclasses import dataclass, replace
+from datetime import date
 
 import dagster as dg
 
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
 from mom_pipeline.core.evaluation.backtest import Backtest, backtest
+from mom_pipeline.core.evaluation.lift import RECENT_DAYS, Lift, lift, lift_objection
 from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 from mom_pipeline.defs import checks, metadata
-from mom_pipeline.defs.assets.logs import raw_logs
+from mom_pipeline.defs.assets.logs import interaction_matrix, raw_logs
+from mom_pipeline.defs.assets.model import decomposition
 from mom_pipeline.defs.assets.serving import recommendations
 from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.partitions import SETTINGS, offset
 from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.logs.admission import is_accepted, judge_day, recent_figures
+from mom_pipeline.serving.gate import judged_day
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.evaluations import (
     delivered_pairs,
@@ -41,6 +46,8 @@ _COLUMNS = {
     [
         dg.AssetDep(recommendations, partition_mapping=offset(-_HORIZON, -_HORIZON)),
         dg.AssetDep(raw_logs, partition_mapping=offset(1 - _HORIZON, 0)),
+        dg.AssetDep(interaction_matrix, partition_mapping=offset(-_HORIZON, -1)),
+        dg.AssetDep(decomposition, partition_mapping=offset(-_HORIZON, -1)),
     ],
     uses_warehouse=True,
     columns=_COLUMNS,
@@ -51,11 +58,20 @@ def evaluation_metrics(context: dg.AssetExecutionContext, data_folder: DataFolde
     A backtest: its lists against what its users took in the deliveries since, beside popularity
     as of the same day. A user's earlier items do not count; users without a history are left
     out. The values of each user are stored for the gate of `promotion`.
+
+    And the model of the day before on what users took on the day itself: a day on which it did
+    far worse than on the days before is kept out, and computed again without its rows.
     """
     state, warehouse = data_folder.state, data_folder.warehouse
 
     def compute(day: date) -> DayOutput:
-        model_day = day - timedelta(days=state.settings.evaluation.horizon_days)
+        judged = _judge(state, warehouse, day)
+        output = evaluate(day)
+        shown = {**output.metadata, **judged.shown}
+        return replace(output, metadata=shown, verdicts=[*output.verdicts, judged.verdict])
+
+    def evaluate(day: date) -> DayOutput:
+        model_day = judged_day(state, day)
         try:
             measured, version = _backtest(state, warehouse, model_day, day)
         except StaleArtifact as reason:
@@ -89,6 +105,38 @@ def _backtest(
     train, _ = state.matrix(model_day)
     test = delivered_pairs(warehouse, model_day, day)
     return backtest(model, train, test, state.settings.evaluation.cutoffs), made.version
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """How the model of the day before did on a day."""
+
+    shown: dict[str, float]
+    verdict: checks.Verdict
+
+
+def _judge(state: DayState, warehouse: Warehouse, day: date) -> _Judged:
+    """Ask the model of the day before about a day; keep the day out if it did badly."""
+    yesterday = state.day_before(day)
+    try:
+        model, _ = state.model(yesterday, with_pairs=False)
+        train, _ = state.matrix(yesterday)
+        today = lift(model, train, delivered_pairs(warehouse, yesterday, day, kept_out=True))
+    except StaleArtifact:
+        today = None
+    with warehouse.connect() as connection:
+        recent = [Lift.from_dict(d) for d in recent_figures(connection, day, "model", RECENT_DAYS)]
+        objection = lift_objection(today, recent)
+        judge_day(
+            connection,
+            day,
+            "model",
+            today.as_dict() if today else {},
+            [objection] if objection else [],
+        )
+        accepted = is_accepted(connection, day)
+    shown = {"lift": today.value, "lift_users": today.n_users} if today else {}
+    return _Judged(shown, checks.usual_for_the_model(today, objection, accepted=accepted))
 
 
 def _nothing(state: DayState, warehouse: Warehouse, day: date, note: str) -> DayOutput:

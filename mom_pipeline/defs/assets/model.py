@@ -1,7 +1,7 @@
 """Group `model`: the components of each day."""
 
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date
 
 import dagster as dg
 
@@ -87,6 +87,6 @@ def _fit(
 
 def _earlier_item_probs(state: DayState, day: date) -> Array | None:
     try:
-        return state.fitting("decomposition", day - timedelta(days=1)).dense["item_probs"]
+        return state.fitting("decomposition", state.day_before(day)).dense["item_probs"]
     except StaleArtifact:
         return None

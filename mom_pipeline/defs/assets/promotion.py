@@ -1,6 +1,7 @@
 """Group `serving`: the model in use, and the gate that a new one has to pass."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date, timedelta
 from typing import Any
 
@@ -14,11 +15,13 @@ from mom_pipeline.defs.assets.serving import user_personalization
 from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.partitions import SETTINGS, offset
 from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.logs.admission import held_days
 from mom_pipeline.serving.gate import Delivered, Promoted, judged_day, promote_day, store_day
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.dictionaries import ids_by_position
 from mom_pipeline.warehouse.evaluations import delivered_pairs
+from mom_pipeline.warehouse.matrix import state_fingerprints
 from mom_pipeline.warehouse.recommendations import remove_exports, remove_superseded
 
 _HORIZON = SETTINGS.evaluation.horizon_days
@@ -39,25 +42,29 @@ _HORIZON = SETTINGS.evaluation.horizon_days
 def promotion(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materialized:
     """The model of the day as a version in `models`; in use if it passes the gate.
 
-    The gate compares the MAP of challenger and champion on the same users and days, days that
-    neither has learnt from: the challenger is judged by the backtest of `evaluation_metrics`. A
-    champion that young is judged in the same way. The paired bootstrap interval must exclude a
-    loss beyond `promotion.max_loss`; all blocking checks have passed and every number is finite;
-    the first model must beat popularity.
+    The first model is in use at once. Later, a model of the same settings and code passes with
+    a new day of data, unless that day was kept out or a check failed. Other settings or code are
+    compared with the champion on the same users and days, days that neither has learnt from: the
+    paired bootstrap interval of the MAP must exclude a loss beyond `promotion.max_loss`. What a
+    person put in use stays until a person lifts that.
 
-    Every day becomes a version, as many as are kept; the last day of a run alone goes through
-    the gate: nobody wants to serve the models in the middle of a backfill. At the end, arrays
-    and lists older than `artifacts.retention_days` are removed.
+    Every day becomes a version, as many as are kept; the last day of a run that was not kept out
+    alone goes through the gate: nobody wants to serve the models in the middle of a backfill. At
+    the end, arrays and lists older than `artifacts.retention_days` are removed.
     """
     state, warehouse = data_folder.state, data_folder.warehouse
     registry, days = ModelRegistry(state.settings.models_dir), sorted(context.partition_keys)
     stored = days[-state.settings.promotion.keep_versions :]
+    kept_out = _kept_out(state, warehouse, [date.fromisoformat(key) for key in days])
+    judged = max((day for day in days if date.fromisoformat(day) not in kept_out), default="")
 
     def compute(day: date) -> DayOutput:
+        if day in kept_out:
+            return _no_version(day, f"kept out: {kept_out[day]}")
         if day.isoformat() not in stored:
             return _no_version(day, "older than those that promotion.keep_versions keeps")
         backtest = state.backtest(day, judged_day(state, day))
-        if day.isoformat() == days[-1]:
+        if day.isoformat() == judged:
             done = promote_day(state, registry, day, _delivered(state, warehouse, day), backtest)
             version = content_hash(done.version, done.champion)
             return DayOutput(version, f"{done.version} {done.decision.words}", _shown(done))
@@ -66,12 +73,29 @@ def promotion(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Mat
             version = store_day(state, registry, day, delivered, backtest)
         except StaleArtifact as reason:  # the run is long, and the day's arrays have expired
             return _no_version(day, str(reason))
-        note = "a version; only the last day of a run goes through the gate"
+        note = "a version; only the last usual day of a run goes through the gate"
         return DayOutput(version, note, {"model_version": version, "note": note})
 
     promoted = for_each_day(context, compute)
     context.log.info(_retain(state, warehouse, [date.fromisoformat(key) for key in days]))
     return promoted
+
+
+def _kept_out(state: DayState, warehouse: Warehouse, days: Sequence[date]) -> dict[date, str]:
+    """Return the days of a run that no model may be taken from, with the reason.
+
+    Those that the gate kept out, and those after one that was found out in this run: their
+    models have seen its rows, and are made again without them.
+    """
+    with warehouse.reading() as connection:
+        kept_out = held_days(connection)
+        now = state_fingerprints(connection, state.settings, days)
+    for day in days:
+        with suppress(StaleArtifact):
+            matrix = state.fitting("interaction_matrix", day, with_arrays=False)
+            if day not in kept_out and matrix.parents["raw_logs"] != now[day]:
+                kept_out[day] = "rows that it was made from were kept out since; compute it again"
+    return kept_out
 
 
 def _delivered(state: DayState, warehouse: Warehouse, day: date) -> Delivered:
@@ -82,7 +106,7 @@ def _delivered(state: DayState, warehouse: Warehouse, day: date) -> Delivered:
 
 def _no_version(day: date, reason: str) -> DayOutput:
     note = f"no version: {reason}"
-    return DayOutput(content_hash(day, "no version"), note, {"note": note})
+    return DayOutput(content_hash(day, note), note, {"note": note, "decision": reason})
 
 
 def _shown(done: Promoted) -> dict[str, Any]:

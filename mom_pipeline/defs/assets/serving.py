@@ -1,7 +1,7 @@
 """Group `serving`: memberships and lists, for the users that a day asks for."""
 
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 
 import dagster as dg
 import numpy as np
@@ -90,7 +90,7 @@ def user_personalization(
 
 
 def _visit(state: DayState, day: date, X: Csr) -> _Visit:
-    everyone, yesterday = np.arange(X.shape[0]), day - timedelta(days=1)
+    everyone, yesterday = np.arange(X.shape[0]), state.day_before(day)
     try:
         before = state.built_on("user_personalization", yesterday, "interaction_matrix")
         rows, _ = state.matrix(yesterday)

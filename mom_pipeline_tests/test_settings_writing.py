@@ -5,9 +5,9 @@ import pytest
 
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.settings import load_settings
-from mom_pipeline.tuning.writing import with_values, write_values
+from mom_pipeline.settings.writing import with_values, write_values
 
-COMMITTED = Path(__file__).parents[2] / "data" / "pipeline.toml"
+COMMITTED = Path(__file__).parents[1] / "data" / "pipeline.toml"
 VALUES = {
     "model.n_components": 16,
     "model.estimator": "unbiased",
