@@ -21,8 +21,13 @@ from typing import Any
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _SHOWN_ERROR = 200
-# What Python, OpenBLAS and the loader of libraries print when they get no memory.
-_NO_MEMORY = ("MemoryError", "Memory allocation", "failed to map segment")
+# What Python, its extensions, OpenBLAS and the loader of libraries print when they get no memory.
+_NO_MEMORY = (
+    "MemoryError",
+    "error return without exception set",
+    "Memory allocation",
+    "failed to map segment",
+)
 _MAY_BE_MEMORY = (signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV)
 
 

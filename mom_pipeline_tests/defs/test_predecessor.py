@@ -11,11 +11,13 @@ from mom_pipeline.artifacts.day_state import StaleArtifact
 from .conftest import MODEL, N_DAYS, Pipeline, day
 
 
-def test_a_missing_day_before(empty: Pipeline, log_files):
+def test_a_day_that_was_left_out(empty: Pipeline, log_files):
+    """The newest day before serves: a long time without files is not computed day by day."""
     empty.deliver(log_files)
     empty.run(1, only=MODEL)
-    empty.run(3)
-    assert empty.mode(3) == "full: there is no m2_statistics of 2024-03-02"
+    empty.run(3, only=MODEL)
+    assert empty.mode(3) == "incremental"
+    assert empty.state.day_before(day(3)) == day(1)
     assert empty.state.model(day(3))[0].weights.sum() == pytest.approx(1)
 
 
