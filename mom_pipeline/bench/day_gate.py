@@ -18,6 +18,7 @@ from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.evaluation.lift import Lift, lift, lift_objection
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.logs.admission import usual_since
 from mom_pipeline.logs.day_figures import DayFigures, day_figures
 from mom_pipeline.logs.objections import objections
 from mom_pipeline.settings import MatrixSettings
@@ -199,9 +200,12 @@ class DayGate:
         self._fit()
 
     def _reasons(self, figures: DayFigures, today: Lift | None) -> list[str]:
-        admitted = [f for day, f in self._figures.items() if day not in self.kept_out]
-        held = [f for day, f in self._figures.items() if day in self.kept_out]
-        by_model = lift_objection(today, list(self._lifts.values()))
+        since = usual_since([(day, day in self.kept_out) for day in self._figures]) or date.min
+        recent = {day: f for day, f in self._figures.items() if day >= since}
+        admitted = [f for day, f in recent.items() if day not in self.kept_out]
+        held = [f for day, f in recent.items() if day in self.kept_out]
+        lifts = [past for day, past in self._lifts.items() if day >= since]
+        by_model = lift_objection(today, lifts)
         return objections(figures, admitted, held) + ([by_model] if by_model else [])
 
     @contextmanager

@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal
 
 from mom_pipeline.errors import LogFileError
@@ -21,6 +21,8 @@ from mom_pipeline.logs.refusals import Refusal, contents_of, record_refusals, re
 from mom_pipeline.warehouse.connection import Connection, Warehouse
 
 Judge = Literal["rows", "model"]
+# Days in a row that are kept out before what they show counts as the new usual.
+_LASTING_DAYS = 3
 DROPPED = "dropped by a person; `mom-pipeline accept {day}` takes it in again"
 
 
@@ -74,14 +76,42 @@ def recent_figures(
 ) -> list[dict[str, Any]]:
     """Return the figures of the last `n_days` days before a day that count, oldest first.
 
+    Only days since the last change that lasted, see `usual_since`.
     kept_out: of those that do not count instead.
     """
+    delivered = connection.execute(
+        "SELECT day, day IN (SELECT day FROM held_days) FROM day_figures "
+        "WHERE judge = 'rows' AND day < $day::DATE ORDER BY day",
+        {"day": day.isoformat()},
+    ).fetchall()
+    since = usual_since(delivered)
     rows = connection.execute(
         "SELECT figures FROM day_figures WHERE day < $day::DATE AND judge = $judge "
+        "AND ($since IS NULL OR day >= $since::DATE) "
         "AND (day IN (SELECT day FROM held_days)) = $kept_out ORDER BY day DESC LIMIT $n",
-        {**_key(day, judge), "n": n_days, "kept_out": kept_out},
+        {
+            **_key(day, judge),
+            "n": n_days,
+            "kept_out": kept_out,
+            "since": since.isoformat() if since else None,
+        },
     ).fetchall()
     return [json.loads(text) for (text,) in reversed(rows)]
+
+
+def usual_since(delivered: Sequence[tuple[date, bool]]) -> date | None:
+    """Return from which day on days tell what is usual; None: all of them.
+
+    delivered: the days with rows, ascending, and whether each is kept out. When so many days in a
+    row were kept out, the logs have changed for good: the day after them starts anew. Those days
+    themselves stay out.
+    """
+    since, in_a_row = None, 0
+    for day, is_out in delivered:
+        in_a_row = in_a_row + 1 if is_out else 0
+        if in_a_row >= _LASTING_DAYS:
+            since = day + timedelta(days=1)
+    return since
 
 
 def is_accepted(connection: Connection, day: date) -> bool:
