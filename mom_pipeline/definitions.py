@@ -11,6 +11,7 @@ from mom_pipeline.defs.assets import (
     promotion,
     report,
     serving,
+    tuning,
 )
 from mom_pipeline.defs.automation import (
     comparison_job,
@@ -29,6 +30,7 @@ from mom_pipeline.defs.resources import DataFolder
 ASSETS = (
     logs.raw_logs,
     logs.interaction_matrix,
+    tuning.chosen_settings,
     moments.m2_statistics,
     moments.whitening_matrix,
     moments.whitened_tensor,

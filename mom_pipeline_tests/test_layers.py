@@ -34,14 +34,14 @@ ALLOWED = {
     | STORAGE
     | {"fastapi", "pydantic", "starlette", "swagger_ui_bundle"}
     | {"artifacts"},
-    "tuning": ARRAYS | {"core", "settings"},
+    "tuning": ARRAYS | {"core", "settings", "logs", "warehouse"},
     "report": ARRAYS
     | {"matplotlib", "jinja2", "markupsafe"}
     | {"core", "pictures", "settings", "artifacts", "warehouse", "logs", "comparison"},
     "defs": ARRAYS
     | STORAGE
     | {"dagster", "matplotlib", "pictures"}
-    | {"engine", "artifacts", "warehouse", "logs", "comparison", "serving", "report"},
+    | {"engine", "artifacts", "warehouse", "logs", "comparison", "serving", "report", "tuning"},
     "definitions": {"dagster", "defs"},
     "ui": {"dagster", "dagster_graphql", "dagster_shared", "dagster_webserver"}
     | {"graphql", "uvicorn", "core"},

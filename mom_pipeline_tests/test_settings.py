@@ -25,7 +25,8 @@ def load(tmp_path: Path, text: str = "", **environment: str):  # type: ignore[no
 def test_the_committed_file_shows_every_key(tmp_path: Path) -> None:
     values = tomllib.loads(COMMITTED.read_text())
     defaults = asdict(load(tmp_path))
-    del defaults["data_dir"]
+    for name in ("data_dir", "fixed"):
+        del defaults[name]
     for section, key in (("evaluation", "cutoffs"), ("comparison", "methods")):
         defaults[section][key] = list(defaults[section][key])
     sample = {"n_components": 8, "ranking": "components"}
@@ -89,7 +90,7 @@ def test_a_switch_from_the_environment_is_true_or_false(tmp_path: Path) -> None:
 
 
 def test_weights_make_the_lists_stale_and_no_moment(tmp_path: Path) -> None:
-    text = '[model]\nranking = "three-moment"\n'
+    text = '[model]\nranking = "three-moment"\n[tuning]\nevery_days = 0\n'
     before = DayState(load(tmp_path, text))
     after = DayState(load(tmp_path, text, MOM_RANKING__COMPONENTS="2"))
     for asset, same in (("m2_statistics", True), ("user_personalization", False)):

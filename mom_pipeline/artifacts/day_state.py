@@ -24,10 +24,12 @@ from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.errors import DamagedArtifact
-from mom_pipeline.settings import Settings, fingerprint
+from mom_pipeline.settings import ModelSettings, Settings, fingerprint
+from mom_pipeline.settings.chosen import ChosenSettings
+from mom_pipeline.settings.sections import RebuildSettings
 
 # Raised by one whenever the same rows would come out as other arrays, or with other facts.
-CODE_VERSION = "4"
+CODE_VERSION = "5"
 
 # Each asset with the one that it is made from, in order.
 _CHAIN = (
@@ -49,6 +51,19 @@ class TooLittleYet(StaleArtifact):
     """The rows up to a day do not suffice for a model; the message is the reason."""
 
 
+def moment_settings(model: ModelSettings, rebuild: RebuildSettings) -> MomentSettings:
+    """The settings that sums depend on, for a method."""
+    return MomentSettings(
+        estimator=Estimator.from_name(model.estimator),
+        n_components=model.n_components,
+        anchor_width=rebuild.anchor_width or width_for_days(model.n_components),
+        seed=model.seed,
+        n_frequent=rebuild.frequent_items,
+        halves=True,
+        capture_threshold=rebuild.capture_threshold,
+    )
+
+
 class DayState:
     """The artifacts of one data folder, read and written as what they mean."""
 
@@ -57,24 +72,25 @@ class DayState:
         self.artifacts = ArtifactStore(settings.artifacts_dir)
         self._anchor: tuple[Artifact, Anchor] | None = None
 
-    @property
-    def moment_settings(self) -> MomentSettings:
-        """The settings that the sums of a day depend on."""
-        model, rebuild = self.settings.model, self.settings.rebuild
-        return MomentSettings(
-            estimator=Estimator.from_name(model.estimator),
-            n_components=model.n_components,
-            anchor_width=rebuild.anchor_width or width_for_days(model.n_components),
-            seed=model.seed,
-            n_frequent=rebuild.frequent_items,
-            halves=True,
-            capture_threshold=rebuild.capture_threshold,
-        )
+    def chosen(self, day: date) -> ChosenSettings:
+        """The method of a day: as the settings stand, or as it was chosen on the logs."""
+        if not self.settings.tuning.every_days:
+            return ChosenSettings.as_they_stand(self.settings)
+        artifact = self.fitting("chosen_settings", day, with_arrays=False)
+        return ChosenSettings.from_dict(artifact.metadata["chosen"])
 
-    @property
-    def decompose_settings(self) -> DecomposeSettings:
-        """The settings of steps 2 to 8 of Algorithm 1."""
-        return DecomposeSettings.from_settings(self.settings.model)
+    def write_chosen(self, day: date, chosen: ChosenSettings, matrix: str) -> Artifact:
+        """Store the method of a day. matrix: version of the day's matrix."""
+        facts = {"chosen": chosen.as_dict()}
+        return self.write("chosen_settings", day, {}, {"interaction_matrix": matrix}, facts)
+
+    def moment_settings(self, day: date) -> MomentSettings:
+        """The settings that the sums of a day depend on."""
+        return moment_settings(self.chosen(day).model, self.settings.rebuild)
+
+    def decompose_settings(self, day: date) -> DecomposeSettings:
+        """The settings of steps 2 to 8 of Algorithm 1 on a day."""
+        return DecomposeSettings.from_settings(self.chosen(day).model)
 
     def settings_of(self, asset: str) -> str:
         """Fingerprint of the settings that decide what an asset holds."""
@@ -82,6 +98,8 @@ class DayState:
         if asset == "interaction_matrix":
             return fingerprint(matrix)
         moments = (matrix, model, self.settings.rebuild.anchor_width)
+        if self.settings.tuning.every_days:
+            return fingerprint(*moments, ranking, self.settings.fixed)
         if model.ranking != _THREE_MOMENT:
             return fingerprint(*moments)
         # The other weights decide the lists, which are made from the memberships, and no moment.
@@ -163,6 +181,20 @@ class DayState:
         artifact = self.fitting("interaction_matrix", day)
         return csr_array(artifact.arrays["interactions"]), artifact.version
 
+    def last_days(self, day: date) -> csr_array:
+        """The day of the last event of every pair of the matrix as of a day."""
+        artifact = self.fitting("interaction_matrix", day)
+        X = csr_array(artifact.arrays["interactions"])
+        days = artifact.dense["last_days"]
+        return csr_array((days, X.indices, X.indptr), shape=X.shape)
+
+    def write_matrix(
+        self, day: date, X: csr_array, last_days: csr_array, fingerprint: str
+    ) -> Artifact:
+        """Store the matrix as of a day, with the days of its pairs. fingerprint: of the logs."""
+        arrays = {"interactions": X, "last_days": last_days.data}
+        return self.write("interaction_matrix", day, arrays, {"raw_logs": fingerprint}, {})
+
     def write_anchor(
         self, day: date, anchor: Anchor, X: csr_array, parents: Mapping[str, str]
     ) -> str:
@@ -176,9 +208,10 @@ class DayState:
             "item_scale": anchor.item_scale,
             "frequent_items": anchor.frequent_items,
         }
-        if self.settings.model.ranking == _THREE_MOMENT:
-            rng = np.random.default_rng(self.settings.model.seed)
-            low_pass = LowPass.from_rows(X, self.settings.ranking.user_exponent, rng)
+        chosen = self.chosen(day)
+        if chosen.model.ranking == _THREE_MOMENT:
+            rng = np.random.default_rng(chosen.model.seed)
+            low_pass = LowPass.from_rows(X, chosen.ranking.user_exponent, rng)
             arrays |= low_pass.as_arrays()
         return self.write("anchor", day, arrays, parents, {}).version
 
@@ -245,6 +278,8 @@ class DayState:
     def yesterday(self, day: date) -> tuple[Yesterday, Artifact]:
         """Rows and sums of the day before; StaleArtifact when they cannot be used."""
         before = self.day_before(day)
+        if not self.chosen(day).same_moments(self.chosen(before)):
+            raise StaleArtifact(f"other settings were chosen than those of {before}")
         anchor, sums, artifact = self.moments(before)
         return Yesterday(self.matrix(before)[0], anchor, sums), artifact
 
@@ -252,7 +287,7 @@ class DayState:
         """The whitening of a day inside the span of its anchor."""
         artifact = self.built_on("whitening_matrix", day, "m2_statistics")
         factors, spectrum = artifact.dense["factors"], artifact.dense["spectrum"]
-        return Whitening(factors, spectrum, self.settings.model.n_components), artifact
+        return Whitening(factors, spectrum, self.chosen(day).model.n_components), artifact
 
     def anchor_components(self, day: date, anchor_version: str) -> Any:
         """Where a day's decomposition starts from: the components of its anchor's own day.
@@ -309,7 +344,7 @@ class DayState:
         """
         artifact = self.fitting("decomposition", day)
         sums = self.built_on("m2_statistics", day, "interaction_matrix")
-        settings, item_users = self.settings.model, sums.dense["item_users"]
+        settings, item_users = self.chosen(day).model, sums.dense["item_users"]
         with_pairs = with_pairs and settings.ranking == _THREE_MOMENT
         pairs = self._pair_ranking(day, sums) if with_pairs else None
         model = FittedModel(
@@ -324,7 +359,9 @@ class DayState:
     def _pair_ranking(self, day: date, sums: Artifact) -> PairRanking:
         """Pairs from the rows of the day, the low-pass part from the day of its anchor."""
         low_pass, X = LowPass.from_arrays(self._anchor_of(sums)[0].dense), self.matrix(day)[0]
-        return PairRanking(X, low_pass.with_items(X.shape[1]), self.settings.ranking)
+        weights = self.chosen(day).ranking
+        last_days = self.last_days(day) if weights.trend else None
+        return PairRanking.from_rows(X, low_pass.with_items(X.shape[1]), weights, last_days)
 
     def _anchor_of(self, sums: Artifact) -> tuple[Artifact, Anchor]:
         """The anchor that the sums were made with, kept in memory from day to day."""
@@ -333,7 +370,7 @@ class DayState:
             artifact = self.fitting("anchor", day)
             if artifact.version != wanted:
                 raise StaleArtifact(f"the anchor of {day} was replaced since {sums.day}")
-            arrays, estimator = artifact.dense, self.moment_settings.estimator
+            arrays, estimator = artifact.dense, self.moment_settings(day).estimator
             anchor = Anchor(
                 arrays["basis"], arrays["item_scale"], estimator, arrays["frequent_items"]
             )

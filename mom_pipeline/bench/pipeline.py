@@ -42,6 +42,8 @@ n_components = {n_components}
 ranking = "components"
 [evaluation]
 horizon_days = 1
+[tuning]
+every_days = 0
 """
 
 
@@ -168,9 +170,9 @@ class BareDays:
         with clock.step("interaction_matrix"):
             X = matrix_as_of(warehouse, day).interactions
         with clock.step("m2_statistics"):
-            step = advance(X, self.yesterday, "the first day", state.moment_settings)
+            step = advance(X, self.yesterday, "the first day", state.moment_settings(day))
         with clock.step("decomposition"):  # with whitening and tensor, which are small
-            components = decompose(step.anchor, step.sums, state.decompose_settings)
+            components = decompose(step.anchor, step.sums, state.decompose_settings(day))
             whitening_error(X, step.anchor, step.sums, components.whitening)
         model = FittedModel(
             components.item_probs,

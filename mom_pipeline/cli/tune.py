@@ -16,10 +16,8 @@ from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.pictures import curves, drawn
 from mom_pipeline.settings import SETTINGS_FILE, Settings, load_settings
 from mom_pipeline.settings.writing import write_values
-from mom_pipeline.tuning.sweep import Progress, Sweep, Trial, run_sweep
+from mom_pipeline.tuning.sweep import Progress, Sweep, Trial, ValidationDays, run_sweep
 from mom_pipeline.warehouse.connection import Warehouse
-from mom_pipeline.warehouse.evaluations import delivered_pairs
-from mom_pipeline.warehouse.matrix import matrix_as_of
 
 _SHOWN = 12
 
@@ -84,10 +82,9 @@ def _run(
             f"{len(delivered)} days of logs are too few to learn from the days before the last "
             f"{days}; give fewer with --days, or run `mom-pipeline ingest` with more logs"
         )
-    train = matrix_as_of(warehouse, until).interactions
-    test = delivered_pairs(warehouse, until, delivered[-1])
+    validation = ValidationDays.from_warehouse(warehouse, until, delivered[-1])
     sweep = run_sweep(
-        train, test, settings.model, settings.ranking, wanted=components, progress=progress
+        validation, settings.model, settings.ranking, wanted=components, progress=progress
     )
     return sweep, f"learnt up to {until}, asked about the days up to {delivered[-1]}"
 

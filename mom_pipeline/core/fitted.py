@@ -20,6 +20,7 @@ from mom_pipeline.core.ranking.memberships import Personalization, memberships, 
 from mom_pipeline.core.ranking.parts import Components, Ease, Histories, Pairs, Part, Popularity
 from mom_pipeline.core.ranking.score import RankingName, RankingWeights, Score, ranking_name
 from mom_pipeline.core.ranking.topn import BestItems
+from mom_pipeline.core.ranking.trend import trend_factors
 from mom_pipeline.core.types import Array, Csr, Float64
 
 # Columns of probabilities may miss 1 by rounding in single precision, not by more.
@@ -31,11 +32,21 @@ class PairRanking:
     """The second moment's share of a fitted model.
 
     interactions: (N, D) the training data; pairs are counted from it on first use.
+    trend: (D,), what scores are multiplied by; None for 1.
     """
 
     interactions: Csr
     low_pass: LowPass
     weights: RankingWeights
+    trend: Array | None = None
+
+    @classmethod
+    def from_rows(
+        cls, X: Csr, low_pass: LowPass, weights: RankingWeights, last_days: Csr | None = None
+    ) -> Self:
+        """Rank with the pairs of X and the trend of its items. last_days: (N, D) of X."""
+        trend = trend_factors(last_days, weights.trend_half_life, weights.trend)
+        return cls(X, low_pass, weights, trend)
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -63,7 +74,7 @@ class PairRanking:
             parts.append((replace(self.low_pass, ridge=w.low_pass_ridge), w.low_pass))
         if w.components:
             parts.append((Components(item_probs), w.components))
-        return Score(tuple(parts))
+        return Score(tuple(parts), trend=self.trend)
 
 
 @dataclass(frozen=True)
@@ -181,6 +192,8 @@ class FittedModel:
             X = self.pair_ranking.interactions
             header["ranking_weights"] = asdict(self.pair_ranking.weights)
             header["interactions_shape"] = list(X.shape)
+            if self.pair_ranking.trend is not None:
+                arrays["trend"] = self.pair_ranking.trend
             arrays |= {
                 "interactions_data": X.data,
                 "interactions_indices": X.indices,
@@ -234,6 +247,7 @@ class FittedModel:
             ranking.interactions.shape[1] != D
             or ranking.low_pass.basis.shape != (D, len(ranking.low_pass.strengths))
             or ranking.low_pass.item_scale.shape != (D,)
+            or (ranking.trend is not None and ranking.trend.shape != (D,))
         ):
             raise ValueError("the pair ranking is of another number of items")
 
@@ -280,4 +294,5 @@ def _pair_ranking(header: dict[str, Any], arrays: dict[str, Array]) -> PairRanki
         interactions=as_interactions(interactions),
         low_pass=LowPass.from_arrays(arrays),
         weights=RankingWeights.from_saved(header["ranking_weights"]),
+        trend=arrays.get("trend"),
     )

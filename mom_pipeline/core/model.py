@@ -30,6 +30,7 @@ from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization, RuleName
 from mom_pipeline.core.ranking.score import RankingWeights, ranking_name
 from mom_pipeline.core.ranking.topn import Scorer
+from mom_pipeline.core.ranking.trend import as_last_days
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Csr, Float64
 
@@ -124,6 +125,7 @@ class MethodOfMoments:
         X: Any,
         *,
         held_out: Any = None,
+        last_days: Any = None,
         exclude_seen: bool = True,
         previous: Self | None = None,
         anchor: Anchor | None = None,
@@ -133,6 +135,8 @@ class MethodOfMoments:
 
         held_out: (N, D) later interactions of the same users, to choose the ranking weights
             on; without it a part of X is hidden for that purpose, and used again afterwards.
+        last_days: (N, D) the day of every pair's last event, for the trend of the items: a
+            number above 0, such as `date.toordinal()`. Its weight is chosen on `held_out` alone.
         exclude_seen: choose them for lists without what the user had before.
         previous: an earlier model of the same items, to start from and to keep the identity
             of its components.
@@ -141,13 +145,14 @@ class MethodOfMoments:
         """
         X = as_interactions(X)
         require_events(X)
+        days = None if last_days is None else as_last_days(last_days, X)
         stages = Stages(progress)
         with one_blas_thread():
             fit = self._fit_components(UsersInMemory(X), stages, previous, anchor)
             ranking, choice = None, None
             if self.ranking == "three-moment":
-                split = self._split(X, held_out, exclude_seen)
-                ranking, choice = self._fit_ranking(X, fit, split, stages)
+                split = self._split(X, held_out, days, exclude_seen)
+                ranking, choice = self._fit_ranking(X, days, fit, split, stages)
         self._fitted = self._fitted_model(fit, ranking, stages, choice)
         return self
 
@@ -327,7 +332,12 @@ class MethodOfMoments:
             )
 
     def _fit_ranking(
-        self, X: Csr, fit: ComponentFit, split: HeldOut | None, stages: Stages
+        self,
+        X: Csr,
+        last_days: Csr | None,
+        fit: ComponentFit,
+        split: HeldOut | None,
+        stages: Stages,
     ) -> tuple[PairRanking, Choice | None]:
         """Prepare the three-moment ranking; choose its weights where there is a split for it."""
         choice = None if split is None else self._choose_weights(X, fit, split, stages)
@@ -336,9 +346,11 @@ class MethodOfMoments:
             weights = choice.weights
         with stages.stage("low-pass part"):
             low_pass = self._low_pass(X, weights.user_exponent)
-        return PairRanking(X, low_pass, weights), choice
+        return PairRanking.from_rows(X, low_pass, weights, last_days), choice
 
-    def _split(self, X: Csr, held_out: Any, exclude_seen: bool) -> HeldOut | None:
+    def _split(
+        self, X: Csr, held_out: Any, last_days: Csr | None, exclude_seen: bool
+    ) -> HeldOut | None:
         """What to choose the weights on; None where they are given, or nothing can be hidden."""
         rng = np.random.default_rng(self.seed)
         if self.ranking_weights is not None:
@@ -346,7 +358,7 @@ class MethodOfMoments:
         if held_out is None:
             return hold_out(X, rng, exclude_seen=exclude_seen)
         later = as_interactions(held_out, n_items=X.shape[1])
-        return given_split(X, later, rng, exclude_seen=exclude_seen)
+        return given_split(X, later, rng, exclude_seen=exclude_seen, last_days=last_days)
 
     def _choose_weights(self, X: Csr, fit: ComponentFit, split: HeldOut, stages: Stages) -> Choice:
         with stages.stage("fit without the held-out items"):

@@ -18,6 +18,7 @@ from mom_pipeline.core.moments.days import DayStep
 from mom_pipeline.core.ranking.memberships import posterior_entropy
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.pictures import bars, curves, drawn, histogram
+from mom_pipeline.settings.chosen import ChosenSettings
 from mom_pipeline.warehouse.evaluations import MetricsRow
 
 _TOP_PAIRS, _TOP_ITEMS = 10, 8
@@ -55,6 +56,21 @@ def of_matrix(X: Csr, n_changed: int) -> dict[str, Any]:
         "density": X.nnz / max(users * items, 1),
         "items_per_user": picture(shown),
         "changed_users": n_changed,
+    }
+
+
+def of_chosen(chosen: ChosenSettings) -> dict[str, Any]:
+    """The method of a day, and what its choice rests on."""
+    model, evidence = chosen.model, dict(chosen.evidence)
+    weights = [{"setting": name, "value": v} for name, v in asdict(chosen.ranking).items()]
+    return {
+        "chosen_on": chosen.chosen_on or "not chosen",
+        "n_components": model.n_components,
+        "estimator": model.estimator,
+        "personalization": model.personalization,
+        "ranking": model.ranking,
+        "weights": table(weights),
+        **evidence,
     }
 
 

@@ -19,6 +19,8 @@ what its users took since. The champion is asked about the same users, histories
 - a younger one has seen some of these days: its settings are fitted to the rows of the backtest
   (in full, so it costs some passes; only after a change of settings).
 
+So are settings that were chosen since the model of the backtest was made.
+
 The first model is in use at once: some answer is better than none. It is unproven until there
 are days to judge it on. What a person put in use stays until a person lifts that.
 """
@@ -42,6 +44,7 @@ from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion, UnknownVersion
 from mom_pipeline.serving.served_model import Manifest, ServedModel
 from mom_pipeline.settings import ModelSettings
+from mom_pipeline.settings.chosen import ChosenSettings
 
 POPULARITY = "popularity"
 LEVEL = 0.95
@@ -150,7 +153,7 @@ def candidate(
         day=day.isoformat(),
         code_version=CODE_VERSION,
         data=matrix.parents["raw_logs"],
-        settings=asdict(state.settings.model),
+        settings=asdict(state.chosen(day).model),
         parents={"decomposition": decomposition.version, "interaction_matrix": matrix.version},
         metrics=metrics_of(backtest) if backtest else {},
     )
@@ -185,17 +188,21 @@ def contest_with_champion(
     """The champion on the users, histories and days of the backtest; see the module."""
     before, cutoffs = judged_day(state, day), backtest.model.cutoffs
     train, test = state.matrix(before)[0], delivered.test
+    ours: Backtest | None = backtest
+    if state.chosen(day).method != state.chosen(before).method:
+        ours = backtest_model(_fitted(state.chosen(day), state, before), train, test, cutoffs)
     if champion.manifest.day <= before.isoformat():
         columns, width = _columns(champion.item_ids, delivered.item_ids[: test.shape[1]])
         own, later = (_moved(X, columns, width) for X in (train, test))
         rival = backtest_model(champion.model, own, later, cutoffs)
         how = f"it and the model of {before}, on the days since"
     else:
-        rival = backtest_model(_fitted_like(champion, train), train, test, cutoffs)
+        fitted = _fitted(_settings_of(champion), state, before)
+        rival = backtest_model(fitted, train, test, cutoffs)
         how = f"its settings and the new ones, both as of {before}, on the days since"
-    if rival is None:
+    if ours is None or rival is None:
         raise InvalidSetting(f"champion and challenger of {day} have no user in common")
-    return Contest(champion.manifest.version, _ap(backtest.model), _ap(rival.model), how)
+    return Contest(champion.manifest.version, _ap(ours.model), _ap(rival.model), how)
 
 
 def decide(contest: Contest, *, max_loss: float, rng: np.random.Generator) -> Decision:
@@ -255,7 +262,7 @@ def _against_champion(
     delivered: Delivered,
     backtest: Backtest | None,
 ) -> Decision:
-    if _same_method(champion, state):
+    if _same_method(champion, state.chosen(day)):
         return Decision(True, "passed: a new day of data, settings and code as before")
     if backtest is None and champion.manifest.metrics:
         return Decision(False, "kept out: other settings, and no days yet to compare them on")
@@ -306,24 +313,29 @@ def _ap(metrics: RankingMetrics) -> Array:
     return metrics.per_user["map"][:, metrics.cutoffs.index(nearest_cutoff(metrics.cutoffs))]
 
 
-def _same_method(champion: ServedModel, state: DayState) -> bool:
-    """Whether the champion was made with the present settings and code."""
+def _same_method(champion: ServedModel, chosen: ChosenSettings) -> bool:
+    """Whether the champion was made with the same settings and the present code."""
     ranking = champion.model.pair_ranking
-    weights = state.settings.ranking if ranking is None else ranking.weights
-    same_model = champion.manifest.settings == asdict(state.settings.model)
+    weights = chosen.ranking if ranking is None else ranking.weights
+    same_model = champion.manifest.settings == asdict(chosen.model)
     same_code = champion.manifest.code_version == CODE_VERSION
-    return same_model and same_code and weights == state.settings.ranking
+    return same_model and same_code and weights == chosen.ranking
 
 
-def _fitted_like(champion: ServedModel, X: Csr) -> FittedModel:
-    """A model of the champion's settings; InvalidSetting when this code knows them no more."""
+def _settings_of(champion: ServedModel) -> ChosenSettings:
+    """The settings of a champion; InvalidSetting when this code knows them no more."""
     try:
         settings = ModelSettings(**champion.manifest.settings)
     except TypeError as error:
         raise InvalidSetting(f"the champion's settings are of other code: {error}") from error
     ranking = champion.model.pair_ranking
-    weights = RankingWeights() if ranking is None else ranking.weights
-    return MethodOfMoments(**asdict(settings), ranking_weights=weights).fit(X).fitted
+    return ChosenSettings(settings, RankingWeights() if ranking is None else ranking.weights)
+
+
+def _fitted(settings: ChosenSettings, state: DayState, day: date) -> FittedModel:
+    """A model of some settings, from the rows of a day in full."""
+    method = MethodOfMoments(**asdict(settings.model), ranking_weights=settings.ranking)
+    return method.fit(state.matrix(day)[0], last_days=state.last_days(day)).fitted
 
 
 def _columns(first: Array, ids: Array) -> tuple[Array, int]:

@@ -28,6 +28,7 @@ from pydantic_settings import (
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.settings.checking import (
+    NOT_KEYS,
     FromKeys,
     invalid,
     require,
@@ -51,6 +52,7 @@ from mom_pipeline.settings.sections import (
     PromotionSettings,
     RebuildSettings,
     ServingSettings,
+    TuningSettings,
     WarehouseSettings,
 )
 
@@ -77,15 +79,21 @@ EARLIEST_DAY = "2000-01-01"
 
 @section("")
 class Settings:
-    """All settings of one data folder."""
+    """All settings of one data folder.
+
+    fixed: the keys of `[model]` and `[ranking]` that a source names, such as "model.estimator";
+    the others may be chosen on the logs.
+    """
 
     data_dir: Path
+    fixed: tuple[str, ...] = ()
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
     logs: LogSettings = field(default_factory=LogSettings)
     matrix: MatrixSettings = field(default_factory=MatrixSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
     ranking: Annotated[RankingWeights, FromKeys()] = field(default_factory=RankingWeights)
     rebuild: RebuildSettings = field(default_factory=RebuildSettings)
+    tuning: TuningSettings = field(default_factory=TuningSettings)
     serving: ServingSettings = field(default_factory=ServingSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     promotion: PromotionSettings = field(default_factory=PromotionSettings)
@@ -175,12 +183,20 @@ def load_settings(
         raise InvalidSetting(
             f"{folder / SETTINGS_FILE} is not valid TOML ({error}); correct it"
         ) from error
-    if "data_dir" in values:
-        raise InvalidSetting(unknown("data_dir", Settings))
+    for name in NOT_KEYS & set(values):
+        raise InvalidSetting(unknown(name, Settings))
     try:
-        return _SETTINGS.validate_python({"data_dir": folder, **values})
+        return _SETTINGS.validate_python({"data_dir": folder, "fixed": _fixed(values), **values})
     except ValidationError as error:
         raise invalid(error, Settings, environment=environment) from None
+
+
+def _fixed(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the keys of the model and its ranking that are named."""
+    sections = {name: values.get(name, {}) for name in ("model", "ranking")}
+    return tuple(
+        f"{name}.{key}" for name, keys in sections.items() if isinstance(keys, dict) for key in keys
+    )
 
 
 class _Sources(BaseSettings):

@@ -22,10 +22,13 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from pydantic_core import ErrorDetails, PydanticCustomError, core_schema
 
 from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.core.ranking.score import RENAMED_WEIGHTS, RankingWeights
+from mom_pipeline.core.ranking.score import HALF_LIVES, RENAMED_WEIGHTS, RankingWeights
 
 # Keys of earlier versions: an error names the new one.
 RENAMED = {f"ranking.{old}": f"ranking.{new}" for old, new in RENAMED_WEIGHTS.items()}
+
+# Fields of `Settings` that no source may name.
+NOT_KEYS = {"data_dir", "fixed"}
 
 T = TypeVar("T")
 
@@ -53,6 +56,7 @@ def one_of(choices: tuple[str, ...]) -> AfterValidator:
 
 
 NotNegative = Annotated[StrictFloat, rule("0 or more", lambda x: 0 <= x < float("inf"))]
+Positive = Annotated[StrictFloat, rule("above 0", lambda x: 0 < x < float("inf"))]
 
 
 def invalid(
@@ -96,7 +100,7 @@ def unknown(dotted: str, section: type) -> str:
     """What to say about a key that its section does not have."""
     if dotted in RENAMED:
         return f"setting {dotted!r} is called {RENAMED[dotted]!r} now; rename it"
-    names = [f.name for f in fields(section) if f.name != "data_dir"]
+    names = [f.name for f in fields(section) if f.name not in NOT_KEYS]
     near = difflib.get_close_matches(dotted.rpartition(".")[2], names, n=1)
     meant = f"did you mean {near[0]!r}? " if near else ""
     return f"unknown setting {dotted!r}; {meant}known here: {', '.join(names)}"
@@ -138,7 +142,12 @@ _RankingKeys: Any = section("ranking")(
         "_RankingKeys",
         (),
         {f.name: f.default for f in fields(RankingWeights)}
-        | {"__annotations__": {f.name: NotNegative for f in fields(RankingWeights)}},
+        | {
+            "__annotations__": {
+                f.name: Positive if f.name in HALF_LIVES else NotNegative
+                for f in fields(RankingWeights)
+            }
+        },
     )
 )
 

@@ -25,7 +25,14 @@ from mom_pipeline.core.model import MethodOfMoments
 from mom_pipeline.core.moments.estimators import EstimatorName
 from mom_pipeline.core.ranking.memberships import RuleName
 from mom_pipeline.core.ranking.score import RankingName
-from mom_pipeline.settings.checking import NotNegative, one_of, require, rule, section
+from mom_pipeline.settings.checking import (
+    NotNegative,
+    Positive,
+    one_of,
+    require,
+    rule,
+    section,
+)
 
 DELIMITERS = (",", ";", "|")
 # Of the code that judges a line: 2 since times, weights, ids and keys are checked by their form.
@@ -63,7 +70,6 @@ CountOrZero = Annotated[StrictInt, rule("0 or more", lambda n: n >= 0)]
 Share = Annotated[StrictFloat, rule("in [0, 1]", lambda x: 0 <= x <= 1)]
 Inside = Annotated[StrictFloat, rule("between 0 and 1", lambda x: 0 < x < 1)]
 BelowOne = Annotated[StrictFloat, rule("between 0 and 1", lambda x: 0 <= x < 1)]
-Positive = Annotated[StrictFloat, rule("above 0", lambda x: 0 < x < float("inf"))]
 Day = Annotated[StrictStr, rule("empty or a YYYY-MM-DD", lambda text: not text or _is_day(text))]
 Zone = Annotated[StrictStr, rule("an IANA zone such as 'UTC' or 'Asia/Taipei'", _is_zone)]
 ColumnName = Annotated[
@@ -185,6 +191,14 @@ class RebuildSettings:
     capture_threshold: Share = 0.98
     frequent_items: Annotated[StrictInt, rule("at least 2", lambda n: n >= 2)] = 200
     anchor_width: CountOrZero = 0
+
+
+@section("tuning")
+class TuningSettings:
+    """How often settings that are not fixed are chosen anew, and how long that may take."""
+
+    every_days: CountOrZero = 28
+    budget_seconds: Positive = 120.0
 
 
 @section("serving")

@@ -1,9 +1,10 @@
 """The sweep over settings on the same validation days, and the choice among them."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial
-from typing import Any
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import date
+from typing import Any, Self
 
 import numpy as np
 
@@ -11,17 +12,26 @@ from mom_pipeline.core.errors import InvalidInteractions, MomError
 from mom_pipeline.core.evaluation.backtest import backtest
 from mom_pipeline.core.fitted import FittedModel, PairRanking
 from mom_pipeline.core.interactions import grown
+from mom_pipeline.core.moments.estimators import EstimatorName
 from mom_pipeline.core.ranking.choose import choose_weights, given_split
 from mom_pipeline.core.ranking.low_pass import LowPass
-from mom_pipeline.core.ranking.memberships import Personalization
+from mom_pipeline.core.ranking.memberships import Personalization, RuleName
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.settings import ESTIMATORS, PERSONALIZATIONS, ModelSettings
 from mom_pipeline.tuning.nested import NestedMoments, sizes
+from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.evaluations import delivered_pairs
+from mom_pipeline.warehouse.matrix import matrix_as_of
 
 CUTOFF = 20
 # Users to ask about: more cost time, fewer leave the choice to chance.
 MAX_USERS = 3000
+# The share of the time that components may take: the weights matter more.
+_COMPONENTS_SHARE = 0.4
+# Pairs of a user and an item that the choice of weights looks at in a second, at least.
+_PAIRS_PER_SECOND = 300_000
+_FEWEST_USERS = 50
 
 Progress = Callable[[str, float], None]
 
@@ -71,7 +81,15 @@ class Sweep:
     @property
     def choice(self) -> Trial:
         """The best by MAP@20; the present one unless the gain exceeds its standard error."""
-        best = max(self.trials, key=lambda trial: trial.map)
+        return self._best_of(self.trials)
+
+    def choice_of(self, ranking: str) -> Trial:
+        """The same among the trials of one ranking, or among all where there are none of it."""
+        own = tuple(trial for trial in self.trials if trial.model.ranking == ranking)
+        return self._best_of(own or self.trials)
+
+    def _best_of(self, trials: Sequence[Trial]) -> Trial:
+        best = max(trials, key=lambda trial: trial.map)
         if self.present is None:
             return best
         gain, error = best.gain_over(self.present)
@@ -79,11 +97,33 @@ class Sweep:
 
 
 @dataclass(frozen=True)
-class _Days:
-    """What was taken up to a day, (N, D), and what some users took after it, (N', D')."""
+class ValidationDays:
+    """What was taken up to a day, and what at most MAX_USERS users took after it.
 
+    train, last_days: (N, D) rows and the days of their pairs.  test: (N', D').
+    """
+
+    until: date
     train: Csr
+    last_days: Csr
     test: Csr
+
+    @classmethod
+    def from_warehouse(cls, warehouse: Warehouse, until: date, last: date) -> Self:
+        """Learn from the days up to one, and ask about those after it up to the last."""
+        matrix, seed = matrix_as_of(warehouse, until), warehouse.settings.model.seed
+        test = delivered_pairs(warehouse, until, last)
+        return cls.from_rows(until, matrix.interactions, matrix.last_days, test, seed)
+
+    @classmethod
+    def from_rows(cls, until: date, train: Csr, last_days: Csr, test: Csr, seed: int = 0) -> Self:
+        """Draw the users that are asked about. test: (N', D') of all users."""
+        return cls(until, train, last_days, _some_users(train, test, seed))
+
+    @property
+    def n_users(self) -> int:
+        """How many users are asked about."""
+        return int(np.count_nonzero(np.diff(self.test.indptr)))
 
     def trial(
         self, settings: ModelSettings, weights: RankingWeights | None, fitted: FittedModel
@@ -99,70 +139,126 @@ class _Days:
         ap = ours.per_user["map"][:, 0]
         return Trial(settings, weights, *means, ap, measured.popularity.map[CUTOFF])
 
+    def ranked(
+        self, fitted: FittedModel, low_pass: LowPass, weights: RankingWeights
+    ) -> FittedModel:
+        """Return a model that ranks by three moments, with the pairs and days of the rows."""
+        ranking = PairRanking.from_rows(self.train, low_pass, weights, self.last_days)
+        return replace(fitted, pair_ranking=ranking)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is tried, from when on, and for how long.
+
+    model, weights: the present ones.  fixed: settings that are not for choice.
+    """
+
+    days: ValidationDays
+    model: ModelSettings
+    weights: RankingWeights
+    fixed: Collection[str]
+    budget_seconds: float
+    progress: Progress
+    begin: float = field(default_factory=time.monotonic)
+
+    @property
+    def estimators(self) -> list[EstimatorName]:
+        """The present one first."""
+        if "model.estimator" in self.fixed:
+            return [self.model.estimator]
+        return sorted(ESTIMATORS, key=lambda name: name != self.model.estimator)
+
+    @property
+    def rules(self) -> Sequence[RuleName]:
+        own = "model.personalization" in self.fixed
+        return (self.model.personalization,) if own else PERSONALIZATIONS
+
+    @property
+    def fixed_weights(self) -> dict[str, float]:
+        return {n: v for n, v in asdict(self.weights).items() if f"ranking.{n}" in self.fixed}
+
+    @property
+    def seconds_left(self) -> float:
+        return self.budget_seconds - (time.monotonic() - self.begin)
+
+    def is_over(self, share: float) -> bool:
+        """Tell whether a share of the time is used up."""
+        return self.seconds_left < (1 - share) * self.budget_seconds
+
 
 def run_sweep(
-    train: Csr,
-    test: Csr,
+    days: ValidationDays,
     model: ModelSettings,
     weights: RankingWeights,
     *,
     wanted: Sequence[int] = (),
+    fixed: Collection[str] = (),
+    budget_seconds: float = float("inf"),
     progress: Progress = lambda text, share: None,
 ) -> Sweep:
     """Try K, estimator, personalization and ranking on what users took later.
 
-    train: (N, D) rows up to a day.  test: (N', D') what was delivered after it.
     One pass over the pairs and one over the triples for every estimator, whatever the number
     of K; the rules of personalization share the components. The weights of the three-moment
     ranking are chosen for the best components, on the same users.
+    fixed: settings that are not for choice, such as "model.estimator".
+    budget_seconds: what does not fit is left out, and named in `Sweep.skipped`.
     """
-    days = _Days(train, _some_users(train, test, model.seed))
-    ks = _sizes_to_try(train, model, wanted)
-    nested, trials, skipped = _all_estimators(days, model, ks, progress)
+    plan = _Plan(days, model, weights, fixed, budget_seconds, progress)
+    ks = _sizes_to_try(plan, wanted)
+    nested, trials, skipped = _all_estimators(plan, ks)
     if not trials:
         raise InvalidInteractions(f"no setting could be tried: {'; '.join(skipped)}")
     best = max(trials, key=lambda trial: trial.map)
-    progress("weights of the three moments", len(ESTIMATORS) / (len(ESTIMATORS) + 1))
-    trials += _three_moment_trials(nested[best.model.estimator], best.model, weights, days)
+    progress("weights of the three moments", len(nested) / (len(nested) + 1))
+    if "model.ranking" not in fixed or model.ranking == "three-moment":
+        ranked, left_out = _three_moment_trials(plan, nested[best.model.estimator], best.model)
+        trials += ranked
+        skipped += left_out
     present = None
     if model.estimator in nested:
-        present = _present_trial(nested[model.estimator], model, weights, days)
+        present = _present_trial(plan, nested[model.estimator])
         others = (t for t in trials if t.settings() != present.settings())
         trials = [present, *others]
     return Sweep(tuple(trials), present, best.popularity, len(best.ap), tuple(skipped))
 
 
 def _all_estimators(
-    days: _Days, model: ModelSettings, ks: Sequence[int], progress: Progress
+    plan: _Plan, ks: Sequence[int]
 ) -> tuple[dict[str, NestedMoments], list[Trial], list[str]]:
     """Try every estimator: its moments by name, the trials, and why some could not be tried."""
     nested: dict[str, NestedMoments] = {}
     trials: list[Trial] = []
     skipped: list[str] = []
-    n_parts = len(ESTIMATORS) + 1
-    for done, name in enumerate(sorted(ESTIMATORS, key=lambda name: name != model.estimator)):
-        tell = partial(_tell_of_estimator, progress, done / n_parts, n_parts)
-        tell(f"{name}: moments", 0.0)
+    n_parts = len(plan.estimators) + 1
+    for done, name in enumerate(plan.estimators):
+        if trials and plan.is_over(_COMPONENTS_SHARE):
+            skipped.append(f"no time was left for the estimator {name!r}")
+            continue
+        plan.progress(f"{name}: moments", done / n_parts)
         try:
-            nested[name] = NestedMoments.from_rows(days.train, name, max(ks), model.seed)
+            seed = plan.model.seed
+            nested[name] = NestedMoments.from_rows(plan.days.train, name, max(ks), seed)
         except MomError as error:
             skipped.append(str(error))
             continue
-        own = replace(model, estimator=name)
-        trials += _component_trials(nested[name], own, ks, days, tell)
+        for number, k in enumerate(supported := [k for k in ks if k <= nested[name].supported]):
+            if trials and plan.is_over(_COMPONENTS_SHARE):
+                skipped.append(f"no time was left for {name!r} with K = {k} and more")
+                break
+            share = (done + number / len(supported)) / n_parts
+            plan.progress(f"{name}: K = {k}", share)
+            trials += _component_trials(plan, nested[name], replace(plan.model, estimator=name), k)
     return nested, trials, skipped
 
 
-def _tell_of_estimator(
-    progress: Progress, begin: float, n_parts: int, text: str, share: float
-) -> None:
-    """Report a share of one part of the sweep as one of the whole."""
-    progress(text, begin + share / n_parts)
-
-
-def _sizes_to_try(train: Csr, model: ModelSettings, wanted: Sequence[int]) -> list[int]:
+def _sizes_to_try(plan: _Plan, wanted: Sequence[int]) -> list[int]:
+    train, model = plan.days.train, plan.model
     n_users = int((np.diff(train.indptr) > 0).sum())
     most = min(n_users, int((np.diff(train.tocsc().indptr) > 0).sum()))
+    if "model.n_components" in plan.fixed:
+        return [min(model.n_components, most)]
     ks = list(sizes(most, n_users, model.n_components, wanted))
     if not ks:
         raise InvalidInteractions(
@@ -173,55 +269,64 @@ def _sizes_to_try(train: Csr, model: ModelSettings, wanted: Sequence[int]) -> li
 
 
 def _component_trials(
-    moments: NestedMoments, model: ModelSettings, ks: Sequence[int], days: _Days, tell: Progress
+    plan: _Plan, moments: NestedMoments, model: ModelSettings, k: int
 ) -> list[Trial]:
-    """Every K that the moments support, and every rule of personalization."""
+    """One K with every rule of personalization."""
     trials = []
-    supported = [k for k in ks if k <= moments.supported]
-    for done, k in enumerate(supported):
-        tell(f"{model.estimator}: K = {k}", done / len(supported))
-        fitted = moments.model(k, Personalization.from_settings(model), model.projection)
-        for rule in PERSONALIZATIONS:
-            tried = replace(model, n_components=k, personalization=rule, ranking="components")
-            own = replace(fitted, personalization=Personalization.from_settings(tried))
-            trials.append(days.trial(tried, None, own))
+    fitted = moments.model(k, Personalization.from_settings(model), model.projection)
+    for rule in plan.rules:
+        tried = replace(model, n_components=k, personalization=rule, ranking="components")
+        own = replace(fitted, personalization=Personalization.from_settings(tried))
+        trials.append(plan.days.trial(tried, None, own))
     return trials
 
 
 def _three_moment_trials(
-    moments: NestedMoments, best: ModelSettings, weights: RankingWeights, days: _Days
-) -> list[Trial]:
+    plan: _Plan, moments: NestedMoments, best: ModelSettings
+) -> tuple[list[Trial], list[str]]:
     """The three-moment ranking with the present weights, and with weights chosen for it."""
-    k, (N, D) = best.n_components, days.train.shape
+    days, k, (N, D) = plan.days, best.n_components, plan.days.train.shape
     fitted = moments.model(k, Personalization.from_settings(best), best.projection)
-    split = given_split(days.train, days.test[:N, :D], np.random.default_rng(best.seed))
-    exponents = {*split.user_exponents, weights.user_exponent}
-    low_pass = {e: _low_pass(days.train, e, best.seed) for e in exponents}
-    spans = {e: low_pass[e] for e in split.user_exponents}
-    chosen = choose_weights(split, spans, fitted.component_scores).weights
     tried = replace(best, ranking="three-moment")
-    rankings = [
-        PairRanking(days.train, low_pass[w.user_exponent], w)
-        for w in dict.fromkeys((weights, chosen))
+    low_pass = {plan.weights.user_exponent: _low_pass(plan, plan.weights.user_exponent)}
+    weights = [plan.weights]
+    n_users = min(MAX_USERS, int(min(plan.seconds_left, 1e6) * _PAIRS_PER_SECOND / D))
+    left_out = []
+    if n_users < _FEWEST_USERS:
+        left_out = [f"no time was left for the weights of the ranking over {D:,} items"]
+    else:
+        rng = np.random.default_rng(best.seed)
+        test = days.test[:N, :D]
+        split = given_split(days.train, test, rng, max_users=n_users, last_days=days.last_days)
+        exponent = plan.fixed_weights.get("user_exponent")
+        if exponent is not None:
+            split = replace(split, user_exponents=(exponent,))
+        low_pass |= {e: _low_pass(plan, e) for e in split.user_exponents if e not in low_pass}
+        spans = {e: low_pass[e] for e in split.user_exponents}
+        fixed = plan.fixed_weights
+        choice = choose_weights(split, spans, fitted.component_scores, fixed=fixed)
+        weights.append(choice.weights)
+    trials = [
+        days.trial(tried, w, days.ranked(fitted, low_pass[w.user_exponent], w))
+        for w in dict.fromkeys(weights)
     ]
-    return [days.trial(tried, r.weights, replace(fitted, pair_ranking=r)) for r in rankings]
+    return trials, left_out
 
 
-def _present_trial(
-    moments: NestedMoments, model: ModelSettings, weights: RankingWeights, days: _Days
-) -> Trial:
+def _present_trial(plan: _Plan, moments: NestedMoments) -> Trial:
     """Return the trial of the settings as they are."""
+    days, model, weights = plan.days, plan.model, plan.weights
     k = min(model.n_components, moments.supported)
     fitted = moments.model(k, Personalization.from_settings(model), model.projection)
     if model.ranking == "components":
         return days.trial(model, None, fitted)
-    low_pass = _low_pass(days.train, weights.user_exponent, model.seed)
-    ranking = PairRanking(days.train, low_pass, weights)
-    return days.trial(model, weights, replace(fitted, pair_ranking=ranking))
+    low_pass = _low_pass(plan, weights.user_exponent)
+    return days.trial(model, weights, days.ranked(fitted, low_pass, weights))
 
 
-def _low_pass(X: Csr, user_exponent: float, seed: int) -> LowPass:
-    return LowPass.from_rows(X, user_exponent, np.random.default_rng(seed))
+def _low_pass(plan: _Plan, user_exponent: float) -> LowPass:
+    rng = np.random.default_rng(plan.model.seed)
+    return LowPass.from_rows(plan.days.train, user_exponent, rng)
 
 
 def _some_users(train: Csr, test: Csr, seed: int) -> Csr:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import csr_array
 
+from mom_pipeline.core.types import Array
 from mom_pipeline.settings import MatrixSettings, Settings, fingerprint
 from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql
 from mom_pipeline.warehouse.dictionaries import dictionary_size, reading_dictionaries
@@ -22,11 +23,14 @@ class DayMatrix:
 
     interactions: (users, items) float64 CSR, canonical; row and column are the positions of
         the dictionaries, and what the filters removed is empty.
+    last_days: (users, items) with the same entries: the day of a pair's last event, a number
+        of days.
     fingerprint: of the deliveries and settings that it was made from.
     """
 
     day: date
     interactions: csr_array
+    last_days: csr_array
     fingerprint: str
 
 
@@ -39,35 +43,32 @@ def matrix_as_of(warehouse: Warehouse, day: date) -> DayMatrix:
     settings = warehouse.settings
     with reading_dictionaries(warehouse, day) as connection:
         state = state_fingerprint(connection, settings, day)
-        counts = _counts(connection, settings, day)
-    return DayMatrix(day, _filtered(counts, settings.matrix), state)
+        pairs = _pairs(connection, settings, day)
+        shape = (dictionary_size(connection, "user", day), dictionary_size(connection, "item", day))
+    rows, items = pairs["user_position"], pairs["item_position"]
+    keep = _kept(rows, items, shape, settings.matrix)
+    indptr = np.zeros(shape[0] + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows[keep], minlength=shape[0]), out=indptr[1:])
+    weights, last_days = pairs["millionths"][keep] / _MILLIONTHS, pairs["last_day"][keep]
+    X, days = (
+        csr_array((values, items[keep], indptr), shape=shape) for values in (weights, last_days)
+    )
+    return DayMatrix(day, X, days, state)
 
 
-def _counts(connection: Connection, settings: Settings, day: date) -> csr_array:
-    """Summed weights of all pairs of the window, in millionths (int64), unfiltered."""
-    events = connection.execute(
-        load_sql("warehouse/window_events.sql"), _window(settings, day)
-    ).fetchnumpy()
-    shape = (dictionary_size(connection, "user", day), dictionary_size(connection, "item", day))
-    positions = (events["user_position"], events["item_position"])
-    counts = coo_array((events["millionths"], positions), shape=shape).tocsr()
-    counts.sort_indices()
-    return counts
+def _pairs(connection: Connection, settings: Settings, day: date) -> dict[str, Array]:
+    """Every pair of the window by user and item, unfiltered; see the query."""
+    query = load_sql("warehouse/window_events.sql")
+    columns = connection.execute(query, _window(settings, day)).fetchnumpy()
+    return {name: np.asarray(values) for name, values in columns.items()}
 
 
-def _filtered(counts: csr_array, settings: MatrixSettings) -> csr_array:
-    """Drop rare items, then users with few of the rest; positions stay."""
-    n_users, n_items = counts.shape
-    rows = np.repeat(np.arange(n_users), np.diff(counts.indptr))
-    keep = (np.bincount(counts.indices, minlength=n_items) >= settings.min_item_users)[
-        counts.indices
-    ]
+def _kept(rows: Array, items: Array, shape: tuple[int, int], settings: MatrixSettings) -> Array:
+    """Which pairs stay: those of items that are not rare, then of users with enough of these."""
+    n_users, n_items = shape
+    keep = (np.bincount(items, minlength=n_items) >= settings.min_item_users)[items]
     items_per_user = np.bincount(rows[keep], minlength=n_users)
-    keep &= (items_per_user >= settings.min_user_items)[rows]
-    indptr = np.zeros(n_users + 1, dtype=np.int64)
-    np.cumsum(np.bincount(rows[keep], minlength=n_users), out=indptr[1:])
-    weights = counts.data[keep] / _MILLIONTHS
-    return csr_array((weights, counts.indices[keep], indptr), shape=counts.shape)
+    return np.asarray(keep & (items_per_user >= settings.min_user_items)[rows])
 
 
 def _window(settings: Settings, day: date) -> dict[str, object]:

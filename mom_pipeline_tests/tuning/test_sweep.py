@@ -1,3 +1,6 @@
+from dataclasses import replace
+from datetime import date
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -5,10 +8,11 @@ from scipy import sparse
 from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.evaluation.backtest import backtest
+from mom_pipeline.core.interactions import as_binary
 from mom_pipeline.core.ranking.choose import hold_out
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.settings import ModelSettings
-from mom_pipeline.tuning.sweep import Sweep, Trial, run_sweep
+from mom_pipeline.tuning.sweep import Sweep, Trial, ValidationDays, run_sweep
 
 N, D, K = 1200, 60, 4
 
@@ -19,7 +23,12 @@ def split():
     held_out = hold_out(X, np.random.default_rng(0), max_users=N)
     hidden = sparse.csr_array(X - held_out.train)
     hidden.eliminate_zeros()
-    return held_out.train, hidden
+    return days_of(held_out.train, hidden)
+
+
+def days_of(train, test):
+    """The days of a log, on which every pair is as old as any other."""
+    return ValidationDays.from_rows(date(2024, 3, 1), train, as_binary(train), test)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +36,7 @@ def swept(split):
     model = ModelSettings(n_components=1, ranking="three-moment")
     said = []
     sweep = run_sweep(
-        *split, model, RankingWeights(), wanted=[2, 4, 8], progress=lambda *step: said.append(step)
+        split, model, RankingWeights(), wanted=[2, 4, 8], progress=lambda *step: said.append(step)
     )
     return sweep, said
 
@@ -46,7 +55,7 @@ def test_the_true_number_of_components_is_chosen(swept):
 
 def test_a_trial_is_what_a_fit_of_these_settings_gives(swept, split):
     sweep, _ = swept
-    train, test = split
+    train, test = split.train, split.test
     trial = next(
         t
         for t in sweep.trials
@@ -69,7 +78,7 @@ def test_the_present_settings_are_tried_as_they_are(swept):
 
 
 def test_present_settings_of_the_grid_are_listed_once(split):
-    sweep = run_sweep(*split, ModelSettings(n_components=2), RankingWeights(), wanted=[2])
+    sweep = run_sweep(split, ModelSettings(n_components=2), RankingWeights(), wanted=[2])
     assert sum(trial is sweep.present for trial in sweep.trials) == 1
     assert len({tuple(t.settings().items()) for t in sweep.trials}) == len(sweep.trials)
 
@@ -91,8 +100,32 @@ def test_no_change_for_a_gain_within_its_error():
 
 
 def test_nothing_to_find(split):
-    train, _ = split
     with pytest.raises(InvalidInteractions, match="use more days"):
-        run_sweep(train, train, ModelSettings(), RankingWeights())
+        days_of(split.train, split.train)
     with pytest.raises(InvalidInteractions, match="choose smaller ones"):
-        run_sweep(*split, ModelSettings(n_components=500), RankingWeights(), wanted=[400])
+        run_sweep(split, ModelSettings(n_components=500), RankingWeights(), wanted=[400])
+
+
+def test_what_is_fixed_is_not_tried(split):
+    fixed = ("model.estimator", "model.n_components", "model.personalization", "ranking.ease")
+    model, weights = ModelSettings(n_components=3, estimator="paper"), RankingWeights(ease=0.25)
+    sweep = run_sweep(split, model, weights, fixed=fixed)
+    tried = {
+        (t.model.n_components, t.model.estimator, t.model.personalization) for t in sweep.trials
+    }
+    assert tried == {(3, "paper", "em")}
+    assert {t.ranking_weights.ease for t in sweep.trials if t.ranking_weights} == {0.25}
+    assert len([t for t in sweep.trials if t.ranking_weights]) == 2
+    alone = run_sweep(
+        split, replace(model, ranking="components"), weights, fixed=("model.ranking",)
+    )
+    assert {t.model.ranking for t in alone.trials} == {"components"}
+
+
+def test_what_does_not_fit_into_the_time_is_named(split):
+    sweep = run_sweep(split, ModelSettings(n_components=4), RankingWeights(), budget_seconds=1e-9)
+    assert {t.model.n_components for t in sweep.trials} == {4}
+    assert {t.model.estimator for t in sweep.trials} == {"balanced"}
+    said = "; ".join(sweep.skipped)
+    assert "no time was left for the estimator 'paper'" in said
+    assert "no time was left for the weights of the ranking" in said

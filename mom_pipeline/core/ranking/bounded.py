@@ -13,7 +13,7 @@ The low-pass part has bounds of its own for a few users; see `low_pass.py`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Self
 
@@ -101,7 +101,8 @@ class ExactTop:
 
     @cached_property
     def _without_low_pass(self) -> Score:
-        return Score(tuple(own for own in self.score.parts if not isinstance(own[0], LowPass)))
+        rest = tuple(own for own in self.score.parts if not isinstance(own[0], LowPass))
+        return replace(self.score, parts=rest)
 
     @cached_property
     def _no_candidates(self) -> Array:
@@ -144,7 +145,10 @@ class ExactTop:
             low_pass, weight = self._low_pass
             v = low_pass.part.filtered(row)[0]
             factors[LowPass.name] = weight / low_pass.divisor(v, row.X.indices)
-            items, scores = low_pass.best(base, v, float(factors[LowPass.name][0]), n)
+            factor = factors[LowPass.name].astype(np.float32)
+            if self.score.trend is not None:
+                factor = factor * self.score.trend
+            items, scores = low_pass.best(base, v, np.broadcast_to(factor, base.shape), n)
         best.items[user, : len(items)], best.scores[user, : len(items)] = items, scores
         for name, factor in factors.items():
             best.factors.setdefault(name, np.empty(len(best.items)))[user] = factor[0]

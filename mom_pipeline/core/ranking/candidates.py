@@ -3,15 +3,17 @@
 What is tried when weights are chosen (`choose.py`), and how good the lists are with given weights.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from mom_pipeline.core.evaluation.metrics import metrics_of_hits
 from mom_pipeline.core.ranking.low_pass import LowPass
-from mom_pipeline.core.ranking.parts import Ease, Histories, Pairs, invertible
+from mom_pipeline.core.ranking.parts import Ease, Histories, Pairs, Popularity
 from mom_pipeline.core.ranking.score import RankingWeights, best_unseen, combined
 from mom_pipeline.core.ranking.topn import Scorer, hide_seen, top_n
+from mom_pipeline.core.ranking.trend import trend
 from mom_pipeline.core.types import Array, Csr, Float64
 
 CUTOFF = 20
@@ -19,15 +21,17 @@ CUTOFF = 20
 GRID: dict[str, tuple[float, ...]] = {
     "user_exponent": (0.5, 1.0),
     "sharpness": (1.0, 1.5, 2.0),
-    "candidate_exponent": (0.2, 0.3, 0.4, 0.5, 0.6),
-    "history_exponent": (0.3, 0.4, 0.5, 0.6),
+    "candidate_exponent": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6),
+    "history_exponent": (0.3, 0.4, 0.5, 0.6, 0.75, 0.9),
     "low_pass_ridge": (0.0, 1.0, 3.0, 10.0, 30.0, 100.0),
     "low_pass": (0.0, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 4.0),
     "ease_ridge": (0.2, 1.0, 5.0, 15.0),
     "ease": (0.0, 0.2, 0.5, 1.0, 2.0, 4.0),
     "components": (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0),
     "pairs": (0.0, 0.3, 1.0),
-    "popularity": (0.0, 0.02, 0.05, 0.1, 0.2, 0.5),
+    "popularity": (0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
+    "trend": (0.0, 0.25, 0.5, 0.75, 1.0),
+    "trend_half_life": (3.0, 7.0, 14.0, 30.0, 60.0, 120.0),
 }
 # The settings that each part is scored with; its weight has the part's name.
 SETTINGS_OF = {
@@ -52,6 +56,7 @@ class SearchParts:
     pairs: one for each user exponent and sharpness.  history_exponents: to try with each of them.
     ease: by ridge; empty where there are too many items.
     low_pass: by user exponent.  low_pass_ridges: to try with each of them.
+    trends: by half-life, (D,) each; empty where the days are not known.
     """
 
     pairs: tuple[Pairs, ...]
@@ -60,17 +65,29 @@ class SearchParts:
     low_pass: dict[float, LowPass]
     low_pass_ridges: tuple[float, ...]
     components: Scorer
+    trends: dict[float, Array] = field(default_factory=dict)
 
     @classmethod
-    def from_rows(cls, X: Csr, low_pass: dict[float, LowPass], components: Scorer) -> "SearchParts":
+    def from_rows(
+        cls,
+        X: Csr,
+        grid: Mapping[str, Sequence[float]],
+        low_pass: dict[float, LowPass],
+        components: Scorer,
+        last_days: Csr | None = None,
+    ) -> "SearchParts":
         counted = [Pairs.from_rows(X, user_exponent) for user_exponent in low_pass]
+        trends = {}
+        if last_days is not None:
+            trends = {h: trend(last_days, h) for h in grid["trend_half_life"]}
         return cls(
-            pairs=tuple(one.sharpened(power) for one in counted for power in GRID["sharpness"]),
-            history_exponents=GRID["history_exponent"],
-            ease=Ease.for_ridges(X, GRID["ease_ridge"]) if invertible(X) else {},
+            pairs=tuple(one.sharpened(power) for one in counted for power in grid["sharpness"]),
+            history_exponents=tuple(grid["history_exponent"]),
+            ease=Ease.for_ridges(X, grid["ease_ridge"]) if "ease_ridge" in grid else {},
             low_pass=low_pass,
-            low_pass_ridges=GRID["low_pass_ridge"],
+            low_pass_ridges=tuple(grid["low_pass_ridge"]),
             components=components,
+            trends={h: own.astype(np.float32) for h, own in trends.items()},
         )
 
     def at_best(self, X: Csr, exclude_seen: bool) -> tuple[Array, dict[PartKey, Array]]:
@@ -103,17 +120,25 @@ class SearchParts:
         return scores
 
     def _leading(self, rows: Histories, scores: dict[PartKey, Array]) -> list[Array]:
-        """Return each part with its default settings, to be written to."""
+        """Return each part with its default settings, to be written to.
+
+        Pairs and popularity also with each trend, which changes more than other settings do.
+        """
         default = RankingWeights()
+        sharpness = _nearest(default.sharpness, [pairs.sharpness for pairs in self.pairs])
+        exponent = _nearest(default.history_exponent, self.history_exponents)
         leaders = [scores["components",].copy()]
         for pairs in self.pairs:
-            if pairs.sharpness == default.sharpness:
-                key = ("pairs", pairs.user_exponent, pairs.sharpness, default.history_exponent)
+            if pairs.sharpness == sharpness:
+                key = ("pairs", pairs.user_exponent, pairs.sharpness, exponent)
                 leaders.append(scores[key] * pairs.candidate_scale(default.candidate_exponent))
+        plain, popularity = leaders[-1].copy(), Popularity(self.pairs[0].item_users).scores(rows)
+        for own in self.trends.values():
+            leaders += [plain * own, popularity * own]
         for low_pass in self.low_pass.values():
             leaders.append(replace(low_pass, ridge=default.low_pass_ridge).scores(rows))
         if self.ease:
-            leaders.append(scores["ease", default.ease_ridge].copy())
+            leaders.append(scores["ease", _nearest(default.ease_ridge, self.ease)].copy())
         return leaders
 
 
@@ -137,6 +162,7 @@ class Candidates:
     test: Csr
     pairs: tuple[Pairs, ...]
     parts: dict[PartKey, Array]
+    trends: dict[float, Array]
     _scaled: dict[PartKey, Array] = field(default_factory=dict)
 
     @classmethod
@@ -156,7 +182,19 @@ class Candidates:
         seen = np.nonzero((items < 0) | (scores.pop(("seen",)) > 0))
         scores["popularity",] = parts.pairs[0].item_users.astype(np.float32)[items]
         no_item, hits = np.nonzero(items < 0), np.nonzero(wanted)
-        return cls(X.shape[0], users, items, no_item, seen, hits, test[users], parts.pairs, scores)
+        trends = {half_life: own[items] for half_life, own in parts.trends.items()}
+        return cls(
+            X.shape[0],
+            users,
+            items,
+            no_item,
+            seen,
+            hits,
+            test[users],
+            parts.pairs,
+            scores,
+            trends,
+        )
 
     def quality(self, w: RankingWeights) -> Float64:
         """Return the mean of Recall@20, nDCG@20 and MAP@20 of every user."""
@@ -164,6 +202,8 @@ class Candidates:
         weighted = ((name, getattr(w, name)) for name in SETTINGS_OF)
         terms = ((name, weight, self._part(name, w), ones) for name, weight in weighted if weight)
         scores, _ = combined(terms, self.items.shape)
+        if w.trend:
+            scores *= self.trends[w.trend_half_life] ** np.float32(w.trend)
         scores[self.no_item] = -np.inf
         hits = _listed(scores, self.hits)
         values = metrics_of_hits(*hits, self.test, (CUTOFF,))
@@ -191,6 +231,11 @@ class Candidates:
             if (pairs.user_exponent, pairs.sharpness) == (w.user_exponent, w.sharpness)
         )
         return np.asarray(sums * scale[self.items])
+
+
+def _nearest(wanted: float, options: Iterable[float]) -> float:
+    """Return the option nearest to what is wanted: itself unless settings were fixed."""
+    return min(options, key=lambda option: abs(option - wanted))
 
 
 def _tops(parts: list[Array], X: Csr, exclude_seen: bool) -> Array:

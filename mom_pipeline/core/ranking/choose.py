@@ -4,8 +4,9 @@ The parts are scored once, at some candidates (`candidates.py`) and in small blo
 weights on what is kept is only adding up.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,18 @@ from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.interactions import as_binary, with_narrow_indices
 from mom_pipeline.core.ranking.candidates import GRID, SETTINGS_OF, Candidates, SearchParts
 from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.parts import invertible
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.ranking.topn import Scorer
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
-# Parts that a second and a third search begin with: one step at a time does not get there.
-_LEADERS = ("ease", "low_pass")
+# Where further searches begin: one step at a time does not get there.
+_STARTS: tuple[dict[str, float], ...] = (
+    {"pairs": 0.3, "low_pass": 0.0, "ease": 1.0},
+    {"pairs": 0.3, "low_pass": 1.0},
+    {"pairs": 0.0, "low_pass": 0.0, "popularity": 1.0},
+)
 # Users to ask about: more cost time, fewer leave the choice to chance.
 MAX_USERS = 3000
 _SWEEPS = 3
@@ -43,6 +49,7 @@ class HeldOut:
     clear_gain: standard errors of its mean that a gain must exceed to be taken.
     user_exponents: to choose from.
     exclude_seen: what a user had before is neither listed nor to be found again.
+    last_days: (N, D) of `train`, to choose the trend on; None: no trend is tried.
     """
 
     train: Csr
@@ -51,6 +58,7 @@ class HeldOut:
     clear_gain: float = _CLEAR_ON_LATER
     user_exponents: tuple[float, ...] = GRID["user_exponent"]
     exclude_seen: bool = True
+    last_days: Csr | None = None
 
 
 @dataclass(frozen=True)
@@ -94,11 +102,18 @@ def hold_out(
 
 
 def given_split(
-    X: Csr, test: Csr, rng: np.random.Generator, *, exclude_seen: bool = True
+    X: Csr,
+    test: Csr,
+    rng: np.random.Generator,
+    *,
+    max_users: int = MAX_USERS,
+    exclude_seen: bool = True,
+    last_days: Csr | None = None,
 ) -> HeldOut:
     """Use later interactions of the same users as what is to be found. X, test: (N, D).
 
     exclude_seen: what a user had before is not to be found again.
+    last_days: (N, D) of X; without them no trend is tried.
     """
     if test.shape[0] != X.shape[0]:
         raise InvalidInteractions(
@@ -115,8 +130,8 @@ def given_split(
         raise InvalidInteractions(
             f"no user of held_out has both a history in the training data and an item{beyond}"
         )
-    users = np.sort(rng.permutation(users)[:MAX_USERS])
-    return HeldOut(X, users, wanted[users], exclude_seen=exclude_seen)
+    users = np.sort(rng.permutation(users)[:max_users])
+    return HeldOut(X, users, wanted[users], exclude_seen=exclude_seen, last_days=last_days)
 
 
 def choose_weights(
@@ -124,6 +139,8 @@ def choose_weights(
     low_pass: dict[float, LowPass],
     components: Scorer,
     progress: Callable[[float], None] = lambda share: None,
+    *,
+    fixed: Mapping[str, float] = MappingProxyType({}),
 ) -> Choice:
     """Search the grid for the best mean of Recall@20, nDCG@20 and MAP@20.
 
@@ -131,23 +148,30 @@ def choose_weights(
     start than the defaults, must be a gain that stands clear of its standard error.
 
     low_pass: by user exponent.  low_pass and components must come from `held_out.train`.
+    fixed: settings that are not for choice.
     """
-    parts = SearchParts.from_rows(held_out.train, low_pass, components)
-    without = () if parts.ease else ("ease", *SETTINGS_OF["ease"])
-    grid = {name: options for name, options in GRID.items() if name not in without}
-    search = _Search(
-        _in_blocks(held_out, parts, progress),
-        grid | {"user_exponent": held_out.user_exponents},
-        held_out.clear_gain,
-    )
-    defaults = RankingWeights()
+    grid = _grid(held_out, fixed)
+    parts = SearchParts.from_rows(held_out.train, grid, low_pass, components, held_out.last_days)
+    search = _Search(_in_blocks(held_out, parts, progress), grid, held_out.clear_gain)
+    defaults = _with(RankingWeights(), **fixed)
     best = search.climb(defaults)
-    for leader in _LEADERS:
-        if leader in grid:
-            start = _with(_with(defaults, pairs=0.3, low_pass=0.0), **{leader: 1.0})
-            best = search.better(best, search.climb(start))
+    for start in _STARTS:
+        if not set(start) & set(fixed) and all(name in grid for name in start):
+            best = search.better(best, search.climb(_with(defaults, **start)))
     quality = float(search.quality(best).mean())
     return Choice(best, quality, len(held_out.users), len(search.known))
+
+
+def _grid(held_out: HeldOut, fixed: Mapping[str, float]) -> dict[str, tuple[float, ...]]:
+    """Return what to try for each setting; one that cannot be tried is left out."""
+    without: set[str] = set()
+    if not invertible(held_out.train):
+        without |= {"ease", *SETTINGS_OF["ease"]}
+    if held_out.last_days is None:
+        without |= {"trend", "trend_half_life"}
+    grid = {name: options for name, options in GRID.items() if name not in without}
+    grid["user_exponent"] = held_out.user_exponents
+    return grid | {name: (value,) for name, value in fixed.items() if name in grid}
 
 
 def _in_blocks(
@@ -214,6 +238,8 @@ def _with(weights: RankingWeights, **changes: Any) -> RankingWeights:
 
 def _matters(name: str, weights: RankingWeights) -> bool:
     """Tell whether a setting changes anything: not where its part has no weight."""
+    if name == "trend_half_life":
+        return weights.trend > 0
     owners = [part for part, settings in SETTINGS_OF.items() if name in settings]
     return len(owners) != 1 or getattr(weights, owners[0]) > 0
 

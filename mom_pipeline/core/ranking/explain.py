@@ -95,6 +95,7 @@ def strongest(model: FittedModel, X: Csr, P: Array, best: BestItems) -> Reasons:
     # Negative terms speak against an item; of equal ones the item of the history is named.
     kinds = np.where(terms[ITEM] >= terms[COMPONENT], ITEM, COMPONENT)
     kinds[np.maximum(terms[ITEM], terms[COMPONENT]) <= 0] = POPULAR
+    terms *= score.trend_at(items)
     return Reasons(kinds, np.choose(kinds, causes), np.choose(kinds, terms))
 
 
@@ -120,12 +121,13 @@ def explain_row(model: FittedModel, row: Csr, items: Array) -> Explanation:
     rows, top = model.histories(row, P), model.top()
     factors = top.factors(rows)
     own = {name: float(factor[0]) for name, factor in factors.items()}
+    trend = top.score.trend_at(items).astype(np.float64)
     parts = {
-        part.name: part.at(rows, items[None])[0].astype(np.float64) * own[part.name]
+        part.name: part.at(rows, items[None])[0].astype(np.float64) * own[part.name] * trend
         for part, _ in top.score.parts
     }
-    components = by_component(model, P[0], items, own.get(COMPONENTS, 0.0))
-    history = by_history(top.score, row.indices, items, own)
+    components = by_component(model, P[0], items, own.get(COMPONENTS, 0.0)) * trend[:, None]
+    history = by_history(top.score, row.indices, items, own) * trend[:, None]
     history += components_by_history(model, row, P[0], items, components)
     scores = sum(parts.values(), np.zeros(len(items)))
     best = BestItems(items[None], scores[None], factors)

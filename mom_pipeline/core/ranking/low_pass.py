@@ -168,15 +168,15 @@ class BoundedLowPass:
         norms = (norms * _ROUNDING).astype(part.basis.dtype)
         return cls(part, norms, np.argsort(-norms, kind="stable"))
 
-    def best(self, base: Array, v: Array, factor: float, n: int) -> tuple[Array, Array]:
+    def best(self, base: Array, v: Array, factor: Array, n: int) -> tuple[Array, Array]:
         """Return the n best of base + factor v . V_y / S_y, reading few of its rows.
 
-        base: (D,), -inf where an item is no candidate.
+        base: (D,), -inf where an item is no candidate.  factor: (D,), of 0 or more.
         """
-        most = base + np.float32(factor) * self._bounds(v)
+        most = base + factor * self._bounds(v)
 
         def totals(items: Array) -> Array:
-            return np.asarray(base[items] + np.float32(factor) * self._at(v, items))
+            return np.asarray(base[items] + factor[items] * self._at(v, items))
 
         promising = min(4 * n, len(most))
         first = np.argpartition(most, -promising)[-promising:]

@@ -3,6 +3,8 @@
     score = popularity * M1 + pairs * M2 + ease * M2^-1 + low_pass * (top part of M2)
             + components * P[y | u]
 
+    score_y is multiplied by trend_y^trend (`trend.py`), where the days of the pairs are known.
+
 Each part is divided by its own best unseen item of the user before the parts are added, so
 that the weights mean the same for every user. The ranking by components alone is the same with
 one part whose factor is 1.
@@ -24,6 +26,9 @@ _SYNONYMS = {"classes": "components"}
 # Names of weights in earlier versions, and what they are called now.
 RENAMED_WEIGHTS = {"classes": "components", "explained": "ease", "explained_ridge": "ease_ridge"}
 
+# Settings of the ranking that are days, and so above 0.
+HALF_LIVES = ("trend_half_life",)
+
 
 @dataclass(frozen=True)
 class RankingWeights:
@@ -35,6 +40,7 @@ class RankingWeights:
     sharpness: power of the count so divided: above 1 the nearest items of a history speak
         louder than many distant ones.
     ease_ridge, low_pass_ridge: in units of the mean diagonal of the second moment.
+    trend: power of the items' trend that multiplies the score; trend_half_life: in days.
     """
 
     popularity: float = 0.0
@@ -48,6 +54,8 @@ class RankingWeights:
     sharpness: float = 1.0
     ease_ridge: float = 5.0
     low_pass_ridge: float = 0.0
+    trend: float = 0.0
+    trend_half_life: float = 30.0
 
     @classmethod
     def from_saved(cls, values: Mapping[str, float]) -> Self:
@@ -61,6 +69,9 @@ class RankingWeights:
                 raise InvalidSetting(
                     f"{field.name} of the ranking must be zero or more, found {value}"
                 )
+        for name in HALF_LIVES:
+            if getattr(self, name) == 0:
+                raise InvalidSetting(f"{name} of the ranking must be above 0 days, found 0")
 
 
 def ranking_name(name: str) -> RankingName:
@@ -79,10 +90,12 @@ class Score:
     Pairs, EASE and low-pass take a history as a set; how often an item was taken tells about
     repeats, not about what comes new. The components see the counts.
     parts: with weights above zero.  relative: whether parts are divided by their best unseen item.
+    trend: (D,), what the sum of the parts is multiplied by; None for 1.
     """
 
     parts: tuple[tuple[Part, float], ...]
     relative: bool = True
+    trend: Array | None = None
 
     @classmethod
     def from_probs(cls, item_probs: Array) -> Self:
@@ -94,7 +107,14 @@ class Score:
         if not self.relative:
             ((part, _),) = self.parts
             return part.scores(rows), {part.name: np.ones(rows.X.shape[0])}
-        return combined(self._terms(rows), rows.X.shape)
+        total, factors = combined(self._terms(rows), rows.X.shape)
+        if self.trend is not None:
+            total *= self.trend
+        return total, factors
+
+    def trend_at(self, items: Array) -> Array:
+        """Return what the parts of some items are multiplied by, in the shape of `items`."""
+        return np.ones(items.shape) if self.trend is None else self.trend[items]
 
     def _terms(self, rows: Histories) -> Iterator[tuple[str, float, Array, Array]]:
         for part, weight in self.parts:

@@ -79,7 +79,7 @@ def evaluation_metrics(context: dg.AssetExecutionContext, data_folder: DataFolde
         if measured is None:
             return _nothing(state, warehouse, day, "skipped: nobody took anything new")
         state.write_backtest(day, measured, {"decomposition": version})
-        ranking = state.settings.model.ranking
+        ranking = state.chosen(model_day).model.ranking
         by_ranking = {ranking: measured.model, "popularity": measured.popularity}
         rows = metrics_rows(day, model_day, by_ranking)
         with warehouse.connect() as connection:

@@ -151,9 +151,7 @@ def interaction_matrix(context: dg.AssetExecutionContext, data_folder: DataFolde
         matrix = matrix_as_of(data_folder.warehouse, day)
         X, before = matrix.interactions, _rows_before(state, day)
         n_changed = X.shape[0] if before is None else len(changed_rows(before, X))
-        written = state.write(
-            "interaction_matrix", day, {"interactions": X}, {"raw_logs": matrix.fingerprint}, {}
-        )
+        written = state.write_matrix(day, X, matrix.last_days, matrix.fingerprint)
         shown = metadata.of_matrix(X, n_changed)
         moved = 0.0 if before is None else popularity_drift(column_sums(X), column_sums(before))
         verdicts = [

@@ -79,7 +79,7 @@ def _fit(
         sums,
         whitening,
         tensor.dense["tensor"],
-        state.decompose_settings,
+        state.decompose_settings(day),
         earlier_item_probs=earlier_item_probs,
     )
     return ComponentFit(anchor, sums, components), parents

@@ -13,6 +13,7 @@ from mom_pipeline.core.algorithm.whitening import whiten, whitening_error
 from mom_pipeline.core.moments.days import Yesterday, advance
 from mom_pipeline.defs import checks, metadata
 from mom_pipeline.defs.assets.logs import interaction_matrix
+from mom_pipeline.defs.assets.tuning import chosen_settings
 from mom_pipeline.defs.days import DayOutput, Materialized, daily_asset, for_each_day
 from mom_pipeline.defs.engine import EngineResource
 from mom_pipeline.defs.partitions import YESTERDAY
@@ -28,7 +29,11 @@ class RebuildConfig(dg.Config):
 @daily_asset(
     "moments",
     {"numpy"},
-    [interaction_matrix, dg.AssetDep("m2_statistics", partition_mapping=YESTERDAY)],
+    [
+        interaction_matrix,
+        chosen_settings,
+        dg.AssetDep("m2_statistics", partition_mapping=YESTERDAY),
+    ],
     uses_warehouse=True,
 )
 def m2_statistics(
@@ -51,7 +56,7 @@ def m2_statistics(
         X, version = state.matrix(day)
         yesterday, before, reason = _yesterday(state, day, X.shape, config.full)
         with engine.visiting() as visiting:
-            step = advance(X, yesterday, reason, state.moment_settings, visiting)
+            step = advance(X, yesterday, reason, state.moment_settings(day), visiting)
         verdicts = [
             checks.finite("finite_moments", step.sums.pairs, step.sums.triples),
             checks.captured(step.captured_share, state.settings.rebuild.capture_threshold),
@@ -97,7 +102,8 @@ def whitening_matrix(context: dg.AssetExecutionContext, data_folder: DataFolder)
     def compute(day: date) -> DayOutput:
         anchor, sums, parent = state.moments(day)
         X, _ = state.matrix(day)
-        whitening = whiten(sums, state.settings.model.n_components, dtype=anchor.basis.dtype)
+        n_components = state.chosen(day).model.n_components
+        whitening = whiten(sums, n_components, dtype=anchor.basis.dtype)
         error = whitening_error(X, anchor, sums, whitening)
         verdicts = [checks.whitens(error)]
         written = state.write(

@@ -98,6 +98,8 @@ def _visit(state: DayState, day: date, X: Csr) -> _Visit:
         served = state.fitting("decomposition", model_day)
         if served.version != before.parents["decomposition"]:
             raise StaleArtifact(f"the decomposition of {model_day} was replaced")
+        if state.chosen(day).method != state.chosen(model_day).method:
+            raise StaleArtifact(f"other settings were chosen since {model_day}")
     except StaleArtifact as reason:
         return _Visit(everyone, day, None, f"everyone: {reason}")
     today = state.fitting("decomposition", day)
@@ -158,6 +160,6 @@ def recommendations(context: dg.AssetExecutionContext, data_folder: DataFolder) 
 
 def _ranking(state: DayState, model_day: str) -> str:
     """What the lists are made of, and from which rows."""
-    if state.settings.model.ranking == "components":
+    if state.chosen(date.fromisoformat(model_day)).model.ranking == "components":
         return "components: P[item | user]"
     return f"three-moment: pairs counted in full from all rows of {model_day}, no day keeps them"

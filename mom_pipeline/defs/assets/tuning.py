@@ -1,0 +1,51 @@
+"""Group `model`: the settings that a day's model is made with."""
+
+from datetime import date
+
+import dagster as dg
+
+from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
+from mom_pipeline.defs import metadata
+from mom_pipeline.defs.assets.logs import interaction_matrix, raw_logs
+from mom_pipeline.defs.days import DayOutput, Materialized, daily_asset, for_each_day
+from mom_pipeline.defs.partitions import YESTERDAY
+from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.settings.chosen import ChosenSettings
+from mom_pipeline.tuning.choosing import settings_of_day
+
+
+@daily_asset(
+    "model",
+    {"numpy"},
+    [
+        raw_logs,
+        interaction_matrix,
+        dg.AssetDep("chosen_settings", partition_mapping=YESTERDAY),
+    ],
+    uses_warehouse=True,
+)
+def chosen_settings(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materialized:
+    """K, estimator, personalization and the weights of the ranking, chosen on the last days.
+
+    Learnt on what came before them and measured on what users took then, every
+    `tuning.every_days` days; in between a day takes those of the day before. What the settings
+    file names is not for choice.
+    """
+    state, warehouse = data_folder.state, data_folder.warehouse
+
+    def compute(day: date) -> DayOutput:
+        _, matrix = state.matrix(day)
+        chosen = settings_of_day(warehouse, day, _earlier(state, day))
+        written = state.write_chosen(day, chosen, matrix)
+        words = chosen.evidence.get("words", "the settings as they stand")
+        return DayOutput(written.version, words, metadata.of_chosen(chosen))
+
+    return for_each_day(context, compute)
+
+
+def _earlier(state: DayState, day: date) -> ChosenSettings | None:
+    """The settings of the day before; None where there are none to keep."""
+    try:
+        return state.chosen(state.day_before(day))
+    except StaleArtifact:
+        return None

@@ -1,0 +1,99 @@
+"""The settings of a day: kept from the day before, or chosen anew on the last days of the logs.
+
+Every `tuning.every_days` days the settings that nothing fixes are tried on the last
+`evaluation.horizon_days` days: learnt on what came before, asked for what users took then. The
+model itself is then made from all rows. With few days or few users to ask nothing is chosen, and
+the weights are such that pairs count for as much as they are popular: on no log that was tried
+does that rank below popularity.
+"""
+
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Any
+
+from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.ranking.score import RankingWeights
+from mom_pipeline.logs.ledger import delivery_days
+from mom_pipeline.settings import Settings
+from mom_pipeline.settings.chosen import ChosenSettings
+from mom_pipeline.tuning.sweep import Sweep, Trial, ValidationDays, run_sweep
+from mom_pipeline.warehouse.connection import Warehouse
+
+# Days with rows that it takes to choose, and users to ask about.
+_ENOUGH_DAYS, _ENOUGH_USERS = 8, 100
+# What is ranked by until something is chosen, and when nothing is better than popularity.
+_UNTIL_CHOSEN = {"low_pass": 0.0, "candidate_exponent": 0.0}
+_POPULARITY = RankingWeights(popularity=1.0, pairs=0.0, low_pass=0.0)
+
+
+def settings_of_day(
+    warehouse: Warehouse, day: date, earlier: ChosenSettings | None
+) -> ChosenSettings:
+    """Return the settings that the model of a day is made with.
+
+    earlier: those of the day before; None where there are none to keep.
+    """
+    settings = warehouse.settings
+    every = settings.tuning.every_days
+    if not every:
+        return ChosenSettings.as_they_stand(settings)
+    if earlier is not None and earlier.chosen_on:
+        age = day - date.fromisoformat(earlier.chosen_on)
+        if timedelta(0) <= age < timedelta(days=every):
+            words = f"kept: chosen on {earlier.chosen_on}, anew after {every} days"
+            return replace(earlier, evidence={**earlier.evidence, "words": words})
+    try:
+        return _chosen(warehouse, day, settings)
+    except MomError as reason:
+        return _not_chosen(settings, str(reason))
+
+
+def _chosen(warehouse: Warehouse, day: date, settings: Settings) -> ChosenSettings:
+    horizon = settings.evaluation.horizon_days
+    with warehouse.reading() as connection:
+        delivered = [one for one in delivery_days(connection) if one <= day]
+    if len(delivered) < max(_ENOUGH_DAYS, horizon + 1):
+        return _not_chosen(settings, f"{len(delivered)} days are too few to choose on")
+    days = ValidationDays.from_warehouse(warehouse, day - timedelta(days=horizon), day)
+    if days.n_users < _ENOUGH_USERS:
+        return _not_chosen(settings, f"{days.n_users} users are too few to choose on")
+    sweep = run_sweep(
+        days,
+        settings.model,
+        _until_chosen(settings),
+        fixed=settings.fixed,
+        budget_seconds=settings.tuning.budget_seconds,
+    )
+    choice = sweep.choice_of(settings.model.ranking)
+    ranking = choice.ranking_weights or settings.ranking
+    if choice.map < sweep.popularity and choice.ranking_weights is not None:
+        ranking = _POPULARITY
+    evidence = _evidence(sweep, choice, days, day)
+    return ChosenSettings(choice.model, ranking, day.isoformat(), evidence)
+
+
+def _evidence(sweep: Sweep, choice: Trial, days: ValidationDays, day: date) -> dict[str, Any]:
+    period = f"learnt up to {days.until}, asked about the days up to {day}"
+    words = (
+        f"chosen among {len(sweep.trials)}: MAP {choice.map:.4f}, Recall@20 {choice.recall:.4f}; "
+        f"popularity {sweep.popularity:.4f} ({sweep.n_users:,} users; {period})"
+    )
+    return {
+        "words": words,
+        "users": sweep.n_users,
+        "map": choice.map,
+        "recall": choice.recall,
+        "popularity_map": sweep.popularity,
+        "left_out": "; ".join(sweep.skipped) or "nothing",
+    }
+
+
+def _not_chosen(settings: Settings, reason: str) -> ChosenSettings:
+    evidence = {"words": f"not chosen: {reason}"}
+    return ChosenSettings(settings.model, _until_chosen(settings), evidence=evidence)
+
+
+def _until_chosen(settings: Settings) -> RankingWeights:
+    """Return the weights before any choice: those that are fixed, and cautious ones."""
+    cautious = {n: v for n, v in _UNTIL_CHOSEN.items() if f"ranking.{n}" not in settings.fixed}
+    return replace(settings.ranking, **cautious)
