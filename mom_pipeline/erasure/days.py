@@ -70,9 +70,7 @@ def _erase_from_day(warehouse: Warehouse, state: DayState, day: date) -> None:
         sums = _without(sums, anchor, before, X)
     else:
         sums = AnchoredSums.from_rows(X, anchor, in_half=in_first_half(np.arange(X.shape[0])))
-    written = state.write(
-        "interaction_matrix", day, {"interactions": X}, {"raw_logs": matrix.fingerprint}, {}
-    )
+    written = state.write_matrix(day, X, matrix.last_days, matrix.fingerprint)
     parents = {"interaction_matrix": written.version, "anchor": stored.parents["anchor"]}
     facts = {**stored.metadata, "users": sums.first.n_users}
     state.write_sums(day, sums, parents, facts, sound=bool(stored.metadata["sound"]))

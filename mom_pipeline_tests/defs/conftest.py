@@ -40,11 +40,14 @@ list_length = 5
 [evaluation]
 horizon_days = 2
 cutoffs = [5, 10, 20]
+[tuning]
+every_days = 0
 """
 # All that the model of a day is made from, and the model.
 MODEL = (
     "raw_logs",
     "interaction_matrix",
+    "chosen_settings",
     "m2_statistics",
     "whitening_matrix",
     "whitened_tensor",

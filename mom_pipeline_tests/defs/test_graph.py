@@ -29,6 +29,7 @@ STORED = [
 SHOWN = {
     "raw_logs": "files rows rejects reject_reasons users items sample_rows",
     "interaction_matrix": "users items non_zeros density changed_users items_per_user",
+    "chosen_settings": "chosen_on n_components estimator personalization weights",
     "m2_statistics": "mode changed_users d1s d2s d3s top_pairs",
     "whitening_matrix": "spectrum whitening_error captured_share passes",
     "whitened_tensor": "symmetry_error norm users_visited",
@@ -150,7 +151,7 @@ def test_in_full_from_nothing_with_the_same_anchor(backfilled: Pipeline):
     np.testing.assert_allclose(stored.pairs, whole.pairs, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(stored.triples, whole.triples, atol=1e-9)
     np.testing.assert_allclose(stored.item_pairs, whole.item_pairs, atol=1e-9)
-    components = decompose(replace(anchor, components=start), whole, state.decompose_settings)
+    components = decompose(replace(anchor, components=start), whole, state.decompose_settings(day(N_DAYS)))
     kept = state.artifacts.read("decomposition", day(N_DAYS)).dense
     np.testing.assert_allclose(kept["item_probs"], components.item_probs, atol=1e-6)
     np.testing.assert_allclose(kept["weights"], components.weights, atol=1e-6)

@@ -28,7 +28,7 @@ CHAIN = [
     "recommendations",
     "evaluation_metrics",
 ]
-BESIDE = ["model_comparison", "promotion", "report"]
+BESIDE = ["chosen_settings", "model_comparison", "promotion", "report"]
 
 
 @contextmanager
