@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import optimize, sparse
+from scipy import sparse
 
 from mom_pipeline.bench.measure import Progress, Table, no_progress, timed, value_table
 from mom_pipeline.core import MethodOfMoments, evaluate_ranking, simulate
+from mom_pipeline.core.algorithm.decomposition import match_columns
 from mom_pipeline.core.model import RankingName
 from mom_pipeline.core.moments.estimators import EstimatorName
 from mom_pipeline.core.ranking.memberships import RuleName
@@ -96,11 +97,8 @@ def matched_columns(item_probs: Array, truth: Array) -> tuple[Array, Array]:
 
     item_probs: (D, K fitted), truth: (D, K).
     """
-    distances = np.stack(
-        [np.abs(item_probs - truth[:, [k]]).sum(axis=0) for k in range(truth.shape[1])], axis=1
-    )
-    fitted, true = optimize.linear_sum_assignment(distances)
-    return distances[fitted, true], true
+    fitted, true = match_columns(item_probs, truth)
+    return np.abs(item_probs[:, fitted] - truth[:, true]).sum(axis=0), true
 
 
 def tables_recovery(result: dict[str, Any]) -> list[Table]:

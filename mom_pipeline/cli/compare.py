@@ -56,7 +56,7 @@ _NAME = re.compile(r"\w[\w. -]*")
 @click.option(
     "--include-seen",
     is_flag=True,
-    help="What a user already took may be listed, and is to be found again.",
+    help="What a user already took may be listed, and counts when it is taken again.",
 )
 @click.option(
     "--time-budget",

@@ -43,7 +43,7 @@ def models(as_json: bool) -> None:
     print_table("Versions", columns, lines, numbers=("MAP", "MB"))
     for entry in versions:
         if entry.damage:
-            click.echo(f"Damaged: {entry.damage}")
+            click.echo(f"Unusable: {entry.damage}")
     # Lines, not a table: a name that is broken into two cannot be copied.
     for change in history[-_SHOWN_CHANGES:]:
         click.echo(f"{change.time}  {change.version} {change.kind}: {change.reason}")
@@ -108,5 +108,5 @@ def _line(entry: StoredVersion, champion: str | None) -> tuple[Any, ...]:
         f"{metrics['map']:.4f}" if "map" in metrics else _DASH,
         "yes" if entry.version == champion else "",
         f"{entry.bytes / _MEGABYTE:,.2f}",
-        "damaged" if entry.damage else ("whole" if metrics else "whole, unproven"),
+        "unusable" if entry.damage else ("whole" if metrics else "whole, unproven"),
     )

@@ -64,8 +64,9 @@ def _run(champion: Champion, listener: socket.socket, host: str) -> None:
     else:
         click.echo(f"{host} is open to other machines; there is no login.", err=True)
     if champion.version() is None:
-        problem = champion.problem or "No model is promoted yet; run `mom-pipeline update`."
-        click.echo(f"{problem} Questions are answered as soon as one is.", err=True)
+        # What is wrong with a promoted model was said when it was looked at.
+        none = "" if champion.problem else "No model is promoted yet; run `mom-pipeline update`. "
+        click.echo(f"{none}Questions are answered as soon as a model can be used.", err=True)
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     configuration = uvicorn.Config(
         app,

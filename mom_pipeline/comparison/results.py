@@ -89,9 +89,9 @@ class Comparison:
     """All methods on one split.
 
     period: how the split was made, in words.  reference: name of the method that differences
-    are taken to.  n_users: users measured; n_dropped: those without a test item to be found;
-    n_newcomers: test users without a history, left out as well.  n_unknown: pairs to be found
-    whose item is not in the catalogue, missed by every method.
+    are taken to.  n_users: users measured; n_dropped: those without a relevant test item;
+    n_newcomers: test users without a history, left out as well.  n_unknown: relevant
+    pairs whose item is not in the catalogue, missed by every method.
     day: the last test day, empty for a ready split.
     threads: 1 when every method had one core, 0 for all.  created, machine, versions: when and
     where it was run.

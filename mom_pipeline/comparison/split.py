@@ -24,10 +24,10 @@ class Trial:
 
     train: (N, D) users with a history, and the items of the catalogue; no empty row or column.
     users: positions in `train` of the users that are asked about, ascending.
-    test: (len(users), D + unknown) 1 for every item to be found, no row empty. The columns after
-        the catalogue are items that nobody had taken: they cannot be found and count as missed.
+    test: (len(users), D + unknown) 1 for every relevant item, no row empty. The columns after the
+        catalogue are items that nobody had taken: no method lists them, they count as missed.
     n_newcomers: users of the test period without a history, left out.
-    n_dropped: users with a history and nothing to be found, left out.
+    n_dropped: users with a history and no relevant item, left out.
     """
 
     train: Csr
@@ -38,11 +38,11 @@ class Trial:
 
     @property
     def n_unknown(self) -> int:
-        """How many of the pairs to be found lie outside of the catalogue."""
+        """How many of the relevant pairs lie outside of the catalogue."""
         return int((self.test.indices >= self.train.shape[1]).sum())
 
     def test_in_catalogue(self) -> Csr:
-        """Return what is to be found in the catalogue, rows and columns as in `train`."""
+        """Return the relevant pairs inside the catalogue, rows and columns as in `train`."""
         known = self.test.tocoo()
         inside = known.col < self.train.shape[1]
         positions = (self.users[known.row[inside]], known.col[inside])
@@ -63,7 +63,7 @@ def make_trial(train: Csr, test: Csr, *, exclude_seen: bool = True) -> Trial:
     """Ask about every user of `test` who has a history in `train`.
 
     train, test: over the same dictionaries of users and items; either may be the larger one.
-    exclude_seen: items of the user's own history are not to be found.
+    exclude_seen: items of the user's own history are not relevant.
     """
     shape = (max(train.shape[0], test.shape[0]), max(train.shape[1], test.shape[1]))
     train, test = _canonical(train, shape), _canonical(test.astype(bool), shape)
@@ -243,7 +243,7 @@ def _split(
     final = make_trial(train, test, exclude_seen=exclude_seen)
     if len(final.users) == 0:
         raise ComparisonError(
-            f"no test items are to be found: of the test users {final.n_newcomers:,} have no "
+            f"no test item is relevant: of the test users {final.n_newcomers:,} have no "
             f"history and {final.n_dropped:,} took nothing new ({words}); use a longer test "
             "period, or --include-seen where people take things again"
         )

@@ -131,7 +131,7 @@ def remarks(comparison: Comparison) -> list[str]:
 
 
 def _remarks_on_users(comparison: Comparison) -> list[str]:
-    """Who is measured, and which items cannot be found by any method."""
+    """Who is measured, and which items no method can list."""
     seen = "excluded from" if comparison.exclude_seen else "allowed in"
     counts = (
         (comparison.n_newcomers, "without a history"),
@@ -144,7 +144,7 @@ def _remarks_on_users(comparison: Comparison) -> list[str]:
     ]
     if comparison.n_unknown:
         said.append(
-            f"{comparison.n_unknown:,} of the pairs to be found are of items outside of the "
+            f"{comparison.n_unknown:,} of the relevant pairs are of items outside of the "
             f"{comparison.data.items:,} trained on: every method misses them."
         )
     longer = [str(k) for k in comparison.cutoffs if k > comparison.data.items]

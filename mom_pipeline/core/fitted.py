@@ -83,7 +83,7 @@ class FittedModel:
 
     item_probs: O, (D, K).  weights: pi, (K,).
     popularity: (D,), each item's share of all pairs of a user and an item; sums to 1.
-    anchor, sums: what the components were found in, for `update`; None in a model that only
+    anchor, sums: what the components come from, for `update`; None in a model that only
     answers.
     """
 

@@ -11,7 +11,7 @@ from mom_pipeline.core.algorithm.decompose import ComponentFit, DecomposeSetting
 from mom_pipeline.core.algorithm.decomposition import DecompositionName
 from mom_pipeline.core.algorithm.recovery import ProjectionName
 from mom_pipeline.core.diagnostics import describe_fit
-from mom_pipeline.core.errors import InvalidSetting, NotFitted
+from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, NotFitted
 from mom_pipeline.core.fitted import FittedModel, PairRanking
 from mom_pipeline.core.interactions import (
     as_interactions,
@@ -20,7 +20,7 @@ from mom_pipeline.core.interactions import (
     require_events,
 )
 from mom_pipeline.core.linear_algebra.eigenpairs import working_precision
-from mom_pipeline.core.moments.anchored import Anchor
+from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.days import MomentSettings, fix_anchor, sum_users
 from mom_pipeline.core.moments.estimators import Estimator, EstimatorName
 from mom_pipeline.core.moments.users import Users, UsersInMemory
@@ -176,19 +176,25 @@ class MethodOfMoments:
         A user who changed has the old row in `removed` and the new row in `added`. The result
         equals a fit on what is left through the same anchor, up to rounding.
         removed, added: (any, D) rows, or one row, (D,); `added` may have more items than the
-        model, which then knows them too.
+        model, which then knows them too. Raises InvalidInteractions for rows to remove that
+        cannot be among those of the model.
         """
         self._require_components_alone("update")
         anchor, sums = self.fitted.anchor, self.fitted.sums
         if anchor is None or sums is None:
             raise NotFitted("this model was stored without its moments; fit it again")
-        new = self.fitted.n_items if added is None else np.shape(added)[-1]
-        gone, come = _rows_of(removed, new), _rows_of(added, new)
+        come = _rows_of(added, self.fitted.n_items)
+        gone = _rows_of(removed, come.shape[1])
+        if gone.shape[1] > come.shape[1]:
+            raise InvalidInteractions(
+                f"the rows to remove have {gone.shape[1]} items, the model knows {come.shape[1]}"
+            )
         stages = Stages(progress)
         with one_blas_thread():
-            anchor = anchor.with_items(new)
+            anchor = anchor.with_items(come.shape[1])
             with stages.stage("moments"):
                 sums = sums.update(gone, come, anchor)
+            _require_known_rows(sums)
             components = decompose(
                 anchor, sums, DecomposeSettings.from_settings(self), stages=stages
             )
@@ -405,8 +411,19 @@ class MethodOfMoments:
 
 
 def _rows_of(X: Any, n_items: int) -> Csr:
-    """Return rows of at most n_items items as rows of n_items; none for None."""
+    """Return rows as rows of n_items, or of more where they have more; none for None."""
     if X is None:
         return sparse.csr_array((0, n_items))
-    X = as_interactions(X.reshape(1, -1) if np.ndim(X) == 1 else X)
-    return grown(X, (X.shape[0], n_items))
+    X = X if sparse.issparse(X) else np.asarray(X)
+    X = as_interactions(X.reshape(1, -1) if X.ndim == 1 else X)
+    return grown(X, (X.shape[0], max(n_items, X.shape[1])))
+
+
+def _require_known_rows(sums: AnchoredSums) -> None:
+    """Raise InvalidInteractions when more was taken away than there was."""
+    lacking = np.flatnonzero(sums.first.item_users < 0)
+    if len(lacking):
+        raise InvalidInteractions(
+            f"more users of item {lacking[0]} were removed than the model has (and of "
+            f"{len(lacking) - 1} other items); remove rows as they were when they were added"
+        )

@@ -121,7 +121,7 @@ def _status(
     if gone and not state.artifacts.is_expired("decomposition", day, kept):
         return "missing", "not materialized yet"
     if late:
-        return "stale", f"the log files of {min(late)} are new or changed"
+        return "stale", f"the log files of {min(late)} are new, changed or read by other rules now"
     if gone:
         return "expired", f"more than artifacts.retention_days = {kept} before the newest"
     try:

@@ -150,7 +150,7 @@ class ModelRegistry:
         return history
 
     def promote(self, version: str, reason: str, *, by: str = GATE) -> None:
-        """Put a version in use once it has been read and found whole; else nothing changes."""
+        """Put a version in use once it has been read and is whole; else nothing changes."""
         with locked(self.root):
             self.load(version)
             history = self.history()

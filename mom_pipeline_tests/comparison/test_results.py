@@ -126,7 +126,7 @@ def test_the_metrics_table_and_its_remarks(comparison):
     assert {len(row) for row in shown.rows} == {len(shown.columns)}
     said = " ".join(tables.remarks(comparison))
     assert "Users measured: 4; left out: 1 without a history and 2 who took nothing new" in said
-    assert "3 of the pairs to be found are of items outside of the 21,533 trained on" in said
+    assert "3 of the relevant pairs are of items outside of the 21,533 trained on" in said
     assert "– WRMF: takes longer than the 60 s allowed." in said
     assert "catalogue has" not in said
     assert "Recall@20: WRMF –, THEIRS 0.1500, OURS 0.2500" in tables.summary(comparison)

@@ -92,6 +92,14 @@ def test_a_stored_model_can_be_updated(counts, tmp_path):
     assert_same_model(loaded.forget(counts[:9]), model.forget(counts[:9]), tolerance=0)
 
 
+def test_rows_may_be_lists_and_end_before_the_last_item(counts):
+    rows = [[2, 1, 1], [1, 0, 3]]
+    model, other = unfitted().fit(counts), unfitted().fit(counts)
+    model.update(added=rows).forget(rows[0])
+    other.update(added=grown(sparse.csr_array(rows[1:]), (1, counts.shape[1])))
+    assert_same_model(model, other)
+
+
 def test_what_cannot_be_updated_says_why(counts):
     with pytest.raises(NotFitted, match="call fit first"):
         unfitted().update(added=counts)
@@ -102,6 +110,10 @@ def test_what_cannot_be_updated_says_why(counts):
         model.update(added=counts[:5] * 0.5)
     with pytest.raises(InvalidInteractions, match="3 events"):
         model.forget(counts)
+    with pytest.raises(InvalidInteractions, match="have 301 items, the model knows 300"):
+        model.forget(np.ones(301))
+    with pytest.raises(InvalidInteractions, match="remove rows as they were when they were added"):
+        model.forget(np.ones((counts.shape[0], 300)))
     with pytest.raises(InvalidSetting, match="anchor_width must be at least n_components = 5"):
         MethodOfMoments(5, anchor_width=4)
 
@@ -109,11 +121,30 @@ def test_what_cannot_be_updated_says_why(counts):
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_any_number_of_threads_gives_the_same_model_to_the_last_digit(estimator):
     _, X = simulate(9_000, 900, 6, items_per_user=9, seed=2)
+    assert_same_on_any_number_of_threads(
+        lambda: MethodOfMoments(20, estimator, ranking="classes").fit(X), X
+    )
+
+
+def test_any_number_of_threads_chooses_the_same_weights_and_the_same_lists():
+    _, X = simulate(2_000, 300, 6, items_per_user=9, seed=2)
+    assert_same_on_any_number_of_threads(lambda: MethodOfMoments(8).fit(X), X)
+
+
+def test_any_number_of_threads_updates_to_the_same_model():
+    _, X = simulate(9_000, 900, 6, items_per_user=9, seed=2)
+    assert_same_on_any_number_of_threads(
+        lambda: unfitted().fit(X).update(removed=X[:3000], added=X[1000:2000]), X
+    )
+
+
+def assert_same_on_any_number_of_threads(fitted, X):
     models = []
     for n in (1, 2, 3):
         with using_cores(n):
-            model = MethodOfMoments(20, estimator, ranking="classes").fit(X)
-            models.append((model.item_probs, model.weights, model.personalize(X)))
+            model = fitted()
+            models.append((model.item_probs, model.weights, model.transform(X)))
+            models[-1] += (*model.recommend(X), model.scorer()(X[:99]))
     for others in models[1:]:
         for ours, theirs in zip(models[0], others, strict=True):
             np.testing.assert_array_equal(ours, theirs)

@@ -124,7 +124,7 @@ _RULES: tuple[Settings, ...] = (
 MOM_ALGORITHM_1 = Method(
     "mom-algorithm-1", "MoM (Algorithm 1)", fit_algorithm_1, size="n_components"
 )
-# Algorithm 1 leaves nothing to choose but how a repeated item counts.
+# The paper's plain sums leave nothing to choose but how a repeated item counts.
 MOM_PAPER = Method(
     "mom-paper",
     "MoM (paper)",

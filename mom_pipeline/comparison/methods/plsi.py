@@ -92,7 +92,7 @@ def _scorer(fit: "PlsiFit", counts: Csr, rule: Personalization) -> Scorer:
 
 @dataclass(frozen=True)
 class PlsiFit:
-    """The mixture that EM found.
+    """The mixture that EM arrived at.
 
     item_probs: O = P[item | component], (D, K).  memberships: theta = P[component | user], (N, K).
     log_likelihoods: before every step, and after the last one.

@@ -26,7 +26,7 @@ from mom_pipeline.core.types import Array, Float64
 
 @dataclass(frozen=True)
 class DecomposeSettings:
-    """How components are found in the moments; see the file of each step for the meanings."""
+    """How components are taken from the moments; see the file of each step for the meanings."""
 
     n_components: int
     decomposition: DecompositionName = "simultaneous"
@@ -75,7 +75,7 @@ class Components:
 
 @dataclass(frozen=True)
 class ComponentFit:
-    """Components with the sums that they were found in, and the anchor of these.
+    """Components with the sums that they come from, and the anchor of these.
 
     anchor: with the components where later decompositions start from.
     """

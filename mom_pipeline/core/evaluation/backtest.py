@@ -62,7 +62,7 @@ def backtest(
     """Score the lists of a model, and of popularity, on what users took later.
 
     train: (N, D) rows of the model's day.  test: (N', D') later pairs, with newer users and
-    items; an item that the model does not know cannot be found and counts as missed.
+    items; an item that the model does not know cannot be listed and counts as missed.
     Returns None when no user of the test period has a history.
     """
     train = grown(train, test.shape)

@@ -78,7 +78,7 @@ def evaluate_ranking(
     users = np.flatnonzero(np.diff(test.indptr))
     if len(users) == 0:
         raise InvalidInteractions(
-            f"none of the {test.shape[0]} users has a test item to be found; use a later or a "
+            f"none of the {test.shape[0]} users has a relevant test item; use a later or a "
             "longer test period"
         )
     values = {name: np.empty((len(users), len(cutoffs))) for name in METRICS}
@@ -149,7 +149,7 @@ def metrics_of_hits(
     """Return every metric of some users at every cut-off: (users, cut-offs) each.
 
     users, ranks: the hits, ordered by user and then by rank, which is below the last cut-off.
-    relevant: (users, D), what was to be found.
+    relevant: (users, D), the items of T.
     """
     at = np.array(cutoffs)
     n_relevant = np.diff(relevant.indptr)[:, None]

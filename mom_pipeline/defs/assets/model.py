@@ -32,7 +32,7 @@ from mom_pipeline.defs.resources import DataFolder
 def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materialized:
     """The components: O = P[item | component] and pi = P[component].
 
-    All components of the tensor are found at once, starting from those of the anchor's day;
+    All components of the tensor are computed at once, starting from those of the anchor's day;
     each keeps its number from day to day, also across a rebuild. `agreement` tells how well two
     halves of the users, each for itself, find the same component: 1 the same, 0 none.
     """

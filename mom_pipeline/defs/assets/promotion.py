@@ -84,7 +84,7 @@ def promotion(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Mat
 def _kept_out(state: DayState, warehouse: Warehouse, days: Sequence[date]) -> dict[date, str]:
     """Return the days of a run that no model may be taken from, with the reason.
 
-    Those that the gate kept out, and those after one that was found out in this run: their
+    Those that the gate kept out, and those after one that was kept out in this run: their
     models have seen its rows, and are made again without them.
     """
     with warehouse.reading() as connection:
