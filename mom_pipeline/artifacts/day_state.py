@@ -23,6 +23,8 @@ from mom_pipeline.core.moments.days import DayStep, MomentSettings, Yesterday, w
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization
+from mom_pipeline.core.ranking.recency import aged
+from mom_pipeline.core.ranking.score import NO_AGEING
 from mom_pipeline.errors import DamagedArtifact
 from mom_pipeline.settings import ModelSettings, Settings, fingerprint
 from mom_pipeline.settings.chosen import ChosenSettings
@@ -187,6 +189,14 @@ class DayState:
         X = csr_array(artifact.arrays["interactions"])
         days = artifact.dense["last_days"]
         return csr_array((days, X.indices, X.indptr), shape=X.shape)
+
+    def histories(self, day: date) -> csr_array:
+        """The rows of a day as its ranking reads them: aged, where histories age."""
+        chosen, (X, _) = self.chosen(day), self.matrix(day)
+        half_life = chosen.ranking.history_half_life
+        if chosen.model.ranking != _THREE_MOMENT or half_life >= NO_AGEING:
+            return X
+        return aged(X, self.last_days(day), half_life)
 
     def write_matrix(
         self, day: date, X: csr_array, last_days: csr_array, fingerprint: str

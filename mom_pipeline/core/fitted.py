@@ -18,9 +18,9 @@ from mom_pipeline.core.ranking.bounded import ExactTop, Progress
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
 from mom_pipeline.core.ranking.parts import Components, Ease, Histories, Pairs, Part, Popularity
+from mom_pipeline.core.ranking.recency import aged, trend_factors
 from mom_pipeline.core.ranking.score import RankingName, RankingWeights, Score, ranking_name
 from mom_pipeline.core.ranking.topn import BestItems
-from mom_pipeline.core.ranking.trend import trend_factors
 from mom_pipeline.core.types import Array, Csr, Float64
 
 # Columns of probabilities may miss 1 by rounding in single precision, not by more.
@@ -126,6 +126,11 @@ class FittedModel:
         P = np.pad(previous, [(0, X.shape[0] - len(previous)), (0, 0)])
         P[users] = self.memberships(X[users])
         return P
+
+    def aged(self, X: Csr, last_days: Csr | None) -> Csr:
+        """Return histories as the ranking reads them: what was taken long ago counts for less."""
+        ranking = self.pair_ranking
+        return X if ranking is None else aged(X, last_days, ranking.weights.history_half_life)
 
     def scores(self, X: Csr, ranking: str | None = None) -> Array:
         """Return the score of every item, (N, D); see `top` for the ranking."""

@@ -28,9 +28,9 @@ from mom_pipeline.core.progress import Stages
 from mom_pipeline.core.ranking.choose import Choice, HeldOut, choose_weights, given_split, hold_out
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization, RuleName
+from mom_pipeline.core.ranking.recency import as_last_days
 from mom_pipeline.core.ranking.score import RankingWeights, ranking_name
 from mom_pipeline.core.ranking.topn import Scorer
-from mom_pipeline.core.ranking.trend import as_last_days
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Csr, Float64
 
@@ -247,15 +247,19 @@ class MethodOfMoments:
         X: Any,
         n: int = 20,
         *,
+        last_days: Any = None,
         exclude_seen: bool = True,
         ranking: RankingName | None = None,
     ) -> tuple[Array, Float64]:
         """Return the n best items of every row of X and their scores, (N, n) each.
 
+        last_days: (N, D) the day of every pair's last event, where histories age; see `fit`.
         ranking: None for what was fitted. Lists with fewer candidates are filled with -1 and a
         score of 0; an item that nobody took in the fit is no candidate.
         """
         X = as_interactions(X, n_items=self.fitted.n_items)
+        if last_days is not None:
+            X = self.fitted.aged(X, as_last_days(last_days, X))
         best = self.fitted.best(X, n, exclude_seen=exclude_seen, ranking=ranking)
         return best.items, best.scores
 

@@ -162,7 +162,9 @@ def test_in_full_from_nothing_with_the_same_anchor(runs: tuple[Pipeline, Pipelin
         basis, stored, artifact = state.moments(day(n))
         assert artifact.metadata["anchor_day"] == str(day(anchor))
         whole = AnchoredSums.from_rows(state.matrix(day(n))[0], basis)
-        components = decompose(replace(basis, components=start), whole, state.decompose_settings)
+        components = decompose(
+            replace(basis, components=start), whole, state.decompose_settings(day(n))
+        )
         kept = state.artifacts.read("decomposition", day(n)).dense
         tensor = state.artifacts.read("whitened_tensor", day(n)).dense["tensor"]
         np.testing.assert_allclose(stored.pairs, whole.pairs, rtol=1e-6, atol=1e-6)

@@ -151,7 +151,9 @@ def test_in_full_from_nothing_with_the_same_anchor(backfilled: Pipeline):
     np.testing.assert_allclose(stored.pairs, whole.pairs, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(stored.triples, whole.triples, atol=1e-9)
     np.testing.assert_allclose(stored.item_pairs, whole.item_pairs, atol=1e-9)
-    components = decompose(replace(anchor, components=start), whole, state.decompose_settings(day(N_DAYS)))
+    components = decompose(
+        replace(anchor, components=start), whole, state.decompose_settings(day(N_DAYS))
+    )
     kept = state.artifacts.read("decomposition", day(N_DAYS)).dense
     np.testing.assert_allclose(kept["item_probs"], components.item_probs, atol=1e-6)
     np.testing.assert_allclose(kept["weights"], components.weights, atol=1e-6)

@@ -11,9 +11,9 @@ import numpy as np
 from mom_pipeline.core.evaluation.metrics import metrics_of_hits
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.parts import Ease, Histories, Pairs, Popularity
+from mom_pipeline.core.ranking.recency import trend
 from mom_pipeline.core.ranking.score import RankingWeights, best_unseen, combined
 from mom_pipeline.core.ranking.topn import Scorer, hide_seen, top_n
-from mom_pipeline.core.ranking.trend import trend
 from mom_pipeline.core.types import Array, Csr, Float64
 
 CUTOFF = 20

@@ -17,6 +17,7 @@ from mom_pipeline.core.interactions import as_binary, with_narrow_indices
 from mom_pipeline.core.ranking.candidates import GRID, SETTINGS_OF, Candidates, SearchParts
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.parts import invertible
+from mom_pipeline.core.ranking.recency import aged
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.ranking.topn import Scorer
 from mom_pipeline.core.threads import map_blocks
@@ -28,6 +29,8 @@ _STARTS: tuple[dict[str, float], ...] = (
     {"pairs": 0.3, "low_pass": 1.0},
     {"pairs": 0.0, "low_pass": 0.0, "popularity": 1.0},
 )
+# Half-lives of histories to try, in days.
+_HALF_LIVES = (120.0, 60.0, 30.0, 10.0)
 # Users to ask about: more cost time, fewer leave the choice to chance.
 MAX_USERS = 3000
 _SWEEPS = 3
@@ -59,6 +62,11 @@ class HeldOut:
     user_exponents: tuple[float, ...] = GRID["user_exponent"]
     exclude_seen: bool = True
     last_days: Csr | None = None
+
+    def is_clear(self, gains: Float64) -> bool:
+        """Tell whether the mean of users' gains stands clear of its standard error."""
+        standard_error = float(gains.std()) / np.sqrt(len(gains))
+        return float(gains.mean()) > self.clear_gain * standard_error
 
 
 @dataclass(frozen=True)
@@ -152,14 +160,35 @@ def choose_weights(
     """
     grid = _grid(held_out, fixed)
     parts = SearchParts.from_rows(held_out.train, grid, low_pass, components, held_out.last_days)
-    search = _Search(_in_blocks(held_out, parts, progress), grid, held_out.clear_gain)
+    search = _Search(_in_blocks(held_out, parts, progress), grid, held_out)
     defaults = _with(RankingWeights(), **fixed)
     best = search.climb(defaults)
     for start in _STARTS:
         if not set(start) & set(fixed) and all(name in grid for name in start):
             best = search.better(best, search.climb(_with(defaults, **start)))
+    if held_out.last_days is not None and "history_half_life" not in fixed:
+        best = _with_half_life(held_out, low_pass, components, best)
     quality = float(search.quality(best).mean())
     return Choice(best, quality, len(held_out.users), len(search.known))
+
+
+def _with_half_life(
+    held_out: HeldOut, low_pass: dict[float, LowPass], components: Scorer, chosen: RankingWeights
+) -> RankingWeights:
+    """Return chosen weights with the half-life of histories that is clearly the best with them."""
+    grid = {name: (getattr(chosen, name),) for name in GRID}
+    if not chosen.ease:
+        del grid["ease_ridge"]
+    own = {chosen.user_exponent: low_pass[chosen.user_exponent]}
+    parts = SearchParts.from_rows(held_out.train, grid, own, components, held_out.last_days)
+    qualities = {}
+    for half_life in (chosen.history_half_life, *_HALF_LIVES):
+        older = aged(held_out.train, held_out.last_days, half_life)
+        blocks = _in_blocks(replace(held_out, train=older), parts, lambda share: None)
+        qualities[half_life] = np.concatenate([block.quality(chosen) for block in blocks])
+    best = max(qualities, key=lambda half_life: float(qualities[half_life].mean()))
+    gains = qualities[best] - qualities[chosen.history_half_life]
+    return _with(chosen, history_half_life=best) if held_out.is_clear(gains) else chosen
 
 
 def _grid(held_out: HeldOut, fixed: Mapping[str, float]) -> dict[str, tuple[float, ...]]:
@@ -200,7 +229,7 @@ class _Search:
 
     candidates: list[Candidates]
     grid: dict[str, tuple[float, ...]]
-    clear_gain: float
+    held_out: HeldOut
     known: dict[RankingWeights, Float64] = field(default_factory=dict)
 
     def climb(self, weights: RankingWeights) -> RankingWeights:
@@ -221,8 +250,7 @@ class _Search:
     def better(self, settled: RankingWeights, rival: RankingWeights) -> RankingWeights:
         """Return the rival where its gain is clear, else what was settled."""
         gains = self.quality(rival) - self.quality(settled)
-        standard_error = float(gains.std()) / np.sqrt(len(gains))
-        return rival if float(gains.mean()) > self.clear_gain * standard_error else settled
+        return rival if self.held_out.is_clear(gains) else settled
 
     def quality(self, weights: RankingWeights) -> Float64:
         """Return the quality for every user, measured once for the same weights."""

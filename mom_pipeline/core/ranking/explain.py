@@ -11,7 +11,7 @@ import numpy as np
 
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.ranking.low_pass import LowPass
-from mom_pipeline.core.ranking.parts import COMPONENTS, Ease, Pairs
+from mom_pipeline.core.ranking.parts import COMPONENTS, Ease, Histories, Pairs
 from mom_pipeline.core.ranking.score import Score
 from mom_pipeline.core.ranking.topn import BestItems, most_popular
 from mom_pipeline.core.threads import map_blocks
@@ -86,10 +86,8 @@ def strongest(model: FittedModel, X: Csr, P: Array, best: BestItems) -> Reasons:
             return
         for user in range(start, min(users.stop, len(items))):
             own = {name: float(factor[user]) for name, factor in factors.items()}
-            history = X.indices[X.indptr[user] : X.indptr[user + 1]]
-            causes[ITEM, user], terms[ITEM, user] = _strongest_items(
-                score, history, items[user], own
-            )
+            row = model.histories(X[[user]])
+            causes[ITEM, user], terms[ITEM, user] = _strongest_items(score, row, items[user], own)
 
     map_blocks(block, range(0, len(items), _USERS_PER_BLOCK))
     # Negative terms speak against an item; of equal ones the item of the history is named.
@@ -127,7 +125,7 @@ def explain_row(model: FittedModel, row: Csr, items: Array) -> Explanation:
         for part, _ in top.score.parts
     }
     components = by_component(model, P[0], items, own.get(COMPONENTS, 0.0)) * trend[:, None]
-    history = by_history(top.score, row.indices, items, own) * trend[:, None]
+    history = by_history(top.score, rows, items, own) * trend[:, None]
     history += components_by_history(model, row, P[0], items, components)
     scores = sum(parts.values(), np.zeros(len(items)))
     best = BestItems(items[None], scores[None], factors)
@@ -144,17 +142,18 @@ def by_component(model: FittedModel, P: Array, items: Array, factor: float) -> F
     return np.asarray(model.item_probs[items].astype(np.float64) * P * factor)
 
 
-def by_history(score: Score, history: Array, items: Array, factors: Mapping[str, float]) -> Float64:
-    """Return what each item of the history adds by pairs, (n, history).
+def by_history(score: Score, row: Histories, items: Array, factors: Mapping[str, float]) -> Float64:
+    """Return what each item of one user's history adds by pairs, (n, history).
 
     Rows sum to the parts of the second moment: pairs, EASE and low-pass.
-    history, items: positions.  factors: by what each part was multiplied.
+    items: positions.  factors: by what each part was multiplied.
     """
-    total = np.zeros((len(items), len(history)))
+    history = row.once
+    total = np.zeros((len(items), history.nnz))
     for part, _ in score.parts:
         if isinstance(part, Pairs | Ease | LowPass):
-            total += part.by_history(history, items) * factors[part.name]
-    return total
+            total += part.by_history(history.indices, items) * factors[part.name]
+    return np.asarray(total * history.data)
 
 
 def components_by_history(
@@ -208,14 +207,14 @@ def _strongest_components(P: Array, item_probs: Array, items: Array) -> tuple[Ar
 
 
 def _strongest_items(
-    score: Score, history: Array, items: Array, factors: Mapping[str, float]
+    score: Score, row: Histories, items: Array, factors: Mapping[str, float]
 ) -> tuple[Array, Float64]:
     """Return the item of one history that adds most to each listed one, and how much: (n,)."""
     causes, terms = np.full(len(items), -1, dtype=np.int64), np.zeros(len(items))
     listed = np.flatnonzero(items >= 0)
-    if len(history) and len(listed):
-        added = by_history(score, history, items[listed], factors)
+    if row.X.nnz and len(listed):
+        added = by_history(score, row, items[listed], factors)
         best = added.argmax(axis=1)
-        causes[listed] = history[best]
+        causes[listed] = row.X.indices[best]
         terms[listed] = added[np.arange(len(listed)), best]
     return causes, terms

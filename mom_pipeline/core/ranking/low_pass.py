@@ -133,9 +133,10 @@ class LowPass:
     def _projected(self, rows: Histories) -> Array:
         """Return x S V, (users, rank)."""
         X = rows.once
+        weights = (self._scale[X.indices] * X.data).astype(self.basis.dtype)
         if X.shape[0] == 1:
-            return np.asarray(self._scale[X.indices] @ self.basis[X.indices])[None]
-        S_X = sparse.csr_array((self._scale[X.indices], X.indices, X.indptr), X.shape, copy=False)
+            return np.asarray(weights @ self.basis[X.indices])[None]
+        S_X = sparse.csr_array((weights, X.indices, X.indptr), X.shape, copy=False)
         return np.asarray(S_X @ self.basis)
 
     def _filter(self, ridge: float) -> Array:

@@ -11,6 +11,7 @@ the pairs of busy users count for more.
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Protocol, Self
@@ -60,8 +61,12 @@ class Histories:
 
     @cached_property
     def once(self) -> Csr:
-        """The histories as sets: what the second moment is about."""
-        return as_binary(self.X)
+        """The histories as sets, which the second moment is about: every item counts once, or
+        less where it was taken long ago.
+        """
+        once = copy(self.X)
+        once.data = np.minimum(self.X.data, 1.0)
+        return once
 
     @cached_property
     def seen(self) -> tuple[Array, Array]:
@@ -270,6 +275,6 @@ def _added_by_history(part: HistoryPart, rows: Histories, items: Array) -> Array
     """Add up what each item of a history adds to some items: (users, n)."""
     scores = np.empty(items.shape)
     for user, own in enumerate(items):
-        history = rows.X.indices[rows.X.indptr[user] : rows.X.indptr[user + 1]]
-        scores[user] = part.by_history(history, own).sum(axis=1)
+        entries = slice(rows.X.indptr[user], rows.X.indptr[user + 1])
+        scores[user] = part.by_history(rows.X.indices[entries], own) @ rows.once.data[entries]
     return scores

@@ -27,7 +27,9 @@ _SYNONYMS = {"classes": "components"}
 RENAMED_WEIGHTS = {"classes": "components", "explained": "ease", "explained_ridge": "ease_ridge"}
 
 # Settings of the ranking that are days, and so above 0.
-HALF_LIVES = ("trend_half_life",)
+HALF_LIVES = ("trend_half_life", "history_half_life")
+# A half-life of a century: a history does not age.
+NO_AGEING = 36_500.0
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class RankingWeights:
         louder than many distant ones.
     ease_ridge, low_pass_ridge: in units of the mean diagonal of the second moment.
     trend: power of the items' trend that multiplies the score; trend_half_life: in days.
+    history_half_life: days after which an item of a history counts half, before its user's
+        latest one; NO_AGEING for never.
     """
 
     popularity: float = 0.0
@@ -56,6 +60,7 @@ class RankingWeights:
     low_pass_ridge: float = 0.0
     trend: float = 0.0
     trend_half_life: float = 30.0
+    history_half_life: float = NO_AGEING
 
     @classmethod
     def from_saved(cls, values: Mapping[str, float]) -> Self:
