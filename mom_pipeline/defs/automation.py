@@ -54,7 +54,7 @@ def daily_update_schedule(
     """Each night, every day that is missing or stale, as `mom-pipeline update` does."""
     behind = days_behind(freshness(data_folder.warehouse, data_folder.state))
     if not behind:
-        return dg.SkipReason("every day is fresh")
+        return dg.SkipReason("no day is missing or stale")
     return [dg.RunRequest(tags=range_tags(*ends)) for ends in stretches(behind)]
 
 
@@ -141,7 +141,7 @@ def log_file_sensor(
         return dg.SkipReason(f"the log files could not be compared: {error}")
     if not behind:
         look = _Look(seen, settled=True)
-        return dg.SensorResult(skip_reason="every day is fresh", cursor=look.as_cursor())
+        return dg.SensorResult(skip_reason="no day is missing or stale", cursor=look.as_cursor())
     asked = content_hash(files, *behind)
     look = _Look(seen, asked, last.attempts + 1 if asked == last.asked else 1)
     if hindrance := _hindrance(behind, look.attempts):

@@ -42,7 +42,7 @@ def test_new_files_are_asked_for_until_they_are_computed(empty: Pipeline, log_fi
     empty.run(1, 2)
     settled = look(empty, first.cursor)
     assert not settled.run_requests
-    assert "every day is fresh" in settled.skip_message
+    assert "no day is missing or stale" in settled.skip_message
     assert "nothing has changed" in look(empty, settled.cursor).skip_message
 
 
@@ -65,7 +65,7 @@ def test_the_next_day_today_and_a_correction_in_the_same_second(copied: Pipeline
     assert taken == {*(str(day(n)) for n in range(1, 7)), str(today)}
     again = look(copied, tick.cursor)
     assert not again.run_requests
-    assert "every day is fresh" in again.skip_message
+    assert "no day is missing or stale" in again.skip_message
 
 
 def test_a_failed_run_is_asked_for_again_but_not_for_ever(empty: Pipeline, log_files):
@@ -128,7 +128,7 @@ def test_a_checksum_that_confirms_a_refused_file_is_noticed(empty: Pipeline):
     tick = look(empty)
     empty.run(1, 1)
     settled = look(empty, tick.cursor)
-    assert "every day is fresh" in settled.skip_message
+    assert "no day is missing or stale" in settled.skip_message
     empty.deliver({"2024-03-01.csv.sha256": hashlib.sha256(content).hexdigest().encode()})
     assert asked_days(look(empty, settled.cursor)) == [("2024-03-01", "2024-03-01")]
 
@@ -151,7 +151,7 @@ def test_a_correction_of_the_same_size_and_time_is_noticed(copied: Pipeline, log
 
 
 def test_a_cursor_of_an_earlier_version_is_no_obstacle(copied: Pipeline):
-    assert "every day is fresh" in look(copied, '{"2024-03-01.csv": [1, 2]}').skip_message
+    assert "no day is missing or stale" in look(copied, '{"2024-03-01.csv": [1, 2]}').skip_message
 
 
 def test_the_nightly_schedule_takes_all_that_is_behind(copied: Pipeline, log_files):
@@ -165,7 +165,7 @@ def test_the_nightly_schedule_takes_all_that_is_behind(copied: Pipeline, log_fil
             )
         )
 
-    assert "every day is fresh" in tick().skip_message
+    assert "no day is missing or stale" in tick().skip_message
     copied.deliver({"2024-03-06.csv": lines_of(day(6), "user-00001")})
     assert asked_days(tick()) == [("2024-03-06", "2024-03-06")]
 
