@@ -4,6 +4,7 @@ They go through Dagster, whose history in the data folder is the one that `mom-p
 """
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
@@ -26,6 +27,7 @@ from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import write_bytes
 from mom_pipeline.dagster_home import prepare_dagster_home
 from mom_pipeline.defs.freshness import (
+    NOT_COMPUTABLE,
     NOTEWORTHY,
     DayFreshness,
     days_behind,
@@ -45,6 +47,8 @@ from mom_pipeline.warehouse.evaluations import MetricsRow, metrics_until
 _QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _SHOWN_CUTOFFS = (5, 10, 20, 40, 100)
 _USERS, _ITEMS = 4, 5
+# Days that are named one by one.
+_NOTES = 20
 
 
 class RunFailed(MomError):
@@ -106,20 +110,30 @@ def update(day: datetime | None) -> None:
       mom-pipeline update --day 2024-03-28
     """  # noqa: D301 - \b tells click to keep the lines
     settings = with_first_day(load_settings())
-    if day is not None:
-        run_days(settings, day.date(), day.date())
-        done = [day.date()]
-    else:
-        done = bring_up_to_date(settings)
+    try:
+        done = _update(settings, day.date() if day else None)
+    except RunFailed:
+        print_notes(settings)
+        raise
     if done:
         first, last = min(done), max(done)
         click.echo(f"Materialized {first}" + ("" if first == last else f" to {last}") + ".")
         print_results(settings, last)
     elif entries := _computable(settings):
-        click.echo(f"All {len(entries)} days are fresh.")
+        counts = Counter(entry.status for entry in entries)
+        words = ", ".join(f"{count} {status}" for status, count in counts.most_common())
+        click.echo(f"Nothing to compute. Days: {words}.")
     else:
         click.echo(_no_logs(settings))
     print_notes(settings)
+
+
+def _update(settings: Settings, day: date | None) -> list[date]:
+    """Compute one day, or all that are behind; return them."""
+    if day is None:
+        return bring_up_to_date(settings)
+    run_days(settings, day, day)
+    return [day]
 
 
 @click.command()
@@ -182,7 +196,7 @@ def _days(settings: Settings) -> list[DayFreshness]:
 
 
 def _computable(settings: Settings) -> list[DayFreshness]:
-    return [entry for entry in _days(settings) if entry.status not in ("waiting", "too early")]
+    return [entry for entry in _days(settings) if entry.status not in NOT_COMPUTABLE]
 
 
 def _no_logs(settings: Settings) -> str:
@@ -195,20 +209,24 @@ def _no_logs(settings: Settings) -> str:
 def print_notes(settings: Settings) -> None:
     """Print what a person should know: files set aside, days not taken, the model in use."""
     print_set_aside(discover(settings.logs_dir).set_aside)
-    for entry in _days(settings):
-        if entry.status in NOTEWORTHY or "removed from the folder" in entry.reason:
-            words = f"{entry.day} {entry.status}: {entry.reason}"
-            click.secho(words, fg="yellow", err=True)
-    click.echo(model_in_use(ModelRegistry(settings.models_dir)))
+    entries = [entry for entry in _days(settings) if entry.status in NOTEWORTHY]
+    for entry in entries[-_NOTES:]:
+        click.secho(f"{entry.day} {entry.status}: {entry.reason}", fg="yellow", err=True)
+    if len(entries) > _NOTES:
+        more = f"{len(entries) - _NOTES:,} earlier days: see `mom-pipeline status`"
+        click.secho(more, fg="yellow", err=True)
+    click.echo(model_in_use(settings))
 
 
-def model_in_use(registry: ModelRegistry) -> str:
-    """Return which model answers, and why."""
+def model_in_use(settings: Settings) -> str:
+    """Return which model answers, and why; or why there is none."""
+    registry = ModelRegistry(settings.models_dir)
     champion = registry.champion_version()
-    if champion is None:
-        return "No model is in use yet: there is too little data, or every day was kept out."
-    change = registry.history()[-1]
-    return f"In use: {champion}, {change.kind} by the {change.by}: {change.reason}"
+    if champion is not None:
+        change = registry.history()[-1]
+        return f"In use: {champion}, {change.kind} by the {change.by}: {change.reason}"
+    reasons = [f"{entry.day}: {entry.reason}" for entry in _computable(settings) if entry.reason]
+    return f"No model is in use yet. {reasons[-1] if reasons else 'Nothing was computed.'}"
 
 
 @contextmanager
@@ -306,11 +324,12 @@ def print_results(settings: Settings, day: date) -> None:
             if row.cutoff in _SHOWN_CUTOFFS
         ]
         print_table(title, ["ranking", "at", "precision", "recall", "MAP"], lines)
-    print_table(
-        f"Some users on {day}",
-        ["user", "took last", "recommended"],
-        [(r["user"], r["history"], r["recommended"]) for r in shown["recommendations"]],
-    )
+    if lists_shown := shown["recommendations"]:
+        print_table(
+            f"Some users on {day}",
+            ["user", "took last", "recommended"],
+            [(r["user"], r["history"], r["recommended"]) for r in lists_shown],
+        )
 
 
 def _sample_lists(connection: Connection, day: date) -> list[dict[str, str]]:

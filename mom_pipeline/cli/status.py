@@ -12,7 +12,6 @@ from mom_pipeline.cli.run import dagster_instance, model_in_use
 from mom_pipeline.cli.terminal import json_option, print_json, print_table
 from mom_pipeline.defs.freshness import freshness
 from mom_pipeline.logs.logfiles import discover
-from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
@@ -43,6 +42,7 @@ def status(as_json: bool) -> None:
     failed    its newest run failed; the page Runs of `mom-pipeline ui` says why
     refused   a file of it was not taken; the reason says what to correct
     kept out  it differs from the days before: `accept DAY` takes it in, `drop DAY` removes it
+    removed   a file of it is no longer in the folder; its rows stay until `drop DAY`
     waiting   its file is of a day that has not come yet
     too early its file lies before pipeline.start_date
     expired   its arrays were removed (artifacts.retention_days); `backfill` computes them again
@@ -63,7 +63,7 @@ def status(as_json: bool) -> None:
     columns = ["day", "files", "mode", "status", "reason"]
     print_table("Days", columns, [[str(d["day"]), *(d[c] for c in columns[1:])] for d in days])
     print_set_aside(set_aside)
-    click.echo(model_in_use(ModelRegistry(settings.models_dir)))
+    click.echo(model_in_use(settings))
     lines = [(f"{s}.{k}", str(v)) for s, values in shown.items() for k, v in values.items()]
     print_table(f"Settings of {settings.data_dir}", ["key", "value"], lines)
     rows = [(name, round(size / _MEGABYTE, 2)) for name, size in sizes.items()]

@@ -6,7 +6,7 @@ to disk, so that a 10 GB file needs no more memory than a small one.
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
@@ -20,7 +20,7 @@ from mom_pipeline.logs.logfiles import FIRST_DAY, LAST_DAY, LogFile, discover
 from mom_pipeline.logs.readers import stage_text
 from mom_pipeline.logs.scan import MARK, Progress, no_progress, scan_text
 from mom_pipeline.settings import SETTINGS_FILE, ColumnSettings, Settings
-from mom_pipeline.settings.writing import WRITTEN, write_values
+from mom_pipeline.settings.writing import declare_first_day
 from mom_pipeline.warehouse.connection import Connection, load_sql, scalar
 
 SUMMARY_FILE = "dataset.json"
@@ -133,7 +133,7 @@ def import_dataset(
         rows = scalar(connection, "SELECT count(*) FROM dataset_events")
         _write_days(connection, dataset, days, scratch, settings.logs_dir)
     summary = _summary(dataset, days, staged, rows)
-    _write_settings(dataset, settings, days[0])
+    _write_settings(dataset, settings, days)
     text = json.dumps(asdict(summary), indent=2, default=str) + "\n"
     write_text(settings.data_dir / SUMMARY_FILE, text)
     return summary
@@ -281,13 +281,11 @@ def _require_fitting_settings(dataset: Dataset, settings: Settings) -> None:
         )
 
 
-def _write_settings(dataset: Dataset, settings: Settings, first: date) -> None:
+def _write_settings(dataset: Dataset, settings: Settings, days: Sequence[date]) -> None:
     path = settings.data_dir / SETTINGS_FILE
     if not path.exists():
         write_text(path, f"# Written by `import {dataset.name}`.\n\n{_settings_text(dataset)}")
-    declared = settings.pipeline.start_date
-    if not declared or first.isoformat() < declared:
-        write_values(path, {"pipeline.start_date": first.isoformat()}, comment=WRITTEN)
+    declare_first_day(settings, days)
 
 
 def _settings_text(dataset: Dataset) -> str:

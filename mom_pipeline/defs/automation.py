@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -14,7 +15,8 @@ from mom_pipeline.defs.partitions import DAILY
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.defs.runs import is_under_way
 from mom_pipeline.errors import LogFileError, WarehouseBusy
-from mom_pipeline.logs.logfiles import LogFile, discover
+from mom_pipeline.logs.logfiles import discover
+from mom_pipeline.settings import SETTINGS_FILE
 from mom_pipeline.settings.writing import declare_first_day
 
 # Runs of the same days, while nothing changes.
@@ -52,7 +54,7 @@ def daily_update_schedule(
     """Each night, every day that is missing or stale, as `mom-pipeline update` does."""
     behind = days_behind(freshness(data_folder.warehouse, data_folder.state))
     if not behind:
-        return dg.SkipReason("every day is fresh")
+        return dg.SkipReason("no day is missing or stale")
     return [dg.RunRequest(tags=range_tags(*ends)) for ends in stretches(behind)]
 
 
@@ -91,11 +93,11 @@ def range_tags(first: date, last: date) -> dict[str, str]:
 class _Look:
     """What the sensor saw and asked for last, kept as its cursor.
 
-    files: hash of names, sizes and times, and of the day.  asked: hash of the days asked for.
+    seen: hash of logs folder, settings, day and warehouse.  asked: hash of the days asked for.
     settled: nothing was left to ask for.
     """
 
-    files: str = ""
+    seen: str = ""
     asked: str = ""
     attempts: int = 0
     settled: bool = False
@@ -119,7 +121,7 @@ class _Look:
 def log_file_sensor(
     context: dg.SensorEvaluationContext, data_folder: DataFolder
 ) -> dg.SensorResult | dg.SkipReason:
-    """Look at the files, and ask for the days that they leave behind until these are fresh.
+    """Look for what has changed, and ask for the days that are behind until these are fresh.
 
     Nothing depends on when a file was noticed: the days are those of `mom-pipeline update`. A
     run that fails is asked for again, at most `MAX_ATTEMPTS` times while nothing changes.
@@ -127,18 +129,21 @@ def log_file_sensor(
     last = _Look.from_cursor(context.cursor)
     try:
         files = _files_and_day(data_folder)
-        if last.settled and files == last.files:
-            return dg.SkipReason("no log file changed since the last look")
+        # `accept` and `drop` change the warehouse alone. So do runs, also those that fail, which
+        # must not make the days that are asked for look like others.
+        seen = content_hash(files, _size_and_time(data_folder.settings.warehouse_path))
+        if last.settled and seen == last.seen:
+            return dg.SkipReason("nothing has changed since the last look")
         if is_under_way(context.instance):
             return dg.SkipReason("a run is under way; its days are looked at when it has ended")
         behind = days_behind(freshness(data_folder.warehouse, data_folder.state))
     except (LogFileError, WarehouseBusy, OSError) as error:
         return dg.SkipReason(f"the log files could not be compared: {error}")
     if not behind:
-        look = _Look(files, settled=True)
-        return dg.SensorResult(skip_reason="every day is fresh", cursor=look.as_cursor())
+        look = _Look(seen, settled=True)
+        return dg.SensorResult(skip_reason="no day is missing or stale", cursor=look.as_cursor())
     asked = content_hash(files, *behind)
-    look = _Look(files, asked, last.attempts + 1 if asked == last.asked else 1)
+    look = _Look(seen, asked, last.attempts + 1 if asked == last.asked else 1)
     if hindrance := _hindrance(behind, look.attempts):
         return dg.SkipReason(hindrance)
     requests = [
@@ -153,8 +158,8 @@ def _hindrance(behind: Sequence[DayFreshness], attempts: int) -> str:
     first, start = behind[0].day, DAILY.start.date()
     if first < start:
         return (
-            f"{first} lies before the first day of these definitions, {start}; reload them on the "
-            "page Deployment, or start them again"
+            f"{first} lies before the first day of these definitions, {start}; the daemon loads "
+            "them again after a minute"
         )
     if attempts > MAX_ATTEMPTS:
         return (
@@ -166,13 +171,19 @@ def _hindrance(behind: Sequence[DayFreshness], attempts: int) -> str:
 
 
 def _files_and_day(data_folder: DataFolder) -> str:
-    """Hash of what lies in the logs folder, and of the day: a file may wait for its own."""
+    """Hash of the logs folder, the settings and the day: a file may wait for its own."""
     settings = data_folder.settings
     files = discover(settings.logs_dir).files
     declare_first_day(settings, [file.day for file in files])
-    return content_hash(settings.first_and_last_day()[1], [_size_and_time(file) for file in files])
+    paths = [settings.data_dir / SETTINGS_FILE]
+    paths += [path for file in files for path in (file.path, file.checksum_path)]
+    return content_hash(settings.first_and_last_day()[1], [_size_and_time(path) for path in paths])
 
 
-def _size_and_time(file: LogFile) -> tuple[str, int, int]:
-    stat = file.path.stat()
-    return file.source_file, stat.st_size, stat.st_mtime_ns
+def _size_and_time(path: Path) -> tuple[str, int, int]:
+    """Name, size and time of the last change; a change of the contents always sets the latter."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return str(path), 0, 0
+    return str(path), status.st_size, status.st_ctime_ns

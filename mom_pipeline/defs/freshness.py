@@ -18,13 +18,22 @@ from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.matrix import state_fingerprints
 
 Status = Literal[
-    "fresh", "stale", "missing", "expired", "refused", "kept out", "waiting", "too early"
+    "fresh",
+    "stale",
+    "missing",
+    "expired",
+    "refused",
+    "kept out",
+    "removed",
+    "waiting",
+    "too early",
 ]
 # Days without any file are computed as well, up to so many at a time.
 _LONGEST_GAP = 31
 BEHIND: tuple[Status, ...] = ("missing", "stale")
+NOT_COMPUTABLE: tuple[Status, ...] = ("waiting", "too early")
 # What a person has to decide on, or to repair.
-NOTEWORTHY: tuple[Status, ...] = ("refused", "kept out", "waiting", "too early")
+NOTEWORTHY: tuple[Status, ...] = ("refused", "kept out", "removed", "waiting", "too early")
 
 
 @dataclass(frozen=True)
@@ -49,14 +58,14 @@ class _Delivered:
 
 
 def freshness(warehouse: Warehouse, state: DayState) -> list[DayFreshness]:
-    """Return the state of every day that has log files or arrays, in order."""
+    """Return the state of every day that has log files, arrays or rows of a removed file."""
     discovery = discover(warehouse.settings.logs_dir)
     first, last = warehouse.settings.first_and_last_day()
     pending = {file.day for file in pending_files(warehouse) if first <= file.day <= last}
     days = {file.day for file in discovery.files} | set(state.artifacts.days("decomposition"))
     delivered = _delivered(warehouse, discovery, days)
     entries = []
-    for day in sorted(days):
+    for day in sorted(days | delivered.removed.keys()):
         late = [d for d in pending if d <= day]
         outside = _outside(warehouse.settings, day, first, last)
         status, reason = outside or _status(state, day, delivered, late)
@@ -67,7 +76,7 @@ def freshness(warehouse: Warehouse, state: DayState) -> list[DayFreshness]:
 
 def days_behind(entries: Sequence[DayFreshness]) -> list[DayFreshness]:
     """Return the days from the first that is missing or stale to the last that can be computed."""
-    computable = [entry for entry in entries if entry.status not in ("waiting", "too early")]
+    computable = [entry for entry in entries if entry.status not in NOT_COMPUTABLE]
     for position, entry in enumerate(computable):
         if entry.status in BEHIND:
             return computable[position:]
@@ -123,7 +132,8 @@ def _status(
     if late:
         return "stale", f"the log files of {min(late)} are new, changed or read by other rules now"
     if gone:
-        return "expired", f"more than artifacts.retention_days = {kept} before the newest"
+        why = f"more than artifacts.retention_days = {kept} before the newest"
+        return _decided(day, delivered) or ("expired", why)
     try:
         matrix = state.fitting("interaction_matrix", day, with_arrays=False)
         if matrix.parents["raw_logs"] != delivered.fingerprints.get(day, ""):
@@ -146,7 +156,7 @@ def _decided(day: date, delivered: _Delivered) -> tuple[Status, str] | None:
     if removed := delivered.removed.get(day):
         names = ", ".join(removed)
         hint = f"`mom-pipeline drop {day}` removes them"
-        return "fresh", f"{names} was removed from the folder; its rows stay. {hint}"
+        return "removed", f"no longer in the folder, the rows stay: {names}. {hint}"
     return None
 
 

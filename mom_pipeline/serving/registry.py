@@ -129,8 +129,8 @@ class ModelRegistry:
                     raise type(error)(f"{error}; {hint}") from error
                 # Replaced and removed while it was read: take the new one.
         raise NoChampion(
-            f"no model is promoted in {self.root}; run `mom-pipeline update`, or choose one of "
-            "`mom-pipeline models` with `mom-pipeline promote VERSION`"
+            f"no model is in use in {self.root}; `mom-pipeline update` makes one, or says why not "
+            "yet. `mom-pipeline promote VERSION` chooses one of `mom-pipeline models`"
         )
 
     def history(self) -> list[Promotion]:

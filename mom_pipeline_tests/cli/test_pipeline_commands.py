@@ -44,7 +44,7 @@ def test_from_nothing_to_late_data(root, tmp_path):
     assert "recommended" in shown
     assert "mom-pipeline ui" in shown
     assert set(statuses(root).values()) == {"fresh"}
-    assert "All 4 days are fresh" in mom(root, "update").stdout
+    assert "Nothing to compute. Days: 4 fresh." in mom(root, "update").stdout
 
     late = root / "logs" / "2024-03-03-late.csv"
     late.write_text("user,item,timestamp\nuser-00001,jazz-001,2024-03-03T10:00:00\n")
@@ -97,7 +97,7 @@ def test_a_bad_file_costs_its_own_day_and_is_said(root, tmp_path):
     shown = json.loads(mom(folder, "status", "--json").stdout)
     assert [day["status"] for day in shown["days"]] == ["fresh", "refused", "fresh", "fresh"]
     assert len(shown["set_aside"]) == 3
-    assert "All 4 days are fresh" in mom(folder, "update").stdout
+    assert "Nothing to compute. Days: 3 fresh, 1 refused." in mom(folder, "update").stdout
     broken.write_text("user,item,timestamp\nuser-00001,jazz-001,2024-03-02T10:00:00\n")
     assert "Materialized 2024-03-02 to 2024-03-04" in mom(folder, "update").stdout
     assert set(statuses(folder).values()) == {"fresh"}
@@ -118,3 +118,28 @@ def test_one_day_is_enough_for_an_answer(root, tmp_path):
     assert "dropped" in mom(tmp_path, "accept", "2024-03-01").stdout
     assert "neither kept out nor dropped" in mom(tmp_path, "accept", "2024-03-01", code=1).stderr
     assert "brought no rows" in mom(tmp_path, "drop", "2024-05-01", code=1).stderr
+
+
+def test_a_day_without_a_model_says_why(tmp_path):
+    (tmp_path / "logs").mkdir()
+    first = tmp_path / "logs" / "2024-03-01.csv"
+    first.write_text("user,item,timestamp\nsomebody,something,2024-03-01T10:00:00\n")
+    shown = mom(tmp_path, "update").stdout
+    assert "No model is in use yet. 2024-03-01: too little yet" in shown
+    assert "of 1 users and 1 items none passes the filters (matrix.min_item_users = 5" in shown
+    assert "recommended" not in shown
+    assert "says why not yet" in mom(tmp_path, "recommend", "somebody", code=1).stderr
+
+
+def test_a_failed_update_says_what_is_in_use(root, tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "pipeline.toml").write_text(SETTINGS_FILE)
+    first, second = sorted((root / "logs").glob("2024-03-0[12].csv*"))
+    shutil.copy(first, tmp_path / "logs")
+    mom(tmp_path, "update")
+    shutil.rmtree(tmp_path / "exports")
+    (tmp_path / "exports").write_text("no folder")
+    shutil.copy(second, tmp_path / "logs")
+    failed = mom(tmp_path, "update", code=1)
+    assert "recommendations failed" in failed.stderr
+    assert "In use: 2024-03-01-" in failed.stdout

@@ -247,6 +247,14 @@ def test_a_day_that_no_log_file_can_have_is_refused(
     assert not list(folder.settings.logs_dir.iterdir())
 
 
+def test_a_time_that_was_cut_short_is_no_first_day(folder: DataFolder, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("user,item,timestamp\nu,i,1390209882\nu,i,1390296282\nu,i,13")
+    summary = bring(folder, "csv", path, timestamp_format="epoch_s")
+    assert summary.first_day == date(1970, 1, 1)
+    assert folder.settings.pipeline.start_date == "2014-01-20"
+
+
 def test_a_last_line_without_end_is_taken_and_the_logs_end_with_one(
     folder: DataFolder, tmp_path: Path
 ) -> None:

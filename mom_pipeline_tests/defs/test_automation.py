@@ -1,5 +1,6 @@
 """The sensor and the schedules, through Dagster's own evaluation functions."""
 
+import hashlib
 import os
 from datetime import UTC, datetime
 
@@ -10,6 +11,7 @@ from mom_pipeline.definitions import defs
 from mom_pipeline.defs.automation import FULL_CONFIG, MAX_ATTEMPTS, RANGE_END, RANGE_START
 from mom_pipeline.defs.freshness import freshness
 from mom_pipeline.defs.partitions import daily_partitions
+from mom_pipeline.logs.admission import drop_day
 from mom_pipeline.settings import load_settings
 
 from .conftest import N_DAYS, Pipeline, day, lines_of
@@ -40,8 +42,8 @@ def test_new_files_are_asked_for_until_they_are_computed(empty: Pipeline, log_fi
     empty.run(1, 2)
     settled = look(empty, first.cursor)
     assert not settled.run_requests
-    assert "every day is fresh" in settled.skip_message
-    assert "no log file changed" in look(empty, settled.cursor).skip_message
+    assert "no day is missing or stale" in settled.skip_message
+    assert "nothing has changed" in look(empty, settled.cursor).skip_message
 
 
 def test_the_next_day_today_and_a_correction_in_the_same_second(copied: Pipeline, log_files):
@@ -63,7 +65,7 @@ def test_the_next_day_today_and_a_correction_in_the_same_second(copied: Pipeline
     assert taken == {*(str(day(n)) for n in range(1, 7)), str(today)}
     again = look(copied, tick.cursor)
     assert not again.run_requests
-    assert "every day is fresh" in again.skip_message
+    assert "no day is missing or stale" in again.skip_message
 
 
 def test_a_failed_run_is_asked_for_again_but_not_for_ever(empty: Pipeline, log_files):
@@ -114,8 +116,42 @@ def test_the_same_bytes_again_ask_for_nothing(copied: Pipeline, log_files):
     assert tick.cursor != quiet.cursor
 
 
+def test_a_dropped_day_is_asked_for_without_a_new_file(copied: Pipeline):
+    settled = look(copied)
+    drop_day(copied.warehouse, day(4))
+    assert asked_days(look(copied, settled.cursor)) == [(str(day(4)), str(day(N_DAYS)))]
+
+
+def test_a_checksum_that_confirms_a_refused_file_is_noticed(empty: Pipeline):
+    content = lines_of(day(1), "user-1").rstrip(b"\n")
+    empty.deliver({"2024-03-01.csv": content})
+    tick = look(empty)
+    empty.run(1, 1)
+    settled = look(empty, tick.cursor)
+    assert "no day is missing or stale" in settled.skip_message
+    empty.deliver({"2024-03-01.csv.sha256": hashlib.sha256(content).hexdigest().encode()})
+    assert asked_days(look(empty, settled.cursor)) == [("2024-03-01", "2024-03-01")]
+
+
+def test_other_settings_are_noticed(copied: Pipeline):
+    settled = look(copied)
+    copied.configure("n_components = 3", "n_components = 2")
+    assert asked_days(look(copied, settled.cursor)) == [(str(day(1)), str(day(N_DAYS)))]
+
+
+def test_a_correction_of_the_same_size_and_time_is_noticed(copied: Pipeline, log_files):
+    copied.deliver({"2024-03-05-late.csv": lines_of(day(5), "user-00001")})
+    copied.run(5, 5)
+    settled = look(copied)
+    path = copied.settings.logs_dir / "2024-03-05-late.csv"
+    before = path.stat()
+    path.write_bytes(lines_of(day(5), "user-00002"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert asked_days(look(copied, settled.cursor)) == [(str(day(5)), str(day(5)))]
+
+
 def test_a_cursor_of_an_earlier_version_is_no_obstacle(copied: Pipeline):
-    assert "every day is fresh" in look(copied, '{"2024-03-01.csv": [1, 2]}').skip_message
+    assert "no day is missing or stale" in look(copied, '{"2024-03-01.csv": [1, 2]}').skip_message
 
 
 def test_the_nightly_schedule_takes_all_that_is_behind(copied: Pipeline, log_files):
@@ -129,7 +165,7 @@ def test_the_nightly_schedule_takes_all_that_is_behind(copied: Pipeline, log_fil
             )
         )
 
-    assert "every day is fresh" in tick().skip_message
+    assert "no day is missing or stale" in tick().skip_message
     copied.deliver({"2024-03-06.csv": lines_of(day(6), "user-00001")})
     assert asked_days(tick()) == [("2024-03-06", "2024-03-06")]
 

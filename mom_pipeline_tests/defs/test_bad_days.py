@@ -6,6 +6,7 @@ from datetime import date
 
 from mom_pipeline.defs.freshness import freshness
 from mom_pipeline.logs.admission import accept_day, drop_day, held_days
+from mom_pipeline.logs.ingest import ingest_day
 from mom_pipeline.serving.registry import ModelRegistry
 
 from .conftest import N_DAYS, SERVED, Pipeline, day, lines_of
@@ -120,7 +121,7 @@ def test_thin_first_days_are_days(empty: Pipeline, log_files):
     for number in (1, 2):
         state, reason = status(empty, number)
         assert state == "fresh"
-        assert reason.startswith("too little yet")
+        assert reason.startswith("too little yet: of ")
         assert empty.metadata("decomposition", number)["note"].startswith("too little yet")
     assert status(empty, 3) == ("fresh", "")
     assert empty.mode(3).startswith("full")
@@ -141,8 +142,8 @@ def test_a_removed_file_is_reported_and_dropped_by_hand(copied: Pipeline, log_fi
     os.remove(copied.settings.logs_dir / sorted(log_files)[3])
     settle(copied)
     state, reason = status(copied, 4)
-    assert state == "fresh"
-    assert "removed from the folder" in reason
+    assert state == "removed"
+    assert "no longer in the folder" in reason
     assert "drop 2024-03-04" in reason
     assert copied.query(ROWS) == rows
 
@@ -151,6 +152,23 @@ def test_a_removed_file_is_reported_and_dropped_by_hand(copied: Pipeline, log_fi
     of_day = "SELECT count(*) FROM raw_logs WHERE delivery_day = '2024-03-04'"
     assert copied.query(of_day) == [(0,)]
     assert status(copied, 5) == ("fresh", "")
+
+
+def test_a_file_that_is_removed_before_its_day_is_computed_is_reported(empty: Pipeline, log_files):
+    empty.deliver(dict(sorted(log_files.items())[:2]))
+    ingest_day(empty.warehouse, day(2))
+    os.remove(empty.settings.logs_dir / sorted(log_files)[1])
+    assert status(empty, 2)[0] == "missing"
+    settle(empty)
+    assert status(empty, 2)[0] == "removed"
+
+
+def test_a_removed_file_is_reported_after_its_arrays_expired(copied: Pipeline, log_files):
+    copied.configure("[evaluation]\n", "[artifacts]\nretention_days = 4\n[evaluation]\n")
+    copied.run(N_DAYS, only=["promotion"])
+    assert status(copied, 1)[0] == "expired"
+    os.remove(copied.settings.logs_dir / sorted(log_files)[0])
+    assert status(copied, 1)[0] == "removed"
 
 
 def test_a_dropped_file_is_not_taken_again_until_it_is_accepted(copied: Pipeline, log_files):

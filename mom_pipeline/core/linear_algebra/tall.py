@@ -79,6 +79,8 @@ def _cholesky_qr(gram: Float64, precision: float, at_most: int | None) -> Float6
 
     gram: Q.T @ Q, (columns, columns).  F: (columns, at most columns).
     """
+    if not len(gram):
+        return gram
     norms = np.sqrt(np.diag(gram))
     lengths = np.where(norms > 0, norms, 1.0)
     if at_most is None or len(gram) <= at_most:

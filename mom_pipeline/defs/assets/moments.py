@@ -10,7 +10,9 @@ from mom_pipeline.artifacts.store import Artifact
 from mom_pipeline.core.algorithm.tensor import symmetry_error
 from mom_pipeline.core.algorithm.tensor import whitened_tensor as whiten_triples
 from mom_pipeline.core.algorithm.whitening import whiten, whitening_error
+from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.core.moments.days import Yesterday, advance
+from mom_pipeline.core.types import Csr
 from mom_pipeline.defs import checks, metadata
 from mom_pipeline.defs.assets.logs import interaction_matrix
 from mom_pipeline.defs.assets.tuning import chosen_settings
@@ -18,6 +20,7 @@ from mom_pipeline.defs.days import DayOutput, Materialized, daily_asset, for_eac
 from mom_pipeline.defs.engine import EngineResource
 from mom_pipeline.defs.partitions import YESTERDAY
 from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.settings import MatrixSettings
 
 
 class RebuildConfig(dg.Config):
@@ -54,6 +57,7 @@ def m2_statistics(
 
     def compute(day: date) -> DayOutput:
         X, version = state.matrix(day)
+        _require_rows(X, state.settings.matrix)
         yesterday, before, reason = _yesterday(state, day, X.shape, config.full)
         with engine.visiting() as visiting:
             step = advance(X, yesterday, reason, state.moment_settings(day), visiting)
@@ -74,6 +78,16 @@ def m2_statistics(
         return DayOutput(written.version, summary, shown, verdicts)
 
     return for_each_day(context, compute)
+
+
+def _require_rows(X: Csr, matrix: MatrixSettings) -> None:
+    """Raise TooLittleData when the filters left nothing: the first days of a log may be so."""
+    if X.nnz == 0:
+        raise TooLittleData(
+            f"of {X.shape[0]:,} users and {X.shape[1]:,} items none passes the filters "
+            f"(matrix.min_item_users = {matrix.min_item_users}, matrix.min_user_items = "
+            f"{matrix.min_user_items}); add days, or lower them"
+        )
 
 
 def _yesterday(

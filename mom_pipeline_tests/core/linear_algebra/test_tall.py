@@ -62,6 +62,10 @@ def test_orthonormal_drops_dependent_columns(rng):
     assert np.abs(leftover).max() < 1e-9
 
 
+def test_nothing_has_an_orthonormal_basis_without_columns():
+    assert orthonormal(np.zeros((5, 2))).shape == (5, 0)
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-6), (np.float64, 1e-14)])
 def test_orthonormal_keeps_the_longest_directions_that_fit(rng, dtype, tolerance):
     axes = np.linalg.qr(rng.standard_normal((ROWS, 4)))[0]
