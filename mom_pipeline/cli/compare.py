@@ -100,6 +100,8 @@ def compare(**options: Any) -> None:
     \b
     Methods:
       popularity    the same list for everybody
+      recent-popularity
+                    the same, by the users of late; how late is chosen
       item-knn      items like those taken, by cosine
       plsi          latent components by EM, with the paper's stopping rule
       wrmf, bpr     matrix factorizations of the library implicit
@@ -109,7 +111,7 @@ def compare(**options: Any) -> None:
       mom-paper     the paper's moments and product rule, decomposed all at once, smoothed
       mom-unbiased, mom-balanced
                     with other second and third moments
-      three-moment  popularity, pairs and components together
+      three-moment  popularity, pairs and components together, with the trend of the items
 
     \b
     Examples:

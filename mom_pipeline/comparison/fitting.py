@@ -21,7 +21,7 @@ from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.ranking.topn import brute_force
 from mom_pipeline.core.types import Array, Csr
 
-_TRAIN, _USERS, _LATER = "train.npz", "users.npy", "later.npz"
+_TRAIN, _USERS, _LATER, _LAST_DAYS = "train.npz", "users.npy", "later.npz", "last_days.npz"
 _USERS_PER_WRITE = 8192
 
 
@@ -55,16 +55,23 @@ class Answer:
     chosen: dict[str, Any] = field(default_factory=dict)
 
 
-def write_data(folder: Path, train: Csr, users: Array, later: Csr | None = None) -> None:
+def write_data(
+    folder: Path,
+    train: Csr,
+    users: Array,
+    later: Csr | None = None,
+    last_days: Csr | None = None,
+) -> None:
     """Store the data of all methods: the training matrix and the users to make lists for.
 
     later: (N, D) what the users took later, for methods that choose settings by themselves.
+    last_days: (N, D) of `train`.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    sparse.save_npz(folder / _TRAIN, train, compressed=False)
     np.save(folder / _USERS, users, allow_pickle=False)
-    if later is not None:
-        sparse.save_npz(folder / _LATER, later, compressed=False)
+    for name, matrix in ((_TRAIN, train), (_LATER, later), (_LAST_DAYS, last_days)):
+        if matrix is not None:
+            sparse.save_npz(folder / name, matrix, compressed=False)
 
 
 def run_task(
@@ -108,14 +115,14 @@ def answer_task(
     task, data = Task(**values), Path(data_folder)
     train = sparse.csr_array(sparse.load_npz(data / _TRAIN))
     users = np.load(data / _USERS, allow_pickle=False)
-    later_path = data / _LATER
-    later = sparse.csr_array(sparse.load_npz(later_path)) if later_path.exists() else None
+    later, last_days = (_read_matrix(data / name) for name in (_LATER, _LAST_DAYS))
     for position, settings in enumerate(task.settings):
         try:
-            fitted, answer = _fit(task, settings, train, later)
+            fitted, answer = _fit(task, settings, train, later, last_days)
             begin = time.perf_counter()
             shape = (len(users), min(task.length, train.shape[1]))
-            lists = _lists(fitted, train, users, shape[1], task.exclude_seen)
+            histories = train if fitted.histories is None else fitted.histories
+            lists = _lists(fitted, histories, users, shape[1], task.exclude_seen)
             _write_lists(_lists_path(Path(task_folder), position), shape, lists)
             seconds = time.perf_counter() - begin
             yield replace(answer, predict_seconds=seconds, peak_bytes=peak_bytes())
@@ -123,13 +130,20 @@ def answer_task(
             yield Answer(failure=_failure(error, memory_bytes))
 
 
-def _fit(task: Task, settings: Settings, train: Csr, later: Csr | None) -> tuple[Fitted, Answer]:
+def _read_matrix(path: Path) -> Csr | None:
+    return sparse.csr_array(sparse.load_npz(path)) if path.exists() else None
+
+
+def _fit(
+    task: Task, settings: Settings, train: Csr, later: Csr | None, last_days: Csr | None
+) -> tuple[Fitted, Answer]:
     method: Method = import_module(task.registry).METHODS[task.method]
+    dated = {"last_days": last_days} if method.reads_days else {}
     chosen: dict[str, Any] = {}
     if method.choose is not None and later is not None:
-        chosen = dict(method.choose(train, later, settings, task.seed))
+        chosen = dict(method.choose(train, later, settings, task.seed, **dated))
     begin = time.perf_counter()
-    fitted = method.fit(train, {**settings, **chosen}, task.seed)
+    fitted = method.fit(train, {**settings, **chosen}, task.seed, **dated)
     seconds = time.perf_counter() - begin
     return fitted, Answer(fit_seconds=seconds, notes=fitted.notes, chosen=chosen)
 
@@ -146,11 +160,11 @@ def _failure(error: Exception, memory_bytes: int) -> str:
 
 
 def _lists(
-    fitted: Fitted, train: Csr, users: Array, length: int, exclude_seen: bool
+    fitted: Fitted, histories: Csr, users: Array, length: int, exclude_seen: bool
 ) -> Iterator[Array]:
     """Yield the best items of some users at a time, (users, length), -1 for no candidate."""
     for start in range(0, len(users), _USERS_PER_WRITE):
-        rows = train[users[start : start + _USERS_PER_WRITE]]
+        rows = histories[users[start : start + _USERS_PER_WRITE]]
         yield brute_force(rows, fitted.scores, length, exclude_seen=exclude_seen)[0]
 
 

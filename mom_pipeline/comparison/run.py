@@ -87,10 +87,12 @@ def run_comparison(
     methods, reference = check_options(options)
     rng = np.random.default_rng(options.seed)
     validation = split.validation and split.validation.sample(CHOICE_USERS, rng)
-    write_data(scratch / "final", split.final.train, split.final.users)
+    final = split.final
+    write_data(scratch / "final", final.train, final.users, last_days=final.last_days)
     if validation is not None:
         later = validation.test_in_catalogue() if split.validation_is_later else None
-        write_data(scratch / "validation", validation.train, validation.users, later)
+        folder, last_days = scratch / "validation", validation.last_days
+        write_data(folder, validation.train, validation.users, later, last_days)
     work = _Work(split, validation, options, scratch)
     steps = _Steps(progress, [len(m.grid) * (len(m.grid) > 1) + 1 for m in methods])
     results = [_method_result(method, work, steps) for method in methods]

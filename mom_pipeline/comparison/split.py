@@ -26,6 +26,7 @@ class Trial:
     users: positions in `train` of the users that are asked about, ascending.
     test: (len(users), D + unknown) 1 for every relevant item, no row empty. The columns after the
         catalogue are items that nobody had taken: no method lists them, they count as missed.
+    last_days: (N, D) the day of every pair's last event; None for a split without days.
     n_newcomers: users of the test period without a history, left out.
     n_dropped: users with a history and no relevant item, left out.
     """
@@ -35,6 +36,7 @@ class Trial:
     test: Csr
     n_newcomers: int = 0
     n_dropped: int = 0
+    last_days: Csr | None = None
 
     @property
     def n_unknown(self) -> int:
@@ -54,18 +56,20 @@ class Trial:
         if len(self.users) <= n_users:
             return self
         chosen = np.sort(rng.choice(len(self.users), size=n_users, replace=False))
-        return Trial(
-            self.train, self.users[chosen], self.test[chosen], self.n_newcomers, self.n_dropped
-        )
+        return replace(self, users=self.users[chosen], test=self.test[chosen])
 
 
-def make_trial(train: Csr, test: Csr, *, exclude_seen: bool = True) -> Trial:
+def make_trial(
+    train: Csr, test: Csr, *, exclude_seen: bool = True, last_days: Csr | None = None
+) -> Trial:
     """Ask about every user of `test` who has a history in `train`.
 
     train, test: over the same dictionaries of users and items; either may be the larger one.
     exclude_seen: items of the user's own history are not relevant.
+    last_days: with the entries of `train`.
     """
     shape = (max(train.shape[0], test.shape[0]), max(train.shape[1], test.shape[1]))
+    days = None if last_days is None else _canonical(last_days, shape)
     train, test = _canonical(train, shape), _canonical(test.astype(bool), shape)
     with_history = np.flatnonzero(np.diff(train.indptr))
     asked = np.diff(test.indptr) > 0
@@ -82,6 +86,7 @@ def make_trial(train: Csr, test: Csr, *, exclude_seen: bool = True) -> Trial:
         test=_columns(wanted[users].astype(np.float64), _known_first(known, wanted[users])),
         n_newcomers=n_newcomers,
         n_dropped=int(asked[with_history].sum()) - len(users),
+        last_days=None if days is None else _columns(days[with_history], known),
     )
 
 
@@ -122,7 +127,8 @@ def split_by_time(
     first, last = _ends(warehouse)
     _check_days(first, last, train_until, test_until or last)
     test_until = min(test_until or last, last)
-    train = matrix_as_of(warehouse, train_until).interactions
+    matrix = matrix_as_of(warehouse, train_until)
+    train = matrix.interactions
     test = delivered_pairs(warehouse, train_until, test_until)
     if train.nnz == 0:
         raise ComparisonError(
@@ -138,7 +144,8 @@ def split_by_time(
     if validation is None:
         validation, chosen = _hidden_fifth(train, exclude_seen, seed)
     name = name or f"{train_until}"
-    split = _split(name, "daily logs", words + chosen, train, test, validation, exclude_seen)
+    final = make_trial(train, test, exclude_seen=exclude_seen, last_days=matrix.last_days)
+    split = _split(name, "daily logs", words + chosen, final, test, validation, exclude_seen)
     return replace(split, day=test_until, validation_is_later=is_later)
 
 
@@ -157,7 +164,8 @@ def split_of_files(
     validation, chosen = _hidden_fifth(train, exclude_seen, seed)
     words = f"train {train_file.name}, test {test_file.name}{chosen}"
     name = name or train_file.resolve().parent.name
-    return _split(name, "ready split", words, train, test, validation, exclude_seen)
+    final = make_trial(train, test, exclude_seen=exclude_seen)
+    return _split(name, "ready split", words, final, test, validation, exclude_seen)
 
 
 def validation_start(first: date, train_until: date, test_until: date) -> date | None:
@@ -206,10 +214,12 @@ def _last_days(
     if start is None:
         return None, ""
     before = start - timedelta(days=1)
+    matrix = matrix_as_of(warehouse, before)
     trial = make_trial(
-        matrix_as_of(warehouse, before).interactions,
+        matrix.interactions,
         delivered_pairs(warehouse, before, train_until),
         exclude_seen=exclude_seen,
+        last_days=matrix.last_days,
     )
     if len(trial.users) == 0:
         return None, ""
@@ -230,7 +240,7 @@ def _split(
     name: str,
     kind: str,
     words: str,
-    train: Csr,
+    final: Trial,
     test: Csr,
     validation: Trial | None,
     exclude_seen: bool,
@@ -240,7 +250,6 @@ def _split(
             f"no test items: nobody took anything in the test data ({words}); "
             "use a longer test period, or another file"
         )
-    final = make_trial(train, test, exclude_seen=exclude_seen)
     if len(final.users) == 0:
         raise ComparisonError(
             f"no test item is relevant: of the test users {final.n_newcomers:,} have no "

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.errors import DamagedModel, MomError
-from mom_pipeline.core.interactions import as_interactions
+from mom_pipeline.core.interactions import as_binary, as_interactions
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.persistence import load_arrays, save_arrays
@@ -31,7 +31,7 @@ _SUM_TOLERANCE = 1e-3
 class PairRanking:
     """The second moment's share of a fitted model.
 
-    interactions: (N, D) the training data; pairs are counted from it on first use.
+    interactions: (N, D) who took what, without counts; pairs are counted from it on first use.
     trend: (D,), what scores are multiplied by; None for 1.
     """
 
@@ -46,7 +46,7 @@ class PairRanking:
     ) -> Self:
         """Rank with the pairs of X and the trend of its items. last_days: (N, D) of X."""
         trend = trend_factors(last_days, weights.trend_half_life, weights.trend)
-        return cls(X, low_pass, weights, trend)
+        return cls(as_binary(X), low_pass, weights, trend)
 
     @cached_property
     def pairs(self) -> Pairs:

@@ -38,7 +38,6 @@ from mom_pipeline.core.evaluation.backtest import Backtest
 from mom_pipeline.core.evaluation.backtest import backtest as backtest_model
 from mom_pipeline.core.evaluation.bootstrap import paired_interval
 from mom_pipeline.core.evaluation.metrics import RankingMetrics, nearest_cutoff
-from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion, UnknownVersion
@@ -143,8 +142,8 @@ def candidate(
 ) -> ServedModel:
     """The model of a day as it will be served."""
     model, decomposition = state.model(day)
-    matrix = state.fitting("interaction_matrix", day)
-    X: Csr = sparse.csr_array(matrix.arrays["interactions"])
+    matrix = state.fitting("interaction_matrix", day, with_arrays=False)
+    X: Csr = state.histories(day)
     user_ids = delivered.user_ids
     named = np.array([user is not None for user in user_ids[: X.shape[0]]], dtype=bool)
     users = np.flatnonzero(named & (np.diff(X.indptr) > 0))
@@ -190,15 +189,15 @@ def contest_with_champion(
     train, test = state.matrix(before)[0], delivered.test
     ours: Backtest | None = backtest
     if state.chosen(day).method != state.chosen(before).method:
-        ours = backtest_model(_fitted(state.chosen(day), state, before), train, test, cutoffs)
+        ours = _refitted(state.chosen(day), state, before, test, cutoffs)
     if champion.manifest.day <= before.isoformat():
         columns, width = _columns(champion.item_ids, delivered.item_ids[: test.shape[1]])
-        own, later = (_moved(X, columns, width) for X in (train, test))
+        aged = champion.model.aged(train, state.last_days(before))
+        own, later = (_moved(X, columns, width) for X in (aged, test))
         rival = backtest_model(champion.model, own, later, cutoffs)
         how = f"it and the model of {before}, on the days since"
     else:
-        fitted = _fitted(_settings_of(champion), state, before)
-        rival = backtest_model(fitted, train, test, cutoffs)
+        rival = _refitted(_settings_of(champion), state, before, test, cutoffs)
         how = f"its settings and the new ones, both as of {before}, on the days since"
     if ours is None or rival is None:
         raise InvalidSetting(f"champion and challenger of {day} have no user in common")
@@ -332,10 +331,14 @@ def _settings_of(champion: ServedModel) -> ChosenSettings:
     return ChosenSettings(settings, RankingWeights() if ranking is None else ranking.weights)
 
 
-def _fitted(settings: ChosenSettings, state: DayState, day: date) -> FittedModel:
-    """A model of some settings, from the rows of a day in full."""
+def _refitted(
+    settings: ChosenSettings, state: DayState, day: date, test: Csr, cutoffs: tuple[int, ...]
+) -> Backtest | None:
+    """Fit a model of some settings to the rows of a day in full, and ask it about later ones."""
+    X, last_days = state.matrix(day)[0], state.last_days(day)
     method = MethodOfMoments(**asdict(settings.model), ranking_weights=settings.ranking)
-    return method.fit(state.matrix(day)[0], last_days=state.last_days(day)).fitted
+    model = method.fit(X, last_days=last_days).fitted
+    return backtest_model(model, model.aged(X, last_days), test, cutoffs)
 
 
 def _columns(first: Array, ids: Array) -> tuple[Array, int]:

@@ -146,17 +146,15 @@ class ServedModel:
 
 
 def _without_row(X: Csr, history: Csr) -> Csr:
-    """Empty one row that equals a history, (1, D).
+    """Empty one row with the items of a history, (1, D).
 
-    The rows behind the pairs have no ids. They only enter as sums, so of several equal rows it
-    does not matter which one goes.
+    The rows behind the pairs have no ids and no counts. They only enter as sums, so of several
+    equal rows it does not matter which one goes.
     """
     items = np.sort(history.indices)
     for row in np.flatnonzero(np.diff(X.indptr) == len(items)):
         entries = slice(X.indptr[row], X.indptr[row + 1])
-        if not np.array_equal(np.sort(X.indices[entries]), items):
-            continue
-        if np.array_equal(X[[row]].toarray(), history.toarray()):
+        if np.array_equal(np.sort(X.indices[entries]), items):
             kept = np.ones(X.nnz, dtype=bool)
             kept[entries] = False
             indptr = X.indptr - np.where(np.arange(len(X.indptr)) > row, len(items), 0)

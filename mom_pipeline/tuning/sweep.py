@@ -129,7 +129,7 @@ class ValidationDays:
         self, settings: ModelSettings, weights: RankingWeights | None, fitted: FittedModel
     ) -> Trial:
         """Measure a model. settings, weights: what it was made with."""
-        measured = backtest(fitted, self.train, self.test, (CUTOFF,))
+        measured = backtest(fitted, fitted.aged(self.train, self.last_days), self.test, (CUTOFF,))
         if measured is None:
             raise InvalidInteractions(
                 "no user with a history took anything new on the validation days"

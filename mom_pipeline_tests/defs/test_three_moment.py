@@ -33,7 +33,7 @@ def test_the_lists_are_the_best_scores(ranked: Pipeline):
     rows_of_day, _ = ranked.state.matrix(day(N_DAYS))
     model, _ = ranked.state.model(day(N_DAYS))
     assert model.pair_ranking is not None
-    assert (model.pair_ranking.interactions != rows_of_day).nnz == 0
+    assert (model.pair_ranking.interactions != rows_of_day.astype(bool)).nnz == 0
     X = rows_of_day.toarray()
     scores = np.where(X > 0, -np.inf, model.scores(rows_of_day, "three-moment"))
     by_class = np.where(X > 0, -np.inf, model.component_scores(rows_of_day))

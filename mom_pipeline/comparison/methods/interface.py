@@ -23,10 +23,12 @@ class Fitted:
 
     scores: a block of users' histories, (users, D) sparse, to scores of all items, (users, D).
     notes: plain values worth showing beside the result, such as the iterations of EM.
+    histories: (N, D) what `scores` is given of the users, where that is not the training data.
     """
 
     scores: Scorer
     notes: dict[str, Any] = field(default_factory=dict)
+    histories: Csr | None = None
 
 
 @dataclass(frozen=True)
@@ -41,15 +43,18 @@ class Method:
         that chooses nothing by it.
     choose: (interactions, what the same users took later, settings, seed) to settings with all
         that the method chooses by itself; None for a method with nothing beyond its grid.
+    reads_days: `fit` and `choose` take `last_days` as well, (N, D) the day of every pair's last
+        event, or None where no day is known.
     """
 
     name: str
     title: str
-    fit: Callable[[Csr, Settings, int], Fitted]
+    fit: Callable[..., Fitted]
     grid: tuple[Settings, ...] = ({},)
     size: str = ""
     lists: str = ""
-    choose: Callable[[Csr, Csr, Settings, int], Settings] | None = None
+    choose: Callable[..., Settings] | None = None
+    reads_days: bool = False
 
 
 class TooLarge(MomError):

@@ -60,7 +60,7 @@ def fit_algorithm_1(X: Csr, settings: Settings, seed: int) -> Fitted:
     return _fitted(model.fit(weighted(X, chosen["values"])), chosen["values"])
 
 
-def fit_three_moment(X: Csr, settings: Settings, seed: int) -> Fitted:
+def fit_three_moment(X: Csr, settings: Settings, seed: int, last_days: Csr | None = None) -> Fitted:
     """Rank by popularity, pairs and components together (see `core.ranking`).
 
     The weights of the parts are those of the settings (see `choose_three_moment`); without
@@ -70,19 +70,28 @@ def fit_three_moment(X: Csr, settings: Settings, seed: int) -> Fitted:
     if set(settings) & set(WEIGHTS):
         weights = RankingWeights(**{n: settings.get(n, w) for n, w in WEIGHTS.items()})  # type: ignore[arg-type]
     own = {name: value for name, value in settings.items() if name not in WEIGHTS}
-    model, values = _three_moment_model(X, own, seed, ranking_weights=weights)
+    model, values = _three_moment_model(X, last_days, own, seed, ranking_weights=weights)
     fitted = _fitted(model, values)
-    return Fitted(fitted.scores, {**fitted.notes, **model.diagnostics["ranking_weights"]})
+    notes = fitted.notes | model.diagnostics["ranking_weights"]
+    older = model.fitted.aged(X, last_days)
+    return Fitted(fitted.scores, notes) if older is X else Fitted(model.scorer(), notes, older)
 
 
-def choose_three_moment(X: Csr, later: Csr, settings: Settings, seed: int) -> Settings:
+def choose_three_moment(
+    X: Csr, later: Csr, settings: Settings, seed: int, last_days: Csr | None = None
+) -> Settings:
     """Return the settings with weights of the parts chosen on what the users took later."""
-    model, _ = _three_moment_model(X, settings, seed, later)
+    model, _ = _three_moment_model(X, last_days, settings, seed, later)
     return {**settings, **model.diagnostics["ranking_weights"]}
 
 
 def _three_moment_model(
-    X: Csr, settings: Settings, seed: int, later: Csr | None = None, **fixed: Any
+    X: Csr,
+    last_days: Csr | None,
+    settings: Settings,
+    seed: int,
+    later: Csr | None = None,
+    **fixed: Any,
 ) -> tuple[MethodOfMoments, Setting]:
     """Return the fitted model and the `values` that it is to see."""
     chosen = filled(settings, {**OPEN_SETTINGS, **_EM, "lists": "new"})
@@ -92,7 +101,8 @@ def _three_moment_model(
     arguments: dict[str, Any] = {**chosen, **fixed, **_size(settings, chosen, X)}
     model = MethodOfMoments(**arguments, ranking="three-moment", seed=seed)
     held_out = None if later is None else weighted(later, values)
-    model.fit(weighted(X, values), held_out=held_out, exclude_seen=lists == "new")
+    rows, new = weighted(X, values), lists == "new"
+    model.fit(rows, held_out=held_out, last_days=last_days, exclude_seen=new)
     return model, values
 
 
@@ -155,4 +165,5 @@ THREE_MOMENT = Method(
     size="n_components",
     lists="lists",
     choose=choose_three_moment,
+    reads_days=True,
 )

@@ -1,4 +1,4 @@
-"""The same list for every user: items by the number of users who took them."""
+"""The same list for every user: items by the number of users who took them, ever or of late."""
 
 import numpy as np
 
@@ -8,11 +8,14 @@ from mom_pipeline.comparison.methods.interface import (
     Setting,
     Settings,
     filled,
+    in_range,
     weighted,
 )
+from mom_pipeline.core.interactions import as_binary
 from mom_pipeline.core.types import Array, Csr
 
 DEFAULTS: dict[str, Setting] = {"values": "binary"}
+RECENT_DEFAULTS: dict[str, Setting] = {"half_life": 7.0}
 
 
 def fit_popularity(X: Csr, settings: Settings, seed: int) -> Fitted:
@@ -29,6 +32,32 @@ def fit_popularity(X: Csr, settings: Settings, seed: int) -> Fitted:
     return Fitted(scores)
 
 
+def fit_recent_popularity(
+    X: Csr, settings: Settings, seed: int, last_days: Csr | None = None
+) -> Fitted:
+    """Score every item by its users of late: each counts half after `half_life` days.
+
+    Where no day is known, all of them are of the same day.
+    """
+    chosen = filled(settings, RECENT_DEFAULTS)
+    half_life = in_range("half_life", chosen["half_life"], 0, above=True)
+    days = as_binary(X) if last_days is None else last_days
+    weights = 2 ** ((days.data - days.data.max(initial=0)) / half_life)
+    popularity = np.bincount(days.indices, weights=weights, minlength=days.shape[1])
+
+    def scores(rows: Csr) -> Array:
+        return np.tile(popularity, (rows.shape[0], 1))
+
+    return Fitted(scores)
+
+
 POPULARITY = Method(
     "popularity", "Popularity", fit_popularity, ({"values": "binary"}, {"values": "counts"})
+)
+RECENT_POPULARITY = Method(
+    "recent-popularity",
+    "Recent popularity",
+    fit_recent_popularity,
+    tuple({"half_life": days} for days in (7.0, 1.0, 3.0, 14.0, 30.0, 60.0, 120.0)),
+    reads_days=True,
 )

@@ -102,7 +102,7 @@ def _backtest(
 ) -> tuple[Backtest | None, str]:
     """The model of a day on the deliveries since, and the version of its components."""
     model, made = state.model(model_day)
-    train, _ = state.matrix(model_day)
+    train = state.histories(model_day)
     test = delivered_pairs(warehouse, model_day, day)
     return backtest(model, train, test, state.settings.evaluation.cutoffs), made.version
 

@@ -66,8 +66,8 @@ def user_personalization(
     def compute(day: date) -> DayOutput:
         X, version = state.matrix(day)
         visit = _visit(state, day, X)
-        model, parent = state.model(visit.model_day)
-        P = model.refreshed_memberships(visit.previous, X, visit.users)
+        model, parent = state.model(visit.model_day, with_pairs=False)
+        P = model.refreshed_memberships(visit.previous, state.histories(day), visit.users)
         verdicts = [checks.distributions("posteriors", posteriors=P.T)]
         written = state.write(
             "user_personalization",
@@ -130,7 +130,7 @@ def recommendations(context: dg.AssetExecutionContext, data_folder: DataFolder) 
     serving, folder = state.settings.serving, state.settings.exports_dir / "recommendations"
 
     def compute(day: date) -> DayOutput:
-        X, _ = state.matrix(day)
+        X = state.histories(day)
         personalized = state.built_on("user_personalization", day, "interaction_matrix")
         users, P = personalized.dense["visited"], personalized.dense["memberships"]
         model_day = personalized.metadata["model_day"]
