@@ -336,7 +336,10 @@ def _refitted(
 ) -> Backtest | None:
     """Fit a model of some settings to the rows of a day in full, and ask it about later ones."""
     X, last_days = state.matrix(day)[0], state.last_days(day)
-    method = MethodOfMoments(**asdict(settings.model), ranking_weights=settings.ranking)
+    model_settings = asdict(settings.model)
+    # As a day does that has fewer users or items than components were asked for.
+    model_settings["n_components"] = min(settings.model.n_components, *X.shape)
+    method = MethodOfMoments(**model_settings, ranking_weights=settings.ranking)
     model = method.fit(X, last_days=last_days).fitted
     return backtest_model(model, model.aged(X, last_days), test, cutoffs)
 
