@@ -132,6 +132,13 @@ def accept_day(warehouse: Warehouse, day: date) -> str:
                 f"{day} is neither kept out nor dropped; `mom-pipeline status` lists the days "
                 "that are"
             )
+        there = {file.source_file for file in discover(warehouse.settings.logs_dir).files}
+        if held is None and not any(one.source_file in there for one in dropped):
+            names = ", ".join(one.source_file for one in dropped)
+            raise LogFileError(
+                f"{day} was dropped, and its files are no longer in the logs folder: {names}; put "
+                "them there again first"
+            )
         contents = contents_of_day(connection, day)
         contents += [(one.source_file, one.contents.split()[0]) for one in dropped]
         of_day = {"day": day.isoformat()}

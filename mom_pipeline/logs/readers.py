@@ -15,7 +15,7 @@ from mom_pipeline.core.interactions import MAX_ID
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.logfiles import LogFile
 from mom_pipeline.logs.scan import MARK, MAX_LINE_BYTES
-from mom_pipeline.settings import ColumnSettings, LogSettings
+from mom_pipeline.settings import DELIMITERS, ColumnSettings, LogSettings
 from mom_pipeline.warehouse.connection import Connection, literal_path, load_sql, scalar
 from mom_pipeline.warehouse.erased import ErasedUsers
 
@@ -140,8 +140,18 @@ def _require_columns(file: LogFile, columns: ColumnSettings, header: list[str]) 
             raise LogFileError(
                 f"{file.path} {problem} column {name!r} (logs.columns.{role}); expected "
                 f"{list(wanted.values())}, found {_shown_names(header)}. "
-                "Correct the file's header or the setting"
+                f"{_hint(header, list(wanted.values()))}"
             )
+
+
+def _hint(header: list[str], wanted: list[str]) -> str:
+    """Say what to correct: the separator, where another one would give the columns."""
+    for delimiter in (*DELIMITERS, "\t"):
+        names = {name.strip() for name in header[0].split(delimiter)} if len(header) == 1 else set()
+        if set(wanted) <= names:
+            remedy = "name it .tsv" if delimiter == "\t" else f"set logs.delimiter = {delimiter!r}"
+            return f"Its fields are separated by {delimiter!r}: {remedy}"
+    return "Correct the file's header or the setting"
 
 
 def _shown_names(header: list[str]) -> list[str]:

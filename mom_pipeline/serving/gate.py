@@ -262,7 +262,9 @@ def _against_champion(
     backtest: Backtest | None,
 ) -> Decision:
     if _same_method(champion, state.chosen(day)):
-        return Decision(True, "passed: a new day of data, settings and code as before")
+        same_day = champion.manifest.day == day.isoformat()
+        what = "the day's data were corrected" if same_day else "a new day of data"
+        return Decision(True, f"passed: {what}, settings and code as before")
     if backtest is None and champion.manifest.metrics:
         return Decision(False, "kept out: other settings, and no days yet to compare them on")
     if backtest is None:

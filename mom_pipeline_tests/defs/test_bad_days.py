@@ -4,7 +4,10 @@ import gzip
 import os
 from datetime import date
 
+import pytest
+
 from mom_pipeline.defs.freshness import freshness
+from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.admission import accept_day, drop_day, held_days
 from mom_pipeline.logs.ingest import ingest_day
 from mom_pipeline.serving.registry import ModelRegistry
@@ -183,6 +186,15 @@ def test_a_dropped_file_is_not_taken_again_until_it_is_accepted(copied: Pipeline
     assert "dropped" in accept_day(copied.warehouse, day(4))
     settle(copied)
     assert versions(copied) == before
+
+
+def test_a_dropped_day_whose_file_is_gone_cannot_be_accepted(copied: Pipeline, log_files):
+    drop_day(copied.warehouse, day(4))
+    os.remove(copied.settings.logs_dir / sorted(log_files)[3])
+    with pytest.raises(LogFileError, match="no longer in the logs folder: 2024-03-04"):
+        accept_day(copied.warehouse, day(4))
+    copied.deliver({sorted(log_files)[3]: log_files[sorted(log_files)[3]]})
+    assert "dropped" in accept_day(copied.warehouse, day(4))
 
 
 def test_a_day_that_is_kept_out_is_as_if_it_had_not_come(

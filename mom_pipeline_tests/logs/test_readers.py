@@ -450,6 +450,8 @@ def test_the_quarantine_keeps_the_text(lenient: DataFolder) -> None:
         (f"user ,item,timestamp\nu1,i1,{T}\n", "has no column 'user'"),
         (f"user,item,user,timestamp\nu,i,u,{T}\n", "has more than one column 'user'"),
         (f"us\x00er,item,timestamp\nu,i,{T}\n", "header is unreadable"),
+        (f"user;item;timestamp\nu;i;{T}\n", "separated by ';': set logs.delimiter = ';'"),
+        (f"user\titem\ttimestamp\nu\ti\t{T}\n", "separated by '\\\\t': name it .tsv"),
     ],
 )
 def test_a_wrong_header_is_refused(folder: DataFolder, content: str, message: str) -> None:
