@@ -34,9 +34,9 @@ def chosen_settings(context: dg.AssetExecutionContext, data_folder: DataFolder) 
     state, warehouse = data_folder.state, data_folder.warehouse
 
     def compute(day: date) -> DayOutput:
-        _, matrix = state.matrix(day)
+        matrix = state.fitting("interaction_matrix", day, with_arrays=False)
         chosen = settings_of_day(warehouse, day, _earlier(state, day))
-        written = state.write_chosen(day, chosen, matrix)
+        written = state.write_chosen(day, chosen, matrix.version)
         words = chosen.evidence.get("words", "the settings as they stand")
         return DayOutput(written.version, words, metadata.of_chosen(chosen))
 
