@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import ClassVar, Protocol, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.interactions import as_binary, with_narrow_indices
 from mom_pipeline.core.linear_algebra.inverse import invert_in_place
 from mom_pipeline.core.moments.sums import scaled_rows_and_columns
+from mom_pipeline.core.ranking.topn import cut
 from mom_pipeline.core.types import Array, Csr, Float64
 
 POPULARITY, PAIRS, EASE, LOW_PASS, COMPONENTS = (
@@ -40,6 +42,9 @@ MAX_INVERTED_ITEMS = 8192
 # Pairs are written out in full, up to 64 MB, where at least this share of them occurs: a row of
 # them is then added up some ten times as fast.
 _DENSE_PAIRS, _DENSE_SHARE = 16_000_000, 0.1
+# Other pairs are added up for a few users in one call. Their pairs, 4 MB unless one user has
+# more, stay in a core's cache.
+_PAIRS_AT_A_TIME, _USERS_AT_A_TIME = 500_000, 32
 # Single pairs are looked up in rows written out in full, 4 MB of them at a time: a search in
 # the sparse rows takes some five times as long.
 _PANEL = 1_000_000
@@ -183,9 +188,12 @@ class Pairs:
                 W = sparse.csr_array((own, X.indices, X.indptr), shape=X.shape, copy=False)
                 sums[column] = W @ self._dense
             return sums
-        for user, (start, stop) in enumerate(zip(X.indptr[:-1], X.indptr[1:], strict=True)):
-            own_pairs = self.powers[X.indices[start:stop]]
-            sums[:, user] = (own_pairs.T @ weights[start:stop]).T
+        pairs_before = np.append(0, np.cumsum(np.diff(self.powers.indptr)[X.indices]))[X.indptr]
+        for users in cut(pairs_before, _PAIRS_AT_A_TIME, _USERS_AT_A_TIME):
+            bounds = X.indptr[users.start : users.stop + 1]
+            entries = slice(bounds[0], bounds[-1])
+            own_sums = _stacked(self.powers[X.indices[entries]], bounds - bounds[0])
+            sums[:, users] = (own_sums @ weights[entries]).T.reshape(len(exponents), -1, X.shape[1])
         return sums
 
     def candidate_scale(self, exponent: float) -> Array:
@@ -278,6 +286,18 @@ class Components:
 
     def at(self, rows: Histories, items: Array) -> Array:
         return np.einsum("uk,unk->un", rows.memberships, self.item_probs[items])
+
+
+def _stacked(M: Csr, bounds: Array) -> sparse.csc_array:
+    """Return the matrix whose product adds up the rows of M user by user: (users D, entries).
+
+    Column e is row e of M, moved down to the D rows of its user.
+    M: (entries, D), written to.  bounds: (users + 1,), where the entries of each user begin.
+    """
+    for user, (start, stop) in enumerate(pairwise(M.indptr[bounds])):
+        M.indices[start:stop] += user * M.shape[1]
+    shape = ((len(bounds) - 1) * M.shape[1], M.shape[0])
+    return sparse.csc_array((M.data, M.indices, M.indptr), shape=shape, copy=False)
 
 
 def owners(X: Csr) -> Array:

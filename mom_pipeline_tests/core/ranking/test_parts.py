@@ -154,11 +154,16 @@ def test_scores_of_some_items_are_those_of_all(part, X, rng):
         np.testing.assert_allclose(added, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_pairs_written_out_give_the_same_scores(X, monkeypatch):
+@pytest.mark.parametrize(("pairs", "users"), [(1, 1), (100, 32), (10**6, 7), (10**6, 200)])
+def test_pairs_written_out_give_the_same_scores(X, monkeypatch, pairs, users):
+    X = as_interactions(X.toarray() * (np.arange(80) % 9 > 0)[:, None])
+    assert (np.diff(X.indptr) == 0).sum() >= 8
     dense = Pairs.from_rows(X, 0.5, 1.5).history_sums(as_binary(X), (0.3, 0.6))
     monkeypatch.setattr("mom_pipeline.core.ranking.parts._DENSE_PAIRS", 0)
-    one_by_one = Pairs.from_rows(X, 0.5, 1.5).history_sums(as_binary(X), (0.3, 0.6))
-    np.testing.assert_allclose(dense, one_by_one, rtol=1e-5)
+    monkeypatch.setattr("mom_pipeline.core.ranking.parts._PAIRS_AT_A_TIME", pairs)
+    monkeypatch.setattr("mom_pipeline.core.ranking.parts._USERS_AT_A_TIME", users)
+    a_few_users = Pairs.from_rows(X, 0.5, 1.5).history_sums(as_binary(X), (0.3, 0.6))
+    np.testing.assert_allclose(dense, a_few_users, rtol=1e-5)
     assert dense.any()
 
 
