@@ -75,9 +75,12 @@ def require_length(n: int) -> None:
         raise InvalidSetting(f"n must be at least 1, found {n}")
 
 
-def user_blocks(n_users: int, n_items: int) -> list[slice]:
-    """Cut the users into blocks whose scores fit into memory, one block per core at a time."""
-    step = max(1, min(1024, _SCORES_IN_MEMORY // (max(n_items, 1) * available_cores())))
+def user_blocks(n_users: int, n_items: int, most: int = 1024) -> list[slice]:
+    """Cut the users into blocks whose scores fit into memory, one block per core at a time.
+
+    most: users of a block.
+    """
+    step = max(1, min(most, _SCORES_IN_MEMORY // (max(n_items, 1) * available_cores())))
     return [slice(start, min(start + step, n_users)) for start in range(0, n_users, step)]
 
 
