@@ -48,6 +48,9 @@ _GROWTH, _TIERS_AHEAD = 0.25, 8
 # users would be left that reading the items takes the time; never more than a thread may hold.
 _SCORES_IN_CACHE, _SCORES_IN_MEMORY = 1_000_000, 32_000_000
 _FEWEST_USERS, _MOST_USERS = 128, 1024
+# The whole catalogue: some 10 MB of scores for each part and thread, which is memory that is used
+# again from block to block; or more, rather than so few users that their products are slower.
+_SCORES_PER_BLOCK, _USERS_PER_BLOCK = 2_500_000, 256
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,8 @@ class ExactTop:
         self, best: BestItems, rows: Histories, exclude_seen: bool, progress: Progress
     ) -> None:
         """Score the whole catalogue for blocks of users."""
-        n, blocks = best.items.shape[1], user_blocks(*rows.X.shape)
+        n, D = best.items.shape[1], rows.X.shape[1]
+        most = min(max(_SCORES_PER_BLOCK // max(D, 1), _USERS_PER_BLOCK), _MOST_USERS)
 
         def block(users: slice) -> dict[str, Array]:
             own = rows.block(users)
@@ -125,7 +129,7 @@ class ExactTop:
             best.scores[users, : items.shape[1]] = values
             return factors
 
-        factors = map_blocks(block, blocks)
+        factors = map_blocks(block, user_blocks(*rows.X.shape, most))
         for name in factors[0]:
             best.factors[name] = np.concatenate([own[name] for own in factors])
         progress(1.0)

@@ -11,14 +11,16 @@ import numpy as np
 
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.ranking.low_pass import LowPass
-from mom_pipeline.core.ranking.parts import COMPONENTS, Ease, Histories, Pairs
+from mom_pipeline.core.ranking.parts import COMPONENTS, Ease, Histories, Pairs, owners
 from mom_pipeline.core.ranking.score import Score
-from mom_pipeline.core.ranking.topn import BestItems, most_popular
+from mom_pipeline.core.ranking.topn import BestItems, cut, most_popular
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
 POPULAR, COMPONENT, ITEM = 0, 1, 2
 _USERS_PER_BLOCK = 512
+# Terms of a block of users, entries of their histories times listed items: some 100 MB.
+_TERMS = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -76,20 +78,22 @@ def strongest(model: FittedModel, X: Csr, P: Array, best: BestItems) -> Reasons:
     terms = np.zeros((3, *items.shape))
     score = model.top().score
 
-    def block(start: int) -> None:
+    def by_components(start: int) -> None:
         users = slice(start, start + _USERS_PER_BLOCK)
-        if COMPONENTS in factors:
-            causes[COMPONENT, users], terms[COMPONENT, users] = _strongest_components(
-                P[users] * factors[COMPONENTS][users, None], model.item_probs, items[users]
-            )
-        if model.pair_ranking is None:
-            return
-        for user in range(start, min(users.stop, len(items))):
-            own = {name: float(factor[user]) for name, factor in factors.items()}
-            row = model.histories(X[[user]])
-            causes[ITEM, user], terms[ITEM, user] = _strongest_items(score, row, items[user], own)
+        causes[COMPONENT, users], terms[COMPONENT, users] = _strongest_components(
+            P[users] * factors[COMPONENTS][users, None], model.item_probs, items[users]
+        )
 
-    map_blocks(block, range(0, len(items), _USERS_PER_BLOCK))
+    def by_items(users: slice) -> None:
+        own = {name: factor[users] for name, factor in factors.items()}
+        rows = model.histories(X[users])
+        causes[ITEM, users], terms[ITEM, users] = _strongest_items(score, rows, items[users], own)
+
+    if COMPONENTS in factors:
+        map_blocks(by_components, range(0, len(items), _USERS_PER_BLOCK))
+    if model.pair_ranking is not None:
+        per_block = max(_TERMS // items.shape[1], 1)
+        map_blocks(by_items, cut(X.indptr, per_block, per_block))
     # Negative terms speak against an item; of equal ones the item of the history is named.
     kinds = np.where(terms[ITEM] >= terms[COMPONENT], ITEM, COMPONENT)
     kinds[np.maximum(terms[ITEM], terms[COMPONENT]) <= 0] = POPULAR
@@ -125,7 +129,7 @@ def explain_row(model: FittedModel, row: Csr, items: Array) -> Explanation:
         for part, _ in top.score.parts
     }
     components = by_component(model, P[0], items, own.get(COMPONENTS, 0.0)) * trend[:, None]
-    history = by_history(top.score, rows, items, own) * trend[:, None]
+    history = by_entry(top.score, rows, items[None], factors).T * trend[:, None]
     history += components_by_history(model, row, P[0], items, components)
     scores = sum(parts.values(), np.zeros(len(items)))
     best = BestItems(items[None], scores[None], factors)
@@ -142,18 +146,21 @@ def by_component(model: FittedModel, P: Array, items: Array, factor: float) -> F
     return np.asarray(model.item_probs[items].astype(np.float64) * P * factor)
 
 
-def by_history(score: Score, row: Histories, items: Array, factors: Mapping[str, float]) -> Float64:
-    """Return what each item of one user's history adds by pairs, (n, history).
+def by_entry(score: Score, rows: Histories, items: Array, factors: Mapping[str, Array]) -> Float64:
+    """Return what each entry of the histories adds by pairs to its user's items, (entries, n).
 
-    Rows sum to the parts of the second moment: pairs, EASE and low-pass.
-    items: positions.  factors: by what each part was multiplied.
+    A user's entries sum to the parts of the second moment: pairs, EASE and low-pass.
+    items: (users, n) positions.  factors: by what each part was multiplied, name -> (users,).
     """
-    history = row.once
-    total = np.zeros((len(items), history.nnz))
+    history = rows.once
+    total = np.zeros((history.nnz, items.shape[1]))
     for part, _ in score.parts:
         if isinstance(part, Pairs | Ease | LowPass):
-            total += part.by_history(history.indices, items) * factors[part.name]
-    return np.asarray(total * history.data)
+            terms = part.by_entry(history, items)
+            terms *= factors[part.name][owners(history), None].astype(terms.dtype)
+            total += terms
+    total *= history.data[:, None]
+    return total
 
 
 def components_by_history(
@@ -207,14 +214,18 @@ def _strongest_components(P: Array, item_probs: Array, items: Array) -> tuple[Ar
 
 
 def _strongest_items(
-    score: Score, row: Histories, items: Array, factors: Mapping[str, float]
+    score: Score, rows: Histories, items: Array, factors: Mapping[str, Array]
 ) -> tuple[Array, Float64]:
-    """Return the item of one history that adds most to each listed one, and how much: (n,)."""
-    causes, terms = np.full(len(items), -1, dtype=np.int64), np.zeros(len(items))
-    listed = np.flatnonzero(items >= 0)
-    if row.X.nnz and len(listed):
-        added = by_history(score, row, items[listed], factors)
-        best = added.argmax(axis=1)
-        causes[listed] = row.X.indices[best]
-        terms[listed] = added[np.arange(len(listed)), best]
-    return causes, terms
+    """Return the item of a history that adds most to each listed one, and how much: (users, n)."""
+    causes, terms = np.full(items.shape, -1, dtype=np.int64), np.zeros(items.shape)
+    users = np.flatnonzero(np.diff(rows.X.indptr))
+    if len(users):
+        added = by_entry(score, rows, items, factors)
+        starts = rows.X.indptr[users]
+        terms[users] = np.maximum.reduceat(added, starts, axis=0)
+        # Of equal ones the first.
+        entries = np.where(
+            added == terms[owners(rows.X)], np.arange(len(added))[:, None], len(added)
+        )
+        causes[users] = rows.X.indices[np.minimum.reduceat(entries, starts, axis=0)]
+    return causes, np.where(items >= 0, terms, 0.0)

@@ -8,6 +8,7 @@ For a few users its rows are read only where the bound leaves items in the race:
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import ClassVar, Self
 
 import numpy as np
@@ -20,7 +21,7 @@ from mom_pipeline.core.moments.pairs import PairMoments
 from mom_pipeline.core.moments.sums import MomentSums, padded
 from mom_pipeline.core.ranking.parts import LOW_PASS, Histories
 from mom_pipeline.core.ranking.score import or_one
-from mom_pipeline.core.ranking.topn import top_n
+from mom_pipeline.core.ranking.topn import cut, top_n
 from mom_pipeline.core.types import Array, Csr, Float64
 
 # The low-pass part takes as many eigenvectors as are worth asking for and fit in memory, and at
@@ -30,6 +31,9 @@ _LOW_PASS_RANK, _LOW_PASS_SIZE = 512, 32_000_000
 _ROUNDING = 1 + 1e-4
 # Items read before the first look at the bound.
 _FIRST_ITEMS = 1024
+# Rows of listed items and of histories that are read at a time, 1 MB of each unless one user has
+# more: they stay in a core's cache.
+_ROWS_PER_BLOCK = 512
 
 
 @dataclass(frozen=True)
@@ -114,17 +118,25 @@ class LowPass:
             scores[:, user] = (self.basis[own] @ (seen[:, None] * filters)).T / self._scale[own]
         return scores
 
-    def by_history(self, history: Array, items: Array) -> Array:
-        filtered = self.basis[history] * self._scale[history, None] * self._filter(self.ridge)
-        return np.asarray(self.spread_at(items) @ filtered.T)
+    def by_entry(self, X: Csr, items: Array) -> Array:
+        terms = np.empty((X.nnz, items.shape[1]), dtype=self.basis.dtype)
+        for users in cut(X.indptr, _ROWS_PER_BLOCK, max(_ROWS_PER_BLOCK // items.shape[1], 1)):
+            bounds = X.indptr[users.start : users.stop + 1]
+            history, first = X.indices[bounds[0] : bounds[-1]], bounds[0]
+            filtered = self.basis[history] * self._scale[history, None] * self._filter(self.ridge)
+            for spread, (start, stop) in zip(
+                self.spread_at(items[users]), pairwise(bounds), strict=True
+            ):
+                terms[start:stop] = (spread @ filtered[start - first : stop - first].T).T
+        return terms
 
     def filtered(self, rows: Histories) -> Array:
         """Return v = x S V diag(f), (users, rank); an item's score is v . V_y / S_y."""
         return np.asarray(self._projected(rows) * self._filter(self.ridge))
 
     def spread_at(self, items: Array) -> Array:
-        """Return V_y / S_y of some items, (items, rank)."""
-        return np.asarray(self.basis[items] / self._scale[items, None])
+        """Return V_y / S_y of some items, (..., rank)."""
+        return np.asarray(self.basis[items] / self._scale[items][..., None])
 
     @cached_property
     def _scale(self) -> Array:

@@ -1,7 +1,7 @@
 """The parts of the score: what each moment says about every item, for a block of histories.
 
 Each part gives its plain scores of all items (`scores`) and of some (`at`); those that are sums
-over the items of a history also say what each of these adds (`by_history`). How they become one
+over the items of a history also say what each of these adds (`by_entry`). How they become one
 score stands in `score.py`.
 
     G = X^T diag(n^-e) X,     X binary, n the items of a user
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import ClassVar, Protocol, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.interactions import as_binary, with_narrow_indices
 from mom_pipeline.core.linear_algebra.inverse import invert_in_place
 from mom_pipeline.core.moments.sums import scaled_rows_and_columns
+from mom_pipeline.core.ranking.topn import cut
 from mom_pipeline.core.types import Array, Csr, Float64
 
 POPULARITY, PAIRS, EASE, LOW_PASS, COMPONENTS = (
@@ -40,6 +42,12 @@ MAX_INVERTED_ITEMS = 8192
 # Pairs are written out in full, up to 64 MB, where at least this share of them occurs: a row of
 # them is then added up some ten times as fast.
 _DENSE_PAIRS, _DENSE_SHARE = 16_000_000, 0.1
+# Other pairs are added up for a few users in one call. Their pairs, 4 MB unless one user has
+# more, stay in a core's cache.
+_PAIRS_AT_A_TIME, _USERS_AT_A_TIME = 500_000, 32
+# Single pairs are looked up in rows written out in full, 4 MB of them at a time: a search in
+# the sparse rows takes some five times as long.
+_PANEL = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,7 @@ class Histories:
     @cached_property
     def seen(self) -> tuple[Array, Array]:
         """Row and item of every entry of X."""
-        return np.repeat(np.arange(self.X.shape[0]), np.diff(self.X.indptr)), self.X.indices
+        return owners(self.X), self.X.indices
 
     def block(self, users: slice) -> "Histories":
         """Return some rows, with their memberships where those are known."""
@@ -91,7 +99,12 @@ class Part(Protocol):
 class HistoryPart(Part, Protocol):
     """A part that is a sum over the items of a history."""
 
-    def by_history(self, history: Array, items: Array) -> Array: ...
+    def by_entry(self, X: Csr, items: Array) -> Array:
+        """Return what each entry of X adds to each item of its user, (entries, n).
+
+        X: (users, D), read as ones.  items: (users, n) positions.
+        """
+        ...
 
 
 def pair_counts(X: Csr, user_exponent: float) -> Csr:
@@ -157,12 +170,13 @@ class Pairs:
         return sums
 
     def at(self, rows: Histories, items: Array) -> Array:
-        return _added_by_history(self, rows, items)
+        return _added_up(rows.once, self.by_entry(rows.once, items))
 
-    def by_history(self, history: Array, items: Array) -> Array:
-        G = self.powers[history][:, items].toarray().T
-        own = self._scale(history, self.history_exponent)
-        return np.asarray(G * np.outer(self._scale(items, self.candidate_exponent), own))
+    def by_entry(self, X: Csr, items: Array) -> Array:
+        scales = self._candidate_scale[items][owners(X)]
+        scales *= self._scale(X.indices, self.history_exponent)[:, None]
+        scales *= _entries_at(self.powers, X, items)
+        return scales
 
     def history_sums(self, X: Csr, exponents: Sequence[float]) -> Array:
         """Return sum_h x_h c_h^(-exponent sharpness) G_hy^sharpness: (exponents, users, D)."""
@@ -174,9 +188,12 @@ class Pairs:
                 W = sparse.csr_array((own, X.indices, X.indptr), shape=X.shape, copy=False)
                 sums[column] = W @ self._dense
             return sums
-        for user, (start, stop) in enumerate(zip(X.indptr[:-1], X.indptr[1:], strict=True)):
-            own_pairs = self.powers[X.indices[start:stop]]
-            sums[:, user] = (own_pairs.T @ weights[start:stop]).T
+        pairs_before = np.append(0, np.cumsum(np.diff(self.powers.indptr)[X.indices]))[X.indptr]
+        for users in cut(pairs_before, _PAIRS_AT_A_TIME, _USERS_AT_A_TIME):
+            bounds = X.indptr[users.start : users.stop + 1]
+            entries = slice(bounds[0], bounds[-1])
+            own_sums = _stacked(self.powers[X.indices[entries]], bounds - bounds[0])
+            sums[:, users] = (own_sums @ weights[entries]).T.reshape(len(exponents), -1, X.shape[1])
         return sums
 
     def candidate_scale(self, exponent: float) -> Array:
@@ -246,10 +263,10 @@ class Ease:
         return np.asarray(rows.once.astype(np.float32) @ self.matrix)
 
     def at(self, rows: Histories, items: Array) -> Array:
-        return _added_by_history(self, rows, items)
+        return _added_up(rows.once, self.by_entry(rows.once, items))
 
-    def by_history(self, history: Array, items: Array) -> Array:
-        return np.asarray(self.matrix[np.ix_(history, items)].T)
+    def by_entry(self, X: Csr, items: Array) -> Array:
+        return np.asarray(self.matrix[X.indices[:, None], items[owners(X)]])
 
 
 def invertible(X: Csr) -> bool:
@@ -271,10 +288,39 @@ class Components:
         return np.einsum("uk,unk->un", rows.memberships, self.item_probs[items])
 
 
-def _added_by_history(part: HistoryPart, rows: Histories, items: Array) -> Array:
-    """Add up what each item of a history adds to some items: (users, n)."""
-    scores = np.empty(items.shape)
-    for user, own in enumerate(items):
-        entries = slice(rows.X.indptr[user], rows.X.indptr[user + 1])
-        scores[user] = part.by_history(rows.X.indices[entries], own) @ rows.once.data[entries]
-    return scores
+def _stacked(M: Csr, bounds: Array) -> sparse.csc_array:
+    """Return the matrix whose product adds up the rows of M user by user: (users D, entries).
+
+    Column e is row e of M, moved down to the D rows of its user.
+    M: (entries, D), written to.  bounds: (users + 1,), where the entries of each user begin.
+    """
+    for user, (start, stop) in enumerate(pairwise(M.indptr[bounds])):
+        M.indices[start:stop] += user * M.shape[1]
+    shape = ((len(bounds) - 1) * M.shape[1], M.shape[0])
+    return sparse.csc_array((M.data, M.indices, M.indptr), shape=shape, copy=False)
+
+
+def owners(X: Csr) -> Array:
+    """Return the row of every entry of X."""
+    return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+
+
+def _added_up(X: Csr, terms: Array) -> Array:
+    """Return the sum of what the entries of each row add, (users, n). terms: (entries, n)."""
+    by_user = (X.data, np.arange(X.nnz), X.indptr)
+    return np.asarray(sparse.csr_array(by_user, shape=(X.shape[0], X.nnz)) @ terms)
+
+
+def _entries_at(M: Csr, X: Csr, items: Array) -> Array:
+    """Return M at (item of an entry, listed item of its user), (entries, n). items: (users, n)."""
+    used, row = np.unique(X.indices, return_inverse=True)
+    listed, column = np.unique(items, return_inverse=True)
+    column, owner = column.reshape(items.shape), owners(X)
+    values = np.empty((X.nnz, items.shape[1]), dtype=M.dtype)
+    order = np.argsort(row, kind="stable")
+    step = max(1, _PANEL // max(len(listed), 1))
+    for start in range(0, len(used), step):
+        panel = M[used[start : start + step]][:, listed].toarray()
+        own = order[slice(*np.searchsorted(row, (start, start + step), sorter=order))]
+        values[own] = panel[row[own, None] - start, column[owner[own]]]
+    return values

@@ -150,10 +150,11 @@ def best_unseen(scores: Array, seen: tuple[Array, ...]) -> Float64:
     1 where there is none, or where it is only the rounding of the row's other entries.
     """
     own = scores[seen]
-    largest = scores.max(axis=1)
     scores[seen] = -np.inf
     best = scores.max(axis=1)
     scores[seen] = own
+    largest = best.copy()
+    np.maximum.at(largest, seen[0], own)
     return or_one(best, largest)
 
 

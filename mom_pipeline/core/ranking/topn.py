@@ -75,10 +75,27 @@ def require_length(n: int) -> None:
         raise InvalidSetting(f"n must be at least 1, found {n}")
 
 
-def user_blocks(n_users: int, n_items: int) -> list[slice]:
-    """Cut the users into blocks whose scores fit into memory, one block per core at a time."""
-    step = max(1, min(1024, _SCORES_IN_MEMORY // (max(n_items, 1) * available_cores())))
+def user_blocks(n_users: int, n_items: int, most: int = 1024) -> list[slice]:
+    """Cut the users into blocks whose scores fit into memory, one block per core at a time.
+
+    most: users of a block.
+    """
+    step = max(1, min(most, _SCORES_IN_MEMORY // (max(n_items, 1) * available_cores())))
     return [slice(start, min(start + step, n_users)) for start in range(0, n_users, step)]
+
+
+def cut(before: Array, size: int, most: int) -> list[slice]:
+    """Cut rows of different sizes into blocks: up to `size` in all, or one row, and `most` rows.
+
+    before: (rows + 1,), the sizes of all rows before each, and of all.
+    """
+    before, blocks, start = before.astype(np.int64), [], 0
+    while start < len(before) - 1:
+        stop = int(np.searchsorted(before, before[start] + size, side="right")) - 1
+        stop = min(max(stop, start + 1), start + most)
+        blocks.append(slice(start, stop))
+        start = stop
+    return blocks
 
 
 def hide_seen(scores: Array, X: Csr) -> None:

@@ -21,6 +21,7 @@ from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.core.ranking.parts import COMPONENTS, POPULARITY, Histories
 from mom_pipeline.core.ranking.topn import BestItems
+from mom_pipeline.core.threads import using_cores
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +88,22 @@ def test_blocks_do_not_change_the_reasons(world, three_moment, monkeypatch):
     _, X = world
     whole = reasoned_lists(X, three_moment.memberships(X), three_moment, 5)
     monkeypatch.setattr("mom_pipeline.core.ranking.explain._USERS_PER_BLOCK", 7)
+    monkeypatch.setattr("mom_pipeline.core.ranking.explain._TERMS", 100)
     blocks = reasoned_lists(X, three_moment.memberships(X), three_moment, 5)
     np.testing.assert_array_equal(blocks.causes, whole.causes)
     np.testing.assert_array_equal(blocks.kinds, whole.kinds)
+
+
+def test_threads_do_not_change_the_lists(world, three_moment, monkeypatch):
+    _, X = world
+    monkeypatch.setattr("mom_pipeline.core.ranking.explain._TERMS", 500)
+    P, results = three_moment.memberships(X), []
+    for n in (1, 2, 3):
+        with using_cores(n):
+            results.append(reasoned_lists(X, P, three_moment, 5))
+    for other in results[1:]:
+        for name, array in vars(results[0]).items():
+            np.testing.assert_array_equal(getattr(other, name), array)
 
 
 @pytest.mark.parametrize("ranking", ["components", "three-moment"])
@@ -160,6 +174,54 @@ def test_every_score_is_accounted_for(fitted):
         np.testing.assert_allclose(by_component, components, rtol=1e-4, atol=1e-9)
         rest = scores - why.by_part.get(POPULARITY, 0.0)
         np.testing.assert_allclose(why.by_history.sum(axis=1), rest, rtol=1e-4, atol=1e-5)
+
+
+def test_the_largest_terms_are_those_of_histories_of_one_item(fitted):
+    """Also with a trend, weighted histories, users without one, and lists that are short."""
+    model, X = fitted
+    if model.pair_ranking is None:
+        return
+    trend = np.linspace(0.5, 2, 120).astype(np.float32)
+    model = replace(model, pair_ranking=replace(model.pair_ranking, trend=trend))
+    X = sparse.csr_array(X[:40] * np.linspace(0.1, 1, 120))
+    X.data[X.indptr[3] : X.indptr[4]] = 0
+    X.eliminate_zeros()
+    P, best = model.memberships(X), model.best(X, 118)
+    why = strongest(model, X, P, best)
+    alone = model.histories(sparse.csr_array(np.eye(120)))
+    terms = {part.name: part.scores(alone) for part, _ in model.top().score.parts}
+    added = [name for name in terms if name not in (COMPONENTS, POPULARITY)]
+    assert (best.items < 0).any()
+    assert X[[3]].nnz == 0
+    for user in range(40):
+        listed, history = best.items[user][best.items[user] >= 0], X[[user]].indices
+        whole = sum(best.factors[name][user] * terms[name][history] for name in added)
+        largest = (whole * np.minimum(X[[user]].data, 1.0)[:, None])[:, listed]
+        of_items = why.kinds[user, : len(listed)] == ITEM
+        if len(history):
+            expected = largest.max(axis=0) * trend[listed]
+            np.testing.assert_allclose(
+                why.terms[user, : len(listed)][of_items], expected[of_items], rtol=1e-4
+            )
+            expected = history[largest.argmax(axis=0)]
+            np.testing.assert_array_equal(
+                why.causes[user, : len(listed)][of_items], expected[of_items]
+            )
+        assert of_items.any() == bool(len(history))
+        assert (why.kinds[user, len(listed) :] == POPULAR).all()
+        assert (why.causes[user, len(listed) :] == -1).all()
+
+
+def test_of_equal_terms_the_first_item_of_the_history_is_named():
+    X = sparse.csr_array(np.array([[0.0, 1, 1, 0], [0, 0, 0, 0], [0, 0, 1, 1], [1, 0, 0, 0]]))
+    half, quarter = np.array([0.5, 0.5]), np.full(4, 0.25)
+    low_pass = LowPass(np.full((4, 1), 0.5), np.ones(4), np.ones(1))
+    ranking = PairRanking(X, low_pass, RankingWeights(pairs=0, low_pass=1))
+    model = FittedModel(np.full((4, 2), 0.25), half, quarter, Personalization(), ranking, {})
+    listed = BestItems(np.array([[0, 3]] * 4), np.zeros((4, 2)), {LowPass.name: np.ones(4)})
+    why = strongest(model, X, np.tile(half, (4, 1)), listed)
+    np.testing.assert_array_equal(why.causes, [[1, 1], [-1, -1], [2, 2], [0, 0]])
+    np.testing.assert_allclose(why.terms, [[0.25] * 2, [0] * 2, [0.25] * 2, [0.25] * 2])
 
 
 def test_a_seen_item_can_be_explained(fitted):

@@ -149,17 +149,32 @@ def test_scores_of_some_items_are_those_of_all(part, X, rng):
     whole = part.scores(histories)
     expected = np.take_along_axis(whole, items, axis=1)
     np.testing.assert_allclose(part.at(histories, items), expected, rtol=1e-4, atol=1e-6)
-    if hasattr(part, "by_history"):
-        added = part.by_history(X[[3]].indices, np.arange(25))
-        np.testing.assert_allclose(added.sum(axis=1), whole[3], rtol=1e-4, atol=1e-6)
+    if hasattr(part, "by_entry"):
+        added = np.add.reduceat(part.by_entry(X, items), X.indptr[:-1], axis=0)
+        np.testing.assert_allclose(added, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_pairs_written_out_give_the_same_scores(X, monkeypatch):
+@pytest.mark.parametrize(("pairs", "users"), [(1, 1), (100, 32), (10**6, 7), (10**6, 200)])
+def test_pairs_written_out_give_the_same_scores(X, monkeypatch, pairs, users):
+    X = as_interactions(X.toarray() * (np.arange(80) % 9 > 0)[:, None])
+    assert (np.diff(X.indptr) == 0).sum() >= 8
     dense = Pairs.from_rows(X, 0.5, 1.5).history_sums(as_binary(X), (0.3, 0.6))
     monkeypatch.setattr("mom_pipeline.core.ranking.parts._DENSE_PAIRS", 0)
-    one_by_one = Pairs.from_rows(X, 0.5, 1.5).history_sums(as_binary(X), (0.3, 0.6))
-    np.testing.assert_allclose(dense, one_by_one, rtol=1e-5)
+    monkeypatch.setattr("mom_pipeline.core.ranking.parts._PAIRS_AT_A_TIME", pairs)
+    monkeypatch.setattr("mom_pipeline.core.ranking.parts._USERS_AT_A_TIME", users)
+    a_few_users = Pairs.from_rows(X, 0.5, 1.5).history_sums(as_binary(X), (0.3, 0.6))
+    np.testing.assert_allclose(dense, a_few_users, rtol=1e-5)
     assert dense.any()
+
+
+@pytest.mark.parametrize("panel", [1, 60, 10**6])
+def test_pairs_are_looked_up_in_panels_of_any_size(X, G, rng, monkeypatch, panel):
+    monkeypatch.setattr("mom_pipeline.core.ranking.parts._PANEL", panel)
+    pairs, items = Pairs.from_rows(X, 0.5), rng.integers(0, 25, size=(80, 7))
+    c = np.maximum((X.toarray() > 0).sum(axis=0), 1.0)
+    users, history = X.nonzero()
+    expected = (c[:, None] ** -0.5 * G * c**-0.3)[history[:, None], items[users]]
+    np.testing.assert_allclose(pairs.by_entry(X, items), expected, rtol=1e-5)
 
 
 def test_popularity_counts_users_and_not_events():

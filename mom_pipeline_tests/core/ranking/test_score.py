@@ -246,3 +246,10 @@ def test_a_users_weight_is_chosen_on_later_days_alone(X):
     hidden = hold_out(X, rng)
     assert hidden.user_exponents == (RankingWeights().user_exponent,)
     assert hidden.clear_gain > given_split(X, later, rng).clear_gain
+
+
+def test_the_rounding_of_a_seen_item_is_not_divided_by():
+    scores = np.array([[1.0, 1e-9, 0.0], [1.0, 0.5, 0.0], [-1.0, 1e-9, 0.0]], dtype=np.float32)
+    before, seen = scores.copy(), (np.array([0, 1, 2]), np.array([0, 0, 0]))
+    np.testing.assert_allclose(best_unseen(scores, seen), [1.0, 0.5, 1e-9], rtol=1e-6)
+    np.testing.assert_array_equal(scores, before)

@@ -6,7 +6,7 @@ from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.ranking import topn as prediction
-from mom_pipeline.core.ranking.topn import brute_force, most_popular, top_n
+from mom_pipeline.core.ranking.topn import brute_force, cut, most_popular, top_n
 
 
 def sorted_reference(scores, n):
@@ -69,3 +69,16 @@ def test_memory_is_bounded_by_small_blocks(rng, monkeypatch):
 def test_a_list_of_no_items_is_refused():
     with pytest.raises(InvalidSetting, match="at least 1"):
         brute_force(sparse.csr_array((1, 2)), lambda rows: rows.toarray(), 0)
+
+
+@pytest.mark.parametrize(("size", "most"), [(1, 1), (5, 100), (5, 2), (10**6, 100), (0, 3)])
+def test_rows_of_different_sizes_are_cut_into_blocks(rng, size, most):
+    sizes = rng.integers(0, 7, size=50)
+    before = np.append(0, np.cumsum(sizes)).astype(np.int32)
+    blocks = cut(before, size, most)
+    np.testing.assert_array_equal(np.concatenate([np.arange(50)[own] for own in blocks]), range(50))
+    for own in blocks:
+        n = own.stop - own.start
+        assert n <= most
+        assert n == 1 or sizes[own].sum() <= size
+    assert cut(before[:1], size, most) == []
