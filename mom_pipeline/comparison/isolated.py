@@ -25,6 +25,7 @@ _SHOWN_ERROR = 200
 _NO_MEMORY = (
     "MemoryError",
     "error return without exception set",
+    "returned NULL without setting an exception",
     "Memory allocation",
     "failed to map segment",
 )

@@ -34,7 +34,7 @@ def open_group(page: Page, server: UiServer, group: str) -> None:
 
 def open_whole_graph(page: Page, server: UiServer) -> None:
     """All groups, unfolded by the link that the command printed, on a page wide enough."""
-    page.set_viewport_size({"width": 3200, "height": 1700})
+    page.set_viewport_size({"width": 4000, "height": 1900})
     page.goto(server.graph_address)
     expect(page.locator("svg foreignObject").first).to_be_visible()
 

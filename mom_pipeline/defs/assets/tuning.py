@@ -1,4 +1,4 @@
-"""Group `model`: the settings that a day's model is made with."""
+"""Group `moments`: the settings that a day's model is made with."""
 
 from datetime import date
 
@@ -15,7 +15,7 @@ from mom_pipeline.tuning.choosing import settings_of_day
 
 
 @daily_asset(
-    "model",
+    "moments",
     {"numpy"},
     [
         raw_logs,
