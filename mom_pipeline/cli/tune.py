@@ -16,7 +16,8 @@ from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.pictures import curves, drawn
 from mom_pipeline.settings import SETTINGS_FILE, Settings, load_settings
 from mom_pipeline.settings.writing import write_values
-from mom_pipeline.tuning.sweep import Progress, Sweep, Trial, ValidationDays, run_sweep
+from mom_pipeline.tuning.sweep import Progress, Sweep, run_sweep
+from mom_pipeline.tuning.validation import Trial, ValidationDays
 from mom_pipeline.warehouse.connection import Warehouse
 
 _SHOWN = 12

@@ -16,7 +16,8 @@ from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.settings import Settings
 from mom_pipeline.settings.chosen import ChosenSettings
-from mom_pipeline.tuning.sweep import Sweep, Trial, ValidationDays, run_sweep
+from mom_pipeline.tuning.sweep import Sweep, run_sweep
+from mom_pipeline.tuning.validation import Trial, ValidationDays
 from mom_pipeline.warehouse.connection import Warehouse
 
 # Days with rows that it takes to choose, and users to ask about.

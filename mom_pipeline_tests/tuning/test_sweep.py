@@ -12,7 +12,8 @@ from mom_pipeline.core.interactions import as_binary
 from mom_pipeline.core.ranking.choose import hold_out
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.settings import ModelSettings
-from mom_pipeline.tuning.sweep import Sweep, Trial, ValidationDays, run_sweep
+from mom_pipeline.tuning.sweep import Sweep, run_sweep
+from mom_pipeline.tuning.validation import Trial, ValidationDays
 
 N, D, K = 1200, 60, 4
 

@@ -1,0 +1,120 @@
+"""The validation days: what was taken up to a day, and how a model does on what came after it."""
+
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from typing import Any, Self
+
+import numpy as np
+
+from mom_pipeline.core.errors import InvalidInteractions
+from mom_pipeline.core.evaluation.backtest import backtest
+from mom_pipeline.core.fitted import FittedModel, PairRanking
+from mom_pipeline.core.interactions import grown
+from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.score import RankingWeights
+from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.settings import ModelSettings
+from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.evaluations import delivered_pairs
+from mom_pipeline.warehouse.matrix import matrix_as_of
+
+CUTOFF = 20
+# Users to ask about: more cost time, fewer leave the choice to chance.
+MAX_USERS = 3000
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One setting on the validation days. ap: (users,) average precision of each.
+
+    ranking_weights: of the three-moment ranking; None where the components alone rank.
+    popularity: MAP of popularity for the same users.
+    """
+
+    model: ModelSettings
+    ranking_weights: RankingWeights | None
+    map: float
+    recall: float
+    ap: Array
+    popularity: float = float("nan")
+
+    def gain_over(self, other: "Trial") -> tuple[float, float]:
+        """The mean difference of the average precision, and its standard error."""
+        d = self.ap - other.ap
+        return float(d.mean()), float(d.std() / np.sqrt(len(d)))
+
+    def settings(self) -> dict[str, Any]:
+        """What would be written, as `section.key` -> value."""
+        keys = ("n_components", "estimator", "personalization", "ranking")
+        values = {f"model.{key}": getattr(self.model, key) for key in keys}
+        if self.ranking_weights is not None:
+            values |= {f"ranking.{k}": v for k, v in asdict(self.ranking_weights).items()}
+        return values
+
+
+@dataclass(frozen=True)
+class ValidationDays:
+    """What was taken up to a day, and what at most MAX_USERS users took after it.
+
+    train, last_days: (N, D) rows and the days of their pairs.  test: (N', D').
+    """
+
+    until: date
+    train: Csr
+    last_days: Csr
+    test: Csr
+
+    @classmethod
+    def from_warehouse(cls, warehouse: Warehouse, until: date, last: date) -> Self:
+        """Learn from the days up to one, and ask about those after it up to the last."""
+        matrix, seed = matrix_as_of(warehouse, until), warehouse.settings.model.seed
+        test = delivered_pairs(warehouse, until, last)
+        return cls.from_rows(until, matrix.interactions, matrix.last_days, test, seed)
+
+    @classmethod
+    def from_rows(cls, until: date, train: Csr, last_days: Csr, test: Csr, seed: int = 0) -> Self:
+        """Draw the users that are asked about. test: (N', D') of all users."""
+        return cls(until, train, last_days, _some_users(train, test, seed))
+
+    @property
+    def n_users(self) -> int:
+        """How many users are asked about."""
+        return int(np.count_nonzero(np.diff(self.test.indptr)))
+
+    def trial(
+        self, settings: ModelSettings, weights: RankingWeights | None, fitted: FittedModel
+    ) -> Trial:
+        """Measure a model. settings, weights: what it was made with."""
+        measured = backtest(fitted, fitted.aged(self.train, self.last_days), self.test, (CUTOFF,))
+        if measured is None:
+            raise InvalidInteractions(
+                "no user with a history took anything new on the validation days"
+            )
+        ours = measured.model
+        means = ours.map[CUTOFF], ours.recall[CUTOFF]
+        ap = ours.per_user["map"][:, 0]
+        return Trial(settings, weights, *means, ap, measured.popularity.map[CUTOFF])
+
+    def ranked(
+        self, fitted: FittedModel, low_pass: LowPass, weights: RankingWeights
+    ) -> FittedModel:
+        """Return a model that ranks by three moments, with the pairs and days of the rows."""
+        ranking = PairRanking.from_rows(self.train, low_pass, weights, self.last_days)
+        return replace(fitted, pair_ranking=ranking)
+
+
+def _some_users(train: Csr, test: Csr, seed: int) -> Csr:
+    """Keep what at most MAX_USERS users, drawn at random, took; the rows stay in place."""
+    train = grown(train, test.shape)
+    new = (test.astype(bool) > train.astype(bool)).tocsr()
+    users = np.flatnonzero((np.diff(new.indptr) > 0) & (np.diff(train.indptr) > 0))
+    if len(users) == 0:
+        raise InvalidInteractions(
+            "no user with a history took anything new on the validation days; use more days"
+        )
+    kept = np.zeros(test.shape[0], dtype=bool)
+    kept[np.random.default_rng(seed).permutation(users)[:MAX_USERS]] = True
+    some = test.copy()
+    some.data = some.data * np.repeat(kept, np.diff(test.indptr))
+    some.eliminate_zeros()
+    return some
