@@ -102,6 +102,7 @@ def compare(**options: Any) -> None:
       popularity    the same list for everybody
       recent-popularity
                     the same, by the users of late; how late is chosen
+      own-history   what the user took most often, for --include-seen
       item-knn      items like those taken, by cosine
       plsi          latent components by EM, with the paper's stopping rule
       wrmf, bpr     matrix factorizations of the library implicit

@@ -17,7 +17,15 @@ from mom_pipeline.core.persistence import load_arrays, save_arrays
 from mom_pipeline.core.ranking.bounded import ExactTop, Progress
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
-from mom_pipeline.core.ranking.parts import Components, Ease, Histories, Pairs, Part, Popularity
+from mom_pipeline.core.ranking.parts import (
+    Components,
+    Ease,
+    Histories,
+    Own,
+    Pairs,
+    Part,
+    Popularity,
+)
 from mom_pipeline.core.ranking.recency import aged, trend_factors
 from mom_pipeline.core.ranking.score import RankingName, RankingWeights, Score, ranking_name
 from mom_pipeline.core.ranking.topn import BestItems
@@ -74,6 +82,8 @@ class PairRanking:
             parts.append((replace(self.low_pass, ridge=w.low_pass_ridge), w.low_pass))
         if w.components:
             parts.append((Components(item_probs), w.components))
+        if w.own:
+            parts.append((Own(), w.own))
         return Score(tuple(parts), trend=self.trend)
 
 

@@ -194,7 +194,8 @@ def contest_with_champion(
         columns, width = _columns(champion.item_ids, delivered.item_ids[: test.shape[1]])
         aged = champion.model.aged(train, state.last_days(before))
         own, later = (_moved(X, columns, width) for X in (aged, test))
-        rival = backtest_model(champion.model, own, later, cutoffs)
+        seen = state.settings.serving.exclude_seen
+        rival = backtest_model(champion.model, own, later, cutoffs, exclude_seen=seen)
         how = f"it and the model of {before}, on the days since"
     else:
         rival = _refitted(_settings_of(champion), state, before, test, cutoffs)
@@ -343,7 +344,8 @@ def _refitted(
     model_settings["n_components"] = min(settings.model.n_components, *X.shape)
     method = MethodOfMoments(**model_settings, ranking_weights=settings.ranking)
     model = method.fit(X, last_days=last_days).fitted
-    return backtest_model(model, model.aged(X, last_days), test, cutoffs)
+    rows, seen = model.aged(X, last_days), state.settings.serving.exclude_seen
+    return backtest_model(model, rows, test, cutoffs, exclude_seen=seen)
 
 
 def _columns(first: Array, ids: Array) -> tuple[Array, int]:

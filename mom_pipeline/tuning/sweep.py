@@ -206,7 +206,14 @@ def _three_moment_trials(
     else:
         rng = np.random.default_rng(best.seed)
         test = days.test[:N, :D]
-        split = given_split(days.train, test, rng, max_users=n_users, last_days=days.last_days)
+        split = given_split(
+            days.train,
+            test,
+            rng,
+            max_users=n_users,
+            exclude_seen=days.exclude_seen,
+            last_days=days.last_days,
+        )
         exponent = plan.fixed_weights.get("user_exponent")
         if exponent is not None:
             split = replace(split, user_exponents=(exponent,))

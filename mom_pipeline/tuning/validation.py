@@ -5,6 +5,7 @@ from datetime import date
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.evaluation.backtest import backtest
@@ -57,24 +58,43 @@ class ValidationDays:
     """What was taken up to a day, and what at most MAX_USERS users took after it.
 
     train, last_days: (N, D) rows and the days of their pairs.  test: (N', D').
+    exclude_seen: what a user had before is neither listed nor relevant.
     """
 
     until: date
     train: Csr
     last_days: Csr
     test: Csr
+    exclude_seen: bool = True
 
     @classmethod
     def from_warehouse(cls, warehouse: Warehouse, until: date, last: date) -> Self:
         """Learn from the days up to one, and ask about those after it up to the last."""
-        matrix, seed = matrix_as_of(warehouse, until), warehouse.settings.model.seed
+        matrix, settings = matrix_as_of(warehouse, until), warehouse.settings
         test = delivered_pairs(warehouse, until, last)
-        return cls.from_rows(until, matrix.interactions, matrix.last_days, test, seed)
+        return cls.from_rows(
+            until,
+            matrix.interactions,
+            matrix.last_days,
+            test,
+            seed=settings.model.seed,
+            exclude_seen=settings.serving.exclude_seen,
+        )
 
     @classmethod
-    def from_rows(cls, until: date, train: Csr, last_days: Csr, test: Csr, seed: int = 0) -> Self:
+    def from_rows(
+        cls,
+        until: date,
+        train: Csr,
+        last_days: Csr,
+        test: Csr,
+        *,
+        seed: int = 0,
+        exclude_seen: bool = True,
+    ) -> Self:
         """Draw the users that are asked about. test: (N', D') of all users."""
-        return cls(until, train, last_days, _some_users(train, test, seed))
+        had = train if exclude_seen else sparse.csr_array(train.shape)
+        return cls(until, train, last_days, _some_users(train, had, test, seed), exclude_seen)
 
     @property
     def n_users(self) -> int:
@@ -85,7 +105,8 @@ class ValidationDays:
         self, settings: ModelSettings, weights: RankingWeights | None, fitted: FittedModel
     ) -> Trial:
         """Measure a model. settings, weights: what it was made with."""
-        measured = backtest(fitted, fitted.aged(self.train, self.last_days), self.test, (CUTOFF,))
+        rows = fitted.aged(self.train, self.last_days)
+        measured = backtest(fitted, rows, self.test, (CUTOFF,), exclude_seen=self.exclude_seen)
         if measured is None:
             raise InvalidInteractions(
                 "no user with a history took anything new on the validation days"
@@ -103,10 +124,13 @@ class ValidationDays:
         return replace(fitted, pair_ranking=ranking)
 
 
-def _some_users(train: Csr, test: Csr, seed: int) -> Csr:
-    """Keep what at most MAX_USERS users, drawn at random, took; the rows stay in place."""
-    train = grown(train, test.shape)
-    new = (test.astype(bool) > train.astype(bool)).tocsr()
+def _some_users(train: Csr, had: Csr, test: Csr, seed: int) -> Csr:
+    """Keep what at most MAX_USERS users, drawn at random, took; the rows stay in place.
+
+    Of those with a history and with an item beyond what they `had`, (N, D).
+    """
+    train, had = grown(train, test.shape), grown(had, test.shape)
+    new = (test.astype(bool) > had.astype(bool)).tocsr()
     users = np.flatnonzero((np.diff(new.indptr) > 0) & (np.diff(train.indptr) > 0))
     if len(users) == 0:
         raise InvalidInteractions(

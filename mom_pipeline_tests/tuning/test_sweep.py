@@ -123,6 +123,20 @@ def test_what_is_fixed_is_not_tried(split):
     assert {t.model.ranking for t in alone.trials} == {"components"}
 
 
+def test_repeats_are_asked_for_where_lists_may_hold_them(split):
+    """Later on, users take what they had: the choice gives their own items weight."""
+    days = ValidationDays.from_rows(
+        split.until, split.train, split.last_days, split.train, exclude_seen=False
+    )
+    fixed = ("model.estimator", "model.n_components", "model.personalization")
+    sweep = run_sweep(days, ModelSettings(n_components=3), RankingWeights(), fixed=fixed)
+    best = sweep.choice_of("three-moment")
+    assert best.ranking_weights.own > 0
+    assert best.recall > 0.9
+    new = run_sweep(split, ModelSettings(n_components=3), RankingWeights(), fixed=fixed)
+    assert {t.ranking_weights.own for t in new.trials if t.ranking_weights} == {0.0}
+
+
 def test_what_does_not_fit_into_the_time_is_named(split):
     sweep = run_sweep(split, ModelSettings(n_components=4), RankingWeights(), budget_seconds=1e-9)
     assert {t.model.n_components for t in sweep.trials} == {4}

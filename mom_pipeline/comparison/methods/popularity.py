@@ -51,9 +51,25 @@ def fit_recent_popularity(
     return Fitted(scores)
 
 
+def fit_own_history(X: Csr, settings: Settings, seed: int) -> Fitted:
+    """Score every item by how often the user took it before, then by its users.
+
+    For lists that may hold items of the history; elsewhere it is popularity.
+    """
+    filled(settings, {})
+    users = np.bincount(X.indices, minlength=X.shape[1])
+    tie_break = users / (users.max(initial=1) + 1)
+
+    def scores(rows: Csr) -> Array:
+        return np.asarray(rows.toarray() + tie_break)
+
+    return Fitted(scores)
+
+
 POPULARITY = Method(
     "popularity", "Popularity", fit_popularity, ({"values": "binary"}, {"values": "counts"})
 )
+OWN_HISTORY = Method("own-history", "Own history", fit_own_history)
 RECENT_POPULARITY = Method(
     "recent-popularity",
     "Recent popularity",

@@ -57,27 +57,36 @@ class Backtest:
 
 
 def backtest(
-    model: FittedModel, train: Csr, test: Csr, cutoffs: tuple[int, ...]
+    model: FittedModel,
+    train: Csr,
+    test: Csr,
+    cutoffs: tuple[int, ...],
+    *,
+    exclude_seen: bool = True,
 ) -> Backtest | None:
     """Score the lists of a model, and of popularity, on what users took later.
 
     train: (N, D) rows of the model's day.  test: (N', D') later pairs, with newer users and
     items; an item that the model does not know cannot be listed and counts as missed.
+    exclude_seen: what a user had before is neither listed nor relevant.
     Returns None when no user of the test period has a history.
     """
     train = grown(train, test.shape)
     asked = np.diff(test.indptr) > 0
     users = np.flatnonzero(asked & (np.diff(train.indptr) > 0))
     history, later = train[users], test[users]
-    if (later.astype(bool) > history.astype(bool)).nnz == 0:
+    had = history if exclude_seen else None
+    if (had is not None and (later.astype(bool) > had.astype(bool)).nnz == 0) or not len(users):
         return None
     X, n = history[:, : model.n_items], max(cutoffs)
     item_users = np.bincount(train.indices, minlength=model.n_items)[: model.n_items]
     popularity = np.where(item_users > 0, item_users.astype(np.float64), -np.inf)
-    by_model = model.best(X, n).items
-    by_popularity, _ = brute_force(X, lambda rows: np.tile(popularity, (rows.shape[0], 1)), n)
+    by_model = model.best(X, n, exclude_seen=exclude_seen).items
+    by_popularity, _ = brute_force(
+        X, lambda rows: np.tile(popularity, (rows.shape[0], 1)), n, exclude_seen=exclude_seen
+    )
     return Backtest(
-        evaluate_ranking(by_model, later, cutoffs, train=history),
-        evaluate_ranking(by_popularity, later, cutoffs, train=history),
+        evaluate_ranking(by_model, later, cutoffs, train=had),
+        evaluate_ranking(by_popularity, later, cutoffs, train=had),
         int(asked.sum()) - len(users),
     )

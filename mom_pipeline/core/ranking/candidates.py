@@ -10,7 +10,7 @@ import numpy as np
 
 from mom_pipeline.core.evaluation.metrics import metrics_of_hits
 from mom_pipeline.core.ranking.low_pass import LowPass
-from mom_pipeline.core.ranking.parts import Ease, Histories, Pairs, Popularity
+from mom_pipeline.core.ranking.parts import Ease, Histories, Own, Pairs, Popularity
 from mom_pipeline.core.ranking.recency import trend
 from mom_pipeline.core.ranking.score import RankingWeights, best_unseen, combined
 from mom_pipeline.core.ranking.topn import Scorer, hide_seen, top_n
@@ -30,6 +30,7 @@ GRID: dict[str, tuple[float, ...]] = {
     "components": (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0),
     "pairs": (0.0, 0.3, 1.0),
     "popularity": (0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
+    "own": (0.0, 0.3, 1.0, 3.0),
     "trend": (0.0, 0.25, 0.5, 0.75, 1.0),
     "trend_half_life": (3.0, 7.0, 14.0, 30.0, 60.0, 120.0),
 }
@@ -40,6 +41,7 @@ SETTINGS_OF = {
     "low_pass": ("user_exponent", "low_pass_ridge"),
     "components": (),
     "popularity": (),
+    "own": (),
 }
 _CANDIDATES_PER_PART = 100
 # Parts with their settings that a block keeps divided by the best item, at some 300 kB each.
@@ -98,8 +100,12 @@ class SearchParts:
         """
         rows = Histories(X, self.components)
         scores = self._scores(rows)
-        items = _tops(self._leading(rows, scores), X, exclude_seen)
+        leading = self._leading(rows, scores)
+        if not exclude_seen:
+            leading.append(Own().scores(rows))
+        items = _tops(leading, X, exclude_seen)
         scores["seen",] = rows.once.toarray()
+        scores["own",] = Own().scores(rows)
         own = np.maximum(items, 0)
         parts = {key: np.take_along_axis(part, own, axis=1) for key, part in scores.items()}
         for user_exponent, low_pass in self.low_pass.items():

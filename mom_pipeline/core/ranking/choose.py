@@ -28,6 +28,7 @@ _STARTS: tuple[dict[str, float], ...] = (
     {"pairs": 0.3, "low_pass": 0.0, "ease": 1.0},
     {"pairs": 0.3, "low_pass": 1.0},
     {"pairs": 0.0, "low_pass": 0.0, "popularity": 1.0},
+    {"own": 1.0},
 )
 # Half-lives of histories to try, in days.
 _HALF_LIVES = (120.0, 60.0, 30.0, 10.0)
@@ -196,6 +197,8 @@ def _grid(held_out: HeldOut, fixed: Mapping[str, float]) -> dict[str, tuple[floa
     without: set[str] = set()
     if not invertible(held_out.train):
         without |= {"ease", *SETTINGS_OF["ease"]}
+    if held_out.exclude_seen:
+        without |= {"own"}
     if held_out.last_days is None:
         without |= {"trend", "trend_half_life"}
     grid = {name: options for name, options in GRID.items() if name not in without}

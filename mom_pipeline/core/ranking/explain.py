@@ -11,9 +11,17 @@ import numpy as np
 
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.ranking.low_pass import LowPass
-from mom_pipeline.core.ranking.parts import COMPONENTS, Ease, Histories, Pairs, owners
+from mom_pipeline.core.ranking.parts import (
+    COMPONENTS,
+    OWN,
+    Ease,
+    Histories,
+    Own,
+    Pairs,
+    owners,
+)
 from mom_pipeline.core.ranking.score import Score
-from mom_pipeline.core.ranking.topn import BestItems, cut, most_popular
+from mom_pipeline.core.ranking.topn import BestItems, cut, most_popular, user_blocks
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
@@ -94,11 +102,21 @@ def strongest(model: FittedModel, X: Csr, P: Array, best: BestItems) -> Reasons:
     if model.pair_ranking is not None:
         per_block = max(_TERMS // items.shape[1], 1)
         map_blocks(by_items, cut(X.indptr, per_block, per_block))
+    if OWN in factors:
+        _name_own(causes[ITEM], terms[ITEM], model.histories(X), items, factors[OWN])
     # Negative terms speak against an item; of equal ones the item of the history is named.
     kinds = np.where(terms[ITEM] >= terms[COMPONENT], ITEM, COMPONENT)
     kinds[np.maximum(terms[ITEM], terms[COMPONENT]) <= 0] = POPULAR
     terms *= score.trend_at(items)
     return Reasons(kinds, np.choose(kinds, causes), np.choose(kinds, terms))
+
+
+def _name_own(causes: Array, terms: Array, rows: Histories, items: Array, factor: Array) -> None:
+    """Name an item of the history as its own reason where that adds most; both are written to."""
+    for users in user_blocks(*rows.X.shape):
+        own = Own().at(rows.block(users), np.maximum(items[users], 0)) * factor[users, None]
+        more = (own > terms[users]) & (items[users] >= 0)
+        causes[users][more], terms[users][more] = items[users][more], own[more]
 
 
 @dataclass(frozen=True)
@@ -107,7 +125,7 @@ class Explanation:
 
     best: the items as a list, in the order in which they were given.  memberships: (1, K).
     by_part: name -> (n,).  by_component: (n, K), of the components' part.
-    by_history: (n, history), of all parts but popularity.
+    by_history: (n, history), of all parts but popularity and the user's own items.
     """
 
     best: BestItems

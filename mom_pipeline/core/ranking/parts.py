@@ -27,12 +27,13 @@ from mom_pipeline.core.moments.sums import scaled_rows_and_columns
 from mom_pipeline.core.ranking.topn import cut
 from mom_pipeline.core.types import Array, Csr, Float64
 
-POPULARITY, PAIRS, EASE, LOW_PASS, COMPONENTS = (
+POPULARITY, PAIRS, EASE, LOW_PASS, COMPONENTS, OWN = (
     "popularity",
     "pairs",
     "ease",
     "low-pass",
     "components",
+    "own",
 )
 
 # EASE was the better with the pairs of busy users in it.
@@ -286,6 +287,34 @@ class Components:
 
     def at(self, rows: Histories, items: Array) -> Array:
         return np.einsum("uk,unk->un", rows.memberships, self.item_probs[items])
+
+
+@dataclass(frozen=True)
+class Own:
+    """What a user took before: what is taken again and again is taken once more.
+
+        score_y = log(1 + x_y) / (the largest of the user),     0 for any other item
+
+    For lists that may hold items of the history; elsewhere it says nothing.
+    """
+
+    name: ClassVar[str] = OWN
+
+    def scores(self, rows: Histories) -> Array:
+        return np.asarray(self._shares(rows).toarray())
+
+    def at(self, rows: Histories, items: Array) -> Array:
+        return np.take_along_axis(self.scores(rows), items, axis=1)
+
+    def _shares(self, rows: Histories) -> Csr:
+        shares = copy(rows.X)
+        shares.data = np.log1p(rows.X.data).astype(np.float32)
+        lengths = np.diff(shares.indptr)
+        taken = np.flatnonzero(lengths)
+        if len(taken):
+            largest = np.maximum.reduceat(shares.data, shares.indptr[taken])
+            shares.data /= np.repeat(largest, lengths[taken])
+        return shares
 
 
 def _stacked(M: Csr, bounds: Array) -> sparse.csc_array:

@@ -1,7 +1,7 @@
 """One score from all three moments: popularity, pairs, and the components.
 
     score = popularity * M1 + pairs * M2 + ease * M2^-1 + low_pass * (top part of M2)
-            + components * P[y | u]
+            + components * P[y | u] + own * (the user's own history)
 
     score_y is multiplied by trend_y^trend (`trend.py`), where the days of the pairs are known.
 
@@ -36,6 +36,8 @@ NO_AGEING = 36_500.0
 class RankingWeights:
     """Weights and exponents of the three-moment ranking.
 
+    popularity to components: weights of the parts.  own: of the user's own items, for lists that
+        may hold them.
     user_exponent: power of a user's items that divides what their pairs count.
     history_exponent, candidate_exponent: powers of an item's users that divide a pair's count
         on the side of the history and on the side of the candidate.
@@ -52,6 +54,7 @@ class RankingWeights:
     ease: float = 0.0
     low_pass: float = 0.5
     components: float = 0.0
+    own: float = 0.0
     user_exponent: float = 1.0
     history_exponent: float = 0.5
     candidate_exponent: float = 0.3

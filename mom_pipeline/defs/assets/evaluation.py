@@ -56,8 +56,9 @@ def evaluation_metrics(context: dg.AssetExecutionContext, data_folder: DataFolde
     """Precision, recall, MAP and nDCG of the model of `evaluation.horizon_days` ago.
 
     A backtest: its lists against what its users took in the deliveries since, beside popularity
-    as of the same day. A user's earlier items do not count; users without a history are left
-    out. The values of each user are stored for the gate of `promotion`.
+    as of the same day. A user's earlier items do not count, unless `serving.exclude_seen` is
+    false; users without a history are left out. The values of each user are stored for the gate
+    of `promotion`.
 
     And the model of the day before on what users took on the day itself: a day on which it did
     far worse than on the days before is kept out, and computed again without its rows.
@@ -104,7 +105,9 @@ def _backtest(
     model, made = state.model(model_day)
     train = state.histories(model_day)
     test = delivered_pairs(warehouse, model_day, day)
-    return backtest(model, train, test, state.settings.evaluation.cutoffs), made.version
+    settings = state.settings
+    how = {"exclude_seen": settings.serving.exclude_seen}
+    return backtest(model, train, test, settings.evaluation.cutoffs, **how), made.version
 
 
 @dataclass(frozen=True)
