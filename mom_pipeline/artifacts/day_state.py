@@ -17,21 +17,30 @@ from mom_pipeline.core.algorithm.decompose import Components, DecomposeSettings
 from mom_pipeline.core.algorithm.whitening import Whitening
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.evaluation.backtest import Backtest
-from mom_pipeline.core.fitted import FittedModel, PairRanking
+from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
-from mom_pipeline.core.moments.days import DayStep, MomentSettings, Yesterday, width_for_days
+from mom_pipeline.core.moments.days import (
+    AnchoredPairs,
+    DayStep,
+    MomentSettings,
+    Yesterday,
+    width_for_days,
+)
 from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.pair_counts import PairCounts
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization
+from mom_pipeline.core.ranking.pair_ranking import PairRanking
+from mom_pipeline.core.ranking.parts import Ease
 from mom_pipeline.core.ranking.recency import aged
-from mom_pipeline.core.ranking.score import NO_AGEING
+from mom_pipeline.core.ranking.score import NO_AGEING, RankingWeights
 from mom_pipeline.errors import DamagedArtifact
 from mom_pipeline.settings import ModelSettings, Settings, fingerprint
 from mom_pipeline.settings.chosen import ChosenSettings
 from mom_pipeline.settings.sections import RebuildSettings
 
 # Raised by one whenever the same rows would come out as other arrays, or with other facts.
-CODE_VERSION = "5"
+CODE_VERSION = "6"
 
 # Each asset with the one that it is made from, in order.
 _CHAIN = (
@@ -41,6 +50,7 @@ _CHAIN = (
     ("decomposition", "whitened_tensor"),
     ("user_personalization", "interaction_matrix"),
 )
+Parents = Mapping[str, str]
 _THREE_MOMENT = "three-moment"
 _TOO_LITTLE = "too_little"
 
@@ -53,7 +63,9 @@ class TooLittleYet(StaleArtifact):
     """The rows up to a day do not suffice for a model; the message is the reason."""
 
 
-def moment_settings(model: ModelSettings, rebuild: RebuildSettings) -> MomentSettings:
+def moment_settings(
+    model: ModelSettings, ranking: RankingWeights, rebuild: RebuildSettings
+) -> MomentSettings:
     """The settings that sums depend on, for a method."""
     return MomentSettings(
         estimator=Estimator.from_name(model.estimator),
@@ -63,6 +75,9 @@ def moment_settings(model: ModelSettings, rebuild: RebuildSettings) -> MomentSet
         n_frequent=rebuild.frequent_items,
         halves=True,
         capture_threshold=rebuild.capture_threshold,
+        pair_exponent=ranking.user_exponent if model.ranking == _THREE_MOMENT else None,
+        pair_bytes=rebuild.pair_megabytes * 2**20,
+        pair_drift=rebuild.pair_drift,
     )
 
 
@@ -88,7 +103,8 @@ class DayState:
 
     def moment_settings(self, day: date) -> MomentSettings:
         """The settings that the sums of a day depend on."""
-        return moment_settings(self.chosen(day).model, self.settings.rebuild)
+        chosen = self.chosen(day)
+        return moment_settings(chosen.model, chosen.ranking, self.settings.rebuild)
 
     def decompose_settings(self, day: date) -> DecomposeSettings:
         """The settings of steps 2 to 8 of Algorithm 1 on a day."""
@@ -99,14 +115,17 @@ class DayState:
         matrix, model, ranking = self.settings.matrix, self.settings.model, self.settings.ranking
         if asset == "interaction_matrix":
             return fingerprint(matrix)
-        moments = (matrix, model, self.settings.rebuild.anchor_width)
+        rebuild = self.settings.rebuild
+        moments = (matrix, model, rebuild.anchor_width)
         if self.settings.tuning.every_days:
-            return fingerprint(*moments, ranking, self.settings.fixed)
+            seen = self.settings.serving.exclude_seen
+            return fingerprint(*moments, rebuild.pair_megabytes, ranking, self.settings.fixed, seen)
         if model.ranking != _THREE_MOMENT:
             return fingerprint(*moments)
         # The other weights decide the lists, which are made from the memberships, and no moment.
-        decisive = ranking if asset == "user_personalization" else ranking.user_exponent
-        return fingerprint(*moments, decisive)
+        everything = asset == "user_personalization"
+        decisive = ranking if everything else ranking.anchored
+        return fingerprint(*moments, rebuild.pair_megabytes, decisive)
 
     def write(
         self,
@@ -205,37 +224,41 @@ class DayState:
         arrays = {"interactions": X, "last_days": last_days.data}
         return self.write("interaction_matrix", day, arrays, {"raw_logs": fingerprint}, {})
 
-    def write_anchor(
-        self, day: date, anchor: Anchor, X: csr_array, parents: Mapping[str, str]
-    ) -> str:
+    def write_anchor(self, day: date, step: DayStep, X: csr_array, parents: Parents) -> str:
         """Store what a rebuild fixes, and return its version.
 
-        With the low-pass part of the day's rows, where the ranking has one: both hold until the
-        next rebuild.
+        With the pairs of the day's rows and what the ranking has made of them: the low-pass and
+        EASE parts hold until the next rebuild.
         """
+        anchor, chosen = step.anchor, self.chosen(day)
         arrays = {
             "basis": anchor.basis,
             "item_scale": anchor.item_scale,
             "frequent_items": anchor.frequent_items,
         }
-        chosen = self.chosen(day)
-        if chosen.model.ranking == _THREE_MOMENT:
+        if step.pairs is not None:
             rng = np.random.default_rng(chosen.model.seed)
-            low_pass = LowPass.from_rows(X, chosen.ranking.user_exponent, rng)
-            arrays |= low_pass.as_arrays()
+            arrays |= step.pairs.base.as_arrays()
+            arrays |= LowPass.from_rows(X, chosen.ranking.user_exponent, rng).as_arrays()
+            if chosen.ranking.ease:
+                arrays |= Ease.from_rows(X, chosen.ranking.ease_ridge).as_arrays()
         return self.write("anchor", day, arrays, parents, {}).version
 
     def write_sums(
         self,
         day: date,
         sums: AnchoredSums,
-        parents: Mapping[str, str],
+        pairs: AnchoredPairs | None,
+        parents: Parents,
         metadata: Mapping[str, Any],
         *,
         sound: bool,
     ) -> Artifact:
         """Store the sums of a day, under an anchor that is stored already."""
-        return self.write("m2_statistics", day, sums.as_arrays(), parents, metadata, sound=sound)
+        arrays = sums.as_arrays()
+        if pairs is not None:
+            arrays |= pairs.change.as_arrays()
+        return self.write("m2_statistics", day, arrays, parents, metadata, sound=sound)
 
     def write_moments(
         self,
@@ -254,11 +277,11 @@ class DayState:
         """
         parents = {"interaction_matrix": matrix}
         if step.reason or before is None:
-            anchor, anchor_day = self.write_anchor(day, step.anchor, X, parents), day.isoformat()
+            anchor, anchor_day = self.write_anchor(day, step, X, parents), day.isoformat()
         else:
             anchor, anchor_day = before.parents["anchor"], before.metadata["anchor_day"]
-        facts = {**metadata, "anchor_day": anchor_day}
-        return self.write_sums(day, step.sums, {**parents, "anchor": anchor}, facts, sound=sound)
+        parents, facts = {**parents, "anchor": anchor}, {**metadata, "anchor_day": anchor_day}
+        return self.write_sums(day, step.sums, step.pairs, parents, facts, sound=sound)
 
     def moments(self, day: date) -> tuple[Anchor, AnchoredSums, Artifact]:
         """The sums of a day with their anchor, made from its present matrix."""
@@ -270,6 +293,14 @@ class DayState:
         sums = AnchoredSums.from_arrays(artifact.dense)
         _, anchor = self._anchor_of(artifact)
         return anchor.with_items(len(sums.first.item_users)), sums
+
+    def pairs_in(self, artifact: Artifact) -> AnchoredPairs | None:
+        """The pairs as of the sums that an artifact holds; None where none were kept."""
+        if "pair_names" not in artifact.dense:
+            return None
+        stored, _ = self._anchor_of(artifact)
+        base, change = map(PairCounts.from_arrays, (stored.dense, artifact.dense))
+        return AnchoredPairs(base, change)
 
     def latest(self, until: date) -> date:
         """The newest computed day up to a day; that day itself where there is none.
@@ -291,7 +322,8 @@ class DayState:
         if not self.chosen(day).same_moments(self.chosen(before)):
             raise StaleArtifact(f"other settings were chosen than those of {before}")
         anchor, sums, artifact = self.moments(before)
-        return Yesterday(self.matrix(before)[0], anchor, sums), artifact
+        rows, _ = self.matrix(before)
+        return Yesterday(rows, anchor, sums, self.pairs_in(artifact)), artifact
 
     def whitening(self, day: date) -> tuple[Whitening, Artifact]:
         """The whitening of a day inside the span of its anchor."""
@@ -367,11 +399,19 @@ class DayState:
         return model, artifact
 
     def _pair_ranking(self, day: date, sums: Artifact) -> PairRanking:
-        """Pairs from the rows of the day, the low-pass part from the day of its anchor."""
-        low_pass, X = LowPass.from_arrays(self._anchor_of(sums)[0].dense), self.matrix(day)[0]
+        """The pairs as of a day, with the low-pass and EASE parts of its anchor's day."""
+        pairs, fixed = self.pairs_in(sums), self._anchor_of(sums)[0].dense
         weights = self.chosen(day).ranking
-        last_days = self.last_days(day) if weights.trend else None
-        return PairRanking.from_rows(X, low_pass.with_items(X.shape[1]), weights, last_days)
+        if pairs is None or (weights.ease and "ease_data" not in fixed):
+            raise StaleArtifact(f"m2_statistics of {day} was made for another ranking")
+        D = pairs.counts.n_items
+        return PairRanking(
+            pairs.counts,
+            LowPass.from_arrays(fixed).with_items(D),
+            weights,
+            Ease.from_arrays(fixed).with_items(D) if weights.ease else None,
+            PairRanking.trend_of(self.last_days(day) if weights.trend else None, weights),
+        )
 
     def _anchor_of(self, sums: Artifact) -> tuple[Artifact, Anchor]:
         """The anchor that the sums were made with, kept in memory from day to day."""

@@ -20,9 +20,10 @@ from scipy import sparse
 
 from mom_pipeline.bench.measure import Progress, Table, no_progress
 from mom_pipeline.comparison.methods.interface import as_user_items, missing_implicit
-from mom_pipeline.core.fitted import FittedModel, PairRanking
+from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization
+from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Csr
@@ -151,7 +152,7 @@ def _histories(rng: np.random.Generator, O: Array) -> Csr:
 def _pair_ranking(rng: np.random.Generator, X: Csr, rank: int) -> PairRanking:
     weights = RankingWeights()
     low_pass = LowPass.from_rows(X, weights.user_exponent, rng, rank=rank, tol=1e-2, max_passes=6)
-    return PairRanking(X, low_pass, weights)
+    return PairRanking.from_rows(X, low_pass, weights)
 
 
 @dataclass

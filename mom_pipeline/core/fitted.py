@@ -2,89 +2,27 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 
 from mom_pipeline.core.errors import DamagedModel, MomError
-from mom_pipeline.core.interactions import as_binary, as_interactions
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.persistence import load_arrays, save_arrays
 from mom_pipeline.core.ranking.bounded import ExactTop, Progress
-from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
-from mom_pipeline.core.ranking.parts import (
-    Components,
-    Ease,
-    Histories,
-    Own,
-    Pairs,
-    Part,
-    Popularity,
-)
-from mom_pipeline.core.ranking.recency import aged, trend_factors
-from mom_pipeline.core.ranking.score import RankingName, RankingWeights, Score, ranking_name
+from mom_pipeline.core.ranking.pair_ranking import PairRanking
+from mom_pipeline.core.ranking.parts import Histories
+from mom_pipeline.core.ranking.recency import aged
+from mom_pipeline.core.ranking.score import RankingName, Score, ranking_name
 from mom_pipeline.core.ranking.topn import BestItems
 from mom_pipeline.core.types import Array, Csr, Float64
 
 # Columns of probabilities may miss 1 by rounding in single precision, not by more.
 _SUM_TOLERANCE = 1e-3
-
-
-@dataclass(frozen=True)
-class PairRanking:
-    """The second moment's share of a fitted model.
-
-    interactions: (N, D) who took what, without counts; pairs are counted from it on first use.
-    trend: (D,), what scores are multiplied by; None for 1.
-    """
-
-    interactions: Csr
-    low_pass: LowPass
-    weights: RankingWeights
-    trend: Array | None = None
-
-    @classmethod
-    def from_rows(
-        cls, X: Csr, low_pass: LowPass, weights: RankingWeights, last_days: Csr | None = None
-    ) -> Self:
-        """Rank with the pairs of X and the trend of its items. last_days: (N, D) of X."""
-        trend = trend_factors(last_days, weights.trend_half_life, weights.trend)
-        return cls(as_binary(X), low_pass, weights, trend)
-
-    @cached_property
-    def pairs(self) -> Pairs:
-        """The pairs of the rows, with the exponents of the weights."""
-        w = self.weights
-        counted = Pairs.from_rows(self.interactions, w.user_exponent, w.sharpness)
-        return replace(
-            counted, history_exponent=w.history_exponent, candidate_exponent=w.candidate_exponent
-        )
-
-    def score(self, item_probs: Array) -> Score:
-        """Return the three-moment score with the given components; parts of weight 0 are left out.
-
-        item_probs: (D, K).
-        """
-        w = self.weights
-        parts: list[tuple[Part, float]] = []
-        if w.popularity:
-            parts.append((Popularity(self.pairs.item_users), w.popularity))
-        if w.pairs:
-            parts.append((self.pairs, w.pairs))
-        if w.ease:
-            parts.append((Ease.from_rows(self.interactions, w.ease_ridge), w.ease))
-        if w.low_pass:
-            parts.append((replace(self.low_pass, ridge=w.low_pass_ridge), w.low_pass))
-        if w.components:
-            parts.append((Components(item_probs), w.components))
-        if w.own:
-            parts.append((Own(), w.own))
-        return Score(tuple(parts), trend=self.trend)
 
 
 @dataclass(frozen=True)
@@ -204,17 +142,8 @@ class FittedModel:
         arrays |= _moment_arrays(self.anchor, self.sums)
         header: dict[str, Any] = {"settings": settings, "diagnostics": self.diagnostics}
         if self.pair_ranking is not None:
-            X = self.pair_ranking.interactions
             header["ranking_weights"] = asdict(self.pair_ranking.weights)
-            header["interactions_shape"] = list(X.shape)
-            if self.pair_ranking.trend is not None:
-                arrays["trend"] = self.pair_ranking.trend
-            arrays |= {
-                "interactions_data": X.data,
-                "interactions_indices": X.indices,
-                "interactions_indptr": X.indptr,
-                **self.pair_ranking.low_pass.as_arrays(),
-            }
+            arrays |= self.pair_ranking.as_arrays()
         save_arrays(path, json.loads(json.dumps(header)), arrays)
 
     @classmethod
@@ -255,16 +184,11 @@ class FittedModel:
                 raise ValueError(f"{name} has negative or non-finite entries")
             if np.abs(sums - 1).max() > _SUM_TOLERANCE:
                 raise ValueError(f"{name} does not sum to 1")
-        anchor, ranking = self.anchor, self.pair_ranking
+        anchor = self.anchor
         if anchor is not None and (anchor.basis.shape[0], anchor.n_items) != (D, D):
             raise ValueError("the anchor is of another number of items")
-        if ranking is not None and (
-            ranking.interactions.shape[1] != D
-            or ranking.low_pass.basis.shape != (D, len(ranking.low_pass.strengths))
-            or ranking.low_pass.item_scale.shape != (D,)
-            or (ranking.trend is not None and ranking.trend.shape != (D,))
-        ):
-            raise ValueError("the pair ranking is of another number of items")
+        if self.pair_ranking is not None:
+            self.pair_ranking.require_items(D)
 
 
 def _moment_arrays(anchor: Anchor | None, sums: AnchoredSums | None) -> dict[str, Array]:
@@ -302,12 +226,6 @@ def _moments(settings: dict[str, Any], arrays: dict[str, Array]) -> dict[str, An
 def _pair_ranking(header: dict[str, Any], arrays: dict[str, Array]) -> PairRanking | None:
     if "ranking_weights" not in header:
         return None
-    parts = (arrays[f"interactions_{part}"] for part in ("data", "indices", "indptr"))
-    interactions = sparse.csr_array(tuple(parts), shape=header["interactions_shape"])
-    interactions.check_format(full_check=True)
-    return PairRanking(
-        interactions=as_interactions(interactions),
-        low_pass=LowPass.from_arrays(arrays),
-        weights=RankingWeights.from_saved(header["ranking_weights"]),
-        trend=arrays.get("trend"),
-    )
+    if "interactions_data" in arrays:
+        raise ValueError("it was written by a version that kept rows; fit the model again")
+    return PairRanking.from_arrays(arrays, header["ranking_weights"])

@@ -12,7 +12,7 @@ from mom_pipeline.core.algorithm.decomposition import DecompositionName
 from mom_pipeline.core.algorithm.recovery import ProjectionName
 from mom_pipeline.core.diagnostics import describe_fit
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, NotFitted
-from mom_pipeline.core.fitted import FittedModel, PairRanking
+from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.interactions import (
     as_interactions,
     grown,
@@ -28,6 +28,7 @@ from mom_pipeline.core.progress import Stages
 from mom_pipeline.core.ranking.choose import Choice, HeldOut, choose_weights, given_split, hold_out
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization, RuleName
+from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.recency import as_last_days
 from mom_pipeline.core.ranking.score import RankingWeights, ranking_name
 from mom_pipeline.core.ranking.topn import Scorer
@@ -163,24 +164,39 @@ class MethodOfMoments:
 
         previous, progress: as for `fit`.
         """
-        self._require_components_alone("users in shards")
+        if self.ranking != "components":
+            raise InvalidSetting(
+                "the three-moment ranking needs all rows in memory, so users in shards are fitted "
+                "with ranking='components' alone"
+            )
         stages = Stages(progress)
         with one_blas_thread():
             fit = self._fit_components(users, stages, previous)
         self._fitted = self._fitted_model(fit, None, stages)
         return self
 
-    def update(self, *, removed: Any = None, added: Any = None, progress: Any = None) -> Self:
+    def update(
+        self,
+        *,
+        removed: Any = None,
+        added: Any = None,
+        removed_days: Any = None,
+        added_days: Any = None,
+        progress: Any = None,
+    ) -> Self:
         """Take rows away from what the model was fitted to, and add others, without the rest.
 
-        A user who changed has the old row in `removed` and the new row in `added`. The result
-        equals a fit on what is left through the same anchor, up to rounding.
+        A user who changed has the old row in `removed` and the new row in `added`. The moments,
+        the components, the pairs and the trend equal those of a fit on what is left through the
+        same anchor, up to rounding. The weights of the ranking, its low-pass and its EASE part
+        stay those of the last fit.
         removed, added: (any, D) rows, or one row, (D,); `added` may have more items than the
         model, which then knows them too. Raises InvalidInteractions for rows to remove that
         cannot be among those of the model.
+        removed_days, added_days: the last days of their pairs, where the model was fitted with
+        days and ranks by the trend of the items; see `fit`.
         """
-        self._require_components_alone("update")
-        anchor, sums = self.fitted.anchor, self.fitted.sums
+        anchor, sums, ranking = self.fitted.anchor, self.fitted.sums, self.fitted.pair_ranking
         if anchor is None or sums is None:
             raise NotFitted("this model was stored without its moments; fit it again")
         come = _rows_of(added, self.fitted.n_items)
@@ -189,22 +205,29 @@ class MethodOfMoments:
             raise InvalidInteractions(
                 f"the rows to remove have {gone.shape[1]} items, the model knows {come.shape[1]}"
             )
+        days = _days_of(removed_days, gone), _days_of(added_days, come)
         stages = Stages(progress)
         with one_blas_thread():
             anchor = anchor.with_items(come.shape[1])
             with stages.stage("moments"):
                 sums = sums.update(gone, come, anchor)
             _require_known_rows(sums)
+            if ranking is not None:
+                with stages.stage("pairs"):
+                    ranking = ranking.update(gone, come, *days)
             components = decompose(
                 anchor, sums, DecomposeSettings.from_settings(self), stages=stages
             )
         fit = ComponentFit(anchor, sums, components)
-        self._fitted = self._fitted_model(fit, None, stages)
+        self._fitted = self._fitted_model(fit, ranking, stages)
         return self
 
-    def forget(self, rows: Any) -> Self:
-        """Take users out: the same model as without their rows, seen through its anchor."""
-        return self.update(removed=rows)
+    def forget(self, rows: Any, *, last_days: Any = None) -> Self:
+        """Take users out: the same model as without their rows, seen through its anchor.
+
+        last_days: of their pairs, where the model ranks by the trend of the items.
+        """
+        return self.update(removed=rows, removed_days=last_days)
 
     @property
     def fitted(self) -> FittedModel:
@@ -334,13 +357,6 @@ class MethodOfMoments:
             anchor = replace(anchor, components=components.in_span)
         return ComponentFit(anchor, sums, components)
 
-    def _require_components_alone(self, what: str) -> None:
-        if self.ranking != "components":
-            raise InvalidSetting(
-                f"the three-moment ranking needs all rows in memory, so {what} works with "
-                "ranking='components' alone; fit the model with that, or fit it again"
-            )
-
     def _fit_ranking(
         self,
         X: Csr,
@@ -421,6 +437,13 @@ def _rows_of(X: Any, n_items: int) -> Csr:
     X = X if sparse.issparse(X) else np.asarray(X)
     X = as_interactions(X.reshape(1, -1) if X.ndim == 1 else X)
     return grown(X, (X.shape[0], max(n_items, X.shape[1])))
+
+
+def _days_of(last_days: Any, rows: Csr) -> Csr | None:
+    """Return the days of the pairs of some rows; None where they are not known."""
+    if last_days is None:
+        return None if rows.nnz else rows
+    return as_last_days(_rows_of(last_days, rows.shape[1]), rows)
 
 
 def _require_known_rows(sums: AnchoredSums) -> None:

@@ -15,8 +15,11 @@ from functools import cache
 from threading import Lock
 from typing import TypeVar
 
+import numpy as np
 import scipy.linalg  # noqa: F401 - loads scipy's own BLAS, so that it is held as well
 from threadpoolctl import OpenBLASController, ThreadpoolController
+
+from mom_pipeline.core.types import Array
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -67,6 +70,20 @@ def sum_blocks(work: Callable[[Task], Sum], tasks: Iterable[Task]) -> Sum:
         for result in results:
             total += result  # type: ignore[operator]
     return total
+
+
+def cut(before: Array, size: int, most: int) -> list[slice]:
+    """Cut rows of different sizes into blocks: up to `size` in all, or one row, and `most` rows.
+
+    before: (rows + 1,), the sizes of all rows before each, and of all.
+    """
+    before, blocks, start = before.astype(np.int64), [], 0
+    while start < len(before) - 1:
+        stop = int(np.searchsorted(before, before[start] + size, side="right")) - 1
+        stop = min(max(stop, start + 1), start + most)
+        blocks.append(slice(start, stop))
+        start = stop
+    return blocks
 
 
 @contextmanager

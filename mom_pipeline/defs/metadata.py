@@ -14,7 +14,7 @@ from mom_pipeline.core.algorithm.whitening import Whitening
 from mom_pipeline.core.evaluation.backtest import Backtest
 from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 from mom_pipeline.core.evaluation.theorem1 import Bounds
-from mom_pipeline.core.moments.days import DayStep
+from mom_pipeline.core.moments.days import AnchoredPairs, DayStep
 from mom_pipeline.core.ranking.memberships import posterior_entropy
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.pictures import bars, curves, drawn, histogram
@@ -86,6 +86,17 @@ def of_moments(step: DayStep) -> dict[str, Any]:
         "d3s": d3,
         "captured_share": step.captured_share,
         "passes": step.anchor.passes if step.reason else 0,
+        **_of_pairs(step.pairs),
+    }
+
+
+def _of_pairs(pairs: AnchoredPairs | None) -> dict[str, Any]:
+    if pairs is None:
+        return {}
+    return {
+        "pairs": len(pairs.counts.names),
+        "pairs_changed_since_rebuild": pairs.drift,
+        "items_without_pairs": len(pairs.base.uncounted),
     }
 
 

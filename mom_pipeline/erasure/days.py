@@ -4,20 +4,26 @@ The matrix of a day is computed again from the rows that are left. This also tak
 the user's leaving puts below the filter, and so touches other users' rows. The moments then lose
 the old rows of all changed users and gain their new ones, which is exact: up to rounding they
 are what the day would hold if the user had never been there, seen through the same anchor.
-The anchor stays. It is a basis of the item space, computed once with the user among all others;
-it holds no row of anyone, and the next full rebuild replaces it.
+The pairs of the anchor's day and of every day are counted again from the rows that are left.
+What else an anchor holds stays: a basis of the item space, the low-pass and the EASE part,
+computed once with the user among all others. They hold no row of anyone, and the next full rebuild
+replaces them.
 
 What is computed from the moments is removed, to be materialized again.
 """
 
 from collections import Counter
+from dataclasses import replace
 from datetime import date
 
 import numpy as np
 
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
+from mom_pipeline.artifacts.store import Artifact
 from mom_pipeline.core.interactions import changed_rows, grown
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
+from mom_pipeline.core.moments.days import AnchoredPairs
+from mom_pipeline.core.moments.pair_counts import PairCounts
 from mom_pipeline.core.moments.users import in_first_half
 from mom_pipeline.core.types import Csr
 from mom_pipeline.warehouse.connection import Warehouse
@@ -40,9 +46,10 @@ def erase_from_days(warehouse: Warehouse, state: DayState) -> Counter[str]:
     was interrupted is summed over all its rows, through its anchor.
     """
     counts: Counter[str] = Counter()
+    anchors: dict[str, str] = {}
     for day in state.artifacts.days("interaction_matrix"):
         try:
-            _erase_from_day(warehouse, state, day)
+            _erase_from_day(warehouse, state, day, anchors)
             counts["days of matrices and moments"] += 1
         except StaleArtifact:
             counts["days removed that could not be read"] += 1
@@ -57,23 +64,48 @@ def erase_from_days(warehouse: Warehouse, state: DayState) -> Counter[str]:
     return counts
 
 
-def _erase_from_day(warehouse: Warehouse, state: DayState, day: date) -> None:
+def _erase_from_day(
+    warehouse: Warehouse, state: DayState, day: date, anchors: dict[str, str]
+) -> None:
+    """Bring a day to the rows that are left. anchors: old versions of anchors -> new ones."""
     before, version = state.matrix(day)
     stored = state.fitting("m2_statistics", day)
     matrix = matrix_as_of(warehouse, day)
     X = matrix.interactions
     if before.shape[0] > X.shape[0] or before.shape[1] > X.shape[1]:
         raise StaleArtifact(f"interaction_matrix of {day} is wider than the dictionaries")
+    fixed = _erased_anchor(warehouse, state, stored, anchors)
+    seen_through = anchors.get(stored.parents["anchor"], stored.parents["anchor"])
+    stored = replace(stored, parents={**stored.parents, "anchor": fixed.version})
     anchor, sums = state.moments_in(stored)
     anchor = anchor.with_items(X.shape[1])
-    if stored.parents["interaction_matrix"] == version:
+    if stored.parents["interaction_matrix"] == version and seen_through == fixed.version:
         sums = _without(sums, anchor, before, X)
     else:
         sums = AnchoredSums.from_rows(X, anchor, in_half=in_first_half(np.arange(X.shape[0])))
+    pairs = state.pairs_in(stored)
+    if pairs is not None:
+        pairs = AnchoredPairs(pairs.base, pairs.base.counted_alike(X) - pairs.base)
     written = state.write_matrix(day, X, matrix.last_days, matrix.fingerprint)
-    parents = {"interaction_matrix": written.version, "anchor": stored.parents["anchor"]}
+    parents = {"interaction_matrix": written.version, "anchor": fixed.version}
     facts = {**stored.metadata, "users": sums.first.n_users}
-    state.write_sums(day, sums, parents, facts, sound=bool(stored.metadata["sound"]))
+    state.write_sums(day, sums, pairs, parents, facts, sound=bool(stored.metadata["sound"]))
+
+
+def _erased_anchor(
+    warehouse: Warehouse, state: DayState, sums: Artifact, anchors: dict[str, str]
+) -> Artifact:
+    """The anchor of some sums, with the pairs of the rows that are left; written once."""
+    day = date.fromisoformat(sums.metadata["anchor_day"])
+    fixed = state.fitting("anchor", day)
+    if "pair_names" in fixed.dense and fixed.version not in anchors.values():
+        X = matrix_as_of(warehouse, day).interactions
+        base = PairCounts.from_arrays(fixed.dense).counted_alike(X)
+        arrays = {**fixed.arrays, **base.as_arrays()}
+        written = state.write("anchor", day, arrays, fixed.parents, {})
+        anchors[fixed.version] = written.version
+        return written
+    return fixed
 
 
 def _without(sums: AnchoredSums, anchor: Anchor, before: Csr, X: Csr) -> AnchoredSums:

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.artifacts.versions import check_files, read_manifest
-from mom_pipeline.core.errors import DamagedModel
+from mom_pipeline.core.errors import DamagedModel, InvalidInteractions
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.persistence import load_arrays, save_arrays
 from mom_pipeline.core.types import Array, Csr
@@ -127,39 +127,23 @@ class ServedModel:
         return cls(manifest, fitted, items, users, histories)
 
     def without_user(self, user_id: str) -> Self | None:
-        """The model without a user's id, history and row behind the pairs; None if unknown.
+        """The model without a user's id, history and pairs; None if unknown.
 
-        Components and weights stay as they were fitted: they are sums over everyone, and name
-        nobody.
+        Components, low-pass and EASE parts stay as they were fitted: they come from sums over
+        everyone, and name nobody.
         """
         own = np.array([str(user) == user_id for user in self.user_ids], dtype=bool)
         if not own.any():
             return None
         model, ranking = self.model, self.model.pair_ranking
         if ranking is not None:
-            rows = ranking.interactions
-            for position in np.flatnonzero(own):
-                rows = _without_row(rows, self.histories[[position]])
-            model = replace(model, pair_ranking=replace(ranking, interactions=rows))
+            try:
+                counts = ranking.counts.update(self.histories[own], self.histories[:0])
+            except InvalidInteractions as error:
+                raise DamagedModel("the pairs do not hold the history of a user") from error
+            model = replace(model, pair_ranking=replace(ranking, counts=counts))
         histories = sparse.csr_array(self.histories[~own])
         return replace(self, model=model, user_ids=self.user_ids[~own], histories=histories)
-
-
-def _without_row(X: Csr, history: Csr) -> Csr:
-    """Empty one row with the items of a history, (1, D).
-
-    The rows behind the pairs have no ids and no counts. They only enter as sums, so of several
-    equal rows it does not matter which one goes.
-    """
-    items = np.sort(history.indices)
-    for row in np.flatnonzero(np.diff(X.indptr) == len(items)):
-        entries = slice(X.indptr[row], X.indptr[row + 1])
-        if np.array_equal(np.sort(X.indices[entries]), items):
-            kept = np.ones(X.nnz, dtype=bool)
-            kept[entries] = False
-            indptr = X.indptr - np.where(np.arange(len(X.indptr)) > row, len(items), 0)
-            return sparse.csr_array((X.data[kept], X.indices[kept], indptr), shape=X.shape)
-    raise DamagedModel("the rows behind the pairs do not hold the history of a user")
 
 
 def _as_bytes(ids: Array) -> Array:

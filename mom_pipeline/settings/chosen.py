@@ -32,12 +32,12 @@ class ChosenSettings:
         return self.model, self.ranking
 
     def same_moments(self, other: Self) -> bool:
-        """Tell whether both see the rows through the same moments and the same low-pass part."""
+        """Tell whether both see the rows through the same moments, low-pass and EASE parts."""
         return (
             self.model.estimator == other.model.estimator
             and self.model.n_components == other.model.n_components
             and self.model.ranking == other.model.ranking
-            and self.ranking.user_exponent == other.ranking.user_exponent
+            and self.ranking.anchored == other.ranking.anchored
         )
 
     def as_dict(self) -> dict[str, Any]:

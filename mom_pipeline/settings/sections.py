@@ -189,6 +189,8 @@ class RebuildSettings:
     """When a day is computed from all users instead of from its changed users."""
 
     capture_threshold: Share = 0.98
+    pair_drift: Share = 0.5
+    pair_megabytes: Count = 2048
     frequent_items: Annotated[StrictInt, rule("at least 2", lambda n: n >= 2)] = 200
     anchor_width: CountOrZero = 0
 

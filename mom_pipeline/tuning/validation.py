@@ -9,9 +9,10 @@ from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.evaluation.backtest import backtest
-from mom_pipeline.core.fitted import FittedModel, PairRanking
+from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.interactions import grown
 from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.settings import ModelSettings

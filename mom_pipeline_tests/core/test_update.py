@@ -1,5 +1,7 @@
 """Rows taken away from a fitted model, and rows added: the model of what is left."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -8,6 +10,7 @@ from mom_pipeline.core import MethodOfMoments, evaluate_ranking, simulate
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, NotFitted
 from mom_pipeline.core.interactions import grown
 from mom_pipeline.core.ranking.choose import hold_out
+from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.threads import using_cores
 
 ESTIMATORS = ["paper", "unbiased", "balanced"]
@@ -103,8 +106,6 @@ def test_rows_may_be_lists_and_end_before_the_last_item(counts):
 def test_what_cannot_be_updated_says_why(counts):
     with pytest.raises(NotFitted, match="call fit first"):
         unfitted().update(added=counts)
-    with pytest.raises(InvalidSetting, match="ranking='components'"):
-        MethodOfMoments(5).update(added=counts)
     model = unfitted("unbiased").fit(counts)
     with pytest.raises(InvalidInteractions, match="whole counts"):
         model.update(added=counts[:5] * 0.5)
@@ -116,6 +117,62 @@ def test_what_cannot_be_updated_says_why(counts):
         model.forget(np.ones((counts.shape[0], 300)))
     with pytest.raises(InvalidSetting, match="anchor_width must be at least n_components = 5"):
         MethodOfMoments(5, anchor_width=4)
+
+
+WEIGHTS = RankingWeights(pairs=1.0, low_pass=0.4, ease=0.6, components=0.5, popularity=0.1)
+
+
+def three_moments(weights=WEIGHTS):
+    return MethodOfMoments(5, ranking_weights=weights, anchor_width=13, precision="double")
+
+
+def as_if_fitted(model, X, last_days=None):
+    """A fit on what is there now, through what the model's own fit fixed."""
+    fresh = three_moments(model.ranking_weights).fit(X, anchor=model.anchor, last_days=last_days)
+    kept = model.fitted.pair_ranking
+    ranking = replace(fresh.fitted.pair_ranking, low_pass=kept.low_pass, ease=kept.ease)
+    fresh._fitted = replace(fresh.fitted, pair_ranking=ranking)
+    return fresh
+
+
+def assert_same_lists(ours, theirs, X, last_days=None):
+    lists, others = (one.recommend(X[:200], 10, last_days=last_days) for one in (ours, theirs))
+    np.testing.assert_array_equal(lists[0], others[0])
+    np.testing.assert_allclose(lists[1], others[1], rtol=1e-5)
+
+
+def test_three_moments_forget_and_learn_users_exactly(counts, tmp_path):
+    X, D = sparse.csr_array(counts[:3000]), counts.shape[1]
+    model = three_moments().fit(X[:2500, :280])
+    earlier = model.recommend(X[:200, :280], 10)[0]
+    model.save(tmp_path / "model.npz")
+    model = MethodOfMoments.load(tmp_path / "model.npz")
+    model.update(removed=X[:400, :280], added=X[200:400])
+    model.update(added=X[2500:]).forget(X[2900:])
+    kept = grown(sparse.csr_array(X[400:2500, :280]), (2100, D))
+    now = sparse.csr_array(sparse.vstack([kept, X[200:400], X[2500:2900]]))
+    fresh = as_if_fitted(model, now)
+    pairs, expected = (one.fitted.pair_ranking.counts for one in (model, fresh))
+    for name, array in expected.as_arrays().items():
+        np.testing.assert_array_equal(pairs.as_arrays()[name], array, err_msg=name)
+    assert_same_model(model, fresh)
+    assert_same_lists(model, fresh, X)
+    assert (model.recommend(X[:200], 10)[0] != earlier).mean() > 0.05
+
+
+def test_the_trend_is_updated_with_the_days_of_the_pairs(counts, rng):
+    X = sparse.csr_array(counts[:2000])
+    days = X.copy()
+    days.data = rng.integers(700, 760, X.nnz) + 40.0 * (X.indices < 50)
+    model = three_moments(replace(WEIGHTS, trend=1.0, trend_half_life=10.0))
+    model.fit(X[:1500], last_days=days[:1500])
+    model.update(added=X[1500:], added_days=days[1500:]).forget(X[:90], last_days=days[:90])
+    fresh = as_if_fitted(model, X[90:], days[90:])
+    assert_same_lists(model, fresh, X, days[:200])
+    with pytest.raises(InvalidInteractions, match="give the days"):
+        model.forget(X[90])
+    with pytest.raises(InvalidInteractions, match="last_days must have a day"):
+        model.forget(X[90], last_days=days[91])
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

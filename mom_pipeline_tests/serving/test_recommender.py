@@ -12,6 +12,7 @@ from mom_pipeline import Recommender
 from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.errors import DamagedModel
 from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, POPULAR, reasoned_lists
+from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.ranking.topn import brute_force
 from mom_pipeline.serving.answers import Contribution, InvalidQuestion, UnknownItem, UnknownUser
@@ -31,7 +32,8 @@ def served(request):
     model = MethodOfMoments(K, personalization="em", ranking=ranking).fit(X).fitted
     if request.param == "all parts":
         weights = RankingWeights(popularity=0.1, ease=0.4, components=1.5)
-        model = replace(model, pair_ranking=replace(model.pair_ranking, weights=weights))
+        ranking = PairRanking.from_rows(X, model.pair_ranking.low_pass, weights)
+        model = replace(model, pair_ranking=ranking)
     items = np.array([*ODD, *(f"item {y}" for y in range(len(ODD), D))], dtype=object)
     users = np.array([*ODD, *(f"user {u}" for u in range(len(ODD), N)), "nothing yet"], object)
     rows = sparse.csr_array(sparse.vstack([X, sparse.csr_array((1, D))]))

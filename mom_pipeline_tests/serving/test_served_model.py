@@ -7,8 +7,9 @@ import pytest
 from scipy import sparse
 
 from mom_pipeline.core.errors import DamagedModel
-from mom_pipeline.core.fitted import PairRanking
+from mom_pipeline.core.moments.pair_counts import PairCounts
 from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.serving.registry import forget_in_models
 
@@ -37,20 +38,19 @@ def test_every_version_loses_the_user_and_the_champion_stays_in_use(registry, ma
     assert forget_in_models(registry, USER) == 0
 
 
-def test_the_rows_behind_the_pairs_lose_the_history(make):
+def test_the_pairs_lose_the_history(make):
     served = make(1)
     X = sparse.csr_array(sparse.vstack([np.zeros((3, 30)), served.histories], format="csr"))
     low_pass = LowPass(np.zeros((30, 1)), np.ones(30), np.ones(1))
-    ranking = PairRanking(X, low_pass, RankingWeights())
+    ranking = PairRanking.from_rows(X, low_pass, RankingWeights())
     served = replace(served, model=replace(served.model, pair_ranking=ranking))
     left = served.without_user(USER)
-    rows = left.model.pair_ranking.interactions
-    rows.check_format(full_check=True)
-    own = served.histories[[117]].toarray().ravel()
-    assert rows.shape == X.shape
-    np.testing.assert_allclose(X.sum(axis=0) - rows.sum(axis=0), own)
-    no_rows = sparse.csr_array(X.shape)
-    other = replace(served.model, pair_ranking=replace(ranking, interactions=no_rows))
+    others = np.delete(np.arange(X.shape[0]), 3 + 117)
+    expected = PairCounts.from_rows(X[others], 1.0)
+    for name, array in left.model.pair_ranking.counts.as_arrays().items():
+        np.testing.assert_array_equal(array, expected.as_arrays()[name])
+    no_pairs = replace(ranking, counts=ranking.counts.nothing())
+    other = replace(served.model, pair_ranking=no_pairs)
     with pytest.raises(DamagedModel):
         replace(served, model=other).without_user(USER)
 

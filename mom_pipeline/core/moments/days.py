@@ -9,6 +9,8 @@ model up to rounding.
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -23,11 +25,13 @@ from mom_pipeline.core.linear_algebra.eigenpairs import (
 )
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.pair_counts import MAX_PAIR_BYTES, PairCounts, rare_items
 from mom_pipeline.core.moments.pairs import PairMoments
 from mom_pipeline.core.moments.sums import MomentSums
 from mom_pipeline.core.moments.users import (
     AnchoredPass,
     MomentsPass,
+    PairsPass,
     Users,
     UsersInMemory,
     in_first_half,
@@ -44,6 +48,9 @@ class MomentSettings:
     n_frequent: items among which pairs are counted exactly.
     halves: keep the sums of one half of the users apart.
     capture_threshold: a day is computed in full below this share; see `captured_share`.
+    pair_exponent: e of the pairs that the ranking uses, see `PairCounts`; None to keep none.
+    pair_bytes: what these may take.  pair_drift: a day is computed in full when more of its pairs
+    came after the last rebuild.
     dtype: of the products; None for what suits the size.
     """
 
@@ -57,6 +64,9 @@ class MomentSettings:
     n_frequent: int = 0
     halves: bool = False
     capture_threshold: float = 0.0
+    pair_exponent: float | None = None
+    pair_bytes: int = MAX_PAIR_BYTES
+    pair_drift: float = np.inf
 
 
 def width_for_days(n_components: int) -> int:
@@ -113,6 +123,7 @@ class DayStep:
     reason: why the day was computed in full; empty when it was not.
     changed: positions of the users whose rows were visited.
     captured_share: of M2, what the span held before a rebuild; 1 where nothing was before.
+    pairs: those of the anchor's day and what changed since; None where none are kept.
     """
 
     anchor: Anchor
@@ -120,6 +131,37 @@ class DayStep:
     reason: str
     changed: Array
     captured_share: float
+    pairs: "AnchoredPairs | None" = None
+
+
+@dataclass(frozen=True)
+class AnchoredPairs:
+    """Pairs as of the last rebuild, and what changed since."""
+
+    base: PairCounts
+    change: PairCounts
+
+    @classmethod
+    def from_users(cls, X: Csr, users: Users, settings: MomentSettings) -> Self | None:
+        """Count the pairs of all users; None where the settings keep none."""
+        if settings.pair_exponent is None:
+            return None
+        rare = rare_items(X, settings.pair_bytes)
+        base = users.add_up(PairsPass(settings.pair_exponent, rare))
+        return cls(base, base.nothing())
+
+    def update(self, removed: Csr, added: Csr) -> Self:
+        return replace(self, change=self.change + self.base.change(removed, added))
+
+    @cached_property
+    def counts(self) -> PairCounts:
+        """The pairs of the day."""
+        return self.base.after(self.change)
+
+    @property
+    def drift(self) -> float:
+        """How much of the day's pairs came or went since the rebuild."""
+        return self.counts.drift(self.change)
 
 
 @dataclass(frozen=True)
@@ -129,6 +171,7 @@ class Yesterday:
     X: Csr
     anchor: Anchor
     sums: AnchoredSums
+    pairs: AnchoredPairs | None = None
 
 
 def advance(
@@ -145,26 +188,43 @@ def advance(
     """
     share = 1.0
     if yesterday is not None:
-        changed = changed_rows(yesterday.X, X)
-        anchor = yesterday.anchor.with_items(X.shape[1])
-        half = in_first_half(changed)
-        sums = yesterday.sums.update(
-            grown(yesterday.X, X.shape)[changed],
-            X[changed],
-            anchor,
-            in_half=np.concatenate([half, half]),
-        )
-        share = captured_share(X, anchor, sums, settings)
-        if share >= settings.capture_threshold:
-            return DayStep(anchor, sums, "", changed, share)
-        reason = (
-            f"the basis of the last rebuild holds {share:.3f} of the second moment, "
-            f"below {settings.capture_threshold:g}"
-        )
+        step = _next_day(X, yesterday, settings)
+        share, reason = step.captured_share, _drifted(step, settings)
+        if not reason:
+            return step
     users = visiting(X)
     anchor = fix_anchor(users, settings)
     sums = sum_users(users, anchor, settings)
-    return DayStep(anchor, sums, reason, np.flatnonzero(np.diff(X.indptr)), share)
+    pairs = AnchoredPairs.from_users(X, users, settings)
+    return DayStep(anchor, sums, reason, np.flatnonzero(np.diff(X.indptr)), share, pairs)
+
+
+def _next_day(X: Csr, yesterday: Yesterday, settings: MomentSettings) -> DayStep:
+    """Subtract the old rows of the changed users and add their new ones."""
+    changed = changed_rows(yesterday.X, X)
+    removed, added = grown(yesterday.X, X.shape)[changed], X[changed]
+    anchor, half = yesterday.anchor.with_items(X.shape[1]), in_first_half(changed)
+    sums = yesterday.sums.update(removed, added, anchor, in_half=np.concatenate([half, half]))
+    pairs = yesterday.pairs
+    if pairs is not None:
+        pairs = pairs.update(removed, added)
+    share = captured_share(X, anchor, sums, settings)
+    return DayStep(anchor, sums, "", changed, share, pairs)
+
+
+def _drifted(step: DayStep, settings: MomentSettings) -> str:
+    """Why what the last rebuild fixed does not hold any more; empty where it does."""
+    if step.captured_share < settings.capture_threshold:
+        return (
+            f"the basis of the last rebuild holds {step.captured_share:.3f} of the second moment, "
+            f"below {settings.capture_threshold:g}"
+        )
+    if step.pairs is not None and step.pairs.drift > settings.pair_drift:
+        return (
+            f"{step.pairs.drift:.2f} of the pairs changed since the last rebuild, above "
+            f"{settings.pair_drift:g}"
+        )
+    return ""
 
 
 def captured_share(X: Csr, anchor: Anchor, sums: AnchoredSums, settings: MomentSettings) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 from mom_pipeline.core.linear_algebra.eigenpairs import DIRECT_ITEMS, SymmetricOperator
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.pair_counts import PairCounts
 from mom_pipeline.core.moments.pairs import (
     PairMoments,
     gram_product,
@@ -112,6 +113,17 @@ class AnchoredPass:
     def __call__(self, rows: UserRows) -> AnchoredSums:
         in_half = in_first_half(rows.positions) if self.halves else None
         return AnchoredSums.from_rows(rows.X, self.anchor, in_half=in_half)
+
+
+@dataclass(frozen=True)
+class PairsPass:
+    """The pairs of items; see `PairCounts`."""
+
+    user_exponent: float
+    uncounted: Array
+
+    def __call__(self, rows: UserRows) -> PairCounts:
+        return PairCounts.from_rows(rows.X, self.user_exponent, uncounted=self.uncounted)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from mom_pipeline.core.evaluation.metrics import metrics_of_hits
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.parts import Ease, Histories, Own, Pairs, Popularity
-from mom_pipeline.core.ranking.recency import trend
+from mom_pipeline.core.ranking.recency import Trend
 from mom_pipeline.core.ranking.score import RankingWeights, best_unseen, combined
 from mom_pipeline.core.ranking.topn import Scorer, hide_seen, top_n
 from mom_pipeline.core.types import Array, Csr, Float64
@@ -81,7 +81,7 @@ class SearchParts:
         counted = [Pairs.from_rows(X, user_exponent) for user_exponent in low_pass]
         trends = {}
         if last_days is not None:
-            trends = {h: trend(last_days, h) for h in grid["trend_half_life"]}
+            trends = {h: Trend.from_rows(last_days, h).relative() for h in grid["trend_half_life"]}
         return cls(
             pairs=tuple(one.sharpened(power) for one in counted for power in grid["sharpness"]),
             history_exponents=tuple(grid["history_exponent"]),

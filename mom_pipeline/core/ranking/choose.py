@@ -16,7 +16,6 @@ from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.interactions import as_binary, with_narrow_indices
 from mom_pipeline.core.ranking.candidates import GRID, SETTINGS_OF, Candidates, SearchParts
 from mom_pipeline.core.ranking.low_pass import LowPass
-from mom_pipeline.core.ranking.parts import invertible
 from mom_pipeline.core.ranking.recency import aged
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.ranking.topn import Scorer
@@ -195,8 +194,6 @@ def _with_half_life(
 def _grid(held_out: HeldOut, fixed: Mapping[str, float]) -> dict[str, tuple[float, ...]]:
     """Return what to try for each setting; one that cannot be tried is left out."""
     without: set[str] = set()
-    if not invertible(held_out.train):
-        without |= {"ease", *SETTINGS_OF["ease"]}
     if held_out.exclude_seen:
         without |= {"own"}
     if held_out.last_days is None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.ranking.item_matrix import owners
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.parts import (
     COMPONENTS,
@@ -18,11 +19,10 @@ from mom_pipeline.core.ranking.parts import (
     Histories,
     Own,
     Pairs,
-    owners,
 )
 from mom_pipeline.core.ranking.score import Score
-from mom_pipeline.core.ranking.topn import BestItems, cut, most_popular, user_blocks
-from mom_pipeline.core.threads import map_blocks
+from mom_pipeline.core.ranking.topn import BestItems, most_popular, user_blocks
+from mom_pipeline.core.threads import cut, map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
 POPULAR, COMPONENT, ITEM = 0, 1, 2
@@ -212,7 +212,7 @@ def similar_scores(model: FittedModel, item: int) -> Array:
     if ranking is not None and ranking.weights.sharpness > 0:
         pairs = ranking.pairs
         scores = np.zeros(model.n_items)
-        row = pairs.powers[[item]]
+        row = pairs.powers.entries[[item]]
         scores[row.indices] = row.data.astype(np.float64) ** (1 / pairs.sharpness)
         c = np.maximum(pairs.item_users, 1.0)
         return np.asarray(scores / np.sqrt(c[item] * c))

@@ -21,7 +21,8 @@ from mom_pipeline.core.moments.pairs import PairMoments
 from mom_pipeline.core.moments.sums import MomentSums, padded
 from mom_pipeline.core.ranking.parts import LOW_PASS, Histories
 from mom_pipeline.core.ranking.score import or_one
-from mom_pipeline.core.ranking.topn import cut, top_n
+from mom_pipeline.core.ranking.topn import top_n
+from mom_pipeline.core.threads import cut
 from mom_pipeline.core.types import Array, Csr, Float64
 
 # The low-pass part takes as many eigenvectors as are worth asking for and fit in memory, and at

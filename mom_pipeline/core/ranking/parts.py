@@ -2,29 +2,25 @@
 
 Each part gives its plain scores of all items (`scores`) and of some (`at`); those that are sums
 over the items of a history also say what each of these adds (`by_entry`). How they become one
-score stands in `score.py`.
-
-    G = X^T diag(n^-e) X,     X binary, n the items of a user
-
-is the second moment with a user's weight: e = 1 is that of the balanced estimator, at e = 1/2
-the pairs of busy users count for more.
+score stands in `score.py`. G is the second moment as counted pairs (`moments/pair_counts.py`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import ClassVar, Protocol, Self
 
 import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.core.interactions import as_binary, with_narrow_indices
+from mom_pipeline.core.interactions import with_narrow_indices
 from mom_pipeline.core.linear_algebra.inverse import invert_in_place
-from mom_pipeline.core.moments.sums import scaled_rows_and_columns
-from mom_pipeline.core.ranking.topn import cut
+from mom_pipeline.core.moments.pair_counts import PairCounts
+from mom_pipeline.core.moments.sums import padded
+from mom_pipeline.core.ranking.item_matrix import ItemMatrix, owners
+from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
 POPULARITY, PAIRS, EASE, LOW_PASS, COMPONENTS, OWN = (
@@ -38,17 +34,11 @@ POPULARITY, PAIRS, EASE, LOW_PASS, COMPONENTS, OWN = (
 
 # EASE was the better with the pairs of busy users in it.
 _EASE_USER_EXPONENT = 0.5
-# Up to this many items the second moment is inverted: 256 MB, and seconds.
+# The second moment of at most so many items, the most popular ones, is inverted: 256 MB, and
+# seconds. Of each row of the inverse so many entries are kept: on three logs within .5 % of nDCG.
 MAX_INVERTED_ITEMS = 8192
-# Pairs are written out in full, up to 64 MB, where at least this share of them occurs: a row of
-# them is then added up some ten times as fast.
-_DENSE_PAIRS, _DENSE_SHARE = 16_000_000, 0.1
-# Other pairs are added up for a few users in one call. Their pairs, 4 MB unless one user has
-# more, stay in a core's cache.
-_PAIRS_AT_A_TIME, _USERS_AT_A_TIME = 500_000, 32
-# Single pairs are looked up in rows written out in full, 4 MB of them at a time: a search in
-# the sparse rows takes some five times as long.
-_PANEL = 1_000_000
+_EASE_ENTRIES = 256
+_ITEMS_PER_BLOCK = 256
 
 
 @dataclass(frozen=True)
@@ -108,15 +98,6 @@ class HistoryPart(Part, Protocol):
         ...
 
 
-def pair_counts(X: Csr, user_exponent: float) -> Csr:
-    """Return G in single precision, (D, D) sparse; counts in X are read as ones."""
-    n = np.maximum(np.diff(X.indptr), 1)
-    half = scaled_rows_and_columns(
-        as_binary(X), n ** (-user_exponent / 2), np.ones(X.shape[1]), np.float32
-    )
-    return with_narrow_indices((half.T @ half).tocsr())
-
-
 @dataclass(frozen=True)
 class Popularity:
     """How many users took an item, the same for every history. item_users: (D,)."""
@@ -137,12 +118,11 @@ class Pairs:
 
         score_y = sum_h x_h (c_h^-history G_hy c_y^-candidate)^sharpness
 
-    powers: G^sharpness entry by entry, (D, D) sparse.  item_users: c, (D,).
-    user_exponent: e in G.
+    powers: G^sharpness entry by entry.  item_users: c, (D,).  user_exponent: e in G.
     """
 
     name: ClassVar[str] = PAIRS
-    powers: Csr
+    powers: ItemMatrix
     item_users: Float64
     user_exponent: float
     sharpness: float
@@ -152,18 +132,22 @@ class Pairs:
     @classmethod
     def from_rows(cls, X: Csr, user_exponent: float = 1.0, sharpness: float = 1.0) -> Self:
         """Count the pairs of every user."""
-        item_users = np.bincount(X.indices, minlength=X.shape[1]).astype(np.float64)
-        counted = cls(pair_counts(X, user_exponent), item_users, user_exponent, 1.0)
-        return counted.sharpened(sharpness)
+        return cls.from_counts(PairCounts.from_rows(X, user_exponent), sharpness)
+
+    @classmethod
+    def from_counts(cls, counts: PairCounts, sharpness: float = 1.0) -> Self:
+        item_users = counts.item_users.astype(np.float64)
+        plain = cls(ItemMatrix(counts.matrix()), item_users, counts.user_exponent, 1.0)
+        return plain.sharpened(sharpness)
 
     def sharpened(self, sharpness: float) -> Self:
         """Return the same pairs to another power."""
         if sharpness == self.sharpness:
             return self
-        G = self.powers
+        G = self.powers.entries
         data = G.data ** np.float32(sharpness / self.sharpness)
         powers = sparse.csr_array((data, G.indices, G.indptr), shape=G.shape, copy=False)
-        return replace(self, powers=powers, sharpness=sharpness)
+        return replace(self, powers=ItemMatrix(powers), sharpness=sharpness)
 
     def scores(self, rows: Histories) -> Array:
         sums = self.history_sums(rows.once, (self.history_exponent,))[0]
@@ -176,26 +160,13 @@ class Pairs:
     def by_entry(self, X: Csr, items: Array) -> Array:
         scales = self._candidate_scale[items][owners(X)]
         scales *= self._scale(X.indices, self.history_exponent)[:, None]
-        scales *= _entries_at(self.powers, X, items)
+        scales *= self.powers.at(X, items)
         return scales
 
     def history_sums(self, X: Csr, exponents: Sequence[float]) -> Array:
         """Return sum_h x_h c_h^(-exponent sharpness) G_hy^sharpness: (exponents, users, D)."""
-        sums = np.empty((len(exponents), *X.shape), dtype=np.float32)
         scales = np.stack([self._scale(X.indices, e) for e in exponents], axis=1)
-        weights = (X.data[:, None] * scales).astype(np.float32)
-        if self._dense is not None and X.shape[0] > 1:
-            for column, own in enumerate(weights.T):
-                W = sparse.csr_array((own, X.indices, X.indptr), shape=X.shape, copy=False)
-                sums[column] = W @ self._dense
-            return sums
-        pairs_before = np.append(0, np.cumsum(np.diff(self.powers.indptr)[X.indices]))[X.indptr]
-        for users in cut(pairs_before, _PAIRS_AT_A_TIME, _USERS_AT_A_TIME):
-            bounds = X.indptr[users.start : users.stop + 1]
-            entries = slice(bounds[0], bounds[-1])
-            own_sums = _stacked(self.powers[X.indices[entries]], bounds - bounds[0])
-            sums[:, users] = (own_sums @ weights[entries]).T.reshape(len(exponents), -1, X.shape[1])
-        return sums
+        return self.powers.sums(X, (X.data[:, None] * scales).astype(np.float32))
 
     def candidate_scale(self, exponent: float) -> Array:
         """Return c_y^(-exponent sharpness), (D,)."""
@@ -204,13 +175,6 @@ class Pairs:
     @cached_property
     def _candidate_scale(self) -> Array:
         return self.candidate_scale(self.candidate_exponent)
-
-    @cached_property
-    def _dense(self) -> Array | None:
-        size = self.powers.shape[0] ** 2
-        if size > _DENSE_PAIRS or self.powers.nnz < _DENSE_SHARE * size:
-            return None
-        return np.asarray(self.powers.toarray())
 
     def _scale(self, items: Array | slice, exponent: float) -> Array:
         users = np.maximum(self.item_users[items], 1.0)
@@ -225,54 +189,122 @@ class Ease:
 
     g is the mean of G's diagonal. B is the regression of every item on all others with the
     given ridge (Steck 2019, "Embarrassingly shallow autoencoders"), from the second moment alone.
-    matrix: B, (D, D), zero on its diagonal.
+    Of each row the largest entries are kept, and the mean of the others of each column:
+
+        B ~ matrix + 1 rest^T
+
+    matrix: (D, D), among the most popular items.  rest: (D,).
     """
 
     name: ClassVar[str] = EASE
-    matrix: Array
+    matrix: ItemMatrix
+    rest: Array
 
     @classmethod
     def from_rows(cls, X: Csr, ridge: float) -> Self:
-        """Invert the second moment of X; D is at most MAX_INVERTED_ITEMS."""
+        """Invert the second moment of X."""
         return cls.for_ridges(X, (ridge,))[ridge]
 
     @classmethod
     def for_ridges(cls, X: Csr, ridges: Sequence[float]) -> dict[float, Self]:
         """Return the part for each of the ridges."""
-        if not invertible(X):
-            raise InvalidSetting(
-                f"the EASE part inverts a {X.shape[1]} x {X.shape[1]} matrix, at most "
-                f"{MAX_INVERTED_ITEMS} items are allowed; set its weight to 0"
-            )
         if min(ridges) <= 0:
             raise InvalidSetting(f"ridge of the EASE part must be above 0, found {min(ridges)}")
-        G = pair_counts(X, _EASE_USER_EXPONENT)
-        return {ridge: cls._inverted(G.toarray(), ridge) for ridge in ridges}
+        item_users = np.bincount(X.indices, minlength=X.shape[1])
+        by_popularity = np.argsort(-item_users, kind="stable")
+        items = np.sort(by_popularity[: min(MAX_INVERTED_ITEMS, np.count_nonzero(item_users))])
+        others = np.setdiff1d(by_popularity, items)
+        counts = PairCounts.from_rows(X, _EASE_USER_EXPONENT, uncounted=others)
+        return {ridge: cls._from_counts(counts, items, ridge) for ridge in ridges}
 
     @classmethod
-    def _inverted(cls, G: Array, ridge: float) -> Self:
-        diagonal = np.einsum("ii->i", G)
-        # Rows of items that nobody took stay invertible.
-        diagonal += max(ridge * float(diagonal.mean()), float(np.finfo(np.float32).eps))
-        if not invert_in_place(G):
-            raise np.linalg.LinAlgError("the second moment with its ridge is not positive definite")
-        G /= -np.diag(G)
-        np.fill_diagonal(G, 0.0)
-        return cls(G)
+    def _from_counts(cls, counts: PairCounts, items: Array, ridge: float) -> Self:
+        D, rest = counts.n_items, np.zeros(counts.n_items, dtype=np.float32)
+        if not len(items):
+            nothing: Csr = sparse.csr_array((D, D), dtype=np.float32)
+            return cls(ItemMatrix(nothing), rest)
+        B = _regressions(counts.among(items), ridge)
+        columns = _largest_of_rows(B)
+        kept = np.take_along_axis(B, columns, axis=1)
+        users = counts.item_users[items].astype(np.float32)
+        rest[items] = _mean_of_others(B, columns, kept, users)
+        kept -= rest[items][columns]
+        indptr = np.zeros(D + 1, dtype=np.int64)
+        indptr[items + 1] = columns.shape[1]
+        entries = (kept.ravel(), items[columns].ravel(), np.cumsum(indptr))
+        return cls(ItemMatrix(with_narrow_indices(sparse.csr_array(entries, shape=(D, D)))), rest)
+
+    def with_items(self, n_items: int) -> Self:
+        """Return the part among more items, which it says nothing about."""
+        return replace(
+            self, matrix=self.matrix.with_items(n_items), rest=padded(self.rest, n_items)
+        )
+
+    def as_arrays(self) -> dict[str, Array]:
+        """Return the part as named arrays, to be stored; `from_arrays` reads them back."""
+        B = self.matrix.entries
+        return {
+            "ease_data": B.data,
+            "ease_indices": B.indices,
+            "ease_indptr": B.indptr,
+            "ease_rest": self.rest,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
+        """Return the part that `as_arrays` named."""
+        B = tuple(arrays[f"ease_{name}"] for name in ("data", "indices", "indptr"))
+        n_items = len(arrays["ease_rest"])
+        entries = sparse.csr_array(B, shape=(n_items, n_items))
+        entries.check_format(full_check=True)
+        return cls(ItemMatrix(entries), arrays["ease_rest"])
 
     def scores(self, rows: Histories) -> Array:
-        return np.asarray(rows.once.astype(np.float32) @ self.matrix)
+        X = rows.once
+        scores = self.matrix.sums(X, X.data[:, None].astype(np.float32))[0]
+        scores += X.sum(axis=1, dtype=np.float32)[:, None] * self.rest
+        return np.asarray(scores)
 
     def at(self, rows: Histories, items: Array) -> Array:
         return _added_up(rows.once, self.by_entry(rows.once, items))
 
     def by_entry(self, X: Csr, items: Array) -> Array:
-        return np.asarray(self.matrix[X.indices[:, None], items[owners(X)]])
+        return self.matrix.at(X, items) + self.rest[items][owners(X)]
 
 
-def invertible(X: Csr) -> bool:
-    """Tell whether the second moment of X is small enough to be inverted."""
-    return int(X.shape[1]) <= MAX_INVERTED_ITEMS
+def _regressions(G: Array, ridge: float) -> Array:
+    """Return B, zero on its diagonal, in the memory of G, (F, F)."""
+    diagonal = np.einsum("ii->i", G)
+    diagonal += ridge * diagonal.mean()
+    if not invert_in_place(G):
+        raise np.linalg.LinAlgError("the second moment with its ridge is not positive definite")
+    G /= -np.diag(G)
+    np.fill_diagonal(G, 0.0)
+    return G
+
+
+def _largest_of_rows(B: Array) -> Array:
+    """Return the columns of each row's largest entries by absolute value, rising, and its own."""
+    n = min(_EASE_ENTRIES + 1, len(B))
+    columns = np.empty((len(B), n), dtype=np.int64)
+
+    def block(start: int) -> None:
+        rows = np.arange(start, min(start + _ITEMS_PER_BLOCK, len(B)))
+        sizes = -np.abs(B[rows])
+        sizes[np.arange(len(rows)), rows] = -np.inf
+        columns[rows] = np.sort(np.argpartition(sizes, n - 1, axis=1)[:, :n], axis=1)
+
+    map_blocks(block, range(0, len(B), _ITEMS_PER_BLOCK))
+    return columns
+
+
+def _mean_of_others(B: Array, columns: Array, kept: Array, users: Array) -> Array:
+    """Return the mean of each column's entries that are not kept, by the users of their rows."""
+    D, weights = len(B), np.repeat(users, columns.shape[1]).astype(np.float64)
+    of_kept = np.bincount(columns.ravel(), weights=weights * kept.ravel(), minlength=D)
+    whole, left = users.astype(np.float64) @ B, users.sum(dtype=np.float64)
+    left = left - np.bincount(columns.ravel(), weights=weights, minlength=D)
+    return np.divide(whole - of_kept, left, out=np.zeros(D), where=left > 0.5)
 
 
 @dataclass(frozen=True)
@@ -317,39 +349,7 @@ class Own:
         return shares
 
 
-def _stacked(M: Csr, bounds: Array) -> sparse.csc_array:
-    """Return the matrix whose product adds up the rows of M user by user: (users D, entries).
-
-    Column e is row e of M, moved down to the D rows of its user.
-    M: (entries, D), written to.  bounds: (users + 1,), where the entries of each user begin.
-    """
-    for user, (start, stop) in enumerate(pairwise(M.indptr[bounds])):
-        M.indices[start:stop] += user * M.shape[1]
-    shape = ((len(bounds) - 1) * M.shape[1], M.shape[0])
-    return sparse.csc_array((M.data, M.indices, M.indptr), shape=shape, copy=False)
-
-
-def owners(X: Csr) -> Array:
-    """Return the row of every entry of X."""
-    return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-
-
 def _added_up(X: Csr, terms: Array) -> Array:
     """Return the sum of what the entries of each row add, (users, n). terms: (entries, n)."""
     by_user = (X.data, np.arange(X.nnz), X.indptr)
     return np.asarray(sparse.csr_array(by_user, shape=(X.shape[0], X.nnz)) @ terms)
-
-
-def _entries_at(M: Csr, X: Csr, items: Array) -> Array:
-    """Return M at (item of an entry, listed item of its user), (entries, n). items: (users, n)."""
-    used, row = np.unique(X.indices, return_inverse=True)
-    listed, column = np.unique(items, return_inverse=True)
-    column, owner = column.reshape(items.shape), owners(X)
-    values = np.empty((X.nnz, items.shape[1]), dtype=M.dtype)
-    order = np.argsort(row, kind="stable")
-    step = max(1, _PANEL // max(len(listed), 1))
-    for start in range(0, len(used), step):
-        panel = M[used[start : start + step]][:, listed].toarray()
-        own = order[slice(*np.searchsorted(row, (start, start + step), sorter=order))]
-        values[own] = panel[row[own, None] - start, column[owner[own]]]
-    return values

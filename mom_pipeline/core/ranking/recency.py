@@ -13,12 +13,16 @@ to the mean m. A score is multiplied by the trend to some power: with popularity
 of 1, that is recent popularity. Only the ratios between items matter, so no day has to be today.
 """
 
+from collections.abc import Mapping
 from copy import copy
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.interactions import as_interactions
+from mom_pipeline.core.moments.sums import padded
 from mom_pipeline.core.ranking.score import NO_AGEING
 from mom_pipeline.core.types import Array, Csr, Float64
 
@@ -64,24 +68,71 @@ def aged(X: Csr, last_days: Csr | None, half_life: float) -> Csr:
     return older
 
 
-def trend(last_days: Csr, half_life: float) -> Float64:
-    """Return the trend of every item, (D,): the largest is 1, and that of an item without users 0.
+@dataclass(frozen=True)
+class Trend:
+    """The sums over users that the trend is made of.
 
-    last_days: (N, D).  half_life: in days.
+    day: of the newest event that was counted, a number.  recent: r, (D,), as of that day.
+    users: c, (D,).  half_life: in days.
     """
-    n_items = int(last_days.shape[1])
-    if not last_days.nnz:
-        return np.zeros(n_items)
-    ages = last_days.data.max() - last_days.data
-    recent = np.bincount(last_days.indices, weights=2 ** (-ages / half_life), minlength=n_items)
-    users = np.bincount(last_days.indices, minlength=n_items)
-    ratio = (recent + _SMOOTHING * recent.sum() / users.sum()) / (users + _SMOOTHING)
-    ratio[users == 0] = 0.0
-    return np.asarray(ratio / ratio.max())
 
+    day: float
+    recent: Float64
+    users: Float64
+    half_life: float
 
-def trend_factors(last_days: Csr | None, half_life: float, exponent: float) -> Array | None:
-    """Return what scores are multiplied by, (D,); None where that is 1 for all items."""
-    if last_days is None or exponent == 0:
-        return None
-    return np.asarray(trend(last_days, half_life) ** exponent, dtype=np.float32)
+    @classmethod
+    def from_rows(cls, last_days: Csr, half_life: float) -> Self:
+        """Sum over some users. last_days: (N, D)."""
+        n_items = int(last_days.shape[1])
+        day = float(last_days.data.max(initial=0.0))
+        recency = 2 ** (-(day - last_days.data) / half_life)
+        recent = np.bincount(last_days.indices, weights=recency, minlength=n_items)
+        users = np.bincount(last_days.indices, minlength=n_items).astype(np.float64)
+        return cls(day, recent.astype(np.float64), users, half_life)
+
+    def update(self, removed: Csr, added: Csr) -> Self:
+        """Return the sums after some rows were taken away and others added, up to rounding.
+
+        removed, added: days of the last events, (any, D), with D at least that of these sums.
+        """
+        gone, come = (type(self).from_rows(days, self.half_life) for days in (removed, added))
+        day = max(self.day, gone.day, come.day)
+        mine = self.with_items(removed.shape[1])._as_of(day)
+        come, gone = come._as_of(day), gone._as_of(day)
+        users = mine.users + come.users - gone.users
+        recent = np.where(users > 0, mine.recent + come.recent - gone.recent, 0.0)
+        return replace(mine, recent=recent, users=users)
+
+    def with_items(self, n_items: int) -> Self:
+        """Return the same sums among more items."""
+        return replace(self, recent=padded(self.recent, n_items), users=padded(self.users, n_items))
+
+    def relative(self) -> Float64:
+        """Return the trend of every item, (D,): the largest is 1, that of one without users 0."""
+        if not self.users.any():
+            return np.zeros(len(self.users))
+        mean = self.recent.sum() / self.users.sum()
+        ratio = (self.recent + _SMOOTHING * mean) / (self.users + _SMOOTHING)
+        ratio[self.users == 0] = 0.0
+        return np.asarray(ratio / ratio.max())
+
+    def factors(self, exponent: float) -> Array:
+        """Return what scores are multiplied by, (D,)."""
+        return np.asarray(self.relative() ** exponent, dtype=np.float32)
+
+    def as_arrays(self) -> dict[str, Array]:
+        """Return the sums as named arrays, to be stored; `from_arrays` reads them back."""
+        return {
+            "trend_clock": np.array([self.day, self.half_life]),
+            "trend_recent": self.recent,
+            "trend_users": self.users,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
+        day, half_life = arrays["trend_clock"].tolist()
+        return cls(day, arrays["trend_recent"], arrays["trend_users"], half_life)
+
+    def _as_of(self, day: float) -> Self:
+        return replace(self, day=day, recent=self.recent * 2 ** ((self.day - day) / self.half_life))

@@ -70,6 +70,11 @@ class RankingWeights:
         """Return weights that were written as a mapping, under names of any version."""
         return cls(**{RENAMED_WEIGHTS.get(name, name): value for name, value in values.items()})
 
+    @property
+    def anchored(self) -> tuple[float, ...]:
+        """What the pairs, the low-pass and the EASE part depend on: other values need all rows."""
+        return (self.user_exponent, self.ease_ridge if self.ease else 0.0)
+
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)

@@ -84,20 +84,6 @@ def user_blocks(n_users: int, n_items: int, most: int = 1024) -> list[slice]:
     return [slice(start, min(start + step, n_users)) for start in range(0, n_users, step)]
 
 
-def cut(before: Array, size: int, most: int) -> list[slice]:
-    """Cut rows of different sizes into blocks: up to `size` in all, or one row, and `most` rows.
-
-    before: (rows + 1,), the sizes of all rows before each, and of all.
-    """
-    before, blocks, start = before.astype(np.int64), [], 0
-    while start < len(before) - 1:
-        stop = int(np.searchsorted(before, before[start] + size, side="right")) - 1
-        stop = min(max(stop, start + 1), start + most)
-        blocks.append(slice(start, stop))
-        start = stop
-    return blocks
-
-
 def hide_seen(scores: Array, X: Csr) -> None:
     """Set the scores of the items in each user's own history to minus infinity, in place."""
     users = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))

@@ -159,7 +159,7 @@ def recommendations(context: dg.AssetExecutionContext, data_folder: DataFolder) 
 
 
 def _ranking(state: DayState, model_day: str) -> str:
-    """What the lists are made of, and from which rows."""
+    """What the lists are made of."""
     if state.chosen(date.fromisoformat(model_day)).model.ranking == "components":
         return "components: P[item | user]"
-    return f"three-moment: pairs counted in full from all rows of {model_day}, no day keeps them"
+    return f"three-moment: pairs and components of {model_day}"

@@ -15,12 +15,13 @@ from scipy import sparse
 
 from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.core.fitted import FittedModel, PairRanking
+from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.ranking import bounded
 from mom_pipeline.core.ranking import low_pass as low_pass_part
 from mom_pipeline.core.ranking.bounded import BoundedComponents
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
+from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.ranking.topn import BestItems, brute_force, top_n
 
@@ -295,7 +296,7 @@ def test_the_low_pass_bound_loses_nothing(skew):
         weights=np.array([0.5, 0.5]),
         popularity=np.full(n_items, 1 / n_items),
         personalization=Personalization(),
-        pair_ranking=PairRanking(X, low_pass, RankingWeights(popularity=0.3)),
+        pair_ranking=PairRanking.from_rows(X, low_pass, RankingWeights(popularity=0.3)),
     )
     ids, scores = brute_force(X, model.scores, 30)
     best = model.best(X, 30)
@@ -317,7 +318,8 @@ def fitted(request, data):
     if request.param != "all parts":
         return model
     weights = RankingWeights(popularity=0.2, ease=0.3, components=0.7)
-    return replace(model, pair_ranking=replace(model.pair_ranking, weights=weights))
+    ranking = PairRanking.from_rows(data, model.pair_ranking.low_pass, weights)
+    return replace(model, pair_ranking=ranking)
 
 
 @pytest.mark.parametrize("exclude_seen", [True, False])

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from mom_pipeline.core import MethodOfMoments, RankingWeights, simulate
-from mom_pipeline.core.fitted import FittedModel, PairRanking
+from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.ranking.explain import (
     COMPONENT,
     ITEM,
@@ -19,7 +19,9 @@ from mom_pipeline.core.ranking.explain import (
 )
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization
+from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.parts import COMPONENTS, POPULARITY, Histories
+from mom_pipeline.core.ranking.recency import Trend
 from mom_pipeline.core.ranking.topn import BestItems
 from mom_pipeline.core.threads import using_cores
 
@@ -49,7 +51,7 @@ def three_moment(world):
     low_pass = LowPass.from_rows(
         X, 0.5, np.random.default_rng(0), rank=4, dtype=np.float64, tol=1e-6, max_passes=50
     )
-    return replace(model, pair_ranking=PairRanking(X, low_pass, RankingWeights()))
+    return replace(model, pair_ranking=PairRanking.from_rows(X, low_pass, RankingWeights()))
 
 
 def test_the_component_that_contributed_most_is_the_reason(world):
@@ -157,7 +159,8 @@ def fitted(request):
     model = MethodOfMoments(4, personalization="em", ranking=ranking).fit(X).fitted
     if request.param == "all parts":
         weights = RankingWeights(popularity=0.2, ease=0.3, components=0.7)
-        model = replace(model, pair_ranking=replace(model.pair_ranking, weights=weights))
+        ranking = PairRanking.from_rows(X, model.pair_ranking.low_pass, weights)
+        model = replace(model, pair_ranking=ranking)
     return model, X
 
 
@@ -181,8 +184,11 @@ def test_the_largest_terms_are_those_of_histories_of_one_item(fitted):
     model, X = fitted
     if model.pair_ranking is None:
         return
-    trend = np.linspace(0.5, 2, 120).astype(np.float32)
-    model = replace(model, pair_ranking=replace(model.pair_ranking, trend=trend))
+    weights = replace(model.pair_ranking.weights, trend=1.0)
+    trend = Trend(1.0, np.linspace(9.0, 36.0, 120), np.full(120, 40.0), 30.0)
+    ranking = replace(model.pair_ranking, weights=weights, trend=trend)
+    model = replace(model, pair_ranking=ranking)
+    factors = trend.factors(1.0)
     X = sparse.csr_array(X[:40] * np.linspace(0.1, 1, 120))
     X.data[X.indptr[3] : X.indptr[4]] = 0
     X.eliminate_zeros()
@@ -199,7 +205,7 @@ def test_the_largest_terms_are_those_of_histories_of_one_item(fitted):
         largest = (whole * np.minimum(X[[user]].data, 1.0)[:, None])[:, listed]
         of_items = why.kinds[user, : len(listed)] == ITEM
         if len(history):
-            expected = largest.max(axis=0) * trend[listed]
+            expected = largest.max(axis=0) * factors[listed]
             np.testing.assert_allclose(
                 why.terms[user, : len(listed)][of_items], expected[of_items], rtol=1e-4
             )
@@ -216,7 +222,7 @@ def test_of_equal_terms_the_first_item_of_the_history_is_named():
     X = sparse.csr_array(np.array([[0.0, 1, 1, 0], [0, 0, 0, 0], [0, 0, 1, 1], [1, 0, 0, 0]]))
     half, quarter = np.array([0.5, 0.5]), np.full(4, 0.25)
     low_pass = LowPass(np.full((4, 1), 0.5), np.ones(4), np.ones(1))
-    ranking = PairRanking(X, low_pass, RankingWeights(pairs=0, low_pass=1))
+    ranking = PairRanking.from_rows(X, low_pass, RankingWeights(pairs=0, low_pass=1))
     model = FittedModel(np.full((4, 2), 0.25), half, quarter, Personalization(), ranking, {})
     listed = BestItems(np.array([[0, 3]] * 4), np.zeros((4, 2)), {LowPass.name: np.ones(4)})
     why = strongest(model, X, np.tile(half, (4, 1)), listed)

@@ -7,6 +7,7 @@ from scipy import sparse
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.interactions import as_binary, as_interactions
 from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.pair_counts import PairCounts
 from mom_pipeline.core.moments.sums import MomentSums
 from mom_pipeline.core.ranking.low_pass import LowPass, low_pass_rank
 from mom_pipeline.core.ranking.parts import (
@@ -15,7 +16,6 @@ from mom_pipeline.core.ranking.parts import (
     Histories,
     Pairs,
     Popularity,
-    pair_counts,
 )
 
 
@@ -38,10 +38,10 @@ def G(X):
 
 
 def test_counted_pairs_are_the_sum_over_users(X, G):
-    np.testing.assert_allclose(pair_counts(X, 0.5).toarray(), G, rtol=1e-5)
+    np.testing.assert_allclose(PairCounts.from_rows(X, 0.5).matrix().toarray(), G, rtol=1e-6)
     once = (X.toarray() > 0).astype(float)
     by_user = once.T @ (once / np.maximum(once.sum(axis=1, keepdims=True), 1.0))
-    np.testing.assert_allclose(pair_counts(X, 1.0).toarray(), by_user, rtol=1e-5)
+    np.testing.assert_allclose(PairCounts.from_rows(X, 1.0).matrix().toarray(), by_user, rtol=1e-6)
 
 
 @pytest.mark.parametrize("sharpness", [1.0, 1.5, 2.0])
@@ -58,13 +58,19 @@ def test_pair_scores_are_the_formula(X, G, sharpness):
 def test_pairs_can_be_sharpened_step_by_step(X):
     steps = Pairs.from_rows(X, 0.5, 1.5).sharpened(2.0)
     np.testing.assert_allclose(
-        steps.powers.toarray(), Pairs.from_rows(X, 0.5, 2.0).powers.toarray(), rtol=1e-5
+        steps.powers.entries.toarray(),
+        Pairs.from_rows(X, 0.5, 2.0).powers.entries.toarray(),
+        rtol=1e-5,
     )
+
+
+def written_out(ease):
+    return ease.matrix.entries.toarray() + ease.rest
 
 
 def test_ease_is_ridge_regressions_of_every_item_on_the_others(X, G):
     ridge = 0.7 * np.diag(G).mean()
-    B = Ease.from_rows(X, 0.7).matrix
+    B = written_out(Ease.from_rows(X, 0.7))
     for y in range(25):
         others = np.delete(np.arange(25), y)
         A = G[np.ix_(others, others)] + ridge * np.eye(24)
@@ -78,13 +84,43 @@ def test_ease_is_ridge_regressions_of_every_item_on_the_others(X, G):
 
 def test_items_that_nobody_took_are_harmless():
     X = as_interactions(np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0]]))
-    assert np.isfinite(Ease.from_rows(X, 0.2).matrix).all()
+    assert np.isfinite(Ease.from_rows(X, 0.2).scores(rows(X))).all()
+    assert not Ease.from_rows(sparse.csr_array((2, 3)), 0.2).matrix.entries.nnz
     assert np.isfinite(Pairs.from_rows(X, 0.5, 2.0).scores(rows(X))).all()
 
 
-def test_what_cannot_be_inverted_is_refused():
-    with pytest.raises(InvalidSetting, match="at most 8192 items"):
-        Ease.from_rows(sparse.csr_array((2, 9000)), 1.0)
+def test_of_a_large_catalogue_the_popular_items_are_inverted(X, monkeypatch):
+    monkeypatch.setattr("mom_pipeline.core.ranking.parts.MAX_INVERTED_ITEMS", 10)
+    users = (X.toarray() > 0).sum(axis=0)
+    popular = np.sort(np.argsort(-users, kind="stable")[:10])
+    of_all, rest = written_out(Ease.from_rows(X, 0.7)), np.setdiff1d(np.arange(25), popular)
+    assert not of_all[rest].any()
+    assert not of_all[:, rest].any()
+    # Users weigh by all of their items, also those that are left out.
+    G = PairCounts.from_rows(X, 0.5).matrix().toarray()[np.ix_(popular, popular)]
+    P = np.linalg.inv(G + 0.7 * np.diag(G).mean() * np.eye(10))
+    B = np.where(np.eye(10), 0.0, -P / np.diag(P))
+    np.testing.assert_allclose(of_all[np.ix_(popular, popular)], B, atol=1e-4)
+
+
+def test_of_the_inverse_each_row_keeps_its_largest_entries_and_each_column_a_mean(X, monkeypatch):
+    whole = written_out(Ease.from_rows(X, 0.7))
+    monkeypatch.setattr("mom_pipeline.core.ranking.parts._EASE_ENTRIES", 6)
+    ease = Ease.from_rows(X, 0.7)
+    kept = ease.matrix.entries.toarray() != 0
+    largest = np.argsort(-np.abs(whole), axis=1)[:, :6]
+    expected = np.eye(25, dtype=bool)
+    np.put_along_axis(expected, largest, True, axis=1)
+    np.testing.assert_array_equal(kept, expected)
+    np.testing.assert_allclose(written_out(ease)[kept], whole[kept], atol=1e-6)
+    users = (X.toarray() > 0).sum(axis=0)
+    others = np.where(kept, 0.0, users[:, None])
+    np.testing.assert_allclose(
+        ease.rest, (others * whole).sum(axis=0) / others.sum(axis=0), atol=1e-6
+    )
+
+
+def test_a_ridge_of_zero_is_refused():
     with pytest.raises(InvalidSetting, match="above 0"):
         Ease.from_rows(sparse.csr_array((2, 9)), 0.0)
 
@@ -103,7 +139,7 @@ def eigenpairs(X, user_exponent):
 def test_of_all_eigenpairs_it_is_a_dense_solve(X, user_exponent):
     whole, once = eigenpairs(X, user_exponent), as_binary(X).toarray()
     S = np.diag(np.maximum(once.sum(axis=0), 1.0) ** (-user_exponent / 2))
-    M2 = S @ pair_counts(X, user_exponent).toarray() @ S
+    M2 = S @ PairCounts.from_rows(X, user_exponent).matrix().toarray() @ S
     ridge = 3.0 * np.diag(M2).mean()
     expected = once @ S @ np.linalg.solve(M2 + ridge * np.eye(25), M2) @ np.linalg.inv(S)
     np.testing.assert_allclose(
@@ -159,9 +195,9 @@ def test_pairs_written_out_give_the_same_scores(X, monkeypatch, pairs, users):
     X = as_interactions(X.toarray() * (np.arange(80) % 9 > 0)[:, None])
     assert (np.diff(X.indptr) == 0).sum() >= 8
     dense = Pairs.from_rows(X, 0.5, 1.5).history_sums(as_binary(X), (0.3, 0.6))
-    monkeypatch.setattr("mom_pipeline.core.ranking.parts._DENSE_PAIRS", 0)
-    monkeypatch.setattr("mom_pipeline.core.ranking.parts._PAIRS_AT_A_TIME", pairs)
-    monkeypatch.setattr("mom_pipeline.core.ranking.parts._USERS_AT_A_TIME", users)
+    monkeypatch.setattr("mom_pipeline.core.ranking.item_matrix._DENSE_ENTRIES", 0)
+    monkeypatch.setattr("mom_pipeline.core.ranking.item_matrix._ENTRIES_AT_A_TIME", pairs)
+    monkeypatch.setattr("mom_pipeline.core.ranking.item_matrix._USERS_AT_A_TIME", users)
     a_few_users = Pairs.from_rows(X, 0.5, 1.5).history_sums(as_binary(X), (0.3, 0.6))
     np.testing.assert_allclose(dense, a_few_users, rtol=1e-5)
     assert dense.any()
@@ -169,7 +205,7 @@ def test_pairs_written_out_give_the_same_scores(X, monkeypatch, pairs, users):
 
 @pytest.mark.parametrize("panel", [1, 60, 10**6])
 def test_pairs_are_looked_up_in_panels_of_any_size(X, G, rng, monkeypatch, panel):
-    monkeypatch.setattr("mom_pipeline.core.ranking.parts._PANEL", panel)
+    monkeypatch.setattr("mom_pipeline.core.ranking.item_matrix._PANEL", panel)
     pairs, items = Pairs.from_rows(X, 0.5), rng.integers(0, 25, size=(80, 7))
     c = np.maximum((X.toarray() > 0).sum(axis=0), 1.0)
     users, history = X.nonzero()

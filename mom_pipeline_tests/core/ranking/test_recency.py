@@ -9,7 +9,7 @@ from scipy import sparse
 from mom_pipeline.core import MethodOfMoments, RankingWeights
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
 from mom_pipeline.core.ranking.explain import explain_row, strongest
-from mom_pipeline.core.ranking.recency import aged, as_last_days, trend
+from mom_pipeline.core.ranking.recency import Trend, aged, as_last_days
 from mom_pipeline.core.ranking.score import NO_AGEING
 
 N, D = 400, 40
@@ -71,7 +71,7 @@ def test_an_item_of_long_ago_is_still_of_the_history():
 def test_the_trend_is_the_share_of_recent_users(log):
     _, last_days = log
     days = last_days.toarray()
-    values = trend(last_days, 15.0)
+    values = Trend.from_rows(last_days, 15.0).relative()
     recent = np.where(days > 0, 2.0 ** ((days - days.max()) / 15.0), 0.0).sum(axis=0)
     users = (days > 0).sum(axis=0)
     expected = (recent + 3 * recent.sum() / users.sum()) / (users + 3)
@@ -81,15 +81,15 @@ def test_the_trend_is_the_share_of_recent_users(log):
 
 def test_an_item_without_users_has_no_trend():
     days = sparse.csr_array(np.array([[5.0, 0.0, 1.0]]))
-    assert trend(days, 2.0)[1] == 0
-    assert not trend(sparse.csr_array((2, 3)), 2.0).any()
+    assert Trend.from_rows(days, 2.0).relative()[1] == 0
+    assert not Trend.from_rows(sparse.csr_array((2, 3)), 2.0).relative().any()
 
 
 def test_scores_are_multiplied_by_the_trend(log, model):
     X, last_days = log
     rows = model.fitted.aged(X, last_days)
     plain = replace(model.fitted, pair_ranking=replace(model.fitted.pair_ranking, trend=None))
-    factors = trend(last_days, WEIGHTS.trend_half_life) ** WEIGHTS.trend
+    factors = Trend.from_rows(last_days, WEIGHTS.trend_half_life).factors(WEIGHTS.trend)
     expected = plain.scores(rows) * factors
     np.testing.assert_allclose(model.fitted.scores(rows), expected, rtol=1e-5)
     lists, _ = model.recommend(X, 10, last_days=last_days)

@@ -6,7 +6,8 @@ from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.ranking import topn as prediction
-from mom_pipeline.core.ranking.topn import brute_force, cut, most_popular, top_n
+from mom_pipeline.core.ranking.topn import brute_force, most_popular, top_n
+from mom_pipeline.core.threads import cut
 
 
 def sorted_reference(scores, n):

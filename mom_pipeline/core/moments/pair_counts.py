@@ -1,0 +1,247 @@
+"""Pairs as sums over users: how often two items were taken by the same user.
+
+    G_hy = sum_u n_u^-e,     over the users who took both h and y;  n_u: items of user u
+
+is the second moment of histories as sets: e = 1 is that of the balanced estimator, at e = 1/2 the
+pairs of busy users count for more. A weight n_u^-e is counted in whole units, so that a sum is the
+same in whatever order it is made: all users at once, shards, or day by day with old rows taken
+away. A pair that nobody has any more is gone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from scipy import sparse
+
+from mom_pipeline.core.errors import InvalidInteractions
+from mom_pipeline.core.moments.sums import padded
+from mom_pipeline.core.threads import cut, map_blocks
+from mom_pipeline.core.types import Array, Csr, Float64
+
+# A weight of 1. The pairs of 2^27 users with one item each still fit into 64 bits.
+_UNITS = 2**36
+# A pair is named by one number: its first item times 2^32, plus the second.
+_SECOND = 2**32
+# Pairs that one thread counts at a time, some 50 MB, unless one item has more.
+_PAIRS_PER_SLAB = 2_000_000
+# Bytes that a pair takes: its name and its sum here, both of its directions in the ranking.
+_BYTES_PER_PAIR = 32
+# Bytes that the pairs of a model may take: beyond, those of the least popular items are left out.
+MAX_PAIR_BYTES = 2**31
+
+
+@dataclass(frozen=True)
+class PairCounts:
+    """The pairs of some users.
+
+    names: (pairs,) rising, h 2^32 + y of the items h <= y.  units: (pairs,), G in units.
+    item_users: (D,) users of each item.  user_exponent: e.
+    uncounted: positions, rising, of items whose pairs are left out; see `rare_items`.
+    """
+
+    names: Array
+    units: Array
+    item_users: Array
+    user_exponent: float
+    uncounted: Array
+
+    @classmethod
+    def from_rows(cls, X: Csr, user_exponent: float, *, uncounted: Array | tuple[()] = ()) -> Self:
+        """Count the pairs of every user of X, (N, D); counts in X are read as ones."""
+        left_out = np.asarray(uncounted, dtype=np.int64)
+        item_users = np.bincount(X.indices, minlength=X.shape[1]).astype(np.int64)
+        n = np.maximum(np.diff(X.indptr), 1).astype(np.float64)
+        weights = np.rint(_UNITS * n**-user_exponent).astype(np.int64)
+        names, units = _counted(_without_items(X, left_out), weights)
+        return cls(names, units, item_users, user_exponent, left_out)
+
+    def update(self, removed: Csr, added: Csr) -> Self:
+        """Return the pairs after some rows were taken away and others added; exact.
+
+        removed, added: (any, D), with D at least that of these pairs.
+        """
+        return self.after(self.change(removed, added))
+
+    def change(self, removed: Csr, added: Csr) -> Self:
+        """Return what `added` has of these pairs beyond `removed`; some of it may be negative."""
+        return self.counted_alike(added) - self.counted_alike(removed)
+
+    def counted_alike(self, X: Csr) -> Self:
+        """Return the pairs of other rows, counted as these are. X: (N, D)."""
+        return type(self).from_rows(X, self.user_exponent, uncounted=self.uncounted)
+
+    def after(self, change: Self) -> Self:
+        """Return the pairs after a change among the same or more items.
+
+        Raises InvalidInteractions when more is taken away than there is.
+        """
+        updated = self + change
+        if min(updated.units.min(initial=0), updated.item_users.min(initial=0)) < 0:
+            raise InvalidInteractions(
+                "more users of a pair were removed than there are; remove rows as they were when "
+                "they were added"
+            )
+        return updated
+
+    def drift(self, change: Self) -> float:
+        """Return how much of these pairs a change made, 0 for nothing."""
+        return float(np.abs(change.units).sum() / max(self.units.sum(), 1))
+
+    def nothing(self) -> Self:
+        """Return no pairs, among the same items."""
+        none = np.empty(0, dtype=np.int64)
+        return replace(self, names=none, units=none, item_users=np.zeros_like(self.item_users))
+
+    def __add__(self, other: Self) -> Self:
+        names, units = _merged(self.names, self.units, other.names, other.units)
+        n_items = max(self.n_items, other.n_items)
+        item_users = padded(self.item_users, n_items) + padded(other.item_users, n_items)
+        return replace(self, names=names, units=units, item_users=item_users)
+
+    def __sub__(self, other: Self) -> Self:
+        return self + replace(other, units=-other.units, item_users=-other.item_users)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.item_users)
+
+    def matrix(self) -> Csr:
+        """Return G in single precision, (D, D), in canonical format."""
+        first, second = np.divmod(self.names, _SECOND)
+        first, second = first.astype(np.int32), second.astype(np.int32)
+        values = (self.units / _UNITS).astype(np.float32)
+        D, n = self.n_items, len(values)
+        upper = sparse.csr_array((values, second, _row_ends(first, D)), shape=(D, D))
+        below = sparse.csr_array(_off_diagonal(upper).T)
+        # A row of G is its entries below the diagonal, then those from the diagonal on.
+        indptr = below.indptr + upper.indptr
+        data, indices = np.empty(indptr[-1], np.float32), np.empty(indptr[-1], np.int32)
+        at_upper = np.arange(n) + below.indptr[first + 1]
+        at_below = np.arange(below.nnz) + np.repeat(upper.indptr[:-1], np.diff(below.indptr))
+        data[at_upper], indices[at_upper] = upper.data, upper.indices
+        data[at_below], indices[at_below] = below.data, below.indices
+        return sparse.csr_array((data, indices, indptr), shape=(D, D))
+
+    def among(self, items: Array) -> Array:
+        """Return G among some items in single precision, (F, F). items: positions, rising."""
+        position = np.full(self.n_items, -1)
+        position[items] = np.arange(len(items))
+        first, second = (position[side] for side in np.divmod(self.names, _SECOND))
+        both = (first >= 0) & (second >= 0)
+        G = np.zeros((len(items), len(items)), dtype=np.float32)
+        values = self.units[both] / _UNITS
+        G[first[both], second[both]] = G[second[both], first[both]] = values
+        return G
+
+    def as_arrays(self) -> dict[str, Array]:
+        """Return all as named arrays, to be stored; `from_arrays` reads them back."""
+        return {
+            "pair_names": self.names,
+            "pair_units": self.units,
+            "pair_item_users": self.item_users,
+            "pair_user_exponent": np.array(self.user_exponent),
+            "pair_uncounted": self.uncounted,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
+        """Return the pairs that `as_arrays` named; ValueError where they do not fit together."""
+        names, units = arrays["pair_names"], arrays["pair_units"]
+        item_users, uncounted = arrays["pair_item_users"], arrays["pair_uncounted"]
+        first, second = np.divmod(names, _SECOND)
+        if (
+            names.shape != units.shape
+            or (np.diff(names) <= 0).any()
+            or not ((first >= 0) & (first <= second) & (second < len(item_users))).all()
+        ):
+            raise ValueError("the names and sums of the pairs do not fit together")
+        return cls(names, units, item_users, float(arrays["pair_user_exponent"]), uncounted)
+
+
+def rare_items(X: Csr, max_bytes: int) -> Array:
+    """Return the items to leave out, so that the pairs of all others fit into some bytes.
+
+    The least popular ones, positions, rising; none where all pairs fit. A user with k items
+    brings k more pairs, and one of an item with itself, with each further one.
+    """
+    D, most = X.shape[1], max_bytes // _BYTES_PER_PAIR
+    item_users = np.bincount(X.indices, minlength=D)
+    by_popularity = np.argsort(-item_users, kind="stable")
+    rank = np.empty(D, dtype=np.int32)
+    rank[by_popularity] = np.arange(D, dtype=np.int32)
+    by_rank = sparse.csr_array((X.data, rank[X.indices], X.indptr), shape=X.shape)
+    by_rank.sort_indices()
+    pairs_of_entry = np.arange(X.nnz) - np.repeat(X.indptr[:-1], np.diff(X.indptr)) + 1.0
+    of_users = np.cumsum(np.bincount(by_rank.indices, weights=pairs_of_entry, minlength=D))
+    of_items = np.arange(1.0, D + 1) * np.arange(2.0, D + 2) / 2
+    kept = int(np.searchsorted(np.minimum(of_users, of_items), most, side="right"))
+    return np.sort(by_popularity[kept:])
+
+
+def _counted(X: Csr, weights: Array) -> tuple[Array, Array]:
+    """Return the names of the pairs of X, rising, and the sums of the weights of their users."""
+    columns = X.tocsc()
+    users = columns.T
+    users.data = np.ones(columns.nnz, dtype=np.int64)
+    pairs_before = np.append(0, np.cumsum(_upper_bounds(X)))
+
+    def slab(items: slice) -> tuple[Array, Array]:
+        own = sparse.csc_array(columns[:, items])
+        own.data = weights[own.indices]
+        both = (users[items.start :] @ own.tocsr()).tocsc()  # (items from here on, these items)
+        first = np.repeat(np.arange(both.shape[1]), np.diff(both.indptr))
+        once = both.indices >= first
+        first, second = first[once] + items.start, both.indices[once] + items.start
+        return first.astype(np.int64) * _SECOND + second, both.data[once]
+
+    slabs = map_blocks(slab, cut(pairs_before, _PAIRS_PER_SLAB, X.shape[1]))
+    names, units = ([own[side] for own in slabs] for side in (0, 1))
+    empty = np.empty(0, dtype=np.int64)
+    return np.concatenate([empty, *names]), np.concatenate([empty, *units])
+
+
+def _upper_bounds(X: Csr) -> Float64:
+    """Return for every item how many others it can go with at most, (D,)."""
+    lengths = np.diff(X.indptr)
+    others = np.bincount(X.indices, weights=np.repeat(lengths, lengths), minlength=X.shape[1])
+    return np.asarray(np.minimum(others, X.shape[1]))
+
+
+def _merged(names: Array, units: Array, others: Array, more: Array) -> tuple[Array, Array]:
+    """Add sums under the same names; a sum of 0 goes. Both names rise, without repeats."""
+    at = np.searchsorted(names, others)
+    known = at < len(names)
+    known[known] = names[at[known]] == others[known]
+    units = units.copy()
+    units[at[known]] += more[known]
+    names = np.insert(names, at[~known], others[~known])
+    units = np.insert(units, at[~known], more[~known])
+    left = units != 0
+    return (names, units) if left.all() else (names[left], units[left])
+
+
+def _without_items(X: Csr, items: Array) -> Csr:
+    """Return X without the entries of some items."""
+    if not len(items):
+        return X
+    wanted = np.ones(X.shape[1], dtype=bool)
+    wanted[items] = False
+    kept = wanted[X.indices]
+    indptr = np.append(0, np.cumsum(kept))[X.indptr]
+    return sparse.csr_array((X.data[kept], X.indices[kept], indptr), shape=X.shape)
+
+
+def _off_diagonal(upper: Csr) -> Csr:
+    """Return a triangle without its diagonal."""
+    first = np.repeat(np.arange(upper.shape[0]), np.diff(upper.indptr))
+    off = upper.indices != first
+    indptr = _row_ends(first[off], upper.shape[0])
+    return sparse.csr_array((upper.data[off], upper.indices[off], indptr), shape=upper.shape)
+
+
+def _row_ends(rows: Array, n_rows: int) -> Array:
+    """Return where each row's entries begin and the last one's end. rows: rising."""
+    ends = np.append(0, np.cumsum(np.bincount(rows, minlength=n_rows)))
+    return ends.astype(np.int32 if len(rows) < 2**30 else np.int64)

@@ -1,0 +1,150 @@
+"""What a fitted model ranks with besides its components: pairs, low-pass, EASE and trend."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
+from mom_pipeline.core.moments.pair_counts import MAX_PAIR_BYTES, PairCounts, rare_items
+from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.parts import Components, Ease, Own, Pairs, Part, Popularity
+from mom_pipeline.core.ranking.recency import Trend
+from mom_pipeline.core.ranking.score import RankingWeights, Score
+from mom_pipeline.core.types import Array, Csr
+
+
+@dataclass(frozen=True)
+class PairRanking:
+    """The second moment's share of a fitted model.
+
+    counts, trend: sums over users, which changed users alone update. The trend is None where it
+    has no weight or the days of the pairs are not known.
+    low_pass, ease: made from all rows at once, and kept until these are read again; they say
+    nothing about items that came later. `ease` is None where it has no weight.
+    """
+
+    counts: PairCounts
+    low_pass: LowPass
+    weights: RankingWeights
+    ease: Ease | None = None
+    trend: Trend | None = None
+
+    @classmethod
+    def from_rows(
+        cls,
+        X: Csr,
+        low_pass: LowPass,
+        weights: RankingWeights,
+        last_days: Csr | None = None,
+        *,
+        max_pair_bytes: int = MAX_PAIR_BYTES,
+    ) -> Self:
+        """Rank with the pairs of X and the trend of its items. last_days: (N, D) of X."""
+        rare = rare_items(X, max_pair_bytes)
+        return cls(
+            counts=PairCounts.from_rows(X, weights.user_exponent, uncounted=rare),
+            low_pass=low_pass,
+            weights=weights,
+            ease=Ease.from_rows(X, weights.ease_ridge) if weights.ease else None,
+            trend=cls.trend_of(last_days, weights),
+        )
+
+    @staticmethod
+    def trend_of(last_days: Csr | None, weights: RankingWeights) -> Trend | None:
+        """Return the trend of the items, where the weights ask for it. last_days: (N, D)."""
+        if last_days is None or not weights.trend:
+            return None
+        return Trend.from_rows(last_days, weights.trend_half_life)
+
+    def update(
+        self,
+        removed: Csr,
+        added: Csr,
+        removed_days: Csr | None = None,
+        added_days: Csr | None = None,
+    ) -> Self:
+        """Return the ranking after some rows were taken away and others added.
+
+        removed, added: (any, D).  removed_days, added_days: of the same pairs, for the trend.
+        """
+        D, trend = added.shape[1], self.trend
+        if trend is not None:
+            if removed_days is None or added_days is None:
+                raise InvalidInteractions(
+                    "this model ranks by the trend of the items too: give the days of the pairs "
+                    "with the rows, as in `fit`"
+                )
+            trend = trend.update(removed_days, added_days)
+        return replace(
+            self,
+            counts=self.counts.update(removed, added),
+            low_pass=self.low_pass.with_items(D),
+            ease=None if self.ease is None else self.ease.with_items(D),
+            trend=trend,
+        )
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """The pairs, with the exponents of the weights."""
+        w = self.weights
+        return replace(
+            Pairs.from_counts(self.counts, w.sharpness),
+            history_exponent=w.history_exponent,
+            candidate_exponent=w.candidate_exponent,
+        )
+
+    def score(self, item_probs: Array) -> Score:
+        """Return the three-moment score with the given components; parts of weight 0 are left out.
+
+        item_probs: (D, K).
+        """
+        w = self.weights
+        parts: list[tuple[Part, float]] = []
+        if w.popularity:
+            parts.append((Popularity(self.pairs.item_users), w.popularity))
+        if w.pairs:
+            parts.append((self.pairs, w.pairs))
+        if w.ease:
+            if self.ease is None:
+                raise InvalidSetting("this model was fitted without the EASE part; fit it again")
+            parts.append((self.ease, w.ease))
+        if w.low_pass:
+            parts.append((replace(self.low_pass, ridge=w.low_pass_ridge), w.low_pass))
+        if w.components:
+            parts.append((Components(item_probs), w.components))
+        if w.own:
+            parts.append((Own(), w.own))
+        trend = None if self.trend is None else self.trend.factors(w.trend)
+        return Score(tuple(parts), trend=trend)
+
+    def require_items(self, n_items: int) -> None:
+        """Raise ValueError unless every array is of so many items."""
+        low_pass, lengths = self.low_pass, {self.counts.n_items, len(self.low_pass.item_scale)}
+        if self.ease is not None:
+            lengths |= set(self.ease.matrix.entries.shape)
+        if self.trend is not None:
+            lengths |= {len(self.trend.users), len(self.trend.recent)}
+        rank = len(low_pass.strengths)
+        if lengths != {n_items} or low_pass.basis.shape != (n_items, rank):
+            raise ValueError("the pair ranking is of another number of items")
+
+    def as_arrays(self) -> dict[str, Array]:
+        """Return all but the weights as named arrays; `from_arrays` reads them back."""
+        arrays = self.counts.as_arrays() | self.low_pass.as_arrays()
+        if self.ease is not None:
+            arrays |= self.ease.as_arrays()
+        if self.trend is not None:
+            arrays |= self.trend.as_arrays()
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array], weights: Mapping[str, Any]) -> Self:
+        """Return the ranking that `as_arrays` named, with weights as a mapping."""
+        return cls(
+            counts=PairCounts.from_arrays(arrays),
+            low_pass=LowPass.from_arrays(arrays),
+            weights=RankingWeights.from_saved(weights),
+            ease=Ease.from_arrays(arrays) if "ease_data" in arrays else None,
+            trend=Trend.from_arrays(arrays) if "trend_users" in arrays else None,
+        )

@@ -1,0 +1,104 @@
+"""Pairs as sums over users: the same whatever the order, and within their bytes."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from mom_pipeline.core.errors import InvalidInteractions
+from mom_pipeline.core.interactions import as_interactions, grown
+from mom_pipeline.core.moments.pair_counts import PairCounts, rare_items
+from mom_pipeline.core.threads import using_cores
+
+
+@pytest.fixture
+def X(rng):
+    return as_interactions(rng.poisson(0.2, size=(400, 60)) * (rng.random(60) < 0.9))
+
+
+def assert_equal(ours, theirs):
+    for name, array in theirs.as_arrays().items():
+        np.testing.assert_array_equal(ours.as_arrays()[name], array, err_msg=name)
+
+
+def by_hand(X, exponent):
+    once = (X.toarray() > 0).astype(float)
+    weights = np.maximum(once.sum(axis=1), 1.0) ** -exponent
+    return once.T @ (weights[:, None] * once)
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0])
+def test_every_user_adds_a_weight_to_each_pair(X, exponent):
+    counts = PairCounts.from_rows(X, exponent)
+    matrix = counts.matrix()
+    assert matrix.has_canonical_format
+    np.testing.assert_allclose(matrix.toarray(), by_hand(X, exponent), rtol=1e-6)
+    items = np.array([3, 4, 11, 50])
+    expected = by_hand(X, exponent)[np.ix_(items, items)]
+    np.testing.assert_allclose(counts.among(items), expected, rtol=1e-6)
+
+
+def test_any_order_gives_the_same_sums_to_the_last_digit(X, rng):
+    whole = PairCounts.from_rows(X, 0.5)
+    parts = np.array_split(rng.permutation(X.shape[0]), 7)
+    total = PairCounts.from_rows(X[parts[0]], 0.5)
+    for part in parts[1:]:
+        total = total + PairCounts.from_rows(X[part], 0.5)
+    assert_equal(total, whole)
+    for cores in (1, 2, 3):
+        with using_cores(cores):
+            assert_equal(PairCounts.from_rows(X, 0.5), whole)
+
+
+def test_slabs_of_items_change_nothing(X, monkeypatch):
+    whole = PairCounts.from_rows(X, 1.0)
+    monkeypatch.setattr("mom_pipeline.core.moments.pair_counts._PAIRS_PER_SLAB", 50)
+    assert_equal(PairCounts.from_rows(X, 1.0), whole)
+
+
+def test_changed_rows_and_new_items_equal_a_recount(X, rng):
+    old = sparse.csr_array(X[:300, :50])
+    changed = rng.choice(300, 40, replace=False)
+    now = grown(old, (300, 60)).tolil()
+    now[changed] = X[rng.choice(400, 40, replace=False)].toarray()
+    now = as_interactions(sparse.vstack([now, X[300:]]))
+    added = sparse.csr_array(sparse.vstack([now[changed], X[300:]]))
+    counts = PairCounts.from_rows(old, 0.5).update(grown(old, (300, 60))[changed], added)
+    assert_equal(counts, PairCounts.from_rows(now, 0.5))
+
+
+def test_who_is_forgotten_leaves_no_pair_behind(X):
+    alone = sparse.csr_array((np.ones(2), ([0, 0], [7, 31])), shape=(1, 60))
+    before = PairCounts.from_rows(X, 1.0)
+    with_one = before.update(alone[:0], alone)
+    assert len(with_one.names) >= len(before.names)
+    assert_equal(with_one.update(alone, alone[:0]), before)
+
+
+def test_rows_that_were_never_there_cannot_be_removed(X):
+    counts = PairCounts.from_rows(X[:10], 1.0)
+    with pytest.raises(InvalidInteractions, match="as they were when they were added"):
+        counts.update(X, X[:0])
+
+
+def test_no_rows_have_no_pairs(X):
+    nothing = PairCounts.from_rows(X[:0], 1.0)
+    assert not len(nothing.names)
+    assert nothing.matrix().nnz == 0
+    assert_equal(nothing + PairCounts.from_rows(X, 1.0), PairCounts.from_rows(X, 1.0))
+
+
+@pytest.mark.parametrize("share", [0.02, 0.2, 0.6, 2.0])
+def test_the_pairs_of_popular_items_fit_into_the_bytes(X, share):
+    whole = PairCounts.from_rows(X, 1.0)
+    most = int(share * len(whole.names))
+    rare = rare_items(X, 32 * most)
+    counts = PairCounts.from_rows(X, 1.0, uncounted=rare)
+    assert len(counts.names) <= most
+    users = np.bincount(X.indices, minlength=60)
+    kept = np.setdiff1d(np.arange(60), rare)
+    assert (len(rare) == 0) == (share > 1)
+    assert not len(rare) or users[kept].min(initial=10**6) >= users[rare].max()
+    expected = by_hand(X, 1.0)[np.ix_(kept, kept)]
+    np.testing.assert_allclose(counts.matrix().toarray()[np.ix_(kept, kept)], expected, rtol=1e-6)
+    np.testing.assert_array_equal(counts.item_users, users)
+    assert counts.matrix().nnz == np.count_nonzero(expected)
