@@ -28,10 +28,10 @@ from mom_pipeline.core.moments.days import (
 )
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.pair_counts import PairCounts
+from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
-from mom_pipeline.core.ranking.parts import Ease
 from mom_pipeline.core.ranking.recency import aged
 from mom_pipeline.core.ranking.score import NO_AGEING, RankingWeights
 from mom_pipeline.errors import DamagedArtifact

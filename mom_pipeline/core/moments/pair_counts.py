@@ -171,7 +171,8 @@ def rare_items(X: Csr, max_bytes: int) -> Array:
     by_popularity = np.argsort(-item_users, kind="stable")
     rank = np.empty(D, dtype=np.int32)
     rank[by_popularity] = np.arange(D, dtype=np.int32)
-    by_rank = sparse.csr_array((X.data, rank[X.indices], X.indptr), shape=X.shape)
+    taken = np.ones(X.nnz, dtype=np.int8)  # not the counts of X: they would be sorted in place
+    by_rank = sparse.csr_array((taken, rank[X.indices], X.indptr), shape=X.shape)
     by_rank.sort_indices()
     pairs_of_entry = np.arange(X.nnz) - np.repeat(X.indptr[:-1], np.diff(X.indptr)) + 1.0
     of_users = np.cumsum(np.bincount(by_rank.indices, weights=pairs_of_entry, minlength=D))

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mom_pipeline.core.evaluation.metrics import metrics_of_hits
+from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.low_pass import LowPass
-from mom_pipeline.core.ranking.parts import Ease, Histories, Own, Pairs, Popularity
+from mom_pipeline.core.ranking.parts import Histories, Own, Pairs, Popularity
 from mom_pipeline.core.ranking.recency import Trend
 from mom_pipeline.core.ranking.score import RankingWeights, best_unseen, combined
 from mom_pipeline.core.ranking.topn import Scorer, hide_seen, top_n

@@ -10,16 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.item_matrix import owners
 from mom_pipeline.core.ranking.low_pass import LowPass
-from mom_pipeline.core.ranking.parts import (
-    COMPONENTS,
-    OWN,
-    Ease,
-    Histories,
-    Own,
-    Pairs,
-)
+from mom_pipeline.core.ranking.parts import COMPONENTS, OWN, Histories, Own, Pairs
 from mom_pipeline.core.ranking.score import Score
 from mom_pipeline.core.ranking.topn import BestItems, most_popular, user_blocks
 from mom_pipeline.core.threads import cut, map_blocks

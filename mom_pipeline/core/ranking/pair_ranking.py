@@ -7,8 +7,9 @@ from typing import Any, Self
 
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
 from mom_pipeline.core.moments.pair_counts import MAX_PAIR_BYTES, PairCounts, rare_items
+from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.low_pass import LowPass
-from mom_pipeline.core.ranking.parts import Components, Ease, Own, Pairs, Part, Popularity
+from mom_pipeline.core.ranking.parts import Components, Own, Pairs, Part, Popularity
 from mom_pipeline.core.ranking.recency import Trend
 from mom_pipeline.core.ranking.score import RankingWeights, Score
 from mom_pipeline.core.types import Array, Csr

@@ -5,7 +5,7 @@ over the items of a history also say what each of these adds (`by_entry`). How t
 score stands in `score.py`. G is the second moment as counted pairs (`moments/pair_counts.py`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,13 +14,8 @@ from typing import ClassVar, Protocol, Self
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.core.interactions import with_narrow_indices
-from mom_pipeline.core.linear_algebra.inverse import invert_in_place
 from mom_pipeline.core.moments.pair_counts import PairCounts
-from mom_pipeline.core.moments.sums import padded
 from mom_pipeline.core.ranking.item_matrix import ItemMatrix, owners
-from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
 POPULARITY, PAIRS, EASE, LOW_PASS, COMPONENTS, OWN = (
@@ -31,14 +26,6 @@ POPULARITY, PAIRS, EASE, LOW_PASS, COMPONENTS, OWN = (
     "components",
     "own",
 )
-
-# EASE was the better with the pairs of busy users in it.
-_EASE_USER_EXPONENT = 0.5
-# The second moment of at most so many items, the most popular ones, is inverted: 256 MB, and
-# seconds. Of each row of the inverse so many entries are kept: on three logs within .5 % of nDCG.
-MAX_INVERTED_ITEMS = 8192
-_EASE_ENTRIES = 256
-_ITEMS_PER_BLOCK = 256
 
 
 @dataclass(frozen=True)
@@ -155,7 +142,7 @@ class Pairs:
         return sums
 
     def at(self, rows: Histories, items: Array) -> Array:
-        return _added_up(rows.once, self.by_entry(rows.once, items))
+        return added_up(rows.once, self.by_entry(rows.once, items))
 
     def by_entry(self, X: Csr, items: Array) -> Array:
         scales = self._candidate_scale[items][owners(X)]
@@ -179,132 +166,6 @@ class Pairs:
     def _scale(self, items: Array | slice, exponent: float) -> Array:
         users = np.maximum(self.item_users[items], 1.0)
         return np.asarray(users ** -(exponent * self.sharpness), dtype=np.float32)
-
-
-@dataclass(frozen=True)
-class Ease:
-    """Pairs that remain when the other items of the history have explained their share.
-
-        P = (G + ridge g I)^-1,    B = I - P diag(P)^-1,    score = x B
-
-    g is the mean of G's diagonal. B is the regression of every item on all others with the
-    given ridge (Steck 2019, "Embarrassingly shallow autoencoders"), from the second moment alone.
-    Of each row the largest entries are kept, and the mean of the others of each column:
-
-        B ~ matrix + 1 rest^T
-
-    matrix: (D, D), among the most popular items.  rest: (D,).
-    """
-
-    name: ClassVar[str] = EASE
-    matrix: ItemMatrix
-    rest: Array
-
-    @classmethod
-    def from_rows(cls, X: Csr, ridge: float) -> Self:
-        """Invert the second moment of X."""
-        return cls.for_ridges(X, (ridge,))[ridge]
-
-    @classmethod
-    def for_ridges(cls, X: Csr, ridges: Sequence[float]) -> dict[float, Self]:
-        """Return the part for each of the ridges."""
-        if min(ridges) <= 0:
-            raise InvalidSetting(f"ridge of the EASE part must be above 0, found {min(ridges)}")
-        item_users = np.bincount(X.indices, minlength=X.shape[1])
-        by_popularity = np.argsort(-item_users, kind="stable")
-        items = np.sort(by_popularity[: min(MAX_INVERTED_ITEMS, np.count_nonzero(item_users))])
-        others = np.setdiff1d(by_popularity, items)
-        counts = PairCounts.from_rows(X, _EASE_USER_EXPONENT, uncounted=others)
-        return {ridge: cls._from_counts(counts, items, ridge) for ridge in ridges}
-
-    @classmethod
-    def _from_counts(cls, counts: PairCounts, items: Array, ridge: float) -> Self:
-        D, rest = counts.n_items, np.zeros(counts.n_items, dtype=np.float32)
-        if not len(items):
-            nothing: Csr = sparse.csr_array((D, D), dtype=np.float32)
-            return cls(ItemMatrix(nothing), rest)
-        B = _regressions(counts.among(items), ridge)
-        columns = _largest_of_rows(B)
-        kept = np.take_along_axis(B, columns, axis=1)
-        users = counts.item_users[items].astype(np.float32)
-        rest[items] = _mean_of_others(B, columns, kept, users)
-        kept -= rest[items][columns]
-        indptr = np.zeros(D + 1, dtype=np.int64)
-        indptr[items + 1] = columns.shape[1]
-        entries = (kept.ravel(), items[columns].ravel(), np.cumsum(indptr))
-        return cls(ItemMatrix(with_narrow_indices(sparse.csr_array(entries, shape=(D, D)))), rest)
-
-    def with_items(self, n_items: int) -> Self:
-        """Return the part among more items, which it says nothing about."""
-        return replace(
-            self, matrix=self.matrix.with_items(n_items), rest=padded(self.rest, n_items)
-        )
-
-    def as_arrays(self) -> dict[str, Array]:
-        """Return the part as named arrays, to be stored; `from_arrays` reads them back."""
-        B = self.matrix.entries
-        return {
-            "ease_data": B.data,
-            "ease_indices": B.indices,
-            "ease_indptr": B.indptr,
-            "ease_rest": self.rest,
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
-        """Return the part that `as_arrays` named."""
-        B = tuple(arrays[f"ease_{name}"] for name in ("data", "indices", "indptr"))
-        n_items = len(arrays["ease_rest"])
-        entries = sparse.csr_array(B, shape=(n_items, n_items))
-        entries.check_format(full_check=True)
-        return cls(ItemMatrix(entries), arrays["ease_rest"])
-
-    def scores(self, rows: Histories) -> Array:
-        X = rows.once
-        scores = self.matrix.sums(X, X.data[:, None].astype(np.float32))[0]
-        scores += X.sum(axis=1, dtype=np.float32)[:, None] * self.rest
-        return np.asarray(scores)
-
-    def at(self, rows: Histories, items: Array) -> Array:
-        return _added_up(rows.once, self.by_entry(rows.once, items))
-
-    def by_entry(self, X: Csr, items: Array) -> Array:
-        return self.matrix.at(X, items) + self.rest[items][owners(X)]
-
-
-def _regressions(G: Array, ridge: float) -> Array:
-    """Return B, zero on its diagonal, in the memory of G, (F, F)."""
-    diagonal = np.einsum("ii->i", G)
-    diagonal += ridge * diagonal.mean()
-    if not invert_in_place(G):
-        raise np.linalg.LinAlgError("the second moment with its ridge is not positive definite")
-    G /= -np.diag(G)
-    np.fill_diagonal(G, 0.0)
-    return G
-
-
-def _largest_of_rows(B: Array) -> Array:
-    """Return the columns of each row's largest entries by absolute value, rising, and its own."""
-    n = min(_EASE_ENTRIES + 1, len(B))
-    columns = np.empty((len(B), n), dtype=np.int64)
-
-    def block(start: int) -> None:
-        rows = np.arange(start, min(start + _ITEMS_PER_BLOCK, len(B)))
-        sizes = -np.abs(B[rows])
-        sizes[np.arange(len(rows)), rows] = -np.inf
-        columns[rows] = np.sort(np.argpartition(sizes, n - 1, axis=1)[:, :n], axis=1)
-
-    map_blocks(block, range(0, len(B), _ITEMS_PER_BLOCK))
-    return columns
-
-
-def _mean_of_others(B: Array, columns: Array, kept: Array, users: Array) -> Array:
-    """Return the mean of each column's entries that are not kept, by the users of their rows."""
-    D, weights = len(B), np.repeat(users, columns.shape[1]).astype(np.float64)
-    of_kept = np.bincount(columns.ravel(), weights=weights * kept.ravel(), minlength=D)
-    whole, left = users.astype(np.float64) @ B, users.sum(dtype=np.float64)
-    left = left - np.bincount(columns.ravel(), weights=weights, minlength=D)
-    return np.divide(whole - of_kept, left, out=np.zeros(D), where=left > 0.5)
 
 
 @dataclass(frozen=True)
@@ -349,7 +210,7 @@ class Own:
         return shares
 
 
-def _added_up(X: Csr, terms: Array) -> Array:
+def added_up(X: Csr, terms: Array) -> Array:
     """Return the sum of what the entries of each row add, (users, n). terms: (entries, n)."""
     by_user = (X.data, np.arange(X.nnz), X.indptr)
     return np.asarray(sparse.csr_array(by_user, shape=(X.shape[0], X.nnz)) @ terms)

@@ -90,8 +90,9 @@ def test_no_rows_have_no_pairs(X):
 @pytest.mark.parametrize("share", [0.02, 0.2, 0.6, 2.0])
 def test_the_pairs_of_popular_items_fit_into_the_bytes(X, share):
     whole = PairCounts.from_rows(X, 1.0)
-    most = int(share * len(whole.names))
+    most, as_it_was = int(share * len(whole.names)), X.copy()
     rare = rare_items(X, 32 * most)
+    np.testing.assert_array_equal(X.toarray(), as_it_was.toarray())
     counts = PairCounts.from_rows(X, 1.0, uncounted=rare)
     assert len(counts.names) <= most
     users = np.bincount(X.indices, minlength=60)

@@ -9,14 +9,9 @@ from mom_pipeline.core.interactions import as_binary, as_interactions
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.pair_counts import PairCounts
 from mom_pipeline.core.moments.sums import MomentSums
+from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.low_pass import LowPass, low_pass_rank
-from mom_pipeline.core.ranking.parts import (
-    Components,
-    Ease,
-    Histories,
-    Pairs,
-    Popularity,
-)
+from mom_pipeline.core.ranking.parts import Components, Histories, Pairs, Popularity
 
 
 def rows(X, posterior=None):
@@ -89,23 +84,34 @@ def test_items_that_nobody_took_are_harmless():
     assert np.isfinite(Pairs.from_rows(X, 0.5, 2.0).scores(rows(X))).all()
 
 
-def test_of_a_large_catalogue_the_popular_items_are_inverted(X, monkeypatch):
-    monkeypatch.setattr("mom_pipeline.core.ranking.parts.MAX_INVERTED_ITEMS", 10)
-    users = (X.toarray() > 0).sum(axis=0)
-    popular = np.sort(np.argsort(-users, kind="stable")[:10])
-    of_all, rest = written_out(Ease.from_rows(X, 0.7)), np.setdiff1d(np.arange(25), popular)
-    assert not of_all[rest].any()
-    assert not of_all[:, rest].any()
-    # Users weigh by all of their items, also those that are left out.
-    G = PairCounts.from_rows(X, 0.5).matrix().toarray()[np.ix_(popular, popular)]
-    P = np.linalg.inv(G + 0.7 * np.diag(G).mean() * np.eye(10))
-    B = np.where(np.eye(10), 0.0, -P / np.diag(P))
-    np.testing.assert_allclose(of_all[np.ix_(popular, popular)], B, atol=1e-4)
+@pytest.mark.parametrize("block", [4, 4096])
+def test_in_a_large_catalogue_an_item_is_regressed_on_its_nearest_ones(X, G, monkeypatch, block):
+    monkeypatch.setattr("mom_pipeline.core.ranking.ease.MAX_INVERTED_ITEMS", 10)
+    monkeypatch.setattr("mom_pipeline.core.ranking.ease._NEAREST", 6)
+    monkeypatch.setattr("mom_pipeline.core.ranking.ease._SOLVED_PER_BLOCK", block)
+    X = sparse.csr_array(sparse.hstack([X, sparse.csr_array((80, 1))]))  # nobody takes the last
+    B = written_out(Ease.from_rows(X, 0.7))
+    for y in range(25):
+        others = np.delete(np.arange(25), y)
+        N = np.flatnonzero(B[:, y])  # the six of the most pairs, any of equal ones
+        np.testing.assert_allclose(np.sort(G[y, N]), np.sort(G[y, others])[-6:], rtol=1e-6)
+        expected = np.zeros(26)
+        expected[N] = np.linalg.solve(
+            G[np.ix_(N, N)] + 0.7 * np.diag(G).mean() * np.eye(6), G[N, y]
+        )
+        np.testing.assert_allclose(B[:, y], expected, atol=1e-5)
+    assert not B[:, 25].any()
+
+
+def test_with_all_others_nearest_both_ways_agree(X, monkeypatch):
+    whole = written_out(Ease.from_rows(X, 0.7))
+    monkeypatch.setattr("mom_pipeline.core.ranking.ease.MAX_INVERTED_ITEMS", 10)
+    np.testing.assert_allclose(written_out(Ease.from_rows(X, 0.7)), whole, atol=1e-5)
 
 
 def test_of_the_inverse_each_row_keeps_its_largest_entries_and_each_column_a_mean(X, monkeypatch):
     whole = written_out(Ease.from_rows(X, 0.7))
-    monkeypatch.setattr("mom_pipeline.core.ranking.parts._EASE_ENTRIES", 6)
+    monkeypatch.setattr("mom_pipeline.core.ranking.ease._ENTRIES", 6)
     ease = Ease.from_rows(X, 0.7)
     kept = ease.matrix.entries.toarray() != 0
     largest = np.argsort(-np.abs(whole), axis=1)[:, :6]

@@ -11,8 +11,9 @@ from mom_pipeline.core.ranking import candidates as candidates_module
 from mom_pipeline.core.ranking import choose
 from mom_pipeline.core.ranking.candidates import Candidates, SearchParts
 from mom_pipeline.core.ranking.choose import HeldOut, choose_weights, given_split, hold_out
+from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.low_pass import LowPass
-from mom_pipeline.core.ranking.parts import Ease, Histories, Pairs, Popularity
+from mom_pipeline.core.ranking.parts import Histories, Pairs, Popularity
 from mom_pipeline.core.ranking.score import RankingWeights, Score, best_unseen, ranking_name
 from mom_pipeline.core.ranking.topn import brute_force
 
