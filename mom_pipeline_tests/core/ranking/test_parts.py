@@ -103,7 +103,9 @@ def test_in_a_large_catalogue_an_item_is_regressed_on_its_nearest_ones(X, G, mon
     assert not B[:, 25].any()
 
 
-def test_with_all_others_nearest_both_ways_agree(X, monkeypatch):
+def test_with_all_others_nearest_both_ways_agree(rng, monkeypatch):
+    X = as_interactions(rng.poisson(0.8, size=(80, 25)).astype(float))
+    assert PairCounts.from_rows(X, 0.5).matrix().nnz == 25 * 25
     whole = written_out(Ease.from_rows(X, 0.7))
     monkeypatch.setattr("mom_pipeline.core.ranking.ease.MAX_INVERTED_ITEMS", 10)
     np.testing.assert_allclose(written_out(Ease.from_rows(X, 0.7)), whole, atol=1e-5)
