@@ -131,12 +131,15 @@ def match_columns(A: Array, B: Array) -> tuple[Array, Array]:
 def order_like(A: Array, earlier: Array) -> Array:
     """Return the order of the columns of A that agrees best with earlier ones, (K,).
 
-    Column order[k] belongs to column k of `earlier`. Columns without a counterpart come last, as
-    they were.
+    Column order[k] belongs to column k of `earlier`, also where these are more or fewer. The other
+    columns come in the gaps and at the end, as they were.
     """
     ours, theirs = match_columns(A, earlier)
-    matched = ours[np.argsort(theirs, kind="stable")]
-    return np.concatenate([matched, np.setdiff1d(np.arange(A.shape[1]), matched)])
+    kept = theirs < A.shape[1]
+    order = np.full(A.shape[1], -1)
+    order[theirs[kept]] = ours[kept]
+    order[order < 0] = np.setdiff1d(np.arange(A.shape[1]), ours[kept])
+    return order
 
 
 def unit_columns(O: Array) -> Array:

@@ -88,6 +88,13 @@ def test_a_new_component_comes_last(rng):
     np.testing.assert_array_equal(order_like(O, O[:, [2, 0, 3]]), [2, 0, 3, 1])
 
 
+def test_components_keep_their_numbers_when_there_are_fewer():
+    O = np.random.default_rng(1).dirichlet(np.full(30, 0.1), size=6).T
+    # Who had a number that still exists keeps it; the others fill the gaps.
+    np.testing.assert_array_equal(order_like(O[:, [4, 3, 2]], O), [0, 1, 2])
+    np.testing.assert_array_equal(order_like(O[:, [2, 1, 5]], O), [2, 1, 0])
+
+
 def test_unknown_method_is_refused(rng):
     with pytest.raises(InvalidSetting, match="simultaneous"):
         decompose_tensor(np.zeros((2, 2, 2)), rng, method="hosvd")
