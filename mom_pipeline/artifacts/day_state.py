@@ -31,7 +31,7 @@ from mom_pipeline.settings.chosen import ChosenSettings
 from mom_pipeline.settings.sections import RebuildSettings
 
 # Raised by one whenever the same rows would come out as other arrays, or with other facts.
-CODE_VERSION = "5"
+CODE_VERSION = "6"
 
 # Each asset with the one that it is made from, in order.
 _CHAIN = (
@@ -56,7 +56,7 @@ class TooLittleYet(StaleArtifact):
 def moment_settings(model: ModelSettings, rebuild: RebuildSettings) -> MomentSettings:
     """The settings that sums depend on, for a method."""
     return MomentSettings(
-        estimator=Estimator.from_name(model.estimator),
+        estimator=Estimator.from_name(model.estimator, rows=model.rows),
         n_components=model.n_components,
         anchor_width=rebuild.anchor_width or width_for_days(model.n_components),
         seed=model.seed,
@@ -363,6 +363,7 @@ class DayState:
             popularity=item_users / item_users.sum(),
             personalization=Personalization.from_settings(settings),
             pair_ranking=pairs,
+            rows=settings.rows,
         )
         return model, artifact
 
