@@ -11,6 +11,7 @@ from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.model import ALGORITHM_1
+from mom_pipeline.core.moments.estimators import own_rows
 from mom_pipeline.settings import ColumnSettings, ModelSettings, fingerprint, load_settings
 
 COMMITTED = Path(__file__).parents[1] / "data" / "pipeline.toml"
@@ -37,6 +38,7 @@ def test_the_committed_file_shows_every_key(tmp_path: Path) -> None:
 
 def test_the_model_has_the_defaults_of_the_method(tmp_path: Path) -> None:
     defaults = {field.name: field.default for field in fields(MethodOfMoments)}
+    defaults["rows"] = own_rows(defaults["estimator"])
     model = asdict(load(tmp_path).model)
     assert model == {key: defaults[key] for key in model}
     assert (model["n_components"], model["personalization"]) == (100, "em")

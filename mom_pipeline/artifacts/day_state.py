@@ -68,7 +68,7 @@ def moment_settings(
 ) -> MomentSettings:
     """The settings that sums depend on, for a method."""
     return MomentSettings(
-        estimator=Estimator.from_name(model.estimator),
+        estimator=Estimator.from_name(model.estimator, rows=model.rows),
         n_components=model.n_components,
         anchor_width=rebuild.anchor_width or width_for_days(model.n_components),
         seed=model.seed,
@@ -395,6 +395,7 @@ class DayState:
             popularity=item_users / item_users.sum(),
             personalization=Personalization.from_settings(settings),
             pair_ranking=pairs,
+            rows=settings.rows,
         )
         return model, artifact
 

@@ -79,7 +79,7 @@ def _point(
 ) -> RecoveryPoint:
     K = len(true_weights)
     model = MethodOfMoments(
-        K, estimator, ranking="components", projection="simplex", seed=seed
+        K, estimator, ranking="components", rows="counts", projection="simplex", seed=seed
     ).fit(X)
     errors, order = matched_columns(model.item_probs, true_probs)
     return RecoveryPoint(

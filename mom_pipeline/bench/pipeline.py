@@ -179,6 +179,7 @@ class BareDays:
             components.weights,
             step.sums.first.popularity,
             Personalization.from_settings(settings.model),
+            rows=settings.model.rows,
         )
         with clock.step("user_personalization"):
             P = model.memberships(X)

@@ -142,7 +142,7 @@ def _line(sweep: Sweep, trial: Trial) -> tuple[Any, ...]:
     marks = [("chosen", trial is sweep.choice), ("present", trial is sweep.present)]
     model = trial.model
     return (
-        *(model.n_components, model.estimator, model.personalization, model.ranking),
+        *(model.n_components, model.estimator, model.rows, model.personalization, model.ranking),
         *(f"{trial.map:.4f}", f"{trial.recall:.4f}", gain),
         ", ".join(word for word, holds in marks if holds),
     )
@@ -153,7 +153,7 @@ def _show(sweep: Sweep, period: str) -> None:
     shown = ordered[:_SHOWN]
     if sweep.present is not None and sweep.present not in shown:
         shown.append(sweep.present)
-    columns = ["K", "estimator", "rule", "ranking", "MAP", "recall", "gain", ""]
+    columns = ["K", "estimator", "rows", "rule", "ranking", "MAP", "recall", "gain", ""]
     title = f"{len(shown)} of {len(ordered)} settings; {sweep.n_users:,} users, {period}"
     lines = [_line(sweep, trial) for trial in shown]
     print_table(title, columns, lines, numbers=("MAP", "recall", "gain"))

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from mom_pipeline.core.errors import DamagedModel, MomError
+from mom_pipeline.core.interactions import RowsName, weighted_rows
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.persistence import load_arrays, save_arrays
@@ -31,6 +32,7 @@ class FittedModel:
 
     item_probs: O, (D, K).  weights: pi, (K,).
     popularity: (D,), each item's share of all pairs of a user and an item; sums to 1.
+    rows: how the components read counts; see `weighted_rows`.
     anchor, sums: what the components come from, for `update`; None in a model that only
     answers.
     """
@@ -43,6 +45,7 @@ class FittedModel:
     diagnostics: dict[str, Any] = field(default_factory=dict)
     anchor: Anchor | None = None
     sums: AnchoredSums | None = None
+    rows: RowsName = "counts"
 
     @property
     def n_items(self) -> int:
@@ -59,7 +62,8 @@ class FittedModel:
         return smoothed(self.item_probs, self.popularity, self.personalization.smoothing)
 
     def memberships(self, X: Csr) -> Array:
-        """Return P[component | user], (N, K)."""
+        """Return P[component | user], (N, K). X: counts."""
+        X = weighted_rows(X, self.rows)
         return memberships(X, self.smoothed_item_probs, self.weights, self.personalization)
 
     def refreshed_memberships(self, previous: Array | None, X: Csr, users: Array) -> Array:
@@ -151,7 +155,8 @@ class FittedModel:
         """Read a model and its settings; DamagedModel when the contents do not fit together."""
         header, arrays = load_arrays(path)
         try:
-            settings = header["settings"]
+            # Models of earlier versions read counts as they are.
+            settings = {"rows": "counts", **header["settings"]}
             personalization = Personalization(
                 settings["personalization"],
                 settings["temperature"],
@@ -165,6 +170,7 @@ class FittedModel:
                 personalization=personalization,
                 pair_ranking=_pair_ranking(header, arrays),
                 diagnostics=header["diagnostics"],
+                rows=settings["rows"],
                 **_moments(settings, arrays),
             )
             fitted._check()
@@ -210,6 +216,7 @@ def _moments(settings: dict[str, Any], arrays: dict[str, Array]) -> dict[str, An
         settings["estimator"],
         user_weight=settings.get("user_weight"),
         item_scaling=settings.get("item_scaling"),
+        rows=settings["rows"],
     )
     sums = {name[5:]: array for name, array in arrays.items() if name.startswith("sums_")}
     return {

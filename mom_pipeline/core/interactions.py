@@ -2,13 +2,17 @@
 
 from copy import copy
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, TooLittleData
 from mom_pipeline.core.types import Array, Csr
+
+# How often an item was taken, as the components are to see it.
+RowsName = Literal["binary", "log", "counts"]
+ROWS: tuple[RowsName, ...] = get_args(RowsName)
 
 # Characters of an id: log lines with a longer one are rejected, and the service refuses it.
 MAX_ID = 4_096
@@ -86,6 +90,25 @@ def as_binary(X: Csr) -> Csr:
     once = copy(X)  # of the object alone: the constructor's checks take longer than one row
     once.data = np.ones(len(X.indices))
     return once
+
+
+def require_rows(rows: str) -> None:
+    """Raise InvalidSetting for an unknown way to read rows."""
+    if rows not in ROWS:
+        raise InvalidSetting(f"rows must be one of {', '.join(ROWS)}, found {rows!r}")
+
+
+def weighted_rows(X: Csr, rows: RowsName) -> Csr:
+    """Return X with every entry weighed on its own, sharing the positions of X.
+
+    rows: "binary", an item counts once, or less where its entry is below 1, as in a history that
+    aged; "log", log2(1 + count): 1 for one; "counts", as they are.
+    """
+    if rows == "counts":
+        return X
+    weighted = copy(X)
+    weighted.data = np.minimum(X.data, 1.0) if rows == "binary" else np.log2(1.0 + X.data)
+    return weighted
 
 
 def grown(X: Csr, shape: tuple[int, int]) -> Csr:

@@ -14,6 +14,7 @@ from mom_pipeline.core.diagnostics import describe_fit
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, NotFitted
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.interactions import (
+    RowsName,
     as_interactions,
     grown,
     require_components,
@@ -22,7 +23,7 @@ from mom_pipeline.core.interactions import (
 from mom_pipeline.core.linear_algebra.eigenpairs import working_precision
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.days import MomentSettings, fix_anchor, sum_users
-from mom_pipeline.core.moments.estimators import Estimator, EstimatorName
+from mom_pipeline.core.moments.estimators import Estimator, EstimatorName, own_rows
 from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.progress import Stages
 from mom_pipeline.core.ranking.choose import Choice, HeldOut, choose_weights, given_split, hold_out
@@ -42,6 +43,7 @@ Precision = Literal["auto", "single", "double"]
 # What makes the method the paper's Algorithm 1; see `MethodOfMoments.algorithm_1`.
 ALGORITHM_1: dict[str, Any] = {
     "estimator": "paper",
+    "rows": "counts",
     "decomposition": "deflation",
     "cap_weights": False,
     "personalization": "product",
@@ -56,9 +58,11 @@ class MethodOfMoments:
 
     n_components: K, the number of components.
     estimator: "paper" (the paper's plain sums), "unbiased" (whole counts: the error falls as
-        1/sqrt(N)) or "balanced" (binary logs: the best ranking). `user_weight` and
+        1/sqrt(N)) or "balanced" (every user weighs alike). `user_weight` and
         `item_scaling` replace the powers that come with the name; see `Estimator`.
         Algorithm 1 to the letter is more than its estimator: see `algorithm_1`.
+    rows: what the components make of counts: "binary" (an item counts once), "log" or "counts";
+        see `weighted_rows`. None: counts for "unbiased", which is about them, else binary.
     personalization: "product" (paper), "tempered" or "em", with `temperature`, `em_steps` and
         `smoothing`; see `Personalization`.
     ranking: what `recommend` ranks by. "three-moment" prepares both rankings; "components" skips
@@ -80,6 +84,7 @@ class MethodOfMoments:
     _: KW_ONLY
     ranking: RankingName = "three-moment"
     ranking_weights: RankingWeights | None = None
+    rows: RowsName | None = None
     user_weight: float | None = None
     item_scaling: float | None = None
     decomposition: DecompositionName = "simultaneous"
@@ -294,6 +299,7 @@ class MethodOfMoments:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one .npz file, whole or not at all."""
         settings = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        settings["rows"] = self._rows
         if self.ranking_weights is not None:
             settings["ranking_weights"] = asdict(self.ranking_weights)
         self.fitted.save(path, settings)
@@ -308,9 +314,16 @@ class MethodOfMoments:
         model._fitted = fitted
         return model
 
+    @property
+    def _rows(self) -> RowsName:
+        return self.rows or own_rows(self.estimator)
+
     def _estimator(self) -> Estimator:
         return Estimator.from_name(
-            self.estimator, user_weight=self.user_weight, item_scaling=self.item_scaling
+            self.estimator,
+            user_weight=self.user_weight,
+            item_scaling=self.item_scaling,
+            rows=self._rows,
         )
 
     def _moment_settings(self, n_items: int) -> MomentSettings:
@@ -419,6 +432,7 @@ class MethodOfMoments:
             sums=fit.sums,
             personalization=Personalization.from_settings(self),
             pair_ranking=pair_ranking,
+            rows=self._rows,
             diagnostics=describe_fit(
                 fit,
                 stages.seconds,

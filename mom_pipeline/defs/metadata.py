@@ -67,6 +67,7 @@ def of_chosen(chosen: ChosenSettings) -> dict[str, Any]:
         "chosen_on": chosen.chosen_on or "not chosen",
         "n_components": model.n_components,
         "estimator": model.estimator,
+        "rows": model.rows,
         "personalization": model.personalization,
         "ranking": model.ranking,
         "weights": table(weights),

@@ -327,7 +327,7 @@ def _same_method(champion: ServedModel, chosen: ChosenSettings) -> bool:
 def _settings_of(champion: ServedModel) -> ChosenSettings:
     """The settings of a champion; InvalidSetting when this code knows them no more."""
     try:
-        settings = ModelSettings(**champion.manifest.settings)
+        settings = ModelSettings(**{**champion.manifest.settings, "rows": champion.model.rows})
     except TypeError as error:
         raise InvalidSetting(f"the champion's settings are of other code: {error}") from error
     ranking = champion.model.pair_ranking

@@ -35,6 +35,7 @@ class ChosenSettings:
         """Tell whether both see the rows through the same moments, low-pass and EASE parts."""
         return (
             self.model.estimator == other.model.estimator
+            and self.model.rows == other.model.rows
             and self.model.n_components == other.model.n_components
             and self.model.ranking == other.model.ranking
             and self.ranking.anchored == other.ranking.anchored

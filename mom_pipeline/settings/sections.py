@@ -21,8 +21,9 @@ from pydantic import (
 
 from mom_pipeline.core.algorithm.decomposition import DecompositionName
 from mom_pipeline.core.algorithm.recovery import ProjectionName
+from mom_pipeline.core.interactions import RowsName
 from mom_pipeline.core.model import MethodOfMoments
-from mom_pipeline.core.moments.estimators import EstimatorName
+from mom_pipeline.core.moments.estimators import EstimatorName, own_rows
 from mom_pipeline.core.ranking.memberships import RuleName
 from mom_pipeline.core.ranking.score import RankingName
 from mom_pipeline.settings.checking import (
@@ -172,6 +173,7 @@ class ModelSettings:
 
     n_components: Count = _MODEL["n_components"]
     estimator: EstimatorName = _MODEL["estimator"]
+    rows: RowsName = own_rows(_MODEL["estimator"])
     decomposition: DecompositionName = _MODEL["decomposition"]
     projection: ProjectionName = _MODEL["projection"]
     cap_weights: StrictBool = _MODEL["cap_weights"]

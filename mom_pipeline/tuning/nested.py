@@ -13,6 +13,7 @@ from mom_pipeline.core.algorithm.decompose import DecomposeSettings, decompose
 from mom_pipeline.core.algorithm.recovery import ProjectionName
 from mom_pipeline.core.algorithm.whitening import whiten
 from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.interactions import RowsName
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.days import MomentSettings, fix_anchor, sum_users
 from mom_pipeline.core.moments.estimators import Estimator, EstimatorName
@@ -23,7 +24,7 @@ from mom_pipeline.core.types import Csr
 
 @dataclass(frozen=True)
 class NestedMoments:
-    """What one estimator makes of the data, for every K up to the largest."""
+    """What one estimator makes of one kind of rows, for every K up to the largest."""
 
     anchor: Anchor
     sums: AnchoredSums
@@ -31,9 +32,12 @@ class NestedMoments:
     seed: int
 
     @classmethod
-    def from_rows(cls, X: Csr, name: EstimatorName, n_components: int, seed: int) -> Self:
+    def from_rows(
+        cls, X: Csr, name: EstimatorName, rows: RowsName, n_components: int, seed: int
+    ) -> Self:
         """Visit all rows of X, (N, D), for the largest K."""
-        settings = MomentSettings(Estimator.from_name(name), n_components, n_components, seed)
+        estimator = Estimator.from_name(name, rows=rows)
+        settings = MomentSettings(estimator, n_components, n_components, seed)
         users = UsersInMemory(X)
         anchor = fix_anchor(users, settings)
         return cls(anchor, sum_users(users, anchor, settings), n_components, seed)
@@ -54,6 +58,7 @@ class NestedMoments:
             weights=components.weights,
             popularity=self.sums.first.popularity,
             personalization=personalization,
+            rows=self.anchor.estimator.rows,
         )
 
 

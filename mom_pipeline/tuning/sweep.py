@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 import numpy as np
 
 from mom_pipeline.core.errors import InvalidInteractions, MomError
+from mom_pipeline.core.interactions import ROWS, RowsName
 from mom_pipeline.core.moments.estimators import EstimatorName
 from mom_pipeline.core.ranking.choose import choose_weights, given_split
 from mom_pipeline.core.ranking.low_pass import LowPass
@@ -21,8 +22,11 @@ _COMPONENTS_SHARE = 0.4
 # Pairs of a user and an item that the choice of weights looks at in a second, at least.
 _PAIRS_PER_SECOND = 300_000
 _FEWEST_USERS = 50
+_UNDEFINED = ("unbiased", "log")
 
 Progress = Callable[[str, float], None]
+# An estimator, and what it makes of counts.
+Kind = tuple[EstimatorName, RowsName]
 
 
 @dataclass(frozen=True)
@@ -72,11 +76,19 @@ class _Plan:
     begin: float = field(default_factory=time.monotonic)
 
     @property
-    def estimators(self) -> list[EstimatorName]:
-        """The present one first."""
-        if "model.estimator" in self.fixed:
-            return [self.model.estimator]
-        return sorted(ESTIMATORS, key=lambda name: name != self.model.estimator)
+    def kinds(self) -> list[Kind]:
+        """The present one first, then those of the present rows.
+
+        Without repeated pairs all rows are the same; logarithms are no events to draw.
+        """
+        own, repeats = (
+            (self.model.estimator, self.model.rows),
+            bool((self.days.train.data > 1).any()),
+        )
+        names = [own[0]] if "model.estimator" in self.fixed else ESTIMATORS
+        rows = ROWS if repeats and "model.rows" not in self.fixed else [own[1]]
+        kinds = [(name, one) for one in rows for name in names if (name, one) != _UNDEFINED]
+        return sorted(kinds, key=lambda kind: (kind != own, kind[1] != own[1]))
 
     @property
     def rules(self) -> Sequence[RuleName]:
@@ -106,60 +118,66 @@ def run_sweep(
     budget_seconds: float = float("inf"),
     progress: Progress = lambda text, share: None,
 ) -> Sweep:
-    """Try K, estimator, personalization and ranking on what users took later.
+    """Try K, estimator, rows, personalization and ranking on what users took later.
 
-    One pass over the pairs and one over the triples for every estimator, whatever the number
-    of K; the rules of personalization share the components. The weights of the three-moment
-    ranking are chosen for the best components, on the same users.
+    One pass over the pairs and one over the triples for every estimator and kind of rows,
+    whatever the number of K; the rules of personalization share the components. The weights of
+    the three-moment ranking are chosen for the best components, on the same users.
     fixed: settings that are not for choice, such as "model.estimator".
     budget_seconds: what does not fit is left out, and named in `Sweep.skipped`.
     """
     plan = _Plan(days, model, weights, fixed, budget_seconds, progress)
     ks = _sizes_to_try(plan, wanted)
-    nested, trials, skipped = _all_estimators(plan, ks)
+    nested, trials, skipped = _all_kinds(plan, ks)
     if not trials:
         raise InvalidInteractions(f"no setting could be tried: {'; '.join(skipped)}")
     best = max(trials, key=lambda trial: trial.map)
     progress("weights of the three moments", len(nested) / (len(nested) + 1))
     if "model.ranking" not in fixed or model.ranking == "three-moment":
-        ranked, left_out = _three_moment_trials(plan, nested[best.model.estimator], best.model)
+        ranked, left_out = _three_moment_trials(plan, nested[_kind(best.model)], best.model)
         trials += ranked
         skipped += left_out
     present = None
-    if model.estimator in nested:
-        present = _present_trial(plan, nested[model.estimator])
+    if _kind(model) in nested:
+        present = _present_trial(plan, nested[_kind(model)])
         others = (t for t in trials if t.settings() != present.settings())
         trials = [present, *others]
     return Sweep(tuple(trials), present, best.popularity, len(best.ap), tuple(skipped))
 
 
-def _all_estimators(
+def _all_kinds(
     plan: _Plan, ks: Sequence[int]
-) -> tuple[dict[str, NestedMoments], list[Trial], list[str]]:
-    """Try every estimator: its moments by name, the trials, and why some could not be tried."""
-    nested: dict[str, NestedMoments] = {}
+) -> tuple[dict[Kind, NestedMoments], list[Trial], list[str]]:
+    """Try every estimator and kind of rows: their moments, the trials, and what was left out."""
+    nested: dict[Kind, NestedMoments] = {}
     trials: list[Trial] = []
     skipped: list[str] = []
-    n_parts = len(plan.estimators) + 1
-    for done, name in enumerate(plan.estimators):
+    n_parts = len(plan.kinds) + 1
+    for done, kind in enumerate(plan.kinds):
+        (name, rows), words = kind, "{!r} of {} rows".format(*kind)
         if trials and plan.is_over(_COMPONENTS_SHARE):
-            skipped.append(f"no time was left for the estimator {name!r}")
+            skipped.append(f"no time was left for {words}")
             continue
-        plan.progress(f"{name}: moments", done / n_parts)
+        plan.progress(f"{words}: moments", done / n_parts)
         try:
             seed = plan.model.seed
-            nested[name] = NestedMoments.from_rows(plan.days.train, name, max(ks), seed)
+            nested[kind] = NestedMoments.from_rows(plan.days.train, name, rows, max(ks), seed)
         except MomError as error:
             skipped.append(str(error))
             continue
-        for number, k in enumerate(supported := [k for k in ks if k <= nested[name].supported]):
+        model = replace(plan.model, estimator=name, rows=rows)
+        for number, k in enumerate(supported := [k for k in ks if k <= nested[kind].supported]):
             if trials and plan.is_over(_COMPONENTS_SHARE):
-                skipped.append(f"no time was left for {name!r} with K = {k} and more")
+                skipped.append(f"no time was left for {words} with K = {k} and more")
                 break
             share = (done + number / len(supported)) / n_parts
-            plan.progress(f"{name}: K = {k}", share)
-            trials += _component_trials(plan, nested[name], replace(plan.model, estimator=name), k)
+            plan.progress(f"{words}: K = {k}", share)
+            trials += _component_trials(plan, nested[kind], model, k)
     return nested, trials, skipped
+
+
+def _kind(model: ModelSettings) -> Kind:
+    return model.estimator, model.rows
 
 
 def _sizes_to_try(plan: _Plan, wanted: Sequence[int]) -> list[int]:

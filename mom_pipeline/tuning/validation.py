@@ -47,7 +47,7 @@ class Trial:
 
     def settings(self) -> dict[str, Any]:
         """What would be written, as `section.key` -> value."""
-        keys = ("n_components", "estimator", "personalization", "ranking")
+        keys = ("n_components", "estimator", "rows", "personalization", "ranking")
         values = {f"model.{key}": getattr(self.model, key) for key in keys}
         if self.ranking_weights is not None:
             values |= {f"ranking.{k}": v for k, v in asdict(self.ranking_weights).items()}

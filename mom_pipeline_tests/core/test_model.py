@@ -47,6 +47,28 @@ def test_single_precision_finds_the_same_classes(counts):
     np.testing.assert_allclose(single.item_probs, double.item_probs, atol=1e-4)
 
 
+def test_components_see_the_rows_that_they_are_told_to(counts):
+    values = {
+        "binary": np.ones_like(counts.data),
+        "log": np.log2(1 + counts.data),
+        "counts": counts.data,
+    }
+    models = {}
+    for rows, data in values.items():
+        X = counts.copy()
+        X.data = data
+        model = MethodOfMoments(5, "paper", ranking="components", rows=rows).fit(counts)
+        expected = MethodOfMoments(5, "paper", ranking="components", rows="counts").fit(X)
+        np.testing.assert_allclose(model.item_probs, expected.item_probs, atol=1e-9)
+        np.testing.assert_allclose(model.transform(counts), expected.transform(X), atol=1e-9)
+        models[rows] = model
+    assert np.abs(models["binary"].item_probs - models["counts"].item_probs).max() > 1e-3
+    for estimator, rows in {"paper": "binary", "balanced": "binary", "unbiased": "counts"}.items():
+        assert MethodOfMoments(5, estimator, ranking="components").fit(counts).fitted.rows == rows
+    with pytest.raises(InvalidSetting, match="rows must be one of binary, log, counts"):
+        MethodOfMoments(5, rows="squares")
+
+
 def test_same_seed_gives_the_same_model(counts, model):
     again = MethodOfMoments(5, "unbiased", ranking_weights=GIVEN).fit(counts)
     np.testing.assert_array_equal(again.item_probs, model.item_probs)

@@ -43,11 +43,27 @@ def test_forgetting_users_equals_a_fit_without_them_through_the_same_anchor(coun
 def test_changed_users_equal_a_fit_on_what_is_there_now(counts, estimator, rng):
     changed = rng.choice(counts.shape[0], 300, replace=False)
     now = counts.tolil()
-    now[changed] = counts[rng.permutation(changed)].toarray() + 1.0
+    now[changed] = counts[rng.permutation(changed)].toarray() * 3.0
     now = sparse.csr_array(now)
     model = unfitted(estimator).fit(counts)
     model.update(removed=counts[changed], added=now[changed])
     assert_same_model(model, unfitted(estimator).fit(now, anchor=model.anchor))
+
+
+@pytest.mark.parametrize("rows", ["binary", "log", "counts"])
+def test_updates_read_rows_as_the_fit_does(counts, rows, tmp_path):
+    now = counts.copy()
+    now.data[: now.indptr[300]] += 2.0
+    model = unfitted(rows=rows).fit(counts)
+    model.save(tmp_path / "model.npz")
+    model = MethodOfMoments.load(tmp_path / "model.npz")
+    before = model.item_probs
+    model.update(removed=counts[:300], added=now[:300])
+    assert_same_model(model, unfitted(rows=rows).fit(now, anchor=model.anchor))
+    P = unfitted(rows=rows).fit(now, anchor=model.anchor).transform(now)
+    np.testing.assert_allclose(model.transform(now), P, atol=1e-9)
+    moved = np.abs(model.item_probs - before).max()
+    assert moved < 1e-9 if rows == "binary" else moved > 1e-6
 
 
 def test_one_update_after_another_is_as_good_as_one(counts):

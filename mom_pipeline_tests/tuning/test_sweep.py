@@ -60,8 +60,8 @@ def test_a_trial_is_what_a_fit_of_these_settings_gives(swept, split):
     trial = next(
         t
         for t in sweep.trials
-        if (t.model.n_components, t.model.estimator, t.model.personalization, t.model.ranking)
-        == (4, "unbiased", "tempered", "components")
+        if (t.model.n_components, t.model.estimator, t.model.rows, t.model.personalization)
+        == (4, "unbiased", "counts", "tempered")
     )
     alone = MethodOfMoments(4, "unbiased", "tempered", ranking="components").fit(train)
     found = backtest(alone.fitted, train, test, (20,))
@@ -108,19 +108,41 @@ def test_nothing_to_find(split):
 
 
 def test_what_is_fixed_is_not_tried(split):
-    fixed = ("model.estimator", "model.n_components", "model.personalization", "ranking.ease")
+    fixed = (
+        *("model.estimator", "model.rows", "model.n_components", "model.personalization"),
+        "ranking.ease",
+    )
     model, weights = ModelSettings(n_components=3, estimator="paper"), RankingWeights(ease=0.25)
     sweep = run_sweep(split, model, weights, fixed=fixed)
     tried = {
-        (t.model.n_components, t.model.estimator, t.model.personalization) for t in sweep.trials
+        (t.model.n_components, t.model.estimator, t.model.rows, t.model.personalization)
+        for t in sweep.trials
     }
-    assert tried == {(3, "paper", "em")}
+    assert tried == {(3, "paper", "binary", "em")}
     assert {t.ranking_weights.ease for t in sweep.trials if t.ranking_weights} == {0.25}
     assert len([t for t in sweep.trials if t.ranking_weights]) == 2
     alone = run_sweep(
         split, replace(model, ranking="components"), weights, fixed=("model.ranking",)
     )
     assert {t.model.ranking for t in alone.trials} == {"components"}
+
+
+def test_rows_are_chosen_where_counts_mislead(split):
+    """Some items are taken again and again, whoever takes them: counts tell of these alone."""
+    train = split.train.copy()
+    train.data[train.indices % 5 == 0] *= 30
+    days = ValidationDays.from_rows(split.until, train, split.last_days, split.test)
+    fixed = ("model.estimator", "model.n_components", "model.personalization", "model.ranking")
+    model = ModelSettings(n_components=4, rows="counts", ranking="components")
+    sweep = run_sweep(days, model, RankingWeights(), fixed=fixed)
+    assert {t.model.rows for t in sweep.trials} == {"binary", "log", "counts"}
+    assert sweep.present.model.rows == "counts"
+    assert sweep.choice.model.rows == "binary"
+    assert sweep.choice.settings()["model.rows"] == "binary"
+    once = days_of(as_binary(train), split.test)
+    assert {t.model.rows for t in run_sweep(once, model, RankingWeights(), fixed=fixed).trials} == {
+        "counts"
+    }
 
 
 def test_repeats_are_asked_for_where_lists_may_hold_them(split):
@@ -142,5 +164,5 @@ def test_what_does_not_fit_into_the_time_is_named(split):
     assert {t.model.n_components for t in sweep.trials} == {4}
     assert {t.model.estimator for t in sweep.trials} == {"balanced"}
     said = "; ".join(sweep.skipped)
-    assert "no time was left for the estimator 'paper'" in said
+    assert "no time was left for 'paper' of binary rows" in said
     assert "no time was left for the weights of the ranking" in said

@@ -4,7 +4,7 @@ A form states only what differs from the defaults of `MethodOfMoments`.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from mom_pipeline.comparison.methods.interface import (
@@ -13,11 +13,10 @@ from mom_pipeline.comparison.methods.interface import (
     Setting,
     Settings,
     filled,
-    weighted,
 )
 from mom_pipeline.core import MethodOfMoments, RankingWeights
 from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.core.types import Csr
 
 Fit = Callable[[Csr, Settings, int], Fitted]
 
@@ -43,12 +42,11 @@ def component_ranking(defaults: Settings, **fixed: Any) -> Fit:
 
     def fit(X: Csr, settings: Settings, seed: int) -> Fitted:
         chosen = filled(settings, known)
-        values = chosen.pop("values")
-        size = _size(settings, chosen, X)
+        size = {"rows": chosen.pop("values"), **_size(settings, chosen, X)}
         model = MethodOfMoments(
             **{**chosen, **fixed, **size, "ranking": "components", "seed": seed}
         )
-        return _fitted(model.fit(weighted(X, values)), values)
+        return _fitted(model.fit(X))
 
     return fit
 
@@ -57,7 +55,8 @@ def fit_algorithm_1(X: Csr, settings: Settings, seed: int) -> Fitted:
     """Fit the paper's Algorithm 1 to the letter; see `MethodOfMoments.algorithm_1`."""
     chosen = filled(settings, {"n_components": OPEN_SETTINGS["n_components"], "values": "binary"})
     model = MethodOfMoments.algorithm_1(**_size(settings, chosen, X), seed=seed)
-    return _fitted(model.fit(weighted(X, chosen["values"])), chosen["values"])
+    rows: Any = chosen["values"]
+    return _fitted(replace(model, rows=rows).fit(X))
 
 
 def fit_three_moment(X: Csr, settings: Settings, seed: int, last_days: Csr | None = None) -> Fitted:
@@ -70,18 +69,18 @@ def fit_three_moment(X: Csr, settings: Settings, seed: int, last_days: Csr | Non
     if set(settings) & set(WEIGHTS):
         weights = RankingWeights(**{n: settings.get(n, w) for n, w in WEIGHTS.items()})  # type: ignore[arg-type]
     own = {name: value for name, value in settings.items() if name not in WEIGHTS}
-    model, values = _three_moment_model(X, last_days, own, seed, ranking_weights=weights)
-    fitted = _fitted(model, values)
+    model = _three_moment_model(X, last_days, own, seed, ranking_weights=weights)
+    fitted = _fitted(model)
     notes = fitted.notes | model.diagnostics["ranking_weights"]
     older = model.fitted.aged(X, last_days)
-    return Fitted(fitted.scores, notes) if older is X else Fitted(model.scorer(), notes, older)
+    return Fitted(fitted.scores, notes, None if older is X else older)
 
 
 def choose_three_moment(
     X: Csr, later: Csr, settings: Settings, seed: int, last_days: Csr | None = None
 ) -> Settings:
     """Return the settings with weights of the parts chosen on what the users took later."""
-    model, _ = _three_moment_model(X, last_days, settings, seed, later)
+    model = _three_moment_model(X, last_days, settings, seed, later)
     return {**settings, **model.diagnostics["ranking_weights"]}
 
 
@@ -92,18 +91,14 @@ def _three_moment_model(
     seed: int,
     later: Csr | None = None,
     **fixed: Any,
-) -> tuple[MethodOfMoments, Setting]:
-    """Return the fitted model and the `values` that it is to see."""
+) -> MethodOfMoments:
     chosen = filled(settings, {**OPEN_SETTINGS, **_EM, "lists": "new"})
-    values, lists = chosen.pop("values"), chosen.pop("lists")
+    rows, lists = chosen.pop("values"), chosen.pop("lists")
     if lists not in LISTS:
         raise InvalidSetting(f"lists must be one of {', '.join(LISTS)}, found {lists!r}")
-    arguments: dict[str, Any] = {**chosen, **fixed, **_size(settings, chosen, X)}
+    arguments: dict[str, Any] = {**chosen, **fixed, **_size(settings, chosen, X), "rows": rows}
     model = MethodOfMoments(**arguments, ranking="three-moment", seed=seed)
-    held_out = None if later is None else weighted(later, values)
-    rows, new = weighted(X, values), lists == "new"
-    model.fit(rows, held_out=held_out, last_days=last_days, exclude_seen=new)
-    return model, values
+    return model.fit(X, held_out=later, last_days=last_days, exclude_seen=lists == "new")
 
 
 def _size(given: Settings, chosen: Settings, X: Csr) -> dict[str, Any]:
@@ -112,14 +107,9 @@ def _size(given: Settings, chosen: Settings, X: Csr) -> dict[str, Any]:
     return {"n_components": K if "n_components" in given else min(K, *X.shape)}
 
 
-def _fitted(model: MethodOfMoments, values: Setting) -> Fitted:
-    score = model.scorer()
-
-    def scores(rows: Csr) -> Array:
-        return score(weighted(rows, values))
-
+def _fitted(model: MethodOfMoments) -> Fitted:
     names = ("n_components", "negative_mass")
-    return Fitted(scores, {name: model.diagnostics[name] for name in names})
+    return Fitted(model.scorer(), {name: model.diagnostics[name] for name in names})
 
 
 _EM: Settings = {"personalization": "em", "values": "counts"}

@@ -115,15 +115,17 @@ class AnchoredSums:
     def _signed(cls, X: Csr, signs: Float64, anchor: Anchor, *, item_pairs: bool = True) -> Self:
         """Sum over users whose terms are added or, with a sign of -1, taken away."""
         _require_items(X, anchor)
-        rows, items = _occurring(X)
-        B, estimator = _scaled_basis(anchor, items), anchor.estimator
+        estimator = anchor.estimator
+        weighted = estimator.weighted(X)
+        rows, items = _occurring(weighted)
+        B = _scaled_basis(anchor, items)
         Y = np.empty((X.shape[0], B.shape[1]), dtype=B.dtype) if item_pairs else None
         pairs, triples = span_sums(rows, B, estimator, signs=signs, projections=Y)
         C = None
         if Y is not None:
             C = np.zeros(anchor.basis.shape, dtype=B.dtype)
             C[items] = _item_pairs(
-                rows, Y, signs * estimator.term_weights(events_per_user(X), 2)[0]
+                rows, Y, signs * estimator.term_weights(events_per_user(weighted), 2)[0]
             )
         frequent = _pair_counts(X, signs, anchor.frequent_items)
         return cls(_signed_first(X, signs, estimator), pairs, triples, C, frequent)

@@ -6,9 +6,18 @@ from typing import Literal, Self, get_args
 import numpy as np
 
 from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.core.types import Array, Float64
+from mom_pipeline.core.interactions import RowsName, require_rows, weighted_rows
+from mom_pipeline.core.types import Array, Csr, Float64
 
 EstimatorName = Literal["balanced", "unbiased", "paper"]
+
+
+def own_rows(name: EstimatorName) -> RowsName:
+    """Return what an estimator makes of counts unless it is told.
+
+    Distinct draws are of repeated events. The others rank better when an item counts once.
+    """
+    return "counts" if name == "unbiased" else "binary"
 
 
 @dataclass(frozen=True)
@@ -21,12 +30,14 @@ class Estimator:
     draws_m(n) = n (n-1) ... (n-m+1); otherwise draws_m(n) = n^m.
     omega_u = n_u^user_weight; None means n_u^m, the paper's plain sums.
     The moments live in the item space scaled by S = diag(c^-item_scaling), c_y the users of y.
+    rows: how x_u comes from the counts; see `weighted_rows`.
     """
 
     name: str
     distinct: bool
     user_weight: float | None
     item_scaling: float
+    rows: RowsName = "counts"
 
     @classmethod
     def from_name(
@@ -35,24 +46,31 @@ class Estimator:
         *,
         user_weight: float | None = None,
         item_scaling: float | None = None,
+        rows: RowsName = "counts",
     ) -> Self:
         """Return a named estimator, with its own user weight or item scaling if given."""
         if name not in _ESTIMATORS:
             raise InvalidSetting(
                 f"estimator must be one of {sorted(get_args(EstimatorName))}, found {name!r}"
             )
+        require_rows(rows)
         distinct, default_weight, default_scaling = _ESTIMATORS[name]
         return cls(
             name=name,
             distinct=distinct,
             user_weight=default_weight if user_weight is None else user_weight,
             item_scaling=default_scaling if item_scaling is None else item_scaling,
+            rows=rows,
         )
 
     @property
     def is_the_papers(self) -> bool:
         """Tell whether the moments are the plain sums that Theorem 1 is about."""
         return not self.distinct and self.user_weight is None and self.item_scaling == 0
+
+    def weighted(self, X: Csr) -> Csr:
+        """Return rows of counts as they enter the moments, (N, D)."""
+        return weighted_rows(X, self.rows)
 
     def term_weights(self, n: Array, order: int) -> tuple[Float64, float]:
         """Return a_u = omega_u / draws(n_u) and sum_u omega_u for the moment of this order.

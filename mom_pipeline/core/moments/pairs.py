@@ -99,12 +99,13 @@ def normalised_rows(
 ) -> Csr:
     """Return R = A^(1/2) X S / sqrt(pair_weight), (N, D).
 
-    pair_weight: sum_u omega_u over all users, also those who are not in X.
+    X: counts.  pair_weight: sum_u omega_u over all users, also those who are not in X.
     """
     if pair_weight <= 0:
         raise TooLittleData(
             "no user has the 2 events that a pair needs; lower the filters or add days"
         )
+    X = estimator.weighted(X)
     a, _ = estimator.term_weights(events_per_user(X), 2)
     return scaled_rows_and_columns(X, np.sqrt(a / pair_weight), item_scale, dtype)
 

@@ -39,8 +39,9 @@ class MomentSums:
     def from_rows(cls, X: Csr, estimator: Estimator) -> Self:
         """Sum over the users of one block.
 
-        Raises InvalidInteractions where distinct draws are asked of fractional counts.
+        X: counts.  Raises InvalidInteractions where distinct draws are asked of fractions.
         """
+        X = estimator.weighted(X)
         if estimator.distinct:
             require_whole_counts(X, estimator.name)
         n = events_per_user(X)

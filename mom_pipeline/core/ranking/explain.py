@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.interactions import weighted_rows
 from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.item_matrix import owners
 from mom_pipeline.core.ranking.low_pass import LowPass
@@ -187,8 +188,9 @@ def components_by_history(
     row: (1, D).  P: (K,).  component_terms: of `by_component`.
     """
     responsible = model.smoothed_item_probs[row.indices] * P.astype(np.float64)
+    taken = weighted_rows(row, model.rows).data
     responsible /= np.maximum(responsible.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-    credit = model.item_probs[items] @ (responsible * row.data[:, None]).T
+    credit = model.item_probs[items] @ (responsible * taken[:, None]).T
     whole = credit.sum(axis=1, keepdims=True)
     shares = np.divide(credit, whole, out=np.zeros_like(credit), where=whole > 0)
     return np.asarray(shares * component_terms.sum(axis=1, keepdims=True))

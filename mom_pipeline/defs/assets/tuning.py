@@ -25,7 +25,7 @@ from mom_pipeline.tuning.choosing import settings_of_day
     uses_warehouse=True,
 )
 def chosen_settings(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materialized:
-    """K, estimator, personalization and the weights of the ranking, chosen on the last days.
+    """K, estimator, rows, personalization and the weights of the ranking, chosen on the last days.
 
     Learnt on what came before them and measured on what users took then, every
     `tuning.every_days` days; in between a day takes those of the day before. What the settings

@@ -24,7 +24,8 @@ def past(past_and_future):
 def test_components_rank_as_the_model_does(name, past):
     settings = {"n_components": 5, "values": "counts"}
     fitted = METHODS[name].fit(past, settings, 3)
-    model = MethodOfMoments(5, **EXPECTED[name], ranking="components", seed=3).fit(past)
+    rows = {"ranking": "components", "rows": "counts", "seed": 3}
+    model = MethodOfMoments(5, **EXPECTED[name], **rows).fit(past)
     ids, scores = brute_force(past, fitted.scores, 10)
     expected_ids, expected_scores = model.recommend(past, 10)
     np.testing.assert_array_equal(ids, expected_ids)
@@ -44,7 +45,7 @@ def test_the_paper_sees_binary_data_and_has_no_other_rule(past):
 def test_three_moments_rank_as_the_model_does(past):
     settings = {"n_components": 5, "values": "counts", "personalization": "tempered"}
     fitted = METHODS["three-moment"].fit(past, settings, 3)
-    model = MethodOfMoments(5, "balanced", "tempered", seed=3).fit(past)
+    model = MethodOfMoments(5, "balanced", "tempered", rows="counts", seed=3).fit(past)
     ids, scores = brute_force(past, fitted.scores, 10)
     expected_ids, expected_scores = model.recommend(past, 10, ranking="three-moment")
     np.testing.assert_array_equal(ids, expected_ids)
@@ -56,7 +57,8 @@ def test_weights_that_are_given_are_not_chosen(past):
     settings = {"n_components": 5, "values": "counts", "pairs": 0.0, "components": 1.0}
     fitted = METHODS["three-moment"].fit(past, settings, 3)
     weights = RankingWeights(pairs=0.0, components=1.0)
-    model = MethodOfMoments(5, "balanced", "em", ranking_weights=weights, seed=3).fit(past)
+    own = {"ranking_weights": weights, "rows": "counts", "seed": 3}
+    model = MethodOfMoments(5, "balanced", "em", **own).fit(past)
     np.testing.assert_array_equal(fitted.scores(past[:9]), model.scorer("three-moment")(past[:9]))
 
 

@@ -156,7 +156,7 @@ def test_no_reason_where_no_component_has_the_item():
 def fitted(request):
     X = simulate(300, 120, 4, items_per_user=8, seed=0)[1]
     ranking = "components" if request.param == "components" else "three-moment"
-    model = MethodOfMoments(4, personalization="em", ranking=ranking).fit(X).fitted
+    model = MethodOfMoments(4, personalization="em", ranking=ranking, rows="counts").fit(X).fitted
     if request.param == "all parts":
         weights = RankingWeights(popularity=0.2, ease=0.3, components=0.7)
         ranking = PairRanking.from_rows(X, model.pair_ranking.low_pass, weights)
