@@ -16,7 +16,7 @@ from mom_pipeline.cli.terminal import DAY, json_option, print_json, print_table,
 from mom_pipeline.comparison import tables
 from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.results import Comparison, save
-from mom_pipeline.comparison.run import REGISTRY, Options, check_options, run_comparison
+from mom_pipeline.comparison.run import PARTS, REGISTRY, Options, check_options, run_comparison
 from mom_pipeline.comparison.split import Split, split_by_time, split_of_files
 from mom_pipeline.core.files import write_bytes
 from mom_pipeline.pictures import drawn
@@ -82,6 +82,11 @@ _NAME = re.compile(r"\w[\w. -]*")
 @click.option("--name", default="", help="Of the data in tables, and of the folder of the result.")
 @click.option("--every-cutoff", is_flag=True, help="Also print every metric at every cut-off.")
 @click.option("--figure", type=_FILE, help="Also draw the paper's Figure 2 to this PNG file.")
+@click.option(
+    "--parts",
+    is_flag=True,
+    help="Instead of rivals: three moments with each part of the score left out in turn.",
+)
 @click.option("--registry", default=REGISTRY, hidden=True, help="Module of the methods.")
 @json_option
 def compare(**options: Any) -> None:
@@ -154,6 +159,7 @@ class _Asked:
     name: str
     every_cutoff: bool
     figure: Path | None
+    parts: bool
     registry: str
     as_json: bool
 
@@ -192,7 +198,7 @@ class _Asked:
             n_components=self.components,
             seed=self.seed,
             budget=Budget(self.time_budget, int(self.memory_budget * 1e9), threads),
-            registry=self.registry,
+            registry=PARTS if self.parts else self.registry,
         )
 
     def split(self, settings: Settings) -> Split:

@@ -27,6 +27,7 @@ from mom_pipeline.core.evaluation.metrics import CUTOFFS, METRICS, evaluate_rank
 from mom_pipeline.core.types import Array, Float64
 
 REGISTRY = "mom_pipeline.comparison.methods"
+PARTS = "mom_pipeline.comparison.methods.parts"
 REFERENCE = "three-moment"
 # Lists of this length decide about settings, for at most so many users.
 CHOICE_CUTOFF = 20

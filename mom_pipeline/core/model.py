@@ -1,6 +1,7 @@
 """The method of moments as one object: fit, update, personalize, recommend, save."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
@@ -67,7 +68,8 @@ class MethodOfMoments:
         `smoothing`; see `Personalization`.
     ranking: what `recommend` ranks by. "three-moment" prepares both rankings; "components" skips
         the pairs, which is quicker.
-    ranking_weights: of the three-moment ranking; chosen on held-out items when None.
+    ranking_weights: of the three-moment ranking; chosen on held-out items when None, but for
+        those that `fixed_weights` names: {"components": 0.0} leaves the components out.
     decomposition: "simultaneous" or "deflation", the paper's; projection, cap_weights: how
         estimates become distributions; see `recover`.
     anchor_width: columns of the basis through which moments are summed; None for K. A wider one
@@ -84,6 +86,7 @@ class MethodOfMoments:
     _: KW_ONLY
     ranking: RankingName = "three-moment"
     ranking_weights: RankingWeights | None = None
+    fixed_weights: Mapping[str, float] | None = None
     rows: RowsName | None = None
     user_weight: float | None = None
     item_scaling: float | None = None
@@ -380,7 +383,7 @@ class MethodOfMoments:
     ) -> tuple[PairRanking, Choice | None]:
         """Prepare the three-moment ranking; choose its weights where there is a split for it."""
         choice = None if split is None else self._choose_weights(X, fit, split, stages)
-        weights = self.ranking_weights or RankingWeights()
+        weights = self.ranking_weights or RankingWeights(**(self.fixed_weights or {}))
         if choice is not None:
             weights = choice.weights
         with stages.stage("low-pass part"):
@@ -407,7 +410,8 @@ class MethodOfMoments:
             low_pass = {e: self._low_pass(split.train, e) for e in split.user_exponents}
         with stages.stage("ranking weights") as progress:
             components = self._fitted_model(fit, None, stages).component_scores
-            return choose_weights(split, low_pass, components, progress)
+            fixed = self.fixed_weights or {}
+            return choose_weights(split, low_pass, components, progress, fixed=fixed)
 
     def _low_pass(self, X: Csr, user_exponent: float) -> LowPass:
         # Parts are added up in single precision, so that more of it would be lost.

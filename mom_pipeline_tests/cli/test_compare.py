@@ -47,6 +47,14 @@ def refused(root, monkeypatch, *arguments):
     return str(done.exception) if done.exit_code == 1 else done.output.replace("\n", " ")
 
 
+def test_parts_of_the_score_left_out_in_turn(root):
+    methods = ("--methods", "three-moment,without-pairs,without-components", "--components", "3")
+    asked = mom(root, "compare", "--train-until", "2024-03-04", "--parts", *methods, "--json")
+    results = json.loads(asked.stdout)["results"]
+    assert [result["name"] for result in results] == methods[1].split(",")
+    assert results[1]["settings"]["pairs"] == results[2]["settings"]["components"] == 0
+
+
 def test_tables_figure_and_the_same_figures_again(root, tmp_path, monkeypatch):
     ask = ("--train-until", "2024-03-04", "--methods", "plain,raises,pairs", "--registry", STUBS)
     shown = mom(root, "compare", *ask, "--figure", str(tmp_path / "f.png"), "--every-cutoff").stdout

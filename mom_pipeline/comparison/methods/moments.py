@@ -59,17 +59,20 @@ def fit_algorithm_1(X: Csr, settings: Settings, seed: int) -> Fitted:
     return _fitted(replace(model, rows=rows).fit(X))
 
 
-def fit_three_moment(X: Csr, settings: Settings, seed: int, last_days: Csr | None = None) -> Fitted:
+def fit_three_moment(
+    X: Csr, settings: Settings, seed: int, last_days: Csr | None = None, **fixed: Any
+) -> Fitted:
     """Rank by popularity, pairs and components together (see `core.ranking`).
 
     The weights of the parts are those of the settings (see `choose_three_moment`); without
     any there, they are chosen on a hidden part of X, for lists of what `lists` says.
+    fixed: settings of `MethodOfMoments` that belong to the method, such as `fixed_weights`.
     """
     weights = None
     if set(settings) & set(WEIGHTS):
         weights = RankingWeights(**{n: settings.get(n, w) for n, w in WEIGHTS.items()})  # type: ignore[arg-type]
     own = {name: value for name, value in settings.items() if name not in WEIGHTS}
-    model = _three_moment_model(X, last_days, own, seed, ranking_weights=weights)
+    model = _three_moment_model(X, last_days, own, seed, ranking_weights=weights, **fixed)
     fitted = _fitted(model)
     notes = fitted.notes | model.diagnostics["ranking_weights"]
     older = model.fitted.aged(X, last_days)
@@ -77,10 +80,15 @@ def fit_three_moment(X: Csr, settings: Settings, seed: int, last_days: Csr | Non
 
 
 def choose_three_moment(
-    X: Csr, later: Csr, settings: Settings, seed: int, last_days: Csr | None = None
+    X: Csr,
+    later: Csr,
+    settings: Settings,
+    seed: int,
+    last_days: Csr | None = None,
+    **fixed: Any,
 ) -> Settings:
     """Return the settings with weights of the parts chosen on what the users took later."""
-    model = _three_moment_model(X, last_days, settings, seed, later)
+    model = _three_moment_model(X, last_days, settings, seed, later, **fixed)
     return {**settings, **model.diagnostics["ranking_weights"]}
 
 
