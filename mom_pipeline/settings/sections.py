@@ -192,7 +192,7 @@ class RebuildSettings:
 
     capture_threshold: Share = 0.98
     pair_drift: Share = 0.5
-    pair_megabytes: Count = 2048
+    pair_megabytes: Count = 1024
     frequent_items: Annotated[StrictInt, rule("at least 2", lambda n: n >= 2)] = 200
     anchor_width: CountOrZero = 0
 

@@ -26,10 +26,11 @@ _UNITS = 2**36
 _SECOND = 2**32
 # Pairs that one thread counts at a time, some 50 MB, unless one item has more.
 _PAIRS_PER_SLAB = 2_000_000
-# Bytes that a pair takes: its name and its sum here, both of its directions in the ranking.
-_BYTES_PER_PAIR = 32
+# Bytes that a pair takes: 16 for its name and its sum, 16 for both of its directions in the
+# ranking, and 16 more while these are made.
+_BYTES_PER_PAIR = 48
 # Bytes that the pairs of a model may take: beyond, those of the least popular items are left out.
-MAX_PAIR_BYTES = 2**31
+MAX_PAIR_BYTES = 2**30
 
 
 @dataclass(frozen=True)
@@ -109,26 +110,35 @@ class PairCounts:
 
     def matrix(self) -> Csr:
         """Return G in single precision, (D, D), in canonical format."""
-        first, second = np.divmod(self.names, _SECOND)
-        first, second = first.astype(np.int32), second.astype(np.int32)
-        values = (self.units / _UNITS).astype(np.float32)
-        D, n = self.n_items, len(values)
+        D, n = self.n_items, len(self.names)
+        first, second = _items_of(self.names)
+        values = np.divide(self.units, _UNITS, out=np.empty(n, np.float32), casting="unsafe")
         upper = sparse.csr_array((values, second, _row_ends(first, D)), shape=(D, D))
-        below = sparse.csr_array(_off_diagonal(upper).T)
-        # A row of G is its entries below the diagonal, then those from the diagonal on.
-        indptr = below.indptr + upper.indptr
+        lower = sparse.csr_array(upper.T)  # its rows end with the diagonal, as those of upper begin
+        on_diagonal = np.diff(lower.indptr) > 0
+        indptr = upper.indptr + lower.indptr - np.append(0, np.cumsum(on_diagonal))
         data, indices = np.empty(indptr[-1], np.float32), np.empty(indptr[-1], np.int32)
-        at_upper = np.arange(n) + below.indptr[first + 1]
-        at_below = np.arange(below.nnz) + np.repeat(upper.indptr[:-1], np.diff(below.indptr))
-        data[at_upper], indices[at_upper] = upper.data, upper.indices
-        data[at_below], indices[at_below] = below.data, below.indices
+        lengths = np.diff(lower.indptr) - on_diagonal
+
+        def slab(rows: slice) -> None:
+            """Write rows of G: what lies before the diagonal, then the diagonal and the rest."""
+            for part, begin, length in (
+                (lower, indptr[:-1][rows], lengths[rows]),
+                (upper, indptr[:-1][rows] + lengths[rows], np.diff(upper.indptr)[rows]),
+            ):
+                step = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
+                source = step + np.repeat(part.indptr[:-1][rows], length)
+                target = step + np.repeat(begin, length)
+                data[target], indices[target] = part.data[source], part.indices[source]
+
+        map_blocks(slab, cut(indptr, _PAIRS_PER_SLAB, D))
         return sparse.csr_array((data, indices, indptr), shape=(D, D))
 
     def among(self, items: Array) -> Array:
         """Return G among some items in single precision, (F, F). items: positions, rising."""
         position = np.full(self.n_items, -1)
         position[items] = np.arange(len(items))
-        first, second = (position[side] for side in np.divmod(self.names, _SECOND))
+        first, second = (position[side] for side in _items_of(self.names))
         both = (first >= 0) & (second >= 0)
         G = np.zeros((len(items), len(items)), dtype=np.float32)
         values = self.units[both] / _UNITS
@@ -150,7 +160,7 @@ class PairCounts:
         """Return the pairs that `as_arrays` named; ValueError where they do not fit together."""
         names, units = arrays["pair_names"], arrays["pair_units"]
         item_users, uncounted = arrays["pair_item_users"], arrays["pair_uncounted"]
-        first, second = np.divmod(names, _SECOND)
+        first, second = _items_of(names)
         if (
             names.shape != units.shape
             or (np.diff(names) <= 0).any()
@@ -234,12 +244,12 @@ def _without_items(X: Csr, items: Array) -> Csr:
     return sparse.csr_array((X.data[kept], X.indices[kept], indptr), shape=X.shape)
 
 
-def _off_diagonal(upper: Csr) -> Csr:
-    """Return a triangle without its diagonal."""
-    first = np.repeat(np.arange(upper.shape[0]), np.diff(upper.indptr))
-    off = upper.indices != first
-    indptr = _row_ends(first[off], upper.shape[0])
-    return sparse.csr_array((upper.data[off], upper.indices[off], indptr), shape=upper.shape)
+def _items_of(names: Array) -> tuple[Array, Array]:
+    """Return both items of every pair, in 32 bits."""
+    first, second = (np.empty(len(names), np.int32) for _ in range(2))
+    np.right_shift(names, 32, out=first, casting="unsafe")
+    np.bitwise_and(names, _SECOND - 1, out=second, casting="unsafe")
+    return first, second
 
 
 def _row_ends(rows: Array, n_rows: int) -> Array:

@@ -91,7 +91,7 @@ def test_no_rows_have_no_pairs(X):
 def test_the_pairs_of_popular_items_fit_into_the_bytes(X, share):
     whole = PairCounts.from_rows(X, 1.0)
     most, as_it_was = int(share * len(whole.names)), X.copy()
-    rare = rare_items(X, 32 * most)
+    rare = rare_items(X, 48 * most)
     np.testing.assert_array_equal(X.toarray(), as_it_was.toarray())
     counts = PairCounts.from_rows(X, 1.0, uncounted=rare)
     assert len(counts.names) <= most
