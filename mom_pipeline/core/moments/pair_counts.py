@@ -18,7 +18,7 @@ from scipy import sparse
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.moments.sums import padded
 from mom_pipeline.core.threads import cut, map_blocks
-from mom_pipeline.core.types import Array, Csr, Float64
+from mom_pipeline.core.types import Array, Csr
 
 # A weight of 1. The pairs of 2^27 users with one item each still fit into 64 bits.
 _UNITS = 2**36
@@ -173,22 +173,35 @@ class PairCounts:
 def rare_items(X: Csr, max_bytes: int) -> Array:
     """Return the items to leave out, so that the pairs of all others fit into some bytes.
 
-    The least popular ones, positions, rising; none where all pairs fit. A user with k items
-    brings k more pairs, and one of an item with itself, with each further one.
+    The least popular ones, positions, rising; none where all pairs fit.
     """
     D, most = X.shape[1], max_bytes // _BYTES_PER_PAIR
-    item_users = np.bincount(X.indices, minlength=D)
-    by_popularity = np.argsort(-item_users, kind="stable")
+    sizes = np.diff(X.indptr).astype(np.float64)
+    if min((sizes * (sizes + 1)).sum() / 2, D * (D + 1) / 2) <= most:
+        return np.empty(0, dtype=np.int64)
+    by_popularity = np.argsort(-np.bincount(X.indices, minlength=D), kind="stable")
     rank = np.empty(D, dtype=np.int32)
     rank[by_popularity] = np.arange(D, dtype=np.int32)
     taken = np.ones(X.nnz, dtype=np.int8)  # not the counts of X: they would be sorted in place
     by_rank = sparse.csr_array((taken, rank[X.indices], X.indptr), shape=X.shape)
     by_rank.sort_indices()
-    pairs_of_entry = np.arange(X.nnz) - np.repeat(X.indptr[:-1], np.diff(X.indptr)) + 1.0
-    of_users = np.cumsum(np.bincount(by_rank.indices, weights=pairs_of_entry, minlength=D))
-    of_items = np.arange(1.0, D + 1) * np.arange(2.0, D + 2) / 2
-    kept = int(np.searchsorted(np.minimum(of_users, of_items), most, side="right"))
+    kept = int(np.searchsorted(np.cumsum(_pairs_before(by_rank)), most, side="right"))
     return np.sort(by_popularity[kept:])
+
+
+def _pairs_before(X: Csr) -> Array:
+    """Return for every item with how many up to itself it was taken, (D,)."""
+    columns = X.tocsc()
+    users = sparse.csr_array(columns.T)
+
+    def slab(items: slice) -> Array:
+        both = users[: items.stop] @ columns[:, items].tocsr()
+        first = np.repeat(np.arange(items.stop), np.diff(both.indptr))
+        before = both.indices[first <= both.indices + items.start]
+        return np.bincount(before, minlength=both.shape[1])
+
+    slabs = map_blocks(slab, _slabs(X))
+    return np.concatenate([np.empty(0, dtype=np.int64), *slabs])
 
 
 def _counted(X: Csr, weights: Array) -> tuple[Array, Array]:
@@ -196,7 +209,6 @@ def _counted(X: Csr, weights: Array) -> tuple[Array, Array]:
     columns = X.tocsc()
     users = columns.T
     users.data = np.ones(columns.nnz, dtype=np.int64)
-    pairs_before = np.append(0, np.cumsum(_upper_bounds(X)))
 
     def slab(items: slice) -> tuple[Array, Array]:
         own = sparse.csc_array(columns[:, items])
@@ -207,17 +219,18 @@ def _counted(X: Csr, weights: Array) -> tuple[Array, Array]:
         first, second = first[once] + items.start, both.indices[once] + items.start
         return first.astype(np.int64) * _SECOND + second, both.data[once]
 
-    slabs = map_blocks(slab, cut(pairs_before, _PAIRS_PER_SLAB, X.shape[1]))
+    slabs = map_blocks(slab, _slabs(X))
     names, units = ([own[side] for own in slabs] for side in (0, 1))
     empty = np.empty(0, dtype=np.int64)
     return np.concatenate([empty, *names]), np.concatenate([empty, *units])
 
 
-def _upper_bounds(X: Csr) -> Float64:
-    """Return for every item how many others it can go with at most, (D,)."""
+def _slabs(X: Csr) -> list[slice]:
+    """Cut the items so that each slab of them can have some pairs at most, or is one item."""
     lengths = np.diff(X.indptr)
     others = np.bincount(X.indices, weights=np.repeat(lengths, lengths), minlength=X.shape[1])
-    return np.asarray(np.minimum(others, X.shape[1]))
+    pairs_before = np.append(0, np.cumsum(np.minimum(others, X.shape[1])))
+    return cut(pairs_before, _PAIRS_PER_SLAB, X.shape[1])
 
 
 def _merged(names: Array, units: Array, others: Array, more: Array) -> tuple[Array, Array]:
