@@ -88,6 +88,8 @@ class DayState:
         self.settings = settings
         self.artifacts = ArtifactStore(settings.artifacts_dir)
         self._anchor: tuple[Artifact, Anchor] | None = None
+        # Of the day at hand and of the one whose model is judged.
+        self._rankings: dict[tuple[str, RankingWeights], PairRanking] = {}
 
     def chosen(self, day: date) -> ChosenSettings:
         """The method of a day: as the settings stand, or as it was chosen on the logs."""
@@ -401,8 +403,16 @@ class DayState:
 
     def _pair_ranking(self, day: date, sums: Artifact) -> PairRanking:
         """The pairs as of a day, with the low-pass and EASE parts of its anchor's day."""
-        pairs, fixed = self.pairs_in(sums), self._anchor_of(sums)[0].dense
         weights = self.chosen(day).ranking
+        known = self._rankings.get((sums.version, weights))
+        if known is not None:
+            return known
+        ranking = self._read_ranking(day, sums, weights)
+        self._rankings = {**dict([*self._rankings.items()][-1:]), (sums.version, weights): ranking}
+        return ranking
+
+    def _read_ranking(self, day: date, sums: Artifact, weights: RankingWeights) -> PairRanking:
+        pairs, fixed = self.pairs_in(sums), self._anchor_of(sums)[0].dense
         if pairs is None or (weights.ease and "ease_data" not in fixed):
             raise StaleArtifact(f"m2_statistics of {day} was made for another ranking")
         D = pairs.counts.n_items
