@@ -37,10 +37,8 @@ MAX_USERS = 3000
 _SWEEPS = 3
 _HELD_OUT_SHARE = 0.2
 # What was hidden at random is not the future: what people take next may be more popular, or
-# less. So the defaults are left only for gains that stand out further, and a user's weight not
-# at all: Gowalla's hidden items prefer 1/2, and its test items 1.
-_CLEAR_ON_LATER, _CLEAR_ON_HIDDEN = 1.0, 2.0
-_EXPONENTS_ON_HIDDEN = (RankingWeights().user_exponent,)
+# less. A choice made on hidden items replaces the defaults only where it promises a tenth more.
+_LEAST_GAIN_ON_HIDDEN = 0.1
 _USERS_PER_BLOCK, _SCORES_PER_BLOCK = 512, 2_600_000
 
 
@@ -50,7 +48,7 @@ class HeldOut:
 
     train: (N, D) what is left.  users: positions of the users to ask about.
     test: (len(users), D) what was hidden of them.
-    clear_gain: standard errors of its mean that a gain must exceed to be taken.
+    least_gain: what a choice must promise over the defaults, as a share of their quality.
     user_exponents: to choose from.
     exclude_seen: what a user had before is neither listed nor to be found again.
     last_days: (N, D) of `train`, to choose the trend on; None: no trend is tried.
@@ -59,15 +57,10 @@ class HeldOut:
     train: Csr
     users: Array
     test: Csr
-    clear_gain: float = _CLEAR_ON_LATER
+    least_gain: float = 0.0
     user_exponents: tuple[float, ...] = GRID["user_exponent"]
     exclude_seen: bool = True
     last_days: Csr | None = None
-
-    def is_clear(self, gains: Float64) -> bool:
-        """Tell whether the mean of users' gains stands clear of its standard error."""
-        standard_error = float(gains.std()) / np.sqrt(len(gains))
-        return float(gains.mean()) > self.clear_gain * standard_error
 
 
 @dataclass(frozen=True)
@@ -104,8 +97,7 @@ def hold_out(
         train=_kept(X, ~hidden),
         users=users,
         test=_kept(X, hidden)[users],
-        clear_gain=_CLEAR_ON_HIDDEN,
-        user_exponents=_EXPONENTS_ON_HIDDEN,
+        least_gain=_LEAST_GAIN_ON_HIDDEN,
         exclude_seen=exclude_seen,
     )
 
@@ -154,14 +146,15 @@ def choose_weights(
     """Search the grid for the best mean of Recall@20, nDCG@20 and MAP@20.
 
     From several starts, one setting at a time; every move, and the preference for another
-    start than the defaults, must be a gain that stands clear of its standard error.
+    start than the defaults, must be a gain that exceeds its standard error. The defaults stay
+    where the whole promises less than `held_out.least_gain`.
 
     low_pass: by user exponent.  low_pass and components must come from `held_out.train`.
     fixed: settings that are not for choice.
     """
     grid = _grid(held_out, fixed)
     parts = SearchParts.from_rows(held_out.train, grid, low_pass, components, held_out.last_days)
-    search = _Search(_in_blocks(held_out, parts, progress), grid, held_out)
+    search = _Search(_in_blocks(held_out, parts, progress), grid)
     defaults = _with(RankingWeights(), **fixed)
     best = search.climb(defaults)
     for start in _STARTS:
@@ -169,6 +162,8 @@ def choose_weights(
             best = search.better(best, search.climb(_with(defaults, **start)))
     if held_out.last_days is not None and "history_half_life" not in fixed:
         best = _with_half_life(held_out, low_pass, components, best)
+    if search.promised(best, defaults) < held_out.least_gain:
+        best = defaults
     quality = float(search.quality(best).mean())
     return Choice(best, quality, len(held_out.users), len(search.known))
 
@@ -189,7 +184,7 @@ def _with_half_life(
         qualities[half_life] = np.concatenate([block.quality(chosen) for block in blocks])
     best = max(qualities, key=lambda half_life: float(qualities[half_life].mean()))
     gains = qualities[best] - qualities[chosen.history_half_life]
-    return _with(chosen, history_half_life=best) if held_out.is_clear(gains) else chosen
+    return _with(chosen, history_half_life=best) if _is_clear(gains) else chosen
 
 
 def _grid(held_out: HeldOut, fixed: Mapping[str, float]) -> dict[str, tuple[float, ...]]:
@@ -232,7 +227,6 @@ class _Search:
 
     candidates: list[Candidates]
     grid: dict[str, tuple[float, ...]]
-    held_out: HeldOut
     known: dict[RankingWeights, Float64] = field(default_factory=dict)
 
     def climb(self, weights: RankingWeights) -> RankingWeights:
@@ -253,7 +247,12 @@ class _Search:
     def better(self, settled: RankingWeights, rival: RankingWeights) -> RankingWeights:
         """Return the rival where its gain is clear, else what was settled."""
         gains = self.quality(rival) - self.quality(settled)
-        return rival if self.held_out.is_clear(gains) else settled
+        return rival if _is_clear(gains) else settled
+
+    def promised(self, rival: RankingWeights, settled: RankingWeights) -> float:
+        """Return by which share of its quality a rival is better than what was settled."""
+        ours, theirs = (float(self.quality(one).mean()) for one in (rival, settled))
+        return (ours - theirs) / theirs if theirs > 0 else float(ours > 0)
 
     def quality(self, weights: RankingWeights) -> Float64:
         """Return the quality for every user, measured once for the same weights."""
@@ -261,6 +260,11 @@ class _Search:
             blocks = [block.quality(weights) for block in self.candidates]
             self.known[weights] = np.concatenate(blocks)
         return self.known[weights]
+
+
+def _is_clear(gains: Float64) -> bool:
+    """Tell whether the mean of users' gains exceeds its standard error."""
+    return float(gains.mean()) > float(gains.std()) / np.sqrt(len(gains))
 
 
 def _with(weights: RankingWeights, **changes: Any) -> RankingWeights:

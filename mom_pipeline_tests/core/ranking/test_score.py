@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -121,10 +121,10 @@ def test_ranks_of_the_search_are_those_of_a_stable_sort(rng):
 
 def test_blocks_do_not_change_the_choice(X, low_pass, monkeypatch):
     split = hold_out(X, np.random.default_rng(0))
-    whole = choose_weights(split, {1.0: low_pass}, rising)
+    whole = choose_weights(split, dict.fromkeys(split.user_exponents, low_pass), rising)
     monkeypatch.setattr(choose, "_USERS_PER_BLOCK", 7)
     monkeypatch.setattr(candidates_module, "_SCALED_KEPT", 2)
-    assert choose_weights(split, {1.0: low_pass}, rising) == whole
+    assert choose_weights(split, dict.fromkeys(split.user_exponents, low_pass), rising) == whole
 
 
 def test_rankings_have_their_names_of_today():
@@ -170,8 +170,10 @@ def test_the_search_turns_to_the_part_that_knows_the_answer(X, low_pass):
     def oracle(rows):
         return np.array([answers[row.tobytes()] for row in rows.toarray()]) + 1e-3
 
-    knowing = choose_weights(split, {1.0: low_pass}, oracle)
-    ignorant = choose_weights(split, {1.0: low_pass}, lambda rows: np.ones(rows.shape))
+    knowing = choose_weights(split, dict.fromkeys(split.user_exponents, low_pass), oracle)
+    ignorant = choose_weights(
+        split, dict.fromkeys(split.user_exponents, low_pass), lambda rows: np.ones(rows.shape)
+    )
     assert knowing.weights.components >= 0.5
     assert knowing.quality > ignorant.quality + 0.2
     assert ignorant.weights.components == 0.0
@@ -239,13 +241,34 @@ def test_a_history_is_a_set_for_pairs_and_counts_for_components(X, low_pass):
     np.testing.assert_array_equal(seen[1], 3 * once.toarray())
 
 
-def test_a_users_weight_is_chosen_on_later_days_alone(X):
-    later = as_interactions(np.roll(X.toarray(), 1, axis=0))
-    rng = np.random.default_rng(0)
-    assert given_split(X, later, rng).user_exponents == (0.5, 1.0)
-    hidden = hold_out(X, rng)
-    assert hidden.user_exponents == (RankingWeights().user_exponent,)
-    assert hidden.clear_gain > given_split(X, later, rng).clear_gain
+def test_hidden_items_must_promise_a_tenth_more_than_the_defaults(X, low_pass):
+    """A part that knows the answers of some users: on later days any clear gain is taken."""
+    hidden = hold_out(X, np.random.default_rng(0))
+    later = replace(hidden, least_gain=0.0)
+    assert hidden.least_gain == 0.1
+    roll = as_interactions(np.roll(X.toarray(), 1, axis=0))
+    assert given_split(X, roll, np.random.default_rng(0)).least_gain == 0.0
+    rows, answers = hidden.train[hidden.users].toarray(), hidden.test.toarray()
+    spans = dict.fromkeys(hidden.user_exponents, low_pass)
+    # Nothing to choose but whether to listen to the part that knows.
+    fixed = {n: v for n, v in asdict(RankingWeights()).items() if n != "components"}
+
+    def chosen(split, known):
+        told = {row.tobytes(): own for row, own in zip(rows[:known], answers, strict=False)}
+        nothing = np.zeros(X.shape[1])
+
+        def oracle(asked):
+            return np.array([told.get(row.tobytes(), nothing) for row in asked.toarray()]) + 1e-3
+
+        return choose_weights(split, spans, oracle, fixed=fixed)
+
+    default = chosen(hidden, 0)
+    assert default.weights == RankingWeights()
+    little, much = chosen(later, 5), chosen(later, 80)
+    assert default.quality < little.quality < 1.1 * default.quality < much.quality
+    assert little.weights.components > 0
+    assert chosen(hidden, 5).weights == RankingWeights()
+    assert chosen(hidden, 80) == much
 
 
 def test_the_rounding_of_a_seen_item_is_not_divided_by():
