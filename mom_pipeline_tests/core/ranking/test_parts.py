@@ -8,7 +8,7 @@ from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.interactions import as_binary, as_interactions
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.sums import MomentSums
-from mom_pipeline.core.ranking.low_pass import LowPass, low_pass_rank
+from mom_pipeline.core.ranking.low_pass import LowPass, low_pass_rank, scaled_pairs
 from mom_pipeline.core.ranking.parts import (
     Components,
     Ease,
@@ -94,21 +94,33 @@ def whole(X):
     return eigenpairs(X, 0.5)
 
 
-def eigenpairs(X, user_exponent):
-    rng = np.random.default_rng(0)
-    return LowPass.from_rows(X, user_exponent, rng, rank=25, dtype=np.float64, tol=1e-9)
+def eigenpairs(X, user_exponent, scaling=None):
+    rng, settings = np.random.default_rng(0), {"rank": 25, "tol": 1e-9}
+    if scaling is None:
+        return LowPass.from_rows(X, user_exponent, rng, dtype=np.float64, **settings)
+    M2 = scaled_pairs(X, user_exponent, scaling, np.float64)
+    return LowPass.from_pairs(M2, rng, **settings)
 
 
-@pytest.mark.parametrize("user_exponent", [0.5, 1.0])
-def test_of_all_eigenpairs_it_is_a_dense_solve(X, user_exponent):
-    whole, once = eigenpairs(X, user_exponent), as_binary(X).toarray()
-    S = np.diag(np.maximum(once.sum(axis=0), 1.0) ** (-user_exponent / 2))
+@pytest.mark.parametrize(
+    ("user_exponent", "scaling", "power"),
+    [(0.5, None, 0.25), (1.0, None, 0.5), (1.0, 0.25, 0.25), (0.5, 0.4, 0.4), (1.0, 0.0, 0.0)],
+)
+def test_of_all_eigenpairs_it_is_a_dense_solve(X, user_exponent, scaling, power):
+    whole, once = eigenpairs(X, user_exponent, scaling), as_binary(X).toarray()
+    S = np.diag(np.maximum(once.sum(axis=0), 1.0) ** -power)
     M2 = S @ pair_counts(X, user_exponent).toarray() @ S
     ridge = 3.0 * np.diag(M2).mean()
     expected = once @ S @ np.linalg.solve(M2 + ridge * np.eye(25), M2) @ np.linalg.inv(S)
     np.testing.assert_allclose(
         replace(whole, ridge=3.0).scores(rows(X)), expected, rtol=1e-4, atol=1e-6
     )
+
+
+@pytest.mark.parametrize("wrong", [-0.1, np.nan, np.inf])
+def test_a_scaling_below_zero_is_refused(X, wrong):
+    with pytest.raises(InvalidSetting, match="scaling of the low-pass part must be zero or more"):
+        eigenpairs(X, 1.0, wrong)
 
 
 def test_without_a_ridge_it_is_a_projection(X, whole):
