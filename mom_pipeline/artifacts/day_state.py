@@ -29,7 +29,7 @@ from mom_pipeline.core.moments.days import (
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.pair_counts import PairCounts
 from mom_pipeline.core.ranking.ease import Ease
-from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.low_pass import LowPass, scaled_pairs
 from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.recency import aged
@@ -239,11 +239,11 @@ class DayState:
             "frequent_items": anchor.frequent_items,
         }
         if step.pairs is not None:
-            rng = np.random.default_rng(chosen.model.seed)
-            arrays |= step.pairs.base.as_arrays()
-            arrays |= LowPass.from_rows(X, chosen.ranking.user_exponent, rng).as_arrays()
-            if chosen.ranking.ease:
-                arrays |= Ease.from_rows(X, chosen.ranking.ease_ridge).as_arrays()
+            rng, weights = np.random.default_rng(chosen.model.seed), chosen.ranking
+            M2 = scaled_pairs(X, weights.user_exponent, weights.low_pass_scaling)
+            arrays |= step.pairs.base.as_arrays() | LowPass.from_pairs(M2, rng).as_arrays()
+            if weights.ease:
+                arrays |= Ease.from_rows(X, weights.ease_ridge).as_arrays()
         return self.write("anchor", day, arrays, parents, {}).version
 
     def write_sums(

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -28,7 +29,7 @@ from mom_pipeline.core.moments.estimators import Estimator, EstimatorName, own_r
 from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.progress import Stages
 from mom_pipeline.core.ranking.choose import Choice, HeldOut, choose_weights, given_split, hold_out
-from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.low_pass import LowPass, scaled_pairs
 from mom_pipeline.core.ranking.memberships import Personalization, RuleName
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.recency import as_last_days
@@ -387,7 +388,7 @@ class MethodOfMoments:
         if choice is not None:
             weights = choice.weights
         with stages.stage("low-pass part"):
-            low_pass = self._low_pass(X, weights.user_exponent)
+            low_pass = self._low_pass(X, weights.user_exponent, weights.low_pass_scaling)
         return PairRanking.from_rows(X, low_pass, weights, last_days), choice
 
     def _split(
@@ -407,19 +408,18 @@ class MethodOfMoments:
             if split.train is not X:
                 # Not from the fit at hand: its vectors would remember the hidden items.
                 fit = self._fit_components(UsersInMemory(split.train), Stages())
-            low_pass = {e: self._low_pass(split.train, e) for e in split.user_exponents}
         with stages.stage("ranking weights") as progress:
             components = self._fitted_model(fit, None, stages).component_scores
             fixed = self.fixed_weights or {}
+            low_pass = partial(self._low_pass, split.train)
             return choose_weights(split, low_pass, components, progress, fixed=fixed)
 
-    def _low_pass(self, X: Csr, user_exponent: float) -> LowPass:
+    def _low_pass(self, X: Csr, user_exponent: float, scaling: float) -> LowPass:
         # Parts are added up in single precision, so that more of it would be lost.
         dtype = np.float64 if self.precision == "double" else np.float32
         rng = np.random.default_rng(self.seed)
-        return LowPass.from_rows(
-            X, user_exponent, rng, dtype=dtype, tol=self.tol, max_passes=self.max_passes
-        )
+        M2 = scaled_pairs(X, user_exponent, scaling, dtype)
+        return LowPass.from_pairs(M2, rng, tol=self.tol, max_passes=self.max_passes)
 
     def _fitted_model(
         self,

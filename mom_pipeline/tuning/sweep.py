@@ -10,7 +10,7 @@ from mom_pipeline.core.errors import InvalidInteractions, MomError
 from mom_pipeline.core.interactions import ROWS, RowsName
 from mom_pipeline.core.moments.estimators import EstimatorName
 from mom_pipeline.core.ranking.choose import MAX_USERS, choose_weights, given_split
-from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.low_pass import LowPass, scaled_pairs
 from mom_pipeline.core.ranking.memberships import Personalization, RuleName
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.settings import ESTIMATORS, PERSONALIZATIONS, ModelSettings
@@ -74,6 +74,7 @@ class _Plan:
     budget_seconds: float
     progress: Progress
     begin: float = field(default_factory=time.monotonic)
+    known: dict[tuple[float, float], LowPass] = field(default_factory=dict)
 
     @property
     def kinds(self) -> list[Kind]:
@@ -97,6 +98,18 @@ class _Plan:
     @property
     def fixed_weights(self) -> dict[str, float]:
         return {n: v for n, v in asdict(self.weights).items() if f"ranking.{n}" in self.fixed}
+
+    def low_pass(self, user_exponent: float, scaling: float) -> LowPass:
+        """The low-pass part of the rows that are learnt from, made once."""
+        key = user_exponent, scaling
+        if key not in self.known:
+            rng = np.random.default_rng(self.model.seed)
+            M2 = scaled_pairs(self.days.train, user_exponent, scaling)
+            self.known[key] = LowPass.from_pairs(M2, rng)
+        return self.known[key]
+
+    def low_pass_of(self, weights: RankingWeights) -> LowPass:
+        return self.low_pass(weights.user_exponent, weights.low_pass_scaling)
 
     @property
     def seconds_left(self) -> float:
@@ -214,7 +227,6 @@ def _three_moment_trials(
     days, k, (N, D) = plan.days, best.n_components, plan.days.train.shape
     fitted = moments.model(k, Personalization.from_settings(best), best.projection)
     tried = replace(best, ranking="three-moment")
-    low_pass = {plan.weights.user_exponent: _low_pass(plan, plan.weights.user_exponent)}
     weights = [plan.weights]
     n_users = min(MAX_USERS, int(min(plan.seconds_left, 1e6) * _PAIRS_PER_SECOND / D))
     left_out = []
@@ -234,13 +246,11 @@ def _three_moment_trials(
         exponent = plan.fixed_weights.get("user_exponent")
         if exponent is not None:
             split = replace(split, user_exponents=(exponent,))
-        low_pass |= {e: _low_pass(plan, e) for e in split.user_exponents if e not in low_pass}
-        spans = {e: low_pass[e] for e in split.user_exponents}
         fixed = plan.fixed_weights
-        choice = choose_weights(split, spans, fitted.component_scores, fixed=fixed)
+        choice = choose_weights(split, plan.low_pass, fitted.component_scores, fixed=fixed)
         weights.append(choice.weights)
     trials = [
-        days.trial(tried, w, days.ranked(fitted, low_pass[w.user_exponent], w))
+        days.trial(tried, w, days.ranked(fitted, plan.low_pass_of(w), w))
         for w in dict.fromkeys(weights)
     ]
     return trials, left_out
@@ -253,10 +263,4 @@ def _present_trial(plan: _Plan, moments: NestedMoments) -> Trial:
     fitted = moments.model(k, Personalization.from_settings(model), model.projection)
     if model.ranking == "components":
         return days.trial(model, None, fitted)
-    low_pass = _low_pass(plan, weights.user_exponent)
-    return days.trial(model, weights, days.ranked(fitted, low_pass, weights))
-
-
-def _low_pass(plan: _Plan, user_exponent: float) -> LowPass:
-    rng = np.random.default_rng(plan.model.seed)
-    return LowPass.from_rows(plan.days.train, user_exponent, rng)
+    return days.trial(model, weights, days.ranked(fitted, plan.low_pass_of(weights), weights))

@@ -6,6 +6,7 @@ weights on what is kept is only adding up.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -29,8 +30,8 @@ _STARTS: tuple[dict[str, float], ...] = (
     {"pairs": 0.0, "low_pass": 0.0, "popularity": 1.0},
     {"own": 1.0},
 )
-# Half-lives of histories to try, in days.
-_HALF_LIVES = (120.0, 60.0, 30.0, 10.0)
+# What is tried last, with the weights that were chosen, where days are known.
+_LAST = {"history_half_life": (120.0, 60.0, 30.0, 10.0), "low_pass_scaling": (0.25, 0.4, 0.5)}
 # Users to ask about: more cost time, fewer leave the choice to chance. On later days any gain
 # counts, so there are more of them; what was hidden has to promise more than chance does.
 MAX_USERS, MAX_HIDDEN_USERS = 8000, 3000
@@ -40,6 +41,10 @@ _HELD_OUT_SHARE = 0.2
 # less. A choice made on hidden items replaces the defaults only where it promises a tenth more.
 _LEAST_GAIN_ON_HIDDEN = 0.1
 _USERS_PER_BLOCK, _SCORES_PER_BLOCK = 512, 2_600_000
+
+
+# The low-pass part of a user exponent and a scaling.
+LowPassOf = Callable[[float, float], LowPass]
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,7 @@ def given_split(
 
 def choose_weights(
     held_out: HeldOut,
-    low_pass: dict[float, LowPass],
+    low_pass: LowPassOf,
     components: Scorer,
     progress: Callable[[float], None] = lambda share: None,
     *,
@@ -153,42 +158,70 @@ def choose_weights(
     start than the defaults, must be a gain that exceeds its standard error. The defaults stay
     where the whole promises less than `held_out.least_gain`.
 
-    low_pass: by user exponent.  low_pass and components must come from `held_out.train`.
-    fixed: settings that are not for choice.
+    low_pass, components: made from `held_out.train`.  fixed: settings that are not for choice.
     """
-    grid = _grid(held_out, fixed)
-    parts = SearchParts.from_rows(held_out.train, grid, low_pass, components, held_out.last_days)
+    grid, defaults = _grid(held_out, fixed), _with(RankingWeights(), **fixed)
+    # On other days half the user exponent was as good a scaling as any, to begin with.
+    scalings = {e: fixed.get("low_pass_scaling", e / 2) for e in grid["user_exponent"]}
+    low_pass = cache(low_pass)
+    spans = {e: low_pass(e, scaling) for e, scaling in scalings.items()}
+    parts = SearchParts.from_rows(held_out.train, grid, spans, components, held_out.last_days)
     search = _Search(_in_blocks(held_out, parts, progress), grid)
-    defaults = _with(RankingWeights(), **fixed)
     best = search.climb(defaults)
     for start in _STARTS:
         if not set(start) & set(fixed) and all(name in grid for name in start):
             best = search.better(best, search.climb(_with(defaults, **start)))
-    if held_out.last_days is not None and "history_half_life" not in fixed:
-        best = _with_half_life(held_out, low_pass, components, best)
     if search.promised(best, defaults) < held_out.least_gain:
         best = defaults
-    quality = float(search.quality(best).mean())
-    return Choice(best, quality, len(held_out.users), len(search.known))
+    quality, known = float(search.quality(best).mean()), len(search.known)
+    if best != defaults:
+        best = _with(best, low_pass_scaling=scalings[best.user_exponent])
+    if held_out.last_days is not None:
+        trial = _Trial.from_choice(held_out, low_pass, components, best)
+        for name, options in _LAST.items():
+            if name not in fixed and _matters(name, best):
+                best = trial.with_best(best, name, options)
+    return Choice(best, quality, len(held_out.users), known)
 
 
-def _with_half_life(
-    held_out: HeldOut, low_pass: dict[float, LowPass], components: Scorer, chosen: RankingWeights
-) -> RankingWeights:
-    """Return chosen weights with the half-life of histories that is clearly the best with them."""
-    grid = {name: (getattr(chosen, name),) for name in GRID}
-    if not chosen.ease:
-        del grid["ease_ridge"]
-    own = {chosen.user_exponent: low_pass[chosen.user_exponent]}
-    parts = SearchParts.from_rows(held_out.train, grid, own, components, held_out.last_days)
-    qualities = {}
-    for half_life in (chosen.history_half_life, *_HALF_LIVES):
-        older = aged(held_out.train, held_out.last_days, half_life)
-        blocks = _in_blocks(replace(held_out, train=older), parts, lambda share: None)
-        qualities[half_life] = np.concatenate([block.quality(chosen) for block in blocks])
-    best = max(qualities, key=lambda half_life: float(qualities[half_life].mean()))
-    gains = qualities[best] - qualities[chosen.history_half_life]
-    return _with(chosen, history_half_life=best) if _is_clear(gains) else chosen
+@dataclass(frozen=True)
+class _Trial:
+    """Weights that were chosen, with other values of settings that change all of a part.
+
+    parts: with the settings of the weights alone.
+    """
+
+    held_out: HeldOut
+    low_pass: LowPassOf
+    parts: SearchParts
+
+    @classmethod
+    def from_choice(
+        cls, held_out: HeldOut, low_pass: LowPassOf, components: Scorer, chosen: RankingWeights
+    ) -> "_Trial":
+        grid = {name: (getattr(chosen, name),) for name in GRID}
+        if not chosen.ease:
+            del grid["ease_ridge"]
+        e = chosen.user_exponent
+        spans = {e: low_pass(e, chosen.low_pass_scaling)}
+        X, days = held_out.train, held_out.last_days
+        return cls(held_out, low_pass, SearchParts.from_rows(X, grid, spans, components, days))
+
+    def with_best(
+        self, chosen: RankingWeights, name: str, options: tuple[float, ...]
+    ) -> RankingWeights:
+        """Return chosen weights with the value of a setting that is clearly the best with them."""
+        rivals = [_with(chosen, **{name: value}) for value in options]
+        qualities = {one: self._quality(one) for one in dict.fromkeys([chosen, *rivals])}
+        best = max(qualities, key=lambda one: float(qualities[one].mean()))
+        return best if _is_clear(qualities[best] - qualities[chosen]) else chosen
+
+    def _quality(self, weights: RankingWeights) -> Float64:
+        X, e = self.held_out.train, weights.user_exponent
+        older = aged(X, self.held_out.last_days, weights.history_half_life)
+        parts = replace(self.parts, low_pass={e: self.low_pass(e, weights.low_pass_scaling)})
+        blocks = _in_blocks(replace(self.held_out, train=older), parts, lambda share: None)
+        return np.concatenate([block.quality(weights) for block in blocks])
 
 
 def _grid(held_out: HeldOut, fixed: Mapping[str, float]) -> dict[str, tuple[float, ...]]:
@@ -277,6 +310,8 @@ def _matters(name: str, weights: RankingWeights) -> bool:
     """Tell whether a setting changes anything: not where its part has no weight."""
     if name == "trend_half_life":
         return weights.trend > 0
+    if name == "low_pass_scaling":
+        return weights.low_pass > 0
     owners = [part for part, settings in SETTINGS_OF.items() if name in settings]
     return len(owners) != 1 or getattr(weights, owners[0]) > 0
 

@@ -14,6 +14,7 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy import sparse
 
+from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.interactions import as_binary
 from mom_pipeline.core.linear_algebra.eigenpairs import top_eigenpairs
 from mom_pipeline.core.moments.estimators import Estimator
@@ -43,7 +44,7 @@ class LowPass:
 
         score = x S V diag(f) V^T S^-1,     f = s / (s + ridge)
 
-    V, s are eigenpairs of S G S, S = diag(c^-e/2); s and the ridge are in units of its mean
+    V, s are eigenpairs of S G S, S = diag(c^-scaling); s and the ridge are in units of its mean
     diagonal. A ridge of 0 is a plain cut after the last eigenvector.
     basis: V, (D, rank) orthonormal.  item_scale: the diagonal of S, (D,).  strengths: s, (rank,).
     """
@@ -55,30 +56,20 @@ class LowPass:
     ridge: float = field(default=0.0, kw_only=True)
 
     @classmethod
-    def from_rows(
+    def from_pairs(
         cls,
-        X: Csr,
-        user_exponent: float,
+        M2: PairMoments,
         rng: np.random.Generator,
         *,
-        dtype: type[np.floating] = np.float32,
         rank: int | None = None,
         tol: float = 1e-5,
         max_passes: int = 10,
     ) -> Self:
-        """Find the leading eigenpairs; counts in X are read as ones.
+        """Find the leading eigenpairs of `scaled_pairs`.
 
         rank: how many; None for `low_pass_rank`.  tol, max_passes: see `top_eigenpairs`.
         """
-        once = as_binary(X)
-        # At e = 1 this is the balanced estimator.
-        estimator = Estimator.from_name(
-            "balanced", user_weight=2 - user_exponent, item_scaling=user_exponent / 2
-        )
-        M2 = PairMoments.from_rows(
-            once, MomentSums.from_rows(once, estimator), estimator, dtype=dtype
-        )
-        rank = low_pass_rank(X.shape) if rank is None else rank
+        rank = low_pass_rank(M2.normalised.shape) if rank is None else rank
         pairs = top_eigenpairs(M2, rank, rng, tol=tol, max_passes=max_passes)
         mean_diagonal = float(np.square(M2.normalised.data, dtype=np.float64).sum()) / M2.n_items
         strengths = np.maximum(pairs.values[:rank], 0.0) / mean_diagonal
@@ -157,6 +148,22 @@ class LowPass:
             return np.ones(len(self.strengths), dtype=self.basis.dtype)
         with np.errstate(divide="ignore"):  # a direction without strength does not pass
             return (1 / (1 + ridge / self.strengths)).astype(self.basis.dtype)
+
+
+def scaled_pairs(
+    X: Csr, user_exponent: float, scaling: float, dtype: type[np.floating] = np.float32
+) -> PairMoments:
+    """Return S G S, S = diag(c^-scaling), as an operator; counts in X are read as ones.
+
+    scaling: 0 or more. The larger, the more the rare items of a history decide.
+    """
+    if not 0 <= scaling < np.inf:
+        raise InvalidSetting(f"scaling of the low-pass part must be zero or more, found {scaling}")
+    once = as_binary(X)
+    # At e = 1 and a scaling of 1/2 this is the balanced estimator.
+    estimator = Estimator.from_name("balanced", user_weight=2 - user_exponent, item_scaling=scaling)
+    sums = MomentSums.from_rows(once, estimator)
+    return PairMoments.from_rows(once, sums, estimator, dtype=dtype)
 
 
 def low_pass_rank(shape: tuple[int, int]) -> int:

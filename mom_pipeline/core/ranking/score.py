@@ -43,6 +43,7 @@ class RankingWeights:
         on the side of the history and on the side of the candidate.
     sharpness: power of the count so divided: above 1 the nearest items of a history speak
         louder than many distant ones.
+    low_pass_scaling: power of an item's users that divides it in the low-pass part.
     ease_ridge, low_pass_ridge: in units of the mean diagonal of the second moment.
     trend: power of the items' trend that multiplies the score; trend_half_life: in days.
     history_half_life: days after which an item of a history counts half, before its user's
@@ -59,6 +60,7 @@ class RankingWeights:
     history_exponent: float = 0.5
     candidate_exponent: float = 0.3
     sharpness: float = 1.0
+    low_pass_scaling: float = 0.5
     ease_ridge: float = 5.0
     low_pass_ridge: float = 0.0
     trend: float = 0.0
@@ -73,7 +75,8 @@ class RankingWeights:
     @property
     def anchored(self) -> tuple[float, ...]:
         """What the pairs, the low-pass and the EASE part depend on: other values need all rows."""
-        return (self.user_exponent, self.ease_ridge if self.ease else 0.0)
+        ridge = self.ease_ridge if self.ease else 0.0
+        return (self.user_exponent, self.low_pass_scaling, ridge)
 
     def __post_init__(self) -> None:
         for field in fields(self):

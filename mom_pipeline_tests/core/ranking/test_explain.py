@@ -17,7 +17,7 @@ from mom_pipeline.core.ranking.explain import (
     similar_scores,
     strongest,
 )
-from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.low_pass import LowPass, scaled_pairs
 from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.parts import COMPONENTS, POPULARITY, Histories
@@ -48,9 +48,8 @@ def world():
 @pytest.fixture(scope="module")
 def three_moment(world):
     model, X = world
-    low_pass = LowPass.from_rows(
-        X, 0.5, np.random.default_rng(0), rank=4, dtype=np.float64, tol=1e-6, max_passes=50
-    )
+    M2 = scaled_pairs(X, 0.5, 0.25, np.float64)
+    low_pass = LowPass.from_pairs(M2, np.random.default_rng(0), rank=4, tol=1e-6, max_passes=50)
     return replace(model, pair_ranking=PairRanking.from_rows(X, low_pass, RankingWeights()))
 
 

@@ -10,7 +10,7 @@ from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.pair_counts import PairCounts
 from mom_pipeline.core.moments.sums import MomentSums
 from mom_pipeline.core.ranking.ease import Ease
-from mom_pipeline.core.ranking.low_pass import LowPass, low_pass_rank
+from mom_pipeline.core.ranking.low_pass import LowPass, low_pass_rank, scaled_pairs
 from mom_pipeline.core.ranking.parts import Components, Histories, Pairs, Popularity
 
 
@@ -135,24 +135,32 @@ def test_a_ridge_of_zero_is_refused():
 
 @pytest.fixture
 def whole(X):
-    return eigenpairs(X, 0.5)
+    return eigenpairs(X, 0.5, 0.25)
 
 
-def eigenpairs(X, user_exponent):
-    rng = np.random.default_rng(0)
-    return LowPass.from_rows(X, user_exponent, rng, rank=25, dtype=np.float64, tol=1e-9)
+def eigenpairs(X, user_exponent, scaling):
+    M2 = scaled_pairs(X, user_exponent, scaling, np.float64)
+    return LowPass.from_pairs(M2, np.random.default_rng(0), rank=25, tol=1e-9)
 
 
-@pytest.mark.parametrize("user_exponent", [0.5, 1.0])
-def test_of_all_eigenpairs_it_is_a_dense_solve(X, user_exponent):
-    whole, once = eigenpairs(X, user_exponent), as_binary(X).toarray()
-    S = np.diag(np.maximum(once.sum(axis=0), 1.0) ** (-user_exponent / 2))
+@pytest.mark.parametrize(
+    ("user_exponent", "scaling"), [(1.0, 0.5), (1.0, 0.25), (0.5, 0.4), (1.0, 0.0)]
+)
+def test_of_all_eigenpairs_it_is_a_dense_solve(X, user_exponent, scaling):
+    whole, once = eigenpairs(X, user_exponent, scaling), as_binary(X).toarray()
+    S = np.diag(np.maximum(once.sum(axis=0), 1.0) ** -scaling)
     M2 = S @ PairCounts.from_rows(X, user_exponent).matrix().toarray() @ S
     ridge = 3.0 * np.diag(M2).mean()
     expected = once @ S @ np.linalg.solve(M2 + ridge * np.eye(25), M2) @ np.linalg.inv(S)
     np.testing.assert_allclose(
         replace(whole, ridge=3.0).scores(rows(X)), expected, rtol=1e-4, atol=1e-6
     )
+
+
+@pytest.mark.parametrize("wrong", [-0.1, np.nan, np.inf])
+def test_a_scaling_below_zero_is_refused(X, wrong):
+    with pytest.raises(InvalidSetting, match="scaling of the low-pass part must be zero or more"):
+        eigenpairs(X, 1.0, wrong)
 
 
 def test_without_a_ridge_it_is_a_projection(X, whole):

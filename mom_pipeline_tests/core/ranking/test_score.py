@@ -122,10 +122,10 @@ def test_ranks_of_the_search_are_those_of_a_stable_sort(rng):
 
 def test_blocks_do_not_change_the_choice(X, low_pass, monkeypatch):
     split = hold_out(X, np.random.default_rng(0))
-    whole = choose_weights(split, dict.fromkeys(split.user_exponents, low_pass), rising)
+    whole = choose_weights(split, lambda e, scaling: low_pass, rising)
     monkeypatch.setattr(choose, "_USERS_PER_BLOCK", 7)
     monkeypatch.setattr(candidates_module, "_SCALED_KEPT", 2)
-    assert choose_weights(split, dict.fromkeys(split.user_exponents, low_pass), rising) == whole
+    assert choose_weights(split, lambda e, scaling: low_pass, rising) == whole
 
 
 def test_rankings_have_their_names_of_today():
@@ -171,10 +171,8 @@ def test_the_search_turns_to_the_part_that_knows_the_answer(X, low_pass):
     def oracle(rows):
         return np.array([answers[row.tobytes()] for row in rows.toarray()]) + 1e-3
 
-    knowing = choose_weights(split, dict.fromkeys(split.user_exponents, low_pass), oracle)
-    ignorant = choose_weights(
-        split, dict.fromkeys(split.user_exponents, low_pass), lambda rows: np.ones(rows.shape)
-    )
+    knowing = choose_weights(split, lambda e, scaling: low_pass, oracle)
+    ignorant = choose_weights(split, lambda e, scaling: low_pass, lambda rows: np.ones(rows.shape))
     assert knowing.weights.components >= 0.5
     assert knowing.quality > ignorant.quality + 0.2
     assert ignorant.weights.components == 0.0
@@ -206,9 +204,7 @@ def test_the_search_takes_ease_where_only_it_explains(rng):
     asked = np.arange(200)
     split = HeldOut(as_interactions(dense), asked, as_interactions(wanted[asked]))
     ignorant = LowPass(np.zeros((D, 1)), np.ones(D), np.ones(1))
-    choice = choose_weights(
-        split, dict.fromkeys((0.5, 1.0), ignorant), lambda rows: np.ones(rows.shape)
-    )
+    choice = choose_weights(split, lambda e, scaling: ignorant, lambda rows: np.ones(rows.shape))
     assert choice.weights.ease > choice.weights.pairs
     assert choice.quality > 0.9
 
@@ -250,7 +246,6 @@ def test_hidden_items_must_promise_a_tenth_more_than_the_defaults(X, low_pass):
     roll = as_interactions(np.roll(X.toarray(), 1, axis=0))
     assert given_split(X, roll, np.random.default_rng(0)).least_gain == 0.0
     rows, answers = hidden.train[hidden.users].toarray(), hidden.test.toarray()
-    spans = dict.fromkeys(hidden.user_exponents, low_pass)
     # Nothing to choose but whether to listen to the part that knows.
     fixed = {n: v for n, v in asdict(RankingWeights()).items() if n != "components"}
 
@@ -261,7 +256,7 @@ def test_hidden_items_must_promise_a_tenth_more_than_the_defaults(X, low_pass):
         def oracle(asked):
             return np.array([told.get(row.tobytes(), nothing) for row in asked.toarray()]) + 1e-3
 
-        return choose_weights(split, spans, oracle, fixed=fixed)
+        return choose_weights(split, lambda e, scaling: low_pass, oracle, fixed=fixed)
 
     default = chosen(hidden, 0)
     assert default.weights == RankingWeights()
