@@ -240,8 +240,10 @@ class DayState:
         }
         if step.pairs is not None:
             rng, weights = np.random.default_rng(chosen.model.seed), chosen.ranking
-            M2 = scaled_pairs(X, weights.user_exponent, weights.low_pass_scaling)
-            arrays |= step.pairs.base.as_arrays() | LowPass.from_pairs(M2, rng).as_arrays()
+            arrays |= step.pairs.base.as_arrays()
+            if weights.low_pass:
+                M2 = scaled_pairs(X, weights.user_exponent, weights.low_pass_scaling)
+                arrays |= LowPass.from_pairs(M2, rng).as_arrays()
             if weights.ease:
                 arrays |= Ease.from_rows(X, weights.ease_ridge).as_arrays()
         return self.write("anchor", day, arrays, parents, {}).version
@@ -413,12 +415,15 @@ class DayState:
 
     def _read_ranking(self, day: date, sums: Artifact, weights: RankingWeights) -> PairRanking:
         pairs, fixed = self.pairs_in(sums), self._anchor_of(sums)[0].dense
-        if pairs is None or (weights.ease and "ease_data" not in fixed):
+        lacking = (weights.ease and "ease_data" not in fixed) or (
+            weights.low_pass and "low_pass_basis" not in fixed
+        )
+        if pairs is None or lacking:
             raise StaleArtifact(f"m2_statistics of {day} was made for another ranking")
         D = pairs.counts.n_items
         return PairRanking(
             pairs.counts,
-            LowPass.from_arrays(fixed).with_items(D),
+            LowPass.from_arrays(fixed).with_items(D) if weights.low_pass else None,
             weights,
             Ease.from_arrays(fixed).with_items(D) if weights.ease else None,
             PairRanking.trend_of(self.last_days(day) if weights.trend else None, weights),

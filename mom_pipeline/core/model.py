@@ -387,8 +387,10 @@ class MethodOfMoments:
         weights = self.ranking_weights or RankingWeights(**(self.fixed_weights or {}))
         if choice is not None:
             weights = choice.weights
-        with stages.stage("low-pass part"):
-            low_pass = self._low_pass(X, weights.user_exponent, weights.low_pass_scaling)
+        low_pass = None
+        if weights.low_pass:
+            with stages.stage("low-pass part"):
+                low_pass = self._low_pass(X, weights.user_exponent, weights.low_pass_scaling)
         return PairRanking.from_rows(X, low_pass, weights, last_days), choice
 
     def _split(

@@ -108,7 +108,9 @@ class _Plan:
             self.known[key] = LowPass.from_pairs(M2, rng)
         return self.known[key]
 
-    def low_pass_of(self, weights: RankingWeights) -> LowPass:
+    def low_pass_of(self, weights: RankingWeights) -> LowPass | None:
+        if not weights.low_pass:
+            return None
         return self.low_pass(weights.user_exponent, weights.low_pass_scaling)
 
     @property

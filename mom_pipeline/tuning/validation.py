@@ -136,7 +136,7 @@ class ValidationDays:
         return evaluate_ranking(lists, later, (CUTOFF,), train=had)
 
     def ranked(
-        self, fitted: FittedModel, low_pass: LowPass, weights: RankingWeights
+        self, fitted: FittedModel, low_pass: LowPass | None, weights: RankingWeights
     ) -> FittedModel:
         """Return a model that ranks by three moments, with the pairs and days of the rows."""
         ranking = PairRanking.from_rows(self.train, low_pass, weights, self.last_days)

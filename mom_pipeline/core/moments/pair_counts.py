@@ -235,6 +235,8 @@ def _slabs(X: Csr) -> list[slice]:
 
 def _merged(names: Array, units: Array, others: Array, more: Array) -> tuple[Array, Array]:
     """Add sums under the same names; a sum of 0 goes. Both names rise, without repeats."""
+    if not len(others):
+        return names, units
     at = np.searchsorted(names, others)
     known = at < len(names)
     known[known] = names[at[known]] == others[known]

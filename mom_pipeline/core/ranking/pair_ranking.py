@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
 from mom_pipeline.core.moments.pair_counts import MAX_PAIR_BYTES, PairCounts, rare_items
@@ -14,6 +14,8 @@ from mom_pipeline.core.ranking.recency import Trend
 from mom_pipeline.core.ranking.score import RankingWeights, Score
 from mom_pipeline.core.types import Array, Csr
 
+PartT = TypeVar("PartT", Ease, LowPass)
+
 
 @dataclass(frozen=True)
 class PairRanking:
@@ -22,11 +24,11 @@ class PairRanking:
     counts, trend: sums over users, which changed users alone update. The trend is None where it
     has no weight or the days of the pairs are not known.
     low_pass, ease: made from all rows at once, and kept until these are read again; they say
-    nothing about items that came later. `ease` is None where it has no weight.
+    nothing about items that came later. None where they have no weight.
     """
 
     counts: PairCounts
-    low_pass: LowPass
+    low_pass: LowPass | None
     weights: RankingWeights
     ease: Ease | None = None
     trend: Trend | None = None
@@ -35,7 +37,7 @@ class PairRanking:
     def from_rows(
         cls,
         X: Csr,
-        low_pass: LowPass,
+        low_pass: LowPass | None,
         weights: RankingWeights,
         last_days: Csr | None = None,
         *,
@@ -80,7 +82,7 @@ class PairRanking:
         return replace(
             self,
             counts=self.counts.update(removed, added),
-            low_pass=self.low_pass.with_items(D),
+            low_pass=None if self.low_pass is None else self.low_pass.with_items(D),
             ease=None if self.ease is None else self.ease.with_items(D),
             trend=trend,
         )
@@ -107,11 +109,10 @@ class PairRanking:
         if w.pairs:
             parts.append((self.pairs, w.pairs))
         if w.ease:
-            if self.ease is None:
-                raise InvalidSetting("this model was fitted without the EASE part; fit it again")
-            parts.append((self.ease, w.ease))
+            parts.append((_made(self.ease, "EASE"), w.ease))
         if w.low_pass:
-            parts.append((replace(self.low_pass, ridge=w.low_pass_ridge), w.low_pass))
+            low_pass = _made(self.low_pass, "low-pass")
+            parts.append((replace(low_pass, ridge=w.low_pass_ridge), w.low_pass))
         if w.components:
             parts.append((Components(item_probs), w.components))
         if w.own:
@@ -121,22 +122,25 @@ class PairRanking:
 
     def require_items(self, n_items: int) -> None:
         """Raise ValueError unless every array is of so many items."""
-        low_pass, lengths = self.low_pass, {self.counts.n_items, len(self.low_pass.item_scale)}
+        lengths = {self.counts.n_items}
+        if self.low_pass is not None:
+            rank, basis = len(self.low_pass.strengths), self.low_pass.basis
+            lengths |= {len(self.low_pass.item_scale), len(basis)}
+            if basis.shape[1] != rank:
+                raise ValueError(f"a basis of {rank} columns expected, found {basis.shape}")
         if self.ease is not None:
             lengths |= set(self.ease.matrix.entries.shape)
         if self.trend is not None:
             lengths |= {len(self.trend.users), len(self.trend.recent)}
-        rank = len(low_pass.strengths)
-        if lengths != {n_items} or low_pass.basis.shape != (n_items, rank):
+        if lengths != {n_items}:
             raise ValueError("the pair ranking is of another number of items")
 
     def as_arrays(self) -> dict[str, Array]:
         """Return all but the weights as named arrays; `from_arrays` reads them back."""
-        arrays = self.counts.as_arrays() | self.low_pass.as_arrays()
-        if self.ease is not None:
-            arrays |= self.ease.as_arrays()
-        if self.trend is not None:
-            arrays |= self.trend.as_arrays()
+        arrays = self.counts.as_arrays()
+        for part in (self.low_pass, self.ease, self.trend):
+            if part is not None:
+                arrays |= part.as_arrays()
         return arrays
 
     @classmethod
@@ -144,8 +148,14 @@ class PairRanking:
         """Return the ranking that `as_arrays` named, with weights as a mapping."""
         return cls(
             counts=PairCounts.from_arrays(arrays),
-            low_pass=LowPass.from_arrays(arrays),
+            low_pass=LowPass.from_arrays(arrays) if "low_pass_basis" in arrays else None,
             weights=RankingWeights.from_saved(weights),
             ease=Ease.from_arrays(arrays) if "ease_data" in arrays else None,
             trend=Trend.from_arrays(arrays) if "trend_users" in arrays else None,
         )
+
+
+def _made(part: PartT | None, name: str) -> PartT:
+    if part is None:
+        raise InvalidSetting(f"this model was fitted without the {name} part; fit it again")
+    return part

@@ -75,8 +75,8 @@ class RankingWeights:
     @property
     def anchored(self) -> tuple[float, ...]:
         """What the pairs, the low-pass and the EASE part depend on: other values need all rows."""
-        ridge = self.ease_ridge if self.ease else 0.0
-        return (self.user_exponent, self.low_pass_scaling, ridge)
+        scaling = self.low_pass_scaling if self.low_pass else -1.0
+        return (self.user_exponent, scaling, self.ease_ridge if self.ease else -1.0)
 
     def __post_init__(self) -> None:
         for field in fields(self):
