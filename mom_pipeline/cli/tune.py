@@ -50,7 +50,7 @@ def tune(
 ) -> None:
     """Try K, estimators, rules of personalization and rankings on the last days of the logs.
 
-    Each is fitted to the days before and asked for what at most 3,000 users took on the last
+    Each is fitted to the days before and asked for what at most 8,000 users took on the last
     days. The best by MAP@20 is chosen if its gain over the present settings exceeds the
     standard error; because it was the best of many, expect a little less of it later on.
     """

@@ -9,13 +9,13 @@ import numpy as np
 from mom_pipeline.core.errors import InvalidInteractions, MomError
 from mom_pipeline.core.interactions import ROWS, RowsName
 from mom_pipeline.core.moments.estimators import EstimatorName
-from mom_pipeline.core.ranking.choose import choose_weights, given_split
+from mom_pipeline.core.ranking.choose import MAX_USERS, choose_weights, given_split
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization, RuleName
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.settings import ESTIMATORS, PERSONALIZATIONS, ModelSettings
 from mom_pipeline.tuning.nested import NestedMoments, sizes
-from mom_pipeline.tuning.validation import MAX_USERS, Trial, ValidationDays
+from mom_pipeline.tuning.validation import Trial, ValidationDays
 
 # The share of the time that components may take: the weights matter more.
 _COMPONENTS_SHARE = 0.4
@@ -77,18 +77,17 @@ class _Plan:
 
     @property
     def kinds(self) -> list[Kind]:
-        """The present one first, then those of the present rows.
+        """The present one first, then those of the present rows, distinct draws last.
 
         Without repeated pairs all rows are the same; logarithms are no events to draw.
         """
-        own, repeats = (
-            (self.model.estimator, self.model.rows),
-            bool((self.days.train.data > 1).any()),
-        )
+        own, repeats = _kind(self.model), bool((self.days.train.data > 1).any())
         names = [own[0]] if "model.estimator" in self.fixed else ESTIMATORS
         rows = ROWS if repeats and "model.rows" not in self.fixed else [own[1]]
         kinds = [(name, one) for one in rows for name in names if (name, one) != _UNDEFINED]
-        return sorted(kinds, key=lambda kind: (kind != own, kind[1] != own[1]))
+        return sorted(
+            kinds, key=lambda kind: (kind != own, kind[1] != own[1], kind[0] == "unbiased")
+        )
 
     @property
     def rules(self) -> Sequence[RuleName]:

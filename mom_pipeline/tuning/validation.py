@@ -2,17 +2,20 @@
 
 from dataclasses import asdict, dataclass, replace
 from datetime import date
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions
-from mom_pipeline.core.evaluation.backtest import backtest
+from mom_pipeline.core.evaluation.metrics import RankingMetrics, evaluate_ranking
 from mom_pipeline.core.fitted import FittedModel, PairRanking
 from mom_pipeline.core.interactions import grown
+from mom_pipeline.core.ranking.choose import MAX_USERS
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.score import RankingWeights
+from mom_pipeline.core.ranking.topn import brute_force
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.settings import ModelSettings
 from mom_pipeline.warehouse.connection import Warehouse
@@ -20,8 +23,6 @@ from mom_pipeline.warehouse.evaluations import delivered_pairs
 from mom_pipeline.warehouse.matrix import matrix_as_of
 
 CUTOFF = 20
-# Users to ask about: more cost time, fewer leave the choice to chance.
-MAX_USERS = 3000
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,16 +106,33 @@ class ValidationDays:
         self, settings: ModelSettings, weights: RankingWeights | None, fitted: FittedModel
     ) -> Trial:
         """Measure a model. settings, weights: what it was made with."""
-        rows = fitted.aged(self.train, self.last_days)
-        measured = backtest(fitted, rows, self.test, (CUTOFF,), exclude_seen=self.exclude_seen)
-        if measured is None:
-            raise InvalidInteractions(
-                "no user with a history took anything new on the validation days"
-            )
-        ours = measured.model
+        users, seen = self._users, self.exclude_seen
+        rows = fitted.aged(self.train, self.last_days)[users]
+        ours = self._measured(fitted.best(rows, CUTOFF, exclude_seen=seen).items)
         means = ours.map[CUTOFF], ours.recall[CUTOFF]
-        ap = ours.per_user["map"][:, 0]
-        return Trial(settings, weights, *means, ap, measured.popularity.map[CUTOFF])
+        return Trial(settings, weights, *means, ours.per_user["map"][:, 0], self.popularity)
+
+    @cached_property
+    def popularity(self) -> float:
+        """MAP of the most popular items, the same for every trial."""
+        item_users = np.bincount(self.train.indices, minlength=self.train.shape[1])
+        scores = np.where(item_users > 0, item_users.astype(np.float64), -np.inf)
+        lists, _ = brute_force(
+            self.train[self._users],
+            lambda rows: np.tile(scores, (rows.shape[0], 1)),
+            CUTOFF,
+            exclude_seen=self.exclude_seen,
+        )
+        return self._measured(lists).map[CUTOFF]
+
+    @cached_property
+    def _users(self) -> Array:
+        return np.flatnonzero(np.diff(self.test.indptr)[: self.train.shape[0]])
+
+    def _measured(self, lists: Array) -> RankingMetrics:
+        later = self.test[self._users]
+        had = grown(self.train, self.test.shape)[self._users] if self.exclude_seen else None
+        return evaluate_ranking(lists, later, (CUTOFF,), train=had)
 
     def ranked(
         self, fitted: FittedModel, low_pass: LowPass, weights: RankingWeights

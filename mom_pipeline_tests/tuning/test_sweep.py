@@ -9,7 +9,7 @@ from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.evaluation.backtest import backtest
 from mom_pipeline.core.interactions import as_binary
-from mom_pipeline.core.ranking.choose import hold_out
+from mom_pipeline.core.ranking.choose import given_split, hold_out
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.settings import ModelSettings
 from mom_pipeline.tuning.sweep import Sweep, run_sweep
@@ -98,6 +98,15 @@ def test_no_change_for_a_gain_within_its_error():
     assert Sweep((present, slight), present, 0.0, 100, ()).choice is present
     assert Sweep((present, slight, clear), present, 0.0, 100, ()).choice is clear
     assert Sweep((slight,), None, 0.0, 100, ()).choice is slight
+
+
+def test_eight_thousand_users_are_asked_where_there_are_so_many():
+    """On later days; what is hidden has to promise more than chance does, and asks fewer."""
+    rng = np.random.default_rng(0)
+    had, took = (sparse.csr_array(np.tile(row, (8_100, 1))) for row in ([1.0, 1, 0], [0.0, 0, 1]))
+    assert days_of(had, took).n_users == 8_000
+    assert len(given_split(had, took, rng).users) == 8_000
+    assert len(hold_out(had, rng).users) == 3_000
 
 
 def test_nothing_to_find(split):

@@ -32,8 +32,9 @@ _STARTS: tuple[dict[str, float], ...] = (
 )
 # Half-lives of histories to try, in days.
 _HALF_LIVES = (120.0, 60.0, 30.0, 10.0)
-# Users to ask about: more cost time, fewer leave the choice to chance.
-MAX_USERS = 3000
+# Users to ask about: more cost time, fewer leave the choice to chance. On later days any gain
+# counts, so there are more of them; what was hidden has to promise more than chance does.
+MAX_USERS, MAX_HIDDEN_USERS = 8000, 3000
 _SWEEPS = 3
 _HELD_OUT_SHARE = 0.2
 # What was hidden at random is not the future: what people take next may be more popular, or
@@ -74,7 +75,11 @@ class Choice:
 
 
 def hold_out(
-    X: Csr, rng: np.random.Generator, *, max_users: int = MAX_USERS, exclude_seen: bool = True
+    X: Csr,
+    rng: np.random.Generator,
+    *,
+    max_users: int = MAX_HIDDEN_USERS,
+    exclude_seen: bool = True,
 ) -> HeldOut | None:
     """Hide a fifth (at least one) of the items of every user who has two or more.
 
