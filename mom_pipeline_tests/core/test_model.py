@@ -142,7 +142,7 @@ def test_given_validation_data_is_what_the_weights_are_chosen_on(counts):
     later = np.zeros(counts.shape)
     later[split.users] = split.test.toarray()
     model = MethodOfMoments(5).fit(split.train, held_out=sparse.csr_array(later))
-    assert model.diagnostics["ranking_choice"]["n_users"] == 3000
+    assert model.diagnostics["ranking_choice"]["n_users"] == 6000
     with pytest.raises(InvalidInteractions, match="no user of held_out"):
         MethodOfMoments(5).fit(split.train, held_out=sparse.csr_array(counts.shape))
     with pytest.raises(InvalidInteractions, match="held_out must have the 6000 users"):
