@@ -23,8 +23,8 @@ from mom_pipeline.warehouse.connection import Warehouse
 # Days with rows that it takes to choose, and users to ask about.
 _ENOUGH_DAYS, _ENOUGH_USERS = 8, 100
 # What is ranked by until something is chosen, and when nothing is better than popularity.
-_UNTIL_CHOSEN = {"low_pass": 0.0, "candidate_exponent": 0.0}
-_POPULARITY = RankingWeights(popularity=1.0, pairs=0.0, low_pass=0.0)
+_UNTIL_CHOSEN = {"ease": 0.0, "low_pass": 0.0, "components": 0.0, "candidate_exponent": 0.0}
+_POPULARITY = RankingWeights(popularity=1.0, pairs=0.0, ease=0.0, low_pass=0.0, components=0.0)
 
 
 def settings_of_day(

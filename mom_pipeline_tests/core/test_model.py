@@ -99,10 +99,11 @@ def test_both_rankings_beat_popularity_on_hidden_items(counts):
         }.items()
     }
     assert recalls["components"] > 1.2 * recalls["popularity"]
-    assert recalls["three-moment"] > 0.98 * recalls["components"]
+    # The data are the components' own. The defaults stay unless hidden items promise a tenth more.
+    assert recalls["three-moment"] > 0.96 * recalls["components"]
     choice = model.diagnostics["ranking_choice"]
     assert choice["evaluations"] > 20
-    assert choice["n_users"] == 3000
+    assert choice["n_users"] == 6000
 
 
 def test_recommendations_leave_out_what_the_user_had(model, counts):

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -12,7 +12,6 @@ from mom_pipeline import Recommender
 from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.errors import DamagedModel
 from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, POPULAR, reasoned_lists
-from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.ranking.topn import brute_force
 from mom_pipeline.serving.answers import Contribution, InvalidQuestion, UnknownItem, UnknownUser
@@ -29,11 +28,11 @@ ODD = ['say "it"', "two\nlines", '=HYPERLINK("http://x")', "a/b/../c", "ünïcod
 def served(request):
     _, X = simulate(N, D, K, items_per_user=8, seed=1)
     ranking = "classes" if request.param == "classes" else "three-moment"
-    model = MethodOfMoments(K, personalization="em", ranking=ranking).fit(X).fitted
+    weights = None
     if request.param == "all parts":
-        weights = RankingWeights(popularity=0.1, ease=0.4, components=1.5)
-        ranking = PairRanking.from_rows(X, model.pair_ranking.low_pass, weights)
-        model = replace(model, pair_ranking=ranking)
+        weights = RankingWeights(popularity=0.1, ease=0.4, low_pass=0.5, components=1.5)
+    how = {"personalization": "em", "ranking": ranking, "ranking_weights": weights}
+    model = MethodOfMoments(K, **how).fit(X).fitted
     items = np.array([*ODD, *(f"item {y}" for y in range(len(ODD), D))], dtype=object)
     users = np.array([*ODD, *(f"user {u}" for u in range(len(ODD), N)), "nothing yet"], object)
     rows = sparse.csr_array(sparse.vstack([X, sparse.csr_array((1, D))]))

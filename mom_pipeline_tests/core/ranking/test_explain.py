@@ -45,12 +45,15 @@ def world():
     return model, X
 
 
+PAIRS_AND_LOW_PASS = RankingWeights(low_pass=0.5, ease=0.0, components=0.0)
+
+
 @pytest.fixture(scope="module")
 def three_moment(world):
     model, X = world
     M2 = scaled_pairs(X, 0.5, 0.25, np.float64)
     low_pass = LowPass.from_pairs(M2, np.random.default_rng(0), rank=4, tol=1e-6, max_passes=50)
-    return replace(model, pair_ranking=PairRanking.from_rows(X, low_pass, RankingWeights()))
+    return replace(model, pair_ranking=PairRanking.from_rows(X, low_pass, PAIRS_AND_LOW_PASS))
 
 
 def test_the_component_that_contributed_most_is_the_reason(world):
@@ -68,7 +71,7 @@ def test_the_item_of_the_history_that_contributed_most_is_the_reason(world, thre
     """What an item adds: scores are sums over the history, so those of it alone, scaled alike."""
     model, (_, X) = three_moment, world
     lists = reasoned_lists(X, model.memberships(X), model, 5)
-    ranking, w = model.pair_ranking, RankingWeights()
+    ranking, w = model.pair_ranking, PAIRS_AND_LOW_PASS
     alone = Histories(sparse.csr_array(np.eye(40)), model.memberships)
     pairs = ranking.pairs.scores(alone)
     low_pass = replace(ranking.low_pass, ridge=w.low_pass_ridge).scores(alone)
@@ -155,12 +158,11 @@ def test_no_reason_where_no_component_has_the_item():
 def fitted(request):
     X = simulate(300, 120, 4, items_per_user=8, seed=0)[1]
     ranking = "components" if request.param == "components" else "three-moment"
-    model = MethodOfMoments(4, personalization="em", ranking=ranking, rows="counts").fit(X).fitted
+    weights = None
     if request.param == "all parts":
-        weights = RankingWeights(popularity=0.2, ease=0.3, components=0.7)
-        ranking = PairRanking.from_rows(X, model.pair_ranking.low_pass, weights)
-        model = replace(model, pair_ranking=ranking)
-    return model, X
+        weights = RankingWeights(popularity=0.2, ease=0.3, low_pass=0.5, components=0.7)
+    how = {"personalization": "em", "ranking": ranking, "ranking_weights": weights}
+    return MethodOfMoments(4, rows="counts", **how).fit(X).fitted, X
 
 
 def test_every_score_is_accounted_for(fitted):
@@ -221,7 +223,8 @@ def test_of_equal_terms_the_first_item_of_the_history_is_named():
     X = sparse.csr_array(np.array([[0.0, 1, 1, 0], [0, 0, 0, 0], [0, 0, 1, 1], [1, 0, 0, 0]]))
     half, quarter = np.array([0.5, 0.5]), np.full(4, 0.25)
     low_pass = LowPass(np.full((4, 1), 0.5), np.ones(4), np.ones(1))
-    ranking = PairRanking.from_rows(X, low_pass, RankingWeights(pairs=0, low_pass=1))
+    weights = RankingWeights(pairs=0, low_pass=1, ease=0, components=0)
+    ranking = PairRanking.from_rows(X, low_pass, weights)
     model = FittedModel(np.full((4, 2), 0.25), half, quarter, Personalization(), ranking, {})
     listed = BestItems(np.array([[0, 3]] * 4), np.zeros((4, 2)), {LowPass.name: np.ones(4)})
     why = strongest(model, X, np.tile(half, (4, 1)), listed)

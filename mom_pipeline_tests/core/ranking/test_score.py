@@ -175,7 +175,7 @@ def test_the_search_turns_to_the_part_that_knows_the_answer(X, low_pass):
     ignorant = choose_weights(split, lambda e, scaling: low_pass, lambda rows: np.ones(rows.shape))
     assert knowing.weights.components >= 0.5
     assert knowing.quality > ignorant.quality + 0.2
-    assert ignorant.weights.components == 0.0
+    assert ignorant.weights.components <= RankingWeights().components
     assert knowing.n_users == len(split.users)
 
 
