@@ -1,5 +1,6 @@
 """Dagster's home below the data folder, and its configuration."""
 
+import json
 import os
 from pathlib import Path
 
@@ -10,6 +11,14 @@ CONFIGURATION = """\
 # Written by mom-pipeline at every start: edits here are lost.
 telemetry:
   enabled: false
+
+# SQLite files below this folder, as by default, with fewer connections.
+storage:
+  custom:
+    module: mom_pipeline.dagster_storage
+    class: Storage
+    config:
+      base_dir: {home}
 
 # No invitation to sign up over the first page.
 nux:
@@ -36,13 +45,17 @@ run_monitoring:
   poll_interval_seconds: 30
   free_slots_after_run_end_seconds: 30
 """
+# Events of the days of a run that Dagster hands over together. It takes this from the environment
+# alone.
+EVENTS_PER_BATCH = 1000
 
 
 def prepare_dagster_home(settings: Settings) -> Path:
     """Write `dagster.yaml` into the data folder and point DAGSTER_HOME at it."""
     home = (settings.data_dir / "dagster_home").resolve()
-    configuration = home / "dagster.yaml"
-    if not configuration.is_file() or configuration.read_text(encoding="utf-8") != CONFIGURATION:
-        write_text(configuration, CONFIGURATION)
+    path, wanted = home / "dagster.yaml", CONFIGURATION.format(home=json.dumps(str(home)))
+    if not path.is_file() or path.read_text(encoding="utf-8") != wanted:
+        write_text(path, wanted)
     os.environ["DAGSTER_HOME"] = str(home)
+    os.environ["DAGSTER_EVENT_BATCH_SIZE"] = str(EVENTS_PER_BATCH)
     return home

@@ -20,6 +20,7 @@ ALLOWED = {
     "errors": {"core"},
     "settings": {"core", "pydantic", "pydantic_core", "pydantic_settings", "tomlkit"},
     "dagster_home": {"core", "settings"},
+    "dagster_storage": {"dagster", "sqlalchemy"},
     "pictures": ARRAYS | {"matplotlib"},
     "engine": ARRAYS | {"distributed", "fsspec", "pyarrow", "core"},
     "artifacts": ARRAYS | STORAGE,
