@@ -79,7 +79,7 @@ def test_the_metadata_are_shown(backfilled: Pipeline, name: str):
     assert set(SHOWN[name].split()) <= set(shown)
     for picture in PICTURES.get(name, []):
         assert shown[picture].startswith("![")
-        assert "data:image/png;base64," in shown[picture]
+        assert "data:image/svg+xml;base64," in shown[picture]
 
 
 def test_nothing_that_dagster_keeps_names_a_user(backfilled: Pipeline):
