@@ -92,22 +92,23 @@ def for_each_day(
     outputs: dict[str, DayOutput] = {}
     seconds: dict[str, float] = {}
     name = context.asset_key.to_user_string()
-    for key in sorted(context.partition_keys):
-        begin = time.perf_counter()
-        day = date.fromisoformat(key)
-        try:
-            output = compute(day)
-        except (TooLittleData, TooLittleYet) as reason:
-            output = _too_little(context, name, day, str(reason))
-        except StaleArtifact as error:
-            raise StaleArtifact(f"{error}; materialize that first") from error
-        outputs[key], seconds[key] = output, time.perf_counter() - begin
-        context.add_asset_metadata(
-            {**output.metadata, "version": output.version, "seconds": seconds[key]},
-            partition_key=key,
-        )
-        context.log.info(f"{name} {key}: {output.summary}")
-        day_done.get()(name, key)
+    with context.resources.data_folder.warehouse.kept_open():
+        for key in sorted(context.partition_keys):
+            begin = time.perf_counter()
+            day = date.fromisoformat(key)
+            try:
+                output = compute(day)
+            except (TooLittleData, TooLittleYet) as reason:
+                output = _too_little(context, name, day, str(reason))
+            except StaleArtifact as error:
+                raise StaleArtifact(f"{error}; materialize that first") from error
+            outputs[key], seconds[key] = output, time.perf_counter() - begin
+            context.add_asset_metadata(
+                {**output.metadata, "version": output.version, "seconds": seconds[key]},
+                partition_key=key,
+            )
+            context.log.info(f"{name} {key}: {output.summary}")
+            day_done.get()(name, key)
     record_seconds(Path(context.resources.data_folder.data_dir), name, seconds)
     return _materialized(name, outputs)
 

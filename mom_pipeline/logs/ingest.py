@@ -38,11 +38,9 @@ from mom_pipeline.logs.refusals import (
 )
 from mom_pipeline.logs.scan import QUARANTINED_CHARACTERS, Progress, Scan, no_progress, scan_file
 from mom_pipeline.settings import LogSettings, Settings
-from mom_pipeline.warehouse.connection import Connect, Connection, Warehouse, scalar, transaction
+from mom_pipeline.warehouse.connection import Connection, Warehouse, scalar, transaction
 from mom_pipeline.warehouse.erased import erased_users
 
-# Many small files share a connection, but let other processes in so often.
-_SECONDS_PER_TURN = 1.0
 # The clock of a file system runs in steps; a file changed this long before it was read was not
 # changed since.
 _CLOCK_STEP = timedelta(seconds=1)
@@ -149,7 +147,7 @@ def ingest_files(
     refused is remembered with the reason, and stops no other.
     """
     ledger = ledger_by_file(warehouse)
-    with warehouse.sharing(_SECONDS_PER_TURN) as connect:
+    with warehouse.kept_open():
         for file in files:
             entry = ledger.get(file.source_file)
             try:
@@ -157,12 +155,12 @@ def ingest_files(
                     progress(file, entry.size_bytes)
                     yield _unchanged(file, entry)
                 else:
-                    yield ingest_file(warehouse, file, partial(progress, file), connect)
+                    yield ingest_file(warehouse, file, partial(progress, file))
             except LogFileNotRead as error:
                 yield IngestFailure(file, error)
             except LogFileError as error:
                 refusal = Refusal.of_file(file, warehouse.settings, str(error))
-                with connect() as connection:
+                with warehouse.connect() as connection:
                     record_refusals(connection, [refusal])
                 yield IngestFailure(file, error)
 
@@ -171,10 +169,8 @@ def ingest_file(
     warehouse: Warehouse,
     file: LogFile,
     progress: Progress = no_progress,
-    connect: Connect | None = None,
 ) -> IngestResult:
-    """Bring one log file into the warehouse; `progress` receives the bytes read. The connection
-    comes from `connect` (see `Warehouse.sharing`), or is made for this file.
+    """Bring one log file into the warehouse; `progress` receives the bytes read.
 
     Raises LogFileError (and subclasses) when the file cannot be taken as it is; the warehouse
     then holds what it held before.
@@ -191,7 +187,7 @@ def ingest_file(
                 f"{file.path.name}.sha256 is not text: {error}; deliver it again"
             ) from error
         try:
-            with (connect or warehouse.opened)() as connection:
+            with warehouse.opened() as connection:
                 known = _entry_of(connection, file)
                 same = known is not None and known.sha256 == scan.sha256
                 if known and same and known.settings == settings.logs.reading_rules():
