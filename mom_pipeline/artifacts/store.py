@@ -103,9 +103,9 @@ class ArtifactStore:
 
     def version(self, asset: str, day: date) -> str | None:
         """The version that `current` names, or None."""
-        pointer = self._folder(asset, day) / POINTER
         try:
-            return pointer.read_text(encoding="ascii", errors="replace").strip()
+            with open(f"{self._folder(asset, day)}/{POINTER}", "rb") as pointer:
+                return pointer.read().decode("ascii", errors="replace").strip()
         except FileNotFoundError:
             return None
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from mom_pipeline.core.files import replacing
 from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, ReasonedLists
@@ -20,6 +19,8 @@ def replace_lists(
 
     users: (n,) positions, those of `lists`; a user who was erased gets none.
     """
+    import pandas as pd  # where lists are written: it takes long to import
+
     owners, ranks = np.nonzero(lists.items >= 0)
     rows = pd.DataFrame(
         {
