@@ -19,19 +19,15 @@ def replace_lists(
 
     users: (n,) positions, those of `lists`; a user who was erased gets none.
     """
-    import pandas as pd  # where lists are written: it takes long to import
-
     owners, ranks = np.nonzero(lists.items >= 0)
-    rows = pd.DataFrame(
-        {
-            "user_position": users[owners],
-            "rank": ranks + 1,
-            "item_position": lists.items[owners, ranks],
-            "score": lists.scores[owners, ranks],
-            "kind": lists.kinds[owners, ranks],
-            "cause": lists.causes[owners, ranks],
-        }
-    )
+    rows = {
+        "user_position": users[owners],
+        "rank": ranks + 1,
+        "item_position": lists.items[owners, ranks],
+        "score": lists.scores[owners, ranks],
+        "kind": lists.kinds[owners, ranks],
+        "cause": lists.causes[owners, ranks],
+    }
     connection.register("new_lists", rows)
     connection.execute(
         "DELETE FROM recommendations WHERE day = $day::DATE", {"day": day.isoformat()}
