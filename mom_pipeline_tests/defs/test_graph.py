@@ -260,3 +260,15 @@ def assert_same_by_id(
             if rows is not None:
                 a, b = a[[q for q, _ in rows]], b[[p for _, p in rows]]
             np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6, err_msg=f"{asset} {name} {n}")
+
+
+def test_several_days_share_a_message_that_names_each(backfilled: Pipeline):
+    (run,) = backfilled.instance.get_runs()
+    said = [
+        entry.user_message
+        for entry in backfilled.instance.all_logs(run.run_id)
+        if not entry.is_dagster_event and entry.user_message.startswith("whitening_matrix ")
+    ]
+    assert len(said) == -(-N_DAYS // 10)
+    for number in range(1, N_DAYS + 1):
+        assert f"{day(number)}: K = " in "".join(said)
