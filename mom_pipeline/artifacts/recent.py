@@ -1,12 +1,13 @@
 """Small arrays that were just written or read, so that a run reads each only once.
 
 On a small day most of reading is opening files. What is handed out are copies, and a file that
-has changed in any way since is read, and checked, again. Large arrays are left to the disk.
+has changed in any way since is read, and checked, again. Large arrays are left to the disk; of
+these it is remembered that their files were checked.
 """
 
 import os
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import RLock
 
@@ -16,6 +17,7 @@ from scipy.sparse import csr_array
 from mom_pipeline.core.types import Array
 
 _LARGEST, _ALL_TOGETHER = 4_000_000, 64_000_000
+_VERSIONS = 10_000
 
 Arrays = dict[str, Array | csr_array]
 _Look = tuple[tuple[str, int, int], ...]
@@ -28,6 +30,22 @@ class RecentArrays:
         self._lock = RLock()
         self._kept: OrderedDict[Path, tuple[_Look, Arrays]] = OrderedDict()
         self._bytes = 0
+        self._checked: OrderedDict[Path, _Look] = OrderedDict()
+
+    def check(self, version: Path, check_files: Callable[[], None]) -> None:
+        """Check the files of a version, unless that was done and they are the same since."""
+        look = _look(version)
+        if look and self._checked.get(version) == look:
+            return
+        check_files()
+        self.note_checked(version, look)
+
+    def note_checked(self, version: Path, look: _Look | None = None) -> None:
+        """Remember that the files of a version are sound as they are, or as an earlier look was."""
+        with self._lock:
+            self._checked[version] = _look(version) if look is None else look
+            while len(self._checked) > _VERSIONS:
+                self._checked.popitem(last=False)
 
     def get(self, version: Path) -> Arrays | None:
         """Copies of the arrays of a version, as they are read; None when they are not here."""
@@ -56,6 +74,7 @@ class RecentArrays:
         """Forget all of them."""
         with self._lock:
             self._kept.clear()
+            self._checked.clear()
             self._bytes = 0
 
     def _drop(self, version: Path) -> None:

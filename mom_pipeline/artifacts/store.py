@@ -89,6 +89,7 @@ class ArtifactStore:
                 publish(unfinished, folder / version)
                 write_text(folder / POINTER, version + "\n")
                 _remove_others(folder, version)
+        recent_arrays.note_checked(folder / version)
         recent_arrays.put(folder / version, arrays)
         return _artifact(facts, dict(arrays), version)
 
@@ -195,7 +196,7 @@ def _write_array(folder: Path, name: str, array: Array | csr_array) -> dict[str,
 
 
 def _read_arrays(folder: Path, manifest: Mapping[str, Any]) -> Arrays:
-    check_files(folder, manifest)
+    recent_arrays.check(folder, lambda: check_files(folder, manifest))
     try:
         return {n: _read_array(folder / f"{n}.npz", e) for n, e in manifest["arrays"].items()}
     except (OSError, ValueError, zipfile.BadZipFile) as error:  # removed since it was checked

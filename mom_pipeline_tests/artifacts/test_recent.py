@@ -74,7 +74,11 @@ def test_who_changes_an_array_changes_no_other(tmp_path: Path) -> None:
     assert (again.arrays["sparse"].data >= 0).all()
 
 
-def test_a_file_that_was_damaged_is_noticed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("largest", [0, 4_000_000])
+def test_a_file_that_was_damaged_is_noticed(
+    tmp_path: Path, largest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent, "_LARGEST", largest)
     one = ArtifactStore(tmp_path)
     version = one.write("matrix", DAY, arrays(), "settings").version
     one.read("matrix", DAY)
@@ -98,3 +102,25 @@ def test_large_arrays_and_too_many_are_left_to_the_disk(
     for number in (3, 2, 1, 4):
         one.read("matrix", date(2024, 3, number))
     assert [path.parts[-3] for path in read] == ["2024-03-01", "2024-03-04"]
+
+
+def test_the_files_of_large_arrays_are_checked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent, "_LARGEST", 0)
+    checked: list[Path] = []
+    check = store.check_files
+
+    def note(version: Path, manifest: dict[str, object]) -> None:
+        checked.append(version)
+        check(version, manifest)
+
+    monkeypatch.setattr(store, "check_files", note)
+    one = ArtifactStore(tmp_path)
+    one.write("matrix", DAY, arrays(), "settings")
+    one.read("matrix", DAY)
+    assert checked == []  # by who wrote them
+    recent.recent_arrays.clear()
+    for _ in range(3):
+        one.read("matrix", DAY)
+    assert len(checked) == 1
