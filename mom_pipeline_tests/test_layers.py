@@ -20,27 +20,26 @@ ALLOWED = {
     "errors": {"core"},
     "settings": {"core", "pydantic", "pydantic_core", "pydantic_settings", "tomlkit"},
     "dagster_home": {"core", "settings"},
-    "pictures": ARRAYS | {"matplotlib"},
+    "dagster_storage": {"dagster", "sqlalchemy"},
+    "pictures": ARRAYS | {"core", "matplotlib"},
     "engine": ARRAYS | {"distributed", "fsspec", "pyarrow", "core"},
     "artifacts": ARRAYS | STORAGE,
     "warehouse": ARRAYS | STORAGE | {"duckdb", "pandas"},
     "logs": ARRAYS | STORAGE | {"duckdb", "pandas", "artifacts", "warehouse"},
     "datasets": ARRAYS | STORAGE | {"duckdb", "artifacts", "warehouse", "logs"},
     "erasure": ARRAYS | STORAGE | {"duckdb", "artifacts", "warehouse", "logs"},
-    "comparison": ARRAYS
-    | {"matplotlib", "implicit"}
-    | {"core", "pictures", "datasets", "warehouse", "logs"},
+    "comparison": ARRAYS | {"implicit"} | {"core", "pictures", "datasets", "warehouse", "logs"},
     "serving": ARRAYS
     | STORAGE
     | {"fastapi", "pydantic", "starlette", "swagger_ui_bundle"}
     | {"artifacts"},
     "tuning": ARRAYS | {"core", "settings", "logs", "warehouse"},
     "report": ARRAYS
-    | {"matplotlib", "jinja2", "markupsafe"}
+    | {"jinja2", "markupsafe"}
     | {"core", "pictures", "settings", "artifacts", "warehouse", "logs", "comparison"},
     "defs": ARRAYS
     | STORAGE
-    | {"dagster", "matplotlib", "pictures"}
+    | {"dagster", "pictures"}
     | {"engine", "artifacts", "warehouse", "logs", "comparison", "serving", "report", "tuning"},
     "definitions": {"dagster", "defs"},
     "ui": {"dagster", "dagster_graphql", "dagster_shared", "dagster_webserver"}
@@ -101,7 +100,7 @@ def test_nothing_but_the_commands_uses_the_commands():
 
 
 def test_dagster_is_known_only_at_the_top():
-    top = ("defs/", "definitions.py", "cli/", "ui/", "bench/")
+    top = ("defs/", "definitions.py", "dagster_storage.py", "cli/", "ui/", "bench/")
     for path in PACKAGE.rglob("*.py"):
         if not str(path.relative_to(PACKAGE)).startswith(top):
             assert not [m for m in imports_of(path) if m.startswith("dagster")], path
@@ -134,3 +133,21 @@ def test_the_top_level_is_the_users():
     expected = {"pyproject.toml", "README.md", "LICENSE", "workspace.yaml", "data"}
     expected |= {"mom_pipeline", "mom_pipeline_tests"}
     assert {name for name in top if not name.startswith(".")} <= expected
+
+
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("mom_pipeline.cli.ask", {"dagster", "pandas", "duckdb", "matplotlib", "scipy.optimize"}),
+        ("mom_pipeline.cli.status", {"dagster", "pandas", "matplotlib", "scipy.optimize"}),
+        ("mom_pipeline.cli.run", {"dagster", "pandas", "matplotlib", "scipy.optimize"}),
+        ("mom_pipeline.definitions", {"pandas", "matplotlib"}),
+    ],
+)
+def test_a_command_loads_what_it_needs(module, heavy):
+    """Loading a library takes longer than most answers, and as long as half of a small day."""
+    code = f"import sys, {module}; print(*sorted({heavy!r} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.stdout.split() == []

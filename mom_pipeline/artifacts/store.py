@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from mom_pipeline.artifacts.recent import Arrays, recent_arrays
 from mom_pipeline.artifacts.versions import (
     check_files,
     publish,
@@ -88,6 +89,8 @@ class ArtifactStore:
                 publish(unfinished, folder / version)
                 write_text(folder / POINTER, version + "\n")
                 _remove_others(folder, version)
+        recent_arrays.note_checked(folder / version)
+        recent_arrays.put(folder / version, arrays)
         return _artifact(facts, dict(arrays), version)
 
     def read(self, asset: str, day: date) -> Artifact:
@@ -95,7 +98,7 @@ class ArtifactStore:
 
         Raises DamagedArtifact when it is missing, incomplete or differs from its manifest.
         """
-        return self._current(asset, day, _read_arrays)
+        return self._current(asset, day, self._read_arrays)
 
     def describe(self, asset: str, day: date) -> Artifact:
         """The manifest alone, without reading any array; raises as `read` does."""
@@ -103,9 +106,9 @@ class ArtifactStore:
 
     def version(self, asset: str, day: date) -> str | None:
         """The version that `current` names, or None."""
-        pointer = self._folder(asset, day) / POINTER
         try:
-            return pointer.read_text(encoding="ascii", errors="replace").strip()
+            with open(f"{self._folder(asset, day)}/{POINTER}", "rb") as pointer:
+                return pointer.read().decode("ascii", errors="replace").strip()
         except FileNotFoundError:
             return None
 
@@ -146,6 +149,13 @@ class ArtifactStore:
                     self.remove(folder.name, day)
         return removed
 
+    def _read_arrays(self, folder: Path, manifest: Mapping[str, Any]) -> Arrays:
+        arrays = recent_arrays.get(folder)
+        if arrays is None:
+            arrays = _read_arrays(folder, manifest)
+            recent_arrays.put(folder, arrays)
+        return arrays
+
     def _current(
         self, asset: str, day: date, read: Callable[[Path, dict[str, Any]], dict[str, Any]]
     ) -> Artifact:
@@ -185,8 +195,8 @@ def _write_array(folder: Path, name: str, array: Array | csr_array) -> dict[str,
     return {"shape": list(array.shape), "dtype": str(array.dtype), "kind": kind}
 
 
-def _read_arrays(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Array | csr_array]:
-    check_files(folder, manifest)
+def _read_arrays(folder: Path, manifest: Mapping[str, Any]) -> Arrays:
+    recent_arrays.check(folder, lambda: check_files(folder, manifest))
     try:
         return {n: _read_array(folder / f"{n}.npz", e) for n, e in manifest["arrays"].items()}
     except (OSError, ValueError, zipfile.BadZipFile) as error:  # removed since it was checked

@@ -17,7 +17,8 @@ from mom_pipeline.core.moments.estimators import EstimatorName
 from mom_pipeline.core.ranking.memberships import RuleName
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.datasets.user_lists import read_split
-from mom_pipeline.pictures import drawn, xy_curves
+from mom_pipeline.pictures.charts import xy_curves
+from mom_pipeline.pictures.png import png
 
 SIZES = (5_000, 20_000, 80_000, 320_000)
 _ITEMS_PER_USER = 15.0
@@ -126,7 +127,7 @@ def plot_recovery(result: dict[str, Any]) -> bytes:
     series["1/√N"] = users, [line[0]["error"] * np.sqrt(users[0] / n) for n in users]
     title = f"K = {result['n_components']}, D = {result['n_items']}, simulated"
     figure = xy_curves(series, title=title, x="users N", y="mean L1 error of O", log=True)
-    return drawn(figure, "png")
+    return png(figure)
 
 
 def _line(result: dict[str, Any], label: str) -> list[dict[str, Any]]:

@@ -36,7 +36,8 @@ from mom_pipeline.engine import (
 )
 from mom_pipeline.engine.dask import DaskEngine, bytes_held, dask_engine
 from mom_pipeline.engine.outputs import write_memberships
-from mom_pipeline.pictures import drawn, xy_curves
+from mom_pipeline.pictures.charts import xy_curves
+from mom_pipeline.pictures.png import png
 
 N_WORKERS = 2
 _SHARDS = 8
@@ -314,4 +315,4 @@ def plot_growth(result: dict[str, Any]) -> bytes:
         x="users, millions",
         y="multiple of the first",
     )
-    return drawn(figure, "png")
+    return png(figure)

@@ -19,7 +19,7 @@ from mom_pipeline.comparison.results import Comparison, save
 from mom_pipeline.comparison.run import PARTS, REGISTRY, Options, check_options, run_comparison
 from mom_pipeline.comparison.split import Split, split_by_time, split_of_files
 from mom_pipeline.core.files import write_bytes
-from mom_pipeline.pictures import drawn
+from mom_pipeline.pictures.png import png
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
@@ -136,7 +136,7 @@ def compare(**options: Any) -> None:
     folder = settings.comparisons_dir / (asked.name or comparison.day or comparison.data.name)
     save(comparison, folder)
     if asked.figure is not None:
-        write_bytes(asked.figure, drawn(tables.figure_2(comparison), "png"))
+        write_bytes(asked.figure, png(*tables.figure_2(comparison)))
     _show(comparison, folder, as_json=asked.as_json, every_cutoff=asked.every_cutoff)
 
 

@@ -8,10 +8,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import dagster as dg
 
 from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.cli.logs import print_set_aside
@@ -36,13 +35,16 @@ from mom_pipeline.defs.freshness import (
 )
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.logfiles import discover
-from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.settings.writing import declare_first_day
 from mom_pipeline.warehouse import recommendations as lists
 from mom_pipeline.warehouse.connection import Connection, Warehouse
 from mom_pipeline.warehouse.evaluations import MetricsRow, metrics_until
+
+# Dagster is imported where a run begins: that takes longer than to see that there is none.
+if TYPE_CHECKING:
+    import dagster as dg
 
 _QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _SHOWN_CUTOFFS = (5, 10, 20, 40, 100)
@@ -70,23 +72,25 @@ def demo(as_json: bool) -> None:
     """  # noqa: D301 - \b tells click to keep the lines
     settings = load_settings()
     if not discover(settings.logs_dir).files:
+        from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
+
         for delivery in sample_deliveries(SampleSettings()):
             write_bytes(settings.logs_dir / delivery.name, delivery.content)
     settings = with_first_day(settings)
-    days = _computable(settings)
+    days = _computable(_days(settings))
     if not days:
         raise LogFileError(_no_logs(settings))
     begin = time.perf_counter()
     for first, last in stretches(days):
         run_days(settings, first, last)
-    bring_up_to_date(settings)
+    _, state = bring_up_to_date(settings)
     seconds = time.perf_counter() - begin
     if as_json:
         print_json({**results(settings, days[-1].day), "seconds": seconds})
         return
     click.echo(f"{len(days)} days, {days[0].day} to {days[-1].day}, in {seconds:.0f} s.")
     print_results(settings, days[-1].day)
-    print_notes(settings)
+    print_notes(settings, state)
     click.echo(
         "Next: `mom-pipeline ui` opens the graph with these days in the browser;\n"
         "`mom-pipeline status` lists them. Put a file of a later day into "
@@ -111,7 +115,7 @@ def update(day: datetime | None) -> None:
     """  # noqa: D301 - \b tells click to keep the lines
     settings = with_first_day(load_settings())
     try:
-        done = _update(settings, day.date() if day else None)
+        done, days = _update(settings, day.date() if day else None)
     except RunFailed:
         print_notes(settings)
         raise
@@ -119,21 +123,21 @@ def update(day: datetime | None) -> None:
         first, last = min(done), max(done)
         click.echo(f"Materialized {first}" + ("" if first == last else f" to {last}") + ".")
         print_results(settings, last)
-    elif entries := _computable(settings):
+    elif entries := _computable(days):
         counts = Counter(entry.status for entry in entries)
         words = ", ".join(f"{count} {status}" for status, count in counts.most_common())
         click.echo(f"Nothing to compute. Days: {words}.")
     else:
         click.echo(_no_logs(settings))
-    print_notes(settings)
+    print_notes(settings, days)
 
 
-def _update(settings: Settings, day: date | None) -> list[date]:
-    """Compute one day, or all that are behind; return them."""
+def _update(settings: Settings, day: date | None) -> tuple[list[date], list[DayFreshness]]:
+    """Compute one day, or all that are behind; return them, and the state of every day then."""
     if day is None:
         return bring_up_to_date(settings)
     run_days(settings, day, day)
-    return [day]
+    return [day], _days(settings)
 
 
 @click.command()
@@ -170,20 +174,20 @@ def with_first_day(settings: Settings) -> Settings:
     return declare_first_day(settings, days)
 
 
-def bring_up_to_date(settings: Settings) -> list[date]:
-    """Run the days that are behind until none is; return them.
+def bring_up_to_date(settings: Settings) -> tuple[list[date], list[DayFreshness]]:
+    """Run the days that are behind until none is; return them, and the state of every day then.
 
     A second run follows where the first one kept out a day that others were made from. It stops
     when a run changes nothing: a file may still be being written.
     """
     done: list[date] = []
     before: list[DayFreshness] = []
-    while (behind := days_behind(_days(settings))) and behind != before:
+    while (behind := days_behind(days := _days(settings))) and behind != before:
         for first, last in stretches(behind):
             run_days(settings, first, last)
         done += [entry.day for entry in behind]
         before = behind
-    return done
+    return done, days
 
 
 def _first_stale(settings: Settings, first: date, last: date) -> date | None:
@@ -195,8 +199,8 @@ def _days(settings: Settings) -> list[DayFreshness]:
     return freshness(Warehouse(settings), DayState(settings))
 
 
-def _computable(settings: Settings) -> list[DayFreshness]:
-    return [entry for entry in _days(settings) if entry.status not in NOT_COMPUTABLE]
+def _computable(days: Sequence[DayFreshness]) -> list[DayFreshness]:
+    return [entry for entry in days if entry.status not in NOT_COMPUTABLE]
 
 
 def _no_logs(settings: Settings) -> str:
@@ -206,10 +210,14 @@ def _no_logs(settings: Settings) -> str:
     )
 
 
-def print_notes(settings: Settings) -> None:
-    """Print what a person should know: files set aside, days not taken, the model in use."""
+def print_notes(settings: Settings, days: Sequence[DayFreshness] | None = None) -> None:
+    """Print what a person should know: files set aside, days not taken, the model in use.
+
+    days: the state of every day, where it is known already.
+    """
+    days = _days(settings) if days is None else days
     print_set_aside(discover(settings.logs_dir).set_aside)
-    entries = [entry for entry in _days(settings) if entry.status in NOTEWORTHY]
+    entries = [entry for entry in days if entry.status in NOTEWORTHY]
     for entry in entries[-_NOTES:]:
         click.secho(f"{entry.day} {entry.status}: {entry.reason}", fg="yellow", err=True)
     if len(entries) > _NOTES:
@@ -225,13 +233,17 @@ def model_in_use(settings: Settings) -> str:
     if champion is not None:
         change = registry.history()[-1]
         return f"In use: {champion}, {change.kind} by the {change.by}: {change.reason}"
-    reasons = [f"{entry.day}: {entry.reason}" for entry in _computable(settings) if entry.reason]
+    reasons = [
+        f"{entry.day}: {entry.reason}" for entry in _computable(_days(settings)) if entry.reason
+    ]
     return f"No model is in use yet. {reasons[-1] if reasons else 'Nothing was computed.'}"
 
 
 @contextmanager
-def dagster_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
+def dagster_instance(settings: Settings) -> "Iterator[dg.DagsterInstance]":
     """Yield the instance of the data folder, which the UI shows."""
+    import dagster as dg
+
     prepare_dagster_home(settings)
     with dg.DagsterInstance.get() as instance:
         yield instance
@@ -250,6 +262,8 @@ def run_days(
     Returns the id of the run. Raises RunFailed with the first error.
     """
     # Imported here: the days of the partitions are those of the settings of this moment.
+    import dagster as dg
+
     from mom_pipeline.definitions import ASSETS, defs
     from mom_pipeline.defs.automation import FULL_CONFIG, range_tags
     from mom_pipeline.defs.days import day_done
@@ -285,7 +299,7 @@ def _require_partitions(first: date, last: date) -> None:
             )
 
 
-def _failure(done: dg.ExecuteInProcessResult) -> str:
+def _failure(done: "dg.ExecuteInProcessResult") -> str:
     """Return the innermost message of the first step that failed."""
     for event in done.all_events:
         if event.is_step_failure:

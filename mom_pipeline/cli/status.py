@@ -1,5 +1,7 @@
 """`mom-pipeline status`: the state of every day, the settings, the sizes on disk."""
 
+import os
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -8,14 +10,16 @@ import click
 
 from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.cli.logs import print_set_aside
-from mom_pipeline.cli.run import dagster_instance, model_in_use
+from mom_pipeline.cli.run import model_in_use
 from mom_pipeline.cli.terminal import json_option, print_json, print_table
+from mom_pipeline.dagster_home import failed_days
 from mom_pipeline.defs.freshness import freshness
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
 _MEGABYTE = 1_000_000
+_NOT_OF_EVERY_DAY = ("model_comparison",)
 _SHOWN_SETTINGS = (
     "pipeline",
     "matrix",
@@ -73,30 +77,28 @@ def status(as_json: bool) -> None:
 def _days(settings: Settings) -> list[dict[str, Any]]:
     """Return the freshness of every day; a failure in Dagster's history comes first."""
     days = freshness(Warehouse(settings), DayState(settings))
-    failed = _failed_days(settings, [str(entry.day) for entry in days])
-    return [{**asdict(entry), **failed.get(str(entry.day), {})} for entry in days]
+    failed = failed_days(settings, besides=_NOT_OF_EVERY_DAY)
+    return [{**asdict(entry), **_failure(failed.get(str(entry.day)))} for entry in days]
 
 
-def _failed_days(settings: Settings, keys: list[str]) -> dict[str, dict[str, str]]:
-    """Return the days of which the newest attempt at an asset failed, with status and reason."""
-    from mom_pipeline.definitions import ASSETS
-    from mom_pipeline.defs.partitions import DAILY
-
-    failed: dict[str, dict[str, str]] = {}
-    with dagster_instance(settings) as instance:
-        for asset in ASSETS:
-            by_key = instance.get_status_by_partition(asset.key, keys, DAILY) or {}
-            for key, state in by_key.items():
-                if state is not None and state.name == "FAILED":  # its enum is not public
-                    reason = f"{asset.key.to_user_string()} failed"
-                    failed.setdefault(key, {"status": "failed", "reason": reason})
-    return failed
+def _failure(asset: str | None) -> dict[str, str]:
+    return {"status": "failed", "reason": f"{asset} failed"} if asset else {}
 
 
 def _disk_sizes(folder: Path) -> dict[str, int]:
     """Return the bytes of every entry of a folder, largest first."""
-    sizes = {
-        path.name: sum(f.stat().st_size for f in (path, *path.rglob("*")) if f.is_file())
-        for path in (folder.iterdir() if folder.is_dir() else [])
-    }
+    sizes = {path.name: _size(path) for path in (folder.iterdir() if folder.is_dir() else [])}
     return dict(sorted(sizes.items(), key=lambda entry: -entry[1]))
+
+
+def _size(path: Path) -> int:
+    """Return the bytes of a file, or of all files below a folder; what vanishes counts nothing."""
+    size, waiting = 0 if path.is_dir() else path.stat().st_size, [path] if path.is_dir() else []
+    while waiting:
+        with suppress(FileNotFoundError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(Path(entry.path))
+                else:
+                    size += entry.stat(follow_symlinks=False).st_size
+    return size

@@ -13,7 +13,8 @@ from mom_pipeline.cli.terminal import json_option, print_json, print_table, step
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import write_bytes
 from mom_pipeline.logs.ledger import delivery_days
-from mom_pipeline.pictures import curves, drawn
+from mom_pipeline.pictures.charts import curves
+from mom_pipeline.pictures.png import png
 from mom_pipeline.settings import SETTINGS_FILE, Settings, load_settings
 from mom_pipeline.settings.writing import write_values
 from mom_pipeline.tuning.sweep import Progress, Sweep, run_sweep
@@ -125,7 +126,7 @@ def _picture(sweep: Sweep) -> bytes:
         series["three moments"] = _best_by_size(three_moments, ks)
     series["popularity"] = [sweep.popularity] * len(ks)
     title, y = "MAP@20 on the validation days", f"MAP@20 (n = {sweep.n_users:,} users)"
-    return drawn(curves(ks, series, title=title, x_label="K, components", y=y), "png")
+    return png(curves(ks, series, title=title, x_label="K, components", y=y))
 
 
 def _best_by_size(trials: Sequence[Trial], ks: Sequence[int]) -> list[float]:

@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from matplotlib.figure import Figure
-
 from mom_pipeline.comparison.results import Comparison, Interval, MethodResult
 from mom_pipeline.core.evaluation.metrics import nearest_cutoff
-from mom_pipeline.pictures import Panel, panels
+from mom_pipeline.pictures.charts import Axes, Lines, spaced
 
 NO_VALUE = "–"
 # Characters that a column takes at most, and those of its frame.
@@ -232,38 +230,25 @@ def _or_dash(result: MethodResult, text: str) -> str:
     return NO_VALUE if result.failure else text
 
 
-def figure_2(comparison: Comparison) -> Figure:
-    """The paper's Figure 2: precision over recall, and MAP at every cut-off."""
-    return panels(*_figure_2(comparison))
+def figure_2(comparison: Comparison) -> tuple[Lines, Lines]:
+    """The paper's Figure 2: precision over recall, and MAP at every cut-off.
 
-
-def figure_2_panels(comparison: Comparison) -> tuple[Figure, Figure]:
-    """The two panels as figures of their own, each with its legend, for narrow pages."""
-    precision_recall, map_at = _figure_2(comparison)
-    return panels(precision_recall), panels(map_at)
-
-
-def _figure_2(comparison: Comparison) -> tuple[Panel, Panel]:
-    """One line per method that has a result; the reference is the thick one."""
+    One line per method that has a result; the reference is the thick one.
+    """
     n, name = f"n = {comparison.n_users:,} users", comparison.data.name
     bold = comparison.result(comparison.reference).title
     means = {r.title: r.means for r in comparison.results if not r.failure}
     precision_recall = {title: (m["recall"], m["precision"]) for title, m in means.items()}
     map_at = {title: (comparison.cutoffs, m["map"]) for title, m in means.items()}
+    x, y = f"mean recall@τ ({n})", f"mean precision@τ ({n})"
+    at = Axes(
+        f"MAP@τ, {name}",
+        "cut-off τ, items in the list",
+        f"MAP@τ ({n})",
+        spaced(comparison.cutoffs),
+        log_x=True,
+    )
     return (
-        Panel(
-            f"Precision–recall, {name}",
-            f"mean recall@τ ({n})",
-            f"mean precision@τ ({n})",
-            precision_recall,
-            bold,
-        ),
-        Panel(
-            f"MAP@τ, {name}",
-            "cut-off τ, items in the list",
-            f"MAP@τ ({n})",
-            map_at,
-            bold,
-            comparison.cutoffs,
-        ),
+        Lines(Axes(f"Precision–recall, {name}", x, y, x_from=0.0), precision_recall, bold),
+        Lines(at, map_at, bold),
     )

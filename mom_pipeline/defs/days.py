@@ -21,6 +21,8 @@ from mom_pipeline.defs.runs import note_process
 OWNERS = ["team:recommendations"]
 # Assets that open the warehouse take turns: a DuckDB file admits one process at a time.
 WAREHOUSE_POOL = "duckdb"
+# Days of a run that share a message in its log; each message is an event that Dagster stores.
+_DAYS_PER_MESSAGE = 10
 
 if TYPE_CHECKING:
     Materialized: TypeAlias = dg.MaterializeResult[Any]
@@ -91,23 +93,30 @@ def for_each_day(
     note_process(context)
     outputs: dict[str, DayOutput] = {}
     seconds: dict[str, float] = {}
+    lines: list[str] = []
     name = context.asset_key.to_user_string()
-    for key in sorted(context.partition_keys):
-        begin = time.perf_counter()
-        day = date.fromisoformat(key)
-        try:
-            output = compute(day)
-        except (TooLittleData, TooLittleYet) as reason:
-            output = _too_little(context, name, day, str(reason))
-        except StaleArtifact as error:
-            raise StaleArtifact(f"{error}; materialize that first") from error
-        outputs[key], seconds[key] = output, time.perf_counter() - begin
-        context.add_asset_metadata(
-            {**output.metadata, "version": output.version, "seconds": seconds[key]},
-            partition_key=key,
-        )
-        context.log.info(f"{name} {key}: {output.summary}")
-        day_done.get()(name, key)
+    with context.resources.data_folder.warehouse.kept_open():
+        for key in sorted(context.partition_keys):
+            begin = time.perf_counter()
+            day = date.fromisoformat(key)
+            try:
+                output = compute(day)
+            except (TooLittleData, TooLittleYet) as reason:
+                output = _too_little(context, name, day, str(reason))
+            except StaleArtifact as error:
+                raise StaleArtifact(f"{error}; materialize that first") from error
+            outputs[key], seconds[key] = output, time.perf_counter() - begin
+            context.add_asset_metadata(
+                {**output.metadata, "version": output.version, "seconds": seconds[key]},
+                partition_key=key,
+            )
+            lines.append(f"{key}: {output.summary}")
+            if len(lines) == _DAYS_PER_MESSAGE:
+                context.log.info(f"{name} " + "\n".join(lines))
+                lines = []
+            day_done.get()(name, key)
+    if lines:
+        context.log.info(f"{name} " + "\n".join(lines))
     record_seconds(Path(context.resources.data_folder.data_dir), name, seconds)
     return _materialized(name, outputs)
 

@@ -1,13 +1,11 @@
 """Metadata of a day on Dagster's pages: numbers, tables and pictures."""
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import dagster as dg
 import numpy as np
-from matplotlib.figure import Figure
 
 from mom_pipeline.core.algorithm.decompose import Components
 from mom_pipeline.core.algorithm.whitening import Whitening
@@ -17,7 +15,9 @@ from mom_pipeline.core.evaluation.theorem1 import Bounds
 from mom_pipeline.core.moments.days import AnchoredPairs, DayStep
 from mom_pipeline.core.ranking.memberships import posterior_entropy
 from mom_pipeline.core.types import Array, Csr
-from mom_pipeline.pictures import bars, curves, drawn, histogram
+from mom_pipeline.pictures.charts import Chart, Lines, bars, curves, histogram
+from mom_pipeline.pictures.svg import data_url
+from mom_pipeline.report.sections import TREND_DAYS
 from mom_pipeline.settings.chosen import ChosenSettings
 from mom_pipeline.warehouse.evaluations import MetricsRow
 
@@ -25,11 +25,10 @@ _TOP_PAIRS, _TOP_ITEMS = 10, 8
 _BOUNDS = ("mu_bound", "pi_bound", "n1", "n2", "n3", "sigma_1", "sigma_k", "delta")
 
 
-def picture(figure: Figure) -> dg.MarkdownMetadataValue:
-    """A figure with its title, inside of the metadata."""
-    title = figure.axes[0].get_title(loc="left")
-    data = base64.b64encode(drawn(figure, "png")).decode("ascii")
-    return dg.MetadataValue.md(f"![{title}](data:image/png;base64,{data})")
+def picture(*charts: Chart) -> dg.MarkdownMetadataValue:
+    """Charts with their titles, inside of the metadata."""
+    shown = [f"![{chart.axes.title}]({data_url(chart)})" for chart in charts]
+    return dg.MetadataValue.md("\n\n".join(shown))
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue | str:
@@ -217,10 +216,11 @@ def of_backtest(
     }
 
 
-def _trend(history: Sequence[MetricsRow], ranking: str, k: int) -> Figure:
-    """Recall by day of the ranking and of popularity, on the days that have both."""
+def _trend(history: Sequence[MetricsRow], ranking: str, k: int) -> Lines:
+    """Recall by day of the ranking and of popularity, on the newest days that have both."""
     recalls = {(row.day, row.ranking): row.recall for row in history if row.cutoff == k}
     days = [day for day, name in recalls if name == ranking and (day, "popularity") in recalls]
+    days = days[-TREND_DAYS:]
     return curves(
         [f"{day:%m-%d}" for day in days],
         {name: [recalls[day, name] for day in days] for name in (ranking, "popularity")},

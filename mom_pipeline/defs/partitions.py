@@ -4,11 +4,16 @@ Nothing is read from the logs folder here. The first day is a setting, which `im
 first ingest write; the last one is today, so that a file of today can be taken at once.
 """
 
+import warnings
 from datetime import date, timedelta
 
 import dagster as dg
 
 from mom_pipeline.settings import Settings, load_settings
+
+# Dagster is pinned to one version, so what is in beta there cannot change under this code. Here,
+# because whatever uses it needs the days.
+warnings.filterwarnings("ignore", category=dg.BetaWarning)
 
 
 def daily_partitions(settings: Settings) -> dg.DailyPartitionsDefinition:

@@ -19,6 +19,7 @@ from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import sha256_of
 from mom_pipeline.errors import LinesNotAccounted, LogFileError, LogFileNotRead, TooManyRejects
+from mom_pipeline.logs.known_hashes import CLOCK_STEP_SECONDS, HashOf, known_hashes
 from mom_pipeline.logs.ledger import LedgerEntry, ledger_by_file, ledger_entries, reject_reasons
 from mom_pipeline.logs.logfiles import LogFile, discover
 from mom_pipeline.logs.readers import (
@@ -38,14 +39,10 @@ from mom_pipeline.logs.refusals import (
 )
 from mom_pipeline.logs.scan import QUARANTINED_CHARACTERS, Progress, Scan, no_progress, scan_file
 from mom_pipeline.settings import LogSettings, Settings
-from mom_pipeline.warehouse.connection import Connect, Connection, Warehouse, scalar, transaction
+from mom_pipeline.warehouse.connection import Connection, Warehouse, scalar, transaction
 from mom_pipeline.warehouse.erased import erased_users
 
-# Many small files share a connection, but let other processes in so often.
-_SECONDS_PER_TURN = 1.0
-# The clock of a file system runs in steps; a file changed this long before it was read was not
-# changed since.
-_CLOCK_STEP = timedelta(seconds=1)
+_CLOCK_STEP = timedelta(seconds=CLOCK_STEP_SECONDS)
 
 # What an ingest fills, file by file.
 DELIVERED_TABLES = ("raw_logs", "quarantine", "ingest_ledger")
@@ -86,18 +83,21 @@ def pending_files(warehouse: Warehouse) -> list[LogFile]:
 
     Without those that were refused, or dropped, as they are.
     """
-    ledger = ledger_by_file(warehouse)
-    changed = [
-        file
-        for file in discover(warehouse.settings.logs_dir).files
-        if not _is_taken(file, ledger.get(file.source_file), warehouse.settings)
-    ]
-    return _not_refused(changed, refusals_by_file(warehouse), warehouse.settings)
+    ledger, settings = ledger_by_file(warehouse), warehouse.settings
+    with known_hashes(settings) as hash_of:
+        changed = [
+            file
+            for file in discover(settings.logs_dir).files
+            if not _is_taken(file, ledger.get(file.source_file), settings, hash_of)
+        ]
+        return _not_refused(changed, refusals_by_file(warehouse), settings, hash_of)
 
 
-def _is_taken(file: LogFile, entry: LedgerEntry | None, settings: Settings) -> bool:
+def _is_taken(
+    file: LogFile, entry: LedgerEntry | None, settings: Settings, hash_of: HashOf
+) -> bool:
     try:
-        return entry is not None and is_unchanged(file, entry, settings)
+        return entry is not None and is_unchanged(file, entry, settings, hash_of)
     except LogFileNotRead:
         return False
 
@@ -110,16 +110,22 @@ def not_dropped(warehouse: Warehouse, files: Iterable[LogFile]) -> list[LogFile]
 
 
 def _not_refused(
-    files: Iterable[LogFile], refused: Mapping[str, Refusal], settings: Settings
+    files: Iterable[LogFile],
+    refused: Mapping[str, Refusal],
+    settings: Settings,
+    hash_of: HashOf = sha256_of,
 ) -> list[LogFile]:
     return [
         file
         for file in files
-        if file.source_file not in refused or not refused[file.source_file].holds(file, settings)
+        if file.source_file not in refused
+        or not refused[file.source_file].holds(file, settings, hash_of)
     ]
 
 
-def is_unchanged(file: LogFile, entry: LedgerEntry, settings: Settings) -> bool:
+def is_unchanged(
+    file: LogFile, entry: LedgerEntry, settings: Settings, hash_of: HashOf = sha256_of
+) -> bool:
     """Whether a file has the bytes of its ledger entry, and would be read by the same rules.
 
     A file of the same size whose inode was last changed before it was ingested is not read.
@@ -133,7 +139,7 @@ def is_unchanged(file: LogFile, entry: LedgerEntry, settings: Settings) -> bool:
         changed = datetime.fromtimestamp(max(status.st_ctime, status.st_mtime), UTC)
         if changed + _CLOCK_STEP < datetime.fromisoformat(entry.ingested_at):
             return True
-        return sha256_of(file.path) == entry.sha256
+        return hash_of(file.path) == entry.sha256
     except OSError as error:
         raise LogFileNotRead(f"{file.path} could not be read: {error}; try again") from error
 
@@ -149,7 +155,7 @@ def ingest_files(
     refused is remembered with the reason, and stops no other.
     """
     ledger = ledger_by_file(warehouse)
-    with warehouse.sharing(_SECONDS_PER_TURN) as connect:
+    with warehouse.kept_open():
         for file in files:
             entry = ledger.get(file.source_file)
             try:
@@ -157,12 +163,12 @@ def ingest_files(
                     progress(file, entry.size_bytes)
                     yield _unchanged(file, entry)
                 else:
-                    yield ingest_file(warehouse, file, partial(progress, file), connect)
+                    yield ingest_file(warehouse, file, partial(progress, file))
             except LogFileNotRead as error:
                 yield IngestFailure(file, error)
             except LogFileError as error:
                 refusal = Refusal.of_file(file, warehouse.settings, str(error))
-                with connect() as connection:
+                with warehouse.connect() as connection:
                     record_refusals(connection, [refusal])
                 yield IngestFailure(file, error)
 
@@ -171,10 +177,8 @@ def ingest_file(
     warehouse: Warehouse,
     file: LogFile,
     progress: Progress = no_progress,
-    connect: Connect | None = None,
 ) -> IngestResult:
-    """Bring one log file into the warehouse; `progress` receives the bytes read. The connection
-    comes from `connect` (see `Warehouse.sharing`), or is made for this file.
+    """Bring one log file into the warehouse; `progress` receives the bytes read.
 
     Raises LogFileError (and subclasses) when the file cannot be taken as it is; the warehouse
     then holds what it held before.
@@ -191,7 +195,7 @@ def ingest_file(
                 f"{file.path.name}.sha256 is not text: {error}; deliver it again"
             ) from error
         try:
-            with (connect or warehouse.opened)() as connection:
+            with warehouse.opened() as connection:
                 known = _entry_of(connection, file)
                 same = known is not None and known.sha256 == scan.sha256
                 if known and same and known.settings == settings.logs.reading_rules():

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from mom_pipeline.core.files import sha256_of
+from mom_pipeline.logs.known_hashes import HashOf
 from mom_pipeline.logs.logfiles import LogFile
 from mom_pipeline.settings import Settings, fingerprint
 from mom_pipeline.warehouse.connection import Connection, Warehouse
@@ -32,21 +33,21 @@ class Refusal:
         """Return the refusal of a file as it is now, by the settings of now."""
         return cls(file.source_file, file.day, contents_of(file), _rules(settings), reason)
 
-    def holds(self, file: LogFile, settings: Settings) -> bool:
+    def holds(self, file: LogFile, settings: Settings, hash_of: HashOf = sha256_of) -> bool:
         """Return whether the file is still the one that was not taken."""
         same_rules = self.dropped or self.rules == _rules(settings)
-        return same_rules and self.contents == contents_of(file)
+        return same_rules and self.contents == contents_of(file, hash_of)
 
 
-def contents_of(file: LogFile) -> str:
+def contents_of(file: LogFile, hash_of: HashOf = sha256_of) -> str:
     """Return the sha256 of a file and of its checksum file, if there is one.
 
     Size and time stand for a file that cannot be read.
     """
     try:
-        own = sha256_of(file.path)
+        own = hash_of(file.path)
         beside = file.checksum_path
-        return f"{own} {sha256_of(beside)}" if beside.is_file() else own
+        return f"{own} {hash_of(beside)}" if beside.is_file() else own
     except OSError:
         pass
     try:

@@ -3,7 +3,6 @@
 Ids and file names are other people's text: the templates escape all of it.
 """
 
-import base64
 import re
 from collections.abc import Sequence
 from datetime import date
@@ -15,13 +14,12 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
-from matplotlib.figure import Figure
 
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact, TooLittleYet
 from mom_pipeline.comparison.tables import remarks
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import write_text
-from mom_pipeline.pictures import drawn
+from mom_pipeline.pictures.svg import data_url
 from mom_pipeline.report.data import ReportData, gather
 from mom_pipeline.report.sections import (
     TREND_DAYS,
@@ -141,7 +139,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters |= {"shown": shown, "prose": prose, "svg": svg}
+    templates.filters |= {"shown": shown, "prose": prose, "svg": data_url}
     css = (files("mom_pipeline.report") / "page.css").read_text(encoding="utf-8")
     templates.globals["stylesheet"] = Markup(css)  # noqa: S704 - a file of this package
     return templates
@@ -161,9 +159,3 @@ def prose(text: str) -> Markup:
     )  # a Markup would escape it again
     marked = re.sub(r"\b\d{4}-\d\d-\d\d\b", r'<span class="date">\g<0></span>', marked)
     return Markup(marked)  # noqa: S704 - escaped above
-
-
-def svg(figure: Figure) -> str:
-    """Return a figure as a data URL: sharp on any screen and on paper."""
-    data = base64.b64encode(drawn(figure, "svg")).decode("ascii")
-    return f"data:image/svg+xml;base64,{data}"

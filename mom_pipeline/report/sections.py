@@ -6,17 +6,24 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
-from matplotlib.figure import Figure
-
 from mom_pipeline.comparison.tables import (
     cost_table,
     description_table,
-    figure_2_panels,
+    figure_2,
     metrics_table,
 )
 from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 from mom_pipeline.logs.ledger import LedgerEntry
-from mom_pipeline.pictures import bars, curves, histogram, stacked_bars, xy_curves
+from mom_pipeline.pictures.charts import (
+    Bars,
+    Chart,
+    Lines,
+    bars,
+    curves,
+    histogram,
+    stacked_bars,
+    xy_curves,
+)
 from mom_pipeline.report.data import DayHistory, ReportData
 from mom_pipeline.warehouse.evaluations import MetricsRow
 
@@ -54,7 +61,7 @@ _BOUND_MEANINGS = {
 class Picture:
     """A figure and its description for those who cannot see it."""
 
-    figure: Figure
+    figure: Chart
     description: str
 
 
@@ -167,7 +174,7 @@ def _comparison(data: ReportData) -> Section | None:
     """The newest comparison up to the day."""
     if data.comparison is None:
         return None
-    precision_recall, map_at = figure_2_panels(data.comparison)
+    precision_recall, map_at = figure_2(data.comparison)
     made = [
         (metrics_table(data.comparison), 1),
         (description_table(data.comparison), 2),
@@ -182,7 +189,7 @@ def _comparison(data: ReportData) -> Section | None:
     )
 
 
-def agreement_figure(data: ReportData) -> Figure:
+def agreement_figure(data: ReportData) -> Bars:
     """Return a figure with one bar for every component, those below the threshold marked."""
     return bars(
         [component.agreement for component in data.components],
@@ -246,7 +253,7 @@ def _drift(data: ReportData) -> Section:
     )
 
 
-def _by_day(days: Sequence[DayHistory], title: str, y: str, fields: Mapping[str, str]) -> Figure:
+def _by_day(days: Sequence[DayHistory], title: str, y: str, fields: Mapping[str, str]) -> Lines:
     """Draw fields of the days. fields: label of a line -> field."""
     labels = [f"{entry.day:%m-%d}" for entry in days]
     lines = {label: [getattr(day, name) for day in days] for label, name in fields.items()}

@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, field
 from datetime import date, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Self, cast, get_args, get_origin
 
@@ -157,6 +158,7 @@ class Settings:
         return self.data_dir / "tmp"
 
 
+@lru_cache(maxsize=256, typed=True)
 def fingerprint(*sections: Any) -> str:
     """sha256 over sections or single values: equal settings, equal fingerprint."""
     text = json.dumps(sections, sort_keys=True, default=asdict)

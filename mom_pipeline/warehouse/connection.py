@@ -1,12 +1,16 @@
 """The DuckDB file: short connections, a bounded wait, one transaction each to write."""
 
+import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from importlib.resources import files
 from pathlib import Path
+from threading import Lock, Timer
+from types import MappingProxyType
 
 import duckdb
 
@@ -14,6 +18,8 @@ from mom_pipeline.errors import WarehouseBusy, WarehouseMissing, WarehouseUnread
 from mom_pipeline.settings import Settings
 
 _RETRY_SECONDS = 0.1
+# How long a file that is kept open stays so: in all, and while nothing is done with it.
+_SECONDS_PER_TURN, _IDLE_SECONDS = 1.0, 0.05
 # Of the tables; a warehouse of an earlier version is brought up to date when it is opened.
 SCHEMA_VERSION = 3
 # Reading and writing at once, within one process.
@@ -21,7 +27,6 @@ _OTHER_ACCESS = "with a different configuration than existing connections"
 _LOCK_HOLDER = re.compile(r"Conflicting lock is held in (.*?\(PID \d+\))")
 
 Connection = duckdb.DuckDBPyConnection
-Connect = Callable[[], AbstractContextManager[Connection]]
 
 
 def load_sql(name: str) -> str:
@@ -38,7 +43,7 @@ class Warehouse:
     """The warehouse of a data folder, `warehouse.duckdb`.
 
     A DuckDB file admits one writing process or several that read, so every connection is opened
-    for one piece of work and closed again.
+    for one piece of work and closed again; see `kept_open` for many small ones.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -61,33 +66,26 @@ class Warehouse:
             yield connection
 
     @contextmanager
-    def sharing(self, seconds: float) -> Iterator[Connect]:
-        """Yield an `opened` for many small pieces of work.
+    def kept_open(self, seconds: float = _SECONDS_PER_TURN) -> Iterator[None]:
+        """Within the block, pieces of work that follow each other closely find the file open.
 
-        They share a connection for the given seconds; then it is closed, so that other processes
-        get their turn.
+        Opening and closing it costs more than a small piece of work. The file is closed after the
+        given seconds, and whenever nothing is done with it for a moment, so that other processes
+        get their turn. Every piece of work still has a connection and transactions of its own.
         """
-        open_ones = ExitStack()
-        current: tuple[Connection, float] | None = None
+        if self._kept() is not None:
+            yield
+            return
+        kept = _KeptOpen(self._write_access, seconds)
+        token = _kept_open.set({**_kept_open.get(), self.path: kept})
+        try:
+            yield
+        finally:
+            _kept_open.reset(token)
+            kept.close()
 
-        @contextmanager
-        def connect() -> Iterator[Connection]:
-            nonlocal current
-            if current is None:
-                current = open_ones.enter_context(self.opened()), time.monotonic()
-            connection, since = current
-            failed = True
-            try:
-                yield connection
-                failed = False
-            finally:
-                # After a failed COMMIT a connection is of no more use.
-                if failed or time.monotonic() - since >= seconds:
-                    current = None
-                    open_ones.close()
-
-        with open_ones:
-            yield connect
+    def _kept(self) -> "_KeptOpen | None":
+        return _kept_open.get().get(self.path)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -96,6 +94,10 @@ class Warehouse:
             raise WarehouseMissing(
                 f"{self.path} does not exist yet; run `mom-pipeline ingest` first"
             )
+        if self._kept() is not None:
+            with self.opened() as connection:
+                yield connection
+            return
         with self._connection(read_only=True) as connection:
             current = _version_of(connection) == SCHEMA_VERSION
             if current:
@@ -112,19 +114,102 @@ class Warehouse:
 
         For what DuckDB does only outside of one, such as a rowid that counts the rows.
         """
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self._connection(read_only=False) as connection:
-            _bring_up_to_date(connection, self.path)
+        kept = self._kept()
+        if kept is None:
+            with closing(self._write_access()) as connection:
+                yield connection
+            return
+        with kept.connection() as connection:
+            self._set_zone(connection)
             yield connection
+
+    def _write_access(self) -> Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        connection = _open(self.path, self.settings, read_only=False)
+        try:
+            self._set_zone(connection)
+            _bring_up_to_date(connection, self.path)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     @contextmanager
     def _connection(self, *, read_only: bool) -> Iterator[Connection]:
-        connection = _open(self.path, self.settings, read_only=read_only)
-        try:
-            connection.execute("SET TimeZone = $zone", {"zone": self.settings.logs.timezone})
+        with closing(_open(self.path, self.settings, read_only=read_only)) as connection:
+            self._set_zone(connection)
             yield connection
+
+    def _set_zone(self, connection: Connection) -> None:
+        connection.execute("SET TimeZone = $zone", {"zone": self.settings.logs.timezone})
+
+
+class _KeptOpen:
+    """A file that stays open between pieces of work of one thread; see `Warehouse.kept_open`."""
+
+    def __init__(self, open_file: Callable[[], Connection], seconds: float) -> None:
+        self._open_file = open_file
+        self._seconds = seconds
+        self._lock = Lock()  # against the timer
+        self._file: Connection | None = None
+        self._since = 0.0
+        self._in_use = 0
+        self._timer: Timer | None = None
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """Yield a connection of its own to the open file."""
+        with self._lock:
+            self._stop_timer()
+            if self._file is None:
+                self._file, self._since = self._open_file(), time.monotonic()
+            connection = self._file.cursor()
+            self._in_use += 1
+        failed = True
+        try:
+            yield connection
+            failed = False
         finally:
             connection.close()
+            with self._lock:
+                self._in_use -= 1
+                # After a failed COMMIT a file has to be opened again.
+                if failed:
+                    self._since = -math.inf
+                if not self._in_use:
+                    self._end_of_work()
+
+    def close(self) -> None:
+        """Close the file, unless a piece of work still has it; then that closes it at its end."""
+        with self._lock:
+            self._stop_timer()
+            self._since = -math.inf
+            if not self._in_use:
+                self._close_file()
+
+    def _end_of_work(self) -> None:
+        if time.monotonic() - self._since >= self._seconds:
+            self._close_file()
+            return
+        self._timer = Timer(_IDLE_SECONDS, self.close)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+# By the path of the file.
+_kept_open: ContextVar[Mapping[Path, _KeptOpen]] = ContextVar(
+    "kept open", default=MappingProxyType({})
+)
 
 
 def _version_of(connection: Connection) -> int:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from mom_pipeline.core.files import replacing
 from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, ReasonedLists
@@ -21,16 +20,14 @@ def replace_lists(
     users: (n,) positions, those of `lists`; a user who was erased gets none.
     """
     owners, ranks = np.nonzero(lists.items >= 0)
-    rows = pd.DataFrame(
-        {
-            "user_position": users[owners],
-            "rank": ranks + 1,
-            "item_position": lists.items[owners, ranks],
-            "score": lists.scores[owners, ranks],
-            "kind": lists.kinds[owners, ranks],
-            "cause": lists.causes[owners, ranks],
-        }
-    )
+    rows = {
+        "user_position": users[owners],
+        "rank": ranks + 1,
+        "item_position": lists.items[owners, ranks],
+        "score": lists.scores[owners, ranks],
+        "kind": lists.kinds[owners, ranks],
+        "cause": lists.causes[owners, ranks],
+    }
     connection.register("new_lists", rows)
     connection.execute(
         "DELETE FROM recommendations WHERE day = $day::DATE", {"day": day.isoformat()}

@@ -2,11 +2,9 @@
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import dagster as dg
 import pytest
@@ -54,7 +52,6 @@ MODEL = (
     "decomposition",
 )
 SERVED = (*MODEL, "user_personalization", "recommendations", "evaluation_metrics", "promotion")
-_DRAWN = "mom_pipeline.defs.metadata.drawn"
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -82,15 +79,11 @@ def failures(done: dg.ExecuteInProcessResult) -> list[str]:
 
 
 class Pipeline:
-    """A data folder and an instance: deliver files, run days, look at what came out.
+    """A data folder and an instance: deliver files, run days, look at what came out."""
 
-    draws: whether pictures become files; most of the time of a small day goes into that.
-    """
-
-    def __init__(self, root: Path, instance: dg.DagsterInstance, *, draws: bool = False) -> None:
+    def __init__(self, root: Path, instance: dg.DagsterInstance) -> None:
         self.root = root
         self.instance = instance
-        self.draws = draws
         root.mkdir(parents=True, exist_ok=True)
         (root / "pipeline.toml").write_text(SETTINGS_FILE)
         self.resource = DataFolder(data_dir=str(root))
@@ -134,16 +127,15 @@ class Pipeline:
         full: bool = False,
         succeeds: bool = True,
     ) -> dg.ExecuteInProcessResult:
-        with nullcontext() if self.draws else patch(_DRAWN, lambda *_: b"not drawn"):
-            done = dg.materialize(
-                ASSETS,
-                selection=list(only) if only else None,
-                instance=self.instance,
-                resources=self.resources,
-                tags=range_tags(date.fromisoformat(first), date.fromisoformat(last)),
-                run_config={**QUIET, **(FULL_CONFIG if full else {})},
-                raise_on_error=False,
-            )
+        done = dg.materialize(
+            ASSETS,
+            selection=list(only) if only else None,
+            instance=self.instance,
+            resources=self.resources,
+            tags=range_tags(date.fromisoformat(first), date.fromisoformat(last)),
+            run_config={**QUIET, **(FULL_CONFIG if full else {})},
+            raise_on_error=False,
+        )
         if succeeds:
             assert done.success, failures(done)
         return done
@@ -177,7 +169,7 @@ def backfilled(
 ) -> Iterator[Pipeline]:
     """All days in one run, in an instance of its own. Only to be looked at."""
     with dg.DagsterInstance.ephemeral() as instance:
-        pipeline = Pipeline(tmp_path_factory.mktemp("backfilled"), instance, draws=True)
+        pipeline = Pipeline(tmp_path_factory.mktemp("backfilled"), instance)
         pipeline.deliver(log_files)
         pipeline.run(1, N_DAYS)
         yield pipeline

@@ -79,7 +79,7 @@ def test_the_metadata_are_shown(backfilled: Pipeline, name: str):
     assert set(SHOWN[name].split()) <= set(shown)
     for picture in PICTURES.get(name, []):
         assert shown[picture].startswith("![")
-        assert "data:image/png;base64," in shown[picture]
+        assert "data:image/svg+xml;base64," in shown[picture]
 
 
 def test_nothing_that_dagster_keeps_names_a_user(backfilled: Pipeline):
@@ -260,3 +260,15 @@ def assert_same_by_id(
             if rows is not None:
                 a, b = a[[q for q, _ in rows]], b[[p for _, p in rows]]
             np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6, err_msg=f"{asset} {name} {n}")
+
+
+def test_several_days_share_a_message_that_names_each(backfilled: Pipeline):
+    (run,) = backfilled.instance.get_runs()
+    said = [
+        entry.user_message
+        for entry in backfilled.instance.all_logs(run.run_id)
+        if not entry.is_dagster_event and entry.user_message.startswith("whitening_matrix ")
+    ]
+    assert len(said) == -(-N_DAYS // 10)
+    for number in range(1, N_DAYS + 1):
+        assert f"{day(number)}: K = " in "".join(said)

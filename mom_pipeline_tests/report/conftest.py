@@ -142,7 +142,7 @@ def report_data(tmp_path_factory: pytest.TempPathFactory) -> ReportData:
 
 @pytest.fixture(scope="session")
 def report_html(report_data: ReportData) -> str:
-    """The page, rendered once: its pictures take two seconds."""
+    """The page, rendered once."""
     return render(report_data)
 
 

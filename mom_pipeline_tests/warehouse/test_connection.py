@@ -2,13 +2,16 @@
 
 import subprocess
 import sys
+import threading
 from dataclasses import replace
+from typing import Any
 
 import duckdb
 import pytest
 
 from mom_pipeline.errors import WarehouseBusy, WarehouseMissing, WarehouseUnreadable
-from mom_pipeline.warehouse.connection import SCHEMA_VERSION
+from mom_pipeline.warehouse import connection as connection_module
+from mom_pipeline.warehouse.connection import SCHEMA_VERSION, Warehouse, scalar
 from mom_pipeline_tests.data_folder import DataFolder
 
 _HOLD = """
@@ -21,6 +24,9 @@ sys.stdin.readline()
 
 def hold(folder: DataFolder, opened: str = "duckdb.connect(sys.argv[1])") -> subprocess.Popen[str]:
     folder.take("user,item,timestamp\n")
+    for timer in threading.enumerate():  # that close a file kept open
+        if isinstance(timer, threading.Timer) and timer.interval == 0:
+            timer.join()
     process = subprocess.Popen(
         [sys.executable, "-c", _HOLD.replace("OPEN", opened), str(folder.warehouse.path)],
         stdin=subprocess.PIPE,
@@ -72,28 +78,68 @@ def test_a_transaction_is_all_or_nothing(folder: DataFolder) -> None:
     assert folder.query("SELECT count(*) FROM user_dictionary") == [(2,)]
 
 
-def test_a_shared_connection_is_kept_for_its_turn_and_replaced_after_a_failure(
-    folder: DataFolder,
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """How often the file was opened."""
+    calls: list[object] = []
+    connect = duckdb.connect
+
+    def note(*arguments: Any, **options: Any) -> duckdb.DuckDBPyConnection:
+        calls.append(arguments)
+        return connect(*arguments, **options)
+
+    monkeypatch.setattr(duckdb, "connect", note)
+    return calls
+
+
+def test_small_pieces_of_work_share_an_open_file(
+    folder: DataFolder, opened: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with folder.warehouse.sharing(seconds=3600) as connect:
-        with connect() as first, connect() as second:
-            assert first is second
-            first.execute("INSERT INTO user_dictionary VALUES (0, 'a', DATE '2024-03-01')")
-        with pytest.raises(duckdb.CatalogException), connect() as third:
-            third.execute("SELECT * FROM nothing")
-        with connect() as fourth:
-            assert fourth is not third
-            assert fourth.execute("SELECT user_id FROM user_dictionary").fetchall() == [("a",)]
+    monkeypatch.setattr(connection_module, "_IDLE_SECONDS", 3600)
+    with folder.warehouse.kept_open(seconds=3600):
+        for number in range(5):
+            with folder.warehouse.connect() as connection:
+                connection.execute("CREATE TEMP TABLE own AS SELECT 1")  # of this piece alone
+                connection.execute(
+                    "INSERT INTO user_dictionary VALUES ($n, 'a', DATE '2024-03-01')", {"n": number}
+                )
+            # Also another object for the same file, and one who only reads.
+            with Warehouse(folder.settings).reading() as connection:
+                assert scalar(connection, "SELECT count(*) FROM user_dictionary") == number + 1
+    assert len(opened) == 1
+    assert folder.query("SELECT count(*) FROM user_dictionary") == [(5,)]
 
 
-def test_a_shared_connection_lets_other_processes_in(folder: DataFolder) -> None:
-    with folder.warehouse.sharing(seconds=0) as connect:
-        with connect() as connection:
-            connection.execute("SELECT 1").fetchall()
+def test_a_failure_in_a_file_kept_open_is_rolled_back_and_the_file_opened_again(
+    folder: DataFolder, opened: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "_IDLE_SECONDS", 3600)
+    with folder.warehouse.kept_open(seconds=3600):
+        with pytest.raises(duckdb.CatalogException):
+            folder.query(
+                "INSERT INTO user_dictionary VALUES (0, 'a', DATE '2024-03-01'); FROM nothing"
+            )
+        assert folder.query("SELECT * FROM user_dictionary") == []
+    assert len(opened) == 2
+
+
+@pytest.mark.parametrize(("seconds", "idle"), [(0.0, 3600.0), (3600.0, 0.0)])
+def test_a_file_kept_open_lets_other_processes_in(
+    folder: DataFolder, seconds: float, idle: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After its turn, and while nothing is done with it."""
+    monkeypatch.setattr(connection_module, "_IDLE_SECONDS", idle)
+    with folder.warehouse.kept_open(seconds):
+        assert folder.query("SELECT 1") == [(1,)]
         process = hold(folder)  # another process can open the file meanwhile
         process.communicate("\n")
-        with connect() as connection:
-            assert connection.execute("SELECT 1").fetchall() == [(1,)]
+        assert folder.query("SELECT 1") == [(1,)]
+
+
+def test_the_zone_is_declared_in_a_file_kept_open_too(folder: DataFolder) -> None:
+    other = folder.with_logs(timezone="Asia/Taipei")
+    with other.warehouse.kept_open():
+        assert other.query("SELECT current_setting('TimeZone')") == [("Asia/Taipei",)]
 
 
 def test_a_damaged_warehouse_is_no_lock(folder: DataFolder) -> None:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import optimize
 
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.threads import map_blocks, one_blas_thread
@@ -124,6 +123,8 @@ def match_columns(A: Array, B: Array) -> tuple[Array, Array]:
     """Return which columns of A and of B belong together: the pairing of the largest total
     cosine (Hungarian). A: (D, any).  B: (D, any).
     """
+    from scipy import optimize  # an import of 0.1 s, which answering does not need
+
     ours, theirs = optimize.linear_sum_assignment(-(unit_columns(A).T @ unit_columns(B)))
     return ours, theirs
 

@@ -91,7 +91,7 @@ def _output(comparison: Comparison) -> DayOutput:
         "users": comparison.n_users,
         "reference": comparison.reference,
         **{name: table(rows.records()) for name, rows in shown.items()},
-        "figure_2": picture(figure_2(comparison)),
+        "figure_2": picture(*figure_2(comparison)),
         "remarks": dg.MetadataValue.md("\n\n".join(tables.remarks(comparison))),
     }
     means = [(result.name, result.failure, result.means) for result in comparison.results]

@@ -1,0 +1,105 @@
+"""Dagster's history in SQLite: the files are Dagster's own, written with fewer connections.
+
+Dagster makes an engine of SQLAlchemy for every transaction, which compiles each statement anew,
+and stores the events of many days one by one, in three transactions each. Here one engine is kept
+for each file, and a batch of events (see `dagster_home`) takes one transaction in the file of
+the run and one in the index. A transaction is as durable as before: a process that is killed
+leaves a batch whole or not at all.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+from dagster._core.events import DagsterEventType
+from dagster._core.events.log import EventLogEntry
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
+from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
+from dagster._core.storage.sql import create_engine
+from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
+from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
+from dagster._serdes import ConfigurableClassData
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.pool import NullPool
+
+_BATCHED = {DagsterEventType.ASSET_MATERIALIZATION, DagsterEventType.ASSET_MATERIALIZATION_PLANNED}
+
+
+def _engine(conn_string: str) -> Engine:
+    """An engine that opens a connection for each transaction, and waits for other processes."""
+    wait = {"timeout": SQLITE_BUSY_TIMEOUT_SECONDS}
+    return create_engine(conn_string, poolclass=NullPool, connect_args=wait)
+
+
+class EventLog(SqliteEventLogStorage):
+    """The events of each run in a file of its own; those of assets in an index besides."""
+
+    def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
+        self._engines: dict[str, Engine] = {}
+        super().__init__(base_dir, inst_data)
+
+    @contextmanager
+    def _connect(self, shard: str) -> Iterator[Connection]:
+        with self._db_lock:
+            if shard not in self._engines:
+                self._engines[shard] = _engine(self.conn_string_for_shard(shard))
+            engine = self._engines[shard]
+            if shard not in self._initialized_dbs:
+                self._initdb(engine)
+                self._initialized_dbs.add(shard)
+            with engine.begin() as connection:
+                yield connection
+
+    def store_event_batch(self, events: Sequence[EventLogEntry]) -> None:
+        """Store events of one run: those of assets together, all others as they come."""
+        together = [event for event in events if event.dagster_event_type in _BATCHED]
+        if together:
+            self._store_asset_events(together)
+        for event in events:
+            if event.dagster_event_type not in _BATCHED:
+                self.store_event(event)
+
+    def _store_asset_events(self, events: Sequence[EventLogEntry]) -> None:
+        inserts = [self.prepare_insert_event(event) for event in events]
+        with self.run_connection(events[0].run_id) as connection:
+            for insert in inserts:
+                connection.execute(insert)
+        with self.index_transaction() as connection:
+            ids = [connection.execute(insert).lastrowid for insert in inserts]
+            self._store_asset_event_tags(connection, events, ids)
+            # One row for each asset tells of its newest event.
+            newest = {
+                (event.dagster_event_type, event.get_dagster_event().asset_key): (event, event_id)
+                for event, event_id in zip(events, ids, strict=True)
+            }
+            for event, event_id in newest.values():
+                self._store_asset_event(connection, event, event_id)
+
+
+class RunStorage(SqliteRunStorage):
+    """The runs and their tags."""
+
+    @cached_property
+    def _engine(self) -> Engine:
+        return _engine(self._conn_string)
+
+    @contextmanager
+    def connect(self) -> Iterator[Connection]:
+        with self._engine.begin() as connection:
+            yield connection
+
+
+class Storage(DagsterSqliteStorage):
+    """What `dagster.yaml` names."""
+
+    def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
+        super().__init__(base_dir, inst_data)
+        self._run_storage = RunStorage(self._run_storage._conn_string)
+        self._event_log_storage = EventLog(self._event_log_storage._base_dir)
+
+    @classmethod
+    def from_config_value(
+        cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]
+    ) -> "Storage":
+        return cls.from_local(inst_data=inst_data, **config_value)
