@@ -15,8 +15,10 @@ from mom_pipeline.artifacts.day_state import CODE_VERSION, StaleArtifact, TooLit
 from mom_pipeline.artifacts.timings import record_seconds
 from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.defs.checks import Verdict, check_results, check_specs
+from mom_pipeline.defs.freshness import WITHOUT_ARRAYS, made_from
 from mom_pipeline.defs.partitions import DAILY
-from mom_pipeline.defs.runs import note_process
+from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.warehouse.finished import record_finished
 
 OWNERS = ["team:recommendations"]
 # Assets that open the warehouse take turns: a DuckDB file admits one process at a time.
@@ -88,7 +90,6 @@ def for_each_day(
     The data version of one day is the hash of its content; that of several days, which Dagster
     keeps only once for all of them, is the hash of theirs.
     """
-    note_process(context)
     outputs: dict[str, DayOutput] = {}
     seconds: dict[str, float] = {}
     name = context.asset_key.to_user_string()
@@ -108,8 +109,17 @@ def for_each_day(
         )
         context.log.info(f"{name} {key}: {output.summary}")
         day_done.get()(name, key)
+    _record_finished(context.resources.data_folder, name, [date.fromisoformat(k) for k in outputs])
     record_seconds(Path(context.resources.data_folder.data_dir), name, seconds)
     return _materialized(name, outputs)
+
+
+def _record_finished(folder: DataFolder, asset: str, days: Sequence[date]) -> None:
+    """Note that the days are done, where no array of their own says so."""
+    if asset in WITHOUT_ARRAYS:
+        state = folder.state
+        with folder.warehouse.connect() as connection:
+            record_finished(connection, asset, {day: made_from(state, day) for day in days})
 
 
 def _too_little(context: dg.AssetExecutionContext, asset: str, day: date, reason: str) -> DayOutput:

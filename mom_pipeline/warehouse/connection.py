@@ -15,7 +15,7 @@ from mom_pipeline.settings import Settings
 
 _RETRY_SECONDS = 0.1
 # Of the tables; a warehouse of an earlier version is brought up to date when it is opened.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 # Reading and writing at once, within one process.
 _OTHER_ACCESS = "with a different configuration than existing connections"
 _LOCK_HOLDER = re.compile(r"Conflicting lock is held in (.*?\(PID \d+\))")
