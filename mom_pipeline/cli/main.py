@@ -1,5 +1,6 @@
 """The command `mom-pipeline`, whose sub-commands are imported on use."""
 
+import os
 import sys
 from importlib import import_module
 
@@ -78,6 +79,7 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; an error of the project becomes one message and exit code 1."""
+    os.umask(0o077)  # what is written holds people's ids: for its owner alone
     try:
         cli()
     except MomError as error:

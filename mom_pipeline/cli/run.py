@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from typing import Any
+from uuid import uuid4
 
 import click
 import dagster as dg
@@ -22,6 +23,7 @@ from mom_pipeline.cli.terminal import (
     json_option,
     print_json,
     print_table,
+    writes,
 )
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import write_bytes
@@ -57,6 +59,7 @@ class RunFailed(MomError):
 
 @click.command()
 @json_option
+@writes
 def demo(as_json: bool) -> None:
     """Run every asset over all days of the log files, and show the results.
 
@@ -96,6 +99,7 @@ def demo(as_json: bool) -> None:
 
 @click.command()
 @day_option
+@writes
 def update(day: datetime | None) -> None:
     """Compute all days from the first one that is missing or stale.
 
@@ -140,6 +144,7 @@ def _update(settings: Settings, day: date | None) -> list[date]:
 @click.option("--from", "first", type=DAY, metavar="YYYY-MM-DD", required=True, help="First day.")
 @click.option("--to", "last", type=DAY, metavar="YYYY-MM-DD", required=True, help="Last day.")
 @click.option("--full", is_flag=True, help="Compute every day from all users.")
+@writes
 def backfill(first: datetime, last: datetime, full: bool) -> None:
     """Materialize every asset of a range of days, in one run.
 
@@ -253,16 +258,21 @@ def run_days(
     from mom_pipeline.definitions import ASSETS, defs
     from mom_pipeline.defs.automation import FULL_CONFIG, range_tags
     from mom_pipeline.defs.days import day_done
+    from mom_pipeline.defs.runs import close_dead_runs, process_tag
 
     _require_partitions(first, last)
     total = (len(only) or len(ASSETS)) * ((last - first).days + 1)
     job = defs.resolve_job_def("full_rebuild" if full else "daily_update")
     with dagster_instance(settings) as instance, count_progress(total) as advance:
+        close_dead_runs(instance)
+        run_id = str(uuid4())
         token = day_done.set(lambda asset, day: advance(asset))
         try:
             done = job.execute_in_process(
                 instance=instance,
-                tags=range_tags(first, last),
+                run_id=run_id,
+                # With the process from the very beginning: it may be killed before any asset.
+                tags={**range_tags(first, last), **process_tag(run_id)},
                 run_config={**_QUIET, **(FULL_CONFIG if full else {})},
                 raise_on_error=False,
                 asset_selection=[dg.AssetKey(name) for name in only] or None,
