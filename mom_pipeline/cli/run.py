@@ -15,6 +15,7 @@ import click
 import dagster as dg
 
 from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.cli.failures import remedy_for
 from mom_pipeline.cli.logs import print_set_aside
 from mom_pipeline.cli.terminal import (
     DAY,
@@ -303,7 +304,9 @@ def _failure(done: dg.ExecuteInProcessResult) -> str:
             while error is not None and error.cause is not None:
                 error = error.cause
             message = error.message.strip() if error is not None else "no message"
-            return f"{event.step_key} failed: {message} (run {done.run_id})"
+            remedy = remedy_for(message)
+            said = f"{event.step_key} failed: {message} (run {done.run_id})"
+            return f"{said}. {remedy}" if remedy else said
     return f"run {done.run_id} failed before any step; look at it with `mom-pipeline ui`"
 
 

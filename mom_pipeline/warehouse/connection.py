@@ -10,7 +10,12 @@ from pathlib import Path
 
 import duckdb
 
-from mom_pipeline.errors import WarehouseBusy, WarehouseMissing, WarehouseUnreadable
+from mom_pipeline.errors import (
+    DataFolderClosed,
+    WarehouseBusy,
+    WarehouseMissing,
+    WarehouseUnreadable,
+)
 from mom_pipeline.settings import Settings
 
 _RETRY_SECONDS = 0.1
@@ -18,6 +23,7 @@ _RETRY_SECONDS = 0.1
 SCHEMA_VERSION = 4
 # Reading and writing at once, within one process.
 _OTHER_ACCESS = "with a different configuration than existing connections"
+_NOT_ALLOWED = ("Permission denied", "Read-only file system")
 _LOCK_HOLDER = re.compile(r"Conflicting lock is held in (.*?\(PID \d+\))")
 
 Connection = duckdb.DuckDBPyConnection
@@ -179,6 +185,11 @@ def _open(path: Path, settings: Settings, *, read_only: bool) -> Connection:
             return duckdb.connect(str(path), read_only=read_only, config=_options(settings))
         except duckdb.Error as error:
             holder = _holder(str(error))
+            if any(text in str(error) for text in _NOT_ALLOWED):
+                raise DataFolderClosed(
+                    f"{path} cannot be opened for writing: {error}. The file itself is not at "
+                    "fault; give the user of this command the right to write to its folder"
+                ) from error
             if not holder:
                 raise WarehouseUnreadable(
                     f"{path} cannot be opened: {error}. Restore it, or remove it and ingest again: "

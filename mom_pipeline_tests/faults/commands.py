@@ -5,7 +5,7 @@ its own work and not three seconds of imports.
 
     python -m mom_pipeline_tests.faults.commands
 
-reads one JSON object a line (folder, arguments, kill) and answers each with the line of the
+reads one JSON object a line (folder, arguments, output, kill) and answers each with the line of the
 process id of the command; the command's own exit code is the second line.
 """
 
@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -21,9 +22,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-# Of the pictures of the assets, which are most of the time of a small day.
-_DRAWN = "mom_pipeline.defs.metadata"
 
 
 @dataclass(frozen=True)
@@ -55,6 +53,9 @@ class Commands:
     """The process that forks for every command."""
 
     def __init__(self) -> None:
+        # Not in the data folder, whose disk may be full.
+        self._folder = tempfile.TemporaryDirectory()
+        self._output = Path(self._folder.name, "output")
         self._server = subprocess.Popen(
             [sys.executable, "-m", __name__],
             stdin=subprocess.PIPE,
@@ -65,26 +66,28 @@ class Commands:
     def run(self, folder: Path, *arguments: str, kill: Kill | None = None) -> Ended:
         """Run a command on a data folder to its end, or until it is killed."""
         self.start(folder, *arguments, kill=kill)
-        return self.end(folder)
+        return self.end()
 
     def start(self, folder: Path, *arguments: str, kill: Kill | None = None) -> int:
         """Start a command, and return its process id; `end` waits for it."""
         assert self._server.stdin is not None
-        request = {"folder": str(folder), "arguments": arguments}
+        request: dict[str, Any] = {"folder": str(folder), "arguments": arguments}
+        request["output"] = str(self._output)
         request["kill"] = vars(kill) if kill else None
         self._server.stdin.write(json.dumps(request) + "\n")
         self._server.stdin.flush()
         return int(self._line())
 
-    def end(self, folder: Path) -> Ended:
+    def end(self) -> Ended:
         """Wait for the command that was started."""
         code = int(self._line())
-        return Ended(code, _output(folder).read_text(encoding="utf-8", errors="replace"))
+        return Ended(code, self._output.read_text(encoding="utf-8", errors="replace"))
 
     def close(self) -> None:
         assert self._server.stdin is not None
         self._server.stdin.close()
         self._server.wait(60)
+        self._folder.cleanup()
 
     def _line(self) -> str:
         assert self._server.stdout is not None
@@ -103,10 +106,6 @@ def commands() -> Iterator[Commands]:
         running.close()
 
 
-def _output(folder: Path) -> Path:
-    return folder.parent / f"{folder.name}.out"
-
-
 def _serve() -> None:
     import dagster  # noqa: F401 - imported before the fork
     import duckdb  # noqa: F401
@@ -122,20 +121,22 @@ def _serve() -> None:
         request = json.loads(line)
         pid = os.fork()
         if not pid:
-            _become(Path(request["folder"]), request["arguments"], request["kill"])
+            _become(**request)
         print(pid, flush=True)
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 
 
-def _become(folder: Path, arguments: Sequence[str], kill: dict[str, Any] | None) -> None:
+def _become(
+    folder: str, arguments: Sequence[str], output: str, kill: dict[str, Any] | None
+) -> None:
     """Be the command, in the forked process."""
     code = 1
     try:
-        out = os.open(_output(folder), os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+        out = os.open(output, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
         nothing = os.open(os.devnull, os.O_RDONLY)
         for number, file in ((0, nothing), (1, out), (2, out)):
             os.dup2(file, number)
-        os.environ["MOM_DATA_DIR"] = str(folder)
+        os.environ["MOM_DATA_DIR"] = folder
         sys.argv = ["mom-pipeline", *arguments]
         _prepare(Kill(**kill) if kill else None)
         from mom_pipeline.cli.main import main
