@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,7 +17,8 @@ _SCRATCH = re.compile(r"[a-z]+-(\d+)")
 
 @contextmanager
 def scratch_folder(settings: Settings, work: str) -> Iterator[Path]:
-    """A folder of this process, removed at the end."""
+    """A folder of this process; those that killed processes left behind are removed."""
+    _remove(path for path in settings.scratch_dir.glob(f"{work}-*") if _is_left(path))
     folder = settings.scratch_dir / f"{work}-{os.getpid()}"
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -31,9 +32,13 @@ def remove_left_behind(settings: Settings, *, of_duckdb: bool = False) -> int:
 
     of_duckdb: also DuckDB's own, which do not name their process and may be those of a reader.
     """
-    removed = 0
     own = settings.scratch_dir.glob("duckdb_temp*") if of_duckdb else []
-    for path in [*_left_behind(settings), *own]:
+    return _remove([*_left_behind(settings), *own])
+
+
+def _remove(paths: Iterable[Path]) -> int:
+    removed = 0
+    for path in paths:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:
@@ -47,9 +52,11 @@ def _left_behind(settings: Settings) -> Iterator[Path]:
         for name in [*folders, *files]:
             if _is_of_dead(_TEMPORARY.fullmatch(name)):
                 yield Path(folder, name)
-    for path in settings.scratch_dir.glob("*"):
-        if _is_of_dead(_SCRATCH.fullmatch(path.name)):
-            yield path
+    yield from filter(_is_left, settings.scratch_dir.glob("*"))
+
+
+def _is_left(scratch: Path) -> bool:
+    return _is_of_dead(_SCRATCH.fullmatch(scratch.name))
 
 
 def _is_of_dead(match: re.Match[str] | None) -> bool:
