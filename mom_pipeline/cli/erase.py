@@ -10,6 +10,7 @@ from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.artifacts.writer import writing_to
 from mom_pipeline.cli.run import RunFailed, run_days
 from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress
+from mom_pipeline.defs.freshness import note_finished
 from mom_pipeline.erasure.erasing import (
     Step,
     UserTraces,
@@ -129,6 +130,8 @@ def _compute_again(settings: Settings) -> str:
             run_days(settings, first, last, only=_FROM_MOMENTS)
         for first, last in _stretches(scored):
             run_days(settings, first, last, only=("evaluation_metrics",))
+        kept = [day for day in days if day not in scored]
+        note_finished(Warehouse(settings), state, "evaluation_metrics", kept)
         for first, last in _stretches(days):
             run_days(settings, first, last, only=("promotion", "report"))
     except (RunFailed, click.UsageError) as error:

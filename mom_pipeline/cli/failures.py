@@ -26,7 +26,8 @@ _REMEDIES = (
     ),
     (
         ("disk I/O error", "Input/output error", "unable to open database file"),
-        "Look at the disk and at the rights on the data folder, and run the command again",
+        "Look at the room on the disk and at the rights on the data folder, and run the command "
+        "again: it goes on from what is complete",
     ),
 )
 _OF_THE_SYSTEM = (

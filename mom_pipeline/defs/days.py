@@ -15,10 +15,8 @@ from mom_pipeline.artifacts.day_state import CODE_VERSION, StaleArtifact, TooLit
 from mom_pipeline.artifacts.timings import record_seconds
 from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.defs.checks import Verdict, check_results, check_specs
-from mom_pipeline.defs.freshness import WITHOUT_ARRAYS, made_from
+from mom_pipeline.defs.freshness import WITHOUT_ARRAYS, note_finished
 from mom_pipeline.defs.partitions import DAILY
-from mom_pipeline.defs.resources import DataFolder
-from mom_pipeline.warehouse.finished import record_finished
 
 OWNERS = ["team:recommendations"]
 # Assets that open the warehouse take turns: a DuckDB file admits one process at a time.
@@ -109,17 +107,12 @@ def for_each_day(
         )
         context.log.info(f"{name} {key}: {output.summary}")
         day_done.get()(name, key)
-    _record_finished(context.resources.data_folder, name, [date.fromisoformat(k) for k in outputs])
-    record_seconds(Path(context.resources.data_folder.data_dir), name, seconds)
+    folder = context.resources.data_folder
+    if name in WITHOUT_ARRAYS:
+        days = [date.fromisoformat(key) for key in outputs]
+        note_finished(folder.warehouse, folder.state, name, days)
+    record_seconds(Path(folder.data_dir), name, seconds)
     return _materialized(name, outputs)
-
-
-def _record_finished(folder: DataFolder, asset: str, days: Sequence[date]) -> None:
-    """Note that the days are done, where no array of their own says so."""
-    if asset in WITHOUT_ARRAYS:
-        state = folder.state
-        with folder.warehouse.connect() as connection:
-            record_finished(connection, asset, {day: made_from(state, day) for day in days})
 
 
 def _too_little(context: dg.AssetExecutionContext, asset: str, day: date, reason: str) -> DayOutput:

@@ -15,7 +15,7 @@ from mom_pipeline.logs.logfiles import Discovery, discover
 from mom_pipeline.logs.refusals import Refusal, refusals
 from mom_pipeline.settings import Settings, fingerprint
 from mom_pipeline.warehouse.connection import Warehouse
-from mom_pipeline.warehouse.finished import finished_days
+from mom_pipeline.warehouse.finished import finished_days, record_finished
 from mom_pipeline.warehouse.matrix import state_fingerprints
 
 Status = Literal[
@@ -163,6 +163,12 @@ def made_from(state: DayState, day: date) -> str:
     return fingerprint(
         [state.artifacts.version(asset, day) for asset in ("decomposition", "user_personalization")]
     )
+
+
+def note_finished(warehouse: Warehouse, state: DayState, asset: str, days: Sequence[date]) -> None:
+    """Note that an asset without arrays has nothing left to do on some days."""
+    with warehouse.connect() as connection:
+        record_finished(connection, asset, {day: made_from(state, day) for day in days})
 
 
 def _require_finished(state: DayState, day: date, delivered: _Delivered) -> None:
