@@ -74,7 +74,6 @@ def scan_text(file: LogFile, scratch_dir: Path, progress: Progress = no_progress
             raise LogFileError(
                 f"{file.path} is damaged: {error}; deliver the file again"
             ) from error
-        source.drain()
     ended, sha256 = text.last in (b"", b"\n"), source.digest.hexdigest()
     scan = Scan(before.st_size, sha256, lines, copy.readable, ended, before.st_mtime_ns)
     require_unchanged(file, scan)
@@ -121,7 +120,7 @@ class _Hashing:
         return data
 
     def drain(self) -> None:
-        """Hash what the decompressor left unread."""
+        """Hash all that is left."""
         while self.read(MAX_LINE_BYTES):
             pass
 

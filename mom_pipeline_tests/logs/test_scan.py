@@ -121,17 +121,16 @@ def test_what_the_decompressor_leaves_unread_is_hashed_too(tmp_path: Path) -> No
     assert result.sha256 == hashlib.sha256(packed).hexdigest()
 
 
-@pytest.mark.parametrize("name", ["2024-03-01.csv", "2024-03-01.csv.gz", "2024-03-01.parquet"])
-def test_a_file_that_changes_while_it_is_read_is_not_taken(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    path.write_bytes(gzip.compress(b"a\n") if name.endswith(".gz") else b"a\n")
-    kind = "parquet" if name.endswith("parquet") else "csv"
-    file = LogFile(date(2024, 3, 1), name, path, kind, name.endswith(".gz"))
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_file_that_changes_while_it_is_read_is_not_taken(tmp_path: Path, kind) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / f"2024-03-01.{kind}"
+    path.write_bytes(b"a\n")
+    file = LogFile(date(2024, 3, 1), path.name, path, kind, compressed=False)
 
     def append(n_bytes: int) -> None:
         if not n_bytes:  # the reader has come to the end, and the writer goes on
             with path.open("ab") as out:
-                out.write(bytes(5))  # which a gzip stream may end with
+                out.write(b"more\n")
 
     with pytest.raises(LogFileNotRead, match="changed while it was read"):
         scan_file(file, tmp_path / "scratch", append)
