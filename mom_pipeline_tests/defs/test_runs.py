@@ -1,12 +1,17 @@
 """Runs under way, and runs whose process is gone, in a real instance."""
 
 import os
+import threading
 from itertools import cycle
 
 import dagster as dg
 
 from mom_pipeline.defs import runs
 from mom_pipeline.defs.runs import PROCESS_TAG, _mark, close_dead_runs, is_under_way
+from mom_pipeline_tests.artifacts.test_writer import holder
+
+from .conftest import Pipeline
+from .test_automation import look
 
 
 @dg.job
@@ -54,3 +59,21 @@ def test_a_run_that_never_recorded_its_process_is_not_alive_for_ever(monkeypatch
         assert not is_under_way(instance)
         close_dead_runs(instance)
         assert instance.get_run_by_id(run.run_id).status == dg.DagsterRunStatus.FAILURE
+
+
+def test_a_run_waits_for_whoever_writes_to_the_folder(empty: Pipeline, log_files):
+    """As a run of the daemon does beside a command; the sensor asks for nothing meanwhile."""
+    empty.deliver(log_files)
+    done = threading.Event()
+
+    def run() -> None:
+        empty.run(1, only=["raw_logs"])
+        done.set()
+
+    with holder(empty.root) as process:
+        thread = threading.Thread(target=run)
+        thread.start()
+        assert f"mom-pipeline update (process {process.pid})" in look(empty).skip_message
+        assert not done.wait(1)
+    thread.join(60)
+    assert done.is_set()
