@@ -5,12 +5,13 @@ its own work and not three seconds of imports.
 
     python -m mom_pipeline_tests.faults.commands
 
-reads one JSON object a line (folder, arguments, output, kill) and answers each with the line of the
-process id of the command; the command's own exit code is the second line.
+reads one JSON object a line, the arguments of `_become`, and answers each with two: the process
+id of the command, and its exit code.
 """
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -20,8 +21,26 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+# What the commands import, but for the modules that read the settings of the data folder.
+_BEFORE_THE_FORK = (
+    "alembic.command",
+    "dagster",
+    "dagster._core.storage.sqlite_storage",
+    "matplotlib.backends.backend_agg",
+    "mom_pipeline.cli.erase",
+    "mom_pipeline.cli.models",
+    "mom_pipeline.cli.run",
+    "mom_pipeline.cli.status",
+    "mom_pipeline.comparison.run",
+    "mom_pipeline.report.page",
+    "mom_pipeline.serving.gate",
+    "mom_pipeline.tuning.choosing",
+    "pandas",
+)
 
 
 @dataclass(frozen=True)
@@ -63,16 +82,23 @@ class Commands:
             text=True,
         )
 
-    def run(self, folder: Path, *arguments: str, kill: Kill | None = None) -> Ended:
+    def run(
+        self, folder: Path, *arguments: str, kill: Kill | None = None, file_size: int = 0
+    ) -> Ended:
         """Run a command on a data folder to its end, or until it is killed."""
-        self.start(folder, *arguments, kill=kill)
+        self.start(folder, *arguments, kill=kill, file_size=file_size)
         return self.end()
 
-    def start(self, folder: Path, *arguments: str, kill: Kill | None = None) -> int:
-        """Start a command, and return its process id; `end` waits for it."""
+    def start(
+        self, folder: Path, *arguments: str, kill: Kill | None = None, file_size: int = 0
+    ) -> int:
+        """Start a command, and return its process id; `end` waits for it.
+
+        file_size: bytes that a file may grow to, as on a full disk; 0 for any.
+        """
         assert self._server.stdin is not None
         request: dict[str, Any] = {"folder": str(folder), "arguments": arguments}
-        request["output"] = str(self._output)
+        request |= {"output": str(self._output), "file_size": file_size}
         request["kill"] = vars(kill) if kill else None
         self._server.stdin.write(json.dumps(request) + "\n")
         self._server.stdin.flush()
@@ -81,7 +107,11 @@ class Commands:
     def end(self) -> Ended:
         """Wait for the command that was started."""
         code = int(self._line())
-        return Ended(code, self._output.read_text(encoding="utf-8", errors="replace"))
+        return Ended(code, self.said())
+
+    def said(self) -> str:
+        """Return what the command has said so far."""
+        return self._output.read_text(encoding="utf-8", errors="replace")
 
     def close(self) -> None:
         assert self._server.stdin is not None
@@ -107,16 +137,8 @@ def commands() -> Iterator[Commands]:
 
 
 def _serve() -> None:
-    import dagster  # noqa: F401 - imported before the fork
-    import duckdb  # noqa: F401
-    import jinja2  # noqa: F401
-    import matplotlib.figure  # noqa: F401
-    import pandas  # noqa: F401
-    import pydantic_settings  # noqa: F401
-    import rich.progress  # noqa: F401
-    import scipy.sparse.linalg  # noqa: F401
-    import tomlkit  # noqa: F401
-
+    for name in _BEFORE_THE_FORK:
+        import_module(name)
     for line in sys.stdin:
         request = json.loads(line)
         pid = os.fork()
@@ -127,7 +149,11 @@ def _serve() -> None:
 
 
 def _become(
-    folder: str, arguments: Sequence[str], output: str, kill: dict[str, Any] | None
+    folder: str,
+    arguments: Sequence[str],
+    output: str,
+    file_size: int,
+    kill: dict[str, Any] | None,
 ) -> None:
     """Be the command, in the forked process."""
     code = 1
@@ -137,6 +163,8 @@ def _become(
         for number, file in ((0, nothing), (1, out), (2, out)):
             os.dup2(file, number)
         os.environ["MOM_DATA_DIR"] = folder
+        if file_size:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
         sys.argv = ["mom-pipeline", *arguments]
         _prepare(Kill(**kill) if kill else None)
         from mom_pipeline.cli.main import main
