@@ -23,6 +23,7 @@ from mom_pipeline.settings import Settings
 LOCK = ".writer"
 OWNER_ONLY = 0o077
 _LOOK_EVERY_SECONDS = 0.2
+_SECONDS_OF_A_LOOK = 0.5
 # The locks that this process holds: what it calls may ask for them again.
 _held: dict[Path, IO[str]] = {}
 
@@ -63,8 +64,8 @@ def writer_of(settings: Settings) -> str:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return _signature(settings.data_dir / LOCK)
-    except FileNotFoundError:
-        pass
+    except (FileNotFoundError, PermissionError):
+        pass  # nobody has ever written, or somebody whose folder this is not
     return ""
 
 
@@ -80,18 +81,19 @@ def _opened(path: Path) -> IO[str]:
 
 
 def _acquire(lock: IO[str], folder: Path, waiting: Tell | None) -> None:
-    told = False
+    told, begin = False, time.monotonic()
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             who = _signature(folder / LOCK)
-            if waiting is None:
+            # Whoever only looks (`writer_of`) holds it for an instant.
+            if waiting is None and time.monotonic() - begin > _SECONDS_OF_A_LOOK:
                 raise DataFolderBusy(
                     f"{folder} is being written to: {who}. Nothing was changed; try again when "
                     "that has ended"
                 ) from error
-            if not told:
+            if waiting is not None and not told:
                 waiting(f"Waiting for {who}, which writes to {folder}.")
                 told = True
             time.sleep(_LOOK_EVERY_SECONDS)
