@@ -23,6 +23,14 @@ class WarehouseBusy(MomError):
     """Another process held the warehouse for longer than the bounded wait."""
 
 
+class DataFolderBusy(MomError):
+    """Another process writes to the data folder."""
+
+
+class DataFolderClosed(MomError):
+    """The data folder cannot be written to."""
+
+
 class HistoryBusy(MomError):
     """Another process holds Dagster's history."""
 

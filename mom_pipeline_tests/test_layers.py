@@ -50,7 +50,8 @@ ALLOWED = {
     | {"comparison", "serving", "dagster_home", "defs", "definitions"},
     # All of them; `mom_pipeline` is the version.
     "cli": STORAGE
-    | {"click", "rich", "dagster", "uvicorn", "mom_pipeline", "dagster_home", "defs", "definitions"}
+    | {"click", "duckdb", "rich", "dagster", "uvicorn", "mom_pipeline", "dagster_home", "defs"}
+    | {"definitions"}
     | {"artifacts", "warehouse", "logs", "datasets", "comparison", "serving", "tuning", "erasure"}
     | {"pictures", "report", "ui", "bench"},
 }

@@ -1,24 +1,63 @@
-"""Scratch folders of a process; those of killed processes are removed."""
+"""Scratch folders of a process; and what killed processes left behind."""
 
 import os
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from mom_pipeline.core.files import is_running
 from mom_pipeline.settings import Settings
 
+# Temporary files, of DuckDB with its log, and scratch folders, each with its process.
+_TEMPORARY = re.compile(r"\..+\.(\d+)\.tmp(?:\.wal)?|\.new-(\d+)")
+_SCRATCH = re.compile(r"[a-z]+-(\d+)")
+
 
 @contextmanager
 def scratch_folder(settings: Settings, work: str) -> Iterator[Path]:
     """A folder of this process; those that killed processes left behind are removed."""
-    for left_over in settings.scratch_dir.glob(f"{work}-*"):
-        if not is_running(int(left_over.name.rpartition("-")[2])):
-            shutil.rmtree(left_over, ignore_errors=True)
+    _remove(path for path in settings.scratch_dir.glob(f"{work}-*") if _is_left(path))
     folder = settings.scratch_dir / f"{work}-{os.getpid()}"
     folder.mkdir(parents=True, exist_ok=True)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_left_behind(settings: Settings, *, of_duckdb: bool = False) -> int:
+    """Remove the temporary files and folders of processes that have ended; return how many.
+
+    of_duckdb: also DuckDB's own, which do not name their process and may be those of a reader.
+    """
+    own = settings.scratch_dir.glob("duckdb_temp*") if of_duckdb else []
+    return _remove([*_left_behind(settings), *own])
+
+
+def _remove(paths: Iterable[Path]) -> int:
+    removed = 0
+    for path in paths:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+        removed += 1
+    return removed
+
+
+def _left_behind(settings: Settings) -> Iterator[Path]:
+    for folder, folders, files in os.walk(settings.data_dir):
+        for name in [*folders, *files]:
+            if _is_of_dead(_TEMPORARY.fullmatch(name)):
+                yield Path(folder, name)
+    yield from filter(_is_left, settings.scratch_dir.glob("*"))
+
+
+def _is_left(scratch: Path) -> bool:
+    return _is_of_dead(_SCRATCH.fullmatch(scratch.name))
+
+
+def _is_of_dead(match: re.Match[str] | None) -> bool:
+    return match is not None and not is_running(int(match[match.lastindex or 0]))

@@ -4,11 +4,10 @@ from datetime import datetime
 
 import click
 
-from mom_pipeline.cli.run import dagster_instance
+from mom_pipeline.artifacts.writer import writing_to
 from mom_pipeline.cli.terminal import DAY, json_option, print_json
-from mom_pipeline.defs.runs import require_no_run
 from mom_pipeline.logs.admission import accept_day, drop_day
-from mom_pipeline.settings import Settings, load_settings
+from mom_pipeline.settings import load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
 _NEXT = "Next: `mom-pipeline update` computes the days from there on."
@@ -27,8 +26,9 @@ def accept(day: datetime, as_json: bool) -> None:
     Example:
       mom-pipeline accept 2024-03-15
     """  # noqa: D301 - \b tells click to keep the lines
-    settings = _quiet_settings()
-    reason = accept_day(Warehouse(settings), day.date())
+    settings = load_settings()
+    with writing_to(settings, "mom-pipeline accept"):
+        reason = accept_day(Warehouse(settings), day.date())
     if as_json:
         print_json({"day": day.date(), "accepted": True, "was": reason})
     else:
@@ -48,17 +48,10 @@ def drop(day: datetime, as_json: bool) -> None:
     Example:
       mom-pipeline drop 2024-03-15
     """  # noqa: D301 - \b tells click to keep the lines
-    settings = _quiet_settings()
-    rows = drop_day(Warehouse(settings), day.date())
+    settings = load_settings()
+    with writing_to(settings, "mom-pipeline drop"):
+        rows = drop_day(Warehouse(settings), day.date())
     if as_json:
         print_json({"day": day.date(), "dropped": True, "rows": rows})
     else:
         click.echo(f"{day.date()} is dropped: {rows:,} rows removed.\n{_NEXT}")
-
-
-def _quiet_settings() -> Settings:
-    """Return the settings while no run is writing; raise RunUnderWay otherwise."""
-    settings = load_settings()
-    with dagster_instance(settings) as instance:
-        require_no_run(instance)
-    return settings

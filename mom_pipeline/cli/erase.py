@@ -1,24 +1,23 @@
 """`mom-pipeline erase`: remove a person from everything below the data folder."""
 
-import fcntl
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import date, timedelta
 
 import click
 
 from mom_pipeline.artifacts.day_state import DayState
-from mom_pipeline.cli.run import RunFailed, dagster_instance, run_days
+from mom_pipeline.artifacts.writer import writing_to
+from mom_pipeline.cli.run import RunFailed, run_days
 from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress
-from mom_pipeline.core.errors import MomError
-from mom_pipeline.defs.runs import require_no_run
+from mom_pipeline.defs.freshness import note_finished
 from mom_pipeline.erasure.erasing import (
     Step,
     UserTraces,
     begin_receipt,
     find_user,
     finish_receipt,
+    require_folder,
     storage_steps,
     take_steps,
 )
@@ -28,6 +27,7 @@ from mom_pipeline.serving.registry import ModelRegistry, forget_in_models
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
+_WHO = "mom-pipeline erase"
 # What the moments of a day are turned into.
 _FROM_MOMENTS = (
     "whitening_matrix",
@@ -36,10 +36,6 @@ _FROM_MOMENTS = (
     "user_personalization",
     "recommendations",
 )
-
-
-class ErasureUnderWay(MomError):
-    """Two erasures would compute each other's days."""
 
 
 @click.command()
@@ -54,17 +50,19 @@ def erase(user: str, yes: bool, as_json: bool) -> None:
     of the stored days are then computed again without them. A receipt without the id stays in
     data/erasures. Files that are delivered later do not bring the person back.
 
-    It is refused while a run of the pipeline is under way. When it was interrupted, run it
-    again: it goes on where it stopped.
+    It is refused while another command or a run writes to the folder. When it was interrupted,
+    run it again: it goes on where it stopped.
     """
     settings = load_settings()
-    _require_no_run(settings)
-    traces = find_user(settings, user)
+    require_folder(settings, user)
+    with writing_to(settings, _WHO):
+        traces = find_user(settings, user)
+        if yes:
+            _erase(settings, traces, as_json=as_json)
     if not yes:
-        _ask(traces)
-        _require_no_run(settings)
-    with _alone(settings):
-        _erase(settings, traces, as_json=as_json)
+        _ask(traces)  # without the lock: a person may take all night to answer
+        with writing_to(settings, _WHO):
+            _erase(settings, find_user(settings, user), as_json=as_json)
 
 
 def _erase(settings: Settings, traces: UserTraces, *, as_json: bool) -> None:
@@ -94,28 +92,6 @@ def _erase(settings: Settings, traces: UserTraces, *, as_json: bool) -> None:
         )
     if left:
         raise SystemExit(1)
-
-
-@contextmanager
-def _alone(settings: Settings) -> Iterator[None]:
-    """Hold a lock that ends with the process; ErasureUnderWay when another one has it."""
-    settings.scratch_dir.mkdir(parents=True, exist_ok=True)
-    with (settings.scratch_dir / "erasing.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ErasureUnderWay(
-                "another erasure is under way in this data folder. Nothing was changed; try again "
-                "when it has ended"
-            ) from error
-        yield
-
-
-def _require_no_run(settings: Settings) -> None:
-    """Raise RunUnderWay; a folder without Dagster's history has had no run."""
-    if (settings.data_dir / "dagster_home").is_dir():
-        with dagster_instance(settings) as instance:
-            require_no_run(instance)
 
 
 def _left(settings: Settings, user: str) -> list[str]:
@@ -154,8 +130,10 @@ def _compute_again(settings: Settings) -> str:
             run_days(settings, first, last, only=_FROM_MOMENTS)
         for first, last in _stretches(scored):
             run_days(settings, first, last, only=("evaluation_metrics",))
-        if days:
-            run_days(settings, days[-1], days[-1], only=("promotion", "report"))
+        kept = [day for day in days if day not in scored]
+        note_finished(Warehouse(settings), state, "evaluation_metrics", kept)
+        for first, last in _stretches(days):
+            run_days(settings, first, last, only=("promotion", "report"))
     except (RunFailed, click.UsageError) as error:
         return str(error)
     return ""

@@ -16,6 +16,7 @@ from mom_pipeline.cli.terminal import (
     json_option,
     print_json,
     print_table,
+    writes,
 )
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs import ledger
@@ -33,6 +34,7 @@ _COLUMNS = ["day", "files", "rows", "rejected", "set aside", "users", "items"]
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
 @day_option
 @json_option
+@writes
 def ingest(files: tuple[Path, ...], day: datetime | None, as_json: bool) -> None:
     """Bring log files into data/warehouse.duckdb, each exactly once.
 

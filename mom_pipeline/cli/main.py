@@ -1,11 +1,14 @@
 """The command `mom-pipeline`, whose sub-commands are imported on use."""
 
+import os
 import sys
 from importlib import import_module
+from typing import NoReturn
 
 import click
 
 from mom_pipeline import __version__
+from mom_pipeline.cli.failures import sentence_for
 from mom_pipeline.core.errors import MomError
 
 # Command name -> module below `mom_pipeline.cli` and its help line. Modules are
@@ -77,9 +80,18 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; an error of the project becomes one message and exit code 1."""
+    """Run the command line; an error that is no fault of the code becomes one message."""
+    os.umask(0o077)  # what is written holds people's ids: for its owner alone
     try:
         cli()
     except MomError as error:
-        click.secho(f"Error: {error}", fg="red", err=True)
-        sys.exit(1)
+        _end(str(error))
+    except Exception as error:
+        if not (sentence := sentence_for(error)):
+            raise
+        _end(sentence)
+
+
+def _end(message: str) -> NoReturn:
+    click.secho(f"Error: {message}", fg="red", err=True)
+    sys.exit(1)

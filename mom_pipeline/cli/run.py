@@ -9,10 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import click
 
 from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.cli.failures import remedy_for
 from mom_pipeline.cli.logs import print_set_aside
 from mom_pipeline.cli.terminal import (
     DAY,
@@ -21,6 +23,7 @@ from mom_pipeline.cli.terminal import (
     json_option,
     print_json,
     print_table,
+    writes,
 )
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import write_bytes
@@ -59,6 +62,7 @@ class RunFailed(MomError):
 
 @click.command()
 @json_option
+@writes
 def demo(as_json: bool) -> None:
     """Run every asset over all days of the log files, and show the results.
 
@@ -100,6 +104,7 @@ def demo(as_json: bool) -> None:
 
 @click.command()
 @day_option
+@writes
 def update(day: datetime | None) -> None:
     """Compute all days from the first one that is missing or stale.
 
@@ -144,6 +149,7 @@ def _update(settings: Settings, day: date | None) -> tuple[list[date], list[DayF
 @click.option("--from", "first", type=DAY, metavar="YYYY-MM-DD", required=True, help="First day.")
 @click.option("--to", "last", type=DAY, metavar="YYYY-MM-DD", required=True, help="Last day.")
 @click.option("--full", is_flag=True, help="Compute every day from all users.")
+@writes
 def backfill(first: datetime, last: datetime, full: bool) -> None:
     """Materialize every asset of a range of days, in one run.
 
@@ -267,16 +273,21 @@ def run_days(
     from mom_pipeline.definitions import ASSETS, defs
     from mom_pipeline.defs.automation import FULL_CONFIG, range_tags
     from mom_pipeline.defs.days import day_done
+    from mom_pipeline.defs.runs import close_dead_runs, process_tag
 
     _require_partitions(first, last)
     total = (len(only) or len(ASSETS)) * ((last - first).days + 1)
     job = defs.resolve_job_def("full_rebuild" if full else "daily_update")
     with dagster_instance(settings) as instance, count_progress(total) as advance:
+        close_dead_runs(instance)
+        run_id = str(uuid4())
         token = day_done.set(lambda asset, day: advance(asset))
         try:
             done = job.execute_in_process(
                 instance=instance,
-                tags=range_tags(first, last),
+                run_id=run_id,
+                # With the process from the very beginning: it may be killed before any asset.
+                tags={**range_tags(first, last), **process_tag(run_id)},
                 run_config={**_QUIET, **(FULL_CONFIG if full else {})},
                 raise_on_error=False,
                 asset_selection=[dg.AssetKey(name) for name in only] or None,
@@ -307,7 +318,9 @@ def _failure(done: "dg.ExecuteInProcessResult") -> str:
             while error is not None and error.cause is not None:
                 error = error.cause
             message = error.message.strip() if error is not None else "no message"
-            return f"{event.step_key} failed: {message} (run {done.run_id})"
+            remedy = remedy_for(message)
+            said = f"{event.step_key} failed: {message} (run {done.run_id})"
+            return f"{said}. {remedy}" if remedy else said
     return f"run {done.run_id} failed before any step; look at it with `mom-pipeline ui`"
 
 

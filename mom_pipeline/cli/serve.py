@@ -15,6 +15,7 @@ from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import load_settings
 from mom_pipeline.ui import PortTaken
 from mom_pipeline.ui.guard import App, LoopbackGuard
+from mom_pipeline.ui.slow_clients import TimedProtocol
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8000
 _SECONDS_FOR_OPEN_REQUESTS = 10
@@ -75,6 +76,8 @@ def _run(champion: Champion, listener: socket.socket, host: str) -> None:
         # Behind no proxy, so that no header may speak for the client.
         proxy_headers=False,
         server_header=False,
+        http=TimedProtocol,
+        ws="none",
         timeout_graceful_shutdown=_SECONDS_FOR_OPEN_REQUESTS,
     )
     shown = f"[{host}]" if ":" in host else host

@@ -9,7 +9,14 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from mom_pipeline.cli.terminal import DAY, byte_progress, json_option, print_json, print_table
+from mom_pipeline.cli.terminal import (
+    DAY,
+    byte_progress,
+    json_option,
+    print_json,
+    print_table,
+    writes,
+)
 from mom_pipeline.core.files import write_bytes
 from mom_pipeline.datasets import DATASETS, ImportOptions, import_dataset
 from mom_pipeline.errors import LogFileError
@@ -60,6 +67,7 @@ from mom_pipeline.warehouse.connection import Warehouse
     help="million-song, yandex: the date declared for their first day.",
 )
 @json_option
+@writes
 def import_(
     dataset: str, path: Path, as_json: bool, first_day: datetime, **choices: object
 ) -> None:
@@ -125,6 +133,7 @@ def _shown(value: object) -> str:
 @click.option("--seed", default=1, show_default=True, help="The same seed gives the same bytes.")
 @click.option("--ingest", "and_ingest", is_flag=True, help="Ingest each delivery as it arrives.")
 @click.option("--overwrite", is_flag=True, help="Replace log files that are already there.")
+@writes
 def simulate(first_day: datetime, and_ingest: bool, overwrite: bool, **sizes: int) -> None:
     """Write days of sample logs to data/logs, from the model that MoM assumes.
 

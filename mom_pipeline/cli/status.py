@@ -9,9 +9,12 @@ from typing import Any
 import click
 
 from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.artifacts.writer import LOCK, writer_of
+from mom_pipeline.cli.failures import sentence_for
 from mom_pipeline.cli.logs import print_set_aside
 from mom_pipeline.cli.run import model_in_use
 from mom_pipeline.cli.terminal import json_option, print_json, print_table
+from mom_pipeline.cli.verify import damages
 from mom_pipeline.dagster_home import failed_days
 from mom_pipeline.defs.freshness import freshness
 from mom_pipeline.logs.logfiles import discover
@@ -35,8 +38,9 @@ _SHOWN_SETTINGS = (
 
 
 @click.command()
+@click.option("--verify", is_flag=True, help="Compare every file with its checksum instead.")
 @json_option
-def status(as_json: bool) -> None:
+def status(verify: bool, as_json: bool) -> None:
     """Show the state of every day, the model in use, the settings and the sizes on disk.
 
     \b
@@ -55,8 +59,12 @@ def status(as_json: bool) -> None:
     Examples:
       mom-pipeline status
       mom-pipeline status --json
+      mom-pipeline status --verify
     """  # noqa: D301 - \b tells click to keep the lines
     settings = load_settings()
+    if verify:
+        _verify(settings, as_json=as_json)
+        return
     days = _days(settings)
     sizes, set_aside = _disk_sizes(settings.data_dir), discover(settings.logs_dir).set_aside
     shown = {name: asdict(getattr(settings, name)) for name in _SHOWN_SETTINGS}
@@ -65,6 +73,8 @@ def status(as_json: bool) -> None:
         print_json({"days": days, "set_aside": aside, "settings": shown, "bytes": sizes})
         return
     columns = ["day", "files", "mode", "status", "reason"]
+    if writer := writer_of(settings):
+        click.secho(f"Being written to: {writer}.", fg="yellow", err=True)
     print_table("Days", columns, [[str(d["day"]), *(d[c] for c in columns[1:])] for d in days])
     print_set_aside(set_aside)
     click.echo(model_in_use(settings))
@@ -74,10 +84,30 @@ def status(as_json: bool) -> None:
     print_table("On disk", ["what", "MB"], rows)
 
 
+def _verify(settings: Settings, *, as_json: bool) -> None:
+    """Show what is damaged and what to run; exit code 1 if anything is."""
+    looked: list[None] = []
+    damaged = list(damages(settings, lambda: looked.append(None)))
+    if as_json:
+        print_json({"checked": len(looked), "damaged": [asdict(damage) for damage in damaged]})
+    else:
+        click.echo(f"{len(looked):,} files and tables checked, {len(damaged):,} damaged.")
+        for damage in damaged:
+            click.echo(f"{damage.where}: {damage.problem}\n  What to do: {damage.remedy}")
+    if damaged:
+        raise SystemExit(1)
+
+
 def _days(settings: Settings) -> list[dict[str, Any]]:
     """Return the freshness of every day; a failure in Dagster's history comes first."""
     days = freshness(Warehouse(settings), DayState(settings))
-    failed = failed_days(settings, besides=_NOT_OF_EVERY_DAY)
+    try:
+        failed = failed_days(settings, besides=_NOT_OF_EVERY_DAY)
+    except Exception as error:
+        if not (sentence := sentence_for(error)):
+            raise
+        click.secho(f"Failures of runs are not shown: {sentence}.", fg="yellow", err=True)
+        failed = {}
     return [{**asdict(entry), **_failure(failed.get(str(entry.day)))} for entry in days]
 
 
@@ -87,7 +117,8 @@ def _failure(asset: str | None) -> dict[str, str]:
 
 def _disk_sizes(folder: Path) -> dict[str, int]:
     """Return the bytes of every entry of a folder, largest first."""
-    sizes = {path.name: _size(path) for path in (folder.iterdir() if folder.is_dir() else [])}
+    entries = folder.iterdir() if folder.is_dir() else []
+    sizes = {path.name: _size(path) for path in entries if path.name != LOCK}
     return dict(sorted(sizes.items(), key=lambda entry: -entry[1]))
 
 

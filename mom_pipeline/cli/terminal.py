@@ -3,7 +3,8 @@
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 
 import click
 from rich.console import Console
@@ -21,13 +22,34 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from mom_pipeline.artifacts.writer import writing_to
 from mom_pipeline.logs.logfiles import printable
+from mom_pipeline.settings import load_settings
 
 json_option = click.option("as_json", "--json", is_flag=True, help="Print JSON instead of a table.")
 DAY = click.DateTime(["%Y-%m-%d"])
 day_option = click.option(
     "--day", type=DAY, metavar="YYYY-MM-DD", help="One delivery day, such as 2024-03-01."
 )
+
+
+P = ParamSpec("P")
+
+
+def writes(command: Callable[P, None]) -> Callable[P, None]:
+    """Hold the lock of the data folder while a command runs; wait for it, and say for whom."""
+
+    @wraps(command)
+    def locked(*arguments: P.args, **options: P.kwargs) -> None:
+        name = click.get_current_context().info_name
+        with writing_to(load_settings(), f"mom-pipeline {name}", waiting=_tell):
+            command(*arguments, **options)
+
+    return locked
+
+
+def _tell(message: str) -> None:
+    click.secho(message, fg="yellow", err=True)
 
 
 def print_json(value: Any) -> None:

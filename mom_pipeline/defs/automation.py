@@ -9,11 +9,12 @@ from typing import Any
 
 import dagster as dg
 
+from mom_pipeline.artifacts.writer import writer_of
 from mom_pipeline.defs.days import content_hash
 from mom_pipeline.defs.freshness import DayFreshness, days_behind, freshness, stretches
 from mom_pipeline.defs.partitions import DAILY
 from mom_pipeline.defs.resources import DataFolder
-from mom_pipeline.defs.runs import is_under_way
+from mom_pipeline.defs.runs import COMPARISON_JOB, is_under_way
 from mom_pipeline.errors import LogFileError, WarehouseBusy
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.settings import SETTINGS_FILE
@@ -41,7 +42,7 @@ full_rebuild = dg.define_asset_job(
 )
 
 comparison_job = dg.define_asset_job(
-    "comparison",
+    COMPARISON_JOB,
     COMPARISON,
     description="The method beside its rivals: minutes, and so not a part of every day.",
 )
@@ -134,8 +135,8 @@ def log_file_sensor(
         seen = content_hash(files, _size_and_time(data_folder.settings.warehouse_path))
         if last.settled and seen == last.seen:
             return dg.SkipReason("nothing has changed since the last look")
-        if is_under_way(context.instance):
-            return dg.SkipReason("a run is under way; its days are looked at when it has ended")
+        if writer := _writer(context, data_folder):
+            return dg.SkipReason(f"{writer}; its days are looked at when it has ended")
         behind = days_behind(freshness(data_folder.warehouse, data_folder.state))
     except (LogFileError, WarehouseBusy, OSError) as error:
         return dg.SkipReason(f"the log files could not be compared: {error}")
@@ -151,6 +152,13 @@ def log_file_sensor(
         for ends in stretches(behind)
     ]
     return dg.SensorResult(run_requests=requests, cursor=look.as_cursor())
+
+
+def _writer(context: dg.SensorEvaluationContext, data_folder: DataFolder) -> str:
+    """Return who writes to the data folder, or is about to; "" for nobody."""
+    if writer := writer_of(data_folder.settings):
+        return f"{writer} writes to the data folder"
+    return "a run is under way" if is_under_way(context.instance) else ""
 
 
 def _hindrance(behind: Sequence[DayFreshness], attempts: int) -> str:

@@ -15,8 +15,8 @@ from mom_pipeline.artifacts.day_state import CODE_VERSION, StaleArtifact, TooLit
 from mom_pipeline.artifacts.timings import record_seconds
 from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.defs.checks import Verdict, check_results, check_specs
+from mom_pipeline.defs.freshness import WITHOUT_ARRAYS, note_finished
 from mom_pipeline.defs.partitions import DAILY
-from mom_pipeline.defs.runs import note_process
 
 OWNERS = ["team:recommendations"]
 # Assets that open the warehouse take turns: a DuckDB file admits one process at a time.
@@ -90,7 +90,6 @@ def for_each_day(
     The data version of one day is the hash of its content; that of several days, which Dagster
     keeps only once for all of them, is the hash of theirs.
     """
-    note_process(context)
     outputs: dict[str, DayOutput] = {}
     seconds: dict[str, float] = {}
     lines: list[str] = []
@@ -117,7 +116,11 @@ def for_each_day(
             day_done.get()(name, key)
     if lines:
         context.log.info(f"{name} " + "\n".join(lines))
-    record_seconds(Path(context.resources.data_folder.data_dir), name, seconds)
+    folder = context.resources.data_folder
+    if name in WITHOUT_ARRAYS:
+        days = [date.fromisoformat(key) for key in outputs]
+        note_finished(folder.warehouse, folder.state, name, days)
+    record_seconds(Path(folder.data_dir), name, seconds)
     return _materialized(name, outputs)
 
 

@@ -1,4 +1,4 @@
-"""The state of every day: whether its arrays are what logs, settings and code give now.
+"""The state of every day: whether all of it is there, as logs, settings and code give it now.
 
 `mom-pipeline update`, the nightly schedule and the sensor ask for the same days: `days_behind`.
 """
@@ -13,8 +13,9 @@ from mom_pipeline.logs.admission import held_days, removed_files
 from mom_pipeline.logs.ingest import pending_files
 from mom_pipeline.logs.logfiles import Discovery, discover
 from mom_pipeline.logs.refusals import Refusal, refusals
-from mom_pipeline.settings import Settings
+from mom_pipeline.settings import Settings, fingerprint
 from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.finished import finished_days, record_finished
 from mom_pipeline.warehouse.matrix import state_fingerprints
 
 Status = Literal[
@@ -28,6 +29,8 @@ Status = Literal[
     "waiting",
     "too early",
 ]
+# Assets of every day that keep no arrays, or not on every day.
+WITHOUT_ARRAYS = ("recommendations", "evaluation_metrics", "promotion", "report")
 # Days without any file are computed as well, up to so many at a time.
 _LONGEST_GAP = 31
 BEHIND: tuple[Status, ...] = ("missing", "stale")
@@ -49,12 +52,15 @@ class DayFreshness:
 
 @dataclass(frozen=True)
 class _Delivered:
-    """What the warehouse says about the days: their fingerprints, and what is wrong with them."""
+    """What the warehouse says about the days: their fingerprints, what is wrong with them, and
+    which assets have finished them.
+    """
 
     fingerprints: dict[date, str]
     refused: dict[date, list[Refusal]]
     held: dict[date, str]
     removed: dict[date, list[str]]
+    finished: dict[tuple[str, date], str]
 
 
 def freshness(warehouse: Warehouse, state: DayState) -> list[DayFreshness]:
@@ -96,7 +102,7 @@ def stretches(days: Sequence[DayFreshness]) -> list[tuple[date, date]]:
 
 def _delivered(warehouse: Warehouse, discovery: Discovery, days: Collection[date]) -> _Delivered:
     if not warehouse.exists():
-        return _Delivered({}, {}, {}, {})
+        return _Delivered({}, {}, {}, {}, {})
     there = {file.source_file for file in discovery.files}
     there |= {entry.name for entry in discovery.set_aside}
     with warehouse.reading() as connection:
@@ -106,7 +112,11 @@ def _delivered(warehouse: Warehouse, discovery: Discovery, days: Collection[date
                 refused.setdefault(refusal.day, []).append(refusal)
         fingerprints = state_fingerprints(connection, warehouse.settings, days)
         return _Delivered(
-            fingerprints, refused, held_days(connection), removed_files(connection, there)
+            fingerprints,
+            refused,
+            held_days(connection),
+            removed_files(connection, there),
+            finished_days(connection),
         )
 
 
@@ -138,12 +148,33 @@ def _status(
         matrix = state.fitting("interaction_matrix", day, with_arrays=False)
         if matrix.parents["raw_logs"] != delivered.fingerprints.get(day, ""):
             return "stale", "the deliveries up to the day have changed"
+        state.chosen(day)
         too_little = state.too_little(day)
         if not too_little:
             state.require_chain(day)
+        _require_finished(state, day, delivered)
     except StaleArtifact as reason:
         return "stale", str(reason)
     return _decided(day, delivered) or ("fresh", too_little)
+
+
+def made_from(state: DayState, day: date) -> str:
+    """Return the fingerprint of the arrays that lists, metrics, version and page come from."""
+    assets = ("decomposition", "user_personalization")
+    return fingerprint(*(state.artifacts.version(asset, day) for asset in assets))
+
+
+def note_finished(warehouse: Warehouse, state: DayState, asset: str, days: Sequence[date]) -> None:
+    """Note that an asset without arrays has nothing left to do on some days."""
+    with warehouse.connect() as connection:
+        record_finished(connection, asset, {day: made_from(state, day) for day in days})
+
+
+def _require_finished(state: DayState, day: date, delivered: _Delivered) -> None:
+    present = made_from(state, day)
+    for asset in WITHOUT_ARRAYS:
+        if delivered.finished.get((asset, day)) != present:
+            raise StaleArtifact(f"{asset} of {day} was not finished with the present model")
 
 
 def _decided(day: date, delivered: _Delivered) -> tuple[Status, str] | None:

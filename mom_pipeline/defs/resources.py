@@ -1,11 +1,16 @@
 """The data folder as Dagster's resource: settings, warehouse and artifacts."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 import dagster as dg
 
 from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.artifacts.writer import writing_to
 from mom_pipeline.core.types import Array
+from mom_pipeline.defs.runs import COMPARISON_JOB, process_tag
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.dictionaries import ids_by_position
@@ -15,6 +20,22 @@ class DataFolder(dg.ConfigurableResource):  # type: ignore[type-arg]
     """Settings, warehouse and artifacts below one folder."""
 
     data_dir: str
+
+    @contextmanager
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator[Self]:
+        """Hold the lock of the folder for a whole run; sensors and schedules only read."""
+        run = context.run
+        if run is None or context.instance is None:
+            yield self
+            return
+        context.instance.add_run_tags(run.run_id, process_tag(run.run_id))
+        if run.job_name == COMPARISON_JOB:  # reads the warehouse, writes to a folder of its own
+            yield self
+            return
+        who = f"run {run.run_id} ({run.job_name})"
+        log = context.log
+        with writing_to(self.settings, who, waiting=log.info if log else None):
+            yield self
 
     @property
     def settings(self) -> Settings:

@@ -1,21 +1,22 @@
 """Runs that are under way, as distinct from those whose process was killed.
 
 Dagster records that a run has started and that it has ended. A killed run never ends in its
-records, so every run also records its process.
+records, so every run also records its process. Who writes to the data folder is known by its lock
+(`artifacts.writer`); these records are for the pages and for the sensor.
 """
 
 import os
 import socket
-from collections.abc import Sequence
+import time
 from pathlib import Path
 
 import dagster as dg
 
-from mom_pipeline.core.errors import MomError
-
 PROCESS_TAG = "mom/process"
-_UNDER_WAY = [
-    dg.DagsterRunStatus.QUEUED,
+COMPARISON_JOB = "comparison"
+# A run that has not recorded its process after so long never will.
+SECONDS_TO_START = 300
+_BEGUN = [
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,
     dg.DagsterRunStatus.STARTED,
@@ -23,38 +24,25 @@ _UNDER_WAY = [
 ]
 
 
-class RunUnderWay(MomError):
-    """A run of the pipeline is writing below the data folder, or about to."""
+def process_tag(run_id: str) -> dict[str, str]:
+    """Return the tag that names this process as that of a run."""
+    return {PROCESS_TAG: _mark(run_id)}
 
 
-def note_process(context: dg.AssetExecutionContext) -> None:
-    """Record the process of a run in its tags."""
-    run_id = context.run.run_id
-    context.instance.add_run_tags(run_id, {PROCESS_TAG: _mark(run_id)})
-
-
-def require_no_run(instance: dg.DagsterInstance) -> None:
-    """Raise RunUnderWay when a run has not ended; mark one whose process is gone as failed."""
-    records = instance.get_run_records(dg.RunsFilter(statuses=_UNDER_WAY))
-    alive = _alive(records)
-    if alive:
-        shown = ", ".join(f"{run.run_id} ({run.job_name}, {run.status.value})" for run in alive)
-        raise RunUnderWay(
-            f"a run of the pipeline is under way: {shown}. Nothing was changed. Let it finish, or "
-            "terminate it on the page Runs of `mom-pipeline ui`, and try again. One that never "
-            f"began is removed by `DAGSTER_HOME={instance.root_directory} dagster run delete ID`"
-        )
-    for record in records:
-        instance.report_run_failed(record.dagster_run, "Its process is gone.")
+def close_dead_runs(instance: dg.DagsterInstance) -> None:
+    """Mark the runs whose process is gone as failed."""
+    for record in instance.get_run_records(dg.RunsFilter(statuses=_BEGUN)):
+        if _is_gone(record):
+            instance.report_run_failed(record.dagster_run, "Its process is gone.")
 
 
 def is_under_way(instance: dg.DagsterInstance) -> bool:
-    """Return whether a run has not ended and its process, if it has one yet, is there."""
-    return bool(_alive(instance.get_run_records(dg.RunsFilter(statuses=_UNDER_WAY))))
-
-
-def _alive(records: Sequence[dg.RunRecord]) -> list[dg.DagsterRun]:
-    return [record.dagster_run for record in records if not _is_gone(record.dagster_run)]
+    """Return whether a run waits in the queue, or has begun and its process is there."""
+    queued = dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED])
+    if instance.get_runs_count(queued):
+        return True
+    begun = instance.get_run_records(dg.RunsFilter(statuses=_BEGUN))
+    return not all(_is_gone(record) for record in begun)
 
 
 def _mark(run_id: str) -> str:
@@ -63,13 +51,13 @@ def _mark(run_id: str) -> str:
     return f"{run_id} {socket.gethostname()} {pid} {_started(pid)}"
 
 
-def _is_gone(run: dg.DagsterRun) -> bool:
-    """Return whether the run recorded a process of this machine that no longer exists."""
+def _is_gone(record: dg.RunRecord) -> bool:
+    """Return whether the process of a run no longer exists, or never came to be."""
+    run = record.dagster_run
     match run.tags.get(PROCESS_TAG, "").split():
-        case [run_id, host, pid, started]:
-            here = run_id == run.run_id and host == socket.gethostname()
-            return here and _started(int(pid)) != started
-    return False
+        case [run_id, host, pid, started] if run_id == run.run_id:
+            return host == socket.gethostname() and _started(int(pid)) != started
+    return time.time() - record.create_timestamp.timestamp() > SECONDS_TO_START
 
 
 def _started(pid: int) -> str:

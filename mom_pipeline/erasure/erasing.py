@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Self
 
 from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.artifacts.scratch import remove_left_behind
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import write_text
 from mom_pipeline.erasure.days import erase_from_days
 from mom_pipeline.erasure.history import erase_from_history
 from mom_pipeline.erasure.log_lines import OwnLines, erase_lines, find_lines
-from mom_pipeline.erasure.search import remove_left_behind
 from mom_pipeline.erasure.tables import (
     compact,
     erase_from_exports,
@@ -69,16 +69,21 @@ class UserTraces:
     erased_before: bool
 
 
+def require_folder(settings: Settings, user_id: str) -> None:
+    """Raise UnknownUser for an empty id, or where there is no data folder."""
+    if not user_id.strip():
+        raise UnknownUser("the id of a user cannot be empty; give it exactly as in the logs")
+    if not settings.data_dir.is_dir():
+        raise UnknownUser(f"{settings.data_dir} does not exist; nothing was changed")
+
+
 def find_user(settings: Settings, user_id: str) -> UserTraces:
     """Look for a user in the warehouse and the log files; nothing is changed.
 
     Raises UnknownUser when there is no trace and no earlier erasure, WarehouseBusy when another
     process holds the warehouse.
     """
-    if not user_id.strip():
-        raise UnknownUser("the id of a user cannot be empty; give it exactly as in the logs")
-    if not settings.data_dir.is_dir():
-        raise UnknownUser(f"{settings.data_dir} does not exist; nothing was changed")
+    require_folder(settings, user_id)
     warehouse = Warehouse(settings)
     with warehouse.connect() as connection:
         rows = rows_of(connection, user_id)
@@ -103,7 +108,7 @@ def storage_steps(settings: Settings, traces: UserTraces) -> Iterator[Step]:
     yield "reports and comparisons", partial(remove_pages, settings)
     home = settings.data_dir / "dagster_home"
     yield "history of runs", partial(erase_from_history, home, user_id)
-    yield "temporary files", partial(remove_left_behind, settings)
+    yield "temporary files", partial(_remove_left_behind, settings)
     yield "warehouse file", partial(compact, warehouse)
 
 
@@ -120,6 +125,10 @@ def take_steps(
 def _erase_rows(warehouse: Warehouse, user_id: str) -> Counter[str]:
     with warehouse.connect() as connection:
         return erase_rows(connection, user_id)
+
+
+def _remove_left_behind(settings: Settings) -> dict[str, int]:
+    return {"temporary files": remove_left_behind(settings, of_duckdb=True)}
 
 
 def begin_receipt(settings: Settings, user_id: str) -> Receipt:

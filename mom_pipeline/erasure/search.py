@@ -4,20 +4,15 @@ import gzip
 import html
 import json
 import re
-import shutil
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 
-from mom_pipeline.core.files import is_running
-from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import literal_path
 
-_LEFT_BEHIND = re.compile(r"\..+\.(\d+)\.tmp(?:\.wal)?|\.new-(\d+)|[a-z]+-(\d+)")
 _CHUNK = 1 << 22
 # Ids stand side by side in these, with nothing between them.
 _SIDE_BY_SIDE = (".npz", ".duckdb")
@@ -73,23 +68,6 @@ def files_with(folder: Path, user_id: str) -> list[str]:
         if in_name or (path.is_file() and _holds(path, wanted, sought)):
             holding.append(str(path.relative_to(folder)))
     return holding
-
-
-def remove_left_behind(settings: Settings) -> Counter[str]:
-    """Remove temporary files and folders of processes that were killed, and DuckDB's own."""
-    counts: Counter[str] = Counter()
-    candidates = [*settings.data_dir.rglob(".*"), *settings.scratch_dir.glob("*")]
-    for path in candidates:
-        match = _LEFT_BEHIND.fullmatch(path.name)
-        process = next((int(group) for group in match.groups() if group), 0) if match else 0
-        of_duckdb = path.parent == settings.scratch_dir and path.name.startswith("duckdb_temp")
-        if (process and not is_running(process)) or of_duckdb:
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
-            counts["temporary files"] += 1
-    return counts
 
 
 def _holds(path: Path, wanted: list[bytes], sought: re.Pattern[bytes]) -> bool:

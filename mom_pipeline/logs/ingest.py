@@ -37,7 +37,14 @@ from mom_pipeline.logs.refusals import (
     refusals_by_file,
     remove_refusal,
 )
-from mom_pipeline.logs.scan import QUARANTINED_CHARACTERS, Progress, Scan, no_progress, scan_file
+from mom_pipeline.logs.scan import (
+    QUARANTINED_CHARACTERS,
+    Progress,
+    Scan,
+    no_progress,
+    require_unchanged,
+    scan_file,
+)
 from mom_pipeline.settings import LogSettings, Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse, scalar, transaction
 from mom_pipeline.warehouse.erased import erased_users
@@ -261,6 +268,7 @@ def _replace(
     """Stage the file, then exchange its rows, quarantine and ledger entry in one transaction."""
     logs = settings.logs
     lines = stage(connection, file, scan, logs)
+    require_unchanged(file, scan)  # DuckDB has read it a second time
     query = event_query(file, scan.readable, logs, erased_users(settings))
     with transaction(connection):
         replaced = _delete(connection, file)

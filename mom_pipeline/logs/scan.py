@@ -39,6 +39,7 @@ class Scan:
     """What the pass gave. `readable` is the file itself or its rewritten copy.
 
     ended: the last line has its line end, as in every file that is whole.
+    modified: when the file was changed last, in nanoseconds.
     """
 
     size_bytes: int
@@ -46,6 +47,7 @@ class Scan:
     lines: int
     readable: Path
     ended: bool
+    modified: int
 
 
 def no_progress(_: int) -> None:
@@ -72,24 +74,33 @@ def scan_text(file: LogFile, scratch_dir: Path, progress: Progress = no_progress
             raise LogFileError(
                 f"{file.path} is damaged: {error}; deliver the file again"
             ) from error
-        source.drain()
-    after = file.path.stat()
-    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+    ended, sha256 = text.last in (b"", b"\n"), source.digest.hexdigest()
+    scan = Scan(before.st_size, sha256, lines, copy.readable, ended, before.st_mtime_ns)
+    require_unchanged(file, scan)
+    return scan
+
+
+def require_unchanged(file: LogFile, scan: Scan) -> None:
+    """Raise LogFileNotRead when a file is no longer the one that was scanned."""
+    now = file.path.stat()
+    if (scan.size_bytes, scan.modified) != (now.st_size, now.st_mtime_ns):
         raise LogFileNotRead(
             f"{file.path} changed while it was read; it is tried again when it is complete"
         )
-    ended = text.last in (b"", b"\n")
-    return Scan(before.st_size, source.digest.hexdigest(), lines, copy.readable, ended)
 
 
 def scan_file(file: LogFile, scratch_dir: Path, progress: Progress = no_progress) -> Scan:
     """Look at a file's bytes before anything parses them; lines of Parquet are in its footer."""
     if file.format != "parquet":
         return scan_text(file, scratch_dir, progress)
+    modified = file.path.stat().st_mtime_ns
     with file.path.open("rb") as raw:
         source = _Hashing(raw, progress)
         source.drain()
-    return Scan(source.size, source.digest.hexdigest(), lines=-1, readable=file.path, ended=True)
+    sha256 = source.digest.hexdigest()
+    scan = Scan(source.size, sha256, -1, file.path, ended=True, modified=modified)
+    require_unchanged(file, scan)
+    return scan
 
 
 class _Hashing:
@@ -109,7 +120,7 @@ class _Hashing:
         return data
 
     def drain(self) -> None:
-        """Hash what the decompressor left unread."""
+        """Hash all that is left."""
         while self.read(MAX_LINE_BYTES):
             pass
 

@@ -14,16 +14,22 @@ from types import MappingProxyType
 
 import duckdb
 
-from mom_pipeline.errors import WarehouseBusy, WarehouseMissing, WarehouseUnreadable
+from mom_pipeline.errors import (
+    DataFolderClosed,
+    WarehouseBusy,
+    WarehouseMissing,
+    WarehouseUnreadable,
+)
 from mom_pipeline.settings import Settings
 
 _RETRY_SECONDS = 0.1
 # How long a file that is kept open stays so: in all, and while nothing is done with it.
 _SECONDS_PER_TURN, _IDLE_SECONDS = 1.0, 0.05
 # Of the tables; a warehouse of an earlier version is brought up to date when it is opened.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 # Reading and writing at once, within one process.
 _OTHER_ACCESS = "with a different configuration than existing connections"
+_NOT_ALLOWED = ("Permission denied", "Read-only file system")
 _LOCK_HOLDER = re.compile(r"Conflicting lock is held in (.*?\(PID \d+\))")
 
 Connection = duckdb.DuckDBPyConnection
@@ -264,6 +270,11 @@ def _open(path: Path, settings: Settings, *, read_only: bool) -> Connection:
             return duckdb.connect(str(path), read_only=read_only, config=_options(settings))
         except duckdb.Error as error:
             holder = _holder(str(error))
+            if any(text in str(error) for text in _NOT_ALLOWED):
+                raise DataFolderClosed(
+                    f"{path} cannot be opened for writing: {error}. The file itself is not at "
+                    "fault; give the user of this command the right to write to its folder"
+                ) from error
             if not holder:
                 raise WarehouseUnreadable(
                     f"{path} cannot be opened: {error}. Restore it, or remove it and ingest again: "

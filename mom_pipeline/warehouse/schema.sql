@@ -115,3 +115,10 @@ CREATE TABLE IF NOT EXISTS evaluation_metrics (
     ndcg_at_k       DOUBLE  NOT NULL,
     users           INTEGER NOT NULL
 );
+
+-- What was made of a day beside its arrays: lists, metrics, a version of the model, a page.
+CREATE TABLE IF NOT EXISTS finished_days (
+    asset     VARCHAR NOT NULL,
+    day       DATE    NOT NULL,
+    made_from VARCHAR NOT NULL  -- fingerprint of the day's arrays at that time
+);

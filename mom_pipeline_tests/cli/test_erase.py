@@ -21,14 +21,15 @@ from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 from scipy import sparse
 
 from mom_pipeline.artifacts.day_state import DayState
-from mom_pipeline.cli.erase import ErasureUnderWay, _alone
+from mom_pipeline.artifacts.writer import _held, writing_to
 from mom_pipeline.cli.main import cli
 from mom_pipeline.cli.run import dagster_instance
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.users import in_first_half
 from mom_pipeline.defs.freshness import freshness
-from mom_pipeline.defs.runs import PROCESS_TAG, RunUnderWay
+from mom_pipeline.defs.runs import PROCESS_TAG
 from mom_pipeline.erasure.erasing import UnknownUser
+from mom_pipeline.errors import DataFolderBusy
 from mom_pipeline.logs.ingest import ingest_files
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
@@ -215,9 +216,8 @@ def refused_beside_a_run(folder: Path) -> str:
         run = stopped_in_its_run(process, folder)
         before = {path: path.read_bytes() for path in (folder / "logs").iterdir()}
         refused = CliRunner().invoke(cli, ["erase", USER, "--yes"]).exception
-        assert isinstance(refused, RunUnderWay)
-        assert run in str(refused)
-        assert "daily_update, STARTED" in str(refused)
+        assert isinstance(refused, DataFolderBusy)
+        assert f"mom-pipeline update (process {process.pid}) since 20" in str(refused)
         assert "Nothing was changed" in str(refused)
         assert not (folder / "erasures").exists()
         assert before == {path: path.read_bytes() for path in (folder / "logs").iterdir()}
@@ -274,9 +274,10 @@ def test_bad_input_gets_an_answer_and_changes_nothing(finished, tmp_path, monkey
     for user in ("", "=HYPERLINK(1)", "nobody\n"):
         result = CliRunner().invoke(cli, ["erase", user, "--yes"])
         assert isinstance(result.exception, UnknownUser), user
-    with _alone(load_settings(folder, {})):
+    with writing_to(load_settings(folder, {}), "another erasure"):
+        _held.clear()  # as in another process
         result = CliRunner().invoke(cli, ["erase", USER, "--yes"])
-        assert isinstance(result.exception, ErasureUnderWay)
+        assert isinstance(result.exception, DataFolderBusy)
     asked = CliRunner().invoke(cli, ["erase", USER], input="n\n")
     assert "lines in 3 log files" in asked.output
     assert asked.exit_code == 1

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -71,3 +72,24 @@ def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
         assert not entered.wait(0.2)
     thread.join(10)
     assert entered.is_set()
+
+
+def test_the_bytes_are_on_disk_before_the_name_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a power cut leaves an empty file of the right name."""
+    calls: list[str] = []
+    sync, replace = os.fsync, Path.replace
+
+    def synced(descriptor: int) -> None:
+        calls.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        sync(descriptor)
+
+    def renamed(path: Path, target: Path) -> Path:
+        calls.append("rename")
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", renamed)
+    write_text(tmp_path / "a.txt", "text")
+    assert calls == ["file", "rename", "folder"]

@@ -21,13 +21,24 @@ REPOSITORY = defs.get_repository_def()
 
 def look(pipeline: Pipeline, cursor: str | None = None):
     """One tick of the sensor."""
-    context = dg.build_sensor_context(
+    with dg.build_sensor_context(
         instance=pipeline.instance,
         cursor=cursor,
         resources=pipeline.resources,
         repository_def=REPOSITORY,
-    )
-    return defs.get_sensor_def("log_file_sensor").evaluate_tick(context)
+    ) as context:
+        return defs.get_sensor_def("log_file_sensor").evaluate_tick(context)
+
+
+def scheduled(pipeline: Pipeline, name: str, day_of_march: int):
+    """One tick of a schedule, at night."""
+    with dg.build_schedule_context(
+        instance=pipeline.instance,
+        scheduled_execution_time=datetime(2024, 3, day_of_march, 5, tzinfo=UTC),
+        resources=pipeline.resources,
+        repository_def=REPOSITORY,
+    ) as context:
+        return defs.get_schedule_def(name).evaluate_tick(context)
 
 
 def asked_days(tick) -> list[tuple[str, str]]:
@@ -156,14 +167,7 @@ def test_a_cursor_of_an_earlier_version_is_no_obstacle(copied: Pipeline):
 
 def test_the_nightly_schedule_takes_all_that_is_behind(copied: Pipeline, log_files):
     def tick():
-        return defs.get_schedule_def("daily_update_schedule").evaluate_tick(
-            dg.build_schedule_context(
-                instance=copied.instance,
-                scheduled_execution_time=datetime(2024, 3, 5, 3, tzinfo=UTC),
-                resources=copied.resources,
-                repository_def=REPOSITORY,
-            )
-        )
+        return scheduled(copied, "daily_update_schedule", 5)
 
     assert "no day is missing or stale" in tick().skip_message
     copied.deliver({"2024-03-06.csv": lines_of(day(6), "user-00001")})
@@ -172,14 +176,7 @@ def test_the_nightly_schedule_takes_all_that_is_behind(copied: Pipeline, log_fil
 
 def test_the_weekly_schedules_take_the_newest_day_with_logs(copied: Pipeline, empty: Pipeline):
     def tick(pipeline: Pipeline, name: str = "weekly_rebuild_schedule"):
-        return defs.get_schedule_def(name).evaluate_tick(
-            dg.build_schedule_context(
-                instance=pipeline.instance,
-                scheduled_execution_time=datetime(2024, 3, 10, 5, tzinfo=UTC),
-                resources=pipeline.resources,
-                repository_def=REPOSITORY,
-            )
-        )
+        return scheduled(pipeline, name, 10)
 
     assert [r.partition_key for r in tick(copied).run_requests] == [str(day(N_DAYS))]
     assert "no log file" in tick(empty).skip_message

@@ -1,11 +1,17 @@
 """Runs under way, and runs whose process is gone, in a real instance."""
 
 import os
+import threading
+from itertools import cycle
 
 import dagster as dg
-import pytest
 
-from mom_pipeline.defs.runs import PROCESS_TAG, RunUnderWay, _mark, require_no_run
+from mom_pipeline.defs import runs
+from mom_pipeline.defs.runs import PROCESS_TAG, _mark, close_dead_runs, is_under_way
+from mom_pipeline_tests.artifacts.test_writer import holder
+
+from .conftest import Pipeline
+from .test_automation import look
 
 
 @dg.job
@@ -13,38 +19,61 @@ def nothing() -> None:
     """A job to make runs of."""
 
 
-def started(instance: dg.DagsterInstance, mark: str = "") -> dg.DagsterRun:
+def begun(instance: dg.DagsterInstance, mark: str = "", status: str = "STARTED") -> dg.DagsterRun:
     """A run that has begun and not ended, as one leaves it that was killed."""
-    run = instance.create_run_for_job(nothing, status=dg.DagsterRunStatus.STARTED)
+    run = instance.create_run_for_job(nothing, status=dg.DagsterRunStatus[status])
     if mark:
         instance.add_run_tags(run.run_id, {PROCESS_TAG: mark.replace("RUN", run.run_id)})
     return run
 
 
-def test_a_run_of_a_living_process_or_of_none_that_is_known_is_under_way():
+def test_a_run_that_waits_or_whose_process_lives_is_under_way():
+    marks = ("", _mark("RUN"), _mark("another run"), "RUN elsewhere 1 2", "odd")
+    statuses = ("NOT_STARTED", "STARTING", "STARTED", "CANCELING")
     with dg.instance_for_test() as instance:
-        require_no_run(instance)
-        for mark in ("", _mark("RUN"), _mark("another run"), "RUN elsewhere 1 2", "odd"):
-            run = started(instance, mark)
-            with pytest.raises(RunUnderWay, match=run.run_id):
-                require_no_run(instance)
+        assert not is_under_way(instance)
+        for mark, status in zip(marks, cycle(statuses), strict=False):
+            run = begun(instance, mark, status)
+            close_dead_runs(instance)
+            assert is_under_way(instance)
+            assert instance.get_run_by_id(run.run_id).status.value == status
             instance.delete_run(run.run_id)
-
-
-@pytest.mark.parametrize("status", ["NOT_STARTED", "STARTING", "CANCELING"])
-def test_a_run_that_waits_is_under_way(status):
-    with dg.instance_for_test() as instance:
-        instance.create_run_for_job(nothing, status=dg.DagsterRunStatus[status])
-        with pytest.raises(RunUnderWay, match=status):
-            require_no_run(instance)
 
 
 def test_a_run_whose_process_is_gone_is_noted_as_failed():
     with dg.instance_for_test() as instance:
         reused = f"{_mark('RUN').rpartition(' ')[0]} 1"  # the number of a process, used again
         for mark in (_mark("RUN").replace(str(os.getpid()), "4194305"), reused):
-            run = started(instance, mark)
-            require_no_run(instance)
-            assert instance.get_run_by_id(run.run_id).status == dg.DagsterRunStatus.FAILURE
+            for status in ("NOT_STARTED", "STARTED"):
+                run = begun(instance, mark, status)
+                assert not is_under_way(instance)
+                close_dead_runs(instance)
+                assert instance.get_run_by_id(run.run_id).status == dg.DagsterRunStatus.FAILURE
         assert nothing.execute_in_process(instance=instance).success
-        require_no_run(instance)
+
+
+def test_a_run_that_never_recorded_its_process_is_not_alive_for_ever(monkeypatch):
+    with dg.instance_for_test() as instance:
+        run = begun(instance, status="NOT_STARTED")
+        monkeypatch.setattr(runs, "SECONDS_TO_START", -1)
+        assert not is_under_way(instance)
+        close_dead_runs(instance)
+        assert instance.get_run_by_id(run.run_id).status == dg.DagsterRunStatus.FAILURE
+
+
+def test_a_run_waits_for_whoever_writes_to_the_folder(empty: Pipeline, log_files):
+    """As a run of the daemon does beside a command; the sensor asks for nothing meanwhile."""
+    empty.deliver(log_files)
+    done = threading.Event()
+
+    def run() -> None:
+        empty.run(1, only=["raw_logs"])
+        done.set()
+
+    with holder(empty.root) as process:
+        thread = threading.Thread(target=run)
+        thread.start()
+        assert f"mom-pipeline update (process {process.pid})" in look(empty).skip_message
+        assert not done.wait(1)
+    thread.join(60)
+    assert done.is_set()

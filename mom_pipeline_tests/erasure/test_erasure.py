@@ -6,7 +6,8 @@ import json
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -15,6 +16,8 @@ import duckdb
 import numpy as np
 import pytest
 
+from mom_pipeline.core.files import replacing
+from mom_pipeline.erasure import tables
 from mom_pipeline.erasure.erasing import (
     Receipt,
     UnknownUser,
@@ -339,3 +342,22 @@ def test_a_history_in_use_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     holder.close()
     erase_from_history(tmp_path, USER)
     assert files_with(tmp_path, USER) == []
+
+
+def test_a_log_of_the_old_warehouse_is_not_replayed_into_the_new_one(
+    folder: DataFolder, monkeypatch: pytest.MonkeyPatch
+):
+    """What DuckDB kept beside the old file belongs to it, and may hold the user."""
+    folder.take(csv_lines(USER))
+    beside = folder.warehouse.path.with_name("warehouse.duckdb.wal")
+
+    @contextmanager
+    def with_log(path: Path) -> Iterator[Path]:
+        with replacing(path) as temporary:
+            yield temporary
+        beside.write_text(USER)
+
+    monkeypatch.setattr(tables, "replacing", with_log)
+    tables.compact(folder.warehouse)
+    assert not beside.exists()
+    assert len(folder.query("FROM raw_logs")) == 4

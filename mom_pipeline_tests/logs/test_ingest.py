@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from mom_pipeline.errors import LinesNotAccounted, LogFileError, TooManyRejects
+from mom_pipeline.errors import LinesNotAccounted, LogFileError, LogFileNotRead, TooManyRejects
 from mom_pipeline.logs.ingest import (
     IngestFailure,
     IngestResult,
@@ -25,6 +25,7 @@ from mom_pipeline.logs.ingest import (
     pending_files,
 )
 from mom_pipeline.logs.logfiles import discover
+from mom_pipeline.warehouse.connection import Connection
 from mom_pipeline_tests.data_folder import HEADER, DataFolder
 
 T = "2024-03-01T10:00:00"
@@ -116,6 +117,38 @@ def test_lines_that_duckdb_lost_are_noticed(
         ),
     )
     with pytest.raises(LinesNotAccounted, match="has 3 lines, but 1 were read"):
+        folder.take(log("a", "b"))
+    assert folder.tables()["raw_logs"] == []
+
+
+def test_a_line_that_is_neither_accepted_nor_rejected_is_noticed(
+    lenient: DataFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it would be if the rules had a hole between those for good and for bad lines."""
+    from mom_pipeline.logs import ingest
+
+    monkeypatch.setattr(ingest, "_insert_rejected", lambda *_: {})
+    with pytest.raises(LinesNotAccounted, match="1 header \\+ 1 accepted \\+ 0 rejected"):
+        lenient.take(log("a") + "not,a,line,of,ours\n")
+    assert lenient.tables()["raw_logs"] == []
+    assert lenient.tables()["ingest_ledger"] == []
+
+
+def test_a_file_that_changes_before_duckdb_reads_it_is_not_taken(
+    folder: DataFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checksum in the ledger must be that of the rows."""
+    from mom_pipeline.logs import ingest
+
+    staged = ingest.stage_text
+
+    def changed_meanwhile(connection: Connection, readable: Path) -> int:
+        readable.write_bytes(readable.read_bytes().replace(b"a,", b"z,"))
+        os.utime(readable, (1, 1))
+        return staged(connection, readable)
+
+    monkeypatch.setattr(ingest, "stage_text", changed_meanwhile)
+    with pytest.raises(LogFileNotRead, match="changed while it was read"):
         folder.take(log("a", "b"))
     assert folder.tables()["raw_logs"] == []
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mom_pipeline.errors import LogFileError
+from mom_pipeline.errors import LogFileError, LogFileNotRead
 from mom_pipeline.logs import scan as scan_module
 from mom_pipeline.logs.logfiles import LogFile
-from mom_pipeline.logs.scan import MARK, MAX_LINE_BYTES, Scan, scan_text
+from mom_pipeline.logs.scan import MARK, MAX_LINE_BYTES, Scan, scan_file, scan_text
 
 
 def scan(tmp_path: Path, content: bytes, name: str = "2024-03-01.csv") -> Scan:
@@ -112,6 +112,28 @@ def test_gzip_is_unpacked_with_all_its_members(tmp_path: Path) -> None:
     assert result.readable.read_bytes() == b"a\nb\n"
     assert (result.lines, result.size_bytes) == (2, len(packed))
     assert result.sha256 == hashlib.sha256(packed).hexdigest()
+
+
+def test_what_the_decompressor_leaves_unread_is_hashed_too(tmp_path: Path) -> None:
+    """Zeros after a gzip stream are padding, more than one read takes."""
+    packed = gzip.compress(b"a\n") + bytes(3 * MAX_LINE_BYTES)
+    result = scan(tmp_path, packed, "2024-03-01.csv.gz")
+    assert result.sha256 == hashlib.sha256(packed).hexdigest()
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_file_that_changes_while_it_is_read_is_not_taken(tmp_path: Path, kind) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / f"2024-03-01.{kind}"
+    path.write_bytes(b"a\n")
+    file = LogFile(date(2024, 3, 1), path.name, path, kind, compressed=False)
+
+    def append(n_bytes: int) -> None:
+        if not n_bytes:  # the reader has come to the end, and the writer goes on
+            with path.open("ab") as out:
+                out.write(b"more\n")
+
+    with pytest.raises(LogFileNotRead, match="changed while it was read"):
+        scan_file(file, tmp_path / "scratch", append)
 
 
 def _truncated(packed: bytes) -> bytes:

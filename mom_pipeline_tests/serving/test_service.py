@@ -1,5 +1,6 @@
 """The running service: answers, refusals, and models that change under load."""
 
+import asyncio
 import socket
 import threading
 
@@ -298,3 +299,19 @@ def test_without_a_champion_it_waits_for_one(tmp_path, make):
     assert service.process.returncode == 0
     assert service.output.read_text().endswith("Stopped.\n")
     assert not (tmp_path / "warehouse.duckdb").exists()
+
+
+def test_200_connections_at_once_are_all_answered(service):
+    request = f"GET /health HTTP/1.1\r\nHost: 127.0.0.1:{service.port}\r\nConnection: close\r\n\r\n"
+
+    async def ask() -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+        writer.write(request.encode())
+        said = await asyncio.wait_for(reader.read(), 60)
+        writer.close()
+        return said
+
+    async def ask_all() -> list[bytes]:
+        return await asyncio.gather(*(ask() for _ in range(200)))
+
+    assert [said[:12] for said in asyncio.run(ask_all())] == [b"HTTP/1.1 200"] * 200

@@ -1,0 +1,72 @@
+"""Failures of the machine, such as a full disk, in one sentence that says what to do."""
+
+import errno
+from collections.abc import Iterator
+
+# What an error says, and what to do about it. The texts are those of the system, SQLite and DuckDB.
+_REMEDIES = (
+    (
+        ("No space left on device", "disk is full", "Disk quota exceeded", "File too large"),
+        "Make room on the disk, or raise the limit, and run the command again: it goes on from "
+        "what is complete",
+    ),
+    (
+        ("Read-only file system", "readonly database", "Permission denied", "not permitted"),
+        "Give the user of this command the right to write to the data folder, and run it again",
+    ),
+    (
+        ("is not a database", "image is malformed", "unsupported file format"),
+        "This is Dagster's history: move dagster_home out of the data folder, and the next run "
+        "makes a new one; days and models are not in it",
+    ),
+    (
+        ("Could not read enough bytes", "Corrupt database file", "does not match stored checksum"),
+        "The warehouse is damaged: restore it from a copy, or remove it, and `mom-pipeline update` "
+        "reads the log files again",
+    ),
+    (
+        ("disk I/O error", "Input/output error", "unable to open database file"),
+        "Look at the room on the disk and at the rights on the data folder, and run the command "
+        "again: it goes on from what is complete",
+    ),
+)
+_OF_THE_SYSTEM = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EIO,
+)
+
+
+def sentence_for(error: BaseException) -> str:
+    """Return one sentence about a failure of the machine; "" for any other error."""
+    for cause in _causes(error):
+        words = _words(cause)
+        if words and (remedy := remedy_for(words)):
+            return f"{words}. {remedy}"
+    return ""
+
+
+def remedy_for(words: str) -> str:
+    """Return what to do about the message of an error; "" when it is none of the machine."""
+    return next((remedy for texts, remedy in _REMEDIES if any(t in words for t in texts)), "")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and what led to it."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _words(error: BaseException) -> str:
+    """Return what an error says in one line, if it is one of the system, SQLite or DuckDB."""
+    if isinstance(error, OSError):
+        return f"{error.strerror}: {error.filename}" if error.errno in _OF_THE_SYSTEM else ""
+    names = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
+    if names & {"sqlite3", "_duckdb", "duckdb"} and "sqlalchemy" not in names:
+        return str(error).splitlines()[0] if str(error) else ""
+    return ""

@@ -1,0 +1,239 @@
+"""kill -9 at any point of update, erase, promote and rollback; then the same command again.
+
+No row may be lost or doubled, and the end is that of an undisturbed command: arrays, rows,
+manifests, exports and versions of the model.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.defs.freshness import days_behind, freshness
+from mom_pipeline.erasure.search import files_with
+from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.settings import Settings, load_settings
+from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline_tests.faults.commands import Commands, Kill, commands
+from mom_pipeline_tests.faults.folders import (
+    contents,
+    copy,
+    deliver_late,
+    differences,
+    left_over,
+    write_folder,
+)
+
+ASSETS = (
+    "raw_logs",
+    "interaction_matrix",
+    "chosen_settings",
+    "m2_statistics",
+    "whitening_matrix",
+    "whitened_tensor",
+    "decomposition",
+    "user_personalization",
+    "recommendations",
+    "evaluation_metrics",
+    "promotion",
+    "report",
+)
+# Computed again after the late file.
+DAYS = ("2024-03-02", "2024-03-03")
+USER = "user-00001"
+# Of an update and of an erasure on an idle machine, in seconds; kills come up to twice as late.
+_LONGEST = 4.0
+# Tables that an erasure leaves the same, whenever it was interrupted.
+_ERASED_TABLES = ("raw_logs", "quarantine", "ingest_ledger", "user_dictionary", "item_dictionary")
+
+
+@dataclass
+class Killed:
+    """kills: by command, those that came before its end.  failures: what was not as expected."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    too_late: int = 0
+    failures: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A folder with stale days, and what an update makes of it."""
+
+    stale: Path
+    fresh: Path
+    run: Commands
+
+    @cached_property
+    def expected(self) -> dict[str, Any]:
+        """What the fresh folder holds."""
+        return contents(self.fresh)
+
+    @cached_property
+    def erased(self) -> Path:
+        """The fresh folder after an erasure that nobody disturbed."""
+        folder = copy(self.fresh, self.fresh.with_name("erased"))
+        assert self.run.run(folder, "erase", USER, "--yes").code == 0
+        return folder
+
+
+@contextmanager
+def prepared(root: Path) -> Iterator[Ground]:
+    """Compute the folders that the kills start from and should end in."""
+    with commands() as run:
+        stale = write_folder(root / "stale")
+        assert run.run(stale, "update").code == 0
+        deliver_late(stale)
+        fresh = copy(stale, root / "fresh")
+        assert run.run(fresh, "update").code == 0
+        yield Ground(stale, fresh, run)
+
+
+def kill_series(root: Path, n_kills: int, seed: int, told: Any = print) -> Killed:
+    """Kill commands at `n_kills` points: assets by turns, other commands at random moments."""
+    rng = random.Random(seed)
+    counts = Killed()
+    with prepared(root) as ground:
+        points = _points(rng)
+        while counts.kills.total() < n_kills:
+            command, kill = next(points)
+            before = len(counts.failures)
+            _STRIKES[command](ground, root / "try", kill, counts)
+            for failure in counts.failures[before:]:
+                told(f"{command}, {kill}: {failure}")
+            if counts.kills.total() % 20 == 0:
+                told(f"{counts.kills.total()} kills, {len(counts.failures)} failures")
+    return counts
+
+
+def _points(rng: random.Random) -> Iterator[tuple[str, Kill]]:
+    """Yield points for ever: every asset and day before, after and within; then the commands."""
+    while True:
+        at_assets = [
+            Kill(asset, day, when, rng.uniform(0.005, 0.15) if when == "within" else 0.0)
+            for asset in ASSETS
+            for day in DAYS
+            for when in ("before", "after", "within")
+        ]
+        rng.shuffle(at_assets)
+        for number, kill in enumerate(at_assets):
+            yield "update", kill
+            if number % 3 == 0:
+                yield "update", Kill(seconds=rng.uniform(0.0, 2 * _LONGEST))
+                yield "erase", Kill(seconds=rng.uniform(0.0, 2 * _LONGEST))
+            if number % 6 == 0:
+                yield "promote", Kill(seconds=rng.uniform(0.2, 1.0))
+                yield "rollback", Kill(seconds=rng.uniform(0.2, 1.0))
+
+
+def strike_update(ground: Ground, folder: Path, kill: Kill, counts: Killed) -> None:
+    """Kill an update, and compare what the next one makes with an undisturbed one."""
+    copy(ground.stale, folder)
+    if not _was_killed(ground.run.run(folder, "update", kill=kill).code, "update", counts):
+        return
+    again = ground.run.run(folder, "update")
+    if again.code:
+        counts.failures.append(f"update ended with {again.code}: {again.output[-300:]}")
+    elif different := differences(folder, ground.expected):
+        counts.failures.append(f"differs: {different}")
+
+
+def strike_erase(ground: Ground, folder: Path, kill: Kill, counts: Killed) -> None:
+    """Kill an erasure, and let the same command go on."""
+    copy(ground.fresh, folder)
+    if not _was_killed(
+        ground.run.run(folder, "erase", USER, "--yes", kill=kill).code, "erase", counts
+    ):
+        return
+    again = ground.run.run(folder, "erase", USER, "--yes")
+    settings = load_settings(folder, {})
+    behind = days_behind(freshness(Warehouse(settings), DayState(settings)))
+    expected, found = contents(ground.erased), contents(folder)
+    tables = [
+        name for name in expected if name.startswith(tuple(f"table {t}" for t in _ERASED_TABLES))
+    ]
+    problems = {
+        f"erase ended with {again.code}: {again.output[-300:]}": again.code != 0,
+        f"the id is in {files_with(folder, USER)}": bool(files_with(folder, USER)),
+        f"days are behind: {behind}": bool(behind),
+        "log files differ": expected["logs"] != found["logs"],
+        "rows differ": any(expected[name] != found.get(name) for name in tables),
+        f"left over: {left_over(folder)}": bool(left_over(folder)),
+        "arrays differ": not _same_arrays(settings, load_settings(ground.erased, {})),
+    }
+    counts.failures += [problem for problem, there in problems.items() if there]
+
+
+def _same_arrays(settings: Settings, others: Settings) -> bool:
+    """Up to rounding: a day that was interrupted is summed over all its rows."""
+    for asset in ("interaction_matrix", "m2_statistics", "decomposition"):
+        for day in DAYS:
+            pair = [
+                DayState(s).artifacts.read(asset, date.fromisoformat(day))
+                for s in (settings, others)
+            ]
+            ours, theirs = (artifact.dense for artifact in pair)
+            if ours.keys() != theirs.keys():
+                return False
+            for name, array in ours.items():
+                scale = np.abs(theirs[name]).max(initial=1e-12)
+                if not np.allclose(array, theirs[name], rtol=0, atol=1e-6 * scale):
+                    return False
+    return True
+
+
+def strike_promote(ground: Ground, folder: Path, kill: Kill, counts: Killed) -> None:
+    """Kill a promotion: the champion is the old or the new one, and both are whole."""
+    copy(ground.fresh, folder)
+    registry = ModelRegistry(folder / "models")
+    before, first = registry.champion_version(), registry.names()[0]
+    if not _was_killed(ground.run.run(folder, "promote", first, kill=kill).code, "promote", counts):
+        return
+    _require_champion(registry, {before, first}, counts)
+    ground.run.run(folder, "promote", first)
+    _require_champion(registry, {first}, counts)
+
+
+def strike_rollback(ground: Ground, folder: Path, kill: Kill, counts: Killed) -> None:
+    """Kill a rollback: the champion is the old one or the one before it."""
+    copy(ground.fresh, folder)
+    registry = ModelRegistry(folder / "models")
+    now, before = registry.champion_version(), registry.history()[-2].version
+    if not _was_killed(ground.run.run(folder, "rollback", kill=kill).code, "rollback", counts):
+        return
+    _require_champion(registry, {now, before}, counts)
+    if registry.champion_version() == now:
+        ground.run.run(folder, "rollback")
+    _require_champion(registry, {before}, counts)
+
+
+def _require_champion(registry: ModelRegistry, allowed: set[str | None], counts: Killed) -> None:
+    champion = registry.champion().manifest.version
+    if champion not in allowed or any(entry.damage for entry in registry.versions()):
+        counts.failures.append(f"the champion is {champion}, expected one of {allowed}")
+
+
+def _was_killed(code: int, command: str, counts: Killed) -> bool:
+    if code == -9:
+        counts.kills[command] += 1
+        return True
+    counts.too_late += 1
+    if code:
+        counts.failures.append(f"{command} ended with {code} before it could be killed")
+    return False
+
+
+_STRIKES = {
+    "update": strike_update,
+    "erase": strike_erase,
+    "promote": strike_promote,
+    "rollback": strike_rollback,
+}
