@@ -13,6 +13,7 @@ from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.definitions import ASSETS
 from mom_pipeline.defs.automation import FULL_CONFIG, range_tags
 from mom_pipeline.defs.engine import EngineResource
+from mom_pipeline.defs.freshness import note_finished
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 from mom_pipeline.settings import Settings, load_settings
@@ -78,6 +79,12 @@ def failures(done: dg.ExecuteInProcessResult) -> list[str]:
     return said
 
 
+def days_between(first: str, last: str) -> list[date]:
+    """The days from first to last."""
+    begin, end = date.fromisoformat(first), date.fromisoformat(last)
+    return [begin + timedelta(days=n) for n in range((end - begin).days + 1)]
+
+
 class Pipeline:
     """A data folder and an instance: deliver files, run days, look at what came out."""
 
@@ -138,6 +145,8 @@ class Pipeline:
         )
         if succeeds:
             assert done.success, failures(done)
+        if only == SERVED and done.success:  # all of a day but its page, which takes longest
+            note_finished(self.warehouse, self.state, "report", days_between(first, last))
         return done
 
     def metadata(self, asset: str, number: int) -> dict[str, Any]:

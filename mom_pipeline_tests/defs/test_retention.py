@@ -5,7 +5,7 @@ import pytest
 
 from mom_pipeline.defs.freshness import freshness
 
-from .conftest import MODEL, N_DAYS, SERVED, Pipeline, day
+from .conftest import N_DAYS, SERVED, Pipeline, day
 
 KEPT = 4
 NEXT = N_DAYS + 1
@@ -66,7 +66,7 @@ def test_late_data_of_an_expired_day_ask_for_it(retaining: Pipeline):
     late = b"user,item,timestamp\nuser-00001,jazz-001,2024-03-01T10:00:00\n"
     retaining.deliver({"2024-03-01-late.csv": late})
     assert set(statuses(retaining).values()) == {"stale"}
-    retaining.run(1, N_DAYS, only=(*MODEL, "user_personalization", "promotion"))
+    retaining.run(1, N_DAYS, only=SERVED)
     assert statuses(retaining) == {1: "expired", 2: "fresh", 3: "fresh", 4: "fresh", 5: "fresh"}
 
 

@@ -81,7 +81,7 @@ GUARDS = (
         "artifacts/store.py",
         "            with locked(folder.parent):\n                publish(",
         "            if True:\n                publish(",
-        "faults/test_faults.py -k writers",
+        "artifacts/test_store.py -k processes_that_write",
     ),
     Guard(
         "the sha256 of every array",

@@ -130,8 +130,8 @@ def _points(rng: random.Random) -> Iterator[tuple[str, Kill]]:
                 yield "update", Kill(seconds=rng.uniform(0.0, 2 * _LONGEST))
                 yield "erase", Kill(seconds=rng.uniform(0.0, 2 * _LONGEST))
             if number % 6 == 0:
-                yield "promote", Kill(seconds=rng.uniform(0.2, 1.0))
-                yield "rollback", Kill(seconds=rng.uniform(0.2, 1.0))
+                yield "promote", Kill(seconds=rng.uniform(0.001, 0.15))
+                yield "rollback", Kill(seconds=rng.uniform(0.001, 0.15))
 
 
 def strike_update(ground: Ground, folder: Path, kill: Kill, counts: Killed) -> None:

@@ -52,7 +52,7 @@ def test_an_erasure_killed_before_its_first_asset_goes_on(ground: Ground, tmp_pa
 
 def test_a_killed_rollback_leaves_one_champion(ground: Ground, tmp_path):
     counts = Killed()
-    strike_rollback(ground, tmp_path / "data", Kill(seconds=0.3), counts)
+    strike_rollback(ground, tmp_path / "data", Kill(seconds=0.005), counts)
     assert counts.failures == []
 
 
