@@ -18,13 +18,14 @@ CONFIGURATION = """\
 telemetry:
   enabled: false
 
-# SQLite files below this folder, as by default, with fewer connections.
+# SQLite files below this folder, wherever it lies, as by default; with fewer connections.
 storage:
   custom:
     module: mom_pipeline.dagster_storage
     class: Storage
     config:
-      base_dir: {home}
+      base_dir:
+        env: DAGSTER_HOME
 
 # No invitation to sign up over the first page.
 nux:
@@ -75,9 +76,9 @@ WHERE coalesce(made_id, 0) < planned_id AND runs.status = 'FAILURE'
 def prepare_dagster_home(settings: Settings) -> Path:
     """Write `dagster.yaml` into the data folder and point DAGSTER_HOME at it."""
     home = _home(settings)
-    path, wanted = home / "dagster.yaml", CONFIGURATION.format(home=json.dumps(str(home)))
-    if not path.is_file() or path.read_text(encoding="utf-8") != wanted:
-        write_text(path, wanted)
+    path = home / "dagster.yaml"
+    if not path.is_file() or path.read_text(encoding="utf-8") != CONFIGURATION:
+        write_text(path, CONFIGURATION)
     os.environ["DAGSTER_HOME"] = str(home)
     os.environ["DAGSTER_EVENT_BATCH_SIZE"] = str(EVENTS_PER_BATCH)
     return home

@@ -23,8 +23,8 @@ def test_only_the_values_change():
     assert changed == [
         ("n_components = 8", "n_components = 16"),
         ('estimator = "balanced"', 'estimator = "unbiased"'),
-        ("low_pass = 0.5", "low_pass = 0.25"),
-        ("components = 0.0", "components = 2.0"),
+        ("low_pass = 0.2", "low_pass = 0.25"),
+        ("components = 0.2", "components = 2.0"),
     ]
 
 

@@ -28,7 +28,14 @@ from mom_pipeline.core.moments.days import MomentSettings, fix_anchor, sum_users
 from mom_pipeline.core.moments.estimators import Estimator, EstimatorName, own_rows
 from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.progress import Stages
-from mom_pipeline.core.ranking.choose import Choice, HeldOut, choose_weights, given_split, hold_out
+from mom_pipeline.core.ranking.choose import (
+    Choice,
+    HeldOut,
+    choose_weights,
+    default_weights,
+    given_split,
+    hold_out,
+)
 from mom_pipeline.core.ranking.low_pass import LowPass, scaled_pairs
 from mom_pipeline.core.ranking.memberships import Personalization, RuleName
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
@@ -384,9 +391,10 @@ class MethodOfMoments:
     ) -> tuple[PairRanking, Choice | None]:
         """Prepare the three-moment ranking; choose its weights where there is a split for it."""
         choice = None if split is None else self._choose_weights(X, fit, split, stages)
-        weights = self.ranking_weights or RankingWeights(**(self.fixed_weights or {}))
-        if choice is not None:
-            weights = choice.weights
+        weights = self.ranking_weights
+        if weights is None:
+            unchosen = replace(default_weights(X.shape[1]), **(self.fixed_weights or {}))
+            weights = unchosen if choice is None else choice.weights
         low_pass = None
         if weights.low_pass:
             with stages.stage("low-pass part"):

@@ -17,7 +17,7 @@ import duckdb
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
+from dagster import DagsterRunStatus, RunsFilter
 from scipy import sparse
 
 from mom_pipeline.artifacts.day_state import DayState
@@ -38,6 +38,7 @@ from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.dictionaries import ids_by_position
 from mom_pipeline.warehouse.matrix import matrix_as_of
 from mom_pipeline_tests.cli.test_pipeline_commands import mom
+from mom_pipeline_tests.dagster_history import history_in
 from mom_pipeline_tests.defs.conftest import SETTINGS_FILE, Pipeline
 
 # Distinctive, so that its bytes can be searched for, and hard to write: quotes and no ASCII.
@@ -203,7 +204,7 @@ def test_refused_while_a_run_is_under_way_and_goes_on_after_a_kill(finished, tmp
         anchor, stored, _ = state.moments(day)
         assert_never_there(stored, state.matrix(day)[0], anchor)
         state.model(day)
-    with DagsterInstance.from_config(str(folder / "dagster_home")) as instance:
+    with history_in(folder / "dagster_home") as instance:
         assert instance.get_run_by_id(run).status == DagsterRunStatus.FAILURE
 
 
@@ -255,7 +256,7 @@ def started(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
 def stopped_in_its_run(process: subprocess.Popen[bytes], folder: Path) -> str:
     """Stop a process as soon as its run has noted it; the id of the run."""
     deadline = time.monotonic() + 60
-    with DagsterInstance.from_config(str(folder / "dagster_home")) as instance:
+    with history_in(folder / "dagster_home") as instance:
         while time.monotonic() < deadline and process.poll() is None:
             started = RunsFilter(statuses=[DagsterRunStatus.STARTED])
             runs = [run for run in instance.get_runs(started) if PROCESS_TAG in run.tags]

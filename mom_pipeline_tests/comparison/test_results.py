@@ -173,14 +173,10 @@ def test_a_reference_without_a_result_is_explained(comparison):
 
 
 def test_the_figure_has_a_line_for_every_method_with_a_result(comparison):
-    left, right = tables.figure_2(comparison).axes
-    for axes in (left, right):
-        assert [line.get_label() for line in axes.get_lines()] == ["THEIRS", "OURS"]
-        assert "n = 4 users" in axes.get_ylabel()
-    np.testing.assert_allclose(left.get_lines()[1].get_ydata(), 0.25)
-    np.testing.assert_allclose(right.get_lines()[0].get_xdata(), CUTOFFS)
-    looks = {(line.get_color(), line.get_marker()) for line in left.get_lines()}
-    assert len(looks) == 2
-    for panel, expected in zip(tables.figure_2_panels(comparison), (left, right), strict=True):
-        assert [line.get_label() for line in panel.axes[0].get_lines()] == ["THEIRS", "OURS"]
-        assert panel.axes[0].get_title(loc="left") == expected.get_title(loc="left")
+    left, right = tables.figure_2(comparison)
+    for panel in (left, right):
+        assert [*panel.series] == ["THEIRS", "OURS"]
+        assert "n = 4 users" in panel.axes.y
+        assert panel.bold == "OURS"
+    np.testing.assert_allclose(left.series["OURS"][1], 0.25)
+    np.testing.assert_allclose(right.series["THEIRS"][0], CUTOFFS)

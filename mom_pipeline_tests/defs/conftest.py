@@ -29,6 +29,7 @@ SETTINGS_FILE = """\
 [matrix]
 min_item_users = 3
 [model]
+rows = "counts"
 n_components = 3
 ranking = "components"
 [rebuild]

@@ -57,7 +57,8 @@ def test_with_few_days_nothing_is_chosen_and_that_is_said(chosen: Pipeline):
     assert shown["chosen_on"] == "not chosen"
     assert shown["words"] == "not chosen: 7 days are too few to choose on"
     weights = chosen.state.chosen(day(7)).ranking
-    assert weights == RankingWeights(low_pass=0.0, candidate_exponent=0.0)
+    pairs = {"ease": 0.0, "low_pass": 0.0, "components": 0.0, "candidate_exponent": 0.0}
+    assert weights == RankingWeights(**pairs)
 
 
 def test_the_choice_and_its_evidence_are_metadata(chosen: Pipeline):

@@ -54,7 +54,7 @@ def fuzz(root: Path, n_files: int, seed: int) -> Fuzzed:
     rng = random.Random(seed)
     folder = DataFolder(root).with_logs(max_reject_share=1.0)
     counts = Fuzzed()
-    with folder.warehouse.sharing(60.0) as connect:
+    with folder.warehouse.kept_open(60.0):
         for number in range(n_files):
             name = rng.choice(_NAMES)
             content = _damaged(_content(name, rng), rng)
@@ -63,9 +63,7 @@ def fuzz(root: Path, n_files: int, seed: int) -> Fuzzed:
                 content = _damaged(content, rng) if rng.random() < 0.3 else content
             path = folder.write(name, content)
             try:
-                result = ingest_file(
-                    folder.warehouse, log_file(path, folder.settings.logs_dir), connect=connect
-                )
+                result = ingest_file(folder.warehouse, log_file(path, folder.settings.logs_dir))
             except LogFileError as refusal:
                 counts.refused += 1
                 counts.reasons[type(refusal).__name__] += 1
@@ -75,7 +73,7 @@ def fuzz(root: Path, n_files: int, seed: int) -> Fuzzed:
                 continue
             counts.taken += 1
             counts.lines += result.lines
-            with connect() as connection:
+            with folder.warehouse.opened() as connection:
                 stored = [
                     connection.execute(
                         f"SELECT count(*) FROM {table} WHERE source_file = $name", {"name": name}

@@ -7,9 +7,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from dagster import AssetKey, DagsterInstance
+from dagster import AssetKey
 from playwright.sync_api import Page, Request
 
+from mom_pipeline_tests.dagster_history import history_in
 from mom_pipeline_tests.ui.processes import UiServer
 
 SCRIPT = Path(__file__).with_name("foreign_page.js")
@@ -87,7 +88,7 @@ def own_page_reports(server: UiServer, page: Page, name: str) -> None:
 def reported_events(server: UiServer) -> set[str | None]:
     """Descriptions of the events of the asset, read beside the server."""
     key = AssetKey(ASSET)
-    with DagsterInstance.from_config(str(server.dagster_home)) as instance:
+    with history_in(server.dagster_home) as instance:
         materialized = instance.fetch_materializations(key, limit=1000).records
         observed = instance.fetch_observations(key, limit=1000).records
     return {record.asset_materialization.description for record in materialized} | {

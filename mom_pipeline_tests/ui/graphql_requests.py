@@ -5,8 +5,7 @@ import json
 from typing import Any
 from urllib.parse import urlencode
 
-from dagster import DagsterInstance
-
+from mom_pipeline_tests.dagster_history import history_in
 from mom_pipeline_tests.ui.processes import UiServer
 from mom_pipeline_tests.ui.waiting import wait_until
 
@@ -64,13 +63,13 @@ def launch_by_get(server: UiServer, **headers: str) -> tuple[int, str]:
 
 def run_statuses(server: UiServer) -> list[str]:
     """States of the runs in the server's own storage, read beside it."""
-    with DagsterInstance.from_config(str(server.dagster_home)) as instance:
+    with history_in(server.dagster_home) as instance:
         return [run.status.value for run in instance.get_runs()]
 
 
 def end_of_the_run(server: UiServer) -> str:
     """Wait for the end of the only run; its state then."""
-    with DagsterInstance.from_config(str(server.dagster_home)) as instance:
+    with history_in(server.dagster_home) as instance:
         ended = lambda: any(run.is_finished for run in instance.get_runs())  # noqa: E731
         wait_until(ended, SECONDS_TO_RUN, "the end of the run")
         [run] = instance.get_runs()

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dagster import DagsterInstance
 from playwright.sync_api import Page, expect
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 from websockets.typing import Origin, Subprotocol
 
 from mom_pipeline.ui.daemon import DAEMON_MODULE
+from mom_pipeline_tests.dagster_history import history_in
 from mom_pipeline_tests.ui.foreign_page import (
     ASSET,
     OpenRequests,
@@ -129,7 +129,7 @@ def test_a_malformed_operation_is_refused(ui_server: UiServer, body: str) -> Non
 
 def test_the_logs_and_the_debug_file_of_a_run_are_served(ui_server: UiServer) -> None:
     launch_by_post(ui_server)
-    with DagsterInstance.from_config(str(ui_server.dagster_home)) as instance:
+    with history_in(ui_server.dagster_home) as instance:
         run_id = instance.get_runs(limit=1)[0].run_id
     log = ui_server.dagster_home / "storage" / run_id / "compute_logs" / "key.out"
     log.parent.mkdir(parents=True)

@@ -159,7 +159,7 @@ THREE_MOMENT = Method(
     "three-moment",
     "Three moments",
     fit_three_moment,
-    ({"values": "log"}, {"values": "counts"}, {"values": "binary"}),
+    ({"values": "binary"}, {"values": "log"}),
     size="n_components",
     lists="lists",
     choose=choose_three_moment,
