@@ -99,7 +99,8 @@ def compare(**options: Any) -> None:
     on. The test period and the seed decide the figures, to the last digit; timings vary.
 
     Shown are precision, recall, MAP and nDCG at 20, differences to the reference with paired
-    bootstrap intervals, coverage of the catalogue, novelty, times and memory. Everything else,
+    bootstrap intervals, nDCG by length of history and by age of item, coverage of the catalogue,
+    novelty, times and memory. Everything else,
     every cut-off and user, is kept in `comparisons` below the data folder.
 
     \b
@@ -249,6 +250,7 @@ def _show(comparison: Comparison, folder: Path, *, as_json: bool, every_cutoff: 
         tables.time_table(comparison),
         tables.cost_table(comparison),
         tables.metrics_table(comparison),
+        *tables.group_tables(comparison),
     ]
     if every_cutoff:
         shown += [tables.cutoff_table(comparison, metric) for metric in tables.METRICS]

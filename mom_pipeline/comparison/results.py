@@ -66,6 +66,7 @@ class MethodResult:
     coverage: share of the catalogue in any list, per cut-off.
     novelty: mean of -log2(share of users who took the item) over the lists, per cut-off.
     differences: metric name -> one interval per cut-off; empty for the reference itself.
+    groups: nDCG of users and of items apart; see `breakdown`.
     """
 
     name: str
@@ -77,6 +78,7 @@ class MethodResult:
     coverage: tuple[float, ...] = ()
     novelty: tuple[float, ...] = ()
     differences: dict[str, tuple[Interval, ...]] = field(default_factory=dict)
+    groups: dict[str, dict[str, float]] = field(default_factory=dict)
     choice_seconds: float = 0.0
     fit_seconds: float = 0.0
     predict_seconds: float = 0.0

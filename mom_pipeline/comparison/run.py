@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mom_pipeline.comparison.breakdown import breakdown
 from mom_pipeline.comparison.fitting import Answer, Task, read_lists, run_task, write_data
 from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.methods.interface import Method, Setting, Settings
@@ -23,7 +24,7 @@ from mom_pipeline.comparison.results import (
 from mom_pipeline.comparison.split import Split, Trial
 from mom_pipeline.core.evaluation.bootstrap import paired_interval
 from mom_pipeline.core.evaluation.catalogue import catalogue_use
-from mom_pipeline.core.evaluation.metrics import CUTOFFS, METRICS, evaluate_ranking
+from mom_pipeline.core.evaluation.metrics import CUTOFFS, METRICS, evaluate_ranking, nearest_cutoff
 from mom_pipeline.core.types import Array, Float64
 
 REGISTRY = "mom_pipeline.comparison.methods"
@@ -295,6 +296,7 @@ def measured(
         per_user=metrics.per_user,
         coverage=tuple(used.coverage.values()),
         novelty=tuple(used.novelty.values()),
+        groups=breakdown(ids, trial, nearest_cutoff(cutoffs)),
     )
 
 

@@ -115,6 +115,23 @@ def cutoff_table(comparison: Comparison, metric: str) -> Table:
     return Table(f"{METRICS[metric]}, {comparison.n_users:,} users", columns, rows)
 
 
+def group_tables(comparison: Comparison) -> list[Table]:
+    """NDCG of groups of users and of items, one table for each way to group."""
+    k, base = nearest_cutoff(comparison.cutoffs), comparison.result(comparison.reference)
+    measured = base if base.groups else next(r for r in comparison.results if r.groups)
+    return [
+        Table(
+            f"nDCG@{k} by {kind}",
+            ("method", *groups),
+            tuple(
+                (r.title, *(f"{r.groups[kind][g]:.4f}" if r.groups else NO_VALUE for g in groups))
+                for r in comparison.results
+            ),
+        )
+        for kind, groups in measured.groups.items()
+    ]
+
+
 def remarks(comparison: Comparison) -> list[str]:
     """Sentences that belong below the tables: how it was made, who is missing, what failed."""
     base = comparison.result(comparison.reference)
