@@ -30,7 +30,7 @@ def test_the_committed_file_shows_every_key(tmp_path: Path) -> None:
         del defaults[name]
     for section, key in (("evaluation", "cutoffs"), ("comparison", "methods")):
         defaults[section][key] = list(defaults[section][key])
-    sample = {"n_components": 8, "ranking": "components"}
+    sample = {"n_components": 8, "rows": "counts", "ranking": "components"}
     defaults["model"] |= sample
     defaults["pipeline"]["start_date"] = "2024-03-01"
     assert values == defaults
