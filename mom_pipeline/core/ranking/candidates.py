@@ -129,7 +129,7 @@ class SearchParts:
     def _leading(self, rows: Histories, scores: dict[PartKey, Array]) -> list[Array]:
         """Return each part with its default settings, to be written to.
 
-        Pairs and popularity also with each trend, which changes more than other settings do.
+        Pairs, popularity and EASE also with each trend, which changes more than other settings do.
         """
         default = RankingWeights()
         sharpness = _nearest(default.sharpness, [pairs.sharpness for pairs in self.pairs])
@@ -139,13 +139,13 @@ class SearchParts:
             if pairs.sharpness == sharpness:
                 key = ("pairs", pairs.user_exponent, pairs.sharpness, exponent)
                 leaders.append(scores[key] * pairs.candidate_scale(default.candidate_exponent))
-        plain, popularity = leaders[-1].copy(), Popularity(self.pairs[0].item_users).scores(rows)
-        for own in self.trends.values():
-            leaders += [plain * own, popularity * own]
+        trending = [leaders[-1].copy(), Popularity(self.pairs[0].item_users).scores(rows)]
+        if self.ease:
+            trending.append(scores["ease", _nearest(default.ease_ridge, self.ease)])
+            leaders.append(trending[-1].copy())
+        leaders += [part * own for own in self.trends.values() for part in trending]
         for low_pass in self.low_pass.values():
             leaders.append(replace(low_pass, ridge=default.low_pass_ridge).scores(rows))
-        if self.ease:
-            leaders.append(scores["ease", _nearest(default.ease_ridge, self.ease)].copy())
         return leaders
 
 
