@@ -9,6 +9,7 @@ import dagster as dg
 import numpy as np
 import pytest
 
+from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
 from mom_pipeline.bench.day_gate import read_log
 from mom_pipeline.bench.poison import Events
 from mom_pipeline.core.ranking.score import RankingWeights
@@ -177,3 +178,12 @@ def _lines(events: Events) -> bytes:
     rows = np.char.add(np.char.add(events.users.astype(str), ","), events.items.astype(str))
     text = "\n".join(np.char.add(np.char.add(rows, ","), seconds).tolist())
     return f"user,item,timestamp\n{text}\n".encode()
+
+
+def test_a_choice_for_other_lists_is_not_kept(chosen: Pipeline):
+    """Weights are chosen for lists with or without what the user had before."""
+    settings = chosen.settings
+    serving = replace(settings.serving, exclude_seen=not settings.serving.exclude_seen)
+    other = DayState(replace(settings, serving=serving))
+    with pytest.raises(StaleArtifact, match="other settings"):
+        other.chosen(day(8))

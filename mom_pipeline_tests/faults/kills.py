@@ -22,6 +22,7 @@ from mom_pipeline.erasure.search import files_with
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline_tests.defs.conftest import SERVED
 from mom_pipeline_tests.faults.commands import Commands, Kill, commands
 from mom_pipeline_tests.faults.folders import (
     contents,
@@ -32,20 +33,7 @@ from mom_pipeline_tests.faults.folders import (
     write_folder,
 )
 
-ASSETS = (
-    "raw_logs",
-    "interaction_matrix",
-    "chosen_settings",
-    "m2_statistics",
-    "whitening_matrix",
-    "whitened_tensor",
-    "decomposition",
-    "user_personalization",
-    "recommendations",
-    "evaluation_metrics",
-    "promotion",
-    "report",
-)
+ASSETS = (*SERVED, "report")
 # Computed again after the late file.
 DAYS = ("2024-03-02", "2024-03-03")
 USER = "user-00001"

@@ -58,6 +58,11 @@ class PairCounts:
         names, units = _counted(_without_items(X, left_out), weights)
         return cls(names, units, item_users, user_exponent, left_out)
 
+    @classmethod
+    def within(cls, X: Csr, user_exponent: float, max_bytes: int = MAX_PAIR_BYTES) -> Self:
+        """Count the pairs of as many popular items as fit into some bytes; see `rare_items`."""
+        return cls.from_rows(X, user_exponent, uncounted=rare_items(X, max_bytes))
+
     def update(self, removed: Csr, added: Csr) -> Self:
         """Return the pairs after some rows were taken away and others added; exact.
 

@@ -16,7 +16,7 @@ from scipy import sparse
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.interactions import with_narrow_indices
 from mom_pipeline.core.linear_algebra.inverse import invert_in_place
-from mom_pipeline.core.moments.pair_counts import MAX_PAIR_BYTES, PairCounts, rare_items
+from mom_pipeline.core.moments.pair_counts import PairCounts
 from mom_pipeline.core.moments.sums import padded
 from mom_pipeline.core.ranking.item_matrix import ItemMatrix, owners
 from mom_pipeline.core.ranking.parts import EASE, Histories, added_up
@@ -64,8 +64,7 @@ class Ease:
         """Return the part for each of the ridges."""
         if min(ridges) <= 0:
             raise InvalidSetting(f"ridge of the EASE part must be above 0, found {min(ridges)}")
-        rare = rare_items(X, MAX_PAIR_BYTES)
-        counts = PairCounts.from_rows(X, _USER_EXPONENT, uncounted=rare)
+        counts = PairCounts.within(X, _USER_EXPONENT)
         items = np.flatnonzero(counts.item_users)
         if len(items) > MAX_INVERTED_ITEMS:
             by_ridge = _local_regressions(counts.matrix(), ridges)

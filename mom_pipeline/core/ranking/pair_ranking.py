@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, Self, TypeVar
 
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
-from mom_pipeline.core.moments.pair_counts import MAX_PAIR_BYTES, PairCounts, rare_items
+from mom_pipeline.core.moments.pair_counts import MAX_PAIR_BYTES, PairCounts
 from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.parts import Components, Own, Pairs, Part, Popularity
@@ -44,9 +44,8 @@ class PairRanking:
         max_pair_bytes: int = MAX_PAIR_BYTES,
     ) -> Self:
         """Rank with the pairs of X and the trend of its items. last_days: (N, D) of X."""
-        rare = rare_items(X, max_pair_bytes)
         return cls(
-            counts=PairCounts.from_rows(X, weights.user_exponent, uncounted=rare),
+            counts=PairCounts.within(X, weights.user_exponent, max_pair_bytes),
             low_pass=low_pass,
             weights=weights,
             ease=Ease.from_rows(X, weights.ease_ridge) if weights.ease else None,

@@ -118,8 +118,8 @@ class Pairs:
 
     @classmethod
     def from_rows(cls, X: Csr, user_exponent: float = 1.0, sharpness: float = 1.0) -> Self:
-        """Count the pairs of every user."""
-        return cls.from_counts(PairCounts.from_rows(X, user_exponent), sharpness)
+        """Count the pairs of every user, within the bytes that pairs may take."""
+        return cls.from_counts(PairCounts.within(X, user_exponent), sharpness)
 
     @classmethod
     def from_counts(cls, counts: PairCounts, sharpness: float = 1.0) -> Self:

@@ -103,3 +103,10 @@ def test_the_pairs_of_popular_items_fit_into_the_bytes(X, share):
     np.testing.assert_allclose(counts.matrix().toarray()[np.ix_(kept, kept)], expected, rtol=1e-6)
     np.testing.assert_array_equal(counts.item_users, users)
     assert counts.matrix().nnz == np.count_nonzero(expected)
+
+
+def test_pairs_within_some_bytes_are_those_of_the_items_that_fit(X):
+    most = len(PairCounts.from_rows(X, 1.0).names) // 3
+    bounded = PairCounts.within(X, 1.0, 48 * most)
+    assert 0 < len(bounded.names) <= most
+    assert_equal(bounded, PairCounts.from_rows(X, 1.0, uncounted=rare_items(X, 48 * most)))
