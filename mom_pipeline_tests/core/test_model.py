@@ -103,7 +103,7 @@ def test_both_rankings_beat_popularity_on_hidden_items(counts):
     assert recalls["three-moment"] > 0.96 * recalls["components"]
     choice = model.diagnostics["ranking_choice"]
     assert choice["evaluations"] > 20
-    assert choice["n_users"] == 3000
+    assert choice["n_users"] == 500  # too few of them promised anything to ask all 3,000
 
 
 def test_recommendations_leave_out_what_the_user_had(model, counts):

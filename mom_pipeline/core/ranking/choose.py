@@ -43,6 +43,8 @@ _HELD_OUT_SHARE = 0.2
 # What was hidden at random is not the future: what people take next may be more popular, or
 # less. A choice made on hidden items replaces the defaults only where it promises a tenth more.
 _LEAST_GAIN_ON_HIDDEN = 0.1
+# Every sixth user is asked first, and all of them where these promise half as much.
+_GLANCE = 6
 _USERS_PER_BLOCK, _SCORES_PER_BLOCK = 512, 2_600_000
 
 
@@ -69,6 +71,13 @@ class HeldOut:
     user_exponents: tuple[float, ...] = GRID["user_exponent"]
     exclude_seen: bool = True
     last_days: Csr | None = None
+
+    def looks(self) -> "list[tuple[HeldOut, float]]":
+        """Return whom to ask, one look after another, and what each must promise to go on."""
+        if not self.least_gain:
+            return [(self, 0.0)]
+        some = replace(self, users=self.users[::_GLANCE], test=self.test[::_GLANCE])
+        return [(some, self.least_gain / 2), (self, self.least_gain)]
 
 
 @dataclass(frozen=True)
@@ -182,13 +191,17 @@ def choose_weights(
     low_pass = cache(low_pass)
     spans = {e: low_pass(e, scaling) for e, scaling in scalings.items()}
     parts = SearchParts.from_rows(held_out.train, grid, spans, components, held_out.last_days)
-    search = _Search(_in_blocks(held_out, parts, progress), grid)
-    best = search.climb(defaults)
-    for start in _STARTS:
-        if not set(start) & set(fixed) and all(name in grid for name in start):
-            best = search.best_of(best, search.climb(_with(defaults, **start)))
-    if search.promised(best, defaults) < held_out.least_gain:
-        best = defaults
+    starts = [
+        _with(defaults, **start)
+        for start in ({}, *_STARTS)
+        if not set(start) & set(fixed) and all(name in grid for name in start)
+    ]
+    for asked, least_gain in held_out.looks():
+        search = _Search(_in_blocks(asked, parts, progress), grid)
+        best = search.best_from(starts)
+        if search.promised(best, defaults) < least_gain:
+            best = defaults
+            break
     quality, known = float(search.quality(best).mean()), len(search.known)
     if best != defaults:
         best = _with(best, low_pass_scaling=scalings[best.user_exponent])
@@ -197,7 +210,7 @@ def choose_weights(
         for name, options in _LAST.items():
             if name not in fixed and _matters(name, best):
                 best = trial.with_best(best, name, options)
-    return Choice(best, quality, len(held_out.users), known)
+    return Choice(best, quality, len(asked.users), known)
 
 
 @dataclass(frozen=True)
@@ -295,14 +308,15 @@ class _Search:
                 break
         return weights
 
+    def best_from(self, starts: list[RankingWeights]) -> RankingWeights:
+        """Return the best of where several walks end; of equals the first."""
+        ends = [self.climb(start) for start in starts]
+        return max(ends, key=lambda end: float(self.quality(end).mean()))
+
     def better(self, settled: RankingWeights, rival: RankingWeights) -> RankingWeights:
         """Return the rival where its gain is clear, else what was settled."""
         gains = self.quality(rival) - self.quality(settled)
         return rival if _is_clear(gains) else settled
-
-    def best_of(self, settled: RankingWeights, rival: RankingWeights) -> RankingWeights:
-        """Return the better of two; of equals what was settled."""
-        return max(settled, rival, key=lambda one: float(self.quality(one).mean()))
 
     def promised(self, rival: RankingWeights, settled: RankingWeights) -> float:
         """Return by which share of its quality a rival is better than what was settled."""
