@@ -43,8 +43,8 @@ _HELD_OUT_SHARE = 0.2
 # What was hidden at random is not the future: what people take next may be more popular, or
 # less. A choice made on hidden items replaces the defaults only where it promises a tenth more.
 _LEAST_GAIN_ON_HIDDEN = 0.1
-# Every sixth user is asked first, and all of them where these promise half as much.
-_GLANCE = 6
+# Of more users so many are asked first, and all of them where these promise half as much.
+_ASKED_FIRST = 500
 _USERS_PER_BLOCK, _SCORES_PER_BLOCK = 512, 2_600_000
 
 
@@ -74,10 +74,11 @@ class HeldOut:
 
     def looks(self) -> "list[tuple[HeldOut, float]]":
         """Return whom to ask, one look after another, and what each must promise to go on."""
-        if not self.least_gain:
-            return [(self, 0.0)]
-        some = replace(self, users=self.users[::_GLANCE], test=self.test[::_GLANCE])
-        return [(some, self.least_gain / 2), (self, self.least_gain)]
+        looks, step = [(self, self.least_gain)], len(self.users) // _ASKED_FIRST
+        if self.least_gain and step > 1:
+            some = replace(self, users=self.users[::step], test=self.test[::step])
+            looks.insert(0, (some, self.least_gain / 2))
+        return looks
 
 
 @dataclass(frozen=True)

@@ -267,6 +267,16 @@ def test_hidden_items_must_promise_a_tenth_more_than_the_defaults(X, low_pass):
     assert chosen(hidden, 80) == much
 
 
+def test_many_users_are_asked_only_where_some_of_them_promise_much(X):
+    hidden = hold_out(sparse.vstack([X] * 20, format="csr"), np.random.default_rng(0))
+    (some, half), (everybody, all_of_it) = hidden.looks()
+    assert (len(some.users), half, all_of_it) == (534, 0.05, 0.1)
+    assert everybody is hidden
+    np.testing.assert_array_equal(some.test.toarray(), hidden.test[::3].toarray())
+    later = replace(hidden, least_gain=0.0)
+    assert later.looks() == [(later, 0.0)]
+
+
 def test_the_rounding_of_a_seen_item_is_not_divided_by():
     scores = np.array([[1.0, 1e-9, 0.0], [1.0, 0.5, 0.0], [-1.0, 1e-9, 0.0]], dtype=np.float32)
     before, seen = scores.copy(), (np.array([0, 1, 2]), np.array([0, 0, 0]))
