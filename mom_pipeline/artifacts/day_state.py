@@ -34,7 +34,7 @@ from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.recency import aged
 from mom_pipeline.core.ranking.score import NO_AGEING, RankingWeights
-from mom_pipeline.errors import DamagedArtifact
+from mom_pipeline.errors import DamagedArtifact, ExpiredArrays
 from mom_pipeline.settings import ModelSettings, Settings, fingerprint
 from mom_pipeline.settings.chosen import ChosenSettings
 from mom_pipeline.settings.sections import RebuildSettings
@@ -57,6 +57,10 @@ _TOO_LITTLE = "too_little"
 
 class StaleArtifact(MomError):
     """A stored day cannot be built upon; the message is the reason."""
+
+
+class Expired(StaleArtifact):
+    """The arrays of a stored day were removed, since it is old."""
 
 
 class TooLittleYet(StaleArtifact):
@@ -169,6 +173,8 @@ class DayState:
         read = self.artifacts.read if with_arrays else self.artifacts.describe
         try:
             artifact = read(asset, day)
+        except ExpiredArrays as error:
+            raise Expired(f"{asset} of {day} cannot be built upon: {error}") from error
         except DamagedArtifact as error:
             raise StaleArtifact(f"{asset} of {day} is damaged: {error}") from error
         made_by = artifact.metadata["code_version"]
@@ -239,11 +245,10 @@ class DayState:
             "frequent_items": anchor.frequent_items,
         }
         if step.pairs is not None:
-            rng, weights = np.random.default_rng(chosen.model.seed), chosen.ranking
+            weights = chosen.ranking
             arrays |= step.pairs.base.as_arrays()
             if weights.low_pass:
-                M2 = scaled_pairs(X, weights.user_exponent, weights.low_pass_scaling)
-                arrays |= LowPass.from_pairs(M2, rng).as_arrays()
+                arrays |= _low_pass(X, chosen).as_arrays()
             if weights.ease:
                 arrays |= Ease.from_rows(X, weights.ease_ridge).as_arrays()
         return self.write("anchor", day, arrays, parents, {}).version
@@ -295,8 +300,11 @@ class DayState:
     def moments_in(self, artifact: Artifact) -> tuple[Anchor, AnchoredSums]:
         """The sums that an artifact holds, with their anchor."""
         sums = AnchoredSums.from_arrays(artifact.dense)
-        _, anchor = self._anchor_of(artifact)
-        return anchor.with_items(len(sums.first.item_users)), sums
+        return self.anchor_in(artifact).with_items(len(sums.first.item_users)), sums
+
+    def anchor_in(self, artifact: Artifact) -> Anchor:
+        """The anchor that sums were made with."""
+        return self._anchor_of(artifact)[1]
 
     def pairs_in(self, artifact: Artifact) -> AnchoredPairs | None:
         """The pairs as of the sums that an artifact holds; None where none were kept."""
@@ -388,11 +396,16 @@ class DayState:
 
         with_pairs: False for the components alone, whatever the ranking is.
         """
-        artifact = self.fitting("decomposition", day)
-        sums = self.built_on("m2_statistics", day, "interaction_matrix")
-        settings, item_users = self.chosen(day).model, sums.dense["item_users"]
+        artifact, settings = self.fitting("decomposition", day), self.chosen(day).model
         with_pairs = with_pairs and settings.ranking == _THREE_MOMENT
-        pairs = self._pair_ranking(day, sums) if with_pairs else None
+        try:
+            sums = self.built_on("m2_statistics", day, "interaction_matrix")
+            item_users = sums.dense["item_users"]
+            pairs = self._pair_ranking(day, sums) if with_pairs else None
+        except Expired:
+            X, _ = self.matrix(day)
+            item_users = np.bincount(X.indices, minlength=X.shape[1])
+            pairs = self._ranking_of_rows(day, X) if with_pairs else None
         model = FittedModel(
             item_probs=artifact.dense["item_probs"],
             weights=artifact.dense["weights"],
@@ -402,6 +415,12 @@ class DayState:
             rows=settings.rows,
         )
         return model, artifact
+
+    def _ranking_of_rows(self, day: date, X: csr_array) -> PairRanking:
+        """The pairs as of a day whose moments have expired: counted again."""
+        chosen = self.chosen(day)
+        low_pass = _low_pass(X, chosen) if chosen.ranking.low_pass else None
+        return PairRanking.from_rows(X, low_pass, chosen.ranking, self.last_days(day))
 
     def _pair_ranking(self, day: date, sums: Artifact) -> PairRanking:
         """The pairs as of a day, with the low-pass and EASE parts of its anchor's day."""
@@ -442,3 +461,9 @@ class DayState:
             )
             self._anchor = artifact, anchor
         return self._anchor
+
+
+def _low_pass(X: csr_array, chosen: ChosenSettings) -> LowPass:
+    weights, rng = chosen.ranking, np.random.default_rng(chosen.model.seed)
+    M2 = scaled_pairs(X, weights.user_exponent, weights.low_pass_scaling)
+    return LowPass.from_pairs(M2, rng)

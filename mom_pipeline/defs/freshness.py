@@ -9,6 +9,7 @@ from datetime import date
 from typing import Literal
 
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
+from mom_pipeline.artifacts.retention import is_expired
 from mom_pipeline.logs.admission import held_days, removed_files
 from mom_pipeline.logs.ingest import pending_files
 from mom_pipeline.logs.logfiles import Discovery, discover
@@ -137,7 +138,7 @@ def _status(
 ) -> tuple[Status, str]:
     gone = state.artifacts.version("decomposition", day) is None
     kept = state.settings.artifacts.retention_days
-    if gone and not state.artifacts.is_expired("decomposition", day, kept):
+    if gone and not is_expired(state.artifacts, "decomposition", day, kept):
         return "missing", "not materialized yet"
     if late:
         return "stale", f"the log files of {min(late)} are new, changed or read by other rules now"

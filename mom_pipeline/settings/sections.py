@@ -258,9 +258,9 @@ class WarehouseSettings:
 
 @section("artifacts")
 class ArtifactSettings:
-    """How long the arrays of past days are kept."""
+    """How many days keep their arrays, beside one day a month; 0: all."""
 
-    retention_days: CountOrZero = 0
+    retention_days: CountOrZero = 35
 
 
 @section("engine")
