@@ -8,7 +8,7 @@ from mom_pipeline.artifacts.retention import MOMENTS
 from mom_pipeline.cli.verify import damages
 from mom_pipeline.defs.freshness import freshness
 
-from .conftest import N_DAYS, SERVED, Pipeline, day
+from .conftest import MODEL, N_DAYS, SERVED, Pipeline, day
 
 KEPT = 4
 NEXT = N_DAYS + 1
@@ -76,6 +76,18 @@ def test_of_older_days_the_moments_go_and_the_model_stays(longer: Pipeline):
     assert list(damages(longer.settings)) == []
 
 
+def test_pairs_whose_sums_have_expired_are_counted_again(empty: Pipeline, log_files):
+    empty.configure('ranking = "components"', 'ranking = "three-moment"')
+    empty.deliver(log_files)
+    empty.run(1, N_DAYS, only=MODEL)
+    before = empty.state.model(day(3))[0].pair_ranking
+    for asset in MOMENTS:
+        empty.state.artifacts.remove_arrays(asset, day(3))
+    again = empty.state.model(day(3))[0].pair_ranking
+    np.testing.assert_array_equal(again.counts.matrix().toarray(), before.counts.matrix().toarray())
+    assert again.low_pass is not None
+
+
 def test_the_next_day_builds_on_what_is_kept(retaining: Pipeline, log_files):
     newest = log_files[f"{day(N_DAYS)}.csv.gz"]
     retaining.deliver({f"{day(NEXT + 1)}.csv.gz": newest})
@@ -92,7 +104,7 @@ def test_an_expired_day_can_be_made_again(retaining: Pipeline, backfilled: Pipel
     assert statuses(retaining)[2] == "fresh"
     assert listed(retaining) == [2, 3, 4, 5, 6]
     again, first = (p.state.model(day(2))[0] for p in (retaining, backfilled))
-    assert retaining.mode(2) == "full"  # the day before it has no moments any more
+    assert "full: m2_statistics of 2024-03-01 cannot be built upon" in retaining.mode(2)
     np.testing.assert_array_equal(again.popularity, first.popularity)
     np.testing.assert_allclose(again.item_probs, first.item_probs, atol=0.02)
     retaining.run(NEXT, only=["promotion"])
