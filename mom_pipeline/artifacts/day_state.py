@@ -40,7 +40,7 @@ from mom_pipeline.settings.chosen import ChosenSettings
 from mom_pipeline.settings.sections import RebuildSettings
 
 # Raised by one whenever the same rows would come out as other arrays, or with other facts.
-CODE_VERSION = "6"
+CODE_VERSION = "7"
 
 # Each asset with the one that it is made from, in order.
 _CHAIN = (
@@ -308,7 +308,7 @@ class DayState:
 
     def pairs_in(self, artifact: Artifact) -> AnchoredPairs | None:
         """The pairs as of the sums that an artifact holds; None where none were kept."""
-        if "pair_names" not in artifact.dense:
+        if "pair_items" not in artifact.dense:
             return None
         stored, _ = self._anchor_of(artifact)
         base, change = map(PairCounts.from_arrays, (stored.dense, artifact.dense))

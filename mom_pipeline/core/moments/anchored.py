@@ -16,6 +16,7 @@ from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.interactions import as_binary
+from mom_pipeline.core.linear_algebra.symmetric import packed, unpacked
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.sums import (
     ITEM_SUMS,
@@ -184,7 +185,7 @@ class AnchoredSums:
             "sizes": first.sizes,
             **{name: getattr(first, name) for name in ITEM_SUMS},
             "pairs": self.pairs,
-            "triples": self.triples,
+            "triples": packed(self.triples),
             "frequent_pairs": self.frequent_pairs,
         }
         if self.item_pairs is not None:
@@ -208,7 +209,7 @@ class AnchoredSums:
         return cls(
             first,
             arrays["pairs"],
-            arrays["triples"],
+            unpacked(arrays["triples"], len(arrays["pairs"])),
             arrays.get("item_pairs"),
             arrays["frequent_pairs"],
             cls.from_arrays(half) if half else None,
