@@ -80,7 +80,7 @@ def moment_settings(
         halves=True,
         capture_threshold=rebuild.capture_threshold,
         pair_exponent=ranking.user_exponent if model.ranking == _THREE_MOMENT else None,
-        pair_bytes=rebuild.pair_megabytes * 2**20,
+        pair_bytes=rebuild.pair_bytes,
         pair_drift=rebuild.pair_drift,
     )
 
@@ -245,12 +245,12 @@ class DayState:
             "frequent_items": anchor.frequent_items,
         }
         if step.pairs is not None:
-            weights = chosen.ranking
+            weights, pair_bytes = chosen.ranking, self.settings.rebuild.pair_bytes
             arrays |= step.pairs.base.as_arrays()
             if weights.low_pass:
                 arrays |= _low_pass(X, chosen).as_arrays()
             if weights.ease:
-                arrays |= Ease.from_rows(X, weights.ease_ridge).as_arrays()
+                arrays |= Ease.from_rows(X, weights.ease_ridge, pair_bytes).as_arrays()
         return self.write("anchor", day, arrays, parents, {}).version
 
     def write_sums(
@@ -420,7 +420,13 @@ class DayState:
         """The pairs as of a day whose moments have expired: counted again."""
         chosen = self.chosen(day)
         low_pass = _low_pass(X, chosen) if chosen.ranking.low_pass else None
-        return PairRanking.from_rows(X, low_pass, chosen.ranking, self.last_days(day))
+        return PairRanking.from_rows(
+            X,
+            low_pass,
+            chosen.ranking,
+            self.last_days(day),
+            max_pair_bytes=self.settings.rebuild.pair_bytes,
+        )
 
     def _pair_ranking(self, day: date, sums: Artifact) -> PairRanking:
         """The pairs as of a day, with the low-pass and EASE parts of its anchor's day."""

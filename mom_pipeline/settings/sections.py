@@ -196,6 +196,10 @@ class RebuildSettings:
     frequent_items: Annotated[StrictInt, rule("at least 2", lambda n: n >= 2)] = 200
     anchor_width: CountOrZero = 0
 
+    @property
+    def pair_bytes(self) -> int:
+        return self.pair_megabytes * 2**20
+
 
 @section("tuning")
 class TuningSettings:

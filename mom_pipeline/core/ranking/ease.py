@@ -16,7 +16,7 @@ from scipy import sparse
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.interactions import with_narrow_indices
 from mom_pipeline.core.linear_algebra.inverse import invert_in_place
-from mom_pipeline.core.moments.pair_counts import PairCounts
+from mom_pipeline.core.moments.pair_counts import MAX_PAIR_BYTES, PairCounts
 from mom_pipeline.core.moments.sums import padded
 from mom_pipeline.core.ranking.item_matrix import ItemMatrix, owners
 from mom_pipeline.core.ranking.parts import EASE, Histories, added_up
@@ -55,16 +55,18 @@ class Ease:
     rest: Array
 
     @classmethod
-    def from_rows(cls, X: Csr, ridge: float) -> Self:
+    def from_rows(cls, X: Csr, ridge: float, max_pair_bytes: int = MAX_PAIR_BYTES) -> Self:
         """Invert the second moment of X."""
-        return cls.for_ridges(X, (ridge,))[ridge]
+        return cls.for_ridges(X, (ridge,), max_pair_bytes)[ridge]
 
     @classmethod
-    def for_ridges(cls, X: Csr, ridges: Sequence[float]) -> dict[float, Self]:
+    def for_ridges(
+        cls, X: Csr, ridges: Sequence[float], max_pair_bytes: int = MAX_PAIR_BYTES
+    ) -> dict[float, Self]:
         """Return the part for each of the ridges."""
         if min(ridges) <= 0:
             raise InvalidSetting(f"ridge of the EASE part must be above 0, found {min(ridges)}")
-        counts = PairCounts.within(X, _USER_EXPONENT)
+        counts = PairCounts.within(X, _USER_EXPONENT, max_pair_bytes)
         items = np.flatnonzero(counts.item_users)
         if len(items) > MAX_INVERTED_ITEMS:
             by_ridge = _local_regressions(counts.matrix(), ridges)

@@ -48,7 +48,7 @@ class PairRanking:
             counts=PairCounts.within(X, weights.user_exponent, max_pair_bytes),
             low_pass=low_pass,
             weights=weights,
-            ease=Ease.from_rows(X, weights.ease_ridge) if weights.ease else None,
+            ease=Ease.from_rows(X, weights.ease_ridge, max_pair_bytes) if weights.ease else None,
             trend=cls.trend_of(last_days, weights),
         )
 
