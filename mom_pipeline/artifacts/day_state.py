@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from mom_pipeline.artifacts.dated_rows import DatedRows
 from mom_pipeline.artifacts.store import Artifact, ArtifactStore
 from mom_pipeline.core.algorithm.decompose import Components, DecomposeSettings
 from mom_pipeline.core.algorithm.whitening import Whitening
@@ -53,6 +54,11 @@ _CHAIN = (
 Parents = Mapping[str, str]
 _THREE_MOMENT = "three-moment"
 _TOO_LITTLE = "too_little"
+# A matrix that is stored as a change of a whole one: the version of that among its parents, the
+# day of it among the facts.
+_WHOLE, _WHOLE_DAY = "whole_matrix", "whole_day"
+# The largest whole matrix that stays in memory.
+_KEPT_BYTES = 200_000_000
 
 
 class StaleArtifact(MomError):
@@ -92,6 +98,8 @@ class DayState:
         self.settings = settings
         self.artifacts = ArtifactStore(settings.artifacts_dir)
         self._anchor: tuple[Artifact, Anchor] | None = None
+        # The last two: an erasure needs one as it was and as it is.
+        self._whole_rows: dict[str, DatedRows] = {}
         # Of the day at hand and of the one whose model is judged.
         self._rankings: dict[tuple[str, RankingWeights], PairRanking] = {}
 
@@ -188,7 +196,20 @@ class DayState:
             raise TooLittleYet(artifact.metadata[_TOO_LITTLE])
         if not artifact.metadata["sound"]:
             raise StaleArtifact(f"{asset} of {day} did not pass its checks")
+        self._require_whole(artifact)
         return artifact
+
+    def _require_whole(self, artifact: Artifact) -> None:
+        """Raise StaleArtifact when the whole matrix is gone that an artifact is a change of."""
+        version = artifact.parents.get(_WHOLE)
+        if version is None or version in self._whole_rows:
+            return
+        day = date.fromisoformat(artifact.metadata[_WHOLE_DAY])
+        if self.artifacts.version("interaction_matrix", day) != version:
+            raise StaleArtifact(
+                f"{artifact.asset} of {artifact.day} is stored as a change of that of {day}, "
+                "which was replaced or removed since"
+            )
 
     def built_on(self, asset: str, day: date, parent: str, *, with_arrays: bool = True) -> Artifact:
         """A fitting artifact that was made from the parent as it is now."""
@@ -208,14 +229,29 @@ class DayState:
     def matrix(self, day: date) -> tuple[csr_array, str]:
         """The interaction matrix as of a day, and its version."""
         artifact = self.fitting("interaction_matrix", day)
-        return csr_array(artifact.arrays["interactions"]), artifact.version
+        return self._rows_in(artifact).interactions.copy(), artifact.version
 
     def last_days(self, day: date) -> csr_array:
         """The day of the last event of every pair of the matrix as of a day."""
-        artifact = self.fitting("interaction_matrix", day)
-        X = csr_array(artifact.arrays["interactions"])
-        days = artifact.dense["last_days"]
-        return csr_array((days, X.indices, X.indptr), shape=X.shape)
+        return self._rows_in(self.fitting("interaction_matrix", day)).last_days
+
+    def _rows_in(self, artifact: Artifact) -> DatedRows:
+        if _WHOLE not in artifact.parents:
+            return self._keep_whole(artifact.version, DatedRows.from_arrays(artifact.arrays))
+        whole = self._whole(artifact.metadata[_WHOLE_DAY], artifact.parents[_WHOLE])
+        return whole.with_change(artifact.arrays)
+
+    def _whole(self, day: str, version: str) -> DatedRows:
+        """The whole matrix that a change refers to, kept in memory from day to day."""
+        known = self._whole_rows.get(version)
+        if known is not None:
+            return known
+        return self._rows_in(self.fitting("interaction_matrix", date.fromisoformat(day)))
+
+    def _keep_whole(self, version: str, rows: DatedRows) -> DatedRows:
+        if rows.nbytes <= _KEPT_BYTES:
+            self._whole_rows = {**dict([*self._whole_rows.items()][-1:]), version: rows}
+        return rows
 
     def histories(self, day: date) -> csr_array:
         """The rows of a day as its ranking reads them: aged, where histories age."""
@@ -229,8 +265,36 @@ class DayState:
         self, day: date, X: csr_array, last_days: csr_array, fingerprint: str
     ) -> Artifact:
         """Store the matrix as of a day, with the days of its pairs. fingerprint: of the logs."""
-        arrays = {"interactions": X, "last_days": last_days.data}
-        return self.write("interaction_matrix", day, arrays, {"raw_logs": fingerprint}, {})
+        rows, parents = DatedRows(X, last_days), {"raw_logs": fingerprint}
+        whole = self._whole_before(day)
+        change = None if whole is None else rows.since(self._whole(*whole))
+        if whole is None or change is None:
+            written = self.write("interaction_matrix", day, rows.as_arrays(), parents, {})
+            self._keep_whole(written.version, rows)
+            return written
+        whole_day, version = whole
+        parents[_WHOLE] = version
+        facts = {_WHOLE_DAY: whole_day}
+        return self.write("interaction_matrix", day, change, parents, facts)
+
+    def _whole_before(self, day: date) -> tuple[str, str] | None:
+        """Day and version of the matrix that a day's may be stored as a change of.
+
+        None where there is none. Others may be changes of a day that is whole: it stays whole.
+        """
+        before = self.day_before(day)
+        try:
+            if self.artifacts.version("interaction_matrix", day) is not None:
+                now = self.artifacts.describe("interaction_matrix", day)
+                if _WHOLE not in now.parents:
+                    return None
+            stored = self.fitting("interaction_matrix", before, with_arrays=False)
+            whole = stored.metadata.get(_WHOLE_DAY, before.isoformat())
+            version = stored.parents.get(_WHOLE, stored.version)
+            self._whole(whole, version)
+        except (StaleArtifact, DamagedArtifact):
+            return None
+        return (whole, version) if before < day else None
 
     def write_anchor(self, day: date, step: DayStep, X: csr_array, parents: Parents) -> str:
         """Store what a rebuild fixes, and return its version.
@@ -418,15 +482,10 @@ class DayState:
 
     def _ranking_of_rows(self, day: date, X: csr_array) -> PairRanking:
         """The pairs as of a day whose moments have expired: counted again."""
-        chosen = self.chosen(day)
+        chosen, most = self.chosen(day), self.settings.rebuild.pair_bytes
         low_pass = _low_pass(X, chosen) if chosen.ranking.low_pass else None
-        return PairRanking.from_rows(
-            X,
-            low_pass,
-            chosen.ranking,
-            self.last_days(day),
-            max_pair_bytes=self.settings.rebuild.pair_bytes,
-        )
+        days = self.last_days(day)
+        return PairRanking.from_rows(X, low_pass, chosen.ranking, days, max_pair_bytes=most)
 
     def _pair_ranking(self, day: date, sums: Artifact) -> PairRanking:
         """The pairs as of a day, with the low-pass and EASE parts of its anchor's day."""

@@ -53,15 +53,22 @@ def apply_retention(
         if asset == _ANCHOR:
             continue
         days = store.days(asset)
-        monthly = days_of_months(days)
+        kept = days_of_months(days) | set(spared)
+        kept |= {day for day in days if not is_expired(store, asset, day, retention_days)}
+        if asset == "interaction_matrix":
+            kept |= _whole_days(store, kept & set(days))
         for day in days:
-            if day in spared:
-                continue
-            if day not in monthly and is_expired(store, asset, day, retention_days):
+            if day not in kept:
                 removed += store.remove(asset, day)
-            elif asset in MOMENTS and day not in days[-moment_days:]:
+            elif asset in MOMENTS and day not in days[-moment_days:] and day not in spared:
                 moments += store.remove_arrays(asset, day)
     return Removed(removed + _remove_anchors(store, retention_days), moments)
+
+
+def _whole_days(store: ArtifactStore, days: Collection[date]) -> set[date]:
+    """The days whose matrices those of some days are stored as changes of."""
+    stored = [store.describe("interaction_matrix", day).metadata for day in sorted(days)]
+    return {date.fromisoformat(facts["whole_day"]) for facts in stored if "whole_day" in facts}
 
 
 def _remove_anchors(store: ArtifactStore, retention_days: int) -> int:

@@ -131,6 +131,23 @@ def changed_rows(before: Csr, now: Csr) -> Array:
     return np.flatnonzero(np.diff(difference.indptr))
 
 
+def with_rows(X: Csr, users: Array, rows: Csr) -> Csr:
+    """Return X with the rows of some users, positions rising, replaced by others."""
+    kept = np.ones(X.shape[0], dtype=bool)
+    kept[users] = False
+    sizes = np.diff(X.indptr)
+    entries = np.repeat(kept, sizes)
+    sizes[users] = np.diff(rows.indptr)
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    unchanged = np.repeat(kept, sizes)
+    columns: list[Array] = []
+    for old, new in ((X.data, rows.data), (X.indices, rows.indices)):
+        values = np.empty(len(unchanged), dtype=old.dtype)
+        values[unchanged], values[~unchanged] = old[entries], new
+        columns.append(values)
+    return sparse.csr_array((*columns, indptr.astype(X.indptr.dtype)), shape=X.shape)
+
+
 def _check_entries(csr: Csr) -> None:
     if not np.isfinite(csr.data).all():
         n = int((~np.isfinite(csr.data)).sum())

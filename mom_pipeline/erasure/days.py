@@ -68,11 +68,11 @@ def _erase_from_day(
     warehouse: Warehouse, state: DayState, day: date, anchors: dict[str, str]
 ) -> None:
     """Bring a day to the rows that are left. anchors: old versions of anchors -> new ones."""
-    before, version = state.matrix(day)
     stored = state.fitting("m2_statistics", day, with_arrays=False)
+    before, version = _stored_rows(state, day)
     matrix = matrix_as_of(warehouse, day)
     X = matrix.interactions
-    if before.shape[0] > X.shape[0] or before.shape[1] > X.shape[1]:
+    if before is not None and (before.shape[0] > X.shape[0] or before.shape[1] > X.shape[1]):
         raise StaleArtifact(f"interaction_matrix of {day} is wider than the dictionaries")
     fixed = _erased_anchor(warehouse, state, stored, anchors)
     seen_through = anchors.get(stored.parents["anchor"], stored.parents["anchor"])
@@ -80,7 +80,7 @@ def _erase_from_day(
     anchor = state.anchor_in(stored).with_items(X.shape[1])
     present = stored.parents["interaction_matrix"] == version and seen_through == fixed.version
     sums = _stored_sums(state, day) if present else None
-    if sums is None:
+    if before is None or sums is None:
         sums = AnchoredSums.from_rows(X, anchor, in_half=in_first_half(np.arange(X.shape[0])))
     else:
         sums = _without(sums, anchor, before, X)
@@ -92,6 +92,14 @@ def _erase_from_day(
     parents = {"interaction_matrix": written.version, "anchor": fixed.version}
     facts = {**stored.metadata, "users": sums.first.n_users}
     state.write_sums(day, sums, pairs, parents, facts, sound=bool(stored.metadata["sound"]))
+
+
+def _stored_rows(state: DayState, day: date) -> tuple[Csr | None, str]:
+    """The rows of a day, and their version; None where those are gone that they are a change of."""
+    try:
+        return state.matrix(day)
+    except StaleArtifact:
+        return None, ""
 
 
 def _stored_sums(state: DayState, day: date) -> AnchoredSums | None:
