@@ -105,31 +105,33 @@ class AnchoredSums:
 
         in_half: (N,) which of them belong to the first half; None to keep no half.
         """
+        C, ones = np.zeros(anchor.basis.shape, dtype=anchor.basis.dtype), np.ones(X.shape[0])
         if in_half is None:
-            return cls._signed(X, np.ones(X.shape[0]), anchor)
-        parts = [
-            cls._signed(X[part], np.ones(int(part.sum())), anchor) for part in (in_half, ~in_half)
-        ]
-        return replace(parts[0] + parts[1], half=replace(parts[0], item_pairs=None))
+            return replace(cls._signed(X, ones, anchor, C), item_pairs=C)
+        first, second = (
+            cls._signed(X[part], ones[part], anchor, C) for part in (in_half, ~in_half)
+        )
+        return replace(first + second, item_pairs=C, half=first)
 
     @classmethod
-    def _signed(cls, X: Csr, signs: Float64, anchor: Anchor, *, item_pairs: bool = True) -> Self:
-        """Sum over users whose terms are added or, with a sign of -1, taken away."""
+    def _signed(cls, X: Csr, signs: Float64, anchor: Anchor, C: Array | None) -> Self:
+        """Sum over users whose terms are added or, with a sign of -1, taken away.
+
+        C: (D, K'), to which the item pairs are added in place, so that only the rows of their
+        items are touched; None to leave them out.
+        """
         _require_items(X, anchor)
         estimator = anchor.estimator
         weighted = estimator.weighted(X)
         rows, items = _occurring(weighted)
         B = _scaled_basis(anchor, items)
-        Y = np.empty((X.shape[0], B.shape[1]), dtype=B.dtype) if item_pairs else None
+        Y = None if C is None else np.empty((X.shape[0], B.shape[1]), dtype=B.dtype)
         pairs, triples = span_sums(rows, B, estimator, signs=signs, projections=Y)
-        C = None
-        if Y is not None:
-            C = np.zeros(anchor.basis.shape, dtype=B.dtype)
-            C[items] = _item_pairs(
-                rows, Y, signs * estimator.term_weights(events_per_user(weighted), 2)[0]
-            )
+        if C is not None and Y is not None:
+            weights = signs * estimator.term_weights(events_per_user(weighted), 2)[0]
+            C[items] += _item_pairs(rows, Y, weights)
         frequent = _pair_counts(X, signs, anchor.frequent_items)
-        return cls(_signed_first(X, signs, estimator), pairs, triples, C, frequent)
+        return cls(_signed_first(X, signs, estimator), pairs, triples, None, frequent)
 
     def update(
         self, removed: Csr, added: Csr, anchor: Anchor, *, in_half: Array | None = None
@@ -141,12 +143,18 @@ class AnchoredSums:
         """
         X = sparse.csr_array(sparse.vstack([removed, added], format="csr"))
         signs = np.repeat([-1.0, 1.0], [removed.shape[0], added.shape[0]])
-        half = None
-        if self.half is not None and in_half is not None:
-            change = self._signed(X[in_half], signs[in_half], anchor, item_pairs=False)
-            half = self.half.with_items(X.shape[1]) + change
-        change = self._signed(X, signs, anchor, item_pairs=self.item_pairs is not None)
-        return replace(replace(self, half=None).with_items(X.shape[1]) + change, half=half)
+        C = None
+        if self.item_pairs is not None:
+            C = np.zeros((X.shape[1], self.item_pairs.shape[1]), dtype=self.item_pairs.dtype)
+            C[: len(self.item_pairs)] = self.item_pairs
+        sums = replace(self, half=None, item_pairs=None).with_items(X.shape[1])
+        if self.half is None or in_half is None:
+            return replace(sums + self._signed(X, signs, anchor, C), item_pairs=C)
+        first, second = (
+            self._signed(X[part], signs[part], anchor, C) for part in (in_half, ~in_half)
+        )
+        half = self.half.with_items(X.shape[1]) + first
+        return replace(sums + first + second, item_pairs=C, half=half)
 
     def __add__(self, other: Self) -> Self:
         return self._combined(other, np.add)
