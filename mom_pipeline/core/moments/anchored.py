@@ -17,6 +17,7 @@ from scipy import sparse
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.interactions import as_binary
 from mom_pipeline.core.linear_algebra.symmetric import packed, unpacked
+from mom_pipeline.core.linear_algebra.tall import multiply
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.sums import (
     ITEM_SUMS,
@@ -224,19 +225,20 @@ class AnchoredSums:
         )
 
 
-def second_moment_seen(anchor: Anchor, sums: AnchoredSums) -> Array:
-    """Return M2 U, (D, K'), from the sums alone.
+def second_moment_times(anchor: Anchor, sums: AnchoredSums, P: Float64) -> Array:
+    """Return M2 U P, (D, columns), from the sums alone.  P: (K', columns).
 
     M2 U = S C / sum_u omega_u   (less the events paired with themselves, for distinct draws)
     """
-    if sums.item_pairs is None:
+    C = sums.item_pairs
+    if C is None:
         raise InvalidInteractions("these sums were made without item pairs")
     scale = anchor.item_scale / sums.first.pair_weight
-    seen = sums.item_pairs * scale[:, None].astype(sums.item_pairs.dtype)
+    product = multiply(C, P, out=np.empty((len(C), P.shape[1]), dtype=C.dtype), scale=scale)
     if anchor.estimator.distinct:
         diagonal = scale * anchor.item_scale * sums.first.pair_diagonal
-        seen -= diagonal[:, None].astype(seen.dtype) * anchor.basis
-    return seen
+        product -= multiply(anchor.basis, P, out=np.empty_like(product), scale=diagonal)
+    return product
 
 
 def _item_pairs(rows: Csr, Y: Array, a: Float64) -> Array:
