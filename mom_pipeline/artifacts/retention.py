@@ -1,9 +1,10 @@
 """Which arrays stay: those of the last days, and of one day a month.
 
-What the next day and the next evaluation start from, the moments, takes most of the room and is
-kept for a few days only; of older ones the manifest stays, with all its figures. Matrix, model and
-metrics are kept for `retention_days` and for the first day of every month, whichever day of it
-that is; other days are computed again from the logs when somebody asks for them. An anchor stays
+Matrix, model and metrics are kept for `retention_days` and for the first day of every month,
+whichever day of it that is; other days are computed again from the logs when somebody asks for
+them. The moments of these days, which take most of the room, are kept as far as they fit into
+`moment_megabytes`, the newest first, and in any case those that the next day and the next
+evaluation start from; of the others the manifest stays, with all its figures. An anchor stays
 while a day of the last `retention_days` was made with it.
 """
 
@@ -40,15 +41,21 @@ def days_of_months(days: Collection[date]) -> set[date]:
 
 
 def apply_retention(
-    store: ArtifactStore, retention_days: int, moment_days: int, *, spared: Collection[date] = ()
+    store: ArtifactStore,
+    retention_days: int,
+    moment_days: int,
+    moment_bytes: int,
+    *,
+    spared: Collection[date] = (),
 ) -> Removed:
     """Remove what is too old, except of the days spared (0 retention_days: keep all).
 
-    moment_days: how many of the newest stored days keep the arrays of their moments.
+    moment_days: how many of the newest stored days keep their moments, whatever their size.
+    moment_bytes: what the moments of all days may take otherwise.
     """
     if not retention_days:
         return Removed(0, 0)
-    removed = moments = 0
+    removed = 0
     for asset in store.assets():
         if asset == _ANCHOR:
             continue
@@ -57,12 +64,26 @@ def apply_retention(
         kept |= {day for day in days if not is_expired(store, asset, day, retention_days)}
         if asset == "interaction_matrix":
             kept |= _whole_days(store, kept & set(days))
-        for day in days:
-            if day not in kept:
-                removed += store.remove(asset, day)
-            elif asset in MOMENTS and day not in days[-moment_days:] and day not in spared:
-                moments += store.remove_arrays(asset, day)
-    return Removed(removed + _remove_anchors(store, retention_days), moments)
+        removed += sum(store.remove(asset, day) for day in days if day not in kept)
+    removed += _remove_anchors(store, retention_days)
+    whole = set(_days_of_moments(store, moment_days, moment_bytes)) | set(spared)
+    moments = sum(
+        store.remove_arrays(asset, day)
+        for asset in MOMENTS
+        for day in store.days(asset)
+        if day not in whole
+    )
+    return Removed(removed, moments)
+
+
+def _days_of_moments(store: ArtifactStore, least: int, most_bytes: int) -> list[date]:
+    """The days that keep their moments, the newest first: at least so many, and all that fit."""
+    days, taken = sorted(store.days(MOMENTS[0]), reverse=True), 0
+    for position, day in enumerate(days):
+        taken += sum(store.size(asset, day) for asset in MOMENTS)
+        if position >= least and taken > most_bytes:
+            return days[:position]
+    return days
 
 
 def _whole_days(store: ArtifactStore, days: Collection[date]) -> set[date]:

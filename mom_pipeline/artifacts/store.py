@@ -119,6 +119,10 @@ class ArtifactStore:
         folders = sorted(self._folder(asset).glob(f"*/{POINTER}"))
         return [date.fromisoformat(pointer.parent.name) for pointer in folders]
 
+    def size(self, asset: str, day: date) -> int:
+        """How many bytes the arrays of a day take."""
+        return sum(path.stat().st_size for path in self._folder(asset, day).glob("*/*.npz"))
+
     def remove(self, asset: str, day: date) -> bool:
         """Remove the artifact of a day; True if there was one."""
         folder = self._folder(asset, day)

@@ -15,7 +15,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from mom_pipeline.artifacts.day_state import DayState, StaleArtifact, TooLittleYet
+from mom_pipeline.artifacts.day_state import DayState, Expired, StaleArtifact, TooLittleYet
 from mom_pipeline.comparison.tables import remarks
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import write_text
@@ -58,6 +58,10 @@ def write_report(settings: Settings, day: date) -> tuple[Path, ReportData]:
         data = gather(settings, day)
     except TooLittleYet:
         raise
+    except Expired as reason:
+        raise NothingToReport(
+            f"{reason}; `mom-pipeline backfill --from {day} --to {day}` computes that day again"
+        ) from reason
     except StaleArtifact as reason:
         newest = newest_day(settings)
         raise NothingToReport(

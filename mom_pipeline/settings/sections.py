@@ -262,9 +262,10 @@ class WarehouseSettings:
 
 @section("artifacts")
 class ArtifactSettings:
-    """How many days keep their arrays, beside one day a month; 0: all."""
+    """How many days keep their arrays, beside one day a month (0: all), and their moments."""
 
     retention_days: CountOrZero = 35
+    moment_megabytes: CountOrZero = 128
 
 
 @section("engine")

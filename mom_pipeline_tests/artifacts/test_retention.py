@@ -29,7 +29,7 @@ def store(tmp_path: Path) -> ArtifactStore:
 
 
 def test_the_last_days_and_one_of_a_month_are_kept(store: ArtifactStore):
-    assert apply_retention(store, 4, 2) == Removed(days=4 * 2, moments=4)
+    assert apply_retention(store, 4, 2, 0) == Removed(days=4 * 2, moments=4)
     kept = [DAYS[0], DAYS[2], *DAYS[6:]]  # the first of January, and of February
     assert store.days("decomposition") == store.days("m2_statistics") == kept
     assert all(store.read("decomposition", day).arrays for day in kept)
@@ -38,24 +38,32 @@ def test_the_last_days_and_one_of_a_month_are_kept(store: ArtifactStore):
         with pytest.raises(ExpiredArrays):
             store.read("m2_statistics", day)
     assert all(store.read("m2_statistics", day).arrays for day in kept[-2:])
-    assert apply_retention(store, 4, 2) == Removed(0, 0)
+    assert apply_retention(store, 4, 2, 0) == Removed(0, 0)
 
 
 def test_an_anchor_stays_while_a_day_of_the_last_ones_was_made_with_it(store: ArtifactStore):
-    apply_retention(store, 4, 2)
+    apply_retention(store, 4, 2, 0)
     assert store.days("anchor") == [DAYS[0], DAYS[7]]  # the seventh day was made with the first
-    apply_retention(store, 3, 2)
+    apply_retention(store, 3, 2, 0)
     assert store.days("anchor") == [DAYS[7]]
 
 
 def test_days_that_were_asked_for_stay_whole(store: ArtifactStore):
-    apply_retention(store, 4, 2, spared=DAYS[3:5])
+    apply_retention(store, 4, 2, 0, spared=DAYS[3:5])
     assert set(DAYS[3:5]) <= set(store.days("m2_statistics"))
     assert store.read("m2_statistics", DAYS[3]).arrays
 
 
+def test_moments_that_fit_are_kept(store: ArtifactStore):
+    per_day = store.size("m2_statistics", DAYS[0])
+    assert per_day > 0
+    assert apply_retention(store, 8, 2, 5 * per_day).moments == 4
+    kept = store.days("m2_statistics")
+    assert [d for d in kept if store.size("m2_statistics", d)] == kept[-5:]
+
+
 def test_no_retention_keeps_all(store: ArtifactStore):
-    assert apply_retention(store, 0, 2) == Removed(0, 0)
+    assert apply_retention(store, 0, 2, 0) == Removed(0, 0)
     assert not is_expired(store, "decomposition", DAYS[0], 0)
     assert is_expired(store, "decomposition", DAYS[5], 4)
     assert not is_expired(store, "decomposition", DAYS[6], 4)

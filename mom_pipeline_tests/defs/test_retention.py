@@ -27,7 +27,7 @@ def longer(copied: Pipeline, log_files) -> Pipeline:
 @pytest.fixture
 def retaining(longer: Pipeline) -> Pipeline:
     """The same after the gate of its last day ran once more, with retention."""
-    longer.configure("retention_days = 0", f"retention_days = {KEPT}")
+    longer.configure("retention_days = 0", f"retention_days = {KEPT}\nmoment_megabytes = 0")
     longer.run(NEXT, only=["promotion"])
     return longer
 
@@ -48,7 +48,7 @@ def listed(pipeline: Pipeline) -> list[int]:
 def test_arrays_and_lists_go_and_metrics_stay(longer: Pipeline):
     metrics = longer.query(_METRICS)
     assert listed(longer) == [1, 2, 3, 4, 5, 6]
-    longer.configure("retention_days = 0", f"retention_days = {KEPT}")
+    longer.configure("retention_days = 0", f"retention_days = {KEPT}\nmoment_megabytes = 0")
     longer.run(NEXT, only=["promotion"])
     assert stored(longer) == [1, 3, 4, 5, 6]  # the first one of its month stays
     assert listed(longer) == [3, 4, 5, 6]
@@ -58,7 +58,7 @@ def test_arrays_and_lists_go_and_metrics_stay(longer: Pipeline):
 
 def test_of_older_days_the_moments_go_and_the_model_stays(longer: Pipeline):
     models = {n: longer.state.model(day(n))[0] for n in (1, 3, 5)}
-    longer.configure("retention_days = 0", f"retention_days = {KEPT}")
+    longer.configure("retention_days = 0", f"retention_days = {KEPT}\nmoment_megabytes = 0")
     longer.run(NEXT, only=["promotion"])
     state = longer.state
     for asset in MOMENTS:
@@ -127,7 +127,7 @@ def test_a_list_that_is_still_in_use_stays(copied: Pipeline, backfilled: Pipelin
     copied.run(2, N_DAYS, only=lists)
     users = "SELECT count(DISTINCT user_id) FROM recommendations"
     before = copied.query(users)
-    copied.configure("retention_days = 0", f"retention_days = {KEPT}")
+    copied.configure("retention_days = 0", f"retention_days = {KEPT}\nmoment_megabytes = 0")
     copied.run(N_DAYS, only=(*lists, "evaluation_metrics", "promotion"))
     assert stored(copied) == [1, 2, 3, 4, 5]  # the first one of its month stays
     assert copied.query(users) == before

@@ -129,13 +129,16 @@ def _retain(state: DayState, warehouse: Warehouse, run_days: Sequence[date]) -> 
 
     A run of old days alone asked for just these: they stay until the next run.
     """
-    kept, horizon = state.settings.artifacts.retention_days, state.settings.evaluation.horizon_days
+    settings, horizon = state.settings.artifacts, state.settings.evaluation.horizon_days
+    kept = settings.retention_days
     days = state.artifacts.days("decomposition")
     if not kept or not days:
         return "all days are kept (artifacts.retention_days)"
     newest = days[-1]
     spared = run_days if max(run_days) < newest else []
-    removed = apply_retention(state.artifacts, kept, horizon + 1, spared=spared)
+    removed = apply_retention(
+        state.artifacts, kept, horizon + 1, settings.moment_megabytes * 2**20, spared=spared
+    )
     oldest = newest - timedelta(days=kept - 1)
     exports = state.settings.exports_dir / "recommendations"
     remove_exports(exports, oldest, spared=days_of_months(days))
