@@ -6,6 +6,7 @@ computed in full.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
@@ -28,6 +29,7 @@ from mom_pipeline.core.moments.days import (
 )
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.pair_counts import PairCounts
+from mom_pipeline.core.moments.users import Users
 from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.low_pass import LowPass, scaled_pairs
 from mom_pipeline.core.ranking.memberships import Personalization
@@ -81,12 +83,23 @@ def moment_settings(
     )
 
 
+@dataclass(frozen=True)
+class DayRows:
+    """The rows as of a day. X: (N, D).  last_days: (N, D), of the last event of every entry."""
+
+    X: csr_array
+    last_days: csr_array
+    version: str
+
+
 class DayState:
     """The artifacts of one data folder, read and written as what they mean."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.artifacts = ArtifactStore(settings.artifacts_dir)
+        # Where a cluster visits the users, no process is to hold the rows of all of them.
+        mapped = settings.engine.kind != "local"
+        self.artifacts = ArtifactStore(settings.artifacts_dir, mapped=mapped)
         self._anchor: tuple[Artifact, Anchor] | None = None
         # Of the day at hand and of the one whose model is judged.
         self._rankings: dict[tuple[str, RankingWeights], PairRanking] = {}
@@ -204,20 +217,27 @@ class DayState:
         artifact = self.fitting("interaction_matrix", day)
         return csr_array(artifact.arrays["interactions"]), artifact.version
 
-    def last_days(self, day: date) -> csr_array:
-        """The day of the last event of every pair of the matrix as of a day."""
+    def rows(self, day: date) -> DayRows:
+        """The rows as of a day, with the days of their pairs."""
         artifact = self.fitting("interaction_matrix", day)
         X = csr_array(artifact.arrays["interactions"])
-        days = artifact.dense["last_days"]
-        return csr_array((days, X.indices, X.indptr), shape=X.shape)
+        days = csr_array((artifact.dense["last_days"], X.indices, X.indptr), shape=X.shape)
+        return DayRows(X, days, artifact.version)
+
+    def half_life(self, day: date) -> float:
+        """How fast histories age, as the ranking of a day reads them; NO_AGEING for never."""
+        chosen = self.chosen(day)
+        three_moment = chosen.model.ranking == _THREE_MOMENT
+        return chosen.ranking.history_half_life if three_moment else NO_AGEING
+
+    def last_days(self, day: date) -> csr_array:
+        """The day of the last event of every pair of the matrix as of a day."""
+        return self.rows(day).last_days
 
     def histories(self, day: date) -> csr_array:
         """The rows of a day as its ranking reads them: aged, where histories age."""
-        chosen, (X, _) = self.chosen(day), self.matrix(day)
-        half_life = chosen.ranking.history_half_life
-        if chosen.model.ranking != _THREE_MOMENT or half_life >= NO_AGEING:
-            return X
-        return aged(X, self.last_days(day), half_life)
+        rows = self.rows(day)
+        return aged(rows.X, rows.last_days, self.half_life(day))
 
     def write_matrix(
         self, day: date, X: csr_array, last_days: csr_array, fingerprint: str
@@ -226,10 +246,10 @@ class DayState:
         arrays = {"interactions": X, "last_days": last_days.data}
         return self.write("interaction_matrix", day, arrays, {"raw_logs": fingerprint}, {})
 
-    def write_anchor(self, day: date, step: DayStep, X: csr_array, parents: Parents) -> str:
+    def write_anchor(self, day: date, step: DayStep, users: Users, parents: Parents) -> str:
         """Store what a rebuild fixes, and return its version.
 
-        With the pairs of the day's rows and what the ranking has made of them: the low-pass and
+        With the pairs of the day's users and what the ranking has made of them: the low-pass and
         EASE parts hold until the next rebuild.
         """
         anchor, chosen = step.anchor, self.chosen(day)
@@ -242,10 +262,10 @@ class DayState:
             rng, weights = np.random.default_rng(chosen.model.seed), chosen.ranking
             arrays |= step.pairs.base.as_arrays()
             if weights.low_pass:
-                M2 = scaled_pairs(X, weights.user_exponent, weights.low_pass_scaling)
-                arrays |= LowPass.from_pairs(M2, rng).as_arrays()
+                pairs = scaled_pairs(users, weights.user_exponent, weights.low_pass_scaling)
+                arrays |= LowPass.from_pairs(pairs, rng).as_arrays()
             if weights.ease:
-                arrays |= Ease.from_rows(X, weights.ease_ridge).as_arrays()
+                arrays |= Ease.from_users(users, weights.ease_ridge).as_arrays()
         return self.write("anchor", day, arrays, parents, {}).version
 
     def write_sums(
@@ -268,7 +288,7 @@ class DayState:
         self,
         day: date,
         step: DayStep,
-        X: csr_array,
+        users: Users,
         matrix: str,
         before: Artifact | None,
         metadata: Mapping[str, Any],
@@ -281,7 +301,7 @@ class DayState:
         """
         parents = {"interaction_matrix": matrix}
         if step.reason or before is None:
-            anchor, anchor_day = self.write_anchor(day, step, X, parents), day.isoformat()
+            anchor, anchor_day = self.write_anchor(day, step, users, parents), day.isoformat()
         else:
             anchor, anchor_day = before.parents["anchor"], before.metadata["anchor_day"]
         parents, facts = {**parents, "anchor": anchor}, {**metadata, "anchor_day": anchor_day}

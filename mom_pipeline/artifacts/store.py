@@ -5,14 +5,16 @@ is replaced in one step: a reader sees the old or the new artifact, never a mixt
 pickled.
 """
 
+import os
 import re
 import shutil
+import struct
 import zipfile
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -32,6 +34,9 @@ from mom_pipeline.errors import DamagedArtifact
 POINTER = "current"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _VERSION = re.compile(r"[0-9a-f]{64}")
+# Files from so many bytes on are mapped, where that is asked for; smaller ones are read at once.
+_MAPPED_BYTES = 4_000_000
+_ZIP_HEADER = 30
 _SPARSE_PARTS = ("data", "indices", "indptr", "shape")
 
 
@@ -61,8 +66,10 @@ class Artifact:
 class ArtifactStore:
     """The artifacts of one data folder."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, mapped: bool = False) -> None:
+        """Open a folder. mapped: large arrays stay in their files, and are read where used."""
         self.root = root
+        self._mapped = mapped
 
     def write(
         self,
@@ -152,7 +159,7 @@ class ArtifactStore:
     def _read_arrays(self, folder: Path, manifest: Mapping[str, Any]) -> Arrays:
         arrays = recent_arrays.get(folder)
         if arrays is None:
-            arrays = _read_arrays(folder, manifest)
+            arrays = _read_arrays(folder, manifest, mapped=self._mapped)
             recent_arrays.put(folder, arrays)
         return arrays
 
@@ -195,21 +202,53 @@ def _write_array(folder: Path, name: str, array: Array | csr_array) -> dict[str,
     return {"shape": list(array.shape), "dtype": str(array.dtype), "kind": kind}
 
 
-def _read_arrays(folder: Path, manifest: Mapping[str, Any]) -> Arrays:
+def _read_arrays(folder: Path, manifest: Mapping[str, Any], *, mapped: bool) -> Arrays:
     recent_arrays.check(folder, lambda: check_files(folder, manifest))
     try:
-        return {n: _read_array(folder / f"{n}.npz", e) for n, e in manifest["arrays"].items()}
+        return {
+            n: _read_array(folder / f"{n}.npz", e, mapped=mapped)
+            for n, e in manifest["arrays"].items()
+        }
     except (OSError, ValueError, zipfile.BadZipFile) as error:  # removed since it was checked
         raise DamagedArtifact(f"{folder} cannot be read ({error})") from error
 
 
-def _read_array(path: Path, entry: Mapping[str, Any]) -> Array | csr_array:
-    with np.load(path, allow_pickle=False) as parts:
-        if entry["kind"] == "dense":
-            return np.asarray(parts["data"])
-        rows, columns = (int(n) for n in parts["shape"])
-        values = (parts["data"], parts["indices"], parts["indptr"])
-        return csr_array(values, shape=(rows, columns))
+def _read_array(path: Path, entry: Mapping[str, Any], *, mapped: bool) -> Array | csr_array:
+    if mapped and path.stat().st_size >= _MAPPED_BYTES:
+        parts = _mapped_parts(path)
+    else:
+        with np.load(path, allow_pickle=False) as file:
+            parts = {name: np.asarray(file[name]) for name in file.files}
+    if entry["kind"] == "dense":
+        return parts["data"]
+    rows, columns = (int(n) for n in parts["shape"])
+    values = (parts["data"], parts["indices"], parts["indptr"])
+    return csr_array(values, shape=(rows, columns))
+
+
+def _mapped_parts(path: Path) -> dict[str, Array]:
+    """The arrays of an .npz file, mapped into memory: its members are stored as they are."""
+    parts = {}
+    with zipfile.ZipFile(path) as members, path.open("rb") as file:
+        for member in members.infolist():
+            # The local header is 30 bytes long; its last two numbers are lengths of what follows.
+            file.seek(member.header_offset + _ZIP_HEADER - 4)
+            lengths = struct.unpack("<HH", file.read(4))
+            file.seek(sum(lengths), os.SEEK_CUR)
+            major, _ = np.lib.format.read_magic(file)
+            read_header = (
+                np.lib.format.read_array_header_1_0
+                if major == 1
+                else np.lib.format.read_array_header_2_0
+            )
+            shape, fortran, dtype = read_header(file)
+            name = member.filename.removesuffix(".npy")
+            order: Literal["F", "C"] = "F" if fortran else "C"
+            if 0 in shape:
+                parts[name] = np.empty(shape, dtype)
+            else:
+                parts[name] = np.memmap(path, dtype, "r", file.tell(), shape, order)
+    return parts
 
 
 def _artifact(manifest: Mapping[str, Any], arrays: dict[str, Any], version: str) -> Artifact:

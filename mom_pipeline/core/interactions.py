@@ -16,6 +16,8 @@ ROWS: tuple[RowsName, ...] = get_args(RowsName)
 
 # Characters of an id: log lines with a longer one are rejected, and the service refuses it.
 MAX_ID = 4_096
+# Users whose rows are compared at a time.
+_USERS_PER_BLOCK = 262_144
 _INT32_MAX = np.iinfo(np.int32).max
 
 
@@ -122,13 +124,43 @@ def grown(X: Csr, shape: tuple[int, int]) -> Csr:
     return sparse.csr_array((X.data, X.indices, indptr), shape=shape)
 
 
+def rows_at(A: Any, users: Array) -> Any:
+    """Return some rows of an array or of a sparse matrix; empty ones past its end.
+
+    users: (n,) positions.
+    """
+    n_rows = int(A.shape[0])
+    if len(users) == n_rows and np.array_equal(users, np.arange(n_rows)):
+        return A
+    inside = users < n_rows
+    if inside.all():
+        return A[users]
+    known = A[users[inside]]
+    if isinstance(A, np.ndarray):
+        rows = np.zeros((len(users), *A.shape[1:]), dtype=A.dtype)
+        rows[inside] = known
+        return rows
+    lengths = np.zeros(len(users), dtype=known.indptr.dtype)
+    lengths[inside] = np.diff(known.indptr)
+    indptr = np.append(0, np.cumsum(lengths)).astype(known.indptr.dtype)
+    return sparse.csr_array((known.data, known.indices, indptr), (len(users), A.shape[1]))
+
+
 def changed_rows(before: Csr, now: Csr) -> Array:
     """Return the positions of the users whose rows differ, ascending. Rows and columns that
     `before` does not have yet count as empty.
+
+    A block of users is read at a time, so that memory-mapped rows will do.
     """
-    difference = now - grown(before, now.shape)
-    difference.eliminate_zeros()
-    return np.flatnonzero(np.diff(difference.indptr))
+    if before.shape[0] > now.shape[0]:
+        grown(before, now.shape)  # says what is wrong
+    changed = []
+    for start in range(0, now.shape[0], _USERS_PER_BLOCK):
+        block = now[start : start + _USERS_PER_BLOCK]
+        difference = block - grown(before[start : start + _USERS_PER_BLOCK], block.shape)
+        difference.eliminate_zeros()
+        changed.append(np.flatnonzero(np.diff(difference.indptr)) + start)
+    return np.concatenate(changed) if changed else np.empty(0, dtype=np.int64)
 
 
 def _check_entries(csr: Csr) -> None:

@@ -38,8 +38,10 @@ from mom_pipeline.core.evaluation.backtest import Backtest
 from mom_pipeline.core.evaluation.backtest import backtest as backtest_model
 from mom_pipeline.core.evaluation.bootstrap import paired_interval
 from mom_pipeline.core.evaluation.metrics import RankingMetrics, nearest_cutoff
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.core.visits import HistoryOf
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion, UnknownVersion
 from mom_pipeline.serving.served_model import Manifest, ServedModel
 from mom_pipeline.settings import ModelSettings
@@ -195,7 +197,9 @@ def contest_with_champion(
         aged = champion.model.aged(train, state.last_days(before))
         own, later = (_moved(X, columns, width) for X in (aged, test))
         seen = state.settings.serving.exclude_seen
-        rival = backtest_model(champion.model, own, later, cutoffs, exclude_seen=seen)
+        rival = backtest_model(
+            HistoryOf(champion.model), UsersInMemory(own), later, cutoffs, exclude_seen=seen
+        )
         how = f"it and the model of {before}, on the days since"
     else:
         rival = _refitted(_settings_of(champion), state, before, test, cutoffs)
@@ -345,7 +349,7 @@ def _refitted(
     method = MethodOfMoments(**model_settings, ranking_weights=settings.ranking)
     model = method.fit(X, last_days=last_days).fitted
     rows, seen = model.aged(X, last_days), state.settings.serving.exclude_seen
-    return backtest_model(model, rows, test, cutoffs, exclude_seen=seen)
+    return backtest_model(HistoryOf(model), UsersInMemory(rows), test, cutoffs, exclude_seen=seen)
 
 
 def _columns(first: Array, ids: Array) -> tuple[Array, int]:

@@ -7,8 +7,9 @@ import numpy as np
 from mom_pipeline.core.errors import InvalidInteractions, RankTooLow, TooLittleData
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.days import operator
+from mom_pipeline.core.moments.users import Users
 from mom_pipeline.core.threads import one_blas_thread
-from mom_pipeline.core.types import Array, Csr, Float64
+from mom_pipeline.core.types import Array, Float64
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,12 @@ def whiten(sums: AnchoredSums, n_components: int, *, dtype: np.dtype[np.floating
     return Whitening(E[:, :K] / np.sqrt(values[:K]), values, n_components)
 
 
-def whitening_error(X: Csr, anchor: Anchor, sums: AnchoredSums, whitening: Whitening) -> float:
+def whitening_error(
+    users: Users, anchor: Anchor, sums: AnchoredSums, whitening: Whitening
+) -> float:
     """Return ||W.T M2 W - I||, with M2 from the rows themselves and not from the sums."""
     F = whitening.factors
-    H = operator(X, anchor, sums.first).seen_through(anchor.basis)
+    H = operator(users, anchor, sums.first).seen_through(anchor.basis)
     return float(np.linalg.norm(F.T @ H @ F - np.eye(F.shape[1])))
 
 
