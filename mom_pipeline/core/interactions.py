@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, TooLittleData
+from mom_pipeline.core.threads import cut
 from mom_pipeline.core.types import Array, Csr
 
 # How often an item was taken, as the components are to see it.
@@ -16,8 +17,8 @@ ROWS: tuple[RowsName, ...] = get_args(RowsName)
 
 # Characters of an id: log lines with a longer one are rejected, and the service refuses it.
 MAX_ID = 4_096
-# Users whose rows are compared at a time.
-_USERS_PER_BLOCK = 262_144
+# Pairs of users and items that are compared at a time.
+_PAIRS_PER_BLOCK = 4_000_000
 _INT32_MAX = np.iinfo(np.int32).max
 
 
@@ -152,15 +153,12 @@ def changed_rows(before: Csr, now: Csr) -> Array:
 
     A block of users is read at a time, so that memory-mapped rows will do.
     """
-    if before.shape[0] > now.shape[0]:
-        grown(before, now.shape)  # says what is wrong
-    changed = []
-    for start in range(0, now.shape[0], _USERS_PER_BLOCK):
-        block = now[start : start + _USERS_PER_BLOCK]
-        difference = block - grown(before[start : start + _USERS_PER_BLOCK], block.shape)
+    before, changed = grown(before, now.shape), [np.empty(0, dtype=np.int64)]
+    for users in cut(before.indptr + now.indptr, _PAIRS_PER_BLOCK, now.shape[0]):
+        difference = now[users] - before[users]
         difference.eliminate_zeros()
-        changed.append(np.flatnonzero(np.diff(difference.indptr)) + start)
-    return np.concatenate(changed) if changed else np.empty(0, dtype=np.int64)
+        changed.append(np.flatnonzero(np.diff(difference.indptr)) + users.start)
+    return np.concatenate(changed)
 
 
 def _check_entries(csr: Csr) -> None:

@@ -114,7 +114,9 @@ class DaskEngine:
         key = f"{shards.entries[part.index].name}:{uuid.uuid4().hex[:8]}"
         preferred = self._preferences(len(shards.entries))[part.index]
         with self._told_when_gone():
-            return self.client.submit(_visit_result, *sent, part, key=key, **preferred)
+            # Scattered and not an argument: Dask keeps the messages that tasks come with.
+            users = self.client.scatter(part, workers=preferred.get("workers"), hash=False)
+            return self.client.submit(_visit_result, *sent, users, key=key, **preferred)
 
     def _insist(self, result: Callable[[], Sum], where: str) -> Sum:
         """Return a result; all of it is computed again when all workers were lost."""

@@ -30,6 +30,7 @@ from scipy import sparse
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, MomError
 from mom_pipeline.core.files import sha256_of
 from mom_pipeline.core.moments.users import UserRows, spread
+from mom_pipeline.core.threads import cut
 from mom_pipeline.core.types import Array, Csr
 
 MANIFEST = "shards.json"
@@ -183,8 +184,7 @@ def write_shards(
     """
     n_shards, with_days = n_shards or suitable_number(X.nnz), last_days is not None
     with ShardWriter(url, X.shape[1], n_shards, with_days=with_days) as writer:
-        for start in range(0, X.shape[0], _USERS_PER_BLOCK):
-            users = slice(start, start + _USERS_PER_BLOCK)
+        for users in cut(X.indptr, PAIRS_PER_SHARD, _USERS_PER_BLOCK):
             writer.add(X[users], None if last_days is None else last_days[users])
     return writer.shards
 
