@@ -5,16 +5,14 @@ is replaced in one step: a reader sees the old or the new artifact, never a mixt
 pickled.
 """
 
-import os
 import re
 import shutil
-import struct
 import zipfile
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -28,6 +26,7 @@ from mom_pipeline.artifacts.versions import (
     unfinished_version,
 )
 from mom_pipeline.core.files import locked, write_text, writing
+from mom_pipeline.core.persistence import mapped_arrays
 from mom_pipeline.core.types import Array
 from mom_pipeline.errors import DamagedArtifact
 
@@ -36,7 +35,6 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _VERSION = re.compile(r"[0-9a-f]{64}")
 # Files from so many bytes on are mapped, where that is asked for; smaller ones are read at once.
 _MAPPED_BYTES = 4_000_000
-_ZIP_HEADER = 30
 _SPARSE_PARTS = ("data", "indices", "indptr", "shape")
 
 
@@ -215,7 +213,7 @@ def _read_arrays(folder: Path, manifest: Mapping[str, Any], *, mapped: bool) -> 
 
 def _read_array(path: Path, entry: Mapping[str, Any], *, mapped: bool) -> Array | csr_array:
     if mapped and path.stat().st_size >= _MAPPED_BYTES:
-        parts = _mapped_parts(path)
+        parts = mapped_arrays(path)
     else:
         with np.load(path, allow_pickle=False) as file:
             parts = {name: np.asarray(file[name]) for name in file.files}
@@ -224,31 +222,6 @@ def _read_array(path: Path, entry: Mapping[str, Any], *, mapped: bool) -> Array 
     rows, columns = (int(n) for n in parts["shape"])
     values = (parts["data"], parts["indices"], parts["indptr"])
     return csr_array(values, shape=(rows, columns))
-
-
-def _mapped_parts(path: Path) -> dict[str, Array]:
-    """The arrays of an .npz file, mapped into memory: its members are stored as they are."""
-    parts = {}
-    with zipfile.ZipFile(path) as members, path.open("rb") as file:
-        for member in members.infolist():
-            # The local header is 30 bytes long; its last two numbers are lengths of what follows.
-            file.seek(member.header_offset + _ZIP_HEADER - 4)
-            lengths = struct.unpack("<HH", file.read(4))
-            file.seek(sum(lengths), os.SEEK_CUR)
-            major, _ = np.lib.format.read_magic(file)
-            read_header = (
-                np.lib.format.read_array_header_1_0
-                if major == 1
-                else np.lib.format.read_array_header_2_0
-            )
-            shape, fortran, dtype = read_header(file)
-            name = member.filename.removesuffix(".npy")
-            order: Literal["F", "C"] = "F" if fortran else "C"
-            if 0 in shape:
-                parts[name] = np.empty(shape, dtype)
-            else:
-                parts[name] = np.memmap(path, dtype, "r", file.tell(), shape, order)
-    return parts
 
 
 def _artifact(manifest: Mapping[str, Any], arrays: dict[str, Any], version: str) -> Artifact:

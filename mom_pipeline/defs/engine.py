@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import dagster as dg
 import numpy as np
@@ -44,17 +44,17 @@ class EngineResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             self._visits = self._on_dask(settings)
         return self._visits.users(rows.version, rows.X, rows.last_days)
 
-    def array(self, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """An array with a row per user: in memory, or in a file where a cluster does the work."""
         settings = load_settings(Path(self.data_dir))
         if settings.engine.kind == "local" or 0 in shape:
             return np.empty(shape, dtype)
         if self._arrays is None:
             self._arrays = self._stack.enter_context(scratch_folder(settings, "arrays"))
-        # One at a time: the file of the day before is in no use any more, but may be mapped.
         path = self._arrays / "by_user.npy"
-        path.unlink(missing_ok=True)
-        return np.lib.format.open_memmap(path, "w+", dtype, shape)
+        array = np.lib.format.open_memmap(path, "w+", dtype, shape)
+        path.unlink()  # its place on the disk is free when the array is
+        return array
 
     def _on_dask(self, settings: Settings) -> "DaskVisits":
         try:

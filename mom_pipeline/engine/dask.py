@@ -14,7 +14,7 @@ from distributed.client import FutureCancelledError
 from distributed.sizeof import sizeof
 from fsspec.core import url_to_fs
 
-from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.errors import MomError, VisitFailed
 from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.core.moments.sums import MomentSums
 from mom_pipeline.core.moments.users import Visit
@@ -55,7 +55,7 @@ def bytes_held(value: Any) -> int:
 sizeof.register((MomentSums, AnchoredSums), bytes_held)
 
 
-class EngineUnreachable(MomError):
+class EngineUnreachable(VisitFailed):
     """No scheduler answers, or it has no workers."""
 
 

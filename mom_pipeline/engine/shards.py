@@ -27,7 +27,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 from scipy import sparse
 
-from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, MomError
+from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, MomError, VisitFailed
 from mom_pipeline.core.files import sha256_of
 from mom_pipeline.core.moments.users import UserRows, spread
 from mom_pipeline.core.threads import cut
@@ -44,7 +44,7 @@ _CACHE_BYTES = 1_000_000_000
 _ATTEMPTS, _PAUSE_SECONDS = 4, 0.2
 
 
-class StoreFailed(MomError):
+class StoreFailed(VisitFailed):
     """The store of the shards cannot be read or written."""
 
 

@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.errors import VisitFailed
 from mom_pipeline.core.interactions import as_binary, rows_at
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.sums import MomentSums
@@ -36,7 +36,7 @@ Node = TypeVar("Node")
 ShardPass = Callable[[ShardRows], Sum]
 
 
-class EngineFailed(MomError):
+class EngineFailed(VisitFailed):
     """A pass over the shards could not be completed."""
 
 

@@ -1,5 +1,6 @@
 """The days of a pipeline whose users a Dask cluster visits; without the cluster nothing changes."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -95,6 +96,24 @@ def test_every_asset_on_a_cluster_finds_the_same_lists(
     )
     np.testing.assert_allclose(ours, theirs, atol=1e-6)
     assert not list(pipeline.settings.scratch_dir.glob("*"))
+
+
+def test_the_gate_on_a_cluster_decides_as_this_process_does(
+    backfilled: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Other settings against the champion: both are asked about the rows of an earlier day."""
+    decisions = []
+    for section in ("", ON_DASK):
+        root = tmp_path / ((section and "dask") or "local")
+        shutil.copytree(backfilled.root, root)
+        with dg.DagsterInstance.ephemeral() as instance:
+            pipeline = with_engine(Pipeline(root, instance), section)
+            pipeline.configure("n_components = 3", "n_components = 4")
+            pipeline.run(1, N_DAYS)
+            decisions.append(pipeline.metadata("promotion", N_DAYS)["decision"])
+        monkeypatch.delattr("mom_pipeline.defs.engine.UsersInMemory", raising=False)
+    assert "its settings and the new ones" in decisions[0]
+    assert decisions[1] == decisions[0]
 
 
 def noted_rows(monkeypatch: pytest.MonkeyPatch) -> list[DayRows]:

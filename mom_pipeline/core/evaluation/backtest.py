@@ -15,7 +15,7 @@ from mom_pipeline.core.evaluation.metrics import (
     nearest_cutoff,
 )
 from mom_pipeline.core.interactions import grown
-from mom_pipeline.core.moments.users import UserRows, Users, rows_of
+from mom_pipeline.core.moments.users import UserRows, VisitedUsers, rows_of
 from mom_pipeline.core.ranking.topn import brute_force
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.core.visits import HistoryOf
@@ -119,7 +119,7 @@ class BacktestVisit:
 
 def backtest(
     history: HistoryOf,
-    train: Users,
+    train: VisitedUsers,
     test: Csr,
     cutoffs: tuple[int, ...],
     *,

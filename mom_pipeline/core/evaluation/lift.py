@@ -22,7 +22,7 @@ from scipy import sparse
 from mom_pipeline.core.evaluation.usual import Usual
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.interactions import grown
-from mom_pipeline.core.moments.users import UserRows, Users
+from mom_pipeline.core.moments.users import UserRows, VisitedUsers
 from mom_pipeline.core.types import Array, Csr
 
 # Days before that a day is compared with, how many of them it takes, and how many users a day.
@@ -94,7 +94,7 @@ class LiftVisit:
         return [(odds, rows.positions[users]) for odds, users in pairs]
 
 
-def lift(model: FittedModel, train: Users, test: Csr) -> Lift | None:
+def lift(model: FittedModel, train: VisitedUsers, test: Csr) -> Lift | None:
     """Return how a model did on what users took on a later day.
 
     train: rows of the model's day.  test: (N', D') pairs of the later day, with newer users and

@@ -63,7 +63,21 @@ class SecondMoment(SymmetricOperator, Protocol):
         ...
 
 
-class Users(Protocol):
+class VisitedUsers(Protocol):
+    """Users whose results are taken one part after another."""
+
+    def visit(
+        self, work: Visit[Sum], users: Array, along: Array | Csr | None = None, /
+    ) -> Iterator[Sum]:
+        """Yield the results of some users, a part of them after the other.
+
+        users: (n,) positions, ascending; those without a row have an empty one.  along: (N, any),
+        of which the work is given the rows of its users.
+        """
+        ...
+
+
+class Users(VisitedUsers, Protocol):
     """All users of a data set, to be visited in passes."""
 
     @property
@@ -78,16 +92,6 @@ class Users(Protocol):
         ...
 
     def add_up(self, work: Pass[Sum], /) -> Sum: ...
-    def visit(
-        self, work: Visit[Sum], users: Array, along: Array | Csr | None = None, /
-    ) -> Iterator[Sum]:
-        """Yield the results of some users, a part of them after the other.
-
-        users: (n,) positions, ascending; those without a row have an empty one.  along: (N, any),
-        of which the work is given the rows of its users.
-        """
-        ...
-
     def second_moment(
         self,
         sums: MomentSums,
