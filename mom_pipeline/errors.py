@@ -47,5 +47,9 @@ class DamagedArtifact(MomError):
     """A stored artifact is incomplete or differs from its manifest."""
 
 
+class ExpiredArrays(DamagedArtifact):
+    """The arrays of an artifact were removed on purpose; its manifest is there."""
+
+
 class DatasetError(MomError):
     """A dataset file is not in its published format."""

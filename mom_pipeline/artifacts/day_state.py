@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from mom_pipeline.artifacts.dated_rows import DatedRows
+from mom_pipeline.artifacts.scratch import array_in_file
 from mom_pipeline.artifacts.store import Artifact, ArtifactStore
 from mom_pipeline.core.algorithm.decompose import Components, DecomposeSettings
 from mom_pipeline.core.algorithm.whitening import Whitening
@@ -29,20 +31,21 @@ from mom_pipeline.core.moments.days import (
 )
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.pair_counts import PairCounts
-from mom_pipeline.core.moments.users import Users
+from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.low_pass import LowPass, scaled_pairs
 from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.recency import aged
 from mom_pipeline.core.ranking.score import NO_AGEING, RankingWeights
-from mom_pipeline.errors import DamagedArtifact
+from mom_pipeline.core.types import Array
+from mom_pipeline.errors import DamagedArtifact, ExpiredArrays
 from mom_pipeline.settings import ModelSettings, Settings, fingerprint
 from mom_pipeline.settings.chosen import ChosenSettings
 from mom_pipeline.settings.sections import RebuildSettings
 
 # Raised by one whenever the same rows would come out as other arrays, or with other facts.
-CODE_VERSION = "6"
+CODE_VERSION = "7"
 
 # Each asset with the one that it is made from, in order.
 _CHAIN = (
@@ -55,10 +58,19 @@ _CHAIN = (
 Parents = Mapping[str, str]
 _THREE_MOMENT = "three-moment"
 _TOO_LITTLE = "too_little"
+# A matrix that is stored as a change of a whole one: the version of that among its parents, the
+# day of it among the facts.
+_WHOLE, _WHOLE_DAY = "whole_matrix", "whole_day"
+# The largest whole matrix that stays in memory.
+_KEPT_BYTES = 200_000_000
 
 
 class StaleArtifact(MomError):
     """A stored day cannot be built upon; the message is the reason."""
+
+
+class Expired(StaleArtifact):
+    """The arrays of a stored day were removed, since it is old."""
 
 
 class TooLittleYet(StaleArtifact):
@@ -78,7 +90,7 @@ def moment_settings(
         halves=True,
         capture_threshold=rebuild.capture_threshold,
         pair_exponent=ranking.user_exponent if model.ranking == _THREE_MOMENT else None,
-        pair_bytes=rebuild.pair_megabytes * 2**20,
+        pair_bytes=rebuild.pair_bytes,
         pair_drift=rebuild.pair_drift,
     )
 
@@ -98,9 +110,11 @@ class DayState:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         # Where a cluster visits the users, no process is to hold the rows of all of them.
-        mapped = settings.engine.kind != "local"
-        self.artifacts = ArtifactStore(settings.artifacts_dir, mapped=mapped)
+        self._mapped = settings.engine.kind != "local"
+        self.artifacts = ArtifactStore(settings.artifacts_dir, mapped=self._mapped)
         self._anchor: tuple[Artifact, Anchor] | None = None
+        # The last two: an erasure needs one as it was and as it is.
+        self._whole_rows: dict[str, DatedRows] = {}
         # Of the day at hand and of the one whose model is judged.
         self._rankings: dict[tuple[str, RankingWeights], PairRanking] = {}
 
@@ -182,6 +196,8 @@ class DayState:
         read = self.artifacts.read if with_arrays else self.artifacts.describe
         try:
             artifact = read(asset, day)
+        except ExpiredArrays as error:
+            raise Expired(f"{asset} of {day} cannot be built upon: {error}") from error
         except DamagedArtifact as error:
             raise StaleArtifact(f"{asset} of {day} is damaged: {error}") from error
         made_by = artifact.metadata["code_version"]
@@ -195,7 +211,20 @@ class DayState:
             raise TooLittleYet(artifact.metadata[_TOO_LITTLE])
         if not artifact.metadata["sound"]:
             raise StaleArtifact(f"{asset} of {day} did not pass its checks")
+        self._require_whole(artifact)
         return artifact
+
+    def _require_whole(self, artifact: Artifact) -> None:
+        """Raise StaleArtifact when the whole matrix is gone that an artifact is a change of."""
+        version = artifact.parents.get(_WHOLE)
+        if version is None or version in self._whole_rows:
+            return
+        day = date.fromisoformat(artifact.metadata[_WHOLE_DAY])
+        if self.artifacts.version("interaction_matrix", day) != version:
+            raise StaleArtifact(
+                f"{artifact.asset} of {artifact.day} is stored as a change of that of {day}, "
+                "which was replaced or removed since"
+            )
 
     def built_on(self, asset: str, day: date, parent: str, *, with_arrays: bool = True) -> Artifact:
         """A fitting artifact that was made from the parent as it is now."""
@@ -215,14 +244,13 @@ class DayState:
     def matrix(self, day: date) -> tuple[csr_array, str]:
         """The interaction matrix as of a day, and its version."""
         artifact = self.fitting("interaction_matrix", day)
-        return csr_array(artifact.arrays["interactions"]), artifact.version
+        return self._rows_in(artifact).interactions.copy(), artifact.version
 
     def rows(self, day: date) -> DayRows:
-        """The rows as of a day, with the days of their pairs."""
+        """The rows as of a day, with the days of their pairs; not to be written to."""
         artifact = self.fitting("interaction_matrix", day)
-        X = csr_array(artifact.arrays["interactions"])
-        days = csr_array((artifact.dense["last_days"], X.indices, X.indptr), shape=X.shape)
-        return DayRows(X, days, artifact.version)
+        rows = self._rows_in(artifact)
+        return DayRows(rows.interactions, rows.last_days, artifact.version)
 
     def half_life(self, day: date) -> float:
         """How fast histories age, as the ranking of a day reads them; NO_AGEING for never."""
@@ -234,6 +262,30 @@ class DayState:
         """The day of the last event of every pair of the matrix as of a day."""
         return self.rows(day).last_days
 
+    def _rows_in(self, artifact: Artifact) -> DatedRows:
+        if _WHOLE not in artifact.parents:
+            return self._keep_whole(artifact.version, DatedRows.from_arrays(artifact.arrays))
+        whole = self._whole(artifact.metadata[_WHOLE_DAY], artifact.parents[_WHOLE])
+        return whole.with_change(artifact.arrays, self._array)
+
+    def _array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """A new array: in memory, or in a file where rows are to stay in files."""
+        if not self._mapped:
+            return np.empty(shape, dtype)
+        return array_in_file(self.settings, shape, dtype)
+
+    def _whole(self, day: str, version: str) -> DatedRows:
+        """The whole matrix that a change refers to, kept in memory from day to day."""
+        known = self._whole_rows.get(version)
+        if known is not None:
+            return known
+        return self._rows_in(self.fitting("interaction_matrix", date.fromisoformat(day)))
+
+    def _keep_whole(self, version: str, rows: DatedRows) -> DatedRows:
+        if rows.nbytes <= _KEPT_BYTES:
+            self._whole_rows = {**dict([*self._whole_rows.items()][-1:]), version: rows}
+        return rows
+
     def histories(self, day: date) -> csr_array:
         """The rows of a day as its ranking reads them: aged, where histories age."""
         rows = self.rows(day)
@@ -243,8 +295,36 @@ class DayState:
         self, day: date, X: csr_array, last_days: csr_array, fingerprint: str
     ) -> Artifact:
         """Store the matrix as of a day, with the days of its pairs. fingerprint: of the logs."""
-        arrays = {"interactions": X, "last_days": last_days.data}
-        return self.write("interaction_matrix", day, arrays, {"raw_logs": fingerprint}, {})
+        rows, parents = DatedRows(X, last_days), {"raw_logs": fingerprint}
+        whole = self._whole_before(day)
+        change = None if whole is None else rows.since(self._whole(*whole))
+        if whole is None or change is None:
+            written = self.write("interaction_matrix", day, rows.as_arrays(), parents, {})
+            self._keep_whole(written.version, rows)
+            return written
+        whole_day, version = whole
+        parents[_WHOLE] = version
+        facts = {_WHOLE_DAY: whole_day}
+        return self.write("interaction_matrix", day, change, parents, facts)
+
+    def _whole_before(self, day: date) -> tuple[str, str] | None:
+        """Day and version of the matrix that a day's may be stored as a change of.
+
+        None where there is none. Others may be changes of a day that is whole: it stays whole.
+        """
+        before = self.day_before(day)
+        try:
+            if self.artifacts.version("interaction_matrix", day) is not None:
+                now = self.artifacts.describe("interaction_matrix", day)
+                if _WHOLE not in now.parents:
+                    return None
+            stored = self.fitting("interaction_matrix", before, with_arrays=False)
+            whole = stored.metadata.get(_WHOLE_DAY, before.isoformat())
+            version = stored.parents.get(_WHOLE, stored.version)
+            self._whole(whole, version)
+        except (StaleArtifact, DamagedArtifact):
+            return None
+        return (whole, version) if before < day else None
 
     def write_anchor(self, day: date, step: DayStep, users: Users, parents: Parents) -> str:
         """Store what a rebuild fixes, and return its version.
@@ -259,13 +339,12 @@ class DayState:
             "frequent_items": anchor.frequent_items,
         }
         if step.pairs is not None:
-            rng, weights = np.random.default_rng(chosen.model.seed), chosen.ranking
+            weights, pair_bytes = chosen.ranking, self.settings.rebuild.pair_bytes
             arrays |= step.pairs.base.as_arrays()
             if weights.low_pass:
-                pairs = scaled_pairs(users, weights.user_exponent, weights.low_pass_scaling)
-                arrays |= LowPass.from_pairs(pairs, rng).as_arrays()
+                arrays |= _low_pass(users, chosen).as_arrays()
             if weights.ease:
-                arrays |= Ease.from_users(users, weights.ease_ridge).as_arrays()
+                arrays |= Ease.from_users(users, weights.ease_ridge, pair_bytes).as_arrays()
         return self.write("anchor", day, arrays, parents, {}).version
 
     def write_sums(
@@ -315,12 +394,15 @@ class DayState:
     def moments_in(self, artifact: Artifact) -> tuple[Anchor, AnchoredSums]:
         """The sums that an artifact holds, with their anchor."""
         sums = AnchoredSums.from_arrays(artifact.dense)
-        _, anchor = self._anchor_of(artifact)
-        return anchor.with_items(len(sums.first.item_users)), sums
+        return self.anchor_in(artifact).with_items(len(sums.first.item_users)), sums
+
+    def anchor_in(self, artifact: Artifact) -> Anchor:
+        """The anchor that sums were made with."""
+        return self._anchor_of(artifact)[1]
 
     def pairs_in(self, artifact: Artifact) -> AnchoredPairs | None:
         """The pairs as of the sums that an artifact holds; None where none were kept."""
-        if "pair_names" not in artifact.dense:
+        if "pair_items" not in artifact.dense:
             return None
         stored, _ = self._anchor_of(artifact)
         base, change = map(PairCounts.from_arrays, (stored.dense, artifact.dense))
@@ -346,8 +428,7 @@ class DayState:
         if not self.chosen(day).same_moments(self.chosen(before)):
             raise StaleArtifact(f"other settings were chosen than those of {before}")
         anchor, sums, artifact = self.moments(before)
-        rows, _ = self.matrix(before)
-        return Yesterday(rows, anchor, sums, self.pairs_in(artifact)), artifact
+        return Yesterday(self.rows(before).X, anchor, sums, self.pairs_in(artifact)), artifact
 
     def whitening(self, day: date) -> tuple[Whitening, Artifact]:
         """The whitening of a day inside the span of its anchor."""
@@ -408,11 +489,16 @@ class DayState:
 
         with_pairs: False for the components alone, whatever the ranking is.
         """
-        artifact = self.fitting("decomposition", day)
-        sums = self.built_on("m2_statistics", day, "interaction_matrix")
-        settings, item_users = self.chosen(day).model, sums.dense["item_users"]
+        artifact, settings = self.fitting("decomposition", day), self.chosen(day).model
         with_pairs = with_pairs and settings.ranking == _THREE_MOMENT
-        pairs = self._pair_ranking(day, sums) if with_pairs else None
+        try:
+            sums = self.built_on("m2_statistics", day, "interaction_matrix")
+            item_users = sums.dense["item_users"]
+            pairs = self._pair_ranking(day, sums) if with_pairs else None
+        except Expired:
+            rows = self.rows(day)
+            item_users = np.bincount(rows.X.indices, minlength=rows.X.shape[1])
+            pairs = self._ranking_of_rows(day, rows) if with_pairs else None
         model = FittedModel(
             item_probs=artifact.dense["item_probs"],
             weights=artifact.dense["weights"],
@@ -422,6 +508,13 @@ class DayState:
             rows=settings.rows,
         )
         return model, artifact
+
+    def _ranking_of_rows(self, day: date, rows: DayRows) -> PairRanking:
+        """The pairs as of a day whose moments have expired: counted again, in this process."""
+        chosen, most = self.chosen(day), self.settings.rebuild.pair_bytes
+        users = UsersInMemory(rows.X, rows.last_days)
+        low_pass = _low_pass(users, chosen) if chosen.ranking.low_pass else None
+        return PairRanking.from_users(users, low_pass, chosen.ranking, max_pair_bytes=most)
 
     def _pair_ranking(self, day: date, sums: Artifact) -> PairRanking:
         """The pairs as of a day, with the low-pass and EASE parts of its anchor's day."""
@@ -462,3 +555,9 @@ class DayState:
             )
             self._anchor = artifact, anchor
         return self._anchor
+
+
+def _low_pass(users: Users, chosen: ChosenSettings) -> LowPass:
+    weights, rng = chosen.ranking, np.random.default_rng(chosen.model.seed)
+    pairs = scaled_pairs(users, weights.user_exponent, weights.low_pass_scaling)
+    return LowPass.from_pairs(pairs, rng)

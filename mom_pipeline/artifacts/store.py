@@ -8,9 +8,9 @@ pickled.
 import re
 import shutil
 import zipfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +28,11 @@ from mom_pipeline.artifacts.versions import (
 from mom_pipeline.core.files import locked, write_text, writing
 from mom_pipeline.core.persistence import mapped_arrays
 from mom_pipeline.core.types import Array
-from mom_pipeline.errors import DamagedArtifact
+from mom_pipeline.errors import DamagedArtifact, ExpiredArrays
 
 POINTER = "current"
+# Lies in a version whose arrays were removed because it is old.
+_EXPIRED = "expired"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _VERSION = re.compile(r"[0-9a-f]{64}")
 # Files from so many bytes on are mapped, where that is asked for; smaller ones are read at once.
@@ -133,26 +135,28 @@ class ArtifactStore:
             shutil.rmtree(folder, ignore_errors=True)
         return True
 
+    def assets(self) -> list[str]:
+        """The names of the assets that have a folder, in order."""
+        if not self.root.is_dir():
+            return []
+        return sorted(path.name for path in self.root.iterdir() if path.is_dir())
+
     def remove_from(self, first: date) -> int:
         """Remove the artifacts of a day and of all later ones. Returns how many there were."""
-        folders = [path.name for path in self.root.iterdir()] if self.root.is_dir() else []
-        later = [(asset, day) for asset in folders for day in self.days(asset) if day >= first]
+        later = [(a, day) for a in self.assets() for day in self.days(a) if day >= first]
         return sum(self.remove(asset, day) for asset, day in later)
 
-    def is_expired(self, asset: str, day: date, retention_days: int) -> bool:
-        """Whether a day lies `retention_days` or more before an asset's newest (0: never)."""
-        days = self.days(asset) if retention_days else []
-        return bool(days) and day <= days[-1] - timedelta(days=retention_days)
-
-    def apply_retention(self, retention_days: int, *, spared: Collection[date] = ()) -> list[Path]:
-        """Remove the expired days of every asset, except those spared (0: keep all)."""
-        removed: list[Path] = []
-        for folder in sorted(self.root.iterdir()) if retention_days and self.root.is_dir() else []:
-            for day in self.days(folder.name):
-                if self.is_expired(folder.name, day, retention_days) and day not in spared:
-                    removed.append(folder / day.isoformat())
-                    self.remove(folder.name, day)
-        return removed
+    def remove_arrays(self, asset: str, day: date) -> bool:
+        """Remove the arrays of a day and keep the manifest; True if there were any."""
+        folder = self._folder(asset, day)
+        with locked(folder.parent):
+            version = folder / (self.version(asset, day) or "")
+            arrays = sorted(version.glob("*.npz"))
+            if arrays:
+                write_text(version / _EXPIRED, "")  # first: a missing array is no damage then
+            for path in arrays:
+                path.unlink()
+        return bool(arrays)
 
     def _read_arrays(self, folder: Path, manifest: Mapping[str, Any]) -> Arrays:
         arrays = recent_arrays.get(folder)
@@ -173,6 +177,8 @@ class ArtifactStore:
                 return _artifact(manifest, read(folder / version, manifest), version)
             except DamagedArtifact as error:
                 if self.version(asset, day) == version:
+                    if isinstance(error, ExpiredArrays):
+                        raise
                     raise DamagedArtifact(f"{error}; materialize {asset} of {day} again") from error
                 # Replaced while it was read: take the new one.
         raise DamagedArtifact(f"{folder} holds no artifact; materialize {asset} of {day}")
@@ -201,6 +207,8 @@ def _write_array(folder: Path, name: str, array: Array | csr_array) -> dict[str,
 
 
 def _read_arrays(folder: Path, manifest: Mapping[str, Any], *, mapped: bool) -> Arrays:
+    if (folder / _EXPIRED).exists():
+        raise ExpiredArrays("its arrays were removed, since it is old (artifacts.retention_days)")
     recent_arrays.check(folder, lambda: check_files(folder, manifest))
     try:
         return {

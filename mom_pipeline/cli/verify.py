@@ -12,7 +12,7 @@ import duckdb
 from mom_pipeline.artifacts.store import ArtifactStore
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import sha256_of
-from mom_pipeline.errors import DamagedArtifact
+from mom_pipeline.errors import DamagedArtifact, ExpiredArrays
 from mom_pipeline.logs.ledger import ledger_entries
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings
@@ -85,14 +85,14 @@ def _in_logs(connection: Connection, settings: Settings, looked: Looked) -> Iter
 
 
 def _in_artifacts(settings: Settings, looked: Looked) -> Iterator[Damage]:
-    root = settings.artifacts_dir
-    store = ArtifactStore(root)
-    names = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
-    stored = [(name, day) for name in names for day in store.days(name)]
+    store = ArtifactStore(settings.artifacts_dir)
+    stored = [(name, day) for name in store.assets() for day in store.days(name)]
     for asset, day in stored:
         looked()
         try:
             store.read(asset, day)
+        except ExpiredArrays:
+            continue
         except DamagedArtifact as error:
             # The basis of later days is made by a full rebuild alone.
             again = _again(day) if asset != "anchor" else f"{_again(day)} --full"

@@ -1,5 +1,6 @@
 """The users x items matrix: what it must be, and how two days of it differ."""
 
+from collections.abc import Callable
 from copy import copy
 from functools import lru_cache
 from typing import Any, Literal, get_args
@@ -13,6 +14,8 @@ from mom_pipeline.core.types import Array, Csr
 
 # How often an item was taken, as the components are to see it.
 RowsName = Literal["binary", "log", "counts"]
+# Makes an array of a shape and a type, in memory or elsewhere.
+NewArray = Callable[[tuple[int, ...], np.dtype[Any]], Array]
 ROWS: tuple[RowsName, ...] = get_args(RowsName)
 
 # Characters of an id: log lines with a longer one are rejected, and the service refuses it.
@@ -159,6 +162,31 @@ def changed_rows(before: Csr, now: Csr) -> Array:
         difference.eliminate_zeros()
         changed.append(np.flatnonzero(np.diff(difference.indptr)) + users.start)
     return np.concatenate(changed)
+
+
+def with_rows(X: Csr, users: Array, rows: Csr, empty: NewArray = np.empty) -> Csr:
+    """Return X with the rows of some users, positions rising, replaced by others.
+
+    empty: makes the arrays of the result. A block of users is written at a time, so that these
+    may lie in files.
+    """
+    sizes = np.diff(X.indptr)
+    sizes[users] = np.diff(rows.indptr)
+    indptr = np.append(0, np.cumsum(sizes))
+    data, indices = (empty((int(indptr[-1]),), a.dtype) for a in (X.data, X.indices))
+    for block in cut(indptr, _PAIRS_PER_BLOCK, X.shape[0]):
+        begin, end = np.searchsorted(users, [block.start, block.stop])
+        fresh = np.zeros(block.stop - block.start, dtype=bool)
+        fresh[users[begin:end] - block.start] = True
+        of_new = np.repeat(fresh, sizes[block])
+        of_old = np.repeat(~fresh, np.diff(X.indptr)[block])
+        old = slice(X.indptr[block.start], X.indptr[block.stop])
+        new, own = slice(*rows.indptr[[begin, end]]), slice(indptr[block.start], indptr[block.stop])
+        for target, kept, put in ((data, X.data, rows.data), (indices, X.indices, rows.indices)):
+            values = np.empty(len(of_new), dtype=target.dtype)
+            values[~of_new], values[of_new] = kept[old][of_old], put[new]
+            target[own] = values
+    return sparse.csr_array((data, indices, indptr.astype(X.indptr.dtype)), shape=X.shape)
 
 
 def _check_entries(csr: Csr) -> None:

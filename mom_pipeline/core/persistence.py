@@ -14,7 +14,7 @@ from mom_pipeline.core.files import writing
 from mom_pipeline.core.types import Array
 
 _FORMAT = "mom-pipeline model"
-_VERSION = 1
+_VERSION = 2
 _ZIP_HEADER = 30
 
 

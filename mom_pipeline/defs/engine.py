@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import PrivateAttr
 
 from mom_pipeline.artifacts.day_state import DayRows
-from mom_pipeline.artifacts.scratch import scratch_folder
+from mom_pipeline.artifacts.scratch import array_in_file, scratch_folder
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.types import Array
@@ -26,13 +26,12 @@ class EngineResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     data_dir: str
     _stack: ExitStack = PrivateAttr(default_factory=ExitStack)
     _visits: "DaskVisits | None" = PrivateAttr(default=None)
-    _arrays: Path | None = PrivateAttr(default=None)
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator[Self]:
         """Keep a cluster, once it is needed, and the shards of its days until the run ends."""
         with ExitStack() as self._stack:
-            self._visits, self._arrays = None, None
+            self._visits = None
             yield self
 
     def users(self, rows: DayRows) -> Users:
@@ -47,14 +46,9 @@ class EngineResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """An array with a row per user: in memory, or in a file where a cluster does the work."""
         settings = load_settings(Path(self.data_dir))
-        if settings.engine.kind == "local" or 0 in shape:
+        if settings.engine.kind == "local":
             return np.empty(shape, dtype)
-        if self._arrays is None:
-            self._arrays = self._stack.enter_context(scratch_folder(settings, "arrays"))
-        path = self._arrays / "by_user.npy"
-        array = np.lib.format.open_memmap(path, "w+", dtype, shape)
-        path.unlink()  # its place on the disk is free when the array is
-        return array
+        return array_in_file(settings, shape, dtype)
 
     def _on_dask(self, settings: Settings) -> "DaskVisits":
         try:

@@ -9,6 +9,7 @@ from datetime import date
 from typing import Literal
 
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
+from mom_pipeline.artifacts.retention import is_expired
 from mom_pipeline.logs.admission import held_days, removed_files
 from mom_pipeline.logs.ingest import pending_files
 from mom_pipeline.logs.logfiles import Discovery, discover
@@ -33,6 +34,8 @@ Status = Literal[
 WITHOUT_ARRAYS = ("recommendations", "evaluation_metrics", "promotion", "report")
 # Days without any file are computed as well, up to so many at a time.
 _LONGEST_GAP = 31
+# Days of one run.
+_LONGEST_RUN = 28
 BEHIND: tuple[Status, ...] = ("missing", "stale")
 NOT_COMPUTABLE: tuple[Status, ...] = ("waiting", "too early")
 # What a person has to decide on, or to repair.
@@ -90,10 +93,14 @@ def days_behind(entries: Sequence[DayFreshness]) -> list[DayFreshness]:
 
 
 def stretches(days: Sequence[DayFreshness]) -> list[tuple[date, date]]:
-    """Return the first and last day of each run: long gaps without any file are left out."""
+    """Return the first and last day of each run: long gaps without any file are left out.
+
+    Nor is a run longer than four weeks: all its days have all their arrays until it ends.
+    """
     ends: list[tuple[date, date]] = []
     for entry in days:
-        if ends and (entry.day - ends[-1][1]).days <= _LONGEST_GAP:
+        near = ends and (entry.day - ends[-1][1]).days <= _LONGEST_GAP
+        if near and (entry.day - ends[-1][0]).days < _LONGEST_RUN:
             ends[-1] = ends[-1][0], entry.day
         else:
             ends.append((entry.day, entry.day))
@@ -137,7 +144,7 @@ def _status(
 ) -> tuple[Status, str]:
     gone = state.artifacts.version("decomposition", day) is None
     kept = state.settings.artifacts.retention_days
-    if gone and not state.artifacts.is_expired("decomposition", day, kept):
+    if gone and not is_expired(state.artifacts, "decomposition", day, kept):
         return "missing", "not materialized yet"
     if late:
         return "stale", f"the log files of {min(late)} are new, changed or read by other rules now"

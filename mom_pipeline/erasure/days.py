@@ -18,7 +18,7 @@ from datetime import date
 
 import numpy as np
 
-from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
+from mom_pipeline.artifacts.day_state import DayState, Expired, StaleArtifact
 from mom_pipeline.artifacts.store import Artifact
 from mom_pipeline.core.interactions import changed_rows, grown
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
@@ -43,7 +43,7 @@ def erase_from_days(warehouse: Warehouse, state: DayState) -> Counter[str]:
     """Bring matrix and moments of every stored day to the rows that are left.
 
     The user's rows must have left the warehouse before. Once more changes nothing; a day that
-    was interrupted is summed over all its rows, through its anchor.
+    was interrupted, or whose moments have expired, is summed over all its rows, through its anchor.
     """
     counts: Counter[str] = Counter()
     anchors: dict[str, str] = {}
@@ -68,28 +68,46 @@ def _erase_from_day(
     warehouse: Warehouse, state: DayState, day: date, anchors: dict[str, str]
 ) -> None:
     """Bring a day to the rows that are left. anchors: old versions of anchors -> new ones."""
-    before, version = state.matrix(day)
-    stored = state.fitting("m2_statistics", day)
+    stored = state.fitting("m2_statistics", day, with_arrays=False)
+    before, version = _stored_rows(state, day)
     matrix = matrix_as_of(warehouse, day)
     X = matrix.interactions
-    if before.shape[0] > X.shape[0] or before.shape[1] > X.shape[1]:
+    if before is not None and (before.shape[0] > X.shape[0] or before.shape[1] > X.shape[1]):
         raise StaleArtifact(f"interaction_matrix of {day} is wider than the dictionaries")
     fixed = _erased_anchor(warehouse, state, stored, anchors)
     seen_through = anchors.get(stored.parents["anchor"], stored.parents["anchor"])
     stored = replace(stored, parents={**stored.parents, "anchor": fixed.version})
-    anchor, sums = state.moments_in(stored)
-    anchor = anchor.with_items(X.shape[1])
-    if stored.parents["interaction_matrix"] == version and seen_through == fixed.version:
-        sums = _without(sums, anchor, before, X)
-    else:
+    anchor = state.anchor_in(stored).with_items(X.shape[1])
+    present = stored.parents["interaction_matrix"] == version and seen_through == fixed.version
+    sums = _stored_sums(state, day) if present else None
+    if before is None or sums is None:
         sums = AnchoredSums.from_rows(X, anchor, in_half=in_first_half(np.arange(X.shape[0])))
-    pairs = state.pairs_in(stored)
-    if pairs is not None:
-        pairs = AnchoredPairs(pairs.base, pairs.base.counted_alike(X) - pairs.base)
+    else:
+        sums = _without(sums, anchor, before, X)
+    pairs = None
+    if "pair_items" in fixed.dense:
+        base = PairCounts.from_arrays(fixed.dense)
+        pairs = AnchoredPairs(base, base.counted_alike(X) - base)
     written = state.write_matrix(day, X, matrix.last_days, matrix.fingerprint)
     parents = {"interaction_matrix": written.version, "anchor": fixed.version}
     facts = {**stored.metadata, "users": sums.first.n_users}
     state.write_sums(day, sums, pairs, parents, facts, sound=bool(stored.metadata["sound"]))
+
+
+def _stored_rows(state: DayState, day: date) -> tuple[Csr | None, str]:
+    """The rows of a day, and their version; None where those are gone that they are a change of."""
+    try:
+        return state.matrix(day)
+    except StaleArtifact:
+        return None, ""
+
+
+def _stored_sums(state: DayState, day: date) -> AnchoredSums | None:
+    """The sums of a day; None where they have expired."""
+    try:
+        return AnchoredSums.from_arrays(state.fitting("m2_statistics", day).dense)
+    except Expired:
+        return None
 
 
 def _erased_anchor(
@@ -98,7 +116,7 @@ def _erased_anchor(
     """The anchor of some sums, with the pairs of the rows that are left; written once."""
     day = date.fromisoformat(sums.metadata["anchor_day"])
     fixed = state.fitting("anchor", day)
-    if "pair_names" in fixed.dense and fixed.version not in anchors.values():
+    if "pair_items" in fixed.dense and fixed.version not in anchors.values():
         X = matrix_as_of(warehouse, day).interactions
         base = PairCounts.from_arrays(fixed.dense).counted_alike(X)
         arrays = {**fixed.arrays, **base.as_arrays()}

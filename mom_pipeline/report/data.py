@@ -87,7 +87,7 @@ def gather(settings: Settings, day: date) -> ReportData:
     state, warehouse = DayState(settings), Warehouse(settings)
     model = state.built_on("decomposition", day, "whitened_tensor")
     whitening = state.fitting("whitening_matrix", day)
-    X, _ = state.matrix(day)
+    X = state.rows(day).X
     sizes = np.diff(X.indptr)
     with warehouse.reading() as connection:
         items = np.argsort(-model.dense["item_probs"], axis=0, kind="stable")[:TOP_ITEMS]

@@ -196,6 +196,10 @@ class RebuildSettings:
     frequent_items: Annotated[StrictInt, rule("at least 2", lambda n: n >= 2)] = 200
     anchor_width: CountOrZero = 0
 
+    @property
+    def pair_bytes(self) -> int:
+        return self.pair_megabytes * 2**20
+
 
 @section("tuning")
 class TuningSettings:
@@ -258,9 +262,9 @@ class WarehouseSettings:
 
 @section("artifacts")
 class ArtifactSettings:
-    """How long the arrays of past days are kept."""
+    """How many days keep their arrays, beside one day a month; 0: all."""
 
-    retention_days: CountOrZero = 0
+    retention_days: CountOrZero = 35
 
 
 @section("engine")

@@ -1,7 +1,7 @@
 """The table `recommendations`, of which a day replaces its own rows, and its export."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -87,9 +87,11 @@ def most_listed(connection: Connection, day: date, n: int) -> list[dict[str, Any
     return [{"item": item, "lists": count} for item, count in rows]
 
 
-def remove_exports(folder: Path, before: date) -> int:
-    """Remove the exports of the days before a day. Returns how many there were."""
-    old = [path for path in folder.glob("*.parquet") if path.stem < before.isoformat()]
+def remove_exports(folder: Path, before: date, *, spared: Collection[date] = ()) -> int:
+    """Remove the exports of the days before a day, except some. Returns how many there were."""
+    kept = {day.isoformat() for day in spared}
+    files = folder.glob("*.parquet")
+    old = [path for path in files if path.stem < before.isoformat() and path.stem not in kept]
     for path in old:
         path.unlink()
     return len(old)

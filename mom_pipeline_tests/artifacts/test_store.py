@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from mom_pipeline.artifacts.recent import recent_arrays
 from mom_pipeline.artifacts.store import POINTER, ArtifactStore
 from mom_pipeline.artifacts.versions import FORMAT, MANIFEST
 from mom_pipeline.core.files import sha256_of, temporary_path
-from mom_pipeline.errors import DamagedArtifact
+from mom_pipeline.errors import DamagedArtifact, ExpiredArrays
 from mom_pipeline_tests.mapped import is_mapped
 
 DAY = date(2024, 3, 1)
@@ -135,13 +135,15 @@ def test_non_finite_metadata_is_refused(store: ArtifactStore) -> None:
         store.write("a", DAY, {"x": DENSE}, "s", metadata={"loss": float("nan")})
 
 
-def test_retention_counts_back_from_the_newest_day(store: ArtifactStore) -> None:
-    for offset in range(5):
-        write(store, DAY + timedelta(days=offset))
-    assert store.apply_retention(0) == []
-    removed = store.apply_retention(2)
-    assert [path.name for path in removed] == ["2024-03-01", "2024-03-02", "2024-03-03"]
-    assert store.days("m2_statistics") == [DAY + timedelta(days=3), DAY + timedelta(days=4)]
+def test_arrays_can_be_removed_and_the_manifest_stays(store: ArtifactStore) -> None:
+    written = write(store, DAY)
+    assert store.remove_arrays("m2_statistics", DAY)
+    assert store.describe("m2_statistics", DAY).version == written
+    with pytest.raises(ExpiredArrays, match="since it is old"):
+        store.read("m2_statistics", DAY)
+    assert not store.remove_arrays("m2_statistics", DAY)
+    assert write(store, DAY) == written
+    assert store.read("m2_statistics", DAY).arrays
 
 
 _WRITE_FOREVER = """

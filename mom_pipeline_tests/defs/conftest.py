@@ -43,6 +43,8 @@ horizon_days = 2
 cutoffs = [5, 10, 20]
 [tuning]
 every_days = 0
+[artifacts]
+retention_days = 0
 """
 # All that the model of a day is made from, and the model.
 MODEL = (

@@ -167,11 +167,12 @@ def test_a_file_that_is_removed_before_its_day_is_computed_is_reported(empty: Pi
 
 
 def test_a_removed_file_is_reported_after_its_arrays_expired(copied: Pipeline, log_files):
-    copied.configure("[evaluation]\n", "[artifacts]\nretention_days = 4\n[evaluation]\n")
-    copied.run(N_DAYS, only=["promotion"])
-    assert status(copied, 1)[0] == "expired"
-    os.remove(copied.settings.logs_dir / sorted(log_files)[0])
-    assert status(copied, 1)[0] == "removed"
+    copied.configure("retention_days = 0", "retention_days = 4")
+    copied.deliver({f"{day(N_DAYS + 1)}.csv.gz": log_files[sorted(log_files)[-1]]})
+    copied.run(N_DAYS + 1)
+    assert status(copied, 2)[0] == "expired"
+    os.remove(copied.settings.logs_dir / sorted(log_files)[1])
+    assert status(copied, 2)[0] == "removed"
 
 
 def test_a_dropped_file_is_not_taken_again_until_it_is_accepted(copied: Pipeline, log_files):

@@ -52,7 +52,7 @@ def test_a_day_before_that_was_made_from_an_earlier_matrix(copied: Pipeline):
     X, _ = copied.state.matrix(day(3))
     changed = X.copy()
     changed.data[0] += 1
-    copied.state.write("interaction_matrix", day(3), {"interactions": changed}, {}, {})
+    copied.state.write_matrix(day(3), changed, copied.state.last_days(day(3)), "other logs")
     copied.run(4, only=MODEL)
     assert "made from an earlier interaction_matrix" in copied.mode(4)
 

@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
+from mom_pipeline.artifacts.day_state import Expired
+from mom_pipeline.artifacts.retention import MOMENTS
+from mom_pipeline.cli.verify import damages
 from mom_pipeline.defs.freshness import freshness
 
-from .conftest import N_DAYS, SERVED, Pipeline, day
+from .conftest import MODEL, N_DAYS, SERVED, Pipeline, day
 
 KEPT = 4
 NEXT = N_DAYS + 1
@@ -14,11 +17,19 @@ _METRICS = "SELECT * FROM evaluation_metrics ORDER BY ALL"
 
 
 @pytest.fixture
-def retaining(copied: Pipeline) -> Pipeline:
-    """The finished folder after the gate of its last day ran once more, with retention."""
-    copied.configure("[evaluation]\n", f"[artifacts]\nretention_days = {KEPT}\n[evaluation]\n")
-    copied.run(N_DAYS, only=["promotion"])
+def longer(copied: Pipeline, log_files) -> Pipeline:
+    """The finished folder with a sixth day, all days kept."""
+    copied.deliver({f"{day(NEXT)}.csv.gz": log_files[f"{day(N_DAYS)}.csv.gz"]})
+    copied.run(NEXT)
     return copied
+
+
+@pytest.fixture
+def retaining(longer: Pipeline) -> Pipeline:
+    """The same after the gate of its last day ran once more, with retention."""
+    longer.configure("retention_days = 0", f"retention_days = {KEPT}")
+    longer.run(NEXT, only=["promotion"])
+    return longer
 
 
 def statuses(pipeline: Pipeline) -> dict[int, str]:
@@ -34,40 +45,79 @@ def listed(pipeline: Pipeline) -> list[int]:
     return [(d - day(1)).days + 1 for (d,) in pipeline.query(_LISTS)]
 
 
-def test_arrays_and_lists_go_and_metrics_stay(retaining: Pipeline, backfilled: Pipeline):
-    assert stored(retaining) == listed(retaining) == [2, 3, 4, 5]
-    assert listed(backfilled) == [1, 2, 3, 4, 5]
-    assert retaining.query(_METRICS) == backfilled.query(_METRICS)
-    assert statuses(retaining) == {1: "expired", 2: "fresh", 3: "fresh", 4: "fresh", 5: "fresh"}
+def test_arrays_and_lists_go_and_metrics_stay(longer: Pipeline):
+    metrics = longer.query(_METRICS)
+    assert listed(longer) == [1, 2, 3, 4, 5, 6]
+    longer.configure("retention_days = 0", f"retention_days = {KEPT}")
+    longer.run(NEXT, only=["promotion"])
+    assert stored(longer) == [1, 3, 4, 5, 6]  # the first one of its month stays
+    assert listed(longer) == [3, 4, 5, 6]
+    assert longer.query(_METRICS) == metrics
+    assert statuses(longer) == {n: "expired" if n == 2 else "fresh" for n in range(1, 7)}
+
+
+def test_of_older_days_the_moments_go_and_the_model_stays(longer: Pipeline):
+    models = {n: longer.state.model(day(n))[0] for n in (1, 3, 5)}
+    longer.configure("retention_days = 0", f"retention_days = {KEPT}")
+    longer.run(NEXT, only=["promotion"])
+    state = longer.state
+    for asset in MOMENTS:
+        for n in (4, 5, 6):
+            assert state.artifacts.read(asset, day(n)).arrays
+        for n in (1, 3):
+            with pytest.raises(Expired, match="since it is old"):
+                state.fitting(asset, day(n))
+            assert state.artifacts.describe(asset, day(n)).metadata
+    for n, before in models.items():
+        again = state.model(day(n))[0]
+        np.testing.assert_array_equal(again.popularity, before.popularity)
+        rows = state.matrix(day(n))[0]
+        np.testing.assert_array_equal(again.best(rows, 5).items, before.best(rows, 5).items)
+    assert list(damages(longer.settings)) == []
+
+
+def test_pairs_whose_sums_have_expired_are_counted_again(empty: Pipeline, log_files):
+    empty.configure('ranking = "components"', 'ranking = "three-moment"')
+    empty.deliver(log_files)
+    empty.run(1, N_DAYS, only=MODEL)
+    before = empty.state.model(day(3))[0].pair_ranking
+    for asset in MOMENTS:
+        empty.state.artifacts.remove_arrays(asset, day(3))
+    again = empty.state.model(day(3))[0].pair_ranking
+    np.testing.assert_array_equal(again.counts.matrix().toarray(), before.counts.matrix().toarray())
+    assert again.low_pass is not None
 
 
 def test_the_next_day_builds_on_what_is_kept(retaining: Pipeline, log_files):
     newest = log_files[f"{day(N_DAYS)}.csv.gz"]
-    retaining.deliver({f"{day(NEXT)}.csv.gz": newest})
-    assert statuses(retaining)[NEXT] == "missing"
-    retaining.run(NEXT)
-    assert retaining.mode(NEXT) == "incremental"
-    assert stored(retaining) == listed(retaining) == [3, 4, 5, 6]
+    retaining.deliver({f"{day(NEXT + 1)}.csv.gz": newest})
+    assert statuses(retaining)[NEXT + 1] == "missing"
+    retaining.run(NEXT + 1)
+    assert retaining.mode(NEXT + 1) == "incremental"
+    assert stored(retaining) == [1, 4, 5, 6, 7]
+    assert listed(retaining) == [4, 5, 6, 7]
     assert set(statuses(retaining).values()) == {"expired", "fresh"}
 
 
 def test_an_expired_day_can_be_made_again(retaining: Pipeline, backfilled: Pipeline):
-    retaining.run(1, only=SERVED)
-    assert statuses(retaining)[1] == "fresh"
-    assert listed(retaining) == [1, 2, 3, 4, 5]
-    again, first = (p.state.model(day(1))[0] for p in (retaining, backfilled))
-    np.testing.assert_allclose(again.item_probs, first.item_probs, rtol=1e-9)
-    retaining.run(N_DAYS, only=["promotion"])
-    assert statuses(retaining)[1] == "expired"
-    assert listed(retaining) == [2, 3, 4, 5]
+    retaining.run(2, only=SERVED)
+    assert statuses(retaining)[2] == "fresh"
+    assert listed(retaining) == [2, 3, 4, 5, 6]
+    again, first = (p.state.model(day(2))[0] for p in (retaining, backfilled))
+    assert "full: m2_statistics of 2024-03-01 cannot be built upon" in retaining.mode(2)
+    np.testing.assert_array_equal(again.popularity, first.popularity)
+    np.testing.assert_allclose(again.item_probs, first.item_probs, atol=0.02)
+    retaining.run(NEXT, only=["promotion"])
+    assert statuses(retaining)[2] == "expired"
+    assert listed(retaining) == [3, 4, 5, 6]
 
 
 def test_late_data_of_an_expired_day_ask_for_it(retaining: Pipeline):
-    late = b"user,item,timestamp\nuser-00001,jazz-001,2024-03-01T10:00:00\n"
-    retaining.deliver({"2024-03-01-late.csv": late})
-    assert set(statuses(retaining).values()) == {"stale"}
-    retaining.run(1, N_DAYS, only=SERVED)
-    assert statuses(retaining) == {1: "expired", 2: "fresh", 3: "fresh", 4: "fresh", 5: "fresh"}
+    late = b"user,item,timestamp\nuser-00001,jazz-001,2024-03-02T10:00:00\n"
+    retaining.deliver({"2024-03-02-late.csv": late})
+    assert [n for n, status in statuses(retaining).items() if status == "stale"] == [2, 3, 4, 5, 6]
+    retaining.run(2, NEXT, only=SERVED)
+    assert statuses(retaining) == {n: "expired" if n == 2 else "fresh" for n in range(1, 7)}
 
 
 def test_a_list_that_is_still_in_use_stays(copied: Pipeline, backfilled: Pipeline):
@@ -77,9 +127,9 @@ def test_a_list_that_is_still_in_use_stays(copied: Pipeline, backfilled: Pipelin
     copied.run(2, N_DAYS, only=lists)
     users = "SELECT count(DISTINCT user_id) FROM recommendations"
     before = copied.query(users)
-    copied.configure("[evaluation]\n", f"[artifacts]\nretention_days = {KEPT}\n[evaluation]\n")
+    copied.configure("retention_days = 0", f"retention_days = {KEPT}")
     copied.run(N_DAYS, only=(*lists, "evaluation_metrics", "promotion"))
-    assert stored(copied) == [2, 3, 4, 5]
+    assert stored(copied) == [1, 2, 3, 4, 5]  # the first one of its month stays
     assert copied.query(users) == before
     twice = "SELECT user_id FROM recommendations WHERE day <= '2024-03-02' GROUP BY user_id HAVING"
     assert copied.query(f"{twice} count(DISTINCT day) > 1") == []

@@ -64,10 +64,10 @@ class Components:
 
     def ordered(self, order: Array) -> Self:
         """Return the components with number order[k] as number k."""
-        d, r = self.decomposition, self.recovery
+        r = self.recovery
         return replace(
             self,
-            decomposition=replace(d, lambdas=d.lambdas[order], vectors=d.vectors[:, order]),
+            decomposition=self.decomposition.ordered(order),
             recovery=replace(r, item_probs=r.item_probs[:, order], weights=r.weights[order]),
             in_span=self.in_span[:, order],
         )
@@ -130,6 +130,9 @@ def find_components(
         method=settings.decomposition,
         start=None if anchor.components is None else whitening.factors.T @ anchor.components,
     )
+    if anchor.components is not None:
+        in_span = whitening.inverse @ decomposition.vectors
+        decomposition = decomposition.ordered(order_like(in_span, anchor.components))
     recovery = recover(
         item_factors(anchor, sums, whitening, decomposition.vectors),
         decomposition,
@@ -139,9 +142,7 @@ def find_components(
     )
     in_span = whitening.inverse @ decomposition.vectors
     components = Components(whitening, decomposition, recovery, in_span)
-    if anchor.components is not None:
-        return components.ordered(order_like(in_span, anchor.components))
-    if earlier_item_probs is not None:
+    if anchor.components is None and earlier_item_probs is not None:
         D = max(len(earlier_item_probs), anchor.n_items)
         order = order_like(padded(recovery.item_probs, D), padded(earlier_item_probs, D))
         return components.ordered(order)

@@ -1,7 +1,7 @@
 """Decomposition of the whitened tensor (paper, Algorithm 1, step 5)."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, Self
 
 import numpy as np
 
@@ -31,6 +31,10 @@ class Decomposition:
     vectors: Float64
     residual: float
     iterations: int
+
+    def ordered(self, order: Array) -> Self:
+        """Return the same with number order[k] as number k."""
+        return replace(self, lambdas=self.lambdas[order], vectors=self.vectors[:, order])
 
 
 def decompose_tensor(

@@ -8,8 +8,7 @@ import numpy as np
 from mom_pipeline.core.algorithm.decomposition import Decomposition
 from mom_pipeline.core.algorithm.whitening import Whitening
 from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.core.linear_algebra.tall import multiply
-from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums, second_moment_seen
+from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums, second_moment_times
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Float64
 
@@ -47,12 +46,7 @@ def item_factors(
     Otherwise it is one power step beyond the span: an item that came after the anchor has no
     row in U, but its pairs with the other items tell its component.
     """
-    seen = second_moment_seen(anchor, sums)
-    mu = multiply(
-        seen,
-        whitening.factors @ vectors,
-        out=np.empty((len(seen), vectors.shape[1]), dtype=seen.dtype),
-    )
+    mu = second_moment_times(anchor, sums, whitening.factors @ vectors)
     return _with_own_share(mu, anchor, sums, whitening.eigenvalues, vectors)
 
 

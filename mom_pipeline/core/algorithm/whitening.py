@@ -5,11 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from mom_pipeline.core.errors import InvalidInteractions, RankTooLow, TooLittleData
+from mom_pipeline.core.linear_algebra.tall import cross
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.days import operator
 from mom_pipeline.core.moments.users import Users
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Float64
+
+# Random directions that a whitening is held against.
+_PROBES = 8
 
 
 @dataclass(frozen=True)
@@ -68,10 +72,16 @@ def whiten(sums: AnchoredSums, n_components: int, *, dtype: np.dtype[np.floating
 def whitening_error(
     users: Users, anchor: Anchor, sums: AnchoredSums, whitening: Whitening
 ) -> float:
-    """Return ||W.T M2 W - I||, with M2 from the rows themselves and not from the sums."""
-    F = whitening.factors
-    H = operator(users, anchor, sums.first).seen_through(anchor.basis)
-    return float(np.linalg.norm(F.T @ H @ F - np.eye(F.shape[1])))
+    """Return ||(W.T M2 W - I) Z|| / ||Z|| sqrt(K), with M2 from the rows, not from the sums.
+
+    Z: (K, probes) random, so that a narrow pass over the rows will do. Its mean square is that of
+    ||W.T M2 W - I||.
+    """
+    F, U = whitening.factors, anchor.basis
+    Z = np.random.default_rng(0).standard_normal((F.shape[1], _PROBES))
+    M2_W_Z = operator(users, anchor, sums.first).apply(U @ (F @ Z).astype(U.dtype))
+    error = F.T @ cross(U, M2_W_Z) - Z
+    return float(np.linalg.norm(error) / np.linalg.norm(Z) * np.sqrt(F.shape[1]))
 
 
 def _supported(values: Float64, dtype: np.dtype[np.floating]) -> int:

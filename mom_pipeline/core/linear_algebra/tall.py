@@ -35,13 +35,19 @@ def subtract_product(G: Array, V: Array, C: Float64) -> Float64:
     return _added(block, len(G))
 
 
-def multiply(A: Array, F: Float64, out: Array) -> Array:
-    """Write A F to the first columns of `out`, which may be A itself, and return them."""
+def multiply(A: Array, F: Float64, out: Array, *, scale: Float64 | None = None) -> Array:
+    """Write A F to the first columns of `out`, which may be A itself, and return them.
+
+    scale: (D,), by which the rows of the product are multiplied.
+    """
     F = F.astype(A.dtype)
+    factors = None if scale is None else scale[:, None].astype(A.dtype)
     result = out[:, : F.shape[1]]
 
     def block(rows: slice) -> None:
         result[rows] = A[rows] @ F
+        if factors is not None:
+            result[rows] *= factors[rows]
 
     _each(block, len(A))
     return result

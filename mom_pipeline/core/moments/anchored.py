@@ -16,6 +16,8 @@ from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.interactions import as_binary
+from mom_pipeline.core.linear_algebra.symmetric import packed, unpacked
+from mom_pipeline.core.linear_algebra.tall import multiply
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.sums import (
     ITEM_SUMS,
@@ -104,31 +106,33 @@ class AnchoredSums:
 
         in_half: (N,) which of them belong to the first half; None to keep no half.
         """
+        C, ones = np.zeros(anchor.basis.shape, dtype=anchor.basis.dtype), np.ones(X.shape[0])
         if in_half is None:
-            return cls._signed(X, np.ones(X.shape[0]), anchor)
-        parts = [
-            cls._signed(X[part], np.ones(int(part.sum())), anchor) for part in (in_half, ~in_half)
-        ]
-        return replace(parts[0] + parts[1], half=replace(parts[0], item_pairs=None))
+            return replace(cls._signed(X, ones, anchor, C), item_pairs=C)
+        first, second = (
+            cls._signed(X[part], ones[part], anchor, C) for part in (in_half, ~in_half)
+        )
+        return replace(first + second, item_pairs=C, half=first)
 
     @classmethod
-    def _signed(cls, X: Csr, signs: Float64, anchor: Anchor, *, item_pairs: bool = True) -> Self:
-        """Sum over users whose terms are added or, with a sign of -1, taken away."""
+    def _signed(cls, X: Csr, signs: Float64, anchor: Anchor, C: Array | None) -> Self:
+        """Sum over users whose terms are added or, with a sign of -1, taken away.
+
+        C: (D, K'), to which the item pairs are added in place, so that only the rows of their
+        items are touched; None to leave them out.
+        """
         _require_items(X, anchor)
         estimator = anchor.estimator
         weighted = estimator.weighted(X)
         rows, items = _occurring(weighted)
         B = _scaled_basis(anchor, items)
-        Y = np.empty((X.shape[0], B.shape[1]), dtype=B.dtype) if item_pairs else None
+        Y = None if C is None else np.empty((X.shape[0], B.shape[1]), dtype=B.dtype)
         pairs, triples = span_sums(rows, B, estimator, signs=signs, projections=Y)
-        C = None
-        if Y is not None:
-            C = np.zeros(anchor.basis.shape, dtype=B.dtype)
-            C[items] = _item_pairs(
-                rows, Y, signs * estimator.term_weights(events_per_user(weighted), 2)[0]
-            )
+        if C is not None and Y is not None:
+            weights = signs * estimator.term_weights(events_per_user(weighted), 2)[0]
+            C[items] += _item_pairs(rows, Y, weights)
         frequent = _pair_counts(X, signs, anchor.frequent_items)
-        return cls(_signed_first(X, signs, estimator), pairs, triples, C, frequent)
+        return cls(_signed_first(X, signs, estimator), pairs, triples, None, frequent)
 
     def update(
         self, removed: Csr, added: Csr, anchor: Anchor, *, in_half: Array | None = None
@@ -140,12 +144,18 @@ class AnchoredSums:
         """
         X = sparse.csr_array(sparse.vstack([removed, added], format="csr"))
         signs = np.repeat([-1.0, 1.0], [removed.shape[0], added.shape[0]])
-        half = None
-        if self.half is not None and in_half is not None:
-            change = self._signed(X[in_half], signs[in_half], anchor, item_pairs=False)
-            half = self.half.with_items(X.shape[1]) + change
-        change = self._signed(X, signs, anchor, item_pairs=self.item_pairs is not None)
-        return replace(replace(self, half=None).with_items(X.shape[1]) + change, half=half)
+        C = None
+        if self.item_pairs is not None:
+            C = np.zeros((X.shape[1], self.item_pairs.shape[1]), dtype=self.item_pairs.dtype)
+            C[: len(self.item_pairs)] = self.item_pairs
+        sums = replace(self, half=None, item_pairs=None).with_items(X.shape[1])
+        if self.half is None or in_half is None:
+            return replace(sums + self._signed(X, signs, anchor, C), item_pairs=C)
+        first, second = (
+            self._signed(X[part], signs[part], anchor, C) for part in (in_half, ~in_half)
+        )
+        half = self.half.with_items(X.shape[1]) + first
+        return replace(sums + first + second, item_pairs=C, half=half)
 
     def __add__(self, other: Self) -> Self:
         return self._combined(other, np.add)
@@ -184,7 +194,7 @@ class AnchoredSums:
             "sizes": first.sizes,
             **{name: getattr(first, name) for name in ITEM_SUMS},
             "pairs": self.pairs,
-            "triples": self.triples,
+            "triples": packed(self.triples),
             "frequent_pairs": self.frequent_pairs,
         }
         if self.item_pairs is not None:
@@ -208,26 +218,27 @@ class AnchoredSums:
         return cls(
             first,
             arrays["pairs"],
-            arrays["triples"],
+            unpacked(arrays["triples"], len(arrays["pairs"])),
             arrays.get("item_pairs"),
             arrays["frequent_pairs"],
             cls.from_arrays(half) if half else None,
         )
 
 
-def second_moment_seen(anchor: Anchor, sums: AnchoredSums) -> Array:
-    """Return M2 U, (D, K'), from the sums alone.
+def second_moment_times(anchor: Anchor, sums: AnchoredSums, P: Float64) -> Array:
+    """Return M2 U P, (D, columns), from the sums alone.  P: (K', columns).
 
     M2 U = S C / sum_u omega_u   (less the events paired with themselves, for distinct draws)
     """
-    if sums.item_pairs is None:
+    C = sums.item_pairs
+    if C is None:
         raise InvalidInteractions("these sums were made without item pairs")
     scale = anchor.item_scale / sums.first.pair_weight
-    seen = sums.item_pairs * scale[:, None].astype(sums.item_pairs.dtype)
+    product = multiply(C, P, out=np.empty((len(C), P.shape[1]), dtype=C.dtype), scale=scale)
     if anchor.estimator.distinct:
         diagonal = scale * anchor.item_scale * sums.first.pair_diagonal
-        seen -= diagonal[:, None].astype(seen.dtype) * anchor.basis
-    return seen
+        product -= multiply(anchor.basis, P, out=np.empty_like(product), scale=diagonal)
+    return product
 
 
 def _item_pairs(rows: Csr, Y: Array, a: Float64) -> Array:

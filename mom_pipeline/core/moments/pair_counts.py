@@ -141,10 +141,17 @@ class PairCounts:
         return G
 
     def as_arrays(self) -> dict[str, Array]:
-        """Return all as named arrays, to be stored; `from_arrays` reads them back."""
+        """Return all as named arrays, to be stored; `from_arrays` reads them back.
+
+        Half of the bytes: the first item once for all of its pairs, sums in two parts.
+        """
+        first, second = items_of(self.names)
+        high = self.units >> 32
         return {
-            "pair_names": self.names,
-            "pair_units": self.units,
+            "pair_starts": np.searchsorted(first, np.arange(self.n_items + 1)),
+            "pair_items": second.astype(np.min_scalar_type(max(self.n_items, 1))),
+            "pair_high": high.astype(np.result_type(*map(np.min_scalar_type, _range_of(high)))),
+            "pair_low": (self.units & (_SECOND - 1)).astype(np.uint32),
             "pair_item_users": self.item_users,
             "pair_user_exponent": np.array(self.user_exponent),
             "pair_uncounted": self.uncounted,
@@ -153,15 +160,23 @@ class PairCounts:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
         """Return the pairs that `as_arrays` named; ValueError where they do not fit together."""
-        names, units = arrays["pair_names"], arrays["pair_units"]
+        starts, second = arrays["pair_starts"], arrays["pair_items"].astype(np.int64)
+        high, low = arrays["pair_high"].astype(np.int64), arrays["pair_low"].astype(np.int64)
         item_users, uncounted = arrays["pair_item_users"], arrays["pair_uncounted"]
-        first, second = items_of(names)
+        n_pairs = np.diff(starts)
         if (
-            names.shape != units.shape
-            or (np.diff(names) <= 0).any()
-            or not ((first >= 0) & (first <= second) & (second < len(item_users))).all()
+            len(starts) != len(item_users) + 1
+            or (n_pairs < 0).any()
+            or not starts[0] == 0 <= starts[-1] == len(second) == len(high) == len(low)
         ):
-            raise ValueError("the names and sums of the pairs do not fit together")
+            raise ValueError("the items and sums of the pairs do not fit together")
+        first = np.repeat(np.arange(len(item_users)), n_pairs)
+        names = (first << 32) + second
+        if (np.diff(names) <= 0).any() or not (
+            (first <= second) & (second < len(item_users))
+        ).all():
+            raise ValueError("the items of the pairs are not in order")
+        units = (high << 32) + low
         return cls(names, units, item_users, float(arrays["pair_user_exponent"]), uncounted)
 
 
@@ -238,6 +253,11 @@ def _without_items(X: Csr, items: Array) -> Csr:
     kept = wanted[X.indices]
     indptr = np.append(0, np.cumsum(kept))[X.indptr]
     return sparse.csr_array((X.data[kept], X.indices[kept], indptr), shape=X.shape)
+
+
+def _range_of(values: Array) -> tuple[int, int]:
+    """Return the smallest value or -1, and the largest or 0."""
+    return int(values.min(initial=-1)), int(values.max(initial=0))
 
 
 def items_of(names: Array) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.core.linear_algebra.tall import multiply
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.sums import MomentSums, events_per_user, scaled_rows_and_columns
-from mom_pipeline.core.threads import available_cores, map_blocks, sum_blocks
+from mom_pipeline.core.threads import available_cores, map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
 # Columns of Q handled by one thread at a time: wide enough that a gathered row fills whole
@@ -81,13 +81,6 @@ class PairMoments:
             G -= self.diagonal[:, None] * Q
         return G
 
-    def seen_through(self, U: Array) -> Float64:
-        """Return U^T M2 U, (columns, columns): half a pass.  U: (D, columns)."""
-        H = weighted_gram(self.normalised, np.ones(self.normalised.shape[0]), U)
-        if self.diagonal.any():
-            H -= U.T @ (self.diagonal[:, None] * U)
-        return H
-
 
 def better_written_out(n_items: int, n_pairs: float, dtype: np.dtype[np.floating]) -> bool:
     """Tell whether a second moment of so many pairs of users and items is cheaper as a matrix."""
@@ -123,20 +116,6 @@ def repeated_pairs(sums: MomentSums, estimator: Estimator, item_scale: Float64) 
     if not estimator.distinct:
         return np.zeros_like(item_scale)
     return np.asarray(item_scale**2 * sums.pair_diagonal / sums.pair_weight)
-
-
-def weighted_gram(X: Csr, weights: Float64, U: Array) -> Float64:
-    """Return sum_u w_u (U^T x_u)(U^T x_u)^T, (columns, columns).
-
-    Blocks of users on threads, added in their order in float64.  X: (N, D).  U: (D, columns).
-    """
-
-    def block(start: int) -> Float64:
-        users = slice(start, start + _USERS_PER_BLOCK)
-        Y = X[users].astype(U.dtype, copy=False) @ U
-        return np.asarray(Y.T @ (weights[users, None].astype(U.dtype) * Y), dtype=np.float64)
-
-    return sum_blocks(block, range(0, max(X.shape[0], 1), _USERS_PER_BLOCK))
 
 
 def gram_product(R: Csr, Q: Array) -> Array:

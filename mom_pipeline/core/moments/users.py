@@ -23,7 +23,6 @@ from mom_pipeline.core.moments.pairs import (
     gram_product,
     normalised_rows,
     repeated_pairs,
-    weighted_gram,
 )
 from mom_pipeline.core.moments.sums import MomentSums
 from mom_pipeline.core.types import Array, Csr, Float64
@@ -58,9 +57,6 @@ class SecondMoment(SymmetricOperator, Protocol):
 
     @property
     def item_scale(self) -> Float64: ...
-    def seen_through(self, U: Array, /) -> Float64:
-        """Return U^T M2 U, (columns, columns).  U: (D, columns)."""
-        ...
 
 
 class VisitedUsers(Protocol):
@@ -234,22 +230,6 @@ class WrittenOutPass:
 
 
 @dataclass(frozen=True)
-class SeenThroughPass:
-    """What some users add to U^T R^T R U.  U: (D, columns)."""
-
-    U: Array
-    pair_weight: float
-    estimator: Estimator
-    item_scale: Float64
-
-    def __call__(self, rows: UserRows) -> Float64:
-        R = normalised_rows(
-            rows.X, self.pair_weight, self.estimator, self.item_scale, self.U.dtype.type
-        )
-        return weighted_gram(R, np.ones(R.shape[0]), self.U)
-
-
-@dataclass(frozen=True)
 class SummedSecondMoment:
     """M2 of users who are visited anew for every product with it.
 
@@ -302,10 +282,3 @@ class SummedSecondMoment:
         if self.diagonal.any():
             G -= self.diagonal[:, None] * Q
         return G
-
-    def seen_through(self, U: Array) -> Float64:
-        """Return U^T M2 U, (columns, columns): half a pass.  U: (D, columns)."""
-        H = self.users.add_up(SeenThroughPass(U, self.pair_weight, self.estimator, self.item_scale))
-        if self.diagonal.any():
-            H = H - U.T @ (self.diagonal[:, None] * U)
-        return H

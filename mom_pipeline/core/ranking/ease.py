@@ -16,7 +16,7 @@ from scipy import sparse
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.interactions import with_narrow_indices
 from mom_pipeline.core.linear_algebra.inverse import invert_in_place
-from mom_pipeline.core.moments.counting import count_pairs
+from mom_pipeline.core.moments.counting import MAX_PAIR_BYTES, count_pairs
 from mom_pipeline.core.moments.pair_counts import PairCounts
 from mom_pipeline.core.moments.sums import padded
 from mom_pipeline.core.moments.users import Users
@@ -57,16 +57,18 @@ class Ease:
     rest: Array
 
     @classmethod
-    def from_users(cls, users: Users, ridge: float) -> Self:
+    def from_users(cls, users: Users, ridge: float, max_pair_bytes: int = MAX_PAIR_BYTES) -> Self:
         """Invert the second moment of some users."""
-        return cls.for_ridges(users, (ridge,))[ridge]
+        return cls.for_ridges(users, (ridge,), max_pair_bytes)[ridge]
 
     @classmethod
-    def for_ridges(cls, users: Users, ridges: Sequence[float]) -> dict[float, Self]:
+    def for_ridges(
+        cls, users: Users, ridges: Sequence[float], max_pair_bytes: int = MAX_PAIR_BYTES
+    ) -> dict[float, Self]:
         """Return the part for each of the ridges."""
         if min(ridges) <= 0:
             raise InvalidSetting(f"ridge of the EASE part must be above 0, found {min(ridges)}")
-        counts = count_pairs(users, _USER_EXPONENT)
+        counts = count_pairs(users, _USER_EXPONENT, max_pair_bytes)
         items = np.flatnonzero(counts.item_users)
         if len(items) > MAX_INVERTED_ITEMS:
             by_ridge = _local_regressions(counts.matrix(), ridges)

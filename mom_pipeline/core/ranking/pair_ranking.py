@@ -50,7 +50,9 @@ class PairRanking:
             counts=count_pairs(users, weights.user_exponent, max_pair_bytes),
             low_pass=low_pass,
             weights=weights,
-            ease=Ease.from_users(users, weights.ease_ridge) if weights.ease else None,
+            ease=Ease.from_users(users, weights.ease_ridge, max_pair_bytes)
+            if weights.ease
+            else None,
             trend=users.add_up(TrendPass(weights.trend_half_life)) if with_trend else None,
         )
 

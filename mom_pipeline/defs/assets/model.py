@@ -10,6 +10,7 @@ from mom_pipeline.core.algorithm.decompose import ComponentFit, find_components
 from mom_pipeline.core.evaluation.drift import drift
 from mom_pipeline.core.evaluation.split_half import split_half_agreement
 from mom_pipeline.core.evaluation.theorem1 import bounds_of_fit
+from mom_pipeline.core.linear_algebra.symmetric import unpacked
 from mom_pipeline.core.types import Array
 from mom_pipeline.defs import checks, metadata
 from mom_pipeline.defs.assets.moments import m2_statistics, whitened_tensor, whitening_matrix
@@ -78,7 +79,7 @@ def _fit(
         anchor,
         sums,
         whitening,
-        tensor.dense["tensor"],
+        unpacked(tensor.dense["tensor"], whitening.n_components),
         state.decompose_settings(day),
         earlier_item_probs=earlier_item_probs,
     )

@@ -11,6 +11,7 @@ from mom_pipeline.core.algorithm.tensor import symmetry_error
 from mom_pipeline.core.algorithm.tensor import whitened_tensor as whiten_triples
 from mom_pipeline.core.algorithm.whitening import whiten, whitening_error
 from mom_pipeline.core.errors import TooLittleData
+from mom_pipeline.core.linear_algebra.symmetric import packed
 from mom_pipeline.core.moments.days import Yesterday, advance
 from mom_pipeline.core.types import Csr
 from mom_pipeline.defs import checks, metadata
@@ -160,7 +161,7 @@ def whitened_tensor(context: dg.AssetExecutionContext, data_folder: DataFolder) 
         written = state.write(
             "whitened_tensor",
             day,
-            {"tensor": T},
+            {"tensor": packed(T)},
             {"whitening_matrix": parent.version},
             {},
             sound=checks.sound(verdicts),

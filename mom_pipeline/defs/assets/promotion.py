@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
+from mom_pipeline.artifacts.retention import apply_retention, days_of_months
 from mom_pipeline.defs.assets.evaluation import evaluation_metrics
 from mom_pipeline.defs.assets.logs import interaction_matrix, raw_logs
 from mom_pipeline.defs.assets.model import decomposition
@@ -53,7 +54,7 @@ def promotion(
 
     Every day becomes a version, as many as are kept; the last day of a run that was not kept out
     alone goes through the gate: nobody wants to serve the models in the middle of a backfill. At
-    the end, arrays and lists older than `artifacts.retention_days` are removed.
+    the end what is too old is removed (`artifacts.retention_days`).
     """
     state, warehouse = data_folder.state, data_folder.warehouse
     mapped = state.settings.engine.kind != "local"
@@ -134,14 +135,19 @@ def _retain(state: DayState, warehouse: Warehouse, run_days: Sequence[date]) -> 
 
     A run of old days alone asked for just these: they stay until the next run.
     """
-    kept = state.settings.artifacts.retention_days
-    newest = max(state.artifacts.days("decomposition"), default=None)
-    if not kept or newest is None:
+    kept, horizon = state.settings.artifacts.retention_days, state.settings.evaluation.horizon_days
+    days = state.artifacts.days("decomposition")
+    if not kept or not days:
         return "all days are kept (artifacts.retention_days)"
+    newest = days[-1]
     spared = run_days if max(run_days) < newest else []
-    removed = state.artifacts.apply_retention(kept, spared=spared)
+    removed = apply_retention(state.artifacts, kept, horizon + 1, spared=spared)
     oldest = newest - timedelta(days=kept - 1)
-    remove_exports(state.settings.exports_dir / "recommendations", oldest)
+    exports = state.settings.exports_dir / "recommendations"
+    remove_exports(exports, oldest, spared=days_of_months(days))
     with warehouse.connect() as connection:
         rows = remove_superseded(connection, min([oldest, *spared]))
-    return f"{len(removed)} days of arrays and {rows} rows of lists removed (retention)"
+    return (
+        f"{removed.days} artifacts, the arrays of {removed.moments} older moments "
+        f"and {rows} rows of lists removed (retention)"
+    )

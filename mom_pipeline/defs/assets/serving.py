@@ -96,7 +96,7 @@ def _visit(state: DayState, day: date, X: Csr) -> _Visit:
     everyone, yesterday = np.arange(X.shape[0]), state.day_before(day)
     try:
         before = state.built_on("user_personalization", yesterday, "interaction_matrix")
-        rows, _ = state.matrix(yesterday)
+        rows = state.rows(yesterday).X
         model_day = date.fromisoformat(before.metadata["model_day"])
         served = state.fitting("decomposition", model_day)
         if served.version != before.parents["decomposition"]:

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from mom_pipeline.core.algorithm.whitening import whiten
 from mom_pipeline.core.errors import InvalidInteractions
-from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums, second_moment_seen
+from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums, second_moment_times
 from mom_pipeline.core.moments.days import MomentSettings, fix_anchor, operator
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.users import UsersInMemory, in_first_half
@@ -69,7 +69,7 @@ def test_the_second_moment_through_the_basis_is_that_of_the_rows(counts, name):
     anchor = anchor_of(counts, name)
     sums = AnchoredSums.from_rows(counts, anchor)
     M2_U = operator(UsersInMemory(counts), anchor, sums.first).apply(anchor.basis)
-    seen = second_moment_seen(anchor, sums)
+    seen = second_moment_times(anchor, sums, np.eye(anchor.basis.shape[1]))
     np.testing.assert_allclose(seen, M2_U, rtol=1e-9, atol=1e-12 * np.abs(M2_U).max())
     H = sums.pairs / sums.first.pair_weight
     np.testing.assert_allclose(anchor.basis.T @ seen, H, atol=1e-9 * np.abs(H).max())

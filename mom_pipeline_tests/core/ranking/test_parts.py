@@ -6,6 +6,7 @@ from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.interactions import as_binary, as_interactions
+from mom_pipeline.core.moments.counting import rare_items
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.pair_counts import PairCounts
 from mom_pipeline.core.moments.sums import MomentSums
@@ -246,3 +247,17 @@ def test_the_rank_of_the_low_pass_part_is_bounded():
     assert low_pass_rank((100, 2_000)) == 25
     assert low_pass_rank((3, 3)) == 1
     assert low_pass_rank((10**6, 10**5)) == 320
+
+
+def test_ease_is_bounded_with_the_pairs(X):
+    """The least popular items have no pairs, and EASE has nothing to say of them."""
+    most = 48 * (len(PairCounts.from_rows(X, 0.0).names) // 3)
+    bounded = Ease.from_users(UsersInMemory(X), 1.0, most)
+    rare = rare_items(UsersInMemory(X), most)
+    assert len(rare)
+    for ease, least, most_said in (
+        (bounded, 0, 1e-6),
+        (Ease.from_users(UsersInMemory(X), 1.0), 1e-3, 1),
+    ):
+        said = np.abs(ease.matrix.entries[rare].toarray() + ease.rest).max()
+        assert least <= said <= most_said

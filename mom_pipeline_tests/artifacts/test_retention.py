@@ -1,0 +1,66 @@
+"""Which days keep their arrays."""
+
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mom_pipeline.artifacts.retention import Removed, apply_retention, days_of_months, is_expired
+from mom_pipeline.artifacts.store import ArtifactStore
+from mom_pipeline.errors import ExpiredArrays
+
+FIRST = date(2024, 1, 30)
+DAYS = [FIRST + timedelta(days=n) for n in range(10)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ArtifactStore:
+    """Ten days around the end of a month, with an anchor on the first and on the eighth."""
+    store = ArtifactStore(tmp_path)
+    for day in DAYS:
+        anchor = DAYS[0] if day < DAYS[7] else DAYS[7]
+        if anchor == day:
+            store.write("anchor", day, {"x": np.ones(2)}, "s")
+        facts = {"anchor_day": anchor.isoformat()}
+        store.write("m2_statistics", day, {"x": np.ones(2)}, "s", metadata=facts)
+        store.write("decomposition", day, {"x": np.ones(2)}, "s")
+    return store
+
+
+def test_the_last_days_and_one_of_a_month_are_kept(store: ArtifactStore):
+    assert apply_retention(store, 4, 2) == Removed(days=4 * 2, moments=4)
+    kept = [DAYS[0], DAYS[2], *DAYS[6:]]  # the first of January, and of February
+    assert store.days("decomposition") == store.days("m2_statistics") == kept
+    assert all(store.read("decomposition", day).arrays for day in kept)
+    for day in kept[:-2]:
+        assert store.describe("m2_statistics", day).metadata
+        with pytest.raises(ExpiredArrays):
+            store.read("m2_statistics", day)
+    assert all(store.read("m2_statistics", day).arrays for day in kept[-2:])
+    assert apply_retention(store, 4, 2) == Removed(0, 0)
+
+
+def test_an_anchor_stays_while_a_day_of_the_last_ones_was_made_with_it(store: ArtifactStore):
+    apply_retention(store, 4, 2)
+    assert store.days("anchor") == [DAYS[0], DAYS[7]]  # the seventh day was made with the first
+    apply_retention(store, 3, 2)
+    assert store.days("anchor") == [DAYS[7]]
+
+
+def test_days_that_were_asked_for_stay_whole(store: ArtifactStore):
+    apply_retention(store, 4, 2, spared=DAYS[3:5])
+    assert set(DAYS[3:5]) <= set(store.days("m2_statistics"))
+    assert store.read("m2_statistics", DAYS[3]).arrays
+
+
+def test_no_retention_keeps_all(store: ArtifactStore):
+    assert apply_retention(store, 0, 2) == Removed(0, 0)
+    assert not is_expired(store, "decomposition", DAYS[0], 0)
+    assert is_expired(store, "decomposition", DAYS[5], 4)
+    assert not is_expired(store, "decomposition", DAYS[6], 4)
+
+
+def test_the_first_day_of_a_month_is_the_first_that_is_there():
+    assert days_of_months(DAYS[1:]) == {DAYS[1], DAYS[2]}
+    assert days_of_months([]) == set()
