@@ -39,7 +39,7 @@ ALLOWED = {
     | {"core", "pictures", "settings", "artifacts", "warehouse", "logs", "comparison"},
     "defs": ARRAYS
     | STORAGE
-    | {"dagster", "pictures"}
+    | {"dagster", "pydantic", "pictures"}
     | {"engine", "artifacts", "warehouse", "logs", "comparison", "serving", "report", "tuning"},
     "definitions": {"dagster", "defs"},
     "ui": {"dagster", "dagster_graphql", "dagster_shared", "dagster_webserver"}

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.sparse import csr_array
 
-from mom_pipeline.core.interactions import changed_rows, grown, with_rows
+from mom_pipeline.core.interactions import NewArray, changed_rows, grown, with_rows
 from mom_pipeline.core.types import Array
 
 # A change may hold this share of all entries.
@@ -56,11 +56,11 @@ class DatedRows:
         changed = type(self)(X[users], days[users])
         return {**changed.as_arrays(), "users": users, "n_users": np.array(X.shape[0])}
 
-    def with_change(self, arrays: Mapping[str, Any]) -> Self:
-        """Return the rows that `since` told from these."""
+    def with_change(self, arrays: Mapping[str, Any], empty: NewArray = np.empty) -> Self:
+        """Return the rows that `since` told from these. empty: makes the arrays they lie in."""
         changed, users = self.from_arrays(arrays), arrays["users"]
         shape = int(arrays["n_users"]), changed.interactions.shape[1]
         return type(self)(
-            with_rows(grown(self.interactions, shape), users, changed.interactions),
-            with_rows(grown(self.last_days, shape), users, changed.last_days),
+            with_rows(grown(self.interactions, shape), users, changed.interactions, empty),
+            with_rows(grown(self.last_days, shape), users, changed.last_days, empty),
         )

@@ -6,6 +6,7 @@ computed in full.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from mom_pipeline.artifacts.dated_rows import DatedRows
+from mom_pipeline.artifacts.scratch import array_in_file
 from mom_pipeline.artifacts.store import Artifact, ArtifactStore
 from mom_pipeline.core.algorithm.decompose import Components, DecomposeSettings
 from mom_pipeline.core.algorithm.whitening import Whitening
@@ -29,12 +31,14 @@ from mom_pipeline.core.moments.days import (
 )
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.pair_counts import PairCounts
+from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.low_pass import LowPass, scaled_pairs
 from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.recency import aged
 from mom_pipeline.core.ranking.score import NO_AGEING, RankingWeights
+from mom_pipeline.core.types import Array
 from mom_pipeline.errors import DamagedArtifact, ExpiredArrays
 from mom_pipeline.settings import ModelSettings, Settings, fingerprint
 from mom_pipeline.settings.chosen import ChosenSettings
@@ -91,12 +95,23 @@ def moment_settings(
     )
 
 
+@dataclass(frozen=True)
+class DayRows:
+    """The rows as of a day. X: (N, D).  last_days: (N, D), of the last event of every entry."""
+
+    X: csr_array
+    last_days: csr_array
+    version: str
+
+
 class DayState:
     """The artifacts of one data folder, read and written as what they mean."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.artifacts = ArtifactStore(settings.artifacts_dir)
+        # Where a cluster visits the users, no process is to hold the rows of all of them.
+        self._mapped = settings.engine.kind != "local"
+        self.artifacts = ArtifactStore(settings.artifacts_dir, mapped=self._mapped)
         self._anchor: tuple[Artifact, Anchor] | None = None
         # The last two: an erasure needs one as it was and as it is.
         self._whole_rows: dict[str, DatedRows] = {}
@@ -231,15 +246,33 @@ class DayState:
         artifact = self.fitting("interaction_matrix", day)
         return self._rows_in(artifact).interactions.copy(), artifact.version
 
+    def rows(self, day: date) -> DayRows:
+        """The rows as of a day, with the days of their pairs; not to be written to."""
+        artifact = self.fitting("interaction_matrix", day)
+        rows = self._rows_in(artifact)
+        return DayRows(rows.interactions, rows.last_days, artifact.version)
+
+    def half_life(self, day: date) -> float:
+        """How fast histories age, as the ranking of a day reads them; NO_AGEING for never."""
+        chosen = self.chosen(day)
+        three_moment = chosen.model.ranking == _THREE_MOMENT
+        return chosen.ranking.history_half_life if three_moment else NO_AGEING
+
     def last_days(self, day: date) -> csr_array:
         """The day of the last event of every pair of the matrix as of a day."""
-        return self._rows_in(self.fitting("interaction_matrix", day)).last_days
+        return self.rows(day).last_days
 
     def _rows_in(self, artifact: Artifact) -> DatedRows:
         if _WHOLE not in artifact.parents:
             return self._keep_whole(artifact.version, DatedRows.from_arrays(artifact.arrays))
         whole = self._whole(artifact.metadata[_WHOLE_DAY], artifact.parents[_WHOLE])
-        return whole.with_change(artifact.arrays)
+        return whole.with_change(artifact.arrays, self._array)
+
+    def _array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """A new array: in memory, or in a file where rows are to stay in files."""
+        if not self._mapped:
+            return np.empty(shape, dtype)
+        return array_in_file(self.settings, shape, dtype)
 
     def _whole(self, day: str, version: str) -> DatedRows:
         """The whole matrix that a change refers to, kept in memory from day to day."""
@@ -255,11 +288,8 @@ class DayState:
 
     def histories(self, day: date) -> csr_array:
         """The rows of a day as its ranking reads them: aged, where histories age."""
-        chosen, (X, _) = self.chosen(day), self.matrix(day)
-        half_life = chosen.ranking.history_half_life
-        if chosen.model.ranking != _THREE_MOMENT or half_life >= NO_AGEING:
-            return X
-        return aged(X, self.last_days(day), half_life)
+        rows = self.rows(day)
+        return aged(rows.X, rows.last_days, self.half_life(day))
 
     def write_matrix(
         self, day: date, X: csr_array, last_days: csr_array, fingerprint: str
@@ -296,10 +326,10 @@ class DayState:
             return None
         return (whole, version) if before < day else None
 
-    def write_anchor(self, day: date, step: DayStep, X: csr_array, parents: Parents) -> str:
+    def write_anchor(self, day: date, step: DayStep, users: Users, parents: Parents) -> str:
         """Store what a rebuild fixes, and return its version.
 
-        With the pairs of the day's rows and what the ranking has made of them: the low-pass and
+        With the pairs of the day's users and what the ranking has made of them: the low-pass and
         EASE parts hold until the next rebuild.
         """
         anchor, chosen = step.anchor, self.chosen(day)
@@ -312,9 +342,9 @@ class DayState:
             weights, pair_bytes = chosen.ranking, self.settings.rebuild.pair_bytes
             arrays |= step.pairs.base.as_arrays()
             if weights.low_pass:
-                arrays |= _low_pass(X, chosen).as_arrays()
+                arrays |= _low_pass(users, chosen).as_arrays()
             if weights.ease:
-                arrays |= Ease.from_rows(X, weights.ease_ridge, pair_bytes).as_arrays()
+                arrays |= Ease.from_users(users, weights.ease_ridge, pair_bytes).as_arrays()
         return self.write("anchor", day, arrays, parents, {}).version
 
     def write_sums(
@@ -337,7 +367,7 @@ class DayState:
         self,
         day: date,
         step: DayStep,
-        X: csr_array,
+        users: Users,
         matrix: str,
         before: Artifact | None,
         metadata: Mapping[str, Any],
@@ -350,7 +380,7 @@ class DayState:
         """
         parents = {"interaction_matrix": matrix}
         if step.reason or before is None:
-            anchor, anchor_day = self.write_anchor(day, step, X, parents), day.isoformat()
+            anchor, anchor_day = self.write_anchor(day, step, users, parents), day.isoformat()
         else:
             anchor, anchor_day = before.parents["anchor"], before.metadata["anchor_day"]
         parents, facts = {**parents, "anchor": anchor}, {**metadata, "anchor_day": anchor_day}
@@ -398,8 +428,7 @@ class DayState:
         if not self.chosen(day).same_moments(self.chosen(before)):
             raise StaleArtifact(f"other settings were chosen than those of {before}")
         anchor, sums, artifact = self.moments(before)
-        rows, _ = self.matrix(before)
-        return Yesterday(rows, anchor, sums, self.pairs_in(artifact)), artifact
+        return Yesterday(self.rows(before).X, anchor, sums, self.pairs_in(artifact)), artifact
 
     def whitening(self, day: date) -> tuple[Whitening, Artifact]:
         """The whitening of a day inside the span of its anchor."""
@@ -467,9 +496,9 @@ class DayState:
             item_users = sums.dense["item_users"]
             pairs = self._pair_ranking(day, sums) if with_pairs else None
         except Expired:
-            X, _ = self.matrix(day)
-            item_users = np.bincount(X.indices, minlength=X.shape[1])
-            pairs = self._ranking_of_rows(day, X) if with_pairs else None
+            rows = self.rows(day)
+            item_users = np.bincount(rows.X.indices, minlength=rows.X.shape[1])
+            pairs = self._ranking_of_rows(day, rows) if with_pairs else None
         model = FittedModel(
             item_probs=artifact.dense["item_probs"],
             weights=artifact.dense["weights"],
@@ -480,12 +509,12 @@ class DayState:
         )
         return model, artifact
 
-    def _ranking_of_rows(self, day: date, X: csr_array) -> PairRanking:
-        """The pairs as of a day whose moments have expired: counted again."""
+    def _ranking_of_rows(self, day: date, rows: DayRows) -> PairRanking:
+        """The pairs as of a day whose moments have expired: counted again, in this process."""
         chosen, most = self.chosen(day), self.settings.rebuild.pair_bytes
-        low_pass = _low_pass(X, chosen) if chosen.ranking.low_pass else None
-        days = self.last_days(day)
-        return PairRanking.from_rows(X, low_pass, chosen.ranking, days, max_pair_bytes=most)
+        users = UsersInMemory(rows.X, rows.last_days)
+        low_pass = _low_pass(users, chosen) if chosen.ranking.low_pass else None
+        return PairRanking.from_users(users, low_pass, chosen.ranking, max_pair_bytes=most)
 
     def _pair_ranking(self, day: date, sums: Artifact) -> PairRanking:
         """The pairs as of a day, with the low-pass and EASE parts of its anchor's day."""
@@ -528,7 +557,7 @@ class DayState:
         return self._anchor
 
 
-def _low_pass(X: csr_array, chosen: ChosenSettings) -> LowPass:
+def _low_pass(users: Users, chosen: ChosenSettings) -> LowPass:
     weights, rng = chosen.ranking, np.random.default_rng(chosen.model.seed)
-    M2 = scaled_pairs(X, weights.user_exponent, weights.low_pass_scaling)
-    return LowPass.from_pairs(M2, rng)
+    pairs = scaled_pairs(users, weights.user_exponent, weights.low_pass_scaling)
+    return LowPass.from_pairs(pairs, rng)

@@ -6,8 +6,13 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+import numpy as np
 
 from mom_pipeline.core.files import is_running
+from mom_pipeline.core.types import Array
 from mom_pipeline.settings import Settings
 
 # Temporary files, of DuckDB with its log, and scratch folders, each with its process.
@@ -25,6 +30,15 @@ def scratch_folder(settings: Settings, work: str) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def array_in_file(settings: Settings, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return a new array that lies in a file, which goes when the array does."""
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    settings.scratch_dir.mkdir(parents=True, exist_ok=True)
+    with TemporaryFile(dir=settings.scratch_dir) as file:
+        return np.memmap(file, dtype, "w+", shape=shape)
 
 
 def remove_left_behind(settings: Settings, *, of_duckdb: bool = False) -> int:

@@ -26,6 +26,7 @@ from mom_pipeline.artifacts.versions import (
     unfinished_version,
 )
 from mom_pipeline.core.files import locked, write_text, writing
+from mom_pipeline.core.persistence import mapped_arrays
 from mom_pipeline.core.types import Array
 from mom_pipeline.errors import DamagedArtifact, ExpiredArrays
 
@@ -34,6 +35,8 @@ POINTER = "current"
 _EXPIRED = "expired"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _VERSION = re.compile(r"[0-9a-f]{64}")
+# Files from so many bytes on are mapped, where that is asked for; smaller ones are read at once.
+_MAPPED_BYTES = 4_000_000
 _SPARSE_PARTS = ("data", "indices", "indptr", "shape")
 
 
@@ -63,8 +66,10 @@ class Artifact:
 class ArtifactStore:
     """The artifacts of one data folder."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, mapped: bool = False) -> None:
+        """Open a folder. mapped: large arrays stay in their files, and are read where used."""
         self.root = root
+        self._mapped = mapped
 
     def write(
         self,
@@ -160,7 +165,7 @@ class ArtifactStore:
     def _read_arrays(self, folder: Path, manifest: Mapping[str, Any]) -> Arrays:
         arrays = recent_arrays.get(folder)
         if arrays is None:
-            arrays = _read_arrays(folder, manifest)
+            arrays = _read_arrays(folder, manifest, mapped=self._mapped)
             recent_arrays.put(folder, arrays)
         return arrays
 
@@ -205,23 +210,30 @@ def _write_array(folder: Path, name: str, array: Array | csr_array) -> dict[str,
     return {"shape": list(array.shape), "dtype": str(array.dtype), "kind": kind}
 
 
-def _read_arrays(folder: Path, manifest: Mapping[str, Any]) -> Arrays:
+def _read_arrays(folder: Path, manifest: Mapping[str, Any], *, mapped: bool) -> Arrays:
     if (folder / _EXPIRED).exists():
         raise ExpiredArrays("its arrays were removed, since it is old (artifacts.retention_days)")
     recent_arrays.check(folder, lambda: check_files(folder, manifest))
     try:
-        return {n: _read_array(folder / f"{n}.npz", e) for n, e in manifest["arrays"].items()}
+        return {
+            n: _read_array(folder / f"{n}.npz", e, mapped=mapped)
+            for n, e in manifest["arrays"].items()
+        }
     except (OSError, ValueError, zipfile.BadZipFile) as error:  # removed since it was checked
         raise DamagedArtifact(f"{folder} cannot be read ({error})") from error
 
 
-def _read_array(path: Path, entry: Mapping[str, Any]) -> Array | csr_array:
-    with np.load(path, allow_pickle=False) as parts:
-        if entry["kind"] == "dense":
-            return np.asarray(parts["data"])
-        rows, columns = (int(n) for n in parts["shape"])
-        values = (parts["data"], parts["indices"], parts["indptr"])
-        return csr_array(values, shape=(rows, columns))
+def _read_array(path: Path, entry: Mapping[str, Any], *, mapped: bool) -> Array | csr_array:
+    if mapped and path.stat().st_size >= _MAPPED_BYTES:
+        parts = mapped_arrays(path)
+    else:
+        with np.load(path, allow_pickle=False) as file:
+            parts = {name: np.asarray(file[name]) for name in file.files}
+    if entry["kind"] == "dense":
+        return parts["data"]
+    rows, columns = (int(n) for n in parts["shape"])
+    values = (parts["data"], parts["indices"], parts["indptr"])
+    return csr_array(values, shape=(rows, columns))
 
 
 def _artifact(manifest: Mapping[str, Any], arrays: dict[str, Any], version: str) -> Artifact:

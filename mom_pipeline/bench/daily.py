@@ -21,6 +21,7 @@ from mom_pipeline.core.moments.days import (
     width_for_days,
 )
 from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
 from mom_pipeline.core.types import Array, Csr
 
@@ -101,7 +102,7 @@ def _one_day(
     step = advance(X, yesterday, "measured in full", settings)
     wanted = DecomposeSettings(settings.n_components, seed=settings.seed)
     components = decompose(step.anchor, step.sums, wanted)
-    whitening_error(X, step.anchor, step.sums, components.whitening)
+    whitening_error(UsersInMemory(X), step.anchor, step.sums, components.whitening)
     return step, components
 
 

@@ -17,6 +17,7 @@ from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.evaluation.lift import Lift, lift, lift_objection
 from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.logs.admission import usual_since
 from mom_pipeline.logs.day_figures import DayFigures, day_figures
@@ -263,4 +264,5 @@ class DayGate:
             return None
         users, items = dict(self._users), dict(self._items)
         pairs = self._positions(events, users, items)
-        return lift(self._model, self._history(), self._matrix(pairs, (len(users), len(items))))
+        train = UsersInMemory(self._history())
+        return lift(self._model, train, self._matrix(pairs, (len(users), len(items))))

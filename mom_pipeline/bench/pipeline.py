@@ -20,8 +20,10 @@ from mom_pipeline.core.algorithm.whitening import whitening_error
 from mom_pipeline.core.evaluation.backtest import backtest
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.moments.days import Yesterday, advance
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.explain import reasoned_lists
 from mom_pipeline.core.ranking.memberships import Personalization
+from mom_pipeline.core.visits import HistoryOf, UserLists
 from mom_pipeline.logs.ingest import ingest_day
 from mom_pipeline.settings import DATA_DIR_VARIABLE, Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
@@ -173,7 +175,7 @@ class BareDays:
             step = advance(X, self.yesterday, "the first day", state.moment_settings(day))
         with clock.step("decomposition"):  # with whitening and tensor, which are small
             components = decompose(step.anchor, step.sums, state.decompose_settings(day))
-            whitening_error(X, step.anchor, step.sums, components.whitening)
+            whitening_error(UsersInMemory(X), step.anchor, step.sums, components.whitening)
         model = FittedModel(
             components.item_probs,
             components.weights,
@@ -186,7 +188,8 @@ class BareDays:
         with clock.step("recommendations"):
             lists = reasoned_lists(X, P, model, settings.serving.list_length)
             with warehouse.connect() as connection:
-                replace_lists(connection, day, "bare", np.arange(X.shape[0]), lists)
+                parts = [UserLists(np.arange(X.shape[0]), lists, 0)]
+                replace_lists(connection, day, "bare", parts)
         with clock.step("evaluation_metrics"):
             self._backtest(warehouse, day)
         start = step.anchor.components
@@ -198,4 +201,5 @@ class BareDays:
         """Measure yesterday's model on today's events."""
         if self.model is not None and self.yesterday is not None:
             test = delivered_pairs(warehouse, day - timedelta(days=1), day)
-            backtest(self.model, self.yesterday.X, test, self.settings.evaluation.cutoffs)
+            history, train = HistoryOf(self.model), UsersInMemory(self.yesterday.X)
+            backtest(history, train, test, self.settings.evaluation.cutoffs)

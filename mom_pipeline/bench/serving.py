@@ -21,6 +21,7 @@ from scipy import sparse
 from mom_pipeline.bench.measure import Progress, Table, no_progress
 from mom_pipeline.comparison.methods.interface import as_user_items, missing_implicit
 from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.low_pass import LowPass, scaled_pairs
 from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
@@ -151,9 +152,10 @@ def _histories(rng: np.random.Generator, O: Array) -> Csr:
 
 def _pair_ranking(rng: np.random.Generator, X: Csr, rank: int) -> PairRanking:
     weights = RankingWeights()
-    M2 = scaled_pairs(X, weights.user_exponent, weights.low_pass_scaling)
-    low_pass = LowPass.from_pairs(M2, rng, rank=rank, tol=1e-2, max_passes=6)
-    return PairRanking.from_rows(X, low_pass, weights)
+    users = UsersInMemory(X)
+    pairs = scaled_pairs(users, weights.user_exponent, weights.low_pass_scaling)
+    low_pass = LowPass.from_pairs(pairs, rng, rank=rank, tol=1e-2, max_passes=6)
+    return PairRanking.from_users(users, low_pass, weights)
 
 
 @dataclass

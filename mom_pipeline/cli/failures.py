@@ -2,6 +2,9 @@
 
 import errno
 from collections.abc import Iterator
+from typing import Any, Protocol
+
+from mom_pipeline.core.errors import MomError
 
 # What an error says, and what to do about it. The texts are those of the system, SQLite and DuckDB.
 _REMEDIES = (
@@ -53,6 +56,36 @@ def sentence_for(error: BaseException) -> str:
 def remedy_for(words: str) -> str:
     """Return what to do about the message of an error; "" when it is none of the machine."""
     return next((remedy for texts, remedy in _REMEDIES if any(t in words for t in texts)), "")
+
+
+class StepError(Protocol):
+    """An error as Dagster keeps it."""
+
+    @property
+    def message(self) -> str: ...
+    @property
+    def cls_name(self) -> str | None: ...
+    @property
+    def cause(self) -> "StepError | None": ...
+
+
+def told(error: StepError | None) -> tuple[str, str]:
+    """Return what a failed step said, and the remedy; "" where none is known.
+
+    Our own sentence where there is one, else that of the first cause.
+    """
+    ours, said, remedy, message = _names(MomError), "", "", "no message"
+    while error is not None:
+        message = error.message.strip()
+        said = said or (message if error.cls_name in ours else "")
+        remedy = remedy_for(message) or remedy
+        error = error.cause
+    return said or message, remedy
+
+
+def _names(kind: type[Any]) -> set[str]:
+    """Return the names of a class and of all that derive from it."""
+    return {kind.__name__}.union(*(_names(derived) for derived in kind.__subclasses__()))
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

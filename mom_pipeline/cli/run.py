@@ -14,7 +14,7 @@ from uuid import uuid4
 import click
 
 from mom_pipeline.artifacts.day_state import DayState
-from mom_pipeline.cli.failures import remedy_for
+from mom_pipeline.cli.failures import told
 from mom_pipeline.cli.logs import print_set_aside
 from mom_pipeline.cli.terminal import (
     DAY,
@@ -311,14 +311,10 @@ def _require_partitions(first: date, last: date) -> None:
 
 
 def _failure(done: "dg.ExecuteInProcessResult") -> str:
-    """Return the innermost message of the first step that failed."""
+    """Return what the first step that failed said."""
     for event in done.all_events:
         if event.is_step_failure:
-            error = event.step_failure_data.error
-            while error is not None and error.cause is not None:
-                error = error.cause
-            message = error.message.strip() if error is not None else "no message"
-            remedy = remedy_for(message)
+            message, remedy = told(event.step_failure_data.error)
             said = f"{event.step_key} failed: {message} (run {done.run_id})"
             return f"{said}. {remedy}" if remedy else said
     return f"run {done.run_id} failed before any step; look at it with `mom-pipeline ui`"

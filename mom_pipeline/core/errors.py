@@ -30,3 +30,7 @@ class NotFitted(MomError):
 
 class DamagedModel(MomError):
     """A stored model cannot be read back as it was written."""
+
+
+class VisitFailed(MomError):
+    """The rows of users could not be visited where they are."""

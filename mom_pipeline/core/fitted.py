@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -66,18 +66,10 @@ class FittedModel:
         X = weighted_rows(X, self.rows)
         return memberships(X, self.smoothed_item_probs, self.weights, self.personalization)
 
-    def refreshed_memberships(self, previous: Array | None, X: Csr, users: Array) -> Array:
-        """Return P[component | user] of all users, (N, K): new for `users`, else as before.
-
-        previous: yesterday's, or None when there is none of the same model. Items that the model
-        does not know yet tell nothing about a user.
-        """
-        X = X[:, : self.n_items]
-        if previous is None:
-            return self.memberships(X)
-        P = np.pad(previous, [(0, X.shape[0] - len(previous)), (0, 0)])
-        P[users] = self.memberships(X[users])
-        return P
+    def answering(self) -> Self:
+        """Return the model with all that its answers need and nothing else, to be sent away."""
+        ranking = None if self.pair_ranking is None else replace(self.pair_ranking)
+        return replace(self, pair_ranking=ranking, diagnostics={}, anchor=None, sums=None)
 
     def aged(self, X: Csr, last_days: Csr | None) -> Csr:
         """Return histories as the ranking reads them: what was taken long ago counts for less."""

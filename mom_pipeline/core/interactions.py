@@ -1,5 +1,6 @@
 """The users x items matrix: what it must be, and how two days of it differ."""
 
+from collections.abc import Callable
 from copy import copy
 from functools import lru_cache
 from typing import Any, Literal, get_args
@@ -8,14 +9,19 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, TooLittleData
+from mom_pipeline.core.threads import cut
 from mom_pipeline.core.types import Array, Csr
 
 # How often an item was taken, as the components are to see it.
 RowsName = Literal["binary", "log", "counts"]
+# Makes an array of a shape and a type, in memory or elsewhere.
+NewArray = Callable[[tuple[int, ...], np.dtype[Any]], Array]
 ROWS: tuple[RowsName, ...] = get_args(RowsName)
 
 # Characters of an id: log lines with a longer one are rejected, and the service refuses it.
 MAX_ID = 4_096
+# Pairs of users and items that are compared at a time.
+_PAIRS_PER_BLOCK = 4_000_000
 _INT32_MAX = np.iinfo(np.int32).max
 
 
@@ -122,30 +128,65 @@ def grown(X: Csr, shape: tuple[int, int]) -> Csr:
     return sparse.csr_array((X.data, X.indices, indptr), shape=shape)
 
 
+def rows_at(A: Any, users: Array) -> Any:
+    """Return some rows of an array or of a sparse matrix; empty ones past its end.
+
+    users: (n,) positions.
+    """
+    n_rows = int(A.shape[0])
+    if len(users) == n_rows and np.array_equal(users, np.arange(n_rows)):
+        return A
+    inside = users < n_rows
+    if inside.all():
+        return A[users]
+    known = A[users[inside]]
+    if isinstance(A, np.ndarray):
+        rows = np.zeros((len(users), *A.shape[1:]), dtype=A.dtype)
+        rows[inside] = known
+        return rows
+    lengths = np.zeros(len(users), dtype=known.indptr.dtype)
+    lengths[inside] = np.diff(known.indptr)
+    indptr = np.append(0, np.cumsum(lengths)).astype(known.indptr.dtype)
+    return sparse.csr_array((known.data, known.indices, indptr), (len(users), A.shape[1]))
+
+
 def changed_rows(before: Csr, now: Csr) -> Array:
     """Return the positions of the users whose rows differ, ascending. Rows and columns that
     `before` does not have yet count as empty.
+
+    A block of users is read at a time, so that memory-mapped rows will do.
     """
-    difference = now - grown(before, now.shape)
-    difference.eliminate_zeros()
-    return np.flatnonzero(np.diff(difference.indptr))
+    before, changed = grown(before, now.shape), [np.empty(0, dtype=np.int64)]
+    for users in cut(before.indptr + now.indptr, _PAIRS_PER_BLOCK, now.shape[0]):
+        difference = now[users] - before[users]
+        difference.eliminate_zeros()
+        changed.append(np.flatnonzero(np.diff(difference.indptr)) + users.start)
+    return np.concatenate(changed)
 
 
-def with_rows(X: Csr, users: Array, rows: Csr) -> Csr:
-    """Return X with the rows of some users, positions rising, replaced by others."""
-    kept = np.ones(X.shape[0], dtype=bool)
-    kept[users] = False
+def with_rows(X: Csr, users: Array, rows: Csr, empty: NewArray = np.empty) -> Csr:
+    """Return X with the rows of some users, positions rising, replaced by others.
+
+    empty: makes the arrays of the result. A block of users is written at a time, so that these
+    may lie in files.
+    """
     sizes = np.diff(X.indptr)
-    entries = np.repeat(kept, sizes)
     sizes[users] = np.diff(rows.indptr)
-    indptr = np.concatenate([[0], np.cumsum(sizes)])
-    unchanged = np.repeat(kept, sizes)
-    columns: list[Array] = []
-    for old, new in ((X.data, rows.data), (X.indices, rows.indices)):
-        values = np.empty(len(unchanged), dtype=old.dtype)
-        values[unchanged], values[~unchanged] = old[entries], new
-        columns.append(values)
-    return sparse.csr_array((*columns, indptr.astype(X.indptr.dtype)), shape=X.shape)
+    indptr = np.append(0, np.cumsum(sizes))
+    data, indices = (empty((int(indptr[-1]),), a.dtype) for a in (X.data, X.indices))
+    for block in cut(indptr, _PAIRS_PER_BLOCK, X.shape[0]):
+        begin, end = np.searchsorted(users, [block.start, block.stop])
+        fresh = np.zeros(block.stop - block.start, dtype=bool)
+        fresh[users[begin:end] - block.start] = True
+        of_new = np.repeat(fresh, sizes[block])
+        of_old = np.repeat(~fresh, np.diff(X.indptr)[block])
+        old = slice(X.indptr[block.start], X.indptr[block.stop])
+        new, own = slice(*rows.indptr[[begin, end]]), slice(indptr[block.start], indptr[block.stop])
+        for target, kept, put in ((data, X.data, rows.data), (indices, X.indices, rows.indices)):
+            values = np.empty(len(of_new), dtype=target.dtype)
+            values[~of_new], values[of_new] = kept[old][of_old], put[new]
+            target[own] = values
+    return sparse.csr_array((data, indices, indptr.astype(X.indptr.dtype)), shape=X.shape)
 
 
 def _check_entries(csr: Csr) -> None:

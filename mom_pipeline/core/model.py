@@ -165,30 +165,30 @@ class MethodOfMoments:
         days = None if last_days is None else as_last_days(last_days, X)
         stages = Stages(progress)
         with one_blas_thread():
-            fit = self._fit_components(UsersInMemory(X), stages, previous, anchor)
+            users = UsersInMemory(X, days)
+            fit = self._fit_components(users, stages, previous, anchor)
             ranking, choice = None, None
             if self.ranking == "three-moment":
                 split = self._split(X, held_out, days, exclude_seen)
-                ranking, choice = self._fit_ranking(X, days, fit, split, stages)
+                choice = None if split is None else self._choose_weights(X, fit, split, stages)
+                ranking = self._fit_ranking(users, choice, stages)
         self._fitted = self._fitted_model(fit, ranking, stages, choice)
         return self
 
     def fit_users(
         self, users: Users, *, previous: Self | None = None, progress: Any = None
     ) -> Self:
-        """Fit the components to users who are visited in passes, such as shards of them.
+        """Fit to users who are visited in passes, such as shards of them.
 
+        Nothing is held out: the weights of the ranking are those that were given, or the defaults.
         previous, progress: as for `fit`.
         """
-        if self.ranking != "components":
-            raise InvalidSetting(
-                "the three-moment ranking needs all rows in memory, so users in shards are fitted "
-                "with ranking='components' alone"
-            )
         stages = Stages(progress)
         with one_blas_thread():
-            fit = self._fit_components(users, stages, previous)
-        self._fitted = self._fitted_model(fit, None, stages)
+            fit, ranking = self._fit_components(users, stages, previous), None
+            if self.ranking == "three-moment":
+                ranking = self._fit_ranking(users, None, stages)
+        self._fitted = self._fitted_model(fit, ranking, stages)
         return self
 
     def update(
@@ -381,25 +381,17 @@ class MethodOfMoments:
             anchor = replace(anchor, components=components.in_span)
         return ComponentFit(anchor, sums, components)
 
-    def _fit_ranking(
-        self,
-        X: Csr,
-        last_days: Csr | None,
-        fit: ComponentFit,
-        split: HeldOut | None,
-        stages: Stages,
-    ) -> tuple[PairRanking, Choice | None]:
-        """Prepare the three-moment ranking; choose its weights where there is a split for it."""
-        choice = None if split is None else self._choose_weights(X, fit, split, stages)
+    def _fit_ranking(self, users: Users, choice: Choice | None, stages: Stages) -> PairRanking:
+        """Prepare the three-moment ranking, with weights as given, as chosen, or the defaults."""
         weights = self.ranking_weights
         if weights is None:
-            unchosen = replace(default_weights(X.shape[1]), **(self.fixed_weights or {}))
+            unchosen = replace(default_weights(users.shape[1]), **(self.fixed_weights or {}))
             weights = unchosen if choice is None else choice.weights
         low_pass = None
         if weights.low_pass:
             with stages.stage("low-pass part"):
-                low_pass = self._low_pass(X, weights.user_exponent, weights.low_pass_scaling)
-        return PairRanking.from_rows(X, low_pass, weights, last_days), choice
+                low_pass = self._low_pass(users, weights.user_exponent, weights.low_pass_scaling)
+        return PairRanking.from_users(users, low_pass, weights)
 
     def _split(
         self, X: Csr, held_out: Any, last_days: Csr | None, exclude_seen: bool
@@ -421,15 +413,15 @@ class MethodOfMoments:
         with stages.stage("ranking weights") as progress:
             components = self._fitted_model(fit, None, stages).component_scores
             fixed = self.fixed_weights or {}
-            low_pass = partial(self._low_pass, split.train)
+            low_pass = partial(self._low_pass, UsersInMemory(split.train))
             return choose_weights(split, low_pass, components, progress, fixed=fixed)
 
-    def _low_pass(self, X: Csr, user_exponent: float, scaling: float) -> LowPass:
+    def _low_pass(self, users: Users, user_exponent: float, scaling: float) -> LowPass:
         # Parts are added up in single precision, so that more of it would be lost.
         dtype = np.float64 if self.precision == "double" else np.float32
         rng = np.random.default_rng(self.seed)
-        M2 = scaled_pairs(X, user_exponent, scaling, dtype)
-        return LowPass.from_pairs(M2, rng, tol=self.tol, max_passes=self.max_passes)
+        pairs = scaled_pairs(users, user_exponent, scaling, dtype)
+        return LowPass.from_pairs(pairs, rng, tol=self.tol, max_passes=self.max_passes)
 
     def _fitted_model(
         self,

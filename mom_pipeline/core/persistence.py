@@ -2,9 +2,10 @@
 
 import json
 import os
+import struct
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from mom_pipeline.core.types import Array
 
 _FORMAT = "mom-pipeline model"
 _VERSION = 2
+_ZIP_HEADER = 30
 
 
 def save_arrays(
@@ -31,16 +33,21 @@ def save_arrays(
         np.savez(file, allow_pickle=False, **{"header.json": text}, **arrays)
 
 
-def load_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Read back what `save_arrays` wrote.
+def load_arrays(
+    path: str | os.PathLike[str], *, mapped: bool = False
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Read back what `save_arrays` wrote. mapped: the arrays stay in the file; see below.
 
     Raises DamagedModel when the file is no model, is cut short, or its arrays are not those
     that the header lists.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
-            described = json.loads(file["header.json"].tobytes())
-            arrays = {name: file[name] for name in file.files if name != "header.json"}
+        if mapped:
+            arrays = mapped_arrays(Path(path))
+        else:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+        described = json.loads(arrays.pop("header.json").tobytes())
     except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
         if isinstance(error, FileNotFoundError):
             raise
@@ -54,3 +61,28 @@ def load_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
     if held != described["arrays"]:
         raise DamagedModel(f"{path} lists arrays {described['arrays']} but holds {held}")
     return described["header"], arrays
+
+
+def mapped_arrays(path: Path) -> dict[str, Array]:
+    """The arrays of an .npz file, mapped into memory: its members are stored as they are."""
+    parts = {}
+    with zipfile.ZipFile(path) as members, path.open("rb") as file:
+        for member in members.infolist():
+            # The local header is 30 bytes long; its last two numbers are lengths of what follows.
+            file.seek(member.header_offset + _ZIP_HEADER - 4)
+            lengths = struct.unpack("<HH", file.read(4))
+            file.seek(sum(lengths), os.SEEK_CUR)
+            major, _ = np.lib.format.read_magic(file)
+            read_header = (
+                np.lib.format.read_array_header_1_0
+                if major == 1
+                else np.lib.format.read_array_header_2_0
+            )
+            shape, fortran, dtype = read_header(file)
+            name = member.filename.removesuffix(".npy")
+            order: Literal["F", "C"] = "F" if fortran else "C"
+            if 0 in shape:
+                parts[name] = np.empty(shape, dtype)
+            else:
+                parts[name] = np.memmap(path, dtype, "r", file.tell(), shape, order)
+    return parts

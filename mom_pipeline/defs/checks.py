@@ -17,6 +17,7 @@ from mom_pipeline.core.types import Array
 from mom_pipeline.logs.ledger import DeliveredDay
 
 _WHITENING_TOLERANCE = 1e-4
+_COLUMNS_AT_A_TIME = 65_536
 _SUM_TOLERANCE = 1e-6
 _USUAL_VOLUME = (0.5, 2.0)
 _POPULARITY_DRIFT = 0.25
@@ -260,6 +261,9 @@ def _severity(check: Check) -> dg.AssetCheckSeverity:
 
 
 def _is_distribution(array: Array) -> bool:
+    if array.ndim == 2 and array.shape[1] > _COLUMNS_AT_A_TIME:  # a file may hold them
+        starts = range(0, array.shape[1], _COLUMNS_AT_A_TIME)
+        return all(_is_distribution(array[:, i : i + _COLUMNS_AT_A_TIME]) for i in starts)
     sums = array.sum(axis=0, dtype=np.float64)
     return bool(
         np.isfinite(array).all()

@@ -1,39 +1,64 @@
-"""The engine as Dagster's resource: it visits all users when a day is computed in full."""
+"""The engine as Dagster's resource: it visits the users of a day, wherever their rows are."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import dagster as dg
+import numpy as np
+from pydantic import PrivateAttr
 
-from mom_pipeline.artifacts.scratch import scratch_folder
+from mom_pipeline.artifacts.day_state import DayRows
+from mom_pipeline.artifacts.scratch import array_in_file, scratch_folder
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.moments.users import Users, UsersInMemory
-from mom_pipeline.core.types import Csr
-from mom_pipeline.settings import load_settings
+from mom_pipeline.core.types import Array
+from mom_pipeline.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from mom_pipeline.engine.dask import DaskVisits
 
 
 class EngineResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     """Threads of this process, or a Dask cluster; see `[engine]` in pipeline.toml."""
 
     data_dir: str
+    _stack: ExitStack = PrivateAttr(default_factory=ExitStack)
+    _visits: "DaskVisits | None" = PrivateAttr(default=None)
 
     @contextmanager
-    def visiting(self) -> Iterator[Callable[[Csr], Users]]:
-        """Yield how the users of a matrix are visited, for as long as the block lasts."""
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator[Self]:
+        """Keep a cluster, once it is needed, and the shards of its days until the run ends."""
+        with ExitStack() as self._stack:
+            self._visits = None
+            yield self
+
+    def users(self, rows: DayRows) -> Users:
+        """The users of a day: in this process, or in shards that a cluster visits."""
         settings = load_settings(Path(self.data_dir))
-        engine = settings.engine
-        if engine.kind == "local":
-            yield UsersInMemory
-            return
+        if settings.engine.kind == "local":
+            return UsersInMemory(rows.X, rows.last_days)
+        if self._visits is None:
+            self._visits = self._on_dask(settings)
+        return self._visits.users(rows.version, rows.X, rows.last_days)
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """An array with a row per user: in memory, or in a file where a cluster does the work."""
+        settings = load_settings(Path(self.data_dir))
+        if settings.engine.kind == "local":
+            return np.empty(shape, dtype)
+        return array_in_file(settings, shape, dtype)
+
+    def _on_dask(self, settings: Settings) -> "DaskVisits":
         try:
-            from mom_pipeline.engine.dask import on_dask
+            from mom_pipeline.engine.dask import DaskVisits
         except ImportError as error:
             raise MomError(
                 f'engine.kind = "dask" needs a library that is not installed ({error.name}): '
                 "pip install 'mom-pipeline[engine]'"
             ) from error
-        with scratch_folder(settings, "shards") as folder:
-            shards_url = engine.shards_url or str(folder)
-            with on_dask(engine.address, engine.workers, shards_url) as sharded:
-                yield sharded
+        engine = settings.engine
+        folder = self._stack.enter_context(scratch_folder(settings, "shards"))
+        visits = DaskVisits(engine.address, engine.workers, engine.shards_url or str(folder))
+        return self._stack.enter_context(visits)

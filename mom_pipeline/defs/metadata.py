@@ -182,7 +182,7 @@ def of_bounds(bounds: Bounds | None) -> dict[str, Any]:
 
 def entropy(P: Array, X: Csr) -> dict[str, Any]:
     """How certain the memberships of users with a history are."""
-    bits = posterior_entropy(P[np.diff(X.indptr) > 0])
+    bits = posterior_entropy(P)[np.diff(X.indptr) > 0]
     shown = histogram(bits, title="Entropy of the memberships", x="entropy, bits")
     return {"mean_entropy_bits": float(bits.mean()), "entropy": picture(shown)}
 

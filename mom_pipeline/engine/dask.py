@@ -2,10 +2,11 @@
 
 import operator
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from distributed import Client, Future, KilledWorker, LocalCluster, Worker
@@ -13,9 +14,10 @@ from distributed.client import FutureCancelledError
 from distributed.sizeof import sizeof
 from fsspec.core import url_to_fs
 
-from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.errors import MomError, VisitFailed
 from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.core.moments.sums import MomentSums
+from mom_pipeline.core.moments.users import Visit
 from mom_pipeline.core.threads import using_cores
 from mom_pipeline.core.types import Csr
 from mom_pipeline.engine.shards import Shards, suitable_number, write_shards
@@ -23,14 +25,20 @@ from mom_pipeline.engine.users import (
     EngineFailed,
     ShardedUsers,
     ShardPass,
+    ShardUsers,
     Sum,
     add_tree,
     run_pass,
+    visit_part,
 )
 
 _CONNECT_SECONDS = 5
 # The arrays of a pass are sent to all workers; when all workers are lost, they are sent again.
 _ATTEMPTS = 3
+# Visits that each worker has done, does or will do next before their results are taken.
+_SHARDS_UNDER_WAY = 2
+# Versions of a matrix whose shards are kept: of the day, of the day before, of a backtest.
+_VERSIONS = 3
 _LACK_OF_MEMORY = (
     "most likely for lack of memory: write more, smaller shards, or give the workers more of it"
 )
@@ -47,7 +55,7 @@ def bytes_held(value: Any) -> int:
 sizeof.register((MomentSums, AnchoredSums), bytes_held)
 
 
-class EngineUnreachable(MomError):
+class EngineUnreachable(VisitFailed):
     """No scheduler answers, or it has no workers."""
 
 
@@ -68,16 +76,60 @@ class DaskEngine:
         The results of a worker that is lost are computed again by others. Raises EngineFailed
         with the name of the shard when that does not help.
         """
+        first, last = shards.entries[0].name, shards.entries[-1].name
+        return self._insist(
+            lambda: self._submitted(work, shards).result(), f"between {first} and {last}"
+        )
+
+    def visit(self, work: Visit[Sum], shards: Shards, parts: Iterable[ShardUsers]) -> Iterator[Sum]:
+        """Yield the results of the users of each shard, in order.
+
+        A few shards for each worker are under way at a time, so that no more results than these
+        wait to be taken. Raises as `add_up` does.
+        """
+        with self._told_when_gone():
+            sent = self.client.scatter((work, shards), broadcast=True, hash=False)
+            most = _SHARDS_UNDER_WAY * max(self.n_workers, 1)
+        waiting: deque[tuple[ShardUsers, Future]] = deque()
+        for part in parts:
+            waiting.append((part, self._submit_visit(sent, shards, part)))
+            if len(waiting) > most:
+                yield self._visited(work, shards, *waiting.popleft())
+        while waiting:
+            yield self._visited(work, shards, *waiting.popleft())
+
+    def _visited(self, work: Visit[Sum], shards: Shards, part: ShardUsers, future: Future) -> Sum:
+        """Return the result of a part; where all workers were lost, it is submitted again."""
+        submitted = [future]
+
+        def result() -> Sum:
+            if not submitted:
+                sent = self.client.scatter((work, shards), broadcast=True, hash=False)
+                submitted.append(self._submit_visit(sent, shards, part))
+            return submitted.pop().result()
+
+        return self._insist(result, f"at {shards.entries[part.index].name}")
+
+    def _submit_visit(self, sent: Sequence[Future], shards: Shards, part: ShardUsers) -> Future:
+        key = f"{shards.entries[part.index].name}:{uuid.uuid4().hex[:8]}"
+        preferred = self._preferences(len(shards.entries))[part.index]
+        with self._told_when_gone():
+            # Scattered and not an argument: Dask keeps the messages that tasks come with.
+            users = self.client.scatter(part, workers=preferred.get("workers"), hash=False)
+            return self.client.submit(_visit_result, *sent, users, key=key, **preferred)
+
+    def _insist(self, result: Callable[[], Sum], where: str) -> Sum:
+        """Return a result; all of it is computed again when all workers were lost."""
         for _ in range(_ATTEMPTS):
             try:
-                return self._submitted(work, shards).result()
+                with self._told_when_gone():
+                    return result()
             except FutureCancelledError as error:
                 lost = error
             except KilledWorker as error:
                 raise EngineFailed(_killed_workers(error)) from error
         raise EngineFailed(
-            f"all workers died, {_ATTEMPTS} times, between {shards.entries[0].name} and "
-            f"{shards.entries[-1].name}; {_LACK_OF_MEMORY}"
+            f"all workers died, {_ATTEMPTS} times, {where}; {_LACK_OF_MEMORY}"
         ) from lost
 
     def bytes_passed_on(self) -> int:
@@ -85,7 +137,6 @@ class DaskEngine:
         return sum(self.client.run(_bytes_sent).values())
 
     def _submitted(self, work: ShardPass[Sum], shards: Shards) -> Future:
-        self._require_scheduler()
         sent = self.client.scatter((work, shards), broadcast=True, hash=False)
         one_pass = uuid.uuid4().hex[:8]
         leaves = [
@@ -122,24 +173,49 @@ class DaskEngine:
             for index in range(n_shards)
         ]
 
-    def _require_scheduler(self) -> None:
+    @contextmanager
+    def _told_when_gone(self) -> Iterator[None]:
+        """Raise EngineUnreachable, and nothing else, when the scheduler went away."""
         if self.client.status != "running":
-            raise EngineUnreachable(
-                f"the Dask scheduler at {self._address} is gone "
-                f"({self.client.status}); start it again, then repeat the command"
-            )
+            raise self._gone()
+        try:
+            yield
+        except MomError:
+            raise
+        except (OSError, RuntimeError, FutureCancelledError) as error:
+            if self.client.status == "running":
+                raise
+            raise self._gone() from error
+
+    def _gone(self) -> EngineUnreachable:
+        return EngineUnreachable(
+            f"the Dask scheduler at {self._address} is gone "
+            f"({self.client.status}); start it again, then repeat the command"
+        )
 
 
 def _shard_result(work: ShardPass[Any], shards: Shards, index: int) -> Any:
     """Run a pass on one shard; this runs on a worker."""
+    with _on_worker(shards.entries[index].name):
+        return run_pass(work, shards.read(index))
+
+
+def _visit_result(work: Visit[Any], shards: Shards, part: ShardUsers) -> Any:
+    """Visit some users of one shard; this runs on a worker."""
+    with _on_worker(shards.entries[part.index].name):
+        return visit_part(work, shards, part)
+
+
+@contextmanager
+def _on_worker(shard: str) -> Iterator[None]:
+    """Work on one core, and name the shard in whatever goes wrong."""
     with using_cores(1):
         try:
-            return run_pass(work, shards.read(index))
+            yield
         except MomError:
             raise
         except Exception as error:
-            name = shards.entries[index].name
-            raise EngineFailed(f"shard {name}: {type(error).__name__}: {error}") from error
+            raise EngineFailed(f"shard {shard}: {type(error).__name__}: {error}") from error
 
 
 def _bytes_sent(dask_worker: Worker) -> int:
@@ -199,24 +275,45 @@ def _connected(address: str) -> Iterator[Client]:
         yield client
 
 
-@contextmanager
-def on_dask(
-    address: str, n_workers: int, shards_url: str
-) -> Iterator[Callable[[Csr], ShardedUsers]]:
-    """Yield a function that writes a matrix as shards and has a cluster visit them.
+class DaskVisits:
+    """Has a cluster visit the rows of some versions of a matrix, for as long as its block lasts.
 
-    Nothing is started before it is called, and nothing is left when the block ends.
+    Nothing is started before the first of them, and nothing is left when the block ends.
     address, n_workers: see `dask_engine`.  shards_url: readable by all workers.
     """
-    with ExitStack() as stack:
 
-        def sharded(X: Csr) -> ShardedUsers:
-            engine = stack.enter_context(dask_engine(address, n_workers=n_workers))
-            url = stack.enter_context(_new_folder(shards_url))
-            n_shards = suitable_number(X.nnz, engine.n_workers)
-            return ShardedUsers(engine, write_shards(X, url, n_shards=n_shards))
+    def __init__(self, address: str, n_workers: int, shards_url: str) -> None:
+        self._address, self._n_workers, self._shards_url = address, n_workers, shards_url
+        self._stack = ExitStack()
+        self._engine: DaskEngine | None = None
+        self._written: OrderedDict[str, tuple[ShardedUsers, ExitStack]] = OrderedDict()
 
-        yield sharded
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for _, folder in self._written.values():
+            self._stack.push(folder)
+        self._stack.close()
+
+    def users(self, version: str, X: Csr, last_days: Csr | None = None) -> ShardedUsers:
+        """Return users in shards: those of a version that was seen lately, or written now."""
+        if version in self._written:
+            self._written.move_to_end(version)
+            return self._written[version][0]
+        if self._engine is None:
+            self._engine = self._stack.enter_context(
+                dask_engine(self._address, n_workers=self._n_workers)
+            )
+        while len(self._written) >= _VERSIONS:
+            self._written.popitem(last=False)[1][1].close()
+        with ExitStack() as folder:
+            url = folder.enter_context(_new_folder(self._shards_url))
+            n_shards = suitable_number(X.nnz, self._engine.n_workers)
+            shards = write_shards(X, url, n_shards=n_shards, last_days=last_days)
+            users = ShardedUsers(self._engine, shards)
+            self._written[version] = users, folder.pop_all()
+        return users
 
 
 @contextmanager
@@ -227,5 +324,7 @@ def _new_folder(parent: str) -> Iterator[str]:
     try:
         yield url
     finally:
-        if fs.exists(path):
-            fs.rm(path, recursive=True)
+        with suppress(Exception):  # a store that is gone keeps nothing, and was told already
+            fs.invalidate_cache()
+            if fs.exists(path):
+                fs.rm(path, recursive=True)

@@ -5,7 +5,7 @@ folder, and only counts and sums of metrics come back.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import BytesIO
 from typing import Self
 
@@ -18,17 +18,10 @@ from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.evaluation.metrics import CUTOFFS, METRICS, evaluate_ranking
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.model import MethodOfMoments
+from mom_pipeline.core.moments.users import rows_of
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.engine.shards import ShardRows, Shards, absolute, write_file
 from mom_pipeline.engine.users import Engine
-
-
-def for_workers(model: MethodOfMoments) -> FittedModel:
-    """Return the part of a model that is sent to workers: what its components need.
-
-    A worker prepares its lists once, for all of its shards.
-    """
-    return replace(model.fitted, pair_ranking=None, diagnostics={}, anchor=None, sums=None)
 
 
 @dataclass(frozen=True)
@@ -114,20 +107,13 @@ class EvaluationPass:
 
     def _later_rows(self, rows: ShardRows) -> Csr:
         """Return the new items of the same users, in the same order; (users, D)."""
-        later = self.later.read(rows.index)
-        index = np.searchsorted(later.positions, rows.positions)
-        known = index < len(later.positions)
-        known[known] = later.positions[index[known]] == rows.positions[known]
-        chosen = sparse.csr_array(
-            (np.ones(known.sum()), (np.flatnonzero(known), index[known])),
-            shape=(len(rows.positions), len(later.positions)),
-        )
-        return sparse.csr_array(((chosen @ later.X) > 0) > (rows.X > 0))
+        later = rows_of(self.later.read(rows.index), rows.positions).X
+        return sparse.csr_array((later > 0) > (rows.X > 0))
 
 
 def write_memberships(engine: Engine, shards: Shards, model: MethodOfMoments, folder: str) -> int:
     """Write P[component | user] of all users to a folder or URL; return the number of users."""
-    return engine.add_up(MembershipsPass(for_workers(model), absolute(folder)), shards)
+    return engine.add_up(MembershipsPass(model.fitted.answering(), absolute(folder)), shards)
 
 
 def write_lists(
@@ -140,7 +126,7 @@ def write_lists(
     exclude_seen: bool = True,
 ) -> int:
     """Write the n best items of all users to a folder or URL; return the number of entries."""
-    work = ListsPass(for_workers(model), n, absolute(folder), exclude_seen)
+    work = ListsPass(model.fitted.answering(), n, absolute(folder), exclude_seen)
     return engine.add_up(work, shards)
 
 
@@ -161,7 +147,7 @@ def evaluate_shards(
             f"expected later rows of {shards.shape} in {len(shards.entries)} shards, found "
             f"{later.shape} in {len(later.entries)}; write both with the same users and number"
         )
-    work = EvaluationPass(for_workers(model), later, tuple(sorted(cutoffs)))
+    work = EvaluationPass(model.fitted.answering(), later, tuple(sorted(cutoffs)))
     return engine.add_up(work, shards)
 
 

@@ -1,15 +1,18 @@
 """Shards: the users of a data set in Parquet files, each user in one of them.
 
     shards.json                    sizes and fingerprints, written last
-    shard-00000-<writing>.parquet  user, item, count; ascending by user, then by item
+    shard-00000-<writing>.parquet  user, item, count and, where it is known, the day of the last
+                                   event; ascending by user, then by item
 
 The folder is a path or any URL that fsspec knows, so that every worker reads its own files.
 """
 
 import json
 import secrets
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from threading import Lock
@@ -24,24 +27,32 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 from scipy import sparse
 
-from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, MomError
+from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, MomError, VisitFailed
 from mom_pipeline.core.files import sha256_of
 from mom_pipeline.core.moments.users import UserRows, spread
+from mom_pipeline.core.threads import cut
 from mom_pipeline.core.types import Array, Csr
 
 MANIFEST = "shards.json"
 PAIRS_PER_SHARD = 2_000_000
 _FORMAT = 1
 _SCHEMA = pa.schema([("user", pa.int64()), ("item", pa.int32()), ("count", pa.float64())])
+_DAY = pa.field("day", pa.float64())
 _USERS_PER_BLOCK = 262_144
 _CACHE_BYTES = 1_000_000_000
+# A read that fails is tried again, after twice the pause each time.
+_ATTEMPTS, _PAUSE_SECONDS = 4, 0.2
 
 
-class DamagedShard(MomError):
+class StoreFailed(VisitFailed):
+    """The store of the shards cannot be read or written."""
+
+
+class DamagedShard(StoreFailed):
     """A shard is missing, or is not what was written."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ShardRows(UserRows):
     """The rows of one shard, with its index among the shards and the name of its file."""
 
@@ -64,24 +75,26 @@ class Shards:
     """All shards of a data set. Small: this travels to the workers, and they read the files.
 
     url: folder or fsspec URL.  shape: all users, also those without a row, and items.
+    with_days: whether the days of the pairs are known.
     """
 
     url: str
     shape: tuple[int, int]
     entries: tuple[ShardEntry, ...]
+    with_days: bool = False
 
     @classmethod
     def open(cls, url: str) -> Self:
         """Read the manifest. Raises DamagedShard when it is missing or malformed."""
         url = absolute(url)
         try:
-            with fsspec.open(f"{url}/{MANIFEST}", "rb") as file:
-                manifest = json.loads(file.read())
+            manifest = json.loads(read_file(f"{url}/{MANIFEST}", lambda content: True))
             if manifest["format"] != _FORMAT:
                 raise ValueError(f"format {manifest['format']}, expected {_FORMAT}")
             entries = tuple(ShardEntry(**entry) for entry in manifest["shards"])
-            return cls(url, (int(manifest["n_users"]), int(manifest["n_items"])), entries)
-        except FileNotFoundError as error:
+            shape = int(manifest["n_users"]), int(manifest["n_items"])
+            return cls(url, shape, entries, bool(manifest.get("with_days", False)))
+        except DamagedShard as error:
             raise DamagedShard(
                 f"there is no {MANIFEST} in {url}: write the shards first, or to the end"
             ) from error
@@ -95,6 +108,7 @@ class Shards:
             "format": _FORMAT,
             "n_users": n_users,
             "n_items": n_items,
+            "with_days": self.with_days,
             "shards": [asdict(entry) for entry in self.entries],
         }
 
@@ -110,27 +124,25 @@ class Shards:
     def _read(self, index: int) -> ShardRows:
         entry = self.entries[index]
         url = f"{self.url}/{entry.name}"
-        try:
-            with fsspec.open(url, "rb") as file:
-                content = file.read()
-        except OSError as error:
-            raise DamagedShard(
-                f"shard {url} cannot be read: {error}; write the shards again"
-            ) from error
+        content = read_file(url, lambda content: sha256_of(content) == entry.sha256)
         if sha256_of(content) != entry.sha256:
             raise DamagedShard(
                 f"shard {url} is not the file of {entry.n_users} users and {entry.n_pairs} "
                 f"pairs that was written ({len(content)} bytes found); write the shards again"
             )
-        positions, X = self._rows(pq.read_table(BytesIO(content)))
-        return ShardRows(positions, X, index, entry.name)
+        return self._rows(pq.read_table(BytesIO(content)), index)
 
-    def _rows(self, table: pa.Table) -> tuple[Array, Csr]:
-        users, items, counts = (table.column(name).to_numpy() for name in _SCHEMA.names)
+    def _rows(self, table: pa.Table, index: int) -> ShardRows:
+        columns = {name: table.column(name).to_numpy() for name in table.column_names}
+        users, items = columns["user"], columns["item"]
         begins = np.flatnonzero(np.diff(users, prepend=-1))
         indptr = np.append(begins, len(users)).astype(np.int32)
-        X = sparse.csr_array((counts, items, indptr), shape=(len(begins), self.shape[1]))
-        return users[begins], X
+        shape = len(begins), self.shape[1]
+        X = sparse.csr_array((columns["count"], items, indptr), shape=shape)
+        days = columns.get(_DAY.name)
+        last_days = None if days is None else sparse.csr_array((days, items, indptr), shape=shape)
+        name = self.entries[index].name
+        return ShardRows(users[begins], X, last_days, index=index, name=name)
 
 
 class _RecentlyRead:
@@ -155,18 +167,25 @@ class _RecentlyRead:
 
 
 def _n_bytes(rows: ShardRows) -> int:
-    X = rows.X
-    return rows.positions.nbytes + X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    X, days = rows.X, rows.last_days
+    own = rows.positions.nbytes + X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    return own if days is None else own + days.data.nbytes
 
 
 _recently_read = _RecentlyRead(_CACHE_BYTES)
 
 
-def write_shards(X: Csr, url: str, *, n_shards: int | None = None) -> Shards:
-    """Write a matrix as shards of some two million pairs each. X: (N, D)."""
-    with ShardWriter(url, X.shape[1], n_shards or suitable_number(X.nnz)) as writer:
-        for start in range(0, X.shape[0], _USERS_PER_BLOCK):
-            writer.add(X[start : start + _USERS_PER_BLOCK])
+def write_shards(
+    X: Csr, url: str, *, n_shards: int | None = None, last_days: Csr | None = None
+) -> Shards:
+    """Write a matrix as shards of some two million pairs each; a block of users at a time.
+
+    X: (N, D).  last_days: (N, D) the day of the last event of every entry of X.
+    """
+    n_shards, with_days = n_shards or suitable_number(X.nnz), last_days is not None
+    with ShardWriter(url, X.shape[1], n_shards, with_days=with_days) as writer:
+        for users in cut(X.indptr, PAIRS_PER_SHARD, _USERS_PER_BLOCK):
+            writer.add(X[users], None if last_days is None else last_days[users])
     return writer.shards
 
 
@@ -188,26 +207,31 @@ class ShardWriter:
     an error, readers see the shards that were there before, or none.
     """
 
-    def __init__(self, url: str, n_items: int, n_shards: int) -> None:
+    def __init__(self, url: str, n_items: int, n_shards: int, *, with_days: bool = False) -> None:
         if n_shards < 1:
             raise InvalidSetting(f"n_shards must be at least 1, found {n_shards}")
         self._url, self._n_items = absolute(url), n_items
+        self._schema = _SCHEMA.append(_DAY) if with_days else _SCHEMA
         self._fs, self._folder = url_to_fs(url)
-        self._fs.makedirs(self._folder, exist_ok=True)
         writing = secrets.token_hex(4)
         self._names = [f"shard-{i:05d}-{writing}.parquet" for i in range(n_shards)]
-        self._files = [self._fs.open(self._path(name), "wb") for name in self._names]
-        self._writers = [
-            pq.ParquetWriter(file, _SCHEMA, compression="zstd") for file in self._files
-        ]
+        with store_errors(self._url):
+            self._fs.makedirs(self._folder, exist_ok=True)
+            self._files = [self._fs.open(self._path(name), "wb") for name in self._names]
+            self._writers = [
+                pq.ParquetWriter(file, self._schema, compression="zstd") for file in self._files
+            ]
         self._n_users = 0
         self._sizes = np.zeros((n_shards, 2), dtype=np.int64)
 
     def __enter__(self) -> Self:
         return self
 
-    def add(self, block: Csr) -> None:
-        """Add the next users. block: (users, D); an empty row is a user without a shard."""
+    def add(self, block: Csr, last_days: Csr | None = None) -> None:
+        """Add the next users. block: (users, D); an empty row is a user without a shard.
+
+        last_days: of the same entries, where the writer was made for days.
+        """
         if block.shape[1] != self._n_items:
             raise InvalidInteractions(
                 f"expected rows of {self._n_items} items, found {block.shape[1]}"
@@ -217,15 +241,19 @@ class ShardWriter:
         shards = shard_indices(users, len(self._writers))
         order = np.argsort(shards, kind="stable")
         edges = np.searchsorted(shards[order], np.arange(len(self._writers) + 1))
+        columns: list[Array] = [users, block.indices, block.data]
+        if last_days is not None:
+            columns.append(last_days.data)
         for shard in range(len(self._writers)):
             events = order[edges[shard] : edges[shard + 1]]
             if len(events):
-                self._append(shard, (users[events], block.indices[events], block.data[events]))
+                with store_errors(self._url):
+                    self._append(shard, [column[events] for column in columns])
         self._n_users += block.shape[0]
 
-    def _append(self, shard: int, columns: tuple[Array, Array, Array]) -> None:
-        arrays = [pa.array(c, t) for c, t in zip(columns, _SCHEMA.types, strict=True)]
-        self._writers[shard].write_table(pa.Table.from_arrays(arrays, schema=_SCHEMA))
+    def _append(self, shard: int, columns: list[Array]) -> None:
+        arrays = [pa.array(c, t) for c, t in zip(columns, self._schema.types, strict=True)]
+        self._writers[shard].write_table(pa.Table.from_arrays(arrays, schema=self._schema))
         self._sizes[shard] += len(np.unique(columns[0])), len(columns[0])
 
     def __exit__(
@@ -234,19 +262,27 @@ class ShardWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if kind is not None:
+            with suppress(Exception):  # the error that led here is the one to be told
+                self._close()
+                self._remove(self._names)
+            return
+        with store_errors(self._url):
+            self._close()
+            entries = tuple(
+                ShardEntry(name, int(n_users), int(n_pairs), self._sha256(name))
+                for name, (n_users, n_pairs) in zip(self._names, self._sizes, strict=True)
+            )
+            self.shards = Shards(
+                self._url, (self._n_users, self._n_items), entries, self._schema is not _SCHEMA
+            )
+            manifest = json.dumps(self.shards.manifest(), indent=1)
+            write_file(f"{self._url}/{MANIFEST}", manifest.encode())
+            self._remove(self._earlier_files())
+
+    def _close(self) -> None:
         for closable in [*self._writers, *self._files]:
             closable.close()
-        if kind is not None:
-            self._remove(self._names)
-            return
-        entries = tuple(
-            ShardEntry(name, int(n_users), int(n_pairs), self._sha256(name))
-            for name, (n_users, n_pairs) in zip(self._names, self._sizes, strict=True)
-        )
-        self.shards = Shards(self._url, (self._n_users, self._n_items), entries)
-        manifest = json.dumps(self.shards.manifest(), indent=1)
-        write_file(f"{self._url}/{MANIFEST}", manifest.encode())
-        self._remove(self._earlier_files())
 
     def _path(self, name: str) -> str:
         return f"{self._folder}/{name}"
@@ -257,12 +293,63 @@ class ShardWriter:
 
     def _earlier_files(self) -> list[str]:
         """Return the files of shards that were written to the same folder before."""
+        self._fs.invalidate_cache(self._folder)
         names = (path.rpartition("/")[2] for path in self._fs.glob(self._path("shard-*.parquet")))
         return [name for name in names if name not in self._names]
 
     def _remove(self, names: Iterable[str]) -> None:
         for name in names:
             self._fs.rm(self._path(name))
+
+
+def read_file(url: str, is_whole: Callable[[bytes], bool]) -> bytes:
+    """Return the content of a file; a read that fails half-way or is not whole is tried again.
+
+    What is not whole at the last attempt is returned all the same. Raises DamagedShard for a
+    file that is not there, StoreFailed where the store does not let itself be read.
+    """
+    for attempt in range(_ATTEMPTS):
+        last = attempt == _ATTEMPTS - 1
+        try:
+            with store_errors(url), fsspec.open(url, "rb") as file:
+                content: bytes = file.read()
+            if last or is_whole(content):
+                return content
+        except StoreFailed as error:
+            if last or isinstance(error.__cause__, FileNotFoundError | PermissionError):
+                raise
+        time.sleep(_PAUSE_SECONDS * 2**attempt)
+    raise AssertionError("the last attempt returns or raises")
+
+
+@contextmanager
+def store_errors(url: str) -> Iterator[None]:
+    """Turn whatever a file system raises into one sentence that names the URL.
+
+    Any exception: those of an object store's client are of no common class.
+    """
+    try:
+        yield
+    except MomError:
+        raise
+    except FileNotFoundError as error:
+        raise DamagedShard(f"{url} is gone ({error}); write the shards again") from error
+    except Exception as error:
+        what = f"the shard store {url} failed: {type(error).__name__}: {error}"
+        if _is_refusal(error):
+            what += (
+                "; its credentials are read from the environment of this process and of every "
+                "worker, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: correct them there"
+            )
+        raise StoreFailed(what) from error
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether a store wants other credentials; clients name that in different ways."""
+    words = f"{type(error).__name__} {error}"
+    return isinstance(error, PermissionError) or any(
+        name in words for name in ("Credentials", "Signature", "AccessKey", "AccessDenied")
+    )
 
 
 def write_file(url: str, content: bytes) -> None:

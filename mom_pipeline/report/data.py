@@ -87,7 +87,7 @@ def gather(settings: Settings, day: date) -> ReportData:
     state, warehouse = DayState(settings), Warehouse(settings)
     model = state.built_on("decomposition", day, "whitened_tensor")
     whitening = state.fitting("whitening_matrix", day)
-    X, _ = state.matrix(day)
+    X = state.rows(day).X
     sizes = np.diff(X.indptr)
     with warehouse.reading() as connection:
         items = np.argsort(-model.dense["item_probs"], axis=0, kind="stable")[:TOP_ITEMS]
@@ -98,7 +98,7 @@ def gather(settings: Settings, day: date) -> ReportData:
         day=day,
         settings=settings,
         n_users=int((sizes > 0).sum()),
-        n_items=len(np.unique(X.indices)),
+        n_items=int((state.moments(day)[1].first.item_users > 0).sum()),
         n_pairs=int(X.nnz),
         spectrum=whitening.dense["spectrum"],
         components=_components(state, day, model, items, ids),
@@ -150,7 +150,7 @@ def _entropy(state: DayState, day: date, with_history: Array) -> Float64 | None:
         posteriors = state.built_on("user_personalization", day, "interaction_matrix")
     except StaleArtifact:
         return None
-    return posterior_entropy(posteriors.dense["memberships"][with_history])
+    return posterior_entropy(posteriors.dense["memberships"])[with_history]
 
 
 def history_until(state: DayState, day: date) -> tuple[DayHistory, ...]:

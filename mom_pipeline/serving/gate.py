@@ -25,28 +25,57 @@ The first model is in use at once: some answer is better than none. It is unprov
 are days to judge it on. What a person put in use stays until a person lifts that.
 """
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import date, timedelta
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.artifacts.day_state import CODE_VERSION, DayState, StaleArtifact
+from mom_pipeline.artifacts.day_state import CODE_VERSION, DayRows, DayState, StaleArtifact
 from mom_pipeline.core import MethodOfMoments
-from mom_pipeline.core.errors import DamagedModel, InvalidSetting, MomError
+from mom_pipeline.core.errors import DamagedModel, InvalidSetting, MomError, VisitFailed
 from mom_pipeline.core.evaluation.backtest import Backtest
 from mom_pipeline.core.evaluation.backtest import backtest as backtest_model
 from mom_pipeline.core.evaluation.bootstrap import paired_interval
 from mom_pipeline.core.evaluation.metrics import RankingMetrics, nearest_cutoff
-from mom_pipeline.core.ranking.score import RankingWeights
+from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.moments.users import UserRows, Users, UsersInMemory, Visit
+from mom_pipeline.core.ranking.recency import aged
+from mom_pipeline.core.ranking.score import NO_AGEING, RankingWeights
+from mom_pipeline.core.threads import cut
 from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.core.visits import HistoryOf
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion, UnknownVersion
 from mom_pipeline.serving.served_model import Manifest, ServedModel
 from mom_pipeline.settings import ModelSettings
 from mom_pipeline.settings.chosen import ChosenSettings
 
 POPULARITY = "popularity"
+_PAIRS_PER_BLOCK = 4_000_000
+Sum = TypeVar("Sum")
 LEVEL = 0.95
+
+
+class Engine(Protocol):
+    """Who visits the users of a day, and where arrays with their rows lie."""
+
+    def users(self, rows: DayRows, /) -> Users: ...
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any], /) -> Array: ...
+
+
+class InMemory:
+    """Everything in this process."""
+
+    def users(self, rows: DayRows) -> Users:
+        return UsersInMemory(rows.X, rows.last_days)
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        return np.empty(shape, dtype)
+
+
+IN_MEMORY = InMemory()
 
 
 @dataclass(frozen=True)
@@ -108,9 +137,10 @@ def store_day(
     day: date,
     delivered: Delivered,
     backtest: Backtest | None,
+    engine: Engine = IN_MEMORY,
 ) -> str:
     """Store the model of a day as a version and name it; the champion stays."""
-    return registry.add(candidate(state, day, delivered, backtest))
+    return registry.add(candidate(state, day, delivered, backtest, engine))
 
 
 def promote_day(
@@ -119,14 +149,15 @@ def promote_day(
     day: date,
     delivered: Delivered,
     backtest: Backtest | None,
+    engine: Engine = IN_MEMORY,
 ) -> Promoted:
     """Store the model of a day as a version, and let it take over if the gate lets it pass.
 
     backtest: of the model of `judged_day`, None when there is none.
     """
-    challenger, settings = candidate(state, day, delivered, backtest), state.settings.promotion
-    version = registry.add(challenger)
-    decision = _decision(state, registry, version, challenger, delivered, backtest)
+    challenger = candidate(state, day, delivered, backtest, engine)
+    version, settings = registry.add(challenger), state.settings.promotion
+    decision = _decision(state, registry, version, challenger, delivered, backtest, engine)
     if decision.passed and settings.enabled:
         registry.promote(version, decision.words)
     elif decision.passed:
@@ -138,15 +169,19 @@ def promote_day(
 
 
 def candidate(
-    state: DayState, day: date, delivered: Delivered, backtest: Backtest | None
+    state: DayState,
+    day: date,
+    delivered: Delivered,
+    backtest: Backtest | None,
+    engine: Engine = IN_MEMORY,
 ) -> ServedModel:
     """The model of a day as it will be served."""
     model, decomposition = state.model(day)
     matrix = state.fitting("interaction_matrix", day, with_arrays=False)
-    X: Csr = state.histories(day)
-    user_ids = delivered.user_ids
-    named = np.array([user is not None for user in user_ids[: X.shape[0]]], dtype=bool)
-    users = np.flatnonzero(named & (np.diff(X.indptr) > 0))
+    rows, user_ids = state.rows(day), delivered.user_ids
+    named = np.array([user is not None for user in user_ids[: rows.X.shape[0]]], dtype=bool)
+    users = np.flatnonzero(named & (np.diff(rows.X.indptr) > 0))
+    histories = _histories(rows, users, state.half_life(day), engine)
     manifest = Manifest(
         version="",
         day=day.isoformat(),
@@ -157,7 +192,19 @@ def candidate(
         metrics=metrics_of(backtest) if backtest else {},
     )
     items = np.array(["" if item is None else item for item in delivered.item_ids], dtype=object)
-    return ServedModel(manifest, model, items[: model.n_items], user_ids[users], X[users])
+    return ServedModel(manifest, model, items[: model.n_items], user_ids[users], histories)
+
+
+def _histories(rows: DayRows, users: Array, half_life: float, engine: Engine) -> Csr:
+    """The rows of some users as the ranking reads them, (n, D); a block of users at a time."""
+    indptr = np.append(0, np.cumsum(np.diff(rows.X.indptr)[users]))
+    data = engine.array((int(indptr[-1]),), rows.X.data.dtype)
+    items = engine.array((int(indptr[-1]),), rows.X.indices.dtype)
+    for block in cut(indptr, _PAIRS_PER_BLOCK, len(users)):
+        own, pairs = users[block], slice(indptr[block.start], indptr[block.stop])
+        X = aged(rows.X[own], rows.last_days[own], half_life)
+        data[pairs], items[pairs] = X.data, X.indices
+    return sparse.csr_array((data, items, indptr), shape=(len(users), rows.X.shape[1]))
 
 
 def metrics_of(backtest: Backtest) -> dict[str, float]:
@@ -182,23 +229,34 @@ def contest_with_popularity(backtest: Backtest) -> Contest:
 
 
 def contest_with_champion(
-    state: DayState, day: date, champion: ServedModel, delivered: Delivered, backtest: Backtest
+    state: DayState,
+    day: date,
+    champion: ServedModel,
+    delivered: Delivered,
+    backtest: Backtest,
+    engine: Engine = IN_MEMORY,
 ) -> Contest:
     """The champion on the users, histories and days of the backtest; see the module."""
     before, cutoffs = judged_day(state, day), backtest.model.cutoffs
-    train, test = state.matrix(before)[0], delivered.test
+    test, seen = delivered.test, state.settings.serving.exclude_seen
     ours: Backtest | None = backtest
+
+    def refitted(settings: ChosenSettings) -> Backtest | None:
+        users = engine.users(state.rows(before))
+        history = _fitted(settings, users)
+        return backtest_model(history, users, test, cutoffs, exclude_seen=seen)
+
     if state.chosen(day).method != state.chosen(before).method:
-        ours = _refitted(state.chosen(day), state, before, test, cutoffs)
+        ours = refitted(state.chosen(day))
     if champion.manifest.day <= before.isoformat():
         columns, width = _columns(champion.item_ids, delivered.item_ids[: test.shape[1]])
-        aged = champion.model.aged(train, state.last_days(before))
-        own, later = (_moved(X, columns, width) for X in (aged, test))
-        seen = state.settings.serving.exclude_seen
-        rival = backtest_model(champion.model, own, later, cutoffs, exclude_seen=seen)
+        users = MovedItems(engine.users(state.rows(before)), columns, width)
+        history = HistoryOf(champion.model, _half_life(champion.model))
+        later = moved_items(test, columns, width)
+        rival = backtest_model(history, users, later, cutoffs, exclude_seen=seen)
         how = f"it and the model of {before}, on the days since"
     else:
-        rival = _refitted(_settings_of(champion), state, before, test, cutoffs)
+        rival = refitted(_settings_of(champion))
         how = f"its settings and the new ones, both as of {before}, on the days since"
     if ours is None or rival is None:
         raise InvalidSetting(f"champion and challenger of {day} have no user in common")
@@ -236,6 +294,7 @@ def _decision(
     challenger: ServedModel,
     delivered: Delivered,
     backtest: Backtest | None,
+    engine: Engine,
 ) -> Decision:
     """Return what the gate says about the model of a day; see the module."""
     if version == registry.champion_version():
@@ -252,7 +311,7 @@ def _decision(
         return _decide(state, contest_with_popularity(backtest))
     if refusal := _refusal(registry, champion, day):
         return Decision(False, refusal)
-    return _against_champion(state, champion, day, delivered, backtest)
+    return _against_champion(state, champion, day, delivered, backtest, engine)
 
 
 def _against_champion(
@@ -261,6 +320,7 @@ def _against_champion(
     day: date,
     delivered: Delivered,
     backtest: Backtest | None,
+    engine: Engine,
 ) -> Decision:
     if _same_method(champion, state.chosen(day)):
         same_day = champion.manifest.day == day.isoformat()
@@ -271,7 +331,10 @@ def _against_champion(
     if backtest is None:
         return Decision(True, "passed: other settings; neither model has days to judge it on yet")
     try:
-        return _decide(state, contest_with_champion(state, day, champion, delivered, backtest))
+        contest = contest_with_champion(state, day, champion, delivered, backtest, engine)
+        return _decide(state, contest)
+    except VisitFailed:
+        raise
     except MomError as error:
         return Decision(False, f"kept out: it cannot be compared with the champion: {error}")
 
@@ -334,18 +397,52 @@ def _settings_of(champion: ServedModel) -> ChosenSettings:
     return ChosenSettings(settings, RankingWeights() if ranking is None else ranking.weights)
 
 
-def _refitted(
-    settings: ChosenSettings, state: DayState, day: date, test: Csr, cutoffs: tuple[int, ...]
-) -> Backtest | None:
-    """Fit a model of some settings to the rows of a day in full, and ask it about later ones."""
-    X, last_days = state.matrix(day)[0], state.last_days(day)
+def _fitted(settings: ChosenSettings, users: Users) -> HistoryOf:
+    """Fit a model of some settings to the rows of a day in full."""
     model_settings = asdict(settings.model)
     # As a day does that has fewer users or items than components were asked for.
-    model_settings["n_components"] = min(settings.model.n_components, *X.shape)
+    model_settings["n_components"] = min(settings.model.n_components, *users.shape)
     method = MethodOfMoments(**model_settings, ranking_weights=settings.ranking)
-    model = method.fit(X, last_days=last_days).fitted
-    rows, seen = model.aged(X, last_days), state.settings.serving.exclude_seen
-    return backtest_model(model, rows, test, cutoffs, exclude_seen=seen)
+    model = method.fit_users(users).fitted
+    return HistoryOf(model, _half_life(model))
+
+
+def _half_life(model: FittedModel) -> float:
+    ranking = model.pair_ranking
+    return NO_AGEING if ranking is None else ranking.weights.history_half_life
+
+
+@dataclass(frozen=True)
+class MovedItems:
+    """Users whose items have other columns. columns: (D,) of each item.  width: of them all."""
+
+    users: Users
+    columns: Array
+    width: int
+
+    def visit(
+        self, work: Visit[Sum], users: Array, along: Array | Csr | None = None
+    ) -> Iterator[Sum]:
+        """Yield the results of some users, part by part."""
+        return self.users.visit(MovedVisit(work, self.columns, self.width), users, along)
+
+
+@dataclass(frozen=True)
+class MovedVisit(Generic[Sum]):
+    """Work on rows whose items have other columns."""
+
+    work: Visit[Sum]
+    columns: Array
+    width: int
+
+    def __call__(self, rows: UserRows, along: Any) -> Sum:
+        X, days = rows.X, rows.last_days
+        moved = replace(
+            rows,
+            X=moved_items(X, self.columns, self.width),
+            last_days=None if days is None else moved_items(days, self.columns, self.width),
+        )
+        return self.work(moved, along)
 
 
 def _columns(first: Array, ids: Array) -> tuple[Array, int]:
@@ -360,7 +457,8 @@ def _columns(first: Array, ids: Array) -> tuple[Array, int]:
     return columns, width
 
 
-def _moved(X: Csr, columns: Array, width: int) -> Csr:
+def moved_items(X: Csr, columns: Array, width: int) -> Csr:
+    """Return rows whose items have other columns, (N, width)."""
     moved: Csr = sparse.csr_array((X.data, columns[X.indices], X.indptr), (X.shape[0], width))
     moved.sort_indices()
     return moved

@@ -84,8 +84,10 @@ class StoredVersion:
 class ModelRegistry:
     """The versions below one folder, `models` of the data folder."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, mapped: bool = False) -> None:
+        """Open a folder. mapped: the histories of models that are read stay in their files."""
         self.root = root
+        self._mapped = mapped
 
     def folder(self, version: str) -> Path:
         """Where a version lies; UnknownVersion when there is none of that name."""
@@ -112,7 +114,7 @@ class ModelRegistry:
 
     def load(self, version: str) -> ServedModel:
         """Read a version; DamagedModel when it is not what was written."""
-        return ServedModel.load(self.folder(version))
+        return ServedModel.load(self.folder(version), mapped=self._mapped)
 
     def champion_version(self) -> str | None:
         """The version in use, or None before the first promotion."""

@@ -107,12 +107,15 @@ class ServedModel:
         )
 
     @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Read a version; DamagedModel when a file is missing or not what the manifest says."""
+    def load(cls, folder: Path, *, mapped: bool = False) -> Self:
+        """Read a version; DamagedModel when a file is missing or not what the manifest says.
+
+        mapped: the histories stay in their file.
+        """
         manifest = Manifest.read(folder, check=True)
         try:
             fitted, _ = FittedModel.load(folder / MODEL)
-            header, arrays = load_arrays(folder / PEOPLE)
+            header, arrays = load_arrays(folder / PEOPLE, mapped=mapped)
         except OSError as error:  # removed by another process while it was read
             raise DamagedModel(f"{folder} cannot be read: {error}") from error
         histories: Csr = sparse.csr_array(

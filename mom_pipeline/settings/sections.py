@@ -270,7 +270,7 @@ class ArtifactSettings:
 
 @section("engine")
 class EngineSettings:
-    """Who visits all users when a day is computed in full."""
+    """Who visits the users of a day."""
 
     kind: Annotated[StrictStr, one_of(ENGINES)] = "local"
     address: StrictStr = ""

@@ -9,6 +9,7 @@ import numpy as np
 from mom_pipeline.core.errors import InvalidInteractions, MomError
 from mom_pipeline.core.interactions import ROWS, RowsName
 from mom_pipeline.core.moments.estimators import EstimatorName
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.choose import MAX_USERS, choose_weights, given_split
 from mom_pipeline.core.ranking.low_pass import LowPass, scaled_pairs
 from mom_pipeline.core.ranking.memberships import Personalization, RuleName
@@ -104,8 +105,8 @@ class _Plan:
         key = user_exponent, scaling
         if key not in self.known:
             rng = np.random.default_rng(self.model.seed)
-            M2 = scaled_pairs(self.days.train, user_exponent, scaling)
-            self.known[key] = LowPass.from_pairs(M2, rng)
+            pairs = scaled_pairs(UsersInMemory(self.days.train), user_exponent, scaling)
+            self.known[key] = LowPass.from_pairs(pairs, rng)
         return self.known[key]
 
     def low_pass_of(self, weights: RankingWeights) -> LowPass | None:

@@ -12,6 +12,7 @@ from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.evaluation.metrics import RankingMetrics, evaluate_ranking
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.interactions import grown
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.choose import MAX_USERS
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
@@ -139,7 +140,9 @@ class ValidationDays:
         self, fitted: FittedModel, low_pass: LowPass | None, weights: RankingWeights
     ) -> FittedModel:
         """Return a model that ranks by three moments, with the pairs and days of the rows."""
-        ranking = PairRanking.from_rows(self.train, low_pass, weights, self.last_days)
+        ranking = PairRanking.from_users(
+            UsersInMemory(self.train, self.last_days), low_pass, weights
+        )
         return replace(fitted, pair_ranking=ranking)
 
 

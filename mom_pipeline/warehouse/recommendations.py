@@ -1,6 +1,8 @@
 """The table `recommendations`, of which a day replaces its own rows, and its export."""
 
-from collections.abc import Collection
+import hashlib
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -10,16 +12,41 @@ import numpy as np
 from mom_pipeline.core.files import replacing
 from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, ReasonedLists
 from mom_pipeline.core.types import Array
+from mom_pipeline.core.visits import UserLists
 from mom_pipeline.warehouse.connection import Connection, load_sql, scalar
 
 
+@dataclass(frozen=True)
+class StoredLists:
+    """What was stored. contents: a hash.  n_newcomers: users without a history."""
+
+    rows: int
+    n_newcomers: int
+    contents: str
+
+
 def replace_lists(
+    connection: Connection, day: date, model: str, parts: Iterable[UserLists]
+) -> StoredLists:
+    """Store the lists that a day made, in place of those that it made before.
+
+    A part at a time, all in the transaction of the connection; a user who was erased gets none.
+    """
+    connection.execute(
+        "DELETE FROM recommendations WHERE day = $day::DATE", {"day": day.isoformat()}
+    )
+    n_rows, n_newcomers, contents = 0, 0, hashlib.sha256()
+    for part in parts:
+        n_rows += _insert(connection, day, model, part.users, part.lists)
+        n_newcomers += part.n_newcomers
+        contents.update(part.lists.items.tobytes())
+        contents.update(part.lists.scores.tobytes())
+    return StoredLists(n_rows, n_newcomers, contents.hexdigest())
+
+
+def _insert(
     connection: Connection, day: date, model: str, users: Array, lists: ReasonedLists
 ) -> int:
-    """Store the lists that a day made, in place of those that it made before. Returns the rows.
-
-    users: (n,) positions, those of `lists`; a user who was erased gets none.
-    """
     owners, ranks = np.nonzero(lists.items >= 0)
     rows = {
         "user_position": users[owners],
@@ -30,9 +57,6 @@ def replace_lists(
         "cause": lists.causes[owners, ranks],
     }
     connection.register("new_lists", rows)
-    connection.execute(
-        "DELETE FROM recommendations WHERE day = $day::DATE", {"day": day.isoformat()}
-    )
     inserted = scalar(
         connection,
         load_sql("warehouse/insert_lists.sql"),

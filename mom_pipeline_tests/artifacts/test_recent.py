@@ -20,9 +20,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     files: list[Path] = []
     open_file = store._read_array
 
-    def note(path: Path, entry: dict[str, object]) -> object:
+    def note(path: Path, entry: dict[str, object], **how: bool) -> object:
         files.append(path)
-        return open_file(path, entry)
+        return open_file(path, entry, **how)
 
     monkeypatch.setattr(store, "_read_array", note)
     return files

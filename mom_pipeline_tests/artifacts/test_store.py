@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from mom_pipeline.artifacts.recent import recent_arrays
 from mom_pipeline.artifacts.store import POINTER, ArtifactStore
 from mom_pipeline.artifacts.versions import FORMAT, MANIFEST
 from mom_pipeline.core.files import sha256_of, temporary_path
 from mom_pipeline.errors import DamagedArtifact, ExpiredArrays
+from mom_pipeline_tests.mapped import is_mapped
 
 DAY = date(2024, 3, 1)
 DENSE = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -45,6 +47,30 @@ def test_a_round_trip_keeps_everything(store: ArtifactStore) -> None:
     assert artifact.settings_fingerprint == "settings"
     assert (artifact.parents, artifact.metadata) == ({"raw_logs": "abc"}, {"users": 2})
     assert artifact.version == version == store.version("m2_statistics", DAY)
+
+
+def test_large_arrays_can_stay_in_their_files(
+    store: ArtifactStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrays = {
+        "plain": DENSE,
+        "columns": np.asfortranarray(DENSE),
+        "empty": np.empty((0, 3)),
+        "interactions": SPARSE,
+    }
+    store.write("m2_statistics", DAY, arrays, "settings")
+    recent_arrays.clear()  # which keeps small ones in memory
+    monkeypatch.setattr("mom_pipeline.artifacts.store._MAPPED_BYTES", 1)
+    mapped = ArtifactStore(tmp_path / "artifacts", mapped=True).read("m2_statistics", DAY)
+    for name in ("plain", "columns", "empty"):
+        np.testing.assert_array_equal(mapped.arrays[name], arrays[name], strict=True)
+    assert is_mapped(mapped.arrays["plain"])
+    interactions = mapped.arrays["interactions"]
+    assert isinstance(interactions, csr_array)
+    np.testing.assert_array_equal(interactions.toarray(), SPARSE.toarray())
+    assert is_mapped(interactions.data)
+    assert is_mapped(interactions.indices)
+    assert not is_mapped(arrays["plain"])
 
 
 def test_equal_content_has_an_equal_version(store: ArtifactStore) -> None:
@@ -125,6 +151,7 @@ import sys
 from datetime import date
 from pathlib import Path
 import numpy as np
+from mom_pipeline.artifacts.recent import recent_arrays
 from mom_pipeline.artifacts.store import ArtifactStore
 store = ArtifactStore(Path(sys.argv[1]))
 n = 0
@@ -202,6 +229,7 @@ import sys
 from datetime import date
 from pathlib import Path
 import numpy as np
+from mom_pipeline.artifacts.recent import recent_arrays
 from mom_pipeline.artifacts.store import ArtifactStore
 store, writer, beside = ArtifactStore(Path(sys.argv[1])), int(sys.argv[2]), sys.argv[3]
 day = date(2024, 3, 1)

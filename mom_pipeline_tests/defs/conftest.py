@@ -10,6 +10,7 @@ import dagster as dg
 import pytest
 
 from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.cli.failures import told
 from mom_pipeline.definitions import ASSETS
 from mom_pipeline.defs.automation import FULL_CONFIG, range_tags
 from mom_pipeline.defs.engine import EngineResource
@@ -71,15 +72,12 @@ def lines_of(day: date, *users: str) -> bytes:
 
 
 def failures(done: dg.ExecuteInProcessResult) -> list[str]:
-    """What the failed steps said, innermost cause first."""
-    said = []
-    for event in done.all_events:
-        if event.is_step_failure:
-            error = event.step_failure_data.error
-            while error is not None and error.cause is not None:
-                error = error.cause
-            said.append(f"{event.step_key}: {error.message if error else ''}")
-    return said
+    """What the failed steps said."""
+    return [
+        f"{event.step_key}: {told(event.step_failure_data.error)[0]}"
+        for event in done.all_events
+        if event.is_step_failure
+    ]
 
 
 def days_between(first: str, last: str) -> list[date]:

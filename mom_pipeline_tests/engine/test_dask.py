@@ -15,7 +15,7 @@ from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.sums import MomentSums
-from mom_pipeline.core.moments.users import AnchoredPass, MomentsPass
+from mom_pipeline.core.moments.users import AnchoredPass, MomentsPass, UserRows
 from mom_pipeline.core.types import Csr
 from mom_pipeline.engine import (
     DamagedShard,
@@ -43,6 +43,20 @@ class DyingOnce:
             self.marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return self.work(rows)
+
+
+@dataclass(frozen=True)
+class VisitDyingOnce:
+    """A visit that kills its worker the first time it comes near a user."""
+
+    marker: Path
+    user: int
+
+    def __call__(self, rows: UserRows, along: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if (np.abs(rows.positions - self.user) < 2).any() and not self.marker.exists():
+            self.marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return rows.positions, np.asarray(rows.X.sum(axis=1)) + along[:, 0]
 
 
 @dataclass(frozen=True)
@@ -102,6 +116,23 @@ def test_a_worker_killed_in_the_middle_of_a_pass_changes_nothing(
     disturbed = cluster.add_up(DyingOnce(marker, shards.entries[2].name, work), shards)
     assert marker.exists()
     assert_equal_sums(disturbed, undisturbed)
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_a_worker_killed_in_the_middle_of_a_visit_changes_nothing(
+    interactions: Csr, shards: Shards, tmp_path: Path, n_workers: int
+) -> None:
+    asked, along = np.arange(0, interactions.shape[0], 3), np.arange(1000.0)[:, None]
+    marker = tmp_path / "killed"
+    with dask_engine(n_workers=n_workers) as engine:
+        users = ShardedUsers(engine, shards)
+        parts = list(users.visit(VisitDyingOnce(marker, 100), asked, along))
+    assert marker.exists()
+    positions, sums = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    order = np.argsort(positions)
+    np.testing.assert_array_equal(positions[order], asked)
+    expected = interactions.sum(axis=1)[asked] + asked
+    np.testing.assert_array_equal(sums[order], expected)
 
 
 def test_no_task_writes_over_its_input(cluster: DaskEngine) -> None:

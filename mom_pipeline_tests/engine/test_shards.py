@@ -69,7 +69,7 @@ def test_shards_without_users_add_nothing(tmp_path: Path) -> None:
 def test_a_missing_shard_is_named(interactions: Csr, tmp_path: Path) -> None:
     shards = write_shards(interactions, str(tmp_path), n_shards=3)
     (tmp_path / shards.entries[1].name).unlink()
-    with pytest.raises(DamagedShard, match=f"{shards.entries[1].name} cannot be read.*write the"):
+    with pytest.raises(DamagedShard, match=f"{shards.entries[1].name} is gone.*write the"):
         LocalEngine().add_up(count_users, shards)
 
 

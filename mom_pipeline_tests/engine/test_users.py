@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 from mom_pipeline.core import MethodOfMoments
-from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.core.moments.counting import rare_items
 from mom_pipeline.core.moments.days import MomentSettings, advance
 from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.pair_counts import PairCounts
+from mom_pipeline.core.moments.users import UserRows, UsersInMemory
+from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.types import Csr
 from mom_pipeline.engine import EngineFailed, LocalEngine, ShardedUsers, Shards, write_shards
 from mom_pipeline.engine.shards import ShardRows
@@ -39,16 +42,74 @@ def test_few_items_are_decomposed_directly(interactions: Csr, tmp_path) -> None:
 def test_a_day_rebuilt_over_shards_is_the_day(interactions: Csr, shards: Shards, estimator) -> None:
     settings = MomentSettings(Estimator.from_name(estimator), K, K + 8, n_frequent=20, halves=True)
     whole = advance(interactions, None, "", settings)
-    parts = advance(interactions, None, "", settings, lambda X: ShardedUsers(LocalEngine(), shards))
+    parts = advance(interactions, None, "", settings, ShardedUsers(LocalEngine(), shards))
     theirs = whole.sums.as_arrays()
     assert {"item_pairs", "half_triples", "frequent_pairs"} <= theirs.keys()
     for name, array in parts.sums.as_arrays().items():
         np.testing.assert_allclose(array, theirs[name], atol=1e-9, err_msg=name)
 
 
-def test_three_moments_need_the_rows_in_memory(shards: Shards) -> None:
-    with pytest.raises(InvalidSetting, match="needs all rows in memory"):
-        MethodOfMoments(K).fit_users(ShardedUsers(LocalEngine(), shards))
+WEIGHTS = RankingWeights(popularity=0.1, trend=0.5, history_half_life=9.0, user_exponent=0.5)
+
+
+def days_of(interactions: Csr) -> Csr:
+    days = interactions.copy()
+    days.data = np.random.default_rng(3).integers(700_000, 700_060, days.nnz).astype(float)
+    return days
+
+
+def test_three_moments_over_shards_rank_like_those_of_the_rows(interactions: Csr, tmp_path) -> None:
+    days = days_of(interactions)
+    shards = write_shards(interactions, str(tmp_path), n_shards=4, last_days=days)
+    model = MethodOfMoments(K, ranking_weights=WEIGHTS)
+    parts = model.fit_users(ShardedUsers(LocalEngine(), Shards.open(shards.url))).fitted
+    model = MethodOfMoments(K, ranking_weights=WEIGHTS)
+    whole = model.fit(interactions, last_days=days).fitted
+    ours, theirs = parts.pair_ranking, whole.pair_ranking
+    for name in ("names", "units", "item_users"):
+        np.testing.assert_array_equal(getattr(ours.counts, name), getattr(theirs.counts, name))
+    assert (ours.ease.matrix.entries != theirs.ease.matrix.entries).nnz == 0
+    np.testing.assert_allclose(ours.trend.factors(1.0), theirs.trend.factors(1.0), rtol=1e-6)
+    np.testing.assert_allclose(ours.low_pass.strengths, theirs.low_pass.strengths, rtol=1e-4)
+    rows = whole.aged(interactions, days)
+    np.testing.assert_array_equal(parts.best(rows, 10).items, whole.best(rows, 10).items)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.8, 2.0])
+def test_items_left_out_for_lack_of_bytes_are_the_same_over_shards(
+    interactions: Csr, shards: Shards, share: float
+) -> None:
+    most = int(share * len(PairCounts.from_rows(interactions, 1.0).names))
+    users = [ShardedUsers(LocalEngine(), shards), UsersInMemory(interactions)]
+    ours, theirs = (rare_items(own, 48 * most) for own in users)
+    np.testing.assert_array_equal(ours, theirs)
+    counts = PairCounts.from_rows(interactions, 1.0, uncounted=ours)
+    assert len(counts.names) <= most
+    if share < 1:  # and not one item more would have fitted
+        taken = np.bincount(interactions.indices, minlength=interactions.shape[1])
+        best = ours[np.lexsort((ours, -taken[ours]))[0]]
+        wider = PairCounts.from_rows(interactions, 1.0, uncounted=ours[ours != best])
+        assert len(wider.names) > most
+
+
+def test_visits_are_those_of_the_rows(interactions: Csr, shards: Shards) -> None:
+    """Every part has the rows asked for, empty ones too, and what goes along with them."""
+    asked = np.array([3, 16, 17, 18, 200, 899, 950])
+    along = np.arange(960.0)[:, None]
+    parts = list(ShardedUsers(LocalEngine(), shards).visit(as_seen, asked, along))
+    assert len(parts) > 1
+    users, sums, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    order = np.argsort(users)
+    np.testing.assert_array_equal(users[order], asked)
+    np.testing.assert_array_equal(values[order], asked)
+    expected = np.append(interactions.sum(axis=1)[asked[:-1]], 0.0)
+    np.testing.assert_array_equal(sums[order], expected)
+    (whole,) = UsersInMemory(interactions).visit(as_seen, asked, along)
+    np.testing.assert_array_equal(whole[1], expected)
+
+
+def as_seen(rows: UserRows, along: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return rows.positions, np.asarray(rows.X.sum(axis=1)), along[:, 0]
 
 
 def test_lack_of_memory_names_the_shard(shards: Shards) -> None:

@@ -8,6 +8,7 @@ from scipy import sparse
 
 from mom_pipeline.core.errors import DamagedModel
 from mom_pipeline.core.moments.pair_counts import PairCounts
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.score import RankingWeights
@@ -42,7 +43,7 @@ def test_the_pairs_lose_the_history(make):
     served = make(1)
     X = sparse.csr_array(sparse.vstack([np.zeros((3, 30)), served.histories], format="csr"))
     low_pass = LowPass(np.zeros((30, 1)), np.ones(30), np.ones(1))
-    ranking = PairRanking.from_rows(X, low_pass, RankingWeights())
+    ranking = PairRanking.from_users(UsersInMemory(X), low_pass, RankingWeights())
     served = replace(served, model=replace(served.model, pair_ranking=ranking))
     left = served.without_user(USER)
     others = np.delete(np.arange(X.shape[0]), 3 + 117)

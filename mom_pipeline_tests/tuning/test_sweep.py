@@ -9,8 +9,10 @@ from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.evaluation.backtest import backtest
 from mom_pipeline.core.interactions import as_binary
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.choose import given_split, hold_out
 from mom_pipeline.core.ranking.score import RankingWeights
+from mom_pipeline.core.visits import HistoryOf
 from mom_pipeline.settings import ModelSettings
 from mom_pipeline.tuning.sweep import Sweep, run_sweep
 from mom_pipeline.tuning.validation import Trial, ValidationDays
@@ -64,7 +66,7 @@ def test_a_trial_is_what_a_fit_of_these_settings_gives(swept, split):
         == (4, "unbiased", "counts", "tempered")
     )
     alone = MethodOfMoments(4, "unbiased", "tempered", ranking="components").fit(train)
-    found = backtest(alone.fitted, train, test, (20,))
+    found = backtest(HistoryOf(alone.fitted), UsersInMemory(train), test, (20,))
     assert trial.map == pytest.approx(found.model.map[20], rel=1e-9)
     assert sweep.popularity == found.popularity.map[20]
     assert sweep.n_users == found.model.n_users

@@ -1,11 +1,13 @@
 """The table of lists and its export, in real DuckDB files."""
 
+from dataclasses import fields
 from datetime import date
 
 import duckdb
 import numpy as np
 
 from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, POPULAR, ReasonedLists
+from mom_pipeline.core.visits import UserLists
 from mom_pipeline.warehouse.dictionaries import extend_dictionaries
 from mom_pipeline.warehouse.recommendations import (
     export_lists,
@@ -25,14 +27,23 @@ LISTS = ReasonedLists(
     kinds=np.array([[ITEM, COMPONENT], [POPULAR, POPULAR]]),
     causes=np.array([[1, 2], [-1, -1]]),
 )
+# As they come from two shards.
+PARTS = [
+    UserLists(
+        np.array([user]),
+        ReasonedLists(*(getattr(LISTS, field.name)[[user]] for field in fields(ReasonedLists))),
+        0,
+    )
+    for user in (1, 0)
+]
 
 
 def fill(folder: DataFolder, day: date = DAY) -> None:
     folder.take(LOGS)
     with folder.warehouse.connect() as connection:
         extend_dictionaries(connection, DAY)
-        rows = replace_lists(connection, day, "a model", np.array([0, 1]), LISTS)
-    assert rows == 3
+        stored = replace_lists(connection, day, "a model", PARTS)
+    assert stored.rows == 3
 
 
 def test_rows_say_what_spoke_for_an_item(folder: DataFolder):
@@ -48,7 +59,7 @@ def test_an_erased_user_gets_no_list(folder: DataFolder):
     fill(folder)
     with folder.warehouse.connect() as connection:
         connection.execute("UPDATE user_dictionary SET user_id = '' WHERE user_id = 'ann'")
-        assert replace_lists(connection, DAY, "a model", np.array([0, 1]), LISTS) == 1
+        assert replace_lists(connection, DAY, "a model", PARTS).rows == 1
 
 
 def test_a_table_of_an_earlier_version_is_brought_up_to_date(folder: DataFolder):
@@ -72,7 +83,7 @@ def test_the_export_holds_every_list_as_of_the_day(folder: DataFolder):
     later, place = date(2024, 3, 2), folder.settings.exports_dir
     alone = ReasonedLists(*(array[1:] for array in vars(LISTS).values()))
     with folder.warehouse.connect() as connection:
-        replace_lists(connection, later, "newer", np.array([1]), alone)
+        replace_lists(connection, later, "newer", [UserLists(np.array([1]), alone, 0)])
         for day in (DAY, later):
             export_lists(connection, day, place)
     rows = duckdb.sql(f"SELECT user_id, model FROM '{place}/2024-03-02.parquet'").fetchall()

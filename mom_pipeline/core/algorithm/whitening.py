@@ -8,8 +8,9 @@ from mom_pipeline.core.errors import InvalidInteractions, RankTooLow, TooLittleD
 from mom_pipeline.core.linear_algebra.tall import cross
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.days import operator
+from mom_pipeline.core.moments.users import Users
 from mom_pipeline.core.threads import one_blas_thread
-from mom_pipeline.core.types import Array, Csr, Float64
+from mom_pipeline.core.types import Array, Float64
 
 # Random directions that a whitening is held against.
 _PROBES = 8
@@ -68,7 +69,9 @@ def whiten(sums: AnchoredSums, n_components: int, *, dtype: np.dtype[np.floating
     return Whitening(E[:, :K] / np.sqrt(values[:K]), values, n_components)
 
 
-def whitening_error(X: Csr, anchor: Anchor, sums: AnchoredSums, whitening: Whitening) -> float:
+def whitening_error(
+    users: Users, anchor: Anchor, sums: AnchoredSums, whitening: Whitening
+) -> float:
     """Return ||(W.T M2 W - I) Z|| / ||Z|| sqrt(K), with M2 from the rows, not from the sums.
 
     Z: (K, probes) random, so that a narrow pass over the rows will do. Its mean square is that of
@@ -76,7 +79,7 @@ def whitening_error(X: Csr, anchor: Anchor, sums: AnchoredSums, whitening: White
     """
     F, U = whitening.factors, anchor.basis
     Z = np.random.default_rng(0).standard_normal((F.shape[1], _PROBES))
-    M2_W_Z = operator(X, anchor, sums.first).apply(U @ (F @ Z).astype(U.dtype))
+    M2_W_Z = operator(users, anchor, sums.first).apply(U @ (F @ Z).astype(U.dtype))
     error = F.T @ cross(U, M2_W_Z) - Z
     return float(np.linalg.norm(error) / np.linalg.norm(Z) * np.sqrt(F.shape[1]))
 

@@ -5,17 +5,20 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from scipy import sparse
 
 from mom_pipeline.core.evaluation.metrics import (
     METRICS,
     RankingMetrics,
+    checked_cutoffs,
     evaluate_ranking,
     nearest_cutoff,
 )
-from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.interactions import grown
+from mom_pipeline.core.moments.users import UserRows, VisitedUsers, rows_of
 from mom_pipeline.core.ranking.topn import brute_force
-from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.core.types import Array, Csr, Float64
+from mom_pipeline.core.visits import HistoryOf
 
 
 @dataclass(frozen=True)
@@ -56,9 +59,67 @@ class Backtest:
         return cls(metrics("model"), metrics("popularity"), n_newcomers)
 
 
+@dataclass(frozen=True)
+class _Tested:
+    """Some users of the test period.
+
+    users: (n,) positions of those with a history.  relevant: (m,) of these, those who took
+    something new.  model, popularity: (m, metrics, cut-offs), how the lists of each did.
+    """
+
+    users: Array
+    relevant: Array
+    model: Float64
+    popularity: Float64
+
+
+@dataclass(frozen=True)
+class BacktestVisit:
+    """Compares the lists of a model, and of popularity, with what the same users took later.
+
+    exclude_seen: what a user had before is neither listed nor relevant.
+    """
+
+    history: HistoryOf
+    cutoffs: tuple[int, ...]
+    exclude_seen: bool = True
+
+    def __call__(self, rows: UserRows, along: Csr) -> _Tested:
+        known = np.flatnonzero(np.diff(rows.X.indptr) > 0)
+        users, later = rows.positions[known], along[known]
+        rows = rows_of(rows, users)
+        X, seen = self.history(rows), grown(rows.X, (len(users), later.shape[1]))
+        if self.exclude_seen:
+            later = sparse.csr_array(later.astype(bool) > seen.astype(bool))
+        later.eliminate_zeros()
+        relevant = np.flatnonzero(np.diff(later.indptr) > 0)
+        X, later = X[relevant], later[relevant]
+        model, n = self.history.model, self.cutoffs[-1]
+        popular = np.where(model.popularity > 0, model.popularity, -np.inf)
+        by_model = model.best(X, n, exclude_seen=self.exclude_seen).items
+        by_popularity, _ = brute_force(
+            X,
+            lambda rows: np.tile(popular, (rows.shape[0], 1)),
+            n,
+            exclude_seen=self.exclude_seen,
+        )
+        return _Tested(
+            users,
+            users[relevant],
+            self._metrics(by_model, later),
+            self._metrics(by_popularity, later),
+        )
+
+    def _metrics(self, ids: Array, later: Csr) -> Float64:
+        if not len(ids):
+            return np.zeros((0, len(METRICS), len(self.cutoffs)))
+        metrics = evaluate_ranking(ids, later, self.cutoffs).per_user
+        return np.stack([metrics[name] for name in METRICS], axis=1)
+
+
 def backtest(
-    model: FittedModel,
-    train: Csr,
+    history: HistoryOf,
+    train: VisitedUsers,
     test: Csr,
     cutoffs: tuple[int, ...],
     *,
@@ -66,27 +127,26 @@ def backtest(
 ) -> Backtest | None:
     """Score the lists of a model, and of popularity, on what users took later.
 
-    train: (N, D) rows of the model's day.  test: (N', D') later pairs, with newer users and
-    items; an item that the model does not know cannot be listed and counts as missed.
+    train: rows of the model's day.  test: (N', D') later pairs, with newer users and items; an
+    item that the model does not know cannot be listed and counts as missed.
     exclude_seen: what a user had before is neither listed nor relevant.
     Returns None when no user of the test period has a history.
     """
-    train = grown(train, test.shape)
-    asked = np.diff(test.indptr) > 0
-    users = np.flatnonzero(asked & (np.diff(train.indptr) > 0))
-    history, later = train[users], test[users]
-    had = history if exclude_seen else None
-    if (had is not None and (later.astype(bool) > had.astype(bool)).nnz == 0) or not len(users):
+    asked = np.flatnonzero(np.diff(test.indptr) > 0)
+    cutoffs = checked_cutoffs(cutoffs)
+    work = BacktestVisit(history.answering(), cutoffs, exclude_seen)
+    parts = list(train.visit(work, asked, test))
+    if not sum(len(part.relevant) for part in parts):
         return None
-    X, n = history[:, : model.n_items], max(cutoffs)
-    item_users = np.bincount(train.indices, minlength=model.n_items)[: model.n_items]
-    popularity = np.where(item_users > 0, item_users.astype(np.float64), -np.inf)
-    by_model = model.best(X, n, exclude_seen=exclude_seen).items
-    by_popularity, _ = brute_force(
-        X, lambda rows: np.tile(popularity, (rows.shape[0], 1)), n, exclude_seen=exclude_seen
+    users, relevant = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("users", "relevant")
     )
-    return Backtest(
-        evaluate_ranking(by_model, later, cutoffs, train=had),
-        evaluate_ranking(by_popularity, later, cutoffs, train=had),
-        int(asked.sum()) - len(users),
-    )
+    order = np.argsort(relevant)
+    own = np.searchsorted(np.sort(users), relevant[order])
+
+    def metrics(name: str) -> RankingMetrics:
+        values = np.concatenate([getattr(part, name) for part in parts])[order]
+        per_user = {metric: values[:, i] for i, metric in enumerate(METRICS)}
+        return RankingMetrics.from_values(cutoffs, per_user, own, len(users) - len(relevant))
+
+    return Backtest(metrics("model"), metrics("popularity"), len(asked) - len(users))

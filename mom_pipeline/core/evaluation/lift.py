@@ -22,6 +22,7 @@ from scipy import sparse
 from mom_pipeline.core.evaluation.usual import Usual
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.interactions import grown
+from mom_pipeline.core.moments.users import UserRows, VisitedUsers
 from mom_pipeline.core.types import Array, Csr
 
 # Days before that a day is compared with, how many of them it takes, and how many users a day.
@@ -79,19 +80,38 @@ class Lift:
         return cls(Estimate(**values["history"]), Estimate(**values["day"]))
 
 
-def lift(model: FittedModel, train: Csr, test: Csr) -> Lift | None:
+@dataclass(frozen=True)
+class LiftVisit:
+    """The odds of what some users took, from their histories and from the rest of their day."""
+
+    model: FittedModel
+
+    def __call__(self, rows: UserRows, along: Csr) -> list[tuple[Array, Array]]:
+        test, model = along, self.model
+        histories = grown(rows.X[:, : model.n_items], test.shape)
+        one, other = _halves(test)
+        pairs = _odds(model, histories, test), _odds(model, one, other), _odds(model, other, one)
+        return [(odds, rows.positions[users]) for odds, users in pairs]
+
+
+def lift(model: FittedModel, train: VisitedUsers, test: Csr) -> Lift | None:
     """Return how a model did on what users took on a later day.
 
-    train: (N, D) rows of the model's day.  test: (N', D') pairs of the later day, with newer users
-    and items; items that the model does not know are left out. O((pairs + histories) K).
+    train: rows of the model's day.  test: (N', D') pairs of the later day, with newer users and
+    items; items that the model does not know are left out. O((pairs + histories) K).
     Returns None when there is no user to say anything of.
     """
     test = _known_pairs(model, test)
-    histories = grown(train[:, : model.n_items], test.shape)
-    one, other = _halves(test)
-    halves = _odds(model, one, other), _odds(model, other, one)
-    both = (np.concatenate(arrays) for arrays in zip(*halves, strict=True))
-    result = Lift(Estimate.from_odds(*_odds(model, histories, test)), Estimate.from_odds(*both))
+    users = np.flatnonzero(np.diff(test.indptr))
+    if not len(users):
+        return None
+    parts = list(train.visit(LiftVisit(model.answering()), users, test))
+    history, one, other = (
+        [np.concatenate(arrays) for arrays in zip(*found, strict=True)]
+        for found in zip(*parts, strict=True)
+    )
+    both = (np.concatenate(arrays) for arrays in zip(one, other, strict=True))
+    result = Lift(Estimate.from_odds(*history), Estimate.from_odds(*both))
     return result if result.history.n_users or result.day.n_users else None
 
 

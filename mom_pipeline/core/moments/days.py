@@ -7,7 +7,6 @@ model up to rounding.
 """
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
@@ -24,14 +23,14 @@ from mom_pipeline.core.linear_algebra.eigenpairs import (
     working_precision,
 )
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
+from mom_pipeline.core.moments.counting import MAX_PAIR_BYTES, count_pairs
 from mom_pipeline.core.moments.estimators import Estimator
-from mom_pipeline.core.moments.pair_counts import MAX_PAIR_BYTES, PairCounts, rare_items
-from mom_pipeline.core.moments.pairs import PairMoments
+from mom_pipeline.core.moments.pair_counts import PairCounts
 from mom_pipeline.core.moments.sums import MomentSums
 from mom_pipeline.core.moments.users import (
     AnchoredPass,
     MomentsPass,
-    PairsPass,
+    SecondMoment,
     Users,
     UsersInMemory,
     in_first_half,
@@ -142,12 +141,11 @@ class AnchoredPairs:
     change: PairCounts
 
     @classmethod
-    def from_users(cls, X: Csr, users: Users, settings: MomentSettings) -> Self | None:
+    def from_users(cls, users: Users, settings: MomentSettings) -> Self | None:
         """Count the pairs of all users; None where the settings keep none."""
         if settings.pair_exponent is None:
             return None
-        rare = rare_items(X, settings.pair_bytes)
-        base = users.add_up(PairsPass(settings.pair_exponent, rare))
+        base = count_pairs(users, settings.pair_exponent, settings.pair_bytes)
         return cls(base, base.nothing())
 
     def update(self, removed: Csr, added: Csr) -> Self:
@@ -179,27 +177,26 @@ def advance(
     yesterday: Yesterday | None,
     reason: str,
     settings: MomentSettings,
-    visiting: Callable[[Csr], Users] = UsersInMemory,
+    users: Users | None = None,
 ) -> DayStep:
     """Compute the sums of a day: from yesterday's where these are given, otherwise in full.
 
     reason: why there is no yesterday to start from.
-    visiting: how all users are visited when the day is computed in full.
+    users: who visits the rows of X for a pass over all of them; None for this process.
     """
-    share = 1.0
+    users, share = UsersInMemory(X) if users is None else users, 1.0
     if yesterday is not None:
-        step = _next_day(X, yesterday, settings)
+        step = _next_day(X, users, yesterday, settings)
         share, reason = step.captured_share, _drifted(step, settings)
         if not reason:
             return step
-    users = visiting(X)
     anchor = fix_anchor(users, settings)
     sums = sum_users(users, anchor, settings)
-    pairs = AnchoredPairs.from_users(X, users, settings)
+    pairs = AnchoredPairs.from_users(users, settings)
     return DayStep(anchor, sums, reason, np.flatnonzero(np.diff(X.indptr)), share, pairs)
 
 
-def _next_day(X: Csr, yesterday: Yesterday, settings: MomentSettings) -> DayStep:
+def _next_day(X: Csr, users: Users, yesterday: Yesterday, settings: MomentSettings) -> DayStep:
     """Subtract the old rows of the changed users and add their new ones."""
     changed = changed_rows(yesterday.X, X)
     removed, added = grown(yesterday.X, X.shape)[changed], X[changed]
@@ -208,7 +205,7 @@ def _next_day(X: Csr, yesterday: Yesterday, settings: MomentSettings) -> DayStep
     pairs = yesterday.pairs
     if pairs is not None:
         pairs = pairs.update(removed, added)
-    share = captured_share(X, anchor, sums, settings)
+    share = captured_share(users, anchor, sums, settings)
     return DayStep(anchor, sums, "", changed, share, pairs)
 
 
@@ -227,32 +224,29 @@ def _drifted(step: DayStep, settings: MomentSettings) -> str:
     return ""
 
 
-def captured_share(X: Csr, anchor: Anchor, sums: AnchoredSums, settings: MomentSettings) -> float:
+def captured_share(
+    users: Users, anchor: Anchor, sums: AnchoredSums, settings: MomentSettings
+) -> float:
     """Return the share of the K leading eigenvalues of today's M2 that the span still holds.
 
     Compares the Ritz values inside the span with those after it was widened by what two narrow
-    passes over X find outside: 1 means that nothing was lost. Items that came after the anchor
-    are scaled by their users of today: their rows of the basis are zero, so this changes nothing
-    but how much of M2 is seen to lie outside of the span.
+    passes over the users find outside: 1 means that nothing was lost. Items that came after the
+    anchor are scaled by their users of today: their rows of the basis are zero, so this changes
+    nothing but how much of M2 is seen to lie outside of the span.
     """
     today = anchor.estimator.item_scale(sums.first.item_users)
     scaled = replace(anchor, item_scale=np.where(anchor.known, anchor.item_scale, today))
     H = sums.pairs / sums.first.pair_weight
     rng = np.random.default_rng(settings.seed)
-    widened = ritz_values_beyond(operator(X, scaled, sums.first), anchor.basis, H, rng)
+    widened = ritz_values_beyond(operator(users, scaled, sums.first), anchor.basis, H, rng)
     held, K = np.linalg.eigvalsh(H)[::-1], settings.n_components
     return float(np.maximum(held[:K], 0).sum() / np.maximum(widened[:K], 0).sum())
 
 
-def operator(X: Csr, anchor: Anchor, sums: MomentSums) -> PairMoments:
-    """Return M2 of the rows in the anchor's scaling, in the precision of its basis."""
-    return PairMoments.from_rows(
-        X,
-        sums,
-        anchor.estimator,
-        item_scale=anchor.item_scale,
-        dtype=anchor.basis.dtype.type,
-    )
+def operator(users: Users, anchor: Anchor, sums: MomentSums) -> SecondMoment:
+    """Return M2 of the users in the anchor's scaling, in the precision of its basis."""
+    dtype = anchor.basis.dtype.type
+    return users.second_moment(sums, anchor.estimator, dtype, anchor.item_scale)
 
 
 def require_triples(sums: MomentSums, estimator: Estimator) -> None:

@@ -26,11 +26,6 @@ _UNITS = 2**36
 _SECOND = 2**32
 # Pairs that one thread counts at a time, some 50 MB, unless one item has more.
 _PAIRS_PER_SLAB = 2_000_000
-# Bytes that a pair takes: 16 for its name and its sum, 16 for both of its directions in the
-# ranking, and 16 more while these are made.
-_BYTES_PER_PAIR = 48
-# Bytes that the pairs of a model may take: beyond, those of the least popular items are left out.
-MAX_PAIR_BYTES = 2**30
 
 
 @dataclass(frozen=True)
@@ -39,7 +34,7 @@ class PairCounts:
 
     names: (pairs,) rising, h 2^32 + y of the items h <= y.  units: (pairs,), G in units.
     item_users: (D,) users of each item.  user_exponent: e.
-    uncounted: positions, rising, of items whose pairs are left out; see `rare_items`.
+    uncounted: positions, rising, of items whose pairs are left out; see `counting.rare_items`.
     """
 
     names: Array
@@ -57,11 +52,6 @@ class PairCounts:
         weights = np.rint(_UNITS * n**-user_exponent).astype(np.int64)
         names, units = _counted(_without_items(X, left_out), weights)
         return cls(names, units, item_users, user_exponent, left_out)
-
-    @classmethod
-    def within(cls, X: Csr, user_exponent: float, max_bytes: int = MAX_PAIR_BYTES) -> Self:
-        """Count the pairs of as many popular items as fit into some bytes; see `rare_items`."""
-        return cls.from_rows(X, user_exponent, uncounted=rare_items(X, max_bytes))
 
     def update(self, removed: Csr, added: Csr) -> Self:
         """Return the pairs after some rows were taken away and others added; exact.
@@ -116,7 +106,7 @@ class PairCounts:
     def matrix(self) -> Csr:
         """Return G in single precision, (D, D), in canonical format."""
         D, n = self.n_items, len(self.names)
-        first, second = _items_of(self.names)
+        first, second = items_of(self.names)
         values = np.divide(self.units, _UNITS, out=np.empty(n, np.float32), casting="unsafe")
         upper = sparse.csr_array((values, second, _row_ends(first, D)), shape=(D, D))
         lower = sparse.csr_array(upper.T)  # its rows end with the diagonal, as those of upper begin
@@ -143,7 +133,7 @@ class PairCounts:
         """Return G among some items in single precision, (F, F). items: positions, rising."""
         position = np.full(self.n_items, -1)
         position[items] = np.arange(len(items))
-        first, second = (position[side] for side in _items_of(self.names))
+        first, second = (position[side] for side in items_of(self.names))
         both = (first >= 0) & (second >= 0)
         G = np.zeros((len(items), len(items)), dtype=np.float32)
         values = self.units[both] / _UNITS
@@ -155,7 +145,7 @@ class PairCounts:
 
         Half of the bytes: the first item once for all of its pairs, sums in two parts.
         """
-        first, second = _items_of(self.names)
+        first, second = items_of(self.names)
         high = self.units >> 32
         return {
             "pair_starts": np.searchsorted(first, np.arange(self.n_items + 1)),
@@ -190,38 +180,24 @@ class PairCounts:
         return cls(names, units, item_users, float(arrays["pair_user_exponent"]), uncounted)
 
 
-def rare_items(X: Csr, max_bytes: int) -> Array:
-    """Return the items to leave out, so that the pairs of all others fit into some bytes.
-
-    The least popular ones, positions, rising; none where all pairs fit.
-    """
-    D, most = X.shape[1], max_bytes // _BYTES_PER_PAIR
-    sizes = np.diff(X.indptr).astype(np.float64)
-    if min((sizes * (sizes + 1)).sum() / 2, D * (D + 1) / 2) <= most:
-        return np.empty(0, dtype=np.int64)
-    by_popularity = np.argsort(-np.bincount(X.indices, minlength=D), kind="stable")
-    rank = np.empty(D, dtype=np.int32)
-    rank[by_popularity] = np.arange(D, dtype=np.int32)
-    taken = np.ones(X.nnz, dtype=np.int8)  # not the counts of X: they would be sorted in place
-    by_rank = sparse.csr_array((taken, rank[X.indices], X.indptr), shape=X.shape)
-    by_rank.sort_indices()
-    kept = int(np.searchsorted(np.cumsum(_pairs_before(by_rank)), most, side="right"))
-    return np.sort(by_popularity[kept:])
-
-
-def _pairs_before(X: Csr) -> Array:
-    """Return for every item with how many up to itself it was taken, (D,)."""
+def pair_names(X: Csr, items: slice) -> Array:
+    """Return the names y 2^32 + h of all pairs h <= y with y among some items, rising."""
     columns = X.tocsc()
     users = sparse.csr_array(columns.T)
 
-    def slab(items: slice) -> Array:
-        both = users[: items.stop] @ columns[:, items].tocsr()
-        first = np.repeat(np.arange(items.stop), np.diff(both.indptr))
-        before = both.indices[first <= both.indices + items.start]
-        return np.bincount(before, minlength=both.shape[1])
+    def slab(own: slice) -> Array:
+        both = (users[: own.stop] @ columns[:, own].tocsr()).tocsc()  # (items up to here, these)
+        second = np.repeat(np.arange(own.start, own.stop), np.diff(both.indptr))
+        first = both.indices
+        once = first <= second
+        return np.sort(second[once].astype(np.int64) * _SECOND + first[once])
 
-    slabs = map_blocks(slab, _slabs(X))
-    return np.concatenate([np.empty(0, dtype=np.int64), *slabs])
+    slabs = [
+        slice(max(own.start, items.start), min(own.stop, items.stop))
+        for own in _slabs(X)
+        if own.stop > items.start and own.start < items.stop
+    ]
+    return np.concatenate([np.empty(0, dtype=np.int64), *map_blocks(slab, slabs)])
 
 
 def _counted(X: Csr, weights: Array) -> tuple[Array, Array]:
@@ -284,7 +260,7 @@ def _range_of(values: Array) -> tuple[int, int]:
     return int(values.min(initial=-1)), int(values.max(initial=0))
 
 
-def _items_of(names: Array) -> tuple[Array, Array]:
+def items_of(names: Array) -> tuple[Array, Array]:
     """Return both items of every pair, in 32 bits."""
     first, second = (np.empty(len(names), np.int32) for _ in range(2))
     np.right_shift(names, 32, out=first, casting="unsafe")

@@ -52,9 +52,8 @@ class PairMoments:
         s = estimator.item_scale(sums.item_users) if item_scale is None else item_scale
         R = normalised_rows(X, sums.pair_weight, estimator, s, dtype)
         diagonal = repeated_pairs(sums, estimator, s).astype(dtype)
-        explicit, entries = None, X.shape[1] ** 2
-        fits = entries * np.dtype(dtype).itemsize <= _DENSE_BYTES
-        if fits and entries <= _DENSE_ADVANTAGE * X.nnz:
+        explicit = None
+        if better_written_out(X.shape[1], X.nnz, np.dtype(dtype)):
             explicit = (R.T @ R).toarray() - np.diag(diagonal)
         return cls(R, diagonal, s, explicit)
 
@@ -81,6 +80,12 @@ class PairMoments:
         if self.diagonal.any():
             G -= self.diagonal[:, None] * Q
         return G
+
+
+def better_written_out(n_items: int, n_pairs: float, dtype: np.dtype[np.floating]) -> bool:
+    """Tell whether a second moment of so many pairs of users and items is cheaper as a matrix."""
+    entries = n_items**2
+    return entries * dtype.itemsize <= _DENSE_BYTES and entries <= _DENSE_ADVANTAGE * n_pairs
 
 
 def normalised_rows(

@@ -5,19 +5,21 @@ same pass runs over one matrix in memory, or over shards that lie elsewhere. A p
 and not a function within a function, so that it can be sent to where the users are.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
+from mom_pipeline.core.interactions import as_binary, rows_at
 from mom_pipeline.core.linear_algebra.eigenpairs import DIRECT_ITEMS, SymmetricOperator
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.pair_counts import PairCounts
 from mom_pipeline.core.moments.pairs import (
     PairMoments,
+    better_written_out,
     gram_product,
     normalised_rows,
     repeated_pairs,
@@ -35,13 +37,19 @@ _TOP_BIT = np.uint64(63)
 
 @dataclass(frozen=True)
 class UserRows:
-    """Some users. positions: (n,) ascending, of the users among all.  X: (n, D) their rows."""
+    """Some users. positions: (n,) ascending, of the users among all.  X: (n, D) their rows.
+
+    last_days: (n, D), the day of the last event of every entry of X; None where it is not known.
+    """
 
     positions: Array
     X: Csr
+    last_days: Csr | None = None
 
 
 Pass = Callable[[UserRows], Sum]
+# Work whose results are taken one after another; with rows of something else of the same users.
+Visit = Callable[[UserRows, Any], Sum]
 
 
 class SecondMoment(SymmetricOperator, Protocol):
@@ -51,15 +59,45 @@ class SecondMoment(SymmetricOperator, Protocol):
     def item_scale(self) -> Float64: ...
 
 
-class Users(Protocol):
+class VisitedUsers(Protocol):
+    """Users whose results are taken one part after another."""
+
+    def visit(
+        self, work: Visit[Sum], users: Array, along: Array | Csr | None = None, /
+    ) -> Iterator[Sum]:
+        """Yield the results of some users, a part of them after the other.
+
+        users: (n,) positions, ascending; those without a row have an empty one.  along: (N, any),
+        of which the work is given the rows of its users.
+        """
+        ...
+
+
+class Users(VisitedUsers, Protocol):
     """All users of a data set, to be visited in passes."""
 
     @property
     def shape(self) -> tuple[int, int]: ...
+    @property
+    def with_days(self) -> bool:
+        """Whether the days of the pairs are known."""
+        ...
+
+    def once(self) -> "Users":
+        """Return the same users, of whose items each counts once."""
+        ...
+
     def add_up(self, work: Pass[Sum], /) -> Sum: ...
     def second_moment(
-        self, sums: MomentSums, estimator: Estimator, dtype: type[np.floating], /
-    ) -> SecondMoment: ...
+        self,
+        sums: MomentSums,
+        estimator: Estimator,
+        dtype: type[np.floating],
+        item_scale: Float64 | None = None,
+        /,
+    ) -> SecondMoment:
+        """Return M2 as an operator; `item_scale` replaces the scaling computed from the sums."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -67,20 +105,55 @@ class UsersInMemory:
     """One matrix. Its rows are not cut up: the passes use all cores by themselves."""
 
     X: Csr
+    last_days: Csr | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.X.shape
 
+    @property
+    def with_days(self) -> bool:
+        return self.last_days is not None
+
+    def once(self) -> Self:
+        """Return the same users, of whose items each counts once."""
+        return replace(self, X=as_binary(self.X))
+
     def add_up(self, work: Pass[Sum]) -> Sum:
         """Return the result of a pass over all users."""
-        return work(UserRows(np.arange(self.X.shape[0]), self.X))
+        return work(UserRows(np.arange(self.X.shape[0]), self.X, self.last_days))
+
+    def visit(
+        self, work: Visit[Sum], users: Array, along: Array | Csr | None = None
+    ) -> Iterator[Sum]:
+        """Yield one result, of all the users."""
+        rows = UserRows(np.arange(self.X.shape[0]), self.X, self.last_days)
+        yield work(rows_of(rows, users), None if along is None else rows_at(along, users))
 
     def second_moment(
-        self, sums: MomentSums, estimator: Estimator, dtype: type[np.floating]
+        self,
+        sums: MomentSums,
+        estimator: Estimator,
+        dtype: type[np.floating],
+        item_scale: Float64 | None = None,
     ) -> SecondMoment:
         """Return M2 with the scaled rows kept, since every product needs them."""
-        return PairMoments.from_rows(self.X, sums, estimator, dtype=dtype)
+        return PairMoments.from_rows(self.X, sums, estimator, item_scale=item_scale, dtype=dtype)
+
+
+def rows_of(rows: UserRows, users: Array) -> UserRows:
+    """Return the rows of some users; who is not among `rows` has an empty one.
+
+    users: (n,) positions, ascending.
+    """
+    if len(users) == len(rows.positions) and np.array_equal(users, rows.positions):
+        return rows
+    index = np.searchsorted(rows.positions, users)
+    known = index < len(rows.positions)
+    known[known] = rows.positions[index[known]] == users[known]
+    index[~known] = len(rows.positions)
+    days = None if rows.last_days is None else rows_at(rows.last_days, index)
+    return UserRows(users, rows_at(rows.X, index), days)
 
 
 def in_first_half(users: Array) -> Array:
@@ -143,10 +216,25 @@ class PairProductPass:
 
 
 @dataclass(frozen=True)
+class WrittenOutPass:
+    """What some users add to R^T R, (D, D)."""
+
+    pair_weight: float
+    estimator: Estimator
+    item_scale: Float64
+    dtype: type[np.floating]
+
+    def __call__(self, rows: UserRows) -> Array:
+        R = normalised_rows(rows.X, self.pair_weight, self.estimator, self.item_scale, self.dtype)
+        return np.asarray((R.T @ R).toarray())
+
+
+@dataclass(frozen=True)
 class SummedSecondMoment:
     """M2 of users who are visited anew for every product with it.
 
     diagonal: (D,), the pairs of an event with itself; zero unless the draws are distinct.
+    n_pairs: of a user and an item.
     """
 
     users: Users
@@ -154,15 +242,21 @@ class SummedSecondMoment:
     estimator: Estimator
     item_scale: Float64
     diagonal: Array
+    n_pairs: float
 
     @classmethod
     def from_users(
-        cls, users: Users, sums: MomentSums, estimator: Estimator, dtype: type[np.floating]
+        cls,
+        users: Users,
+        sums: MomentSums,
+        estimator: Estimator,
+        dtype: type[np.floating],
+        item_scale: Float64 | None = None,
     ) -> Self:
         """Prepare the operator; no user is visited yet."""
-        s = estimator.item_scale(sums.item_users)
+        s = estimator.item_scale(sums.item_users) if item_scale is None else item_scale
         diagonal = repeated_pairs(sums, estimator, s).astype(dtype)
-        return cls(users, sums.pair_weight, estimator, s, diagonal)
+        return cls(users, sums.pair_weight, estimator, s, diagonal, float(sums.sizes[0]))
 
     @property
     def n_items(self) -> int:
@@ -174,10 +268,12 @@ class SummedSecondMoment:
 
     @cached_property
     def explicit(self) -> Array | None:
-        """M2 itself, (D, D), where it is small; otherwise None."""
-        if self.n_items > DIRECT_ITEMS:
+        """M2 itself, (D, D), where that is cheaper, as it would be in memory; otherwise None."""
+        small = self.n_items <= DIRECT_ITEMS
+        if not small and not better_written_out(self.n_items, self.n_pairs, self.dtype):
             return None
-        return self.apply(np.eye(self.n_items, dtype=self.dtype))
+        work = WrittenOutPass(self.pair_weight, self.estimator, self.item_scale, self.dtype.type)
+        return self.users.add_up(work) - np.diag(self.diagonal)
 
     def apply(self, Q: Array) -> Array:
         """Return M2 @ Q, one pass over the users. Q: (D, columns)."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mom_pipeline.core.evaluation.metrics import metrics_of_hits
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.parts import Histories, Own, Pairs, Popularity
@@ -80,13 +81,13 @@ class SearchParts:
         last_days: Csr | None = None,
     ) -> "SearchParts":
         counted = [Pairs.from_rows(X, user_exponent) for user_exponent in low_pass]
-        trends = {}
+        users, trends = UsersInMemory(X), {}
         if last_days is not None:
             trends = {h: Trend.from_rows(last_days, h).relative() for h in grid["trend_half_life"]}
         return cls(
             pairs=tuple(one.sharpened(power) for one in counted for power in grid["sharpness"]),
             history_exponents=tuple(grid["history_exponent"]),
-            ease=Ease.for_ridges(X, grid["ease_ridge"]) if "ease_ridge" in grid else {},
+            ease=Ease.for_ridges(users, grid["ease_ridge"]) if "ease_ridge" in grid else {},
             low_pass=low_pass,
             low_pass_ridges=tuple(grid["low_pass_ridge"]),
             components=components,

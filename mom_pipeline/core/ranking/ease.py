@@ -16,8 +16,10 @@ from scipy import sparse
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.interactions import with_narrow_indices
 from mom_pipeline.core.linear_algebra.inverse import invert_in_place
-from mom_pipeline.core.moments.pair_counts import MAX_PAIR_BYTES, PairCounts
+from mom_pipeline.core.moments.counting import MAX_PAIR_BYTES, count_pairs
+from mom_pipeline.core.moments.pair_counts import PairCounts
 from mom_pipeline.core.moments.sums import padded
+from mom_pipeline.core.moments.users import Users
 from mom_pipeline.core.ranking.item_matrix import ItemMatrix, owners
 from mom_pipeline.core.ranking.parts import EASE, Histories, added_up
 from mom_pipeline.core.threads import map_blocks
@@ -55,18 +57,18 @@ class Ease:
     rest: Array
 
     @classmethod
-    def from_rows(cls, X: Csr, ridge: float, max_pair_bytes: int = MAX_PAIR_BYTES) -> Self:
-        """Invert the second moment of X."""
-        return cls.for_ridges(X, (ridge,), max_pair_bytes)[ridge]
+    def from_users(cls, users: Users, ridge: float, max_pair_bytes: int = MAX_PAIR_BYTES) -> Self:
+        """Invert the second moment of some users."""
+        return cls.for_ridges(users, (ridge,), max_pair_bytes)[ridge]
 
     @classmethod
     def for_ridges(
-        cls, X: Csr, ridges: Sequence[float], max_pair_bytes: int = MAX_PAIR_BYTES
+        cls, users: Users, ridges: Sequence[float], max_pair_bytes: int = MAX_PAIR_BYTES
     ) -> dict[float, Self]:
         """Return the part for each of the ridges."""
         if min(ridges) <= 0:
             raise InvalidSetting(f"ridge of the EASE part must be above 0, found {min(ridges)}")
-        counts = PairCounts.within(X, _USER_EXPONENT, max_pair_bytes)
+        counts = count_pairs(users, _USER_EXPONENT, max_pair_bytes)
         items = np.flatnonzero(counts.item_users)
         if len(items) > MAX_INVERTED_ITEMS:
             by_ridge = _local_regressions(counts.matrix(), ridges)

@@ -15,11 +15,10 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.core.interactions import as_binary
 from mom_pipeline.core.linear_algebra.eigenpairs import top_eigenpairs
 from mom_pipeline.core.moments.estimators import Estimator
-from mom_pipeline.core.moments.pairs import PairMoments
-from mom_pipeline.core.moments.sums import MomentSums, padded
+from mom_pipeline.core.moments.sums import padded
+from mom_pipeline.core.moments.users import MomentsPass, SecondMoment, Users
 from mom_pipeline.core.ranking.parts import LOW_PASS, Histories
 from mom_pipeline.core.ranking.score import or_one
 from mom_pipeline.core.ranking.topn import top_n
@@ -58,7 +57,7 @@ class LowPass:
     @classmethod
     def from_pairs(
         cls,
-        M2: PairMoments,
+        pairs: "ScaledPairs",
         rng: np.random.Generator,
         *,
         rank: int | None = None,
@@ -69,11 +68,10 @@ class LowPass:
 
         rank: how many; None for `low_pass_rank`.  tol, max_passes: see `top_eigenpairs`.
         """
-        rank = low_pass_rank(M2.normalised.shape) if rank is None else rank
-        pairs = top_eigenpairs(M2, rank, rng, tol=tol, max_passes=max_passes)
-        mean_diagonal = float(np.square(M2.normalised.data, dtype=np.float64).sum()) / M2.n_items
-        strengths = np.maximum(pairs.values[:rank], 0.0) / mean_diagonal
-        return cls(np.ascontiguousarray(pairs.vectors[:, :rank]), M2.item_scale, strengths)
+        rank = low_pass_rank(pairs.shape) if rank is None else rank
+        top = top_eigenpairs(pairs.M2, rank, rng, tol=tol, max_passes=max_passes)
+        strengths = np.maximum(top.values[:rank], 0.0) / pairs.mean_diagonal
+        return cls(np.ascontiguousarray(top.vectors[:, :rank]), pairs.M2.item_scale, strengths)
 
     def as_arrays(self) -> dict[str, Array]:
         """Return the part as named arrays, to be stored; `from_arrays` reads them back."""
@@ -150,20 +148,31 @@ class LowPass:
             return (1 / (1 + ridge / self.strengths)).astype(self.basis.dtype)
 
 
+@dataclass(frozen=True)
+class ScaledPairs:
+    """S G S as an operator, with the mean of its diagonal. shape: of the users' rows."""
+
+    M2: SecondMoment
+    mean_diagonal: float
+    shape: tuple[int, int]
+
+
 def scaled_pairs(
-    X: Csr, user_exponent: float, scaling: float, dtype: type[np.floating] = np.float32
-) -> PairMoments:
-    """Return S G S, S = diag(c^-scaling), as an operator; counts in X are read as ones.
+    users: Users, user_exponent: float, scaling: float, dtype: type[np.floating] = np.float32
+) -> ScaledPairs:
+    """Return S G S, S = diag(c^-scaling), of users whose counts are read as ones.
 
     scaling: 0 or more. The larger, the more the rare items of a history decide.
     """
     if not 0 <= scaling < np.inf:
         raise InvalidSetting(f"scaling of the low-pass part must be zero or more, found {scaling}")
-    once = as_binary(X)
+    once = users.once()
     # At e = 1 and a scaling of 1/2 this is the balanced estimator.
     estimator = Estimator.from_name("balanced", user_weight=2 - user_exponent, item_scaling=scaling)
-    sums = MomentSums.from_rows(once, estimator)
-    return PairMoments.from_rows(once, sums, estimator, dtype=dtype)
+    sums = once.add_up(MomentsPass(estimator))
+    M2 = once.second_moment(sums, estimator, dtype)
+    trace = float((M2.item_scale**2 * sums.item_squares).sum() / sums.pair_weight)
+    return ScaledPairs(M2, trace / users.shape[1], users.shape)
 
 
 def low_pass_rank(shape: tuple[int, int]) -> int:

@@ -95,7 +95,11 @@ def memberships(X: Csr, item_probs: Array, weights: Array, settings: Personaliza
 
 def posterior_entropy(P: Array) -> Array:
     """Return the entropy of every user's memberships in bits, (N,)."""
-    return np.asarray(-(P * np.log2(np.maximum(P, np.finfo(np.float64).tiny))).sum(axis=1))
+    bits = np.empty(len(P))
+    for start in range(0, len(P), _EVENTS_PER_BLOCK):
+        users = slice(start, start + _EVENTS_PER_BLOCK)
+        bits[users] = -(P[users] * np.log2(np.maximum(P[users], np.finfo(np.float64).tiny))).sum(1)
+    return bits
 
 
 def user_blocks(X: Csr) -> list[slice]:

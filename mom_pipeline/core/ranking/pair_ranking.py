@@ -6,11 +6,13 @@ from functools import cached_property
 from typing import Any, Self, TypeVar
 
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
-from mom_pipeline.core.moments.pair_counts import MAX_PAIR_BYTES, PairCounts
+from mom_pipeline.core.moments.counting import MAX_PAIR_BYTES, count_pairs
+from mom_pipeline.core.moments.pair_counts import PairCounts
+from mom_pipeline.core.moments.users import Users
 from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.parts import Components, Own, Pairs, Part, Popularity
-from mom_pipeline.core.ranking.recency import Trend
+from mom_pipeline.core.ranking.recency import Trend, TrendPass
 from mom_pipeline.core.ranking.score import RankingWeights, Score
 from mom_pipeline.core.types import Array, Csr
 
@@ -34,22 +36,24 @@ class PairRanking:
     trend: Trend | None = None
 
     @classmethod
-    def from_rows(
+    def from_users(
         cls,
-        X: Csr,
+        users: Users,
         low_pass: LowPass | None,
         weights: RankingWeights,
-        last_days: Csr | None = None,
         *,
         max_pair_bytes: int = MAX_PAIR_BYTES,
     ) -> Self:
-        """Rank with the pairs of X and the trend of its items. last_days: (N, D) of X."""
+        """Rank with the pairs of some users and, where days are known, the trend of the items."""
+        with_trend = users.with_days and weights.trend > 0
         return cls(
-            counts=PairCounts.within(X, weights.user_exponent, max_pair_bytes),
+            counts=count_pairs(users, weights.user_exponent, max_pair_bytes),
             low_pass=low_pass,
             weights=weights,
-            ease=Ease.from_rows(X, weights.ease_ridge, max_pair_bytes) if weights.ease else None,
-            trend=cls.trend_of(last_days, weights),
+            ease=Ease.from_users(users, weights.ease_ridge, max_pair_bytes)
+            if weights.ease
+            else None,
+            trend=users.add_up(TrendPass(weights.trend_half_life)) if with_trend else None,
         )
 
     @staticmethod

@@ -14,7 +14,9 @@ from typing import ClassVar, Protocol, Self
 import numpy as np
 from scipy import sparse
 
+from mom_pipeline.core.moments.counting import count_pairs
 from mom_pipeline.core.moments.pair_counts import PairCounts
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.item_matrix import ItemMatrix, owners
 from mom_pipeline.core.types import Array, Csr, Float64
 
@@ -119,7 +121,7 @@ class Pairs:
     @classmethod
     def from_rows(cls, X: Csr, user_exponent: float = 1.0, sharpness: float = 1.0) -> Self:
         """Count the pairs of every user, within the bytes that pairs may take."""
-        return cls.from_counts(PairCounts.within(X, user_exponent), sharpness)
+        return cls.from_counts(count_pairs(UsersInMemory(X), user_exponent), sharpness)
 
     @classmethod
     def from_counts(cls, counts: PairCounts, sharpness: float = 1.0) -> Self:

@@ -23,6 +23,7 @@ import numpy as np
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.interactions import as_interactions
 from mom_pipeline.core.moments.sums import padded
+from mom_pipeline.core.moments.users import UserRows
 from mom_pipeline.core.ranking.score import NO_AGEING
 from mom_pipeline.core.types import Array, Csr, Float64
 
@@ -30,6 +31,7 @@ from mom_pipeline.core.types import Array, Csr, Float64
 _LEAST = 1e-6
 # Users that every item is taken to have besides its own, with the mean age of all.
 _SMOOTHING = 3.0
+_PAIRS_PER_BLOCK = 4_000_000
 
 
 def as_last_days(last_days: object, X: Csr) -> Csr:
@@ -86,10 +88,18 @@ class Trend:
         """Sum over some users. last_days: (N, D)."""
         n_items = int(last_days.shape[1])
         day = float(last_days.data.max(initial=0.0))
-        recency = 2 ** (-(day - last_days.data) / half_life)
-        recent = np.bincount(last_days.indices, weights=recency, minlength=n_items)
-        users = np.bincount(last_days.indices, minlength=n_items).astype(np.float64)
-        return cls(day, recent.astype(np.float64), users, half_life)
+        recent, users = np.zeros(n_items), np.zeros(n_items)
+        for start in range(0, last_days.nnz, _PAIRS_PER_BLOCK):  # rows may lie in a file
+            pairs = slice(start, start + _PAIRS_PER_BLOCK)
+            recency = 2 ** (-(day - last_days.data[pairs]) / half_life)
+            recent += np.bincount(last_days.indices[pairs], weights=recency, minlength=n_items)
+            users += np.bincount(last_days.indices[pairs], minlength=n_items)
+        return cls(day, recent, users, half_life)
+
+    def __add__(self, other: Self) -> Self:
+        day = max(self.day, other.day)
+        mine, theirs = self._as_of(day), other._as_of(day)
+        return replace(mine, recent=mine.recent + theirs.recent, users=mine.users + theirs.users)
 
     def update(self, removed: Csr, added: Csr) -> Self:
         """Return the sums after some rows were taken away and others added, up to rounding.
@@ -135,4 +145,18 @@ class Trend:
         return cls(day, arrays["trend_recent"], arrays["trend_users"], half_life)
 
     def _as_of(self, day: float) -> Self:
+        if day == self.day:
+            return self
         return replace(self, day=day, recent=self.recent * 2 ** ((self.day - day) / self.half_life))
+
+
+@dataclass(frozen=True)
+class TrendPass:
+    """The sums of the trend over users whose days are known."""
+
+    half_life: float
+
+    def __call__(self, rows: UserRows) -> Trend:
+        if rows.last_days is None:
+            raise InvalidInteractions("the trend of the items needs the days of the pairs")
+        return Trend.from_rows(rows.last_days, self.half_life)

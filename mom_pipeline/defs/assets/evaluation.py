@@ -9,11 +9,13 @@ from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
 from mom_pipeline.core.evaluation.backtest import Backtest, backtest
 from mom_pipeline.core.evaluation.lift import RECENT_DAYS, Lift, lift, lift_objection
 from mom_pipeline.core.evaluation.metrics import nearest_cutoff
+from mom_pipeline.core.visits import HistoryOf
 from mom_pipeline.defs import checks, metadata
 from mom_pipeline.defs.assets.logs import interaction_matrix, raw_logs
 from mom_pipeline.defs.assets.model import decomposition
 from mom_pipeline.defs.assets.serving import recommendations
 from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_asset, for_each_day
+from mom_pipeline.defs.engine import EngineResource
 from mom_pipeline.defs.partitions import SETTINGS, offset
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.logs.admission import is_accepted, judge_day, recent_figures
@@ -52,7 +54,9 @@ _COLUMNS = {
     uses_warehouse=True,
     columns=_COLUMNS,
 )
-def evaluation_metrics(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materialized:
+def evaluation_metrics(
+    context: dg.AssetExecutionContext, data_folder: DataFolder, engine: EngineResource
+) -> Materialized:
     """Precision, recall, MAP and nDCG of the model of `evaluation.horizon_days` ago.
 
     A backtest: its lists against what its users took in the deliveries since, beside popularity
@@ -66,7 +70,7 @@ def evaluation_metrics(context: dg.AssetExecutionContext, data_folder: DataFolde
     state, warehouse = data_folder.state, data_folder.warehouse
 
     def compute(day: date) -> DayOutput:
-        judged = _judge(state, warehouse, day)
+        judged = _judge(state, warehouse, engine, day)
         output = evaluate(day)
         shown = {**output.metadata, **judged.shown}
         return replace(output, metadata=shown, verdicts=[*output.verdicts, judged.verdict])
@@ -74,7 +78,7 @@ def evaluation_metrics(context: dg.AssetExecutionContext, data_folder: DataFolde
     def evaluate(day: date) -> DayOutput:
         model_day = judged_day(state, day)
         try:
-            measured, version = _backtest(state, warehouse, model_day, day)
+            measured, version = _backtest(state, warehouse, engine, model_day, day)
         except StaleArtifact as reason:
             return _nothing(state, warehouse, day, f"skipped: {reason}")
         if measured is None:
@@ -99,15 +103,16 @@ def evaluation_metrics(context: dg.AssetExecutionContext, data_folder: DataFolde
 
 
 def _backtest(
-    state: DayState, warehouse: Warehouse, model_day: date, day: date
+    state: DayState, warehouse: Warehouse, engine: EngineResource, model_day: date, day: date
 ) -> tuple[Backtest | None, str]:
     """The model of a day on the deliveries since, and the version of its components."""
     model, made = state.model(model_day)
-    train = state.histories(model_day)
+    train = engine.users(state.rows(model_day))
     test = delivered_pairs(warehouse, model_day, day)
     settings = state.settings
-    how = {"exclude_seen": settings.serving.exclude_seen}
-    return backtest(model, train, test, settings.evaluation.cutoffs, **how), made.version
+    history, seen = HistoryOf(model, state.half_life(model_day)), settings.serving.exclude_seen
+    cutoffs = settings.evaluation.cutoffs
+    return backtest(history, train, test, cutoffs, exclude_seen=seen), made.version
 
 
 @dataclass(frozen=True)
@@ -118,12 +123,12 @@ class _Judged:
     verdict: checks.Verdict
 
 
-def _judge(state: DayState, warehouse: Warehouse, day: date) -> _Judged:
+def _judge(state: DayState, warehouse: Warehouse, engine: EngineResource, day: date) -> _Judged:
     """Ask the model of the day before about a day; keep the day out if it did badly."""
     yesterday = state.day_before(day)
     try:
         model, _ = state.model(yesterday, with_pairs=False)
-        train, _ = state.matrix(yesterday)
+        train = engine.users(state.rows(yesterday))
         today = lift(model, train, delivered_pairs(warehouse, yesterday, day, kept_out=True))
     except StaleArtifact:
         today = None

@@ -166,6 +166,6 @@ def interaction_matrix(context: dg.AssetExecutionContext, data_folder: DataFolde
 
 def _rows_before(state: DayState, day: date) -> Csr | None:
     try:
-        return state.matrix(state.day_before(day))[0]
+        return state.rows(state.day_before(day)).X
     except StaleArtifact:
         return None

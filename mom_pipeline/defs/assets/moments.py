@@ -57,18 +57,18 @@ def m2_statistics(
     state, item_ids = data_folder.state, data_folder.item_ids()
 
     def compute(day: date) -> DayOutput:
-        X, version = state.matrix(day)
-        _require_rows(X, state.settings.matrix)
-        yesterday, before, reason = _yesterday(state, day, X.shape, config.full)
-        with engine.visiting() as visiting:
-            step = advance(X, yesterday, reason, state.moment_settings(day), visiting)
+        rows = state.rows(day)
+        _require_rows(rows.X, state.settings.matrix)
+        yesterday, before, reason = _yesterday(state, day, rows.X.shape, config.full)
+        users = engine.users(rows)
+        step = advance(rows.X, yesterday, reason, state.moment_settings(day), users)
         verdicts = [
             checks.finite("finite_moments", step.sums.pairs, step.sums.triples),
             checks.captured(step.captured_share, state.settings.rebuild.capture_threshold),
         ]
         facts = metadata.of_moments(step)
         written = state.write_moments(
-            day, step, X, version, before, facts, sound=checks.sound(verdicts)
+            day, step, users, rows.version, before, facts, sound=checks.sound(verdicts)
         )
         shown = {
             **facts,
@@ -107,7 +107,9 @@ def _yesterday(
 
 
 @daily_asset("moments", {"numpy"}, [m2_statistics, interaction_matrix])
-def whitening_matrix(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materialized:
+def whitening_matrix(
+    context: dg.AssetExecutionContext, data_folder: DataFolder, engine: EngineResource
+) -> Materialized:
     """W with W.T M2 W = I, inside the span of the anchor's basis: W = U F.
 
     Only F and the spectrum are stored; U belongs to the anchor's day and does not change.
@@ -116,10 +118,10 @@ def whitening_matrix(context: dg.AssetExecutionContext, data_folder: DataFolder)
 
     def compute(day: date) -> DayOutput:
         anchor, sums, parent = state.moments(day)
-        X, _ = state.matrix(day)
+        users = engine.users(state.rows(day))
         n_components = state.chosen(day).model.n_components
         whitening = whiten(sums, n_components, dtype=anchor.basis.dtype)
-        error = whitening_error(X, anchor, sums, whitening)
+        error = whitening_error(users, anchor, sums, whitening)
         verdicts = [checks.whitens(error)]
         written = state.write(
             "whitening_matrix",

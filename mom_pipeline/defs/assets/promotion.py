@@ -14,6 +14,7 @@ from mom_pipeline.defs.assets.logs import interaction_matrix, raw_logs
 from mom_pipeline.defs.assets.model import decomposition
 from mom_pipeline.defs.assets.serving import user_personalization
 from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_asset, for_each_day
+from mom_pipeline.defs.engine import EngineResource
 from mom_pipeline.defs.partitions import SETTINGS, offset
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.logs.admission import held_days
@@ -40,7 +41,9 @@ _HORIZON = SETTINGS.evaluation.horizon_days
     ],
     uses_warehouse=True,
 )
-def promotion(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materialized:
+def promotion(
+    context: dg.AssetExecutionContext, data_folder: DataFolder, engine: EngineResource
+) -> Materialized:
     """The model of the day as a version in `models`; in use if it passes the gate.
 
     The first model is in use at once. Later, a model of the same settings and code passes with
@@ -54,7 +57,9 @@ def promotion(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Mat
     the end what is too old is removed (`artifacts.retention_days`).
     """
     state, warehouse = data_folder.state, data_folder.warehouse
-    registry, days = ModelRegistry(state.settings.models_dir), sorted(context.partition_keys)
+    mapped = state.settings.engine.kind != "local"
+    registry = ModelRegistry(state.settings.models_dir, mapped=mapped)
+    days = sorted(context.partition_keys)
     stored = days[-state.settings.promotion.keep_versions :]
     kept_out = _kept_out(state, warehouse, [date.fromisoformat(key) for key in days])
     judged = max((day for day in days if date.fromisoformat(day) not in kept_out), default="")
@@ -66,12 +71,13 @@ def promotion(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Mat
             return _no_version(day, "older than those that promotion.keep_versions keeps")
         backtest = state.backtest(day, judged_day(state, day))
         if day.isoformat() == judged:
-            done = promote_day(state, registry, day, _delivered(state, warehouse, day), backtest)
+            delivered = _delivered(state, warehouse, day)
+            done = promote_day(state, registry, day, delivered, backtest, engine)
             version = content_hash(done.version, done.champion)
             return DayOutput(version, f"{done.version} {done.decision.words}", _shown(done))
         try:
             delivered = _delivered(state, warehouse, day)
-            version = store_day(state, registry, day, delivered, backtest)
+            version = store_day(state, registry, day, delivered, backtest, engine)
         except StaleArtifact as reason:  # the run is long, and the day's arrays have expired
             return _no_version(day, str(reason))
         note = "a version; only the last usual day of a run goes through the gate"

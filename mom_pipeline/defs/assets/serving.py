@@ -9,12 +9,13 @@ import numpy as np
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
 from mom_pipeline.core.evaluation.drift import drift
 from mom_pipeline.core.interactions import changed_rows
-from mom_pipeline.core.ranking.explain import reasoned_lists
 from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.core.visits import HistoryOf, refresh_memberships, visit_lists
 from mom_pipeline.defs import checks, metadata
 from mom_pipeline.defs.assets.logs import interaction_matrix
 from mom_pipeline.defs.assets.model import decomposition
 from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_asset, for_each_day
+from mom_pipeline.defs.engine import EngineResource
 from mom_pipeline.defs.partitions import YESTERDAY
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.warehouse import recommendations as lists
@@ -54,7 +55,7 @@ class _Visit:
     ],
 )
 def user_personalization(
-    context: dg.AssetExecutionContext, data_folder: DataFolder
+    context: dg.AssetExecutionContext, data_folder: DataFolder, engine: EngineResource
 ) -> Materialized:
     """P[component | user] of every user.
 
@@ -64,16 +65,18 @@ def user_personalization(
     state = data_folder.state
 
     def compute(day: date) -> DayOutput:
-        X, version = state.matrix(day)
-        visit = _visit(state, day, X)
+        rows = state.rows(day)
+        visit = _visit(state, day, rows.X)
         model, parent = state.model(visit.model_day, with_pairs=False)
-        P = model.refreshed_memberships(visit.previous, state.histories(day), visit.users)
+        history = HistoryOf(model, state.half_life(day))
+        P = engine.array((rows.X.shape[0], len(model.weights)), model.item_probs.dtype)
+        refresh_memberships(history, engine.users(rows), visit.users, visit.previous, P)
         verdicts = [checks.distributions("posteriors", posteriors=P.T)]
         written = state.write(
             "user_personalization",
             day,
             {"memberships": P, "visited": visit.users},
-            {"decomposition": parent.version, "interaction_matrix": version},
+            {"decomposition": parent.version, "interaction_matrix": rows.version},
             {"model_day": visit.model_day.isoformat()},
             sound=checks.sound(verdicts),
         )
@@ -81,7 +84,7 @@ def user_personalization(
             "users_visited": len(visit.users),
             "visited_because": visit.reason,
             "model_day": visit.model_day.isoformat(),
-            **metadata.entropy(P, X),
+            **metadata.entropy(P, rows.X),
         }
         summary = f"{len(visit.users)} users visited: {visit.reason}"
         return DayOutput(written.version, summary, shown, verdicts)
@@ -93,7 +96,7 @@ def _visit(state: DayState, day: date, X: Csr) -> _Visit:
     everyone, yesterday = np.arange(X.shape[0]), state.day_before(day)
     try:
         before = state.built_on("user_personalization", yesterday, "interaction_matrix")
-        rows, _ = state.matrix(yesterday)
+        rows = state.rows(yesterday).X
         model_day = date.fromisoformat(before.metadata["model_day"])
         served = state.fitting("decomposition", model_day)
         if served.version != before.parents["decomposition"]:
@@ -119,7 +122,9 @@ def _visit(state: DayState, day: date, X: Csr) -> _Visit:
     uses_warehouse=True,
     columns=_LIST_COLUMNS,
 )
-def recommendations(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materialized:
+def recommendations(
+    context: dg.AssetExecutionContext, data_folder: DataFolder, engine: EngineResource
+) -> Materialized:
     """The best items of every user, each with its reason: a table in the warehouse.
 
     A day writes the lists of the users that it visited, in one transaction; the list of any
@@ -130,30 +135,35 @@ def recommendations(context: dg.AssetExecutionContext, data_folder: DataFolder) 
     serving, folder = state.settings.serving, state.settings.exports_dir / "recommendations"
 
     def compute(day: date) -> DayOutput:
-        X = state.histories(day)
         personalized = state.built_on("user_personalization", day, "interaction_matrix")
-        users, P = personalized.dense["visited"], personalized.dense["memberships"]
+        visited, P = personalized.dense["visited"], personalized.dense["memberships"]
         model_day = personalized.metadata["model_day"]
         model, made = state.model(date.fromisoformat(model_day))
-        X, how = X[users][:, : model.n_items], {"exclude_seen": serving.exclude_seen}
-        best = reasoned_lists(X, P[users], model, serving.list_length, **how)
+        parts = visit_lists(
+            HistoryOf(model, state.half_life(day)),
+            engine.users(state.rows(day)),
+            visited,
+            P,
+            serving.list_length,
+            exclude_seen=serving.exclude_seen,
+        )
         name = f"{model_day} {made.version[:12]}"
         with data_folder.warehouse.connect() as connection:
-            rows = lists.replace_lists(connection, day, name, users, best)
+            stored = lists.replace_lists(connection, day, name, parts)
             listed = lists.listed_items(connection, day)
             favourites = lists.most_listed(connection, day, _SHOWN_ITEMS)
             exported = lists.export_lists(connection, day, folder)
         shown = {
-            "rows": rows,
-            "users": len(users),
-            "users_without_history": int((np.diff(X.indptr) == 0).sum()),
+            "rows": stored.rows,
+            "users": len(visited),
+            "users_without_history": stored.n_newcomers,
             "coverage": listed / max(model.n_items, 1),
             "ranking": _ranking(state, model_day),
             "most_listed": metadata.table(favourites),
             "export": dg.MetadataValue.path(exported.resolve()),
         }
-        version = content_hash(personalized.version, best.items.tobytes(), best.scores.tobytes())
-        return DayOutput(version, f"{rows} rows for {len(users)} users", shown)
+        version = content_hash(personalized.version, stored.contents)
+        return DayOutput(version, f"{stored.rows} rows for {len(visited)} users", shown)
 
     return for_each_day(context, compute)
 

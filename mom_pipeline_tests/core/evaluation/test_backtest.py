@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -5,8 +7,10 @@ from scipy import sparse
 from mom_pipeline.core import simulate
 from mom_pipeline.core.evaluation.backtest import backtest
 from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.memberships import Personalization, posterior_entropy
 from mom_pipeline.core.ranking.topn import brute_force
+from mom_pipeline.core.visits import HistoryOf, refresh_memberships
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +28,18 @@ def world():
     return model, sparse.csr_array(X.astype(float))
 
 
+def refreshed(model, X, users, previous):
+    P = np.full((X.shape[0], 3), np.nan)
+    return refresh_memberships(HistoryOf(model), UsersInMemory(X), users, previous, P)
+
+
 def test_only_the_users_asked_for_are_refreshed(world):
     model, X = world
     before = np.full((590, 3), 1 / 3)
-    P = model.refreshed_memberships(before, X, np.array([4, 595]))
+    P = refreshed(model, X, np.array([4, 595]), before)
     np.testing.assert_allclose(P[[4, 595]], model.memberships(X[[4, 595]]))
     assert (P[5] == 1 / 3).all()
-    everyone = model.refreshed_memberships(None, X, np.array([4]))
+    everyone = refreshed(model, X, np.arange(600), None)
     np.testing.assert_array_equal(everyone, model.memberships(X))
 
 
@@ -52,7 +61,7 @@ def test_a_backtest_compares_with_popularity_on_users_with_a_history(world):
     rng = np.random.default_rng(0)
     later = X.toarray() * (rng.random(X.shape) < 0.3)
     train = sparse.csr_array((X.toarray() - later)[:500])
-    result = backtest(model, train, sparse.csr_array(later), (5, 20))
+    result = backtest(HistoryOf(model), UsersInMemory(train), sparse.csr_array(later), (5, 20))
     assert result is not None
     history = np.append(np.diff(train.indptr) > 0, np.zeros(100, dtype=bool))
     assert result.n_newcomers == int(((later.sum(axis=1) > 0) & ~history).sum())
@@ -62,18 +71,21 @@ def test_a_backtest_compares_with_popularity_on_users_with_a_history(world):
 
 def test_nothing_new_was_taken(world):
     model, X = world
-    assert backtest(model, X, X, (5,)) is None
+    assert backtest(HistoryOf(model), UsersInMemory(X), X, (5,)) is None
 
 
 def test_popularity_is_by_users_and_no_item_of_nobody_is_listed(world):
     """One user's many events make no item popular."""
-    model, _ = world
     train = np.zeros((4, 90))
     train[0, 7] = 100
     train[:3, 8] = 1
     train[3, 9] = 1
     later = np.zeros((4, 90))
     later[3, [8, 20]] = 1
-    result = backtest(model, sparse.csr_array(train), sparse.csr_array(later), (1, 20))
+    taken = (train > 0).sum(axis=0)
+    model = replace(world[0], popularity=taken / taken.sum())
+    result = backtest(
+        HistoryOf(model), UsersInMemory(sparse.csr_array(train)), sparse.csr_array(later), (1, 20)
+    )
     assert result.popularity.precision[1] == 1
     assert result.popularity.recall[20] == 0.5

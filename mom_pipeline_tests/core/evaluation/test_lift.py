@@ -9,6 +9,7 @@ from scipy import sparse
 
 from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.evaluation.lift import Estimate, Lift, lift, lift_objection
+from mom_pipeline.core.moments.users import UsersInMemory
 
 DAYS = 12
 
@@ -27,7 +28,7 @@ def world():
 @pytest.fixture(scope="module")
 def recent(world):
     model, X, days = world
-    return [lift(model, X, day) for day in days[1:]]
+    return [lift(model, UsersInMemory(X), day) for day in days[1:]]
 
 
 def by_hand(model, given, taken):
@@ -45,7 +46,7 @@ def by_hand(model, given, taken):
 
 def test_the_lift_is_the_mean_of_the_odds(world):
     model, X, days = world
-    result = lift(model, X, days[0])
+    result = lift(model, UsersInMemory(X), days[0])
     expected, n_users = by_hand(model, X, days[0])
     assert result.value == pytest.approx(expected, rel=1e-5)
     assert result.n_users == n_users
@@ -57,23 +58,23 @@ def test_the_lift_is_the_mean_of_the_odds(world):
 def test_popularity_alone_has_a_lift_of_one(world):
     model, X, days = world
     flat = np.repeat(model.popularity[:, None], 4, axis=1).astype(model.item_probs.dtype)
-    result = lift(replace(model, item_probs=flat), X, days[0])
+    result = lift(replace(model, item_probs=flat), UsersInMemory(X), days[0])
     assert result.value == pytest.approx(1, abs=1e-3)
 
 
 def test_new_users_count_for_the_day_and_new_items_do_not(world):
     model, X, days = world
-    known = lift(model, X, days[0])
+    known = lift(model, UsersInMemory(X), days[0])
     day = sparse.vstack([days[0], days[1][:50]]).tocsr()
     wider = sparse.csr_array(sparse.hstack([day, np.ones((day.shape[0], 5))]))
-    result = lift(model, X, wider)
+    result = lift(model, UsersInMemory(X), wider)
     assert result.history == known.history
     assert result.day.n_users > known.day.n_users
 
 
 def test_nothing_to_say_of_a_day_without_known_items(world):
     model, X, _ = world
-    assert lift(model, X, sparse.csr_array((X.shape[0], X.shape[1]))) is None
+    assert lift(model, UsersInMemory(X), sparse.csr_array((X.shape[0], X.shape[1]))) is None
 
 
 def test_lifts_are_stored_as_json(recent):
@@ -82,7 +83,7 @@ def test_lifts_are_stored_as_json(recent):
 
 def test_a_usual_day_is_not_objected_to(world, recent):
     model, X, days = world
-    assert lift_objection(lift(model, X, days[0]), recent) is None
+    assert lift_objection(lift(model, UsersInMemory(X), days[0]), recent) is None
 
 
 def test_items_of_others_are_objected_to(world, recent):
@@ -91,7 +92,7 @@ def test_items_of_others_are_objected_to(world, recent):
     mixed = days[0].copy()
     mixed.indices = np.random.default_rng(0).permutation(mixed.indices)
     mixed.sum_duplicates()
-    sentence = lift_objection(lift(model, X, mixed), recent)
+    sentence = lift_objection(lift(model, UsersInMemory(X), mixed), recent)
     assert "times as well as popularity" in sentence
     assert "users may have been given the items of others" in sentence
 
@@ -100,14 +101,14 @@ def test_rows_of_others_are_objected_to(world, recent):
     """The rows belong together, but not to these users."""
     model, X, days = world
     moved = days[0][np.roll(np.arange(X.shape[0]), 1)]
-    result = lift(model, X, moved)
-    assert result.day.value == pytest.approx(lift(model, X, days[0]).day.value)
+    result = lift(model, UsersInMemory(X), moved)
+    assert result.day.value == pytest.approx(lift(model, UsersInMemory(X), days[0]).day.value)
     assert lift_objection(result, recent) is not None
 
 
 def test_few_days_or_users_say_nothing(world, recent):
     model, X, days = world
-    moved = lift(model, X, days[0][np.roll(np.arange(X.shape[0]), 1)])
+    moved = lift(model, UsersInMemory(X), days[0][np.roll(np.arange(X.shape[0]), 1)])
     assert lift_objection(moved, recent[:6]) is None
     assert lift_objection(None, recent) is None
     few = Lift(replace(moved.history, n_users=9), Estimate.from_odds(np.empty(0), np.empty(0)))

@@ -68,7 +68,7 @@ def test_forgetting_a_user_equals_never_having_seen_them(counts, name):
 def test_the_second_moment_through_the_basis_is_that_of_the_rows(counts, name):
     anchor = anchor_of(counts, name)
     sums = AnchoredSums.from_rows(counts, anchor)
-    M2_U = operator(counts, anchor, sums.first).apply(anchor.basis)
+    M2_U = operator(UsersInMemory(counts), anchor, sums.first).apply(anchor.basis)
     seen = second_moment_times(anchor, sums, np.eye(anchor.basis.shape[1]))
     np.testing.assert_allclose(seen, M2_U, rtol=1e-9, atol=1e-12 * np.abs(M2_U).max())
     H = sums.pairs / sums.first.pair_weight

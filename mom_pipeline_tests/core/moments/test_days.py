@@ -121,7 +121,7 @@ def test_item_factors_stay_in_the_span_on_the_day_of_the_anchor(days):
 def test_capture_falls_with_what_the_basis_does_not_know_and_then_asks_for_a_rebuild(days):
     settings = moment_settings()
     first = advance(days[0], None, "", settings)
-    share = captured_share(days[0], first.anchor, first.sums, settings)
+    share = captured_share(UsersInMemory(days[0]), first.anchor, first.sums, settings)
     assert share == pytest.approx(1, abs=1e-6)
     steps = chain(days[:2], moment_settings(threshold=1.0))
     assert steps[1].captured_share < 0.999
@@ -144,7 +144,7 @@ def test_capture_is_less_for_a_span_of_chance(days, rng):
     anchor = fix_anchor(UsersInMemory(days[3]), settings)
     chance = replace(anchor, basis=np.linalg.qr(rng.standard_normal((D, 12)))[0])
     sums = AnchoredSums.from_rows(days[3], chance)
-    assert captured_share(days[3], chance, sums, settings) < 0.5
+    assert captured_share(UsersInMemory(days[3]), chance, sums, settings) < 0.5
 
 
 def test_capture_sees_users_who_share_no_item_with_the_span():
@@ -154,7 +154,7 @@ def test_capture_sees_users_who_share_no_item_with_the_span():
     settings = moment_settings("paper")
     anchor = fix_anchor(UsersInMemory(old.astype(float)), settings).with_items(1400)
     sums = AnchoredSums.from_rows(together, anchor)
-    share = captured_share(together, anchor, sums, settings)
+    share = captured_share(UsersInMemory(together), anchor, sums, settings)
     M2 = (together.T @ together).toarray() / sums.first.pair_weight
     top = np.linalg.eigvalsh(M2)[::-1][:K]
     held = np.linalg.eigvalsh(sums.pairs / sums.first.pair_weight)[::-1][:K]
@@ -181,8 +181,8 @@ def test_positions_never_shrink(days):
 def test_whitening_is_measured_on_the_rows_themselves(days):
     step = advance(days[0], None, "", moment_settings())
     whitening = whiten(step.sums, K, dtype=np.dtype(float))
-    assert whitening_error(days[0], step.anchor, step.sums, whitening) < 1e-9
-    assert whitening_error(days[0][:450], step.anchor, step.sums, whitening) > 0.1
+    assert whitening_error(UsersInMemory(days[0]), step.anchor, step.sums, whitening) < 1e-9
+    assert whitening_error(UsersInMemory(days[0][:450]), step.anchor, step.sums, whitening) > 0.1
 
 
 def test_components_keep_their_numbers(days):

@@ -6,7 +6,9 @@ from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.interactions import as_interactions, grown
-from mom_pipeline.core.moments.pair_counts import PairCounts, rare_items
+from mom_pipeline.core.moments.counting import count_pairs, rare_items
+from mom_pipeline.core.moments.pair_counts import PairCounts
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.threads import using_cores
 
 
@@ -91,7 +93,7 @@ def test_no_rows_have_no_pairs(X):
 def test_the_pairs_of_popular_items_fit_into_the_bytes(X, share):
     whole = PairCounts.from_rows(X, 1.0)
     most, as_it_was = int(share * len(whole.names)), X.copy()
-    rare = rare_items(X, 48 * most)
+    rare = rare_items(UsersInMemory(X), 48 * most)
     np.testing.assert_array_equal(X.toarray(), as_it_was.toarray())
     counts = PairCounts.from_rows(X, 1.0, uncounted=rare)
     assert len(counts.names) <= most
@@ -107,6 +109,8 @@ def test_the_pairs_of_popular_items_fit_into_the_bytes(X, share):
 
 def test_pairs_within_some_bytes_are_those_of_the_items_that_fit(X):
     most = len(PairCounts.from_rows(X, 1.0).names) // 3
-    bounded = PairCounts.within(X, 1.0, 48 * most)
+    bounded = count_pairs(UsersInMemory(X), 1.0, 48 * most)
     assert 0 < len(bounded.names) <= most
-    assert_equal(bounded, PairCounts.from_rows(X, 1.0, uncounted=rare_items(X, 48 * most)))
+    assert_equal(
+        bounded, PairCounts.from_rows(X, 1.0, uncounted=rare_items(UsersInMemory(X), 48 * most))
+    )

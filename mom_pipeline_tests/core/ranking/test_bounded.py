@@ -16,6 +16,7 @@ from scipy import sparse
 from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking import bounded
 from mom_pipeline.core.ranking import low_pass as low_pass_part
 from mom_pipeline.core.ranking.bounded import BoundedComponents
@@ -296,7 +297,9 @@ def test_the_low_pass_bound_loses_nothing(skew):
         weights=np.array([0.5, 0.5]),
         popularity=np.full(n_items, 1 / n_items),
         personalization=Personalization(),
-        pair_ranking=PairRanking.from_rows(X, low_pass, RankingWeights(popularity=0.3)),
+        pair_ranking=PairRanking.from_users(
+            UsersInMemory(X), low_pass, RankingWeights(popularity=0.3)
+        ),
     )
     ids, scores = brute_force(X, model.scores, 30)
     best = model.best(X, 30)

@@ -8,6 +8,7 @@ from scipy import sparse
 
 from mom_pipeline.core import MethodOfMoments, RankingWeights, simulate
 from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.explain import (
     COMPONENT,
     ITEM,
@@ -51,9 +52,11 @@ PAIRS_AND_LOW_PASS = RankingWeights(low_pass=0.5, ease=0.0, components=0.0)
 @pytest.fixture(scope="module")
 def three_moment(world):
     model, X = world
-    M2 = scaled_pairs(X, 0.5, 0.25, np.float64)
+    M2 = scaled_pairs(UsersInMemory(X), 0.5, 0.25, np.float64)
     low_pass = LowPass.from_pairs(M2, np.random.default_rng(0), rank=4, tol=1e-6, max_passes=50)
-    return replace(model, pair_ranking=PairRanking.from_rows(X, low_pass, PAIRS_AND_LOW_PASS))
+    return replace(
+        model, pair_ranking=PairRanking.from_users(UsersInMemory(X), low_pass, PAIRS_AND_LOW_PASS)
+    )
 
 
 def test_the_component_that_contributed_most_is_the_reason(world):
@@ -224,7 +227,7 @@ def test_of_equal_terms_the_first_item_of_the_history_is_named():
     half, quarter = np.array([0.5, 0.5]), np.full(4, 0.25)
     low_pass = LowPass(np.full((4, 1), 0.5), np.ones(4), np.ones(1))
     weights = RankingWeights(pairs=0, low_pass=1, ease=0, components=0)
-    ranking = PairRanking.from_rows(X, low_pass, weights)
+    ranking = PairRanking.from_users(UsersInMemory(X), low_pass, weights)
     model = FittedModel(np.full((4, 2), 0.25), half, quarter, Personalization(), ranking, {})
     listed = BestItems(np.array([[0, 3]] * 4), np.zeros((4, 2)), {LowPass.name: np.ones(4)})
     why = strongest(model, X, np.tile(half, (4, 1)), listed)

@@ -8,8 +8,10 @@ from scipy import sparse
 
 from mom_pipeline.core import MethodOfMoments, RankingWeights
 from mom_pipeline.core.evaluation.backtest import backtest
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.explain import ITEM, explain_row, strongest
 from mom_pipeline.core.ranking.parts import Histories, Own
+from mom_pipeline.core.visits import HistoryOf
 
 N, D = 300, 30
 
@@ -68,7 +70,7 @@ def test_an_own_item_is_its_own_reason(X, model):
 
 
 def test_a_backtest_counts_repeats_where_lists_may_hold_them(X, model):
-    again = backtest(model.fitted, X, X, (5,), exclude_seen=False)
+    again = backtest(HistoryOf(model.fitted), UsersInMemory(X), X, (5,), exclude_seen=False)
     assert again is not None
     assert again.model.recall[5] > 0.5 > again.popularity.recall[5]
-    assert backtest(model.fitted, X, X, (5,)) is None
+    assert backtest(HistoryOf(model.fitted), UsersInMemory(X), X, (5,)) is None

@@ -6,9 +6,11 @@ from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.interactions import as_binary, as_interactions
+from mom_pipeline.core.moments.counting import rare_items
 from mom_pipeline.core.moments.estimators import Estimator
-from mom_pipeline.core.moments.pair_counts import PairCounts, rare_items
+from mom_pipeline.core.moments.pair_counts import PairCounts
 from mom_pipeline.core.moments.sums import MomentSums
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.low_pass import LowPass, low_pass_rank, scaled_pairs
 from mom_pipeline.core.ranking.parts import Components, Histories, Pairs, Popularity
@@ -65,7 +67,7 @@ def written_out(ease):
 
 def test_ease_is_ridge_regressions_of_every_item_on_the_others(X, G):
     ridge = 0.7 * np.diag(G).mean()
-    B = written_out(Ease.from_rows(X, 0.7))
+    B = written_out(Ease.from_users(UsersInMemory(X), 0.7))
     for y in range(25):
         others = np.delete(np.arange(25), y)
         A = G[np.ix_(others, others)] + ridge * np.eye(24)
@@ -73,14 +75,17 @@ def test_ease_is_ridge_regressions_of_every_item_on_the_others(X, G):
     np.testing.assert_array_equal(np.diag(B), 0.0)
     once = as_binary(X)
     np.testing.assert_allclose(
-        Ease.from_rows(X, 0.7).scores(rows(X)), once.toarray() @ B, rtol=1e-4, atol=1e-6
+        Ease.from_users(UsersInMemory(X), 0.7).scores(rows(X)),
+        once.toarray() @ B,
+        rtol=1e-4,
+        atol=1e-6,
     )
 
 
 def test_items_that_nobody_took_are_harmless():
     X = as_interactions(np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0]]))
-    assert np.isfinite(Ease.from_rows(X, 0.2).scores(rows(X))).all()
-    assert not Ease.from_rows(sparse.csr_array((2, 3)), 0.2).matrix.entries.nnz
+    assert np.isfinite(Ease.from_users(UsersInMemory(X), 0.2).scores(rows(X))).all()
+    assert not Ease.from_users(UsersInMemory(sparse.csr_array((2, 3))), 0.2).matrix.entries.nnz
     assert np.isfinite(Pairs.from_rows(X, 0.5, 2.0).scores(rows(X))).all()
 
 
@@ -90,7 +95,7 @@ def test_in_a_large_catalogue_an_item_is_regressed_on_its_nearest_ones(X, G, mon
     monkeypatch.setattr("mom_pipeline.core.ranking.ease._NEAREST", 6)
     monkeypatch.setattr("mom_pipeline.core.ranking.ease._SOLVED_PER_BLOCK", block)
     X = sparse.csr_array(sparse.hstack([X, sparse.csr_array((80, 1))]))  # nobody takes the last
-    B = written_out(Ease.from_rows(X, 0.7))
+    B = written_out(Ease.from_users(UsersInMemory(X), 0.7))
     for y in range(25):
         others = np.delete(np.arange(25), y)
         N = np.flatnonzero(B[:, y])  # the six of the most pairs, any of equal ones
@@ -106,15 +111,17 @@ def test_in_a_large_catalogue_an_item_is_regressed_on_its_nearest_ones(X, G, mon
 def test_with_all_others_nearest_both_ways_agree(rng, monkeypatch):
     X = as_interactions(rng.poisson(0.8, size=(80, 25)).astype(float))
     assert PairCounts.from_rows(X, 0.5).matrix().nnz == 25 * 25
-    whole = written_out(Ease.from_rows(X, 0.7))
+    whole = written_out(Ease.from_users(UsersInMemory(X), 0.7))
     monkeypatch.setattr("mom_pipeline.core.ranking.ease.MAX_INVERTED_ITEMS", 10)
-    np.testing.assert_allclose(written_out(Ease.from_rows(X, 0.7)), whole, atol=1e-5)
+    np.testing.assert_allclose(
+        written_out(Ease.from_users(UsersInMemory(X), 0.7)), whole, atol=1e-5
+    )
 
 
 def test_of_the_inverse_each_row_keeps_its_largest_entries_and_each_column_a_mean(X, monkeypatch):
-    whole = written_out(Ease.from_rows(X, 0.7))
+    whole = written_out(Ease.from_users(UsersInMemory(X), 0.7))
     monkeypatch.setattr("mom_pipeline.core.ranking.ease._ENTRIES", 6)
-    ease = Ease.from_rows(X, 0.7)
+    ease = Ease.from_users(UsersInMemory(X), 0.7)
     kept = ease.matrix.entries.toarray() != 0
     largest = np.argsort(-np.abs(whole), axis=1)[:, :6]
     expected = np.eye(25, dtype=bool)
@@ -130,7 +137,7 @@ def test_of_the_inverse_each_row_keeps_its_largest_entries_and_each_column_a_mea
 
 def test_a_ridge_of_zero_is_refused():
     with pytest.raises(InvalidSetting, match="above 0"):
-        Ease.from_rows(sparse.csr_array((2, 9)), 0.0)
+        Ease.from_users(UsersInMemory(sparse.csr_array((2, 9))), 0.0)
 
 
 @pytest.fixture
@@ -139,7 +146,7 @@ def whole(X):
 
 
 def eigenpairs(X, user_exponent, scaling):
-    M2 = scaled_pairs(X, user_exponent, scaling, np.float64)
+    M2 = scaled_pairs(UsersInMemory(X), user_exponent, scaling, np.float64)
     return LowPass.from_pairs(M2, np.random.default_rng(0), rank=25, tol=1e-9)
 
 
@@ -188,7 +195,7 @@ def part(request, X, whole, rng):
     return {
         "popularity": lambda: Popularity(np.diff(X.tocsc().indptr).astype(float)),
         "pairs": lambda: Pairs.from_rows(X, 0.5, 1.5),
-        "ease": lambda: Ease.from_rows(X, 1.0),
+        "ease": lambda: Ease.from_users(UsersInMemory(X), 1.0),
         "low-pass": lambda: replace(whole, ridge=2.0),
         "components": lambda: Components(rng.dirichlet(np.ones(25), size=3).T),
     }[request.param]()
@@ -245,9 +252,12 @@ def test_the_rank_of_the_low_pass_part_is_bounded():
 def test_ease_is_bounded_with_the_pairs(X):
     """The least popular items have no pairs, and EASE has nothing to say of them."""
     most = 48 * (len(PairCounts.from_rows(X, 0.0).names) // 3)
-    bounded = Ease.from_rows(X, 1.0, most)
-    rare = rare_items(X, most)
+    bounded = Ease.from_users(UsersInMemory(X), 1.0, most)
+    rare = rare_items(UsersInMemory(X), most)
     assert len(rare)
-    for ease, least, most_said in ((bounded, 0, 1e-6), (Ease.from_rows(X, 1.0), 1e-3, 1)):
+    for ease, least, most_said in (
+        (bounded, 0, 1e-6),
+        (Ease.from_users(UsersInMemory(X), 1.0), 1e-3, 1),
+    ):
         said = np.abs(ease.matrix.entries[rare].toarray() + ease.rest).max()
         assert least <= said <= most_said

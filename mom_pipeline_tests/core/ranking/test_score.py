@@ -7,6 +7,7 @@ from scipy import sparse
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
 from mom_pipeline.core.evaluation.metrics import evaluate_ranking
 from mom_pipeline.core.interactions import as_interactions
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking import candidates as candidates_module
 from mom_pipeline.core.ranking import choose
 from mom_pipeline.core.ranking.candidates import Candidates, SearchParts
@@ -46,7 +47,7 @@ def rising(rows):
 
 
 def test_parts_are_scaled_by_the_best_unseen_item_and_added(X, low_pass):
-    pairs, ease = Pairs.from_rows(X, 0.5, 2.0), Ease.from_rows(X, 1.0)
+    pairs, ease = Pairs.from_rows(X, 0.5, 2.0), Ease.from_users(UsersInMemory(X), 1.0)
     popularity = Popularity(pairs.item_users)
     parts = ((popularity, 0.3), (pairs, 0.7), (ease, 0.4), (low_pass, 0.5), (Given(rising), 0.9))
     rows = Histories(X, None)
@@ -79,7 +80,7 @@ def test_candidates_are_ranked_as_the_ranking_ranks_them(X, low_pass, exclude_se
     parts = SearchParts(
         pairs=(Pairs.from_rows(split.train),),
         history_exponents=(0.5,),
-        ease={5.0: Ease.from_rows(split.train, 5.0)},
+        ease={5.0: Ease.from_users(UsersInMemory(split.train), 5.0)},
         low_pass={1.0: low_pass},
         low_pass_ridges=(10.0,),
         components=rising,
@@ -231,7 +232,11 @@ def test_a_history_is_a_set_for_pairs_and_counts_for_components(X, low_pass):
         seen.append(rows.toarray())
         return np.ones(rows.shape)
 
-    parts = (Pairs.from_rows(X), 1.0), (Ease.from_rows(X, 1.0), 0.5), (low_pass, 0.5)
+    parts = (
+        (Pairs.from_rows(X), 1.0),
+        (Ease.from_users(UsersInMemory(X), 1.0), 0.5),
+        (low_pass, 0.5),
+    )
     score = Score((*parts, (Given(components), 0.1)))
     scores = [score(Histories(rows, None))[0] for rows in (as_interactions(X[[0]]), thrice)]
     np.testing.assert_array_equal(*scores)
