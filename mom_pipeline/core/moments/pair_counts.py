@@ -146,12 +146,14 @@ class PairCounts:
         Half of the bytes: the first item once for all of its pairs, sums in two parts.
         """
         first, second = items_of(self.names)
-        high = self.units >> 32
+        high, low = (np.empty(len(self.units), dtype) for dtype in (np.int32, np.uint32))
+        np.right_shift(self.units, 32, out=high, casting="unsafe")
+        np.bitwise_and(self.units, _SECOND - 1, out=low, casting="unsafe")
         return {
             "pair_starts": np.searchsorted(first, np.arange(self.n_items + 1)),
             "pair_items": second.astype(np.min_scalar_type(max(self.n_items, 1))),
             "pair_high": high.astype(np.result_type(*map(np.min_scalar_type, _range_of(high)))),
-            "pair_low": (self.units & (_SECOND - 1)).astype(np.uint32),
+            "pair_low": low,
             "pair_item_users": self.item_users,
             "pair_user_exponent": np.array(self.user_exponent),
             "pair_uncounted": self.uncounted,
@@ -160,23 +162,25 @@ class PairCounts:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
         """Return the pairs that `as_arrays` named; ValueError where they do not fit together."""
-        starts, second = arrays["pair_starts"], arrays["pair_items"].astype(np.int64)
-        high, low = arrays["pair_high"].astype(np.int64), arrays["pair_low"].astype(np.int64)
+        starts, items = arrays["pair_starts"], arrays["pair_items"]
+        high, low = arrays["pair_high"], arrays["pair_low"]
         item_users, uncounted = arrays["pair_item_users"], arrays["pair_uncounted"]
-        n_pairs = np.diff(starts)
+        D, n_pairs = len(item_users), np.diff(starts)
         if (
-            len(starts) != len(item_users) + 1
+            len(starts) != D + 1
             or (n_pairs < 0).any()
-            or not starts[0] == 0 <= starts[-1] == len(second) == len(high) == len(low)
+            or not starts[0] == 0 <= starts[-1] == len(items) == len(high) == len(low)
         ):
             raise ValueError("the items and sums of the pairs do not fit together")
-        first = np.repeat(np.arange(len(item_users)), n_pairs)
-        names = (first << 32) + second
-        if (np.diff(names) <= 0).any() or not (
-            (first <= second) & (second < len(item_users))
-        ).all():
+        names = np.repeat(np.arange(D, dtype=np.int64) * _SECOND, n_pairs)
+        names += items
+        taken = np.flatnonzero(n_pairs)
+        outside = (items[starts[taken]] < taken) | (items[starts[taken + 1] - 1] >= D)
+        if outside.any() or (names[1:] <= names[:-1]).any():
             raise ValueError("the items of the pairs are not in order")
-        units = (high << 32) + low
+        units = high.astype(np.int64)
+        units <<= 32
+        units += low
         return cls(names, units, item_users, float(arrays["pair_user_exponent"]), uncounted)
 
 
