@@ -108,6 +108,20 @@ def test_visits_are_those_of_the_rows(interactions: Csr, shards: Shards) -> None
     np.testing.assert_array_equal(whole[1], expected)
 
 
+def test_the_days_of_the_pairs_go_along_with_the_rows(interactions: Csr, tmp_path) -> None:
+    days, asked = days_of(interactions), np.array([3, 16, 17, 200, 899])
+    shards = write_shards(interactions, str(tmp_path), n_shards=3, last_days=days)
+    sharded, whole = ShardedUsers(LocalEngine(), shards), UsersInMemory(interactions, days)
+    for users in (sharded, whole):
+        parts = list(users.visit(days_seen, asked))
+        positions, sums = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        np.testing.assert_array_equal(sums[np.argsort(positions)], days.sum(axis=1)[asked])
+
+
+def days_seen(rows: UserRows, along: None) -> tuple[np.ndarray, np.ndarray]:
+    return rows.positions, np.asarray(rows.last_days.sum(axis=1))
+
+
 def as_seen(rows: UserRows, along: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return rows.positions, np.asarray(rows.X.sum(axis=1)), along[:, 0]
 
