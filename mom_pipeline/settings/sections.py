@@ -233,7 +233,7 @@ class PromotionSettings:
 
     enabled: StrictBool = True
     max_loss: Share = 0.05
-    keep_versions: CountOrZero = 10
+    keep_versions: CountOrZero = 3
 
 
 @section("comparison")
