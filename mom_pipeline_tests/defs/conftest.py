@@ -43,6 +43,8 @@ horizon_days = 2
 cutoffs = [5, 10, 20]
 [tuning]
 every_days = 0
+[promotion]
+keep_versions = 10
 [artifacts]
 retention_days = 0
 """

@@ -206,7 +206,7 @@ def test_a_damaged_champion_is_replaced_by_a_good_model(copied: Pipeline):
 def test_settings_of_the_gate(copied: Pipeline):
     registry = registry_of(copied)
     (registry.root / POINTER).unlink()
-    copied.configure("[model]\n", "[promotion]\nenabled = false\nkeep_versions = 1\n[model]\n")
+    copied.configure("keep_versions = 10", "enabled = false\nkeep_versions = 1")
     copied.run(N_DAYS - 1, only=PROMOTION)
     copied.run(N_DAYS, only=PROMOTION)
     assert registry.champion_version() is None
