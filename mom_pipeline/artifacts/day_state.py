@@ -549,7 +549,9 @@ class DayState:
             artifact = self.fitting("anchor", day)
             if artifact.version != wanted:
                 raise StaleArtifact(f"the anchor of {day} was replaced since {sums.day}")
-            arrays, estimator = artifact.dense, self.moment_settings(day).estimator
+            # Of the sums' own day: sums are kept while the settings that they depend on are the
+            # same, and the choice of an old day may be gone while its anchor is in use.
+            arrays, estimator = artifact.dense, self.moment_settings(sums.day).estimator
             anchor = Anchor(
                 arrays["basis"], arrays["item_scale"], estimator, arrays["frequent_items"]
             )

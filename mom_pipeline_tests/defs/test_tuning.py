@@ -1,5 +1,6 @@
 """Settings that nobody touched: chosen on the last days, kept, and stated with their evidence."""
 
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import date, timedelta
@@ -16,6 +17,7 @@ from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.logs.ingest import ingest_day
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.settings import load_settings
 from mom_pipeline.settings.chosen import ChosenSettings
 from mom_pipeline.tuning.choosing import settings_of_day
 
@@ -60,6 +62,20 @@ def test_with_few_days_nothing_is_chosen_and_that_is_said(chosen: Pipeline):
     weights = chosen.state.chosen(day(7)).ranking
     pairs = {"ease": 0.0, "low_pass": 0.0, "components": 0.0, "candidate_exponent": 0.0}
     assert weights == RankingWeights(**pairs)
+
+
+def test_an_anchor_outlives_the_choice_of_its_day(chosen: Pipeline, tmp_path):
+    """Old days leave the disk, and their anchor stays while later days rest on it."""
+    shutil.copytree(chosen.root, tmp_path / "later")
+    state = DayState(load_settings(tmp_path / "later", {}))
+    _, _, sums = state.moments(day(10))
+    assert sums.metadata["anchor_day"] == str(day(8))
+    for asset in ("chosen_settings", "interaction_matrix", "m2_statistics", "decomposition"):
+        assert state.artifacts.remove(asset, day(8))
+    later = DayState(state.settings)
+    anchor, _, _ = later.moments(day(10))
+    assert anchor.estimator == later.moment_settings(day(10)).estimator
+    later.model(day(10))
 
 
 def test_the_choice_and_its_evidence_are_metadata(chosen: Pipeline):
