@@ -13,7 +13,7 @@ from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Float64
 
 # Random directions that a whitening is held against.
-_PROBES = 8
+_PROBES = 4
 
 
 @dataclass(frozen=True)
