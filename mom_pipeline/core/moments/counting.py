@@ -17,6 +17,11 @@ _BYTES_PER_PAIR = 48
 MAX_PAIR_BYTES = 2**30
 
 
+def most_pairs(max_bytes: int) -> int:
+    """Return how many pairs fit into some bytes."""
+    return max_bytes // _BYTES_PER_PAIR
+
+
 def count_pairs(users: Users, user_exponent: float, max_bytes: int = MAX_PAIR_BYTES) -> PairCounts:
     """Count the pairs of as many popular items as fit into some bytes; see `rare_items`."""
     return users.add_up(PairsPass(user_exponent, rare_items(users, max_bytes)))
@@ -29,7 +34,7 @@ def rare_items(users: Users, max_bytes: int) -> Array:
     any shards: pairs are told apart a run of items at a time, the most popular first, of which
     each run has no more than fit.
     """
-    D, most = users.shape[1], max_bytes // _BYTES_PER_PAIR
+    D, most = users.shape[1], most_pairs(max_bytes)
     sizes = users.add_up(_SizesPass())
     if min(sizes.n_pairs, D * (D + 1) / 2) <= most:
         return np.empty(0, dtype=np.int64)

@@ -23,7 +23,7 @@ from mom_pipeline.core.linear_algebra.eigenpairs import (
     working_precision,
 )
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
-from mom_pipeline.core.moments.counting import MAX_PAIR_BYTES, count_pairs
+from mom_pipeline.core.moments.counting import MAX_PAIR_BYTES, count_pairs, most_pairs
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.pair_counts import PairCounts
 from mom_pipeline.core.moments.sums import MomentSums
@@ -186,19 +186,37 @@ def advance(
     """
     users, share = UsersInMemory(X) if users is None else users, 1.0
     if yesterday is not None:
-        step = _next_day(X, users, yesterday, settings)
-        share, reason = step.captured_share, _drifted(step, settings)
+        changed = changed_rows(yesterday.X, X)
+        reason = _too_many_pairs(X, changed, settings)
         if not reason:
-            return step
+            step = _next_day(X, users, yesterday, changed, settings)
+            share, reason = step.captured_share, _drifted(step, settings)
+            if not reason:
+                return step
     anchor = fix_anchor(users, settings)
     sums = sum_users(users, anchor, settings)
     pairs = AnchoredPairs.from_users(users, settings)
     return DayStep(anchor, sums, reason, np.flatnonzero(np.diff(X.indptr)), share, pairs)
 
 
-def _next_day(X: Csr, users: Users, yesterday: Yesterday, settings: MomentSettings) -> DayStep:
+def _too_many_pairs(X: Csr, changed: Array, settings: MomentSettings) -> str:
+    """Why the pairs of the changed users are not counted on their own; empty where they are.
+
+    What changed is kept beside the pairs of the last rebuild, and must not outgrow them.
+    """
+    if settings.pair_exponent is None:
+        return ""
+    n = np.diff(X.indptr)[changed].astype(np.float64)
+    if (n * (n + 1)).sum() / 2 <= most_pairs(settings.pair_bytes):
+        return ""
+    megabytes = settings.pair_bytes / 2**20
+    return f"the pairs of the {len(changed):,} users who changed may exceed {megabytes:,.0f} MB"
+
+
+def _next_day(
+    X: Csr, users: Users, yesterday: Yesterday, changed: Array, settings: MomentSettings
+) -> DayStep:
     """Subtract the old rows of the changed users and add their new ones."""
-    changed = changed_rows(yesterday.X, X)
     removed, added = grown(yesterday.X, X.shape)[changed], X[changed]
     anchor, half = yesterday.anchor.with_items(X.shape[1]), in_first_half(changed)
     sums = yesterday.sums.update(removed, added, anchor, in_half=np.concatenate([half, half]))

@@ -214,3 +214,20 @@ def test_nobody_with_a_triple_is_an_error():
     X = sparse.csr_array(np.eye(4))
     with pytest.raises(InvalidInteractions, match="or add days"):
         advance(X, None, "", moment_settings("unbiased"))
+
+
+def test_pairs_of_more_changed_users_than_fit_are_counted_with_all_others(days):
+    """What changed is kept beside the pairs of the last rebuild, and must not outgrow them."""
+    before, now = days[0], days[1]
+    n = np.diff(now.indptr)[changed_rows(before, now)]
+    needed = 48 * int((n * (n + 1)).sum() // 2)
+    settings = replace(moment_settings(), pair_exponent=1.0, pair_bytes=needed)
+    first = advance(before, None, "first", settings)
+    yesterday = Yesterday(before, first.anchor, first.sums, first.pairs)
+    assert advance(now, yesterday, "", settings).reason == ""
+    bounded = replace(settings, pair_bytes=needed - 1)
+    step = advance(now, yesterday, "", bounded)
+    assert step.reason.startswith(f"the pairs of the {len(n):,} users who changed may exceed")
+    assert len(step.pairs.change.names) == 0
+    without = replace(bounded, pair_exponent=None)
+    assert advance(now, replace(yesterday, pairs=None), "", without).reason == ""
