@@ -32,5 +32,9 @@ class DamagedModel(MomError):
     """A stored model cannot be read back as it was written."""
 
 
+class ModelOfOtherVersion(DamagedModel):
+    """A model file is whole, and was written by another version of this package."""
+
+
 class VisitFailed(MomError):
     """The rows of users could not be visited where they are."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mom_pipeline.core.errors import DamagedModel
+from mom_pipeline.core.errors import DamagedModel, ModelOfOtherVersion
 from mom_pipeline.core.files import writing
 from mom_pipeline.core.types import Array
 
@@ -53,7 +53,7 @@ def load_arrays(
             raise
         raise DamagedModel(f"{path} is not a readable model file: {error}") from error
     if described.get("format") != _FORMAT or described.get("version") != _VERSION:
-        raise DamagedModel(
+        raise ModelOfOtherVersion(
             f"{path} holds {described.get('format')!r} version {described.get('version')!r}; "
             f"expected {_FORMAT!r} version {_VERSION}; fit and save it again"
         )

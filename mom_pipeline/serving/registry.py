@@ -23,7 +23,7 @@ from mom_pipeline.artifacts.versions import (
     seal,
     unfinished_version,
 )
-from mom_pipeline.core.errors import DamagedModel, MomError
+from mom_pipeline.core.errors import DamagedModel, ModelOfOtherVersion, MomError
 from mom_pipeline.core.files import locked, write_text
 from mom_pipeline.serving.served_model import Manifest, ServedModel
 
@@ -128,6 +128,8 @@ class ModelRegistry:
             except (DamagedModel, UnknownVersion) as error:
                 if self.champion_version() == version:
                     hint = "`mom-pipeline rollback` returns to the champion before"
+                    if isinstance(error, ModelOfOtherVersion):
+                        hint = "`mom-pipeline update` computes the days again and puts one in use"
                     raise type(error)(f"{error}; {hint}") from error
                 # Replaced and removed while it was read: take the new one.
         raise NoChampion(

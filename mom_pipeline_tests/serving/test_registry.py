@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mom_pipeline.artifacts.versions import MANIFEST, seal
-from mom_pipeline.core.errors import DamagedModel
+from mom_pipeline.core.errors import DamagedModel, ModelOfOtherVersion
 from mom_pipeline.core.files import sha256_of
 from mom_pipeline.serving.registry import (
     POINTER,
@@ -77,6 +77,16 @@ def test_a_version_of_the_format_before_is_refused_with_what_to_do(registry, mak
     with pytest.raises(DamagedModel, match=r"has format 1, .* `mom-pipeline update` computes it"):
         registry.load(version)
     assert "format 1" in registry.versions()[0].damage
+
+
+def test_a_champion_of_another_version_says_that_an_update_makes_one(registry, make, monkeypatch):
+    """A folder after an upgrade: nothing is damaged, and the champion before is no better."""
+    version = registry.add(make(1))
+    registry.promote(version, "better")
+    monkeypatch.setattr("mom_pipeline.core.persistence._VERSION", 99)
+    with pytest.raises(ModelOfOtherVersion, match="`mom-pipeline update` computes") as refused:
+        registry.champion()
+    assert "rollback" not in str(refused.value)
 
 
 def test_the_oldest_comes_first(registry, make):
