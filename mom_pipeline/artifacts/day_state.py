@@ -36,7 +36,6 @@ from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.low_pass import LowPass, scaled_pairs
 from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
-from mom_pipeline.core.ranking.recency import aged
 from mom_pipeline.core.ranking.score import NO_AGEING, RankingWeights
 from mom_pipeline.core.types import Array
 from mom_pipeline.errors import DamagedArtifact, ExpiredArrays
@@ -285,11 +284,6 @@ class DayState:
         if rows.nbytes <= _KEPT_BYTES:
             self._whole_rows = {**dict([*self._whole_rows.items()][-1:]), version: rows}
         return rows
-
-    def histories(self, day: date) -> csr_array:
-        """The rows of a day as its ranking reads them: aged, where histories age."""
-        rows = self.rows(day)
-        return aged(rows.X, rows.last_days, self.half_life(day))
 
     def write_matrix(
         self, day: date, X: csr_array, last_days: csr_array, fingerprint: str

@@ -18,7 +18,7 @@ from mom_pipeline.core.ranking.memberships import Personalization, memberships, 
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.parts import Histories
 from mom_pipeline.core.ranking.recency import aged
-from mom_pipeline.core.ranking.score import RankingName, Score, ranking_name
+from mom_pipeline.core.ranking.score import NO_AGEING, RankingName, Score, ranking_name
 from mom_pipeline.core.ranking.topn import BestItems
 from mom_pipeline.core.types import Array, Csr, Float64
 
@@ -73,8 +73,13 @@ class FittedModel:
 
     def aged(self, X: Csr, last_days: Csr | None) -> Csr:
         """Return histories as the ranking reads them: what was taken long ago counts for less."""
+        return aged(X, last_days, self.half_life)
+
+    @property
+    def half_life(self) -> float:
+        """How fast histories age, in days; NO_AGEING where they do not."""
         ranking = self.pair_ranking
-        return X if ranking is None else aged(X, last_days, ranking.weights.history_half_life)
+        return NO_AGEING if ranking is None else ranking.weights.history_half_life
 
     def scores(self, X: Csr, ranking: str | None = None) -> Array:
         """Return the score of every item, (N, D); see `top` for the ranking."""

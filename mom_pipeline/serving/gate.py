@@ -40,10 +40,9 @@ from mom_pipeline.core.evaluation.backtest import Backtest
 from mom_pipeline.core.evaluation.backtest import backtest as backtest_model
 from mom_pipeline.core.evaluation.bootstrap import paired_interval
 from mom_pipeline.core.evaluation.metrics import RankingMetrics, nearest_cutoff
-from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.moments.users import UserRows, Users, UsersInMemory, Visit
 from mom_pipeline.core.ranking.recency import aged
-from mom_pipeline.core.ranking.score import NO_AGEING, RankingWeights
+from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.threads import cut
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.core.visits import HistoryOf
@@ -251,7 +250,7 @@ def contest_with_champion(
     if champion.manifest.day <= before.isoformat():
         columns, width = _columns(champion.item_ids, delivered.item_ids[: test.shape[1]])
         users = MovedItems(engine.users(state.rows(before)), columns, width)
-        history = HistoryOf(champion.model, _half_life(champion.model))
+        history = HistoryOf(champion.model, champion.model.half_life)
         later = moved_items(test, columns, width)
         rival = backtest_model(history, users, later, cutoffs, exclude_seen=seen)
         how = f"it and the model of {before}, on the days since"
@@ -404,12 +403,7 @@ def _fitted(settings: ChosenSettings, users: Users) -> HistoryOf:
     model_settings["n_components"] = min(settings.model.n_components, *users.shape)
     method = MethodOfMoments(**model_settings, ranking_weights=settings.ranking)
     model = method.fit_users(users).fitted
-    return HistoryOf(model, _half_life(model))
-
-
-def _half_life(model: FittedModel) -> float:
-    ranking = model.pair_ranking
-    return NO_AGEING if ranking is None else ranking.weights.history_half_life
+    return HistoryOf(model, model.half_life)
 
 
 @dataclass(frozen=True)
