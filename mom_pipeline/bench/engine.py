@@ -36,6 +36,7 @@ from mom_pipeline.engine import (
 )
 from mom_pipeline.engine.dask import DaskEngine, bytes_held, dask_engine
 from mom_pipeline.engine.outputs import write_memberships
+from mom_pipeline.engine.shards import suitable_number
 from mom_pipeline.pictures.charts import xy_curves
 from mom_pipeline.pictures.png import png
 
@@ -43,8 +44,7 @@ N_WORKERS = 2
 _SHARDS = 8
 _ESTIMATOR = Estimator.from_name("balanced")
 FACTORS = (1, 2, 4, 8)
-_SHARDS_PER_STEP = 4
-_USERS_PER_BLOCK = 500_000
+_USERS_PER_BLOCK = 1_000_000
 _DATA_SHARE = 0.3
 
 
@@ -218,7 +218,8 @@ def run_growth(
     """Fit an eighth, a quarter, a half and all of the users, each in a process of its own.
 
     Shards hold a random part of the users each, so that the first eighth of the shards is an
-    eighth of the users. Measured are the fit and everybody's memberships, written to files.
+    eighth of the users. Measured are the fit and everybody's memberships, written to files. The
+    slope is that of log time against log users: 1 is linear.
     """
     with tempfile.TemporaryDirectory(prefix="mom-bench-") as folder:
         shards = _write(str(Path(folder) / "shards"), n_users, n_items, n_pairs, seed, progress)
@@ -227,13 +228,19 @@ def run_growth(
             part = first_part(shards, factor / FACTORS[-1])
             done = sum(FACTORS[: len(rows)]) / sum(FACTORS)
             progress(f"{part.shape[0]:,} users", _DATA_SHARE + (1 - _DATA_SHARE) * done)
-            results = str(Path(folder) / f"memberships-{factor}")
-            measured = in_a_process(_fit, part, n_components, seed, results)
-            rows.append({"factor": factor, **measured})
+            with tempfile.TemporaryDirectory(dir=folder) as memberships:
+                measured = in_a_process(_fit, part, n_components, seed, memberships)
+                disk = {
+                    "shard_bytes": sum(_size(shards.url, entry.name) for entry in part.entries),
+                    "membership_bytes": sum(_size(memberships, e.name) for e in part.entries),
+                }
+            rows.append({"factor": factor, **measured, **disk})
+    users, seconds = ([row[name] for row in rows] for name in ("n_users", "seconds"))
     return {
         "n_items": n_items,
         "n_components": n_components,
         "seed": seed,
+        "slope": float(np.polyfit(np.log(users), np.log(seconds), 1)[0]),
         "rows": [
             row
             | {
@@ -257,13 +264,18 @@ def _write(
 ) -> Shards:
     rng = np.random.default_rng(seed)
     catalogue = ClusteredCatalogue.random(n_items, min(100, n_items), rng)
-    with ShardWriter(url, n_items, _SHARDS_PER_STEP * FACTORS[-1]) as writer:
+    per_step = -(-suitable_number(n_pairs) // FACTORS[-1])
+    with ShardWriter(url, n_items, per_step * FACTORS[-1]) as writer:
         for start in range(0, n_users, _USERS_PER_BLOCK):
             stop = min(start + _USERS_PER_BLOCK, n_users)
             pairs = n_pairs * stop // n_users - n_pairs * start // n_users
             writer.add(catalogue.interactions(stop - start, pairs, rng))
             progress("data", _DATA_SHARE * stop / n_users)
     return writer.shards
+
+
+def _size(folder: str, name: str) -> int:
+    return (Path(folder) / name).stat().st_size
 
 
 def _fit(shards: Shards, n_components: int, seed: int, folder: str) -> dict[str, Any]:
@@ -293,10 +305,13 @@ def tables_growth(result: dict[str, Any]) -> list[Table]:
             "of which fit": f"{row['fit_seconds']:.1f}",
             "peak, GB": f"{row['peak_bytes'] / 1e9:.2f}",
             "multiple ": f"{row['peak_to_first']:.2f}",
+            "shards, GB": f"{row['shard_bytes'] / 1e9:.2f}",
+            "memberships, GB": f"{row['membership_bytes'] / 1e9:.2f}",
         }
         for row in result["rows"]
     ]
-    return [Table(f"Growth, {result['n_items']:,} items, K = {result['n_components']}", rows)]
+    title = f"Growth, {result['n_items']:,} items, K = {result['n_components']}"
+    return [Table(f"{title}; slope of log time on log users {result['slope']:.2f}", rows)]
 
 
 def plot_growth(result: dict[str, Any]) -> bytes:

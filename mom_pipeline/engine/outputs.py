@@ -26,14 +26,14 @@ from mom_pipeline.engine.users import Engine
 
 @dataclass(frozen=True)
 class MembershipsPass:
-    """Writes P[component | user] of every user; returns the number of users."""
+    """Writes P[component | user] of every user, in single precision; returns their number."""
 
     model: FittedModel
     folder: str
 
     def __call__(self, rows: ShardRows) -> int:
         P = self.model.memberships(rows.X)
-        flat = pa.FixedSizeListArray.from_arrays(pa.array(P.ravel()), P.shape[1])
+        flat = pa.FixedSizeListArray.from_arrays(pa.array(P.astype(np.float32).ravel()), P.shape[1])
         _write(self.folder, rows.name, {"user": rows.positions, "memberships": flat})
         return len(P)
 

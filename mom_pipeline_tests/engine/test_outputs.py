@@ -37,7 +37,7 @@ def test_memberships(
     written = read_all(tmp_path).sort_values("user")
     np.testing.assert_array_equal(written["user"], users)
     expected = model.personalize(interactions)[users]
-    np.testing.assert_allclose(np.stack(written["memberships"]), expected, rtol=1e-9)
+    np.testing.assert_allclose(np.stack(written["memberships"]), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("exclude_seen", [True, False])
