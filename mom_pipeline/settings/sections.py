@@ -262,10 +262,11 @@ class WarehouseSettings:
 
 @section("artifacts")
 class ArtifactSettings:
-    """How many days keep their arrays, beside one day a month (0: all), and their moments."""
+    """How many days keep their arrays, beside one day a month (0: all), moments and lists."""
 
     retention_days: CountOrZero = 35
-    moment_megabytes: CountOrZero = 128
+    moment_megabytes: CountOrZero = 48
+    list_days: Count = 14
 
 
 @section("engine")

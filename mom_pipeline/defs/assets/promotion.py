@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
-from mom_pipeline.artifacts.retention import apply_retention, days_of_months
+from mom_pipeline.artifacts.retention import apply_retention
 from mom_pipeline.defs.assets.evaluation import evaluation_metrics
 from mom_pipeline.defs.assets.logs import interaction_matrix, raw_logs
 from mom_pipeline.defs.assets.model import decomposition
@@ -131,7 +131,7 @@ def _shown(done: Promoted) -> dict[str, Any]:
 
 
 def _retain(state: DayState, warehouse: Warehouse, run_days: Sequence[date]) -> str:
-    """Apply `artifacts.retention_days` to the arrays, the exports and the table of lists.
+    """Remove the arrays, lists and exports that are too old; see `artifacts` in the settings.
 
     A run of old days alone asked for just these: they stay until the next run.
     """
@@ -145,11 +145,10 @@ def _retain(state: DayState, warehouse: Warehouse, run_days: Sequence[date]) -> 
     removed = apply_retention(
         state.artifacts, kept, horizon + 1, settings.moment_megabytes * 2**20, spared=spared
     )
-    oldest = newest - timedelta(days=kept - 1)
-    exports = state.settings.exports_dir / "recommendations"
-    remove_exports(exports, oldest, spared=days_of_months(days))
+    oldest = min([newest - timedelta(days=settings.list_days - 1), *spared])
+    remove_exports(state.settings.exports_dir / "recommendations", oldest)
     with warehouse.connect() as connection:
-        rows = remove_superseded(connection, min([oldest, *spared]))
+        rows = remove_superseded(connection, oldest)
     return (
         f"{removed.days} artifacts, the arrays of {removed.moments} older moments "
         f"and {rows} rows of lists removed (retention)"
