@@ -114,7 +114,7 @@ class DayState:
         self._anchor: tuple[Artifact, Anchor] | None = None
         # The last two: an erasure needs one as it was and as it is.
         self._whole_rows: dict[str, DatedRows] = {}
-        # Of the day at hand and of the one whose model is judged.
+        # Of the day at hand, of the one whose lists are kept and of the one that is judged.
         self._rankings: dict[tuple[str, RankingWeights], PairRanking] = {}
 
     def chosen(self, day: date) -> ChosenSettings:
@@ -520,7 +520,7 @@ class DayState:
         if known is not None:
             return known
         ranking = self._read_ranking(day, sums, weights)
-        self._rankings = {**dict([*self._rankings.items()][-1:]), (sums.version, weights): ranking}
+        self._rankings = {**dict([*self._rankings.items()][-2:]), (sums.version, weights): ranking}
         return ranking
 
     def _read_ranking(self, day: date, sums: Artifact, weights: RankingWeights) -> PairRanking:

@@ -215,7 +215,7 @@ class ServingSettings:
 
     list_length: Count = 20
     exclude_seen: StrictBool = True
-    refresh_drift: Share = 0.0
+    refresh_drift: Share = 0.05
 
 
 @section("evaluation")

@@ -38,6 +38,7 @@ capture_threshold = 0.0
 frequent_items = 20
 [serving]
 list_length = 5
+refresh_drift = 0.0
 [evaluation]
 horizon_days = 2
 cutoffs = [5, 10, 20]

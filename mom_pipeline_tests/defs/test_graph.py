@@ -1,6 +1,7 @@
 """The whole graph over real files: every asset, every day, the same by every path."""
 
 import gzip
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -177,7 +178,7 @@ def test_everyone_is_visited_when_the_model_moved_at_all(backfilled: Pipeline):
     for n in range(2, N_DAYS + 1):
         shown = backfilled.metadata("user_personalization", n)
         X, _ = backfilled.state.matrix(day(n))
-        assert shown["visited_because"].startswith("everyone: the model moved by 0.")
+        assert shown["visited_because"].startswith("everyone: serving.refresh_drift is 0")
         assert shown["users_visited"] == (np.diff(X.indptr) > 0).sum()
         posteriors = backfilled.state.artifacts.read("user_personalization", day(n)).dense
         expected = backfilled.state.model(day(n))[0].memberships(X)
@@ -185,7 +186,7 @@ def test_everyone_is_visited_when_the_model_moved_at_all(backfilled: Pipeline):
 
 
 def test_unchanged_users_keep_their_lists_while_the_model_stands(copied: Pipeline):
-    copied.configure("[serving]\n", "[serving]\nrefresh_drift = 1.0\n")
+    copied.configure("refresh_drift = 0.0", "refresh_drift = 1.0")
     copied.run(N_DAYS, only=["user_personalization", "recommendations"])
     shown = copied.metadata("user_personalization", N_DAYS)
     changed = copied.metadata("recommendations", N_DAYS)["users"]
@@ -197,6 +198,15 @@ def test_unchanged_users_keep_their_lists_while_the_model_stands(copied: Pipelin
     X, _ = copied.state.matrix(day(N_DAYS))
     expected = model.memberships(X[:, : model.n_items])
     np.testing.assert_allclose(posteriors["memberships"], expected, atol=1e-9)
+
+
+def test_everyone_gets_new_lists_when_those_of_some_would_change(copied: Pipeline):
+    """Between the two ends: lists that move by more than is allowed are made again."""
+    copied.configure("refresh_drift = 0.0", "refresh_drift = 0.0001")
+    copied.run(N_DAYS, only=["user_personalization"])
+    shown = copied.metadata("user_personalization", N_DAYS)
+    assert re.fullmatch(r"everyone: \d+\.\d% of the lists would change", shown["visited_because"])
+    assert shown["model_day"] == str(day(N_DAYS))
 
 
 def test_the_definitions_load_and_their_jobs_hold_every_asset():

@@ -14,13 +14,13 @@ from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.parts import Components, Own, Pairs, Part, Popularity
 from mom_pipeline.core.ranking.recency import Trend, TrendPass
 from mom_pipeline.core.ranking.score import RankingWeights, Score
-from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.core.types import Array, Csr, SentPlain
 
 PartT = TypeVar("PartT", Ease, LowPass)
 
 
 @dataclass(frozen=True)
-class PairRanking:
+class PairRanking(SentPlain):
     """The second moment's share of a fitted model.
 
     counts, trend: sums over users, which changed users alone update. The trend is None where it
