@@ -253,6 +253,23 @@ _ALL = (
         folder=True,
     ),
     Bench(
+        "year",
+        "year",
+        "A long log",
+        """A real log in FOLDER, day by day with the default settings: seconds and MB of each.
+
+        Runs of some days, each a command in a process of its own; in the end `recommend`,
+        `status` and `update` with all days stored.
+        """,
+        (
+            Option("log", "30music", choices=("30music", "movietweetings", "online-retail")),
+            Option("days", 366, "Days taken, from the first.", least=1),
+            Option("run-days", 28, "Days of a run.", least=1),
+        ),
+        folder=True,
+        plot="Also draw seconds and MB by day to this PNG file.",
+    ),
+    Bench(
         "query",
         "serving",
         "One user",
