@@ -80,15 +80,19 @@ def top_eigenpairs(
     warm_start: Array | None = None,
     tol: float = 1e-5,
     max_passes: int = 10,
+    direct: bool | None = None,
 ) -> Eigenpairs:
     """Return the k (and the guard) leading eigenpairs of M2.
 
     Stops when the sum of the k leading Ritz values grows by less than `tol` of itself for
     each pass, or after `max_passes` passes. warm_start: (D, any) columns to begin with.
+    direct: by LAPACK where M2 is written out; None where that is quicker.
     """
     D = M2.n_items
     width, block = guarded_width(k, D), block_width(k, D)
-    if M2.explicit is not None and _directly(M2, k, max_passes):
+    if direct is None:
+        direct = is_direct(M2, k, max_passes)
+    if M2.explicit is not None and direct:
         return _by_lapack(M2.explicit, width)
     start = rng.standard_normal((D, block), dtype=np.float32) if warm_start is None else warm_start
     most_columns = start.shape[1] + block * max(max_passes - 1, 1)
@@ -118,7 +122,7 @@ def _by_lapack(M2: Array, width: int) -> Eigenpairs:
     return Eigenpairs(values[::-1].astype(np.float64), vectors, 1, 0.0)
 
 
-def _directly(M2: SymmetricOperator, k: int, passes: int) -> bool:
+def is_direct(M2: SymmetricOperator, k: int, passes: int) -> bool:
     """Tell whether LAPACK gives the k leading eigenpairs of a written-out M2 sooner."""
     D, width, block = M2.n_items, guarded_width(k, M2.n_items), block_width(k, M2.n_items)
     if D <= DIRECT_ITEMS:
