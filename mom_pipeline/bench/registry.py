@@ -214,7 +214,13 @@ _ALL = (
         "topn",
         "Exact lists for everybody",
         "Exact lists for all users: 2,000 checked by brute force, and `implicit`'s topk beside.",
-        _size(1_000_000, 718_675, 5_669_541, Option("length", 100, "Items of a list.")),
+        _size(
+            1_000_000,
+            718_675,
+            5_669_541,
+            Option("length", 100, "Items of a list."),
+            Option("ranking", "components", choices=("components", "three-moment")),
+        ),
     ),
     Bench(
         "daily",
