@@ -5,6 +5,9 @@ and stores the events of many days one by one, in three transactions each. Here 
 for each file, and a batch of events (see `dagster_home`) takes one transaction in the file of
 the run and one in the index. A transaction is as durable as before: a process that is killed
 leaves a batch whole or not at all.
+
+A run that is made inside a command has no code location for Dagster, whose pages then show it
+beside their jobs and not among the runs of any. Here it belongs to that of this project.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,16 +15,27 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
+from dagster import DagsterRun
+from dagster._core.definitions.repository_definition import SINGLETON_REPOSITORY_NAME
 from dagster._core.events import DagsterEventType
 from dagster._core.events.log import EventLogEntry
+from dagster._core.remote_origin import (
+    RegisteredCodeLocationOrigin,
+    RemoteJobOrigin,
+    RemoteRepositoryOrigin,
+)
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
 from dagster._core.storage.sql import create_engine
 from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
+from dagster._core.storage.tags import CODE_LOCATION_TAG
 from dagster._serdes import ConfigurableClassData
+from dagster_shared.record import copy
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.pool import NullPool
+
+from mom_pipeline.dagster_home import CODE_LOCATION
 
 _BATCHED = {DagsterEventType.ASSET_MATERIALIZATION, DagsterEventType.ASSET_MATERIALIZATION_PLANNED}
 
@@ -30,6 +44,12 @@ def _engine(conn_string: str) -> Engine:
     """An engine that opens a connection for each transaction, and waits for other processes."""
     wait = {"timeout": SQLITE_BUSY_TIMEOUT_SECONDS}
     return create_engine(conn_string, poolclass=NullPool, connect_args=wait)
+
+
+def _origin(job_name: str) -> RemoteJobOrigin:
+    """Where the pages look for a job of this project."""
+    location = RegisteredCodeLocationOrigin(CODE_LOCATION)
+    return RemoteJobOrigin(RemoteRepositoryOrigin(location, SINGLETON_REPOSITORY_NAME), job_name)
 
 
 class EventLog(SqliteEventLogStorage):
@@ -79,6 +99,16 @@ class EventLog(SqliteEventLogStorage):
 
 class RunStorage(SqliteRunStorage):
     """The runs and their tags."""
+
+    def add_run(self, dagster_run: DagsterRun) -> DagsterRun:
+        """Store a run; one without a code location gets that of this project."""
+        if dagster_run.remote_job_origin is None:
+            dagster_run = copy(
+                dagster_run,
+                remote_job_origin=_origin(dagster_run.job_name),
+                tags={**dagster_run.tags, CODE_LOCATION_TAG: CODE_LOCATION},
+            )
+        return super().add_run(dagster_run)
 
     @cached_property
     def _engine(self) -> Engine:

@@ -20,7 +20,7 @@ ALLOWED = {
     "errors": {"core"},
     "settings": {"core", "pydantic", "pydantic_core", "pydantic_settings", "tomlkit"},
     "dagster_home": {"core", "settings"},
-    "dagster_storage": {"dagster", "sqlalchemy"},
+    "dagster_storage": {"dagster", "dagster_shared", "sqlalchemy", "dagster_home"},
     "pictures": ARRAYS | {"core", "matplotlib"},
     "engine": ARRAYS | {"distributed", "fsspec", "pyarrow", "core"},
     "artifacts": ARRAYS | STORAGE,

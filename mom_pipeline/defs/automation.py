@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from mom_pipeline.defs.days import content_hash
 from mom_pipeline.defs.freshness import DayFreshness, days_behind, freshness, stretches
 from mom_pipeline.defs.partitions import DAILY
 from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.defs.run_tags import range_tags
 from mom_pipeline.defs.runs import COMPARISON_JOB, is_under_way
 from mom_pipeline.errors import LogFileError, WarehouseBusy
 from mom_pipeline.logs.logfiles import discover
@@ -22,7 +22,6 @@ from mom_pipeline.settings.writing import declare_first_day
 
 # Runs of the same days, while nothing changes.
 MAX_ATTEMPTS = 3
-RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 FULL_CONFIG: Mapping[str, Any] = {"ops": {"m2_statistics": {"config": {"full": True}}}}
 
 COMPARISON = dg.AssetSelection.assets("model_comparison")
@@ -83,11 +82,6 @@ def _newest_day(
     if not present:
         return dg.SkipReason(f"no log file in {data_folder.settings.logs_dir} yet")
     return dg.RunRequest(partition_key=max(present), run_config=dict(run_config))
-
-
-def range_tags(first: date, last: date) -> dict[str, str]:
-    """Return the tags that make one run of the days from first to last."""
-    return {RANGE_START: first.isoformat(), RANGE_END: last.isoformat()}
 
 
 @dataclass(frozen=True)

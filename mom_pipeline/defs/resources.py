@@ -10,6 +10,7 @@ import dagster as dg
 from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.artifacts.writer import writing_to
 from mom_pipeline.core.types import Array
+from mom_pipeline.defs.run_tags import days_tag, outcome_tags
 from mom_pipeline.defs.runs import COMPARISON_JOB, process_tag
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
@@ -28,7 +29,9 @@ class DataFolder(dg.ConfigurableResource):  # type: ignore[type-arg]
         if run is None or context.instance is None:
             yield self
             return
-        context.instance.add_run_tags(run.run_id, process_tag(run.run_id))
+        context.instance.add_run_tags(
+            run.run_id, {**process_tag(run.run_id), **days_tag(run.tags)}
+        )
         if run.job_name == COMPARISON_JOB:  # reads the warehouse, writes to a folder of its own
             yield self
             return
@@ -36,6 +39,7 @@ class DataFolder(dg.ConfigurableResource):  # type: ignore[type-arg]
         log = context.log
         with writing_to(self.settings, who, waiting=log.info if log else None):
             yield self
+            context.instance.add_run_tags(run.run_id, outcome_tags(self.warehouse, run.tags))
 
     @property
     def settings(self) -> Settings:

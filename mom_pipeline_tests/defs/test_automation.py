@@ -8,9 +8,10 @@ import dagster as dg
 import pytest
 
 from mom_pipeline.definitions import defs
-from mom_pipeline.defs.automation import FULL_CONFIG, MAX_ATTEMPTS, RANGE_END, RANGE_START
+from mom_pipeline.defs.automation import FULL_CONFIG, MAX_ATTEMPTS
 from mom_pipeline.defs.freshness import freshness
 from mom_pipeline.defs.partitions import daily_partitions
+from mom_pipeline.defs.run_tags import RANGE_END, RANGE_START
 from mom_pipeline.logs.admission import drop_day
 from mom_pipeline.settings import load_settings
 

@@ -6,7 +6,7 @@ import pytest
 from mom_pipeline.comparison.results import load
 from mom_pipeline.definitions import OCCASIONAL_ASSETS
 from mom_pipeline.defs.assets.comparison import compared_days
-from mom_pipeline.defs.automation import range_tags
+from mom_pipeline.defs.run_tags import range_tags
 
 from .conftest import N_DAYS, QUIET, Pipeline, day, failures
 
