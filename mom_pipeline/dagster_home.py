@@ -13,7 +13,7 @@ from pathlib import Path
 from mom_pipeline.core.files import write_text
 from mom_pipeline.settings import Settings
 
-# The name of the code location, however it is loaded: what Dagster calls `-m mom_pipeline.definitions`.
+# The name of the code location, however it is loaded: that which `-m` gives it.
 CODE_LOCATION = "mom_pipeline.definitions"
 CONFIGURATION = """\
 # Written by mom-pipeline at every start: edits here are lost.

@@ -5,13 +5,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from mom_pipeline.dagster_home import CODE_LOCATION
+
 ROOT = Path(__file__).parents[1]
 
 
-def validate(folder: Path, home: Path) -> subprocess.CompletedProcess[str]:
+def validate(folder: Path, home: Path, *target: str) -> subprocess.CompletedProcess[str]:
     home.mkdir()
     return subprocess.run(
-        [sys.executable, "-m", "dagster", "definitions", "validate", "-w", "workspace.yaml"],
+        [sys.executable, "-m", "dagster", "definitions", "validate", *target],
         cwd=folder,
         env={**os.environ, "DAGSTER_HOME": str(home), "MOM_DATA_DIR": str(home)},
         capture_output=True,
@@ -20,7 +24,11 @@ def validate(folder: Path, home: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_workspace_loads(tmp_path: Path) -> None:
-    done = validate(ROOT, tmp_path / "home")
+@pytest.mark.parametrize("target", [("-w", "workspace.yaml"), ("-m", CODE_LOCATION)])
+def test_the_code_location_has_one_name_however_it_is_loaded(
+    tmp_path: Path, target: tuple[str, str]
+) -> None:
+    done = validate(ROOT, tmp_path / "home", *target)
     assert done.returncode == 0, done.stderr
-    assert "Validation successful for code location mom_pipeline" in done.stderr + done.stdout
+    said = f"Validation successful for code location {CODE_LOCATION}."
+    assert said in done.stderr + done.stdout

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import date
@@ -14,7 +14,7 @@ import dagster as dg
 from mom_pipeline.artifacts.day_state import CODE_VERSION, StaleArtifact, TooLittleYet
 from mom_pipeline.artifacts.timings import record_seconds
 from mom_pipeline.core.errors import TooLittleData
-from mom_pipeline.defs.checks import Verdict, check_results, check_specs
+from mom_pipeline.defs.checks import Target, Verdict, check_outputs, check_specs, evaluations
 from mom_pipeline.defs.freshness import WITHOUT_ARRAYS, note_finished
 from mom_pipeline.defs.partitions import DAILY
 
@@ -25,8 +25,10 @@ WAREHOUSE_POOL = "duckdb"
 _DAYS_PER_MESSAGE = 10
 
 if TYPE_CHECKING:
-    Materialized: TypeAlias = dg.MaterializeResult[Any]
-else:  # Dagster reads the annotation of an asset, and wants it without a parameter.
+    Materialized: TypeAlias = Iterator[
+        dg.MaterializeResult[Any] | dg.Output[None] | dg.AssetCheckEvaluation
+    ]
+else:  # Dagster reads the annotation of an asset, and takes this for what it materializes.
     Materialized = dg.MaterializeResult
 Body = Callable[..., Materialized]
 
@@ -85,11 +87,7 @@ def daily_asset(
 def for_each_day(
     context: dg.AssetExecutionContext, compute: Callable[[date], DayOutput]
 ) -> Materialized:
-    """Compute every day of the run, in order.
-
-    The data version of one day is the hash of its content; that of several days, which Dagster
-    keeps only once for all of them, is the hash of theirs.
-    """
+    """Compute every day of the run, in order; return what Dagster is to be told of them."""
     outputs: dict[str, DayOutput] = {}
     seconds: dict[str, float] = {}
     lines: list[str] = []
@@ -121,7 +119,7 @@ def for_each_day(
         days = [date.fromisoformat(key) for key in outputs]
         note_finished(folder.warehouse, folder.state, name, days)
     record_seconds(Path(folder.data_dir), name, seconds)
-    return _materialized(name, outputs)
+    return _materialized(context, outputs)
 
 
 def _too_little(context: dg.AssetExecutionContext, asset: str, day: date, reason: str) -> DayOutput:
@@ -131,13 +129,32 @@ def _too_little(context: dg.AssetExecutionContext, asset: str, day: date, reason
     return DayOutput(content_hash(asset, day, said), said, {"note": said})
 
 
-def _materialized(asset: str, outputs: Mapping[str, DayOutput]) -> Materialized:
+def _materialized(
+    context: dg.AssetExecutionContext, outputs: Mapping[str, DayOutput]
+) -> Materialized:
+    """Yield the days, and then the verdicts on them.
+
+    The data version of one day is the hash of its content; that of several days, which Dagster
+    keeps only once for all of them, is the hash of theirs.
+    """
+    asset = context.asset_key.to_user_string()
     versions = [output.version for output in outputs.values()]
     joint = versions[0] if len(versions) == 1 else content_hash(*versions)
+    yield dg.MaterializeResult(data_version=dg.DataVersion(joint))
+    yield from check_outputs(asset)
     verdicts = {key: output.verdicts for key, output in outputs.items()}
-    return dg.MaterializeResult(
-        data_version=dg.DataVersion(joint), check_results=check_results(asset, verdicts)
+    yield from evaluations(asset, verdicts, _stored(context, set(outputs)))
+
+
+def _stored(context: dg.AssetExecutionContext, days: set[str]) -> dict[str, Target]:
+    """Return the materializations of some days, as Dagster has stored them."""
+    ids = context.instance.get_latest_storage_id_by_partition(
+        context.asset_key, dg.DagsterEventType.ASSET_MATERIALIZATION, days
     )
+    return {
+        day: Target(storage_id=i, run_id=context.run.run_id, timestamp=time.time())
+        for day, i in ids.items()
+    }
 
 
 def content_hash(*parts: object) -> str:

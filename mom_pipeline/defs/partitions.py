@@ -11,9 +11,10 @@ import dagster as dg
 
 from mom_pipeline.settings import Settings, load_settings
 
-# Dagster is pinned to one version, so what is in beta there cannot change under this code. Here,
+# Dagster is pinned to one version, so what is new there cannot change under this code. Here,
 # because whatever uses it needs the days.
-warnings.filterwarnings("ignore", category=dg.BetaWarning)
+for category in (dg.BetaWarning, dg.PreviewWarning):
+    warnings.filterwarnings("ignore", category=category)
 
 
 def daily_partitions(settings: Settings) -> dg.DailyPartitionsDefinition:

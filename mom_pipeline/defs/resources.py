@@ -29,9 +29,7 @@ class DataFolder(dg.ConfigurableResource):  # type: ignore[type-arg]
         if run is None or context.instance is None:
             yield self
             return
-        context.instance.add_run_tags(
-            run.run_id, {**process_tag(run.run_id), **days_tag(run.tags)}
-        )
+        context.instance.add_run_tags(run.run_id, {**process_tag(run.run_id), **days_tag(run.tags)})
         if run.job_name == COMPARISON_JOB:  # reads the warehouse, writes to a folder of its own
             yield self
             return

@@ -1,4 +1,4 @@
-"""The tags of a run: which days it is about, and, for whoever reads the page Runs, what came of it."""
+"""The tags of a run: its days, and, for whoever reads the page Runs, what came of it."""
 
 from collections.abc import Mapping
 from datetime import date

@@ -154,10 +154,7 @@ def interaction_matrix(context: dg.AssetExecutionContext, data_folder: DataFolde
         written = state.write_matrix(day, X, matrix.last_days, matrix.fingerprint)
         shown = metadata.of_matrix(X, n_changed)
         moved = 0.0 if before is None else popularity_drift(column_sums(X), column_sums(before))
-        verdicts = [
-            checks.enough_users(shown["users"], state.settings.model.n_components),
-            checks.steady_popularity(moved),
-        ]
+        verdicts = [checks.steady_popularity(moved)]
         summary = f"{shown['users']} users, {X.nnz} pairs, {n_changed} users changed"
         return DayOutput(written.version, summary, shown, verdicts)
 

@@ -47,7 +47,12 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
         moved = drift(O, O if earlier is None else earlier)
         verdicts = [
             checks.distributions("distributions", pi=pi, O=O),
-            checks.split_half(agreement, pi, settings.evaluation.min_agreement),
+            checks.split_half(
+                agreement,
+                pi,
+                settings.evaluation.min_agreement,
+                checks.too_early(settings, day),
+            ),
         ]
         facts = metadata.of_components(components, moved, agreement)
         stored = {**facts, "agreement": agreement.tolist()}

@@ -62,11 +62,13 @@ def m2_statistics(
         yesterday, before, reason = _yesterday(state, day, rows.X.shape, config.full)
         users = engine.users(rows)
         step = advance(rows.X, yesterday, reason, state.moment_settings(day), users)
+        facts, settings = metadata.of_moments(step), state.settings
+        n_components, early = state.chosen(day).model.n_components, checks.too_early(settings, day)
         verdicts = [
             checks.finite("finite_moments", step.sums.pairs, step.sums.triples),
-            checks.captured(step.captured_share, state.settings.rebuild.capture_threshold),
+            checks.enough_users(facts["users"], n_components, early),
+            checks.captured(step.captured_share, settings.rebuild.capture_threshold, step.reason),
         ]
-        facts = metadata.of_moments(step)
         written = state.write_moments(
             day, step, users, rows.version, before, facts, sound=checks.sound(verdicts)
         )
