@@ -46,6 +46,10 @@ run_retries:
   max_retries: 2
   retry_on_asset_or_op_failure: false
 
+# The pages say which assets are late, by the policies of the assets.
+freshness:
+  enabled: true
+
 # Runs that never start or never end are noticed, and dead ones give the pool back.
 run_monitoring:
   enabled: true

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -32,3 +33,10 @@ def test_the_code_location_has_one_name_however_it_is_loaded(
     assert done.returncode == 0, done.stderr
     said = f"Validation successful for code location {CODE_LOCATION}."
     assert said in done.stderr + done.stdout
+
+
+def test_dg_finds_the_same_code_location() -> None:
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    project = tools["dg"]["project"]
+    assert tools["dg"]["directory_type"] == "project"
+    assert project["code_location_name"] == project["code_location_target_module"] == CODE_LOCATION

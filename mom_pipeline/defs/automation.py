@@ -14,7 +14,7 @@ from mom_pipeline.defs.freshness import DayFreshness, days_behind, freshness, st
 from mom_pipeline.defs.partitions import DAILY
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.defs.run_tags import range_tags
-from mom_pipeline.defs.runs import COMPARISON_JOB, is_under_way
+from mom_pipeline.defs.runs import is_under_way
 from mom_pipeline.errors import LogFileError, WarehouseBusy
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.settings import SETTINGS_FILE
@@ -41,9 +41,15 @@ full_rebuild = dg.define_asset_job(
 )
 
 comparison_job = dg.define_asset_job(
-    COMPARISON_JOB,
+    "comparison",
     COMPARISON,
     description="The method beside its rivals: minutes, and so not a part of every day.",
+)
+
+leaf_sensor = dg.AutomationConditionSensorDefinition(
+    "leaf_sensor",
+    target=dg.AssetSelection.assets("report", "model_comparison"),
+    description="Pages of recent days whose metrics are newer, and the comparison each Sunday.",
 )
 
 
@@ -63,25 +69,11 @@ def weekly_rebuild_schedule(
     context: dg.ScheduleEvaluationContext, data_folder: DataFolder
 ) -> dg.RunRequest | dg.SkipReason:
     """Each Sunday, the newest day that has logs."""
-    return _newest_day(context, data_folder, FULL_CONFIG)
-
-
-@dg.schedule(job=comparison_job, cron_schedule="0 6 * * 0", execution_timezone=DAILY.timezone)
-def weekly_comparison_schedule(
-    context: dg.ScheduleEvaluationContext, data_folder: DataFolder
-) -> dg.RunRequest | dg.SkipReason:
-    """Each Sunday after the rebuild, the newest day that has logs."""
-    return _newest_day(context, data_folder, {})
-
-
-def _newest_day(
-    context: dg.ScheduleEvaluationContext, data_folder: DataFolder, run_config: Mapping[str, Any]
-) -> dg.RunRequest | dg.SkipReason:
     days = {str(file.day) for file in discover(data_folder.settings.logs_dir).files}
     present = days & set(DAILY.get_partition_keys(current_time=context.scheduled_execution_time))
     if not present:
         return dg.SkipReason(f"no log file in {data_folder.settings.logs_dir} yet")
-    return dg.RunRequest(partition_key=max(present), run_config=dict(run_config))
+    return dg.RunRequest(partition_key=max(present), run_config=dict(FULL_CONFIG))
 
 
 @dataclass(frozen=True)
@@ -162,6 +154,11 @@ def _hindrance(behind: Sequence[DayFreshness], attempts: int) -> str:
         return (
             f"{first} lies before the first day of these definitions, {start}; the daemon loads "
             "them again after a minute"
+        )
+    if (newest := str(behind[-1].day)) not in DAILY.get_partition_keys():
+        return (
+            f"{newest} lies after the last day of these definitions; the daemon loads them again "
+            "after a minute"
         )
     if attempts > MAX_ATTEMPTS:
         return (

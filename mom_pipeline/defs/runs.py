@@ -14,7 +14,6 @@ import dagster as dg
 
 # The prefix is Dagster's for tags that its pages do not show.
 PROCESS_TAG = ".dagster/mom_process"
-COMPARISON_JOB = "comparison"
 # A run that has not recorded its process after so long never will.
 SECONDS_TO_START = 300
 _BEGUN = [

@@ -15,7 +15,6 @@ from mom_pipeline.core.linear_algebra.symmetric import packed
 from mom_pipeline.core.moments.days import Yesterday, advance
 from mom_pipeline.core.types import Csr
 from mom_pipeline.defs import checks, metadata
-from mom_pipeline.defs.assets.logs import interaction_matrix
 from mom_pipeline.defs.assets.tuning import chosen_settings
 from mom_pipeline.defs.days import DayOutput, Materialized, daily_asset, for_each_day
 from mom_pipeline.defs.engine import EngineResource
@@ -34,10 +33,10 @@ class RebuildConfig(dg.Config):
     "moments",
     {"numpy"},
     [
-        interaction_matrix,
         chosen_settings,
         dg.AssetDep("m2_statistics", partition_mapping=YESTERDAY),
     ],
+    revision=1,
     uses_warehouse=True,
 )
 def m2_statistics(
@@ -108,7 +107,7 @@ def _yesterday(
     return yesterday, before, ""
 
 
-@daily_asset("moments", {"numpy"}, [m2_statistics, interaction_matrix])
+@daily_asset("moments", {"numpy"}, [m2_statistics], revision=1)
 def whitening_matrix(
     context: dg.AssetExecutionContext, data_folder: DataFolder, engine: EngineResource
 ) -> Materialized:
@@ -147,7 +146,7 @@ def whitening_matrix(
     return for_each_day(context, compute)
 
 
-@daily_asset("moments", {"numpy"}, [m2_statistics, whitening_matrix])
+@daily_asset("moments", {"numpy"}, [whitening_matrix], revision=1)
 def whitened_tensor(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materialized:
     """The third moment in whitened coordinates, T = T_B(F, F, F), of shape (K, K, K).
 
