@@ -1,7 +1,10 @@
 """The one `Definitions` of the project: what `dagster dev` and the commands load."""
 
+import logging
+
 import dagster as dg
 
+from mom_pipeline.dagster_home import another_home
 from mom_pipeline.defs.alerts import check_alert, failure_alert
 from mom_pipeline.defs.assets import (
     comparison,
@@ -45,6 +48,9 @@ ASSETS = (
 )
 # Those with a job of their own: too slow for every night.
 OCCASIONAL_ASSETS = (comparison.model_comparison,)
+
+if line := another_home(SETTINGS):
+    logging.getLogger("dagster").warning(line)
 
 defs = dg.Definitions(
     assets=[

@@ -41,7 +41,7 @@ ALLOWED = {
     | STORAGE
     | {"dagster", "pydantic", "pictures"}
     | {"engine", "artifacts", "warehouse", "logs", "comparison", "serving", "report", "tuning"},
-    "definitions": {"dagster", "defs"},
+    "definitions": {"dagster", "dagster_home", "defs"},
     "ui": {"dagster", "dagster_graphql", "dagster_shared", "dagster_webserver"}
     | {"graphql", "uvicorn", "core"},
     "bench": ARRAYS
