@@ -19,7 +19,7 @@ from mom_pipeline.definitions import ASSETS, OCCASIONAL_ASSETS, defs
 from mom_pipeline.defs.assets import logs
 from mom_pipeline.defs.conditions import TRIED_AGAIN
 from mom_pipeline.defs.tables import TABLES
-from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.serving.registry import PERSON, ModelRegistry
 from mom_pipeline.warehouse.dictionaries import ids_by_position
 
 from .conftest import MODEL, N_DAYS, SERVED, Pipeline, day
@@ -127,14 +127,20 @@ def test_the_tables_are_described_as_they_are_and_their_columns_lead_to_others(
     assert shown.deps_by_column["user_id"][0].asset_key == dg.AssetKey("raw_logs")
 
 
-def test_the_model_in_use_is_told_when_it_changes(backfilled: Pipeline, copied: Pipeline):
-    def told(pipeline: Pipeline):
-        records = pipeline.instance.fetch_materializations(dg.AssetKey("model_in_use"), limit=5)
+def test_the_next_run_tells_which_model_is_in_use(copied: Pipeline):
+    def told():
+        records = copied.instance.fetch_materializations(dg.AssetKey("model_in_use"), limit=5)
         return [r.asset_materialization.metadata["model_version"].value for r in records.records]
 
-    assert told(backfilled) == [ModelRegistry(backfilled.settings.models_dir).champion_version()]
-    copied.run(N_DAYS, only=["promotion"])  # the same version again
-    assert told(copied) == []
+    registry = ModelRegistry(copied.settings.models_dir)
+    champion = registry.champion_version()
+    for _ in range(2):  # once for all: nothing has changed
+        copied.run(N_DAYS, only=["promotion"])
+        assert told() == [champion]
+    other = next(version for version in registry.names() if version != champion)
+    registry.promote(other, "by hand", by=PERSON)
+    copied.run(N_DAYS, only=["promotion"])
+    assert told() == [other, champion]
 
 
 def test_every_day_of_every_asset_is_materialized_once(backfilled: Pipeline):

@@ -9,7 +9,7 @@ import dagster as dg
 
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
 from mom_pipeline.artifacts.retention import apply_retention, days_of_months
-from mom_pipeline.defs.assets.ends import champion_event
+from mom_pipeline.defs.assets.ends import untold_champion
 from mom_pipeline.defs.assets.evaluation import evaluation_metrics
 from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.engine import EngineResource
@@ -73,10 +73,9 @@ def promotion(
         note = "a version; only the last usual day of a run goes through the gate"
         return DayOutput(version, note, {"model_version": version, "note": note})
 
-    before = registry.champion_version()
     promoted = for_each_day(context, compute)
-    if registry.champion_version() != before:
-        context.log_event(champion_event(registry))
+    if champion := untold_champion(context.instance, registry):
+        context.log_event(champion)
     context.log.info(_retain(state, warehouse, [date.fromisoformat(key) for key in days]))
     return promoted
 
