@@ -1,7 +1,7 @@
 """Word of what went wrong, to a webhook or a command: see `[alerts]` in the settings.
 
-A message names asset, check, days and run, and never quotes a log: what leaves the machine cannot
-be erased.
+A message names asset, check, days and run, and not what an error or a check saw, which may quote
+a line of a log: what has left the machine cannot be erased.
 """
 
 import json
@@ -54,7 +54,7 @@ def failure_alert(
 def check_alert(
     context: dg.RunStatusSensorContext, data_folder: DataFolder
 ) -> dg.SkipReason | None:
-    """Tell which checks failed on which days, with what they saw."""
+    """Tell which checks failed on which days; the pages show what they saw."""
     run = context.dagster_run
     logs = context.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
     verdicts = [entry.get_dagster_event().asset_check_evaluation_data for entry in logs]
@@ -63,7 +63,7 @@ def check_alert(
             "asset": verdict.asset_key.to_user_string(),
             "check": verdict.check_name,
             "severity": verdict.severity.value,
-            "seen": verdict.description,
+            "day": verdict.partition,
         }
         for verdict in verdicts
         if not verdict.passed

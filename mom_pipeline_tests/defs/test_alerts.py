@@ -73,8 +73,21 @@ def test_a_failed_check_is_told_with_its_day(copied: Pipeline):
     told = {entry["check"]: entry for entry in message["checks"]}
     assert told["enough_users"]["asset"] == "m2_statistics"
     assert told["enough_users"]["severity"] == "WARN"
-    assert f"{day(4)}: " in told["enough_users"]["seen"]
+    assert told["enough_users"]["day"] == str(day(4))
     assert "m2_statistics: enough_users" in message["text"]
+
+
+def test_no_line_of_a_log_is_told(empty: Pipeline):
+    """What a refused file holds is in the verdict of the check, but not in the message."""
+    empty.deliver({f"{day(1)}.csv": b"ada,jazz-001,2024-03-01T10:00:00\n"})  # without a header
+    done = empty.run(1, only=["raw_logs"])
+    (refused,) = [c for c in done.get_asset_check_evaluations() if c.check_name == "files_taken"]
+    assert "ada" in refused.description
+    with webhook() as (url, got):
+        configure_alerts(empty, url)
+        evaluate(check_alert, empty, done)
+    assert "files_taken" in str(got)
+    assert "ada" not in str(got)
 
 
 def test_nothing_is_told_where_every_check_passed(copied: Pipeline):
