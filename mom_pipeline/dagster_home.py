@@ -11,21 +11,21 @@ from contextlib import closing
 from pathlib import Path
 
 from mom_pipeline.core.files import write_text
-from mom_pipeline.settings import Settings
+from mom_pipeline.settings import Settings, load_settings
 
+# The name of the code location, however it is loaded: that which `-m` gives it.
+CODE_LOCATION = "mom_pipeline.definitions"
 CONFIGURATION = """\
 # Written by mom-pipeline at every start: edits here are lost.
 telemetry:
   enabled: false
 
-# SQLite files below this folder, wherever it lies, as by default; with fewer connections.
+# SQLite files below DAGSTER_HOME, wherever it lies, as by default; with fewer connections.
 storage:
   custom:
     module: mom_pipeline.dagster_storage
     class: Storage
-    config:
-      base_dir:
-        env: DAGSTER_HOME
+    config: {}
 
 # No invitation to sign up over the first page.
 nux:
@@ -43,6 +43,10 @@ run_retries:
   enabled: true
   max_retries: 2
   retry_on_asset_or_op_failure: false
+
+# The pages say which assets are late, by the policies of the assets.
+freshness:
+  enabled: true
 
 # Runs that never start or never end are noticed, and dead ones give the pool back.
 run_monitoring:
@@ -82,6 +86,26 @@ def prepare_dagster_home(settings: Settings) -> Path:
     os.environ["DAGSTER_HOME"] = str(home)
     os.environ["DAGSTER_EVENT_BATCH_SIZE"] = str(EVENTS_PER_BATCH)
     return home
+
+
+def history_dir() -> Path:
+    """Return the home that DAGSTER_HOME names; where it names none, that of the data folder.
+
+    So `dagster dev`, typed in the checkout, finds the history of the commands.
+    """
+    named = os.environ.get("DAGSTER_HOME")
+    return Path(named) if named else _home(load_settings())
+
+
+def another_home(settings: Settings) -> str:
+    """Return one line for whoever looks at another history than the commands write; or ""."""
+    named, own = os.environ.get("DAGSTER_HOME"), _home(settings)
+    if not named or Path(named).resolve() == own:
+        return ""
+    return (
+        f"DAGSTER_HOME is {named}, but the runs of mom-pipeline are in {own}: "
+        f"export DAGSTER_HOME={own} to see them, or type `mom-pipeline ui`"
+    )
 
 
 def failed_days(settings: Settings, besides: Collection[str] = ()) -> dict[str, str]:

@@ -271,8 +271,9 @@ def run_days(
     import dagster as dg
 
     from mom_pipeline.definitions import ASSETS, defs
-    from mom_pipeline.defs.automation import FULL_CONFIG, range_tags
+    from mom_pipeline.defs.automation import FULL_CONFIG
     from mom_pipeline.defs.days import day_done
+    from mom_pipeline.defs.run_tags import NOT_RETRIED, range_tags
     from mom_pipeline.defs.runs import close_dead_runs, process_tag
 
     _require_partitions(first, last)
@@ -287,7 +288,7 @@ def run_days(
                 instance=instance,
                 run_id=run_id,
                 # With the process from the very beginning: it may be killed before any asset.
-                tags={**range_tags(first, last), **process_tag(run_id)},
+                tags={**range_tags(first, last), **process_tag(run_id), **NOT_RETRIED},
                 run_config={**_QUIET, **(FULL_CONFIG if full else {})},
                 raise_on_error=False,
                 asset_selection=[dg.AssetKey(name) for name in only] or None,

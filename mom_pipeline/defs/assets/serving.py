@@ -14,8 +14,8 @@ from mom_pipeline.core.moments.users import UserRows
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.core.visits import HistoryOf, refresh_memberships, visit_lists
 from mom_pipeline.defs import checks, metadata
-from mom_pipeline.defs.assets.logs import interaction_matrix
 from mom_pipeline.defs.assets.model import decomposition
+from mom_pipeline.defs.conditions import DAILY_FRESH
 from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.engine import EngineResource
 from mom_pipeline.defs.partitions import YESTERDAY
@@ -25,15 +25,6 @@ from mom_pipeline.warehouse import recommendations as lists
 _SHOWN_ITEMS = 10
 # Users whose lists tell whether everyone's would change.
 _ASKED = 256
-_LIST_COLUMNS = {
-    "day": "DATE",
-    "model": "VARCHAR",
-    "user_id": "VARCHAR",
-    "rank": "INTEGER",
-    "item_id": "VARCHAR",
-    "score": "DOUBLE",
-    "reason": "VARCHAR",
-}
 
 
 @dataclass(frozen=True)
@@ -54,9 +45,9 @@ class _Visit:
     {"numpy"},
     [
         decomposition,
-        interaction_matrix,
         dg.AssetDep("user_personalization", partition_mapping=YESTERDAY),
     ],
+    revision=1,
 )
 def user_personalization(
     context: dg.AssetExecutionContext, data_folder: DataFolder, engine: EngineResource
@@ -141,9 +132,10 @@ def _lists_moved(state: DayState, day: date, served: FittedModel, unchanged: Arr
 @daily_asset(
     "serving",
     {"duckdb", "table"},
-    [user_personalization, decomposition, interaction_matrix],
+    [user_personalization],
+    revision=1,
     uses_warehouse=True,
-    columns=_LIST_COLUMNS,
+    freshness_policy=DAILY_FRESH,
 )
 def recommendations(
     context: dg.AssetExecutionContext, data_folder: DataFolder, engine: EngineResource
