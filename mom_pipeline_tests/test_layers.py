@@ -18,6 +18,7 @@ STORAGE = {"core", "errors", "settings"}
 ALLOWED = {
     "core": ARRAYS | {"threadpoolctl"},
     "errors": {"core"},
+    "catalogue": {"core"},
     "settings": {"core", "pydantic", "pydantic_core", "pydantic_settings", "tomlkit"},
     "dagster_home": {"core", "settings"},
     "dagster_storage": {"dagster", "sqlalchemy"},
@@ -26,7 +27,7 @@ ALLOWED = {
     "artifacts": ARRAYS | STORAGE,
     "warehouse": ARRAYS | STORAGE | {"duckdb", "pandas"},
     "logs": ARRAYS | STORAGE | {"duckdb", "pandas", "artifacts", "warehouse"},
-    "datasets": ARRAYS | STORAGE | {"duckdb", "artifacts", "warehouse", "logs"},
+    "datasets": ARRAYS | STORAGE | {"duckdb", "artifacts", "catalogue", "warehouse", "logs"},
     "erasure": ARRAYS | STORAGE | {"duckdb", "artifacts", "warehouse", "logs"},
     "comparison": ARRAYS | {"implicit"} | {"core", "pictures", "datasets", "warehouse", "logs"},
     "serving": ARRAYS
@@ -50,7 +51,17 @@ ALLOWED = {
     | {"comparison", "serving", "dagster_home", "defs", "definitions"},
     # All of them; `mom_pipeline` is the version.
     "cli": STORAGE
-    | {"click", "duckdb", "rich", "dagster", "uvicorn", "mom_pipeline", "dagster_home", "defs"}
+    | {
+        "click",
+        "duckdb",
+        "rich",
+        "dagster",
+        "uvicorn",
+        "mom_pipeline",
+        "dagster_home",
+        "defs",
+        "catalogue",
+    }
     | {"definitions"}
     | {"artifacts", "warehouse", "logs", "datasets", "comparison", "serving", "tuning", "erasure"}
     | {"pictures", "report", "ui", "bench"},

@@ -15,6 +15,7 @@ from mom_pipeline.core.errors import MomError
 # imported only when their command runs, so that `--help` answers at once.
 COMMANDS = {
     "demo": ("run", "Run the whole pipeline over the sample logs: a first look."),
+    "start": ("start", "Recommend from a file of your own: CSV, TSV, JSON lines or Parquet."),
     "update": ("run", "Compute every day that is missing or stale."),
     "backfill": ("run", "Compute a range of days, in one run."),
     "status": ("status", "Show the days, the model in use, settings and sizes on disk."),

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 _QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _SHOWN_CUTOFFS = (5, 10, 20, 40, 100)
 _USERS, _ITEMS = 4, 5
+# Assets of a day that look back at earlier models.
+_JUDGING = ("evaluation_metrics", "promotion", "report")
 # Days that are named one by one.
 _NOTES = 20
 
@@ -193,6 +195,9 @@ def bring_up_to_date(settings: Settings) -> tuple[list[date], list[DayFreshness]
             run_days(settings, first, last)
         done += [entry.day for entry in behind]
         before = behind
+    if done and (newest := _computable(days)[-1]).day > max(done) and newest.status == "fresh":
+        # It was computed before the days that it can be judged by.
+        run_days(settings, newest.day, newest.day, only=_JUDGING)
     return done, days
 
 
@@ -262,16 +267,18 @@ def run_days(
     *,
     full: bool = False,
     only: Sequence[str] = (),
+    choice_seconds: float = 0.0,
 ) -> str:
     """Materialize every asset, or only some, from first to last in one run, with a progress bar.
 
+    choice_seconds: what the choice of settings may take; 0: as the settings say.
     Returns the id of the run. Raises RunFailed with the first error.
     """
     # Imported here: the days of the partitions are those of the settings of this moment.
     import dagster as dg
 
     from mom_pipeline.definitions import ASSETS, defs
-    from mom_pipeline.defs.automation import FULL_CONFIG, range_tags
+    from mom_pipeline.defs.automation import range_tags
     from mom_pipeline.defs.days import day_done
     from mom_pipeline.defs.runs import close_dead_runs, process_tag
 
@@ -288,7 +295,7 @@ def run_days(
                 run_id=run_id,
                 # With the process from the very beginning: it may be killed before any asset.
                 tags={**range_tags(first, last), **process_tag(run_id)},
-                run_config={**_QUIET, **(FULL_CONFIG if full else {})},
+                run_config={**_QUIET, **_run_config(full, choice_seconds)},
                 raise_on_error=False,
                 asset_selection=[dg.AssetKey(name) for name in only] or None,
             )
@@ -297,6 +304,13 @@ def run_days(
     if not done.success:
         raise RunFailed(_failure(done))
     return done.run_id
+
+
+def _run_config(full: bool, choice_seconds: float) -> dict[str, Any]:
+    ops: dict[str, Any] = {"m2_statistics": {"config": {"full": True}}} if full else {}
+    if choice_seconds:
+        ops["chosen_settings"] = {"config": {"seconds": choice_seconds}}
+    return {"ops": ops} if ops else {}
 
 
 def _require_partitions(first: date, last: date) -> None:

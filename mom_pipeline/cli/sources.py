@@ -11,6 +11,7 @@ from rich.progress import Progress
 
 from mom_pipeline.cli.terminal import (
     DAY,
+    DELIMITER,
     byte_progress,
     json_option,
     print_json,
@@ -18,7 +19,13 @@ from mom_pipeline.cli.terminal import (
     writes,
 )
 from mom_pipeline.core.files import write_bytes
-from mom_pipeline.datasets import DATASETS, ImportOptions, import_dataset
+from mom_pipeline.datasets import (
+    DATASETS,
+    Dataset,
+    ImportOptions,
+    ImportSummary,
+    import_dataset,
+)
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.ingest import IngestResult, ingest_file
 from mom_pipeline.logs.logfiles import discover, log_file, printable
@@ -42,7 +49,12 @@ from mom_pipeline.warehouse.connection import Warehouse
     show_default=True,
     help="csv: iso, epoch_s, epoch_ms or a pattern such as '%d/%m/%Y %H:%M'.",
 )
-@click.option("--delimiter", default=",", show_default=True, help="csv: one of , ; |")
+@click.option(
+    "--delimiter", default=",", show_default=True, help="csv: one of , ; | or tab.", type=DELIMITER
+)
+@click.option("--encoding", default="utf-8", show_default=True, help="csv: encoding of the text.")
+@click.option("--item-name", default="", help="csv: column of the item's name.")
+@click.option("--item-group", default="", help="csv: column of the item's group.")
 @click.option("--timezone", default="UTC", show_default=True, help="csv: zone of the times.")
 @click.option(
     "--min-clicks",
@@ -80,7 +92,8 @@ def import_(
     tafeng         folder with D01 D02 D11 D12, or the merged CSV
     million-song   folder with *visible*.txt and *hidden*.txt triplets
     yandex         session log of the personalised web search challenge
-    online-retail  UCI Online Retail as CSV (.gz)
+    online-retail  UCI Online Retail as CSV (.gz), with its descriptions where they are there
+    movietweetings folder with ratings.dat and movies.dat: titles and genres come along
     csv            any CSV with a header: --user, --item, --timestamp name its columns
 
     \b
@@ -90,11 +103,7 @@ def import_(
     """  # noqa: D301 - \b tells click to keep the lines
     options = ImportOptions(first_day=first_day.date(), **choices)  # type: ignore[arg-type]
     settings = load_settings()
-    chosen = DATASETS[dataset](path, options)
-    with byte_progress() as bar:
-        total = sum(raw.path.stat().st_size for raw in chosen.files)
-        task = bar.add_task(f"import {dataset}", total=total)
-        summary = import_dataset(chosen, settings, lambda n: bar.update(task, advance=n))
+    summary = import_with_progress(DATASETS[dataset](path, options), settings)
     values = asdict(summary)
     if as_json:
         print_json(values)
@@ -113,6 +122,14 @@ def import_(
     rows = [(name.replace("_", " "), _shown(value)) for name, value in values.items()]
     print_table(f"Imported into {settings.logs_dir}", ["", ""], rows)
     click.echo("Next: mom-pipeline update")
+
+
+def import_with_progress(dataset: Dataset, settings: Settings) -> ImportSummary:
+    """Write the daily log files of a dataset, with a progress bar over its bytes."""
+    with byte_progress() as bar:
+        total = sum(raw.path.stat().st_size for raw in dataset.files)
+        task = bar.add_task(f"import {dataset.name}", total=total)
+        return import_dataset(dataset, settings, lambda n: bar.update(task, advance=n))
 
 
 def _shown(value: object) -> str:

@@ -16,6 +16,7 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     SpinnerColumn,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -28,6 +29,18 @@ from mom_pipeline.settings import load_settings
 
 json_option = click.option("as_json", "--json", is_flag=True, help="Print JSON instead of a table.")
 DAY = click.DateTime(["%Y-%m-%d"])
+
+
+class _Delimiter(click.ParamType[str]):
+    """A character that separates fields; a tab may be spelled out, as shells make it hard."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        return {"tab": "\t", "\\t": "\t"}.get(value, value)
+
+
+DELIMITER = _Delimiter()
 day_option = click.option(
     "--day", type=DAY, metavar="YYYY-MM-DD", help="One delivery day, such as 2024-03-01."
 )
@@ -111,12 +124,28 @@ def byte_progress() -> Progress:
 
 
 def _progress(*columns: ProgressColumn) -> Progress:
-    """Return a progress bar on standard error, which vanishes when the work is done."""
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        *columns,
-        console=Console(stderr=True),
-        transient=True,
-    )
+    """Return a progress bar on standard error, which vanishes when the work is done.
+
+    Where standard error is no terminal, plain lines instead.
+    """
+    console = Console(stderr=True)
+    kind = Progress if console.is_terminal else _Lines
+    shown = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), *columns)
+    return kind(*shown, console=console, transient=True)
+
+
+class _Lines(Progress):
+    """Progress as a line for every tenth of the work: for a file or a pipe."""
+
+    def __init__(self, *columns: ProgressColumn, **options: Any) -> None:
+        super().__init__(*columns, **options, disable=True)
+        self._tenths: dict[TaskID, int] = {}
+
+    def update(self, task_id: TaskID, **changes: Any) -> None:
+        """Take note of the work that is done; say so where that is another tenth."""
+        super().update(task_id, **changes)
+        task = next(task for task in self.tasks if task.id == task_id)
+        tenth = int(task.percentage // 10)
+        if tenth > self._tenths.get(task_id, 0):
+            self._tenths[task_id] = tenth
+            click.echo(f"{10 * tenth:3d} % {_printable(task.description)}", err=True)

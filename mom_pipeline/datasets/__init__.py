@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from mom_pipeline.datasets.delimited import csv_file, online_retail
+from mom_pipeline.datasets.delimited import csv_file, online_retail, parsed_rows
+from mom_pipeline.datasets.guessing import Guess, guess_file
 from mom_pipeline.datasets.importing import (
     Dataset,
     ImportOptions,
@@ -11,6 +12,7 @@ from mom_pipeline.datasets.importing import (
     import_dataset,
     read_summary,
 )
+from mom_pipeline.datasets.movietweetings import movietweetings
 from mom_pipeline.datasets.paper import million_song, tafeng, yandex
 
 DATASETS: dict[str, Callable[[Path, ImportOptions], Dataset]] = {
@@ -18,14 +20,19 @@ DATASETS: dict[str, Callable[[Path, ImportOptions], Dataset]] = {
     "million-song": million_song,
     "yandex": yandex,
     "online-retail": online_retail,
+    "movietweetings": movietweetings,
     "csv": csv_file,
 }
 
 __all__ = [
     "DATASETS",
     "Dataset",
+    "Guess",
     "ImportOptions",
     "ImportSummary",
+    "csv_file",
+    "guess_file",
     "import_dataset",
+    "parsed_rows",
     "read_summary",
 ]

@@ -28,11 +28,12 @@ _POPULARITY = RankingWeights(popularity=1.0, pairs=0.0, ease=0.0, low_pass=0.0, 
 
 
 def settings_of_day(
-    warehouse: Warehouse, day: date, earlier: ChosenSettings | None
+    warehouse: Warehouse, day: date, earlier: ChosenSettings | None, seconds: float = 0.0
 ) -> ChosenSettings:
     """Return the settings that the model of a day is made with.
 
     earlier: those of the day before; None where there are none to keep.
+    seconds: what a choice may take; 0: as `tuning.budget_seconds` says.
     """
     settings = warehouse.settings
     every = settings.tuning.every_days
@@ -44,12 +45,12 @@ def settings_of_day(
             words = f"kept: chosen on {earlier.chosen_on}, anew after {every} days"
             return replace(earlier, evidence={**earlier.evidence, "words": words})
     try:
-        return _chosen(warehouse, day, settings)
+        return _chosen(warehouse, day, settings, seconds)
     except MomError as reason:
         return _not_chosen(settings, str(reason))
 
 
-def _chosen(warehouse: Warehouse, day: date, settings: Settings) -> ChosenSettings:
+def _chosen(warehouse: Warehouse, day: date, settings: Settings, seconds: float) -> ChosenSettings:
     horizon = settings.evaluation.horizon_days
     with warehouse.reading() as connection:
         delivered = [one for one in delivery_days(connection) if one <= day]
@@ -63,7 +64,7 @@ def _chosen(warehouse: Warehouse, day: date, settings: Settings) -> ChosenSettin
         settings.model,
         _until_chosen(settings),
         fixed=settings.fixed,
-        budget_seconds=settings.tuning.budget_seconds,
+        budget_seconds=seconds or settings.tuning.budget_seconds,
     )
     choice = sweep.choice_of(settings.model.ranking)
     ranking = choice.ranking_weights or settings.ranking

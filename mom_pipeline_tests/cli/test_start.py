@@ -1,0 +1,67 @@
+"""`start`, as an analyst types it: from a file to lists by name, then the older days."""
+
+import csv
+import random
+
+import pytest
+
+from mom_pipeline_tests.cli.test_pipeline_commands import mom, statuses
+
+DAYS = [f"{day:02d}.03.2024" for day in range(1, 6)]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    """Five days of a shop whose customers like one of three kinds of things."""
+    folder, rng = tmp_path_factory.mktemp("shop"), random.Random(0)
+    with (folder / "shop.csv").open("w", newline="", encoding="latin-1") as out:
+        writer = csv.writer(out, delimiter=";")
+        writer.writerow(["Kunde", "Artikel", "Bezeichnung", "Datum", "Menge"])
+        for day in DAYS:
+            for _ in range(500):
+                customer = rng.randrange(150)
+                item = 15 * (customer % 3) + rng.randrange(15)
+                writer.writerow([f"k{customer}", f"a{item}", f"Größe {item}", day, 1])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def started(shop):
+    return shop / "data", mom(shop / "data", "start", str(shop / "shop.csv"), "--yes")
+
+
+def test_the_guess_people_by_name_and_the_next_steps_are_shown(started):
+    _, done = started
+    for words in ("Kunde", "Artikel", "Datum, as %d.%m.%Y", "cp1252", "2024-03-01 00:00:00"):
+        assert words in done.stdout
+    assert done.stdout.count("recommended") == 3
+    assert "Größe" in done.stdout.partition("recommended")[2]
+    assert "mom-pipeline recommend USER" in done.stdout
+    assert "mom-pipeline update  # the 4 older days" in done.stdout
+    assert "100 % report" in done.stderr  # plain lines, since nobody looks at a terminal
+
+
+def test_older_days_leave_the_newest_as_it_is(started):
+    root, _ = started
+    assert statuses(root) == {
+        **{f"2024-03-0{day}": "missing" for day in range(1, 5)},
+        "2024-03-05": "fresh",
+    }
+    newest = (root / "artifacts" / "decomposition" / "2024-03-05").resolve()
+    before = sorted(path.name for path in newest.rglob("*"))
+    assert "Materialized 2024-03-01 to 2024-03-04" in mom(root, "update").stdout
+    assert set(statuses(root).values()) == {"fresh"}
+    assert sorted(path.name for path in newest.rglob("*")) == before
+
+
+def test_nothing_is_written_when_the_guess_is_refused(shop):
+    shown = mom(shop / "no", "start", str(shop / "shop.csv"), code=1)  # nobody answers
+    assert "How shop.csv is read" in shown.stdout
+    assert not (shop / "no").exists()
+
+
+def test_an_option_corrects_the_guess_and_is_named_in_its_error(shop):
+    shown = mom(shop / "no", "start", str(shop / "shop.csv"), "--user", "Kundin", code=1)
+    assert "exactly one column 'Kundin' (--user)" in shown.stderr
+    shown = mom(shop / "no", "start", str(shop / "shop.csv"), "--yes", "--timezone", "X", code=1)
+    assert "--timezone must be an IANA zone" in shown.stderr
