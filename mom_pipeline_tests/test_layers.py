@@ -25,22 +25,22 @@ ALLOWED = {
     "pictures": ARRAYS | {"core", "matplotlib"},
     "engine": ARRAYS | {"distributed", "fsspec", "pyarrow", "core"},
     "artifacts": ARRAYS | STORAGE,
-    "warehouse": ARRAYS | STORAGE | {"duckdb", "pandas"},
+    "warehouse": ARRAYS | STORAGE | {"catalogue", "duckdb", "pandas"},
     "logs": ARRAYS | STORAGE | {"duckdb", "pandas", "artifacts", "warehouse"},
     "datasets": ARRAYS | STORAGE | {"duckdb", "artifacts", "catalogue", "warehouse", "logs"},
     "erasure": ARRAYS | STORAGE | {"duckdb", "artifacts", "warehouse", "logs"},
     "comparison": ARRAYS | {"implicit"} | {"core", "pictures", "datasets", "warehouse", "logs"},
     "serving": ARRAYS
     | STORAGE
-    | {"fastapi", "pydantic", "starlette", "swagger_ui_bundle"}
+    | {"catalogue", "fastapi", "pydantic", "starlette", "swagger_ui_bundle"}
     | {"artifacts"},
     "tuning": ARRAYS | {"core", "settings", "logs", "warehouse"},
     "report": ARRAYS
-    | {"jinja2", "markupsafe"}
+    | {"catalogue", "jinja2", "markupsafe"}
     | {"core", "pictures", "settings", "artifacts", "warehouse", "logs", "comparison"},
     "defs": ARRAYS
     | STORAGE
-    | {"dagster", "pydantic", "pictures"}
+    | {"catalogue", "dagster", "pydantic", "pictures"}
     | {"engine", "artifacts", "warehouse", "logs", "comparison", "serving", "report", "tuning"},
     "definitions": {"dagster", "defs"},
     "ui": {"dagster", "dagster_graphql", "dagster_shared", "dagster_webserver"}

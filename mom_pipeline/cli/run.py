@@ -14,6 +14,7 @@ from uuid import uuid4
 import click
 
 from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.cli.failures import told
 from mom_pipeline.cli.logs import print_set_aside
 from mom_pipeline.cli.terminal import (
@@ -342,7 +343,7 @@ def results(settings: Settings, day: date) -> dict[str, Any]:
         return {
             "day": day.isoformat(),
             "metrics": [vars(row) for row in newest],
-            "recommendations": _sample_lists(connection, day),
+            "recommendations": _sample_lists(connection, day, Catalogue.open(settings.data_dir)),
         }
 
 
@@ -369,13 +370,16 @@ def print_results(settings: Settings, day: date) -> None:
         )
 
 
-def _sample_lists(connection: Connection, day: date) -> list[dict[str, str]]:
+def _sample_lists(connection: Connection, day: date, catalogue: Catalogue) -> list[dict[str, str]]:
     return [
         {
             "user": user,
-            "history": ", ".join(lists.latest_items(connection, user, day, _ITEMS)),
+            "history": ", ".join(
+                catalogue.label(item) for item in lists.latest_items(connection, user, day, _ITEMS)
+            ),
             "recommended": ", ".join(
-                item for _, item, _ in lists.list_of(connection, user, day)[:_ITEMS]
+                catalogue.label(item)
+                for _, item, _ in lists.list_of(connection, user, day)[:_ITEMS]
             ),
         }
         for user in lists.sample_users(connection, day, _USERS)

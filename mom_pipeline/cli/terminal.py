@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any, ParamSpec
 
 import click
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -76,10 +76,12 @@ def print_table(
     rows: Iterable[Sequence[Any]],
     *,
     numbers: Collection[str] = (),
+    whole: Collection[str] = (),
 ) -> None:
     """Print a table: numbers to the right with thousands separators, text as it is.
 
-    numbers: columns of numbers that come as text.
+    numbers: columns of numbers that come as text.  whole: columns of ids, which a narrow terminal
+    does not break: an id in two parts cannot be copied.
     """
     table = Table(title=escape(_printable(title)), title_justify="left", header_style="bold")
     lines = [list(row) for row in rows]
@@ -87,7 +89,8 @@ def print_table(
         numeric = name in numbers or (
             bool(lines) and all(isinstance(line[position], int | float) for line in lines)
         )
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        justify: JustifyMethod = "right" if numeric else "left"
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=name in whole)
     for line in lines:
         table.add_row(*[_shown(value) for value in line])
     Console().print(table)

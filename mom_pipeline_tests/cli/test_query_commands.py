@@ -71,9 +71,9 @@ def test_recommend_by_items(run) -> None:  # type: ignore[no-untyped-def]
     assert "found 10,001" in str(failure(run("recommend", "--items", many)))
 
 
-def test_users_or_items_but_not_both(run) -> None:  # type: ignore[no-untyped-def]
+def test_users_or_items_but_not_several_with_items(run) -> None:  # type: ignore[no-untyped-def]
     assert run("recommend").exit_code == 2
-    assert run("recommend", "user 9", "--items", "item 7").exit_code == 2
+    assert run("recommend", "user 8", "user 9", "--items", "item 7").exit_code == 2
     assert run("recommend", "user 9", "-n", "0").exit_code == 2
 
 

@@ -63,7 +63,7 @@ def reasoned_lists(
     best = model.best(X, n, exclude_seen=exclude_seen, memberships=P)
     why = strongest(model, X, P, best)
     newcomers = np.flatnonzero(np.diff(X.indptr) == 0)
-    items, shares = most_popular(model.popularity, n)
+    items, shares = most_popular(np.where(model.candidates, model.popularity, 0.0), n)
     best.items[newcomers], best.scores[newcomers] = -1, 0.0
     best.items[newcomers, : len(items)] = items
     best.scores[newcomers, : len(items)] = shares
