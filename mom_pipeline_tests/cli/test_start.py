@@ -2,9 +2,17 @@
 
 import csv
 import random
+from datetime import date
 
+import duckdb
+import numpy as np
 import pytest
+from scipy import sparse
 
+from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.core.ranking.explain import reasoned_lists
+from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.settings import load_settings
 from mom_pipeline_tests.cli.test_pipeline_commands import mom, statuses
 
 DAYS = [f"{day:02d}.03.2024" for day in range(1, 6)]
@@ -52,6 +60,34 @@ def test_older_days_leave_the_newest_as_it_is(started):
     assert "Materialized 2024-03-01 to 2024-03-04" in mom(root, "update").stdout
     assert set(statuses(root).values()) == {"fresh"}
     assert sorted(path.name for path in newest.rglob("*")) == before
+
+
+def test_names_are_in_the_export_and_the_report(started):
+    root, _ = started
+    export = root / "exports" / "recommendations" / "2024-03-05.parquet"
+    rows = duckdb.sql(f"SELECT item_id, item_name FROM '{export}'").fetchall()
+    assert rows
+    assert all(name == f"Größe {item[1:]}" for item, name in rows)
+    page = next((root / "reports").glob("*2024-03-05*.html")).read_text(encoding="utf-8")
+    assert "Größe 1 (a1)" in page
+
+
+def test_what_is_left_out_makes_lists_stale_and_is_no_candidate(started, monkeypatch):
+    root, _ = started
+    before = DayState(load_settings(root)).settings_of("user_personalization")
+    monkeypatch.setenv("MOM_SERVING__LEAVE_OUT_ITEMS", "a1,a2")
+    folder = DataFolder(data_dir=str(root))
+    assert folder.state.settings_of("user_personalization") != before
+    monkeypatch.delenv("MOM_SERVING__LEAVE_OUT_ITEMS")
+    model, _ = folder.state.model(date(2024, 3, 5))
+    monkeypatch.setenv("MOM_SERVING__LEAVE_OUT_ITEMS", "a1,a2")
+    listing = folder.listing(model)
+    gone = np.flatnonzero(model.candidates & ~listing.candidates)
+    assert sorted(folder.item_ids()[gone]) == ["a1", "a2"]
+    nobody = sparse.csr_array((1, model.n_items))
+    lists = reasoned_lists(nobody, listing.memberships(nobody), listing, 20)
+    assert not set(gone) & set(lists.items[0])
+    assert set(gone) <= set(reasoned_lists(nobody, model.memberships(nobody), model, 45).items[0])
 
 
 def test_nothing_is_written_when_the_guess_is_refused(shop):
