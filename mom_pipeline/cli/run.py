@@ -14,7 +14,7 @@ from uuid import uuid4
 import click
 
 from mom_pipeline.artifacts.day_state import DayState
-from mom_pipeline.catalogue import Catalogue
+from mom_pipeline.catalogue import ITEMS_FILE, Catalogue
 from mom_pipeline.cli.failures import told
 from mom_pipeline.cli.logs import print_set_aside
 from mom_pipeline.cli.terminal import (
@@ -235,6 +235,9 @@ def print_notes(settings: Settings, days: Sequence[DayFreshness] | None = None) 
     if len(entries) > _NOTES:
         more = f"{len(entries) - _NOTES:,} earlier days: see `mom-pipeline status`"
         click.secho(more, fg="yellow", err=True)
+    if doubled := Catalogue.open(settings.data_dir).doubled:
+        said = f"{ITEMS_FILE} names {len(doubled):,} items more than once, such as {doubled[0]!r}"
+        click.secho(f"{said}; the first line of each counts.", fg="yellow", err=True)
     click.echo(model_in_use(settings))
 
 
