@@ -311,7 +311,9 @@ def run_days(
 
 
 def _run_config(full: bool, choice_seconds: float) -> dict[str, Any]:
-    ops: dict[str, Any] = {"m2_statistics": {"config": {"full": True}}} if full else {}
+    from mom_pipeline.defs.automation import FULL_CONFIG
+
+    ops: dict[str, Any] = dict(FULL_CONFIG["ops"]) if full else {}
     if choice_seconds:
         ops["chosen_settings"] = {"config": {"seconds": choice_seconds}}
     return {"ops": ops} if ops else {}

@@ -1,8 +1,12 @@
 """`start`, as an analyst types it: from a file to lists by name, then the older days."""
 
 import csv
+import os
 import random
+import subprocess
+import sys
 from datetime import date
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -15,6 +19,7 @@ from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.settings import load_settings
 from mom_pipeline_tests.cli.test_pipeline_commands import mom, statuses
 
+ROOT = Path(__file__).parents[2]
 DAYS = [f"{day:02d}.03.2024" for day in range(1, 6)]
 
 
@@ -60,6 +65,32 @@ def test_older_days_leave_the_newest_as_it_is(started):
     assert "Materialized 2024-03-01 to 2024-03-04" in mom(root, "update").stdout
     assert set(statuses(root).values()) == {"fresh"}
     assert sorted(path.name for path in newest.rglob("*")) == before
+
+
+def test_history_computes_the_older_days_alone(shop):
+    """With quantities and lines set aside: settings that the import itself has written."""
+    lines = (shop / "shop.csv").read_bytes().splitlines(keepends=True)
+    (shop / "logs.csv").write_bytes(b"".join(lines[:1001]))
+    home = shop / "home"
+    (home / "data" / "logs").mkdir(parents=True)  # of another data folder
+    done = subprocess.run(
+        [sys.executable, "-m", "mom_pipeline", "start", "../logs.csv", "--yes", "--history"],
+        env={key: value for key, value in os.environ.items() if key != "MOM_DATA_DIR"}
+        | {"PYTHONPATH": str(ROOT)},
+        cwd=home,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "MOM_DATA_DIR=data/own-logs mom-pipeline recommend USER" in done.stdout
+    root = home / "data" / "own-logs"
+    assert set(statuses(root).values()) == {"fresh"}
+    newest, older = (
+        (root / "artifacts" / "decomposition" / f"2024-03-0{day}").lstat().st_mtime_ns
+        for day in (2, 1)
+    )
+    assert newest < older
 
 
 def test_names_are_in_the_export_and_the_report(started):
