@@ -11,9 +11,11 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy import sparse
 
 from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.cli.main import cli
 from mom_pipeline.core.ranking.explain import reasoned_lists
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.settings import load_settings
@@ -132,3 +134,20 @@ def test_an_option_corrects_the_guess_and_is_named_in_its_error(shop):
     assert "exactly one column 'Kundin' (--user)" in shown.stderr
     shown = mom(shop / "no", "start", str(shop / "shop.csv"), "--yes", "--timezone", "X", code=1)
     assert "--timezone must be an IANA zone" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("simulate", "--days", "0"), "'--days': 0 is not in the range x>=1"),
+        (("simulate", "--components", "700"), "--components 700 must be at most --items 600"),
+        (("import", "csv", "FILE", "--delimiter", "X"), "--delimiter must be one of ','"),
+        (("import", "csv", "FILE", "--encoding", "X"), "--encoding must be one that Python knows"),
+    ],
+)
+def test_errors_name_the_option(shop, monkeypatch, arguments, message):
+    monkeypatch.setenv("MOM_DATA_DIR", str(shop / "no"))
+    file = str(shop / "shop.csv")
+    done = CliRunner().invoke(cli, [file if word == "FILE" else word for word in arguments])
+    assert done.exit_code != 0
+    assert message in done.output + str(done.exception)
