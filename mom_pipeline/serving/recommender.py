@@ -230,7 +230,7 @@ class Recommender:
         position = self._item(item)
         scores = similar_scores(self._served.model, position)
         scores[position] = -np.inf
-        scores[scores <= 0] = -np.inf
+        scores[(scores <= 0) | ~self._served.model.candidates] = -np.inf
         best, values = top_n(scores[None], n)
         lines = tuple(
             SimilarItem(item=self._id(y), name=self._name(y), score=score)

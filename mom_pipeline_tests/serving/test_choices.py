@@ -115,6 +115,7 @@ def test_what_is_left_out_is_in_no_list(served):
         listed = items_of(recommender.recommend(user, D))
         assert listed
         assert not left_out & set(listed)
+    assert not left_out & {line.item for line in recommender.similar("item 4", D).items}
 
 
 def test_names_are_in_the_answers(recommender):
