@@ -2,13 +2,17 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 import dagster as dg
+import numpy as np
 
 from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.artifacts.writer import writing_to
+from mom_pipeline.catalogue import Catalogue
+from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.types import Array
 from mom_pipeline.defs.run_tags import days_tag, outcome_tags
 from mom_pipeline.defs.runs import process_tag
@@ -51,6 +55,21 @@ class DataFolder(dg.ConfigurableResource):  # type: ignore[type-arg]
         """The ids of all items by position; positions never change, so one look serves a run."""
         with self.warehouse.reading() as connection:
             return ids_by_position(connection, "item")
+
+    def item_labels(self) -> Array:
+        """The items by position as tables show them: by name, where they have one."""
+        catalogue = Catalogue.open(Path(self.data_dir))
+        return np.array([catalogue.label(str(item)) for item in self.item_ids()], dtype=object)
+
+    def listing(self, model: FittedModel) -> FittedModel:
+        """The model without what the settings leave out of lists."""
+        serving = self.settings.serving
+        catalogue = Catalogue.open(Path(self.data_dir))
+        left_out = catalogue.left_out(serving.leave_out_items, serving.leave_out_groups)
+        if not left_out:
+            return model
+        items = self.item_ids()[: model.n_items]
+        return replace(model, left_out=np.array([item in left_out for item in items], dtype=bool))
 
     @property
     def state(self) -> DayState:

@@ -95,6 +95,7 @@ MemoryLimit = Annotated[
 ]
 # A list in the file, comma-separated in the environment.
 Cutoffs = Annotated[tuple[StrictInt, ...], rule("ascending numbers from 1 on", _is_ascending)]
+Texts = tuple[StrictStr, ...]
 Names = Annotated[tuple[StrictStr, ...], rule("at least one name", bool)]
 Webhook = Annotated[
     StrictStr,
@@ -221,6 +222,8 @@ class ServingSettings:
     list_length: Count = 20
     exclude_seen: StrictBool = True
     refresh_drift: Share = 0.05
+    leave_out_items: Texts = ()
+    leave_out_groups: Texts = ()
 
 
 @section("evaluation")

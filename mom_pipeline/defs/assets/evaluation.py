@@ -61,7 +61,7 @@ def evaluation_metrics(
     def evaluate(day: date) -> DayOutput:
         model_day = judged_day(state, day)
         try:
-            measured, version = _backtest(state, warehouse, engine, model_day, day)
+            measured, version = _backtest(data_folder, engine, model_day, day)
         except StaleArtifact as reason:
             return _nothing(state, warehouse, day, f"skipped: {reason}")
         if measured is None:
@@ -86,12 +86,14 @@ def evaluation_metrics(
 
 
 def _backtest(
-    state: DayState, warehouse: Warehouse, engine: EngineResource, model_day: date, day: date
+    data_folder: DataFolder, engine: EngineResource, model_day: date, day: date
 ) -> tuple[Backtest | None, str]:
     """The model of a day on the deliveries since, and the version of its components."""
+    state = data_folder.state
     model, made = state.model(model_day)
+    model = data_folder.listing(model)
     train = engine.users(state.rows(model_day))
-    test = delivered_pairs(warehouse, model_day, day)
+    test = delivered_pairs(data_folder.warehouse, model_day, day)
     settings = state.settings
     history, seen = HistoryOf(model, state.half_life(model_day)), settings.serving.exclude_seen
     cutoffs = settings.evaluation.cutoffs

@@ -36,7 +36,7 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
     each keeps its number from day to day, also across a rebuild. `agreement` tells how well two
     halves of the users, each for itself, find the same component: 1 the same, 0 none.
     """
-    state, item_ids = data_folder.state, data_folder.item_ids()
+    state, labels = data_folder.state, data_folder.item_labels()
 
     def compute(day: date) -> DayOutput:
         earlier, settings = _earlier_item_probs(state, day), state.settings
@@ -60,7 +60,7 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
         )
         shown = {
             **facts,
-            "components": metadata.component_table(components, moved, agreement, item_ids),
+            "components": metadata.component_table(components, moved, agreement, labels),
             "pi": metadata.weights_picture(components),
             **metadata.of_bounds(bounds_of_fit(fit, settings.model.delta)),
         }

@@ -53,7 +53,7 @@ def m2_statistics(
     full when yesterday's sums cannot be built upon, or when the basis no longer holds enough of
     the second moment; `mode` says which, and why.
     """
-    state, item_ids = data_folder.state, data_folder.item_ids()
+    state, labels = data_folder.state, data_folder.item_labels()
 
     def compute(day: date) -> DayOutput:
         rows = state.rows(day)
@@ -74,7 +74,7 @@ def m2_statistics(
         shown = {
             **facts,
             "anchor_day": written.metadata["anchor_day"],
-            "top_pairs": metadata.top_pairs(step, item_ids),
+            "top_pairs": metadata.top_pairs(step, labels),
         }
         summary = f"{facts['mode']}, {len(step.changed)} users visited"
         return DayOutput(written.version, summary, shown, verdicts)

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 import dagster as dg
 import numpy as np
 
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
+from mom_pipeline.catalogue import Catalogue, shortened
 from mom_pipeline.core.evaluation.drift import list_drift
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.interactions import changed_rows
@@ -148,6 +150,7 @@ def recommendations(
     """
     state = data_folder.state
     serving, folder = state.settings.serving, state.settings.exports_dir / "recommendations"
+    catalogue = Catalogue.open(state.settings.data_dir)
 
     def compute(day: date) -> DayOutput:
         personalized = state.built_on("user_personalization", day, "interaction_matrix")
@@ -155,7 +158,7 @@ def recommendations(
         model_day = personalized.metadata["model_day"]
         model, made = state.model(date.fromisoformat(model_day))
         parts = visit_lists(
-            HistoryOf(model, state.half_life(day)),
+            HistoryOf(data_folder.listing(model), state.half_life(day)),
             engine.users(state.rows(day)),
             visited,
             P,
@@ -167,20 +170,26 @@ def recommendations(
             stored = lists.replace_lists(connection, day, name, parts)
             listed = lists.listed_items(connection, day)
             favourites = lists.most_listed(connection, day, _SHOWN_ITEMS)
-            exported = lists.export_lists(connection, day, folder)
+            exported = lists.export_lists(connection, day, folder, catalogue)
         shown = {
             "rows": stored.rows,
             "users": len(visited),
             "users_without_history": stored.n_newcomers,
             "coverage": listed / max(model.n_items, 1),
             "ranking": _ranking(state, model_day),
-            "most_listed": metadata.table(favourites),
+            "most_listed": metadata.table([_named(catalogue, row) for row in favourites]),
             "export": dg.MetadataValue.path(exported.resolve()),
         }
         version = content_hash(personalized.version, stored.contents)
         return DayOutput(version, f"{stored.rows} rows for {len(visited)} users", shown)
 
     return for_each_day(context, compute)
+
+
+def _named(catalogue: Catalogue, row: dict[str, Any]) -> dict[str, Any]:
+    """A row with the name of its item, where there is one."""
+    name = catalogue.name(row["item"])
+    return {**row, "name": shortened(name)} if catalogue.items else row
 
 
 def _ranking(state: DayState, model_day: str) -> str:

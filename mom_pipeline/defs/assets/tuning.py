@@ -14,6 +14,12 @@ from mom_pipeline.settings.chosen import ChosenSettings
 from mom_pipeline.tuning.choosing import settings_of_day
 
 
+class ChoiceConfig(dg.Config):
+    """seconds: what a choice may take in this run; 0: as `tuning.budget_seconds` says."""
+
+    seconds: float = 0.0
+
+
 @daily_asset(
     "moments",
     {"numpy"},
@@ -24,7 +30,9 @@ from mom_pipeline.tuning.choosing import settings_of_day
     revision=1,
     uses_warehouse=True,
 )
-def chosen_settings(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materialized:
+def chosen_settings(
+    context: dg.AssetExecutionContext, config: ChoiceConfig, data_folder: DataFolder
+) -> Materialized:
     """K, estimator, rows, personalization and the weights of the ranking, chosen on the last days.
 
     Learnt on what came before them and measured on what users took then, every
@@ -35,7 +43,7 @@ def chosen_settings(context: dg.AssetExecutionContext, data_folder: DataFolder) 
 
     def compute(day: date) -> DayOutput:
         matrix = state.fitting("interaction_matrix", day, with_arrays=False)
-        chosen = settings_of_day(warehouse, day, _earlier(state, day))
+        chosen = settings_of_day(warehouse, day, _earlier(state, day), config.seconds)
         written = state.write_chosen(day, chosen, matrix.version)
         words = chosen.evidence.get("words", "the settings as they stand")
         return DayOutput(written.version, words, metadata.of_chosen(chosen))
