@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 from mom_pipeline.core.files import write_text
-from mom_pipeline.settings import Settings, load_settings
+from mom_pipeline.settings import Settings
 
 # The name of the code location, however it is loaded: that which `-m` gives it.
 CODE_LOCATION = "mom_pipeline.definitions"
@@ -20,12 +20,14 @@ CONFIGURATION = """\
 telemetry:
   enabled: false
 
-# SQLite files below DAGSTER_HOME, wherever it lies, as by default; with fewer connections.
+# SQLite files below this folder, wherever it lies, as by default; with fewer connections.
 storage:
   custom:
     module: mom_pipeline.dagster_storage
     class: Storage
-    config: {}
+    config:
+      base_dir:
+        env: DAGSTER_HOME
 
 # No invitation to sign up over the first page.
 nux:
@@ -88,22 +90,13 @@ def prepare_dagster_home(settings: Settings) -> Path:
     return home
 
 
-def history_dir() -> Path:
-    """Return the home that DAGSTER_HOME names; where it names none, that of the data folder.
-
-    So `dagster dev`, typed in the checkout, finds the history of the commands.
-    """
-    named = os.environ.get("DAGSTER_HOME")
-    return Path(named) if named else _home(load_settings())
-
-
 def another_home(settings: Settings) -> str:
     """Return one line for whoever looks at another history than the commands write; or ""."""
     named, own = os.environ.get("DAGSTER_HOME"), _home(settings)
-    if not named or Path(named).resolve() == own:
+    if named and Path(named).resolve() == own:
         return ""
     return (
-        f"DAGSTER_HOME is {named}, but the runs of mom-pipeline are in {own}: "
+        f"DAGSTER_HOME is {named or 'not set'}, and the runs of mom-pipeline are in {own}: "
         f"export DAGSTER_HOME={own} to see them, or type `mom-pipeline ui`"
     )
 

@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import Any
 
 from dagster import DagsterRun
-from dagster._config.config_schema import UserConfigSchema
 from dagster._core.definitions.repository_definition import SINGLETON_REPOSITORY_NAME
 from dagster._core.events import DagsterEventType
 from dagster._core.events.log import EventLogEntry
@@ -41,7 +40,7 @@ from dagster_shared.record import copy
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.pool import NullPool
 
-from mom_pipeline.dagster_home import CODE_LOCATION, history_dir
+from mom_pipeline.dagster_home import CODE_LOCATION
 
 _BATCHED = {DagsterEventType.ASSET_MATERIALIZATION, DagsterEventType.ASSET_MATERIALIZATION_PLANNED}
 
@@ -160,14 +159,7 @@ class Storage(DagsterSqliteStorage):
         self._event_log_storage = EventLog(self._event_log_storage._base_dir)
 
     @classmethod
-    def config_type(cls) -> UserConfigSchema:
-        """Nothing to set: the folder is that of the environment, or of the settings."""
-        return {}
-
-    @classmethod
     def from_config_value(
         cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]
     ) -> "Storage":
-        home = history_dir()
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)  # it may name people, as the logs do
-        return cls.from_local(str(home), inst_data=inst_data)
+        return cls.from_local(inst_data=inst_data, **config_value)

@@ -1,7 +1,6 @@
 """`dagster dev` from the project root: Dagster itself loads `workspace.yaml`."""
 
 import os
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -9,8 +8,6 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-import yaml
-from dagster._cli.utils import get_possibly_temporary_instance_for_cli
 
 from mom_pipeline.dagster_home import CODE_LOCATION, another_home, prepare_dagster_home
 from mom_pipeline.settings import load_settings
@@ -51,31 +48,15 @@ def test_another_history_is_said_in_one_line(tmp_path: Path) -> None:
     assert f"export DAGSTER_HOME={own} to see them" in done.stderr + done.stdout
 
 
-def test_dagster_typed_in_the_checkout_finds_the_history_of_the_commands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As `dagster dev` and `dagster-webserver` open it, without DAGSTER_HOME."""
-    checkout = tmp_path / "checkout"
-    checkout.mkdir()
-    shutil.copy(ROOT / "dagster.yaml", checkout)
-    monkeypatch.chdir(checkout)
-    monkeypatch.setenv("MOM_DATA_DIR", "data")
+def test_no_history_at_all_is_said_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `dagster-webserver` opens it: without DAGSTER_HOME."""
+    settings = load_settings(tmp_path)
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    with get_possibly_temporary_instance_for_cli() as instance:  # before any command
-        assert instance.get_runs_count() == 0
-    assert (checkout / "data" / "dagster_home").stat().st_mode & 0o077 == 0
+    own = tmp_path / "dagster_home"
+    assert f"not set, and the runs of mom-pipeline are in {own}" in another_home(settings)
     monkeypatch.setenv("DAGSTER_HOME", "replaced below")
-    prepare_dagster_home(load_settings())
-    with dg.DagsterInstance.get() as instance:
-        instance.create_run_for_job(nothing)
-    monkeypatch.delenv("DAGSTER_HOME")
-    assert another_home(load_settings()) == ""
-    with get_possibly_temporary_instance_for_cli() as instance:
-        assert [run.job_name for run in instance.get_runs()] == ["nothing"]
-        assert instance.run_monitoring_enabled
-    assert sorted(path.name for path in checkout.iterdir()) == ["dagster.yaml", "data"]
-    own = yaml.safe_load((checkout / "data" / "dagster_home" / "dagster.yaml").read_text())
-    assert yaml.safe_load((ROOT / "dagster.yaml").read_text()) == own
+    prepare_dagster_home(settings)
+    assert another_home(settings) == ""
 
 
 def test_dg_finds_the_same_code_location() -> None:

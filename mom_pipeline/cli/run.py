@@ -281,6 +281,7 @@ def run_days(
     # Imported here: the days of the partitions are those of the settings of this moment.
     import dagster as dg
 
+    prepare_dagster_home(settings)
     from mom_pipeline.definitions import ASSETS, defs
     from mom_pipeline.defs.days import day_done
     from mom_pipeline.defs.run_tags import NOT_RETRIED, range_tags
