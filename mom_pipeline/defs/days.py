@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import dagster as dg
 
-from mom_pipeline.artifacts.day_state import CODE_VERSION, StaleArtifact, TooLittleYet
+from mom_pipeline.artifacts.day_artifacts import CODE_VERSION, StaleArtifact, TooLittleYet
 from mom_pipeline.artifacts.timings import record_seconds
 from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.defs.checks import Target, Verdict, check_outputs, check_specs, evaluations

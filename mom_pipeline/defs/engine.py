@@ -9,7 +9,7 @@ import dagster as dg
 import numpy as np
 from pydantic import PrivateAttr
 
-from mom_pipeline.artifacts.day_state import DayRows
+from mom_pipeline.artifacts.day_matrices import DayRows
 from mom_pipeline.artifacts.scratch import array_in_file, scratch_folder
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.moments.users import Users, UsersInMemory

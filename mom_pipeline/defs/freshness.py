@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
-from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
+from mom_pipeline.artifacts.day_artifacts import StaleArtifact
+from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.artifacts.retention import is_expired
 from mom_pipeline.logs.admission import held_days, removed_files
 from mom_pipeline.logs.ingest import pending_files

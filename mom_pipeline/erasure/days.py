@@ -18,7 +18,8 @@ from datetime import date
 
 import numpy as np
 
-from mom_pipeline.artifacts.day_state import DayState, Expired, StaleArtifact
+from mom_pipeline.artifacts.day_artifacts import Expired, StaleArtifact
+from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.artifacts.store import Artifact
 from mom_pipeline.core.interactions import changed_rows, grown
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums

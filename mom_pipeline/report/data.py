@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mom_pipeline.artifacts.day_state import CODE_VERSION, DayState, StaleArtifact
+from mom_pipeline.artifacts.day_artifacts import CODE_VERSION, StaleArtifact
+from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.artifacts.store import Artifact
 from mom_pipeline.artifacts.timings import seconds_of
 from mom_pipeline.catalogue import Catalogue

@@ -15,7 +15,8 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from mom_pipeline.artifacts.day_state import DayState, Expired, StaleArtifact, TooLittleYet
+from mom_pipeline.artifacts.day_artifacts import Expired, StaleArtifact, TooLittleYet
+from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.comparison.tables import remarks
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import write_text

@@ -33,7 +33,9 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.artifacts.day_state import CODE_VERSION, DayRows, DayState, StaleArtifact
+from mom_pipeline.artifacts.day_artifacts import CODE_VERSION, StaleArtifact
+from mom_pipeline.artifacts.day_matrices import DayRows
+from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.errors import DamagedModel, InvalidSetting, MomError, VisitFailed
 from mom_pipeline.core.evaluation.backtest import Backtest

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mom_pipeline.artifacts.day_state import StaleArtifact
+from mom_pipeline.artifacts.day_artifacts import StaleArtifact
 from mom_pipeline.cli.verify import damages
 from mom_pipeline.defs.freshness import freshness
 from mom_pipeline.erasure.days import erase_from_days

@@ -11,7 +11,7 @@ import dagster as dg
 import numpy as np
 import pytest
 
-from mom_pipeline.artifacts.day_state import CODE_VERSION
+from mom_pipeline.artifacts.day_artifacts import CODE_VERSION
 from mom_pipeline.core.algorithm.decompose import decompose
 from mom_pipeline.core.algorithm.tensor import whitened_tensor
 from mom_pipeline.core.linear_algebra.symmetric import packed

@@ -5,8 +5,8 @@ Every asset runs for a missing day and for other settings; elsewhere those up to
 
 import pytest
 
-from mom_pipeline.artifacts import day_state
-from mom_pipeline.artifacts.day_state import StaleArtifact
+from mom_pipeline.artifacts import day_artifacts
+from mom_pipeline.artifacts.day_artifacts import StaleArtifact
 
 from .conftest import MODEL, N_DAYS, Pipeline, day
 
@@ -31,8 +31,8 @@ def test_other_settings(copied: Pipeline):
 
 
 def test_other_code(copied: Pipeline, monkeypatch):
-    made_by = day_state.CODE_VERSION
-    monkeypatch.setattr(day_state, "CODE_VERSION", "later")
+    made_by = day_artifacts.CODE_VERSION
+    monkeypatch.setattr(day_artifacts, "CODE_VERSION", "later")
     copied.run(4, only=MODEL)
     reason = f"m2_statistics of 2024-03-03 was made by code version {made_by}, not later"
     assert copied.mode(4) == f"full: {reason}"

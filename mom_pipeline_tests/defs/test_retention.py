@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mom_pipeline.artifacts.day_state import Expired
+from mom_pipeline.artifacts.day_artifacts import Expired
 from mom_pipeline.artifacts.retention import MOMENTS
 from mom_pipeline.cli.verify import damages
 from mom_pipeline.defs.freshness import freshness

@@ -10,7 +10,8 @@ import dagster as dg
 import numpy as np
 import pytest
 
-from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
+from mom_pipeline.artifacts.day_artifacts import StaleArtifact
+from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.bench.day_gate import read_log
 from mom_pipeline.bench.poison import Events
 from mom_pipeline.core.ranking.score import RankingWeights

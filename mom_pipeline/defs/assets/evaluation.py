@@ -5,7 +5,8 @@ from datetime import date
 
 import dagster as dg
 
-from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
+from mom_pipeline.artifacts.day_artifacts import StaleArtifact
+from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.core.evaluation.backtest import Backtest, backtest
 from mom_pipeline.core.evaluation.lift import RECENT_DAYS, Lift, lift, lift_objection
 from mom_pipeline.core.evaluation.metrics import nearest_cutoff

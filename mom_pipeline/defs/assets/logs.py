@@ -6,7 +6,8 @@ from typing import Any
 
 import dagster as dg
 
-from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
+from mom_pipeline.artifacts.day_artifacts import StaleArtifact
+from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.core.evaluation.drift import popularity_drift
 from mom_pipeline.core.interactions import changed_rows
 from mom_pipeline.core.moments.sums import column_sums

@@ -5,7 +5,8 @@ from datetime import date
 
 import dagster as dg
 
-from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
+from mom_pipeline.artifacts.day_artifacts import StaleArtifact
+from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.core.algorithm.decompose import ComponentFit, find_components
 from mom_pipeline.core.evaluation.drift import drift
 from mom_pipeline.core.evaluation.split_half import split_half_agreement

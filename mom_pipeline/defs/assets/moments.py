@@ -5,7 +5,8 @@ from datetime import date
 import dagster as dg
 import numpy as np
 
-from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
+from mom_pipeline.artifacts.day_artifacts import StaleArtifact
+from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.artifacts.store import Artifact
 from mom_pipeline.core.algorithm.tensor import symmetry_error
 from mom_pipeline.core.algorithm.tensor import whitened_tensor as whiten_triples

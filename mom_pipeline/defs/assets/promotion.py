@@ -7,7 +7,8 @@ from typing import Any
 
 import dagster as dg
 
-from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
+from mom_pipeline.artifacts.day_artifacts import StaleArtifact
+from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.artifacts.retention import apply_retention
 from mom_pipeline.defs.assets.ends import untold_champion
 from mom_pipeline.defs.assets.evaluation import evaluation_metrics

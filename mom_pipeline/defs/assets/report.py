@@ -4,7 +4,7 @@ from datetime import date
 
 import dagster as dg
 
-from mom_pipeline.artifacts.day_state import TooLittleYet
+from mom_pipeline.artifacts.day_artifacts import TooLittleYet
 from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.defs.assets.evaluation import evaluation_metrics
 from mom_pipeline.defs.conditions import WITH_ITS_DAY

@@ -7,7 +7,8 @@ from typing import Any
 import dagster as dg
 import numpy as np
 
-from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
+from mom_pipeline.artifacts.day_artifacts import StaleArtifact
+from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.catalogue import Catalogue, shortened
 from mom_pipeline.core.evaluation.drift import list_drift
 from mom_pipeline.core.fitted import FittedModel

@@ -4,7 +4,8 @@ from datetime import date
 
 import dagster as dg
 
-from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
+from mom_pipeline.artifacts.day_artifacts import StaleArtifact
+from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.defs import metadata
 from mom_pipeline.defs.assets.logs import interaction_matrix
 from mom_pipeline.defs.days import DayOutput, Materialized, daily_asset, for_each_day
