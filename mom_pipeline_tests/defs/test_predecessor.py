@@ -88,7 +88,7 @@ def test_a_basis_that_holds_too_little(copied: Pipeline):
     assert "below 1" in copied.mode(4)
     checks = {c.check_name: c for c in done.get_asset_check_evaluations()}
     assert checks["captured"].passed  # the day was rebuilt, and says so
-    assert "rebuilt: the basis of the last rebuild holds" in str(checks["captured"].metadata)
+    assert "rebuilt: the basis of the last rebuild holds" in checks["captured"].description
 
 
 def test_an_input_of_the_day_itself_that_is_missing_stops_the_run(empty: Pipeline, log_files):
