@@ -42,6 +42,7 @@ class FrameApi:
     if TYPE_CHECKING:  # what the model brings
         _fitted: FittedModel | None
         fit: Callable[..., Self]
+        get_params: Callable[[], dict[str, Any]]
         recommend: Callable[..., tuple[Array, Float64]]
 
         @property
@@ -127,8 +128,10 @@ class FrameApi:
         return self._columns
 
     def _repr_html_(self) -> str:
-        """The model in a notebook: its settings, and its heaviest components."""
-        head = f"<p><code>{escape(repr(self))}</code></p>"
+        """The model in a notebook: what was set, and its heaviest components."""
+        usual = type(self)().get_params()
+        changed = [f"{k}={v!r}" for k, v in self.get_params().items() if v != usual[k]]
+        head = f"<p><code>{type(self).__name__}({escape(', '.join(changed))})</code></p>"
         if self._fitted is None:
             return f"{head}<p>Not fitted.</p>"
         fitted = self._fitted

@@ -103,7 +103,7 @@ def test_a_notebook_shows_ids_as_text(model, frame):
         "components": model.components_frame(300)[lambda c: c["what"] == HOSTILE]._repr_html_(),
         "lists": model.recommend_frame(frame, n=300)[lambda c: c["what"] == HOSTILE]._repr_html_(),
     }
-    assert "n_components=4" in pages["model"]
+    assert "MethodOfMoments(n_components=4, ranking=&#x27;components&#x27;)" in pages["model"]
     assert "4 components" in pages["model"]
     for name, page in pages.items():
         assert "<b onclick" not in page, name
