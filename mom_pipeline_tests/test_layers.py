@@ -48,7 +48,7 @@ ALLOWED = {
     "bench": ARRAYS
     | {"dagster", "duckdb", "implicit", "ir_measures"}
     | {"core", "settings", "pictures", "engine", "artifacts", "warehouse", "logs", "datasets"}
-    | {"comparison", "serving", "dagster_home", "defs", "definitions"},
+    | {"comparison", "serving", "report", "dagster_home", "defs", "definitions"},
     # All of them; `mom_pipeline` is the version.
     "cli": STORAGE
     | {"click", "duckdb", "rich", "dagster", "uvicorn", "mom_pipeline", "dagster_home", "defs"}

@@ -168,6 +168,20 @@ def split_of_files(
     return _split(name, "ready split", words, final, test, validation, exclude_seen)
 
 
+def split_of_matrices(train: Csr, test: Csr, *, name: str, kind: str, words: str) -> Split:
+    """Take two matrices of the same users and items; settings are the defaults.
+
+    kind: of data, in a word or two.  words: how they were made.
+    """
+    return _split(name, kind, words, make_trial(train, test), test, None, True)
+
+
+def untuned(split: Split, max_users: int, seed: int) -> Split:
+    """Return the same question about at most so many users, with nothing chosen on it."""
+    final = split.final.sample(max_users, np.random.default_rng(seed))
+    return replace(split, final=final, validation=None)
+
+
 def validation_start(first: date, train_until: date, test_until: date) -> date | None:
     """Return the first day of validation, or None when one training day cannot be divided.
 
