@@ -11,8 +11,8 @@ from typing import Any
 
 from mom_pipeline.bench.paper import METHODS as TIMED
 from mom_pipeline.bench.paper import SIZES, PaperSize
-from mom_pipeline.bench.reproduction import Reproduction
-from mom_pipeline.comparison.results import Comparison
+from mom_pipeline.bench.reproduction import ALGORITHM_1, Reproduction
+from mom_pipeline.comparison.results import Comparison, Interval
 from mom_pipeline.comparison.tables import scientific, shown_cutoff
 
 PAPER, UNBIASED = "paper, binary", "unbiased, counts"
@@ -24,7 +24,8 @@ _PASSES = 3
 _MEMORY = 8e9
 _ITERATIONS = (20, 40)
 _SIMILAR = 2.0
-_RIVALS, _MOM, _OURS = ("plsi", "bpr", "wrmf"), "mom-algorithm-1", "three-moment"
+_RIVALS, _OURS = ("plsi", "bpr", "wrmf"), "three-moment"
+_PLACES = ("ahead of", "level with", "behind")
 _MILLION = "yandex"
 _TOY = "Measured at toy sizes only, which say nothing about this; leave out --quick."
 # Section 4 of the paper, about its Figure 2.
@@ -67,8 +68,8 @@ def claims_of(result: Reproduction) -> list[Claim]:
         convergence(result.recovery),
         weights(result.recovery),
         theorem(result.recovery),
-        *(_quality(c, _said_of(c)) for c in result.simulated),
-        *(_quality(c, _CLAIM_OF_ALL) for c in result.logs),
+        *(quality(c, _said_of(c), toy=result.plan.is_quick) for c in result.simulated),
+        *(quality(c, _CLAIM_OF_ALL) for c in result.logs),
         as_quick_as_bpr(result),
         scalability(result),
         million_users(result),
@@ -170,35 +171,34 @@ def _said_of(comparison: Comparison) -> str:
     )
 
 
-def _quality(comparison: Comparison, said: str) -> Claim:
-    """Figure 2: is the paper's method ahead of its rivals?"""
+def quality(comparison: Comparison, said: str, *, toy: bool = False) -> Claim:
+    """Figure 2: is the paper's method ahead of its rivals? toy: the data are too few to tell.
+
+    comparison: with differences to Algorithm 1.
+    """
     c = shown_cutoff(comparison.cutoffs)
     k = comparison.cutoffs[c]
-    means = {r.name: r.means for r in comparison.results if not r.failure}
-    maps = {name: mean["map"][c] for name, mean in means.items()}
-    rivals = {name: maps[name] for name in _RIVALS if name in maps}
-    verdict, why = (
-        Verdict.OPEN,
-        "A method has no result: "
-        + ", ".join(f"{r.title}: {r.failure}" for r in comparison.results if r.failure),
-    )
-    if _MOM in maps and rivals:
-        behind = [name for name, value in rivals.items() if value < maps[_MOM]]
-        verdict = (
-            Verdict.HOLDS
-            if len(behind) == len(rivals)
-            else Verdict.IN_PART
-            if behind
-            else Verdict.FAILS
+    measured = {r.name: r for r in comparison.results if not r.failure}
+    against = {
+        name: _place(r.differences["map"][c]) for name, r in measured.items() if r.differences
+    }
+    rivals = [against[name] for name in _RIVALS if name in against]
+    if toy:
+        verdict, why = Verdict.OPEN, _TOY
+    elif rivals:
+        verdict = _share_verdict(len(rivals) - rivals.count("behind"), len(rivals))
+        places = (f"{place} {rivals.count(place)}" for place in _PLACES)
+        why = (
+            f"Of {len(rivals)} rivals Algorithm 1 is {', '.join(places)} in MAP@{k}, by paired "
+            "intervals of 95 %."
         )
-        why = f"Algorithm 1 is ahead of {len(behind)} of {len(rivals)} rivals in MAP@{k}"
-        if _OURS in maps:
-            best = max(rivals.values())
-            place = "ahead of" if maps[_OURS] > best else "behind"
-            why += f"; three moments are {place} the best of them"
-        why += "."
-    titles = {r.name: r.title for r in comparison.results}
-    listed = ", ".join(f"{titles[name]} {value:.4f}" for name, value in maps.items())
+        if _OURS in against:
+            turned = dict(zip(_PLACES, reversed(_PLACES), strict=True))
+            why += f" Three moments are {turned[against[_OURS]]} it."
+    else:
+        failed = (f"{r.title}: {r.failure}" for r in comparison.results if r.failure)
+        verdict, why = Verdict.OPEN, f"There is nothing to judge by. {'; '.join(failed)}"
+    listed = ", ".join(f"{r.title} {r.means['map'][c]:.4f}" for r in measured.values())
     return Claim(
         f"Figure 2: {comparison.data.name}",
         f"Section 4: {said}.",
@@ -206,8 +206,14 @@ def _quality(comparison: Comparison, said: str) -> Claim:
         f"MAP@{k}: {listed or 'none'} ({comparison.n_users:,} users; {comparison.period})",
         verdict,
         why,
-        "mom-pipeline compare --train-until DAY --methods " + ",".join((*_RIVALS, _MOM, _OURS)),
+        f"mom-pipeline compare --train-until DAY --reference {ALGORITHM_1} "
+        f"--methods {','.join((*_RIVALS, ALGORITHM_1, _OURS))}",
     )
+
+
+def _place(difference: Interval) -> str:
+    """Return where Algorithm 1 is, from the difference of another method to it."""
+    return _PLACES[0] if difference.high < 0 else _PLACES[2] if difference.low > 0 else _PLACES[1]
 
 
 def as_quick_as_bpr(result: Reproduction) -> Claim:
@@ -239,12 +245,12 @@ def scalability(result: Reproduction) -> Claim:
     every = [ratio for own in ratios.values() for ratio in own.values()]
     verdict, why = Verdict.OPEN, _TOY
     if not result.plan.is_quick and every:
-        quicker = [ratio for ratio in every if ratio <= 1]
-        verdict = Verdict.HOLDS
-        why = f"Both take at least {min(every):.1f} times as long as MoM at every size."
-        if quicker:
-            verdict = Verdict.FAILS if len(quicker) == len(every) else Verdict.IN_PART
-            why = f"They are quicker than MoM in {len(quicker)} of {len(every)} fits."
+        n_longer = sum(ratio > 1 for ratio in every)
+        verdict = _share_verdict(n_longer, len(every))
+        why = (
+            f"They take longer than MoM in {n_longer} of {len(every)} fits, "
+            f"{min(every):.1f} to {max(every):.1f} times as long."
+        )
     paper = {n: {s.title: _paper_ratio(s, n) for s in SIZES.values()} for n in ratios}
     return Claim(
         "PLSI and WRMF lack the scalability",
@@ -318,7 +324,7 @@ def iterations(times: dict[str, Any]) -> Claim:
     verdict, why = Verdict.OPEN, "PLSI has no result."
     if taken:
         near = [low <= n <= high for n in taken.values()]
-        verdict = Verdict.HOLDS if all(near) else Verdict.IN_PART if any(near) else Verdict.FAILS
+        verdict = _share_verdict(sum(near), len(near))
         why = f"{sum(near)} of {len(near)} runs take about as many, on simulated data."
     return Claim(
         "PLSI stops after 25 to 30 iterations",
@@ -354,6 +360,10 @@ def _ends(recovery: dict[str, Any], label: str) -> tuple[dict[str, Any], dict[st
     """Return the points of the fewest and of the most users."""
     line = [p for p in recovery["points"] if f"{p['estimator']}, {p['data']}" == label]
     return line[0], line[-1]
+
+
+def _share_verdict(n_true: int, n: int) -> Verdict:
+    return Verdict.HOLDS if n_true == n else Verdict.IN_PART if n_true else Verdict.FAILS
 
 
 def _row(size: dict[str, Any], method: str) -> dict[str, Any] | None:

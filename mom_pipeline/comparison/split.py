@@ -179,7 +179,8 @@ def split_of_matrices(train: Csr, test: Csr, *, name: str, kind: str, words: str
 def untuned(split: Split, max_users: int, seed: int) -> Split:
     """Return the same question about at most so many users, with nothing chosen on it."""
     final = split.final.sample(max_users, np.random.default_rng(seed))
-    return replace(split, final=final, validation=None)
+    period = f"{split.period.partition(';')[0]}; default settings"
+    return replace(split, final=final, validation=None, validation_is_later=False, period=period)
 
 
 def validation_start(first: date, train_until: date, test_until: date) -> date | None:

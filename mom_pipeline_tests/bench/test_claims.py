@@ -9,7 +9,12 @@ from mom_pipeline.bench import claims
 from mom_pipeline.bench.claims import Verdict
 from mom_pipeline.bench.paper import SIZES
 from mom_pipeline.bench.reproduction import Plan, Reproduction
-from mom_pipeline.comparison.results import Comparison, DataDescription, MethodResult
+from mom_pipeline.comparison.results import (
+    Comparison,
+    DataDescription,
+    Interval,
+    MethodResult,
+)
 
 HOLDS, IN_PART, FAILS, OPEN = Verdict.HOLDS, Verdict.IN_PART, Verdict.FAILS, Verdict.OPEN
 
@@ -109,10 +114,15 @@ def test_a_million_users(peak, verdict):
     assert claims.million_users(measured(times(timed("mom", peak=peak)))).verdict is verdict
 
 
-def test_toy_sizes_say_nothing_about_time():
-    result = measured(times(timed("mom"), timed("bpr", 9.0)), Plan(shrink=20))
+def test_toy_sizes_say_nothing_about_time_and_order():
+    rows = [timed(method, 9.0) for method in ("mom", "bpr", "plsi", "wrmf")]
+    result = measured(times(*rows), Plan(shrink=20))
     for claim in (claims.as_quick_as_bpr, claims.scalability, claims.million_users):
         assert claim(result).verdict is OPEN
+    better = comparison(plsi=(-0.2, -0.1))
+    result = replace(result, simulated=(better,), logs=(better,))
+    figures = [c for c in claims.claims_of(result) if c.title.startswith("Figure 2")]
+    assert [c.verdict for c in figures] == [OPEN, HOLDS]
 
 
 def test_a_method_without_a_result_is_not_judged():
@@ -144,38 +154,45 @@ def test_the_sparsity_of_table_1_is_computed():
     assert claims.sparsity([right]).verdict is HOLDS
 
 
-def comparison(name="simulated, size of Ta-Feng", **maps):
-    results = tuple(
-        MethodResult(
-            method,
-            method.upper(),
-            failure="" if value is not None else "needs 12 GB",
-            means={} if value is None else {"map": (value / 2, value)},
-        )
-        for method, value in maps.items()
-    )
+def comparison(name="simulated, size of Ta-Feng", **ends):
+    """Methods with the ends of their interval to Algorithm 1, at cut-off 20; None: it failed."""
+    results = [MethodResult("mom-algorithm-1", "A1", means={"map": (0.1, 0.2)})]
+    for method, interval in ends.items():
+        result = MethodResult(method, method.upper(), failure="needs 12 GB")
+        if interval is not None:
+            low, high = interval
+            either = (Interval(0.5, 0.4, 0.6), Interval((low + high) / 2, low, high))
+            result = replace(
+                result, failure="", means={"map": (0.1, 0.3)}, differences={"map": either}
+            )
+        results.append(result)
     data = DataDescription(name, 10, 10, 50, 20, 50.0)
-    return Comparison(data, "by days", (5, 20), "x", 10, 0, True, 0, results)
+    return Comparison(data, "by days", (5, 20), "A1", 10, 0, True, 0, tuple(results))
+
+
+AHEAD, LEVEL, BEHIND = (-0.2, -0.1), (-0.1, 0.1), (0.1, 0.2)
 
 
 @pytest.mark.parametrize(
-    ("maps", "verdict", "words"),
+    ("ends", "verdict", "words"),
     [
-        ({"plsi": 0.1, "bpr": 0.2, "mom-algorithm-1": 0.3}, HOLDS, "ahead of 2 of 2 rivals"),
-        ({"plsi": 0.1, "bpr": 0.4, "mom-algorithm-1": 0.3}, IN_PART, "ahead of 1 of 2"),
-        ({"plsi": 0.5, "bpr": 0.4, "mom-algorithm-1": 0.3}, FAILS, "ahead of 0 of 2"),
-        ({"plsi": 0.5, "mom-algorithm-1": None}, OPEN, "needs 12 GB"),
-        ({"plsi": 0.5, "mom-algorithm-1": 0.3, "three-moment": 0.6}, FAILS, "moments are ahead"),
-        ({"plsi": 0.5, "mom-algorithm-1": 0.3, "three-moment": 0.4}, FAILS, "moments are behind"),
+        ({"plsi": AHEAD, "bpr": AHEAD}, HOLDS, "ahead of 2, level with 0, behind 0 in MAP@20"),
+        ({"plsi": LEVEL, "bpr": AHEAD}, HOLDS, "ahead of 1, level with 1, behind 0"),
+        ({"plsi": BEHIND, "bpr": AHEAD}, IN_PART, "ahead of 1, level with 0, behind 1"),
+        ({"plsi": BEHIND, "bpr": None}, FAILS, "Of 1 rivals"),
+        ({"plsi": None}, OPEN, "PLSI: needs 12 GB"),
+        ({"plsi": AHEAD, "three-moment": BEHIND}, HOLDS, "Three moments are ahead of it"),
+        ({"plsi": AHEAD, "three-moment": AHEAD}, HOLDS, "Three moments are behind it"),
     ],
 )
-def test_figure_2_is_decided_by_map_at_20(maps, verdict, words):
-    for one in (comparison(**maps), comparison("a shop", **maps)):
+def test_figure_2_is_decided_by_the_interval_of_map_at_20(ends, verdict, words):
+    for one in (comparison(**ends), comparison("a shop", **ends)):
         result = replace(measured(times(timed("mom"))), simulated=(one,))
         (claim,) = (c for c in claims.claims_of(result) if c.title.startswith("Figure 2"))
         assert claim.verdict is verdict
         assert words in claim.why
         assert ("BPR has the highest MAP" in claim.says) == ("Ta-Feng" in claim.title)
+        assert "A1 0.2000" in claim.ours
 
 
 def test_the_headline_comes_first():

@@ -141,9 +141,12 @@ def shop(folder):
 def test_three_quarters_of_a_log_are_trained_on(shop):
     log = Log(HOSTILE, shop.warehouse)
     split = log_split(log, quick_plan())
-    assert "train 2024-03-01 to 2024-03-09, test 2024-03-10 to 2024-03-12" in split.period
+    days = "train 2024-03-01 to 2024-03-09, test 2024-03-10 to 2024-03-12"
+    assert split.period == f"{days}; default settings"
     assert split.validation is None
-    assert log_split(log, Plan()).validation is not None
+    full = log_split(log, Plan())
+    assert full.validation is not None
+    assert full.period.startswith(f"{days}; settings chosen on")
     until = replace(log, train_until=date(2024, 3, 5))
     assert "train 2024-03-01 to 2024-03-05" in log_split(until, quick_plan()).period
 
