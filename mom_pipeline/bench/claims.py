@@ -222,11 +222,12 @@ def as_quick_as_bpr(result: Reproduction) -> Claim:
     verdict, why = Verdict.OPEN, _TOY
     if not result.plan.is_quick and ratios:
         slower = [title for title, ratio in ratios.items() if ratio < 1 / _SIMILAR]
+        least, most = min(ratios.values()), max(ratios.values())
         verdict = Verdict.FAILS if slower else Verdict.HOLDS
         why = (
             f"MoM takes more than {_SIMILAR:g} times as long at {', '.join(slower)}."
             if slower
-            else "MoM takes no longer than BPR by far at any size."
+            else f"BPR takes {least:.1f} to {most:.1f} times as long as MoM."
         )
     return Claim(
         "MoM takes the time of BPR",

@@ -24,6 +24,7 @@ from mom_pipeline.comparison.results import Comparison
 from mom_pipeline.comparison.run import Options, run_comparison
 from mom_pipeline.comparison.split import (
     Split,
+    split_by_days,
     split_by_time,
     split_of_matrices,
     untuned,
@@ -78,11 +79,16 @@ def quick_plan(seed: int = 0) -> Plan:
 
 @dataclass(frozen=True)
 class Log:
-    """A log at hand. train_until: its last training day; None: three quarters of its days."""
+    """A log at hand.
+
+    train_until: its last training day; None: its training days are those that its publication
+    names, or else three quarters of all.  train_days: named ones.
+    """
 
     name: str
     warehouse: Warehouse
     train_until: date | None = None
+    train_days: tuple[date, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -167,14 +173,19 @@ def _part(X: Csr, chosen: Any) -> Csr:
 
 
 def log_split(log: Log, plan: Plan) -> Split:
-    """Return the later days of a log as the test; settings are chosen on the days before."""
-    train_until = log.train_until
-    if train_until is None:
-        with log.warehouse.reading() as connection:
-            days = delivery_days(connection)
-        train_until = days[int(_TRAIN_SHARE * (len(days) - 1))] if days else date.max
-    split = split_by_time(log.warehouse, train_until, name=log.name, seed=plan.seed)
+    """Return the training days of a log and its other days; settings are chosen on the former."""
+    if log.train_until is None and log.train_days:
+        split = split_by_days(log.warehouse, log.train_days, name=log.name, seed=plan.seed)
+    else:
+        train_until = log.train_until or _three_quarters(log.warehouse)
+        split = split_by_time(log.warehouse, train_until, name=log.name, seed=plan.seed)
     return untuned(split, _ASKED_USERS, plan.seed) if plan.is_quick else split
+
+
+def _three_quarters(warehouse: Warehouse) -> date:
+    with warehouse.reading() as connection:
+        days = delivery_days(connection)
+    return days[int(_TRAIN_SHARE * (len(days) - 1))] if days else date.max
 
 
 def _within(progress: Progress, begin: float, share: float) -> Progress:

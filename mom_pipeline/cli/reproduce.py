@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 
 import click
@@ -15,6 +15,7 @@ from mom_pipeline.bench.reproduction_page import render_reproduction
 from mom_pipeline.cli.compare import require_writable
 from mom_pipeline.cli.terminal import DAY, json_option, print_json, print_table, step_progress
 from mom_pipeline.core.files import write_text
+from mom_pipeline.datasets import read_summary
 from mom_pipeline.settings import load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
@@ -34,7 +35,8 @@ PAGE = "reproduction.html"
     "--train-until",
     type=DAY,
     metavar="YYYY-MM-DD",
-    help="Last training day of --data.  [default: three quarters of its days]",
+    help="Last training day of --data.  [default: the paper's split of its own data sets, three "
+    "quarters of the days of others]",
 )
 @click.option(
     "--sizes",
@@ -72,7 +74,7 @@ def reproduce(
     settings = load_settings()
     plan = quick_plan(seed) if quick else Plan(_sizes(sizes), seed=seed)
     last_day = None if train_until is None else train_until.date()
-    logs = [Log(f.resolve().name, Warehouse(load_settings(f)), last_day) for f in folders]
+    logs = [_log(folder, last_day) for folder in folders]
     path = page or settings.reports_dir / PAGE
     require_writable(path, "--page")
     with step_progress("reading") as progress, scratch_folder(settings, "reproduce") as scratch:
@@ -83,6 +85,13 @@ def reproduce(
         print_json({"page": path, "claims": [asdict(claim) for claim in claims]})
     else:
         _show(claims, path, quick=quick)
+
+
+def _log(folder: Path, train_until: date | None) -> Log:
+    settings = load_settings(folder)
+    imported = read_summary(settings)
+    train_days = imported.train_days if imported else ()
+    return Log(folder.resolve().name, Warehouse(settings), train_until, train_days)
 
 
 def _sizes(names: str) -> tuple[PaperSize, ...]:

@@ -151,6 +151,14 @@ def test_three_quarters_of_a_log_are_trained_on(shop):
     assert "train 2024-03-01 to 2024-03-05" in log_split(until, quick_plan()).period
 
 
+def test_the_days_that_a_publication_names_are_trained_on(shop):
+    odd = tuple(date(2024, 3, number) for number in (1, 3, 11))
+    log = Log("months", shop.warehouse, train_days=odd)
+    assert log_split(log, quick_plan()).period.startswith("train 3 days of the dataset")
+    until = replace(log, train_until=date(2024, 3, 5))
+    assert "to 2024-03-05" in log_split(until, quick_plan()).period, "what was asked for counts"
+
+
 def test_a_folder_without_events_is_said_at_once(folder):
     folder.take("user,item,timestamp\n")
     with pytest.raises(ComparisonError, match="holds no events yet"):
