@@ -19,30 +19,31 @@ ALLOWED = {
     # The last two inside of methods alone; `test_core_loads_neither_pandas_nor_scikit_learn`.
     "core": ARRAYS | {"threadpoolctl", "pandas", "sklearn"},
     "errors": {"core"},
+    "catalogue": {"core"},
     "settings": {"core", "pydantic", "pydantic_core", "pydantic_settings", "tomlkit"},
     "dagster_home": {"core", "settings"},
-    "dagster_storage": {"dagster", "sqlalchemy"},
+    "dagster_storage": {"dagster", "dagster_shared", "sqlalchemy", "dagster_home"},
     "pictures": ARRAYS | {"core", "matplotlib"},
     "engine": ARRAYS | {"distributed", "fsspec", "pyarrow", "core"},
     "artifacts": ARRAYS | STORAGE,
-    "warehouse": ARRAYS | STORAGE | {"duckdb", "pandas"},
+    "warehouse": ARRAYS | STORAGE | {"catalogue", "duckdb", "pandas"},
     "logs": ARRAYS | STORAGE | {"duckdb", "pandas", "artifacts", "warehouse"},
-    "datasets": ARRAYS | STORAGE | {"duckdb", "artifacts", "warehouse", "logs"},
+    "datasets": ARRAYS | STORAGE | {"duckdb", "artifacts", "catalogue", "warehouse", "logs"},
     "erasure": ARRAYS | STORAGE | {"duckdb", "artifacts", "warehouse", "logs"},
     "comparison": ARRAYS | {"implicit"} | {"core", "pictures", "datasets", "warehouse", "logs"},
     "serving": ARRAYS
     | STORAGE
-    | {"fastapi", "pydantic", "starlette", "swagger_ui_bundle"}
+    | {"catalogue", "fastapi", "pydantic", "starlette", "swagger_ui_bundle"}
     | {"artifacts"},
     "tuning": ARRAYS | {"core", "settings", "logs", "warehouse"},
     "report": ARRAYS
-    | {"jinja2", "markupsafe"}
+    | {"catalogue", "jinja2", "markupsafe"}
     | {"core", "pictures", "settings", "artifacts", "warehouse", "logs", "comparison"},
     "defs": ARRAYS
     | STORAGE
-    | {"dagster", "pydantic", "pictures"}
+    | {"catalogue", "dagster", "pydantic", "pictures"}
     | {"engine", "artifacts", "warehouse", "logs", "comparison", "serving", "report", "tuning"},
-    "definitions": {"dagster", "defs"},
+    "definitions": {"dagster", "dagster_home", "defs"},
     "ui": {"dagster", "dagster_graphql", "dagster_shared", "dagster_webserver"}
     | {"graphql", "uvicorn", "core"},
     "bench": ARRAYS
@@ -51,7 +52,17 @@ ALLOWED = {
     | {"comparison", "serving", "report", "dagster_home", "defs", "definitions"},
     # All of them; `mom_pipeline` is the version.
     "cli": STORAGE
-    | {"click", "duckdb", "rich", "dagster", "uvicorn", "mom_pipeline", "dagster_home", "defs"}
+    | {
+        "click",
+        "duckdb",
+        "rich",
+        "dagster",
+        "uvicorn",
+        "mom_pipeline",
+        "dagster_home",
+        "defs",
+        "catalogue",
+    }
     | {"definitions"}
     | {"artifacts", "warehouse", "logs", "datasets", "comparison", "serving", "tuning", "erasure"}
     | {"pictures", "report", "ui", "bench"},

@@ -57,6 +57,7 @@ _CHAIN = (
 Parents = Mapping[str, str]
 _THREE_MOMENT = "three-moment"
 _TOO_LITTLE = "too_little"
+_LISTED = "user_personalization"
 # A matrix that is stored as a change of a whole one: the version of that among its parents, the
 # day of it among the facts.
 _WHOLE, _WHOLE_DAY = "whole_matrix", "whole_day"
@@ -140,6 +141,12 @@ class DayState:
 
     def settings_of(self, asset: str) -> str:
         """Fingerprint of the settings that decide what an asset holds."""
+        serving, own = self.settings.serving, self._settings_of(asset)
+        left_out = (serving.leave_out_items, serving.leave_out_groups)
+        # The lists are made from the memberships.
+        return fingerprint(own, *left_out) if asset == _LISTED and any(left_out) else own
+
+    def _settings_of(self, asset: str) -> str:
         matrix, model, ranking = self.settings.matrix, self.settings.model, self.settings.ranking
         if asset == "interaction_matrix":
             return fingerprint(matrix)
@@ -151,7 +158,7 @@ class DayState:
         if model.ranking != _THREE_MOMENT:
             return fingerprint(*moments)
         # The other weights decide the lists, which are made from the memberships, and no moment.
-        everything = asset == "user_personalization"
+        everything = asset == _LISTED
         decisive = ranking if everything else ranking.anchored
         return fingerprint(*moments, rebuild.pair_megabytes, decisive)
 

@@ -1,16 +1,27 @@
 """`mom-pipeline recommend`, `similar` and `explain`: questions to the promoted model."""
 
 import csv
+import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import click
 
+from mom_pipeline.catalogue import as_cell, shortened
 from mom_pipeline.cli.terminal import json_option, print_json, print_table
-from mom_pipeline.serving.answers import Contribution, Recommendations, shown
-from mom_pipeline.serving.recommender import MAX_LIST, Recommender
+from mom_pipeline.serving.answers import (
+    Contribution,
+    Recommendations,
+    UnknownItem,
+    UnknownUser,
+    shown,
+)
+from mom_pipeline.serving.recommender import MAX_LIST, Choice, Recommender
 from mom_pipeline.settings import load_settings
 
 _SHOWN_TERMS = 10
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _count_option = click.option(
     "-n", "n", type=click.IntRange(1, MAX_LIST), default=20, show_default=True, help="How many."
 )
@@ -21,29 +32,54 @@ _BY_ITEMS = "Recommend to somebody new who took these items. An id with a comma:
 @click.argument("users", nargs=-1, metavar="USER...")
 @click.option("--items", metavar="A,B,C", help=_BY_ITEMS)
 @_count_option
+@click.option("--users", "batch", type=_FILE, help="File with a user in each line.")
+@click.option("--only", type=_FILE, help="File with an item in each line: recommend these alone.")
+@click.option("--not", "without", type=_FILE, help="File with an item in each line to leave out.")
+@click.option("--group", help="Recommend the items of a group of items.csv alone.")
 @click.option("--seen/--unseen", default=None, help="Also recommend what a user has had already.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, for a spreadsheet.")
 @json_option
 def recommend(
-    users: tuple[str, ...], items: str | None, n: int, seen: bool | None, as_json: bool
+    users: tuple[str, ...],
+    items: str | None,
+    batch: Path | None,
+    n: int,
+    seen: bool | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Show the best items of each USER, with what contributed most to each.
 
     Users without a history get popular items, and the answer says so. With --items, no user is
-    named, and nothing is trained.
-    """
-    if bool(users) == (items is not None):
-        raise click.UsageError("Name users, or items with --items A,B,C; one of both.")
+    named, and nothing is trained; with both, the USER took these since the model was made.
+
+    \b
+    Examples:
+      mom-pipeline recommend 17850 --group Drama --not sold-out.txt
+      mom-pipeline recommend --users newsletter.txt -n 5 --csv > lists.csv
+    """  # noqa: D301 - \b tells click to keep the lines
+    asked = [*users, *(_lines(batch) if batch else ())]
+    if not asked and items is None:
+        raise click.UsageError("Name users, or a file of them with --users, or items with --items.")
+    if items is not None and len(asked) > 1:
+        raise click.UsageError("--items goes with one USER at most.")
     recommender = _promoted_model()
-    exclude = None if seen is None else not seen
-    if items is not None:
-        answers = [recommender.recommend_items(_split(items), n, exclude_seen=exclude)]
+    exclude, fresh = None if seen is None else not seen, _split(items or "")
+    among = recommender.choose(_choice(options["only"], options["without"], options["group"]))
+    if asked:
+        answers = [
+            recommender.recommend(user, n, exclude_seen=exclude, events=fresh, among=among)
+            for user in asked
+        ]
     else:
-        answers = [recommender.recommend(user, n, exclude_seen=exclude) for user in users]
+        answers = [recommender.recommend_items(fresh, n, exclude_seen=exclude, among=among)]
     if as_json:
         print_json([answer.model_dump() for answer in answers])
-        return
-    for answer in answers:
-        _print_list(answer)
+    elif options["as_csv"]:
+        _print_csv(answers)
+    else:
+        for answer in answers:
+            _print_list(answer, recommender)
 
 
 @click.command()
@@ -55,13 +91,22 @@ def similar(item: str, n: int, as_json: bool) -> None:
 
     The score is P[both] / sqrt(P[one] P[other]).
     """
-    answer = _promoted_model().similar(item, n)
+    recommender = _promoted_model()
+    try:
+        answer = recommender.similar(item, n)
+    except UnknownItem as error:
+        raise UnknownItem(f"{error}{recommender.did_you_mean(item=item)}") from None
     if as_json:
         print_json(answer.model_dump())
         return
-    rows = [(rank, line.item, f"{line.score:.4g}") for rank, line in enumerate(answer.items, 1)]
+    named = any(line.name for line in answer.items)
+    rows = [
+        (rank, line.item, *([shortened(line.name)] if named else []), f"{line.score:.4g}")
+        for rank, line in enumerate(answer.items, 1)
+    ]
     title = f"With {shown(item)}, model {answer.model}"
-    print_table(title, ["rank", "item", "score"], rows, numbers=["score"])
+    columns = ["rank", "item", *(["name"] if named else []), "score"]
+    print_table(title, columns, rows, numbers=["score"], whole=["item"])
 
 
 @click.command()
@@ -70,7 +115,13 @@ def similar(item: str, n: int, as_json: bool) -> None:
 @json_option
 def explain(user: str, item: str, as_json: bool) -> None:
     """Take the score of ITEM for USER apart: by moment, by component, by item of the history."""
-    answer = _promoted_model().explain(user, item)
+    recommender = _promoted_model()
+    try:
+        answer = recommender.explain(user, item)
+    except UnknownUser as error:
+        raise UnknownUser(f"{error}{recommender.did_you_mean(user=user)}") from None
+    except UnknownItem as error:
+        raise UnknownItem(f"{error}{recommender.did_you_mean(item=item)}") from None
     if as_json:
         print_json(answer.model_dump())
         return
@@ -95,23 +146,60 @@ def _split(items: str) -> list[str]:
     return [item for row in csv.reader([items]) for item in row if item]
 
 
-def _print_list(answer: Recommendations) -> None:
+def _print_list(answer: Recommendations, recommender: Recommender) -> None:
     if answer.note:
-        click.echo(f"Note: {answer.note}.", err=True)
+        near = recommender.did_you_mean(user=answer.user) if answer.user else ""
+        click.echo(f"Note: {answer.note}{near or '.'}", err=True)
     if answer.unknown_items:
         unknown = ", ".join(shown(item) for item in answer.unknown_items[:10])
-        click.echo(f"Unknown items: {unknown}", err=True)
+        near = recommender.did_you_mean(item=answer.unknown_items[0])
+        click.echo(f"Unknown items: {unknown}{near}", err=True)
     whom = "somebody new" if answer.user is None else shown(answer.user)
+    named = any(line.name for line in answer.items)
     rows = [
-        (rank, line.item, f"{line.score:.4g}", str(line.reason))
+        (
+            *(rank, line.item, *([shortened(line.name)] if named else [])),
+            *(f"{line.score:.4g}", str(line.reason)),
+        )
         for rank, line in enumerate(answer.items, start=1)
     ]
     title = f"For {whom}, model {answer.model}"
-    print_table(title, ["rank", "item", "score", "because of"], rows, numbers=["score"])
+    columns = ["rank", "item", *(["name"] if named else []), "score", "because of"]
+    print_table(title, columns, rows, numbers=["score"], whole=["item"])
+
+
+def _choice(only: Path | None, without: Path | None, group: str | None) -> Choice:
+    return Choice(
+        only=None if only is None else tuple(_lines(only)),
+        without=() if without is None else tuple(_lines(without)),
+        group=group,
+    )
+
+
+def _print_csv(answers: Sequence[Recommendations]) -> None:
+    """Print lists as CSV; no cell is a formula to a spreadsheet."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(["user", "rank", "item", "name", "score", "because of"])
+    for answer in answers:
+        for rank, line in enumerate(answer.items, start=1):
+            texts = (answer.user or "", line.item, line.name, str(line.reason))
+            user, item, name, reason = map(as_cell, texts)
+            writer.writerow([user, rank, item, name, line.score, reason])
+
+
+def _lines(path: Path) -> list[str]:
+    """The ids in a file, one in each line; empty lines are skipped."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{path} must be UTF-8, with an id in each line: {error}") from error
+    return [line for line in text.splitlines() if line]
 
 
 def _print_terms(title: str, column: str, terms: Sequence[Contribution]) -> None:
-    rows = [(t.name, f"{t.contribution:.4g}", f"{t.share:.1%}") for t in terms[:_SHOWN_TERMS]]
+    rows = [
+        (t.label or t.name, f"{t.contribution:.4g}", f"{t.share:.1%}") for t in terms[:_SHOWN_TERMS]
+    ]
     if rest := terms[_SHOWN_TERMS:]:
         left, share = sum(t.contribution for t in rest), sum(t.share for t in rest)
         rows.append((f"{len(rest)} more", f"{left:.4g}", f"{share:.1%}"))

@@ -62,6 +62,8 @@ def ingest(files: tuple[Path, ...], day: datetime | None, as_json: bool) -> None
     else:
         _print_results(results)
     print_set_aside(set_aside)
+    if not as_json:
+        click.echo("Next: mom-pipeline update")
     if any(isinstance(result, IngestFailure) for result in results):
         raise SystemExit(1)
 

@@ -15,6 +15,7 @@ from mom_pipeline.core.errors import MomError
 # imported only when their command runs, so that `--help` answers at once.
 COMMANDS = {
     "demo": ("run", "Run the whole pipeline over the sample logs: a first look."),
+    "start": ("start", "Recommend from a file of your own: CSV, TSV, JSON lines or Parquet."),
     "update": ("run", "Compute every day that is missing or stale."),
     "backfill": ("run", "Compute a range of days, in one run."),
     "status": ("status", "Show the days, the model in use, settings and sizes on disk."),
@@ -49,7 +50,10 @@ class _LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            from mom_pipeline.catalogue import did_you_mean  # loads what a command would
+
+            near = did_you_mean(cmd_name, COMMANDS)
+            raise click.UsageError(f"there is no command {cmd_name!r}{near}", ctx)
         module_name, _ = COMMANDS[cmd_name]
         module = import_module(f"mom_pipeline.cli.{module_name}")
         # `import` is a word of Python: its function is `import_`.

@@ -5,12 +5,16 @@ from typing import Any
 
 import click
 
+from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.cli.terminal import json_option, print_json, print_table
+from mom_pipeline.logs.logfiles import printable
+from mom_pipeline.serving.diff import ModelDiff, compare_versions
 from mom_pipeline.serving.registry import PERSON, ModelRegistry, StoredVersion
 from mom_pipeline.settings import load_settings
 
 _MEGABYTE = 1_000_000
 _SHOWN_CHANGES = 10
+_SHOWN_ITEMS = 5
 _DASH = "–"
 
 
@@ -18,15 +22,18 @@ def _registry() -> ModelRegistry:
     return ModelRegistry(load_settings().models_dir)
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @json_option
-def models(as_json: bool) -> None:
+@click.pass_context
+def models(context: click.Context, as_json: bool) -> None:
     """Show the versions of the model, which one is in use, and how it came to be.
 
     MAP is that of the same settings some days before, on the days up to the version's own; a
     version is unproven while there are no such days. Every file is compared with its checksum.
-    `--json` shows all that a version was made of.
+    `--json` shows all that a version was made of. `models diff A B` compares two of them.
     """
+    if context.invoked_subcommand is not None:
+        return
     registry = _registry()
     versions, history = registry.versions(), registry.history()
     champion = registry.champion_version()
@@ -47,6 +54,54 @@ def models(as_json: bool) -> None:
     # Lines, not a table: a name that is broken into two cannot be copied.
     for change in history[-_SHOWN_CHANGES:]:
         click.echo(f"{change.time}  {change.version} {change.kind}: {change.reason}")
+
+
+@models.command("diff")
+@click.argument("one", metavar="A")
+@click.argument("other", metavar="B")
+@json_option
+def diff(one: str, other: str, as_json: bool) -> None:
+    """Show what differs from version A to version B: settings, metrics, components and lists.
+
+    \b
+    Example:
+      mom-pipeline models diff 2024-03-27-0123456789ab 2024-03-28-ba9876543210
+    """  # noqa: D301 - \b tells click to keep the lines
+    registry = _registry()
+    difference = compare_versions(registry.load(one), registry.load(other))
+    if as_json:
+        print_json(asdict(difference))
+        return
+    _print_difference(difference, Catalogue.open(load_settings().data_dir))
+
+
+def _print_difference(difference: ModelDiff, catalogue: Catalogue) -> None:
+    columns = ["", *difference.versions]
+    sizes = {"users": difference.users, "items": difference.items}
+    rows = [(name, *map(_value, pair)) for name, pair in {**difference.settings, **sizes}.items()]
+    print_table("Settings that differ, and sizes", columns, rows)
+    if difference.metrics:
+        rows = [(name, *map(_value, pair)) for name, pair in difference.metrics.items()]
+        print_table("Metrics", columns, rows, numbers=columns[1:])
+    moved = sorted(enumerate(difference.drift, start=1), key=lambda entry: -entry[1])
+    shown = ", ".join(f"{number} by {value:.3f}" for number, value in moved[:_SHOWN_CHANGES])
+    click.echo(f"Components that moved most (total variation): {shown}.")
+    click.echo(
+        f"Of {difference.compared:,} users, {difference.same:,} have the same list; a list keeps "
+        f"{difference.mean_kept:.0%} of its items."
+    )
+    for entry in difference.changed:
+        added, gone = (
+            ", ".join(map(catalogue.label, items[:_SHOWN_ITEMS])) or _DASH
+            for items in (entry.added, entry.gone)
+        )
+        click.echo(f"{printable(entry.user)}: new {printable(added)}; gone {printable(gone)}")
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return _DASH
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 @click.command()

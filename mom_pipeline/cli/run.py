@@ -14,6 +14,7 @@ from uuid import uuid4
 import click
 
 from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.catalogue import ITEMS_FILE, Catalogue
 from mom_pipeline.cli.failures import told
 from mom_pipeline.cli.logs import print_set_aside
 from mom_pipeline.cli.terminal import (
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 _QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _SHOWN_CUTOFFS = (5, 10, 20, 40, 100)
 _USERS, _ITEMS = 4, 5
+# Assets of a day that look back at earlier models.
+_JUDGING = ("evaluation_metrics", "promotion", "report")
 # Days that are named one by one.
 _NOTES = 20
 
@@ -193,6 +196,9 @@ def bring_up_to_date(settings: Settings) -> tuple[list[date], list[DayFreshness]
             run_days(settings, first, last)
         done += [entry.day for entry in behind]
         before = behind
+    if done and (newest := _computable(days)[-1]).day > max(done) and newest.status == "fresh":
+        # It was computed before the days that it can be judged by.
+        run_days(settings, newest.day, newest.day, only=_JUDGING)
     return done, days
 
 
@@ -229,6 +235,9 @@ def print_notes(settings: Settings, days: Sequence[DayFreshness] | None = None) 
     if len(entries) > _NOTES:
         more = f"{len(entries) - _NOTES:,} earlier days: see `mom-pipeline status`"
         click.secho(more, fg="yellow", err=True)
+    if doubled := Catalogue.open(settings.data_dir).doubled:
+        said = f"{ITEMS_FILE} names {len(doubled):,} items more than once, such as {doubled[0]!r}"
+        click.secho(f"{said}; the first line of each counts.", fg="yellow", err=True)
     click.echo(model_in_use(settings))
 
 
@@ -262,17 +271,20 @@ def run_days(
     *,
     full: bool = False,
     only: Sequence[str] = (),
+    choice_seconds: float = 0.0,
 ) -> str:
     """Materialize every asset, or only some, from first to last in one run, with a progress bar.
 
+    choice_seconds: what the choice of settings may take; 0: as the settings say.
     Returns the id of the run. Raises RunFailed with the first error.
     """
     # Imported here: the days of the partitions are those of the settings of this moment.
     import dagster as dg
 
+    prepare_dagster_home(settings)
     from mom_pipeline.definitions import ASSETS, defs
-    from mom_pipeline.defs.automation import FULL_CONFIG, range_tags
     from mom_pipeline.defs.days import day_done
+    from mom_pipeline.defs.run_tags import NOT_RETRIED, range_tags
     from mom_pipeline.defs.runs import close_dead_runs, process_tag
 
     _require_partitions(first, last)
@@ -287,8 +299,8 @@ def run_days(
                 instance=instance,
                 run_id=run_id,
                 # With the process from the very beginning: it may be killed before any asset.
-                tags={**range_tags(first, last), **process_tag(run_id)},
-                run_config={**_QUIET, **(FULL_CONFIG if full else {})},
+                tags={**range_tags(first, last), **process_tag(run_id), **NOT_RETRIED},
+                run_config={**_QUIET, **_run_config(full, choice_seconds)},
                 raise_on_error=False,
                 asset_selection=[dg.AssetKey(name) for name in only] or None,
             )
@@ -297,6 +309,15 @@ def run_days(
     if not done.success:
         raise RunFailed(_failure(done))
     return done.run_id
+
+
+def _run_config(full: bool, choice_seconds: float) -> dict[str, Any]:
+    from mom_pipeline.defs.automation import FULL_CONFIG
+
+    ops: dict[str, Any] = dict(FULL_CONFIG["ops"]) if full else {}
+    if choice_seconds:
+        ops["chosen_settings"] = {"config": {"seconds": choice_seconds}}
+    return {"ops": ops} if ops else {}
 
 
 def _require_partitions(first: date, last: date) -> None:
@@ -328,7 +349,7 @@ def results(settings: Settings, day: date) -> dict[str, Any]:
         return {
             "day": day.isoformat(),
             "metrics": [vars(row) for row in newest],
-            "recommendations": _sample_lists(connection, day),
+            "recommendations": _sample_lists(connection, day, Catalogue.open(settings.data_dir)),
         }
 
 
@@ -355,13 +376,16 @@ def print_results(settings: Settings, day: date) -> None:
         )
 
 
-def _sample_lists(connection: Connection, day: date) -> list[dict[str, str]]:
+def _sample_lists(connection: Connection, day: date, catalogue: Catalogue) -> list[dict[str, str]]:
     return [
         {
             "user": user,
-            "history": ", ".join(lists.latest_items(connection, user, day, _ITEMS)),
+            "history": ", ".join(
+                catalogue.label(item) for item in lists.latest_items(connection, user, day, _ITEMS)
+            ),
             "recommended": ", ".join(
-                item for _, item, _ in lists.list_of(connection, user, day)[:_ITEMS]
+                catalogue.label(item)
+                for _, item, _ in lists.list_of(connection, user, day)[:_ITEMS]
             ),
         }
         for user in lists.sample_users(connection, day, _USERS)

@@ -9,6 +9,7 @@ import socket
 import click
 import uvicorn
 
+from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.serving.http import Champion, create_app
 from mom_pipeline.serving.registry import ModelRegistry
@@ -41,12 +42,15 @@ def serve(host: str, port: int) -> None:
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.default_int_handler)
     settings = load_settings()
+    catalogue, serving = Catalogue.open(settings.data_dir), settings.serving
     try:
         with (
             _listen(host, port) as listener,
             Champion(
                 ModelRegistry(settings.models_dir),
                 exclude_seen=settings.serving.exclude_seen,
+                catalogue=catalogue,
+                left_out=catalogue.left_out(serving.leave_out_items, serving.leave_out_groups),
                 on_change=lambda message: click.echo(message, err=True),
             ) as champion,
             one_blas_thread(),

@@ -1,9 +1,11 @@
 """`mom-pipeline import` and `simulate`: daily log files from a dataset, or from the model."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 from rich.console import Console
@@ -11,6 +13,7 @@ from rich.progress import Progress
 
 from mom_pipeline.cli.terminal import (
     DAY,
+    DELIMITER,
     byte_progress,
     json_option,
     print_json,
@@ -18,13 +21,21 @@ from mom_pipeline.cli.terminal import (
     writes,
 )
 from mom_pipeline.core.files import write_bytes
-from mom_pipeline.datasets import DATASETS, ImportOptions, import_dataset
+from mom_pipeline.datasets import (
+    DATASETS,
+    Dataset,
+    ImportOptions,
+    ImportSummary,
+    import_dataset,
+)
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.ingest import IngestResult, ingest_file
 from mom_pipeline.logs.logfiles import discover, log_file, printable
 from mom_pipeline.logs.sample_logs import Delivery, SampleSettings, sample_deliveries
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 @click.command("import")
@@ -42,7 +53,12 @@ from mom_pipeline.warehouse.connection import Warehouse
     show_default=True,
     help="csv: iso, epoch_s, epoch_ms or a pattern such as '%d/%m/%Y %H:%M'.",
 )
-@click.option("--delimiter", default=",", show_default=True, help="csv: one of , ; |")
+@click.option(
+    "--delimiter", default=",", show_default=True, help="csv: one of , ; | or tab.", type=DELIMITER
+)
+@click.option("--encoding", default="utf-8", show_default=True, help="csv: encoding of the text.")
+@click.option("--item-name", default="", help="csv: column of the item's name.")
+@click.option("--item-group", default="", help="csv: column of the item's group.")
 @click.option("--timezone", default="UTC", show_default=True, help="csv: zone of the times.")
 @click.option(
     "--min-clicks",
@@ -80,7 +96,8 @@ def import_(
     tafeng         folder with D01 D02 D11 D12, or the merged CSV
     million-song   folder with *visible*.txt and *hidden*.txt triplets
     yandex         session log of the personalised web search challenge
-    online-retail  UCI Online Retail as CSV (.gz)
+    online-retail  UCI Online Retail as CSV (.gz), with its descriptions where they are there
+    movietweetings folder with ratings.dat and movies.dat: titles and genres come along
     csv            any CSV with a header: --user, --item, --timestamp name its columns
 
     \b
@@ -90,11 +107,7 @@ def import_(
     """  # noqa: D301 - \b tells click to keep the lines
     options = ImportOptions(first_day=first_day.date(), **choices)  # type: ignore[arg-type]
     settings = load_settings()
-    chosen = DATASETS[dataset](path, options)
-    with byte_progress() as bar:
-        total = sum(raw.path.stat().st_size for raw in chosen.files)
-        task = bar.add_task(f"import {dataset}", total=total)
-        summary = import_dataset(chosen, settings, lambda n: bar.update(task, advance=n))
+    summary = import_with_progress(DATASETS[dataset](path, options), settings)
     values = asdict(summary)
     if as_json:
         print_json(values)
@@ -115,20 +128,29 @@ def import_(
     click.echo("Next: mom-pipeline update")
 
 
+def import_with_progress(dataset: Dataset, settings: Settings) -> ImportSummary:
+    """Write the daily log files of a dataset, with a progress bar over its bytes."""
+    with byte_progress() as bar:
+        total = sum(raw.path.stat().st_size for raw in dataset.files)
+        task = bar.add_task(f"import {dataset.name}", total=total)
+        return import_dataset(dataset, settings, lambda n: bar.update(task, advance=n))
+
+
 def _shown(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
+def _count_option(name: str, argument: str, default: int, words: str) -> Callable[[_F], _F]:
+    kind = click.IntRange(min=1)
+    return click.option(name, argument, default=default, show_default=True, type=kind, help=words)
+
+
 @click.command()
-@click.option("--days", "n_days", default=28, show_default=True, help="Days of logs.")
-@click.option("--users", "n_users", default=2500, show_default=True, help="Users in all.")
-@click.option("--items", "n_items", default=600, show_default=True, help="Items in all.")
-@click.option(
-    "--components", "n_components", default=8, show_default=True, help="Latent components."
-)
-@click.option(
-    "--events", "events_per_day", default=2500, show_default=True, help="Mean events per day."
-)
+@_count_option("--days", "n_days", 28, "Days of logs.")
+@_count_option("--users", "n_users", 2500, "Users in all.")
+@_count_option("--items", "n_items", 600, "Items in all.")
+@_count_option("--components", "n_components", 8, "Latent components.")
+@_count_option("--events", "events_per_day", 2500, "Mean events per day.")
 @click.option("--first-day", default="2024-03-01", show_default=True, type=DAY)
 @click.option("--seed", default=1, show_default=True, help="The same seed gives the same bytes.")
 @click.option("--ingest", "and_ingest", is_flag=True, help="Ingest each delivery as it arrives.")
@@ -145,6 +167,9 @@ def simulate(first_day: datetime, and_ingest: bool, overwrite: bool, **sizes: in
     Example:
       MOM_DATA_DIR=data/sample mom-pipeline simulate --days 14 --ingest
     """  # noqa: D301 - \b tells click to keep the lines
+    if sizes["n_components"] > sizes["n_items"]:
+        most = f"--items {sizes['n_items']}"
+        raise click.UsageError(f"--components {sizes['n_components']} must be at most {most}")
     sample = SampleSettings(first_day=first_day.date(), **sizes)
     settings = load_settings()
     if not overwrite:

@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any, ParamSpec
 
 import click
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -16,6 +16,7 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     SpinnerColumn,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -28,6 +29,18 @@ from mom_pipeline.settings import load_settings
 
 json_option = click.option("as_json", "--json", is_flag=True, help="Print JSON instead of a table.")
 DAY = click.DateTime(["%Y-%m-%d"])
+
+
+class _Delimiter(click.ParamType[str]):
+    """A character that separates fields; a tab may be spelled out, as shells make it hard."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        return {"tab": "\t", "\\t": "\t"}.get(value, value)
+
+
+DELIMITER = _Delimiter()
 day_option = click.option(
     "--day", type=DAY, metavar="YYYY-MM-DD", help="One delivery day, such as 2024-03-01."
 )
@@ -63,10 +76,12 @@ def print_table(
     rows: Iterable[Sequence[Any]],
     *,
     numbers: Collection[str] = (),
+    whole: Collection[str] = (),
 ) -> None:
     """Print a table: numbers to the right with thousands separators, text as it is.
 
-    numbers: columns of numbers that come as text.
+    numbers: columns of numbers that come as text.  whole: columns of ids, which a narrow terminal
+    does not break: an id in two parts cannot be copied.
     """
     table = Table(title=escape(_printable(title)), title_justify="left", header_style="bold")
     lines = [list(row) for row in rows]
@@ -74,7 +89,8 @@ def print_table(
         numeric = name in numbers or (
             bool(lines) and all(isinstance(line[position], int | float) for line in lines)
         )
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        justify: JustifyMethod = "right" if numeric else "left"
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=name in whole)
     for line in lines:
         table.add_row(*[_shown(value) for value in line])
     Console().print(table)
@@ -111,12 +127,28 @@ def byte_progress() -> Progress:
 
 
 def _progress(*columns: ProgressColumn) -> Progress:
-    """Return a progress bar on standard error, which vanishes when the work is done."""
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        *columns,
-        console=Console(stderr=True),
-        transient=True,
-    )
+    """Return a progress bar on standard error, which vanishes when the work is done.
+
+    Where standard error is no terminal, plain lines instead.
+    """
+    console = Console(stderr=True)
+    kind = Progress if console.is_terminal else _Lines
+    shown = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), *columns)
+    return kind(*shown, console=console, transient=True)
+
+
+class _Lines(Progress):
+    """Progress as a line for every tenth of the work: for a file or a pipe."""
+
+    def __init__(self, *columns: ProgressColumn, **options: Any) -> None:
+        super().__init__(*columns, **options, disable=True)
+        self._tenths: dict[TaskID, int] = {}
+
+    def update(self, task_id: TaskID, **changes: Any) -> None:
+        """Take note of the work that is done; say so where that is another tenth."""
+        super().update(task_id, **changes)
+        task = next(task for task in self.tasks if task.id == task_id)
+        tenth = int(task.percentage // 10)
+        if tenth > self._tenths.get(task_id, 0):
+            self._tenths[task_id] = tenth
+            click.echo(f"{10 * tenth:3d} % {_printable(task.description)}", err=True)

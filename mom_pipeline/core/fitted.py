@@ -33,6 +33,7 @@ class FittedModel(SentPlain):
     item_probs: O, (D, K).  weights: pi, (K,).
     popularity: (D,), each item's share of all pairs of a user and an item; sums to 1.
     rows: how the components read counts; see `weighted_rows`.
+    left_out: (D,) of bool, items that no list may hold; None for none. It is not stored.
     anchor, sums: what the components come from, for `update`; None in a model that only
     answers.
     """
@@ -46,6 +47,13 @@ class FittedModel(SentPlain):
     anchor: Anchor | None = None
     sums: AnchoredSums | None = None
     rows: RowsName = "counts"
+    left_out: Array | None = None
+
+    @property
+    def candidates(self) -> Array:
+        """The items that a list may hold, (D,) of bool."""
+        taken = self.popularity > 0
+        return taken if self.left_out is None else taken & ~self.left_out
 
     @property
     def n_items(self) -> int:
@@ -98,15 +106,18 @@ class FittedModel(SentPlain):
         exclude_seen: bool = True,
         memberships: Array | None = None,
         ranking: str | None = None,
+        only: Array | None = None,
         progress: Progress = lambda share: None,
     ) -> BestItems:
         """Return the n best items of every row, exactly those of the whole catalogue.
 
         X: (N, D).  memberships: (N, K) of the same users, computed when None. An item that
         nobody has taken, or that no component of the user can bring, is no candidate.
+        only: (D,) of bool, the items to choose among; None for all.
         """
-        rows = self.histories(X, memberships)
-        return self.top(ranking).best(rows, n, exclude_seen=exclude_seen, progress=progress)
+        rows, top = self.histories(X, memberships), self.top(ranking)
+        top = top if only is None else top.among(only)
+        return top.best(rows, n, exclude_seen=exclude_seen, progress=progress)
 
     def histories(self, X: Csr, memberships: Array | None = None) -> Histories:
         """Return rows as the parts of the score read them."""
@@ -124,7 +135,7 @@ class FittedModel(SentPlain):
 
     @cached_property
     def _by_components(self) -> ExactTop:
-        return ExactTop(Score.from_probs(self.item_probs), self.popularity > 0)
+        return ExactTop(Score.from_probs(self.item_probs), self.candidates)
 
     @cached_property
     def _by_three_moments(self) -> ExactTop:
@@ -132,7 +143,7 @@ class FittedModel(SentPlain):
             raise MomError(
                 "this model was fitted for the components alone; fit it with ranking='three-moment'"
             )
-        return ExactTop(self.pair_ranking.score(self.item_probs), self.popularity > 0)
+        return ExactTop(self.pair_ranking.score(self.item_probs), self.candidates)
 
     def save(self, path: str | os.PathLike[str], settings: dict[str, Any]) -> None:
         """Write the model and the settings it was fitted with to one file."""

@@ -6,5 +6,7 @@ CREATE TABLE dataset_events (
     item_id   VARCHAR,
     time_text VARCHAR,
     weight    VARCHAR,
-    exclude   VARCHAR
+    exclude   VARCHAR,
+    item_name  VARCHAR,          -- "": not named here
+    item_group VARCHAR
 );

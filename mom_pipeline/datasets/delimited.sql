@@ -6,7 +6,9 @@ SELECT
     item_id,
     CASE WHEN event_time IS NULL THEN text ELSE strftime(event_time, $time_format) END,
     weight,
-    exclude
+    exclude,
+    item_name,
+    item_group
 FROM (
     SELECT
         line,
@@ -18,10 +20,12 @@ FROM (
         {user} AS user_id,
         {item} AS item_id,
         {weight} AS weight,
-        {exclude} AS exclude
+        {exclude} AS exclude,
+        {item_name} AS item_name,
+        {item_group} AS item_group
     FROM (
         SELECT rowid + 1 AS line, text, {split} AS f
         FROM staged_lines
-        WHERE rowid > 0 -- the header
+        WHERE rowid >= $header_lines
     )
 )

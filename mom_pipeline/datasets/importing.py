@@ -4,16 +4,21 @@ An adapter is a SELECT from physical lines to events. Lines are staged in DuckDB
 to disk, so that a 10 GB file needs no more memory than a small one.
 """
 
+import gzip
+import io
 import json
 import os
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
+from typing import IO, cast
 
 import duckdb
 
 from mom_pipeline.artifacts.scratch import scratch_folder
+from mom_pipeline.catalogue import Catalogue, Item, tidy
 from mom_pipeline.core.files import write_text
 from mom_pipeline.errors import DatasetError
 from mom_pipeline.logs.logfiles import FIRST_DAY, LAST_DAY, LogFile, discover
@@ -21,7 +26,7 @@ from mom_pipeline.logs.readers import stage_text
 from mom_pipeline.logs.scan import MARK, Progress, no_progress, scan_text
 from mom_pipeline.settings import SETTINGS_FILE, ColumnSettings, Settings
 from mom_pipeline.settings.writing import declare_first_day
-from mom_pipeline.warehouse.connection import Connection, load_sql, scalar
+from mom_pipeline.warehouse.connection import Connection, literal_path, load_sql, scalar
 
 SUMMARY_FILE = "dataset.json"
 _DEFAULT_MEMORY = "2GB"
@@ -40,6 +45,12 @@ class ImportOptions:
     timestamp_format: str = "iso"
     delimiter: str = ","
     timezone: str = "UTC"
+    file_format: str = "csv"  # or jsonl, parquet
+    encoding: str = "utf-8"
+    has_header: bool = True
+    item_name: str = ""
+    item_group: str = ""
+    set_aside: bool = False  # lines without user or item, or with a weight of 0 or less
     # yandex
     min_clicks: int = 5
     sample_users: int = 1_000_000
@@ -56,17 +67,26 @@ class RawFile:
     other_lines: a condition over `staged_lines` for the lines that carry no event by their
         format: a header, records of other kinds.
     parameters: values of `select`; $file and $mark, the mark of unreadable lines, are given.
+    encoding: other than UTF-8, the file is read from a copy.
+    texts: of a Parquet file, the expressions of its columns as text, by name.
+    advice: what to say about lines that are not in the format.
     """
 
     path: Path
     select: str
     other_lines: str
     parameters: dict[str, object] = field(default_factory=dict)
+    encoding: str = "utf-8"
+    texts: Mapping[str, str] = field(default_factory=dict)
+    advice: Callable[[], str] = lambda: ""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """How a dataset is read and what its log files look like."""
+    """How a dataset is read and what its log files look like.
+
+    items: names that come in a file of their own.
+    """
 
     name: str
     timezone: str
@@ -74,6 +94,7 @@ class Dataset:
     files: tuple[RawFile, ...]
     rules: str
     train_days: Callable[[date], bool] | None = None
+    items: Callable[[], Iterable[Item]] = lambda: ()
     finish: Callable[[Connection], None] | None = None
 
 
@@ -132,7 +153,10 @@ def import_dataset(
         days = _event_days(connection)
         rows = scalar(connection, "SELECT count(*) FROM dataset_events")
         _write_days(connection, dataset, days, scratch, settings.logs_dir)
+        named = [*_named_items(connection), *dataset.items()]
     summary = _summary(dataset, days, staged, rows)
+    if named:  # what a person wrote there stays
+        Catalogue.open(settings.data_dir).with_missing(named).save(settings.data_dir)
     _write_settings(dataset, settings, days)
     text = json.dumps(asdict(summary), indent=2, default=str) + "\n"
     write_text(settings.data_dir / SUMMARY_FILE, text)
@@ -192,32 +216,89 @@ def _stage_events(
     return staged
 
 
-def _stage_file(connection: Connection, raw: RawFile, scratch: Path, progress: Progress) -> _Staged:
-    """Add the events of one file."""
-    file = LogFile(date.min, raw.path.name, raw.path, "csv", raw.path.suffix == ".gz")
+def _stage_lines(
+    connection: Connection, raw: RawFile, scratch: Path, progress: Progress
+) -> tuple[int, bool]:
+    """Fill `staged_lines`; return how many there are, and whether the last one has its end."""
+    if raw.texts:
+        lines = _stage_rows(connection, raw)
+        progress(raw.path.stat().st_size)
+        return lines, True
+    path = raw.path if raw.encoding == "utf-8" else _as_utf8(raw, scratch)
+    file = LogFile(date.min, raw.path.name, path, "csv", is_gzip(path))
     scan = scan_text(file, scratch, progress)
     if stage_text(connection, scan.readable) != scan.lines:
         raise DatasetError(f"{raw.path}: DuckDB lost lines; nothing was written")
+    for copy in {scan.readable, path} - {raw.path}:
+        copy.unlink()
+    return scan.lines, scan.ended
+
+
+def _stage_rows(connection: Connection, raw: RawFile) -> int:
+    """Fill `staged_lines` with one JSON object of texts per row of a Parquet file."""
+    texts = ", ".join(f'{expression} AS "{name}"' for name, expression in raw.texts.items())
+    path = {"path": literal_path(raw.path)}
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE staged_lines AS SELECT to_json(r)::VARCHAR AS text "  # noqa: S608
+        f"FROM (SELECT {texts} FROM read_parquet($path, hive_partitioning = false)) AS r",
+        path,
+    )
+    return scalar(connection, "SELECT sum(num_rows) FROM parquet_file_metadata($path)", path)
+
+
+def _as_utf8(raw: RawFile, scratch: Path) -> Path:
+    """Write a copy of a file in UTF-8."""
+    copy = scratch / "as-utf-8"
+    try:
+        with (
+            open_text(raw.path) as stream,
+            io.TextIOWrapper(stream, raw.encoding, newline="") as text,
+            copy.open("w", encoding="utf-8", newline="") as out,
+        ):
+            shutil.copyfileobj(text, out)
+    except (UnicodeError, OSError, EOFError) as error:
+        raise DatasetError(f"{raw.path} cannot be read as {raw.encoding}: {error}") from error
+    return copy
+
+
+def is_gzip(path: Path) -> bool:
+    """Return whether a file is compressed, whatever its name."""
+    with path.open("rb") as stream:
+        return stream.read(2) == b"\x1f\x8b"
+
+
+def open_text(path: Path) -> IO[bytes]:
+    """Open a file, plain or gzip."""
+    return cast("IO[bytes]", gzip.open(path)) if is_gzip(path) else path.open("rb")
+
+
+def _named_items(connection: Connection) -> list[Item]:
+    """Return the items that the events name: each with the name that most of its lines have."""
+    rows = connection.execute(load_sql("datasets/item_names.sql")).fetchall()
+    return [Item(item, tidy(name), group) for item, name, group in rows]
+
+
+def _stage_file(connection: Connection, raw: RawFile, scratch: Path, progress: Progress) -> _Staged:
+    """Add the events of one file."""
+    lines, ended = _stage_lines(connection, raw, scratch, progress)
     before = scalar(connection, "SELECT count(*) FROM dataset_events")
     parameters = raw.parameters | {"mark": MARK, "file": raw.path.name}
     connection.execute(f"INSERT INTO dataset_events {raw.select}", parameters)
-    _require_published_format(connection, raw.path)
+    _require_published_format(connection, raw)
     events = scalar(connection, "SELECT count(*) FROM dataset_events") - before
     without = scalar(
         connection,
         f"SELECT count(*) FROM staged_lines WHERE {raw.other_lines}",  # noqa: S608
     )
-    if events + without != scan.lines:
+    if events + without != lines:
         raise DatasetError(
-            f"{raw.path} has {scan.lines} lines, but {events} events and {without} other "
+            f"{raw.path} has {lines} lines, but {events} events and {without} other "
             "lines were read; nothing was written. Report this"
         )
-    if scan.readable != raw.path:
-        scan.readable.unlink()
-    return _Staged(scan.lines, without, () if scan.ended else (raw.path.name,))
+    return _Staged(lines, without, () if ended else (raw.path.name,))
 
 
-def _require_published_format(connection: Connection, path: Path) -> None:
+def _require_published_format(connection: Connection, raw: RawFile) -> None:
     bad = connection.execute(
         "SELECT line, time_text FROM dataset_events WHERE day IS NULL ORDER BY line LIMIT 1"
     ).fetchall()
@@ -225,8 +306,8 @@ def _require_published_format(connection: Connection, path: Path) -> None:
         line, text = bad[0]
         count = scalar(connection, "SELECT count(*) FROM dataset_events WHERE day IS NULL")
         raise DatasetError(
-            f"{path}: {count} lines are not in the expected format, the first is line {line}: "
-            f"{str(text)[:200]!r}. Correct or remove them"
+            f"{raw.path}: {count} lines are not in the expected format, the first is line {line}: "
+            f"{str(text)[:200]!r}. {raw.advice() or 'Correct or remove them'}"
         )
 
 

@@ -9,5 +9,7 @@ SELECT
     split_part(text, E'\t', 2) AS item_id,
     CASE WHEN day IS NULL THEN text ELSE $day || 'T00:00:00' END AS time_text,
     split_part(text, E'\t', 3) AS weight,
-    '' AS exclude
+    '' AS exclude,
+    '' AS item_name,
+    '' AS item_group
 FROM staged_lines

@@ -30,6 +30,8 @@ SELECT
         ELSE strftime(day + to_seconds(least(TRY_CAST(f[2] AS BIGINT), 86399)), '%Y-%m-%dT%H:%M:%S')
     END AS time_text,
     '1' AS weight,
-    '' AS exclude
+    '' AS exclude,
+    '' AS item_name,
+    '' AS item_group
 FROM clicks
 LEFT JOIN sessions ON sessions.session_id = clicks.f[1]

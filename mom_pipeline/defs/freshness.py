@@ -84,23 +84,25 @@ def freshness(warehouse: Warehouse, state: DayState) -> list[DayFreshness]:
 
 
 def days_behind(entries: Sequence[DayFreshness]) -> list[DayFreshness]:
-    """Return the days from the first that is missing or stale to the last that can be computed."""
+    """Return the days from the first that is missing or stale to the last.
+
+    A day between them is computed again; later ones are up to date and rest on the logs alone.
+    """
     computable = [entry for entry in entries if entry.status not in NOT_COMPUTABLE]
-    for position, entry in enumerate(computable):
-        if entry.status in BEHIND:
-            return computable[position:]
-    return []
+    behind = [position for position, entry in enumerate(computable) if entry.status in BEHIND]
+    return computable[behind[0] : behind[-1] + 1] if behind else []
 
 
-def stretches(days: Sequence[DayFreshness]) -> list[tuple[date, date]]:
+def stretches(days: Sequence[DayFreshness], longest: int = _LONGEST_RUN) -> list[tuple[date, date]]:
     """Return the first and last day of each run: long gaps without any file are left out.
 
-    Nor is a run longer than four weeks: all its days have all their arrays until it ends.
+    longest: days of a run, four weeks where it writes arrays: all its days have all of theirs
+    until it ends.
     """
     ends: list[tuple[date, date]] = []
     for entry in days:
         near = ends and (entry.day - ends[-1][1]).days <= _LONGEST_GAP
-        if near and (entry.day - ends[-1][0]).days < _LONGEST_RUN:
+        if near and (entry.day - ends[-1][0]).days < longest:
             ends[-1] = ends[-1][0], entry.day
         else:
             ends.append((entry.day, entry.day))

@@ -9,6 +9,7 @@ import numpy as np
 from mom_pipeline.artifacts.day_state import CODE_VERSION, DayState, StaleArtifact
 from mom_pipeline.artifacts.store import Artifact
 from mom_pipeline.artifacts.timings import seconds_of
+from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.comparison.results import Comparison, newest_until, versions
 from mom_pipeline.core.evaluation.drift import drift
 from mom_pipeline.core.evaluation.theorem1 import Bounds, bounds_of
@@ -92,6 +93,8 @@ def gather(settings: Settings, day: date) -> ReportData:
     with warehouse.reading() as connection:
         items = np.argsort(-model.dense["item_probs"], axis=0, kind="stable")[:TOP_ITEMS]
         ids = ids_of(connection, "item", np.unique(items))
+        catalogue = Catalogue.open(settings.data_dir)
+        labels = {position: catalogue.label(item) for position, item in ids.items()}
         deliveries = deliveries_until(connection, day)
         metrics = metrics_until(connection, day)
     return ReportData(
@@ -101,7 +104,7 @@ def gather(settings: Settings, day: date) -> ReportData:
         n_items=int((state.moments(day)[1].first.item_users > 0).sum()),
         n_pairs=int(X.nnz),
         spectrum=whitening.dense["spectrum"],
-        components=_components(state, day, model, items, ids),
+        components=_components(state, day, model, items, labels),
         model=model.metadata,
         bounds=_bounds(state, day, model),
         entropy=_entropy(state, day, sizes > 0),
@@ -115,7 +118,7 @@ def gather(settings: Settings, day: date) -> ReportData:
 
 
 def _components(
-    state: DayState, day: date, model: Artifact, items: Array, ids: dict[int, str]
+    state: DayState, day: date, model: Artifact, items: Array, labels: dict[int, str]
 ) -> tuple[Component, ...]:
     """Return the components. items: (at most 8, K), the most probable of each."""
     O, pi = model.dense["item_probs"], model.dense["weights"]
@@ -131,7 +134,7 @@ def _components(
             agreement=float(agreement[k]),
             drift=moved[k],
             top_items=tuple(
-                (ids.get(int(y), ERASED), float(O[y, k])) for y in items[:, k] if O[y, k] > 0
+                (labels.get(int(y), ERASED), float(O[y, k])) for y in items[:, k] if O[y, k] > 0
             ),
         )
         for k in range(len(pi))

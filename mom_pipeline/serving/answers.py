@@ -24,6 +24,10 @@ class UnknownItem(MomError, LookupError):
     """The model does not know the item."""
 
 
+class UnknownGroup(MomError, LookupError):
+    """No item of the model has the group."""
+
+
 def shown(name: str) -> str:
     """An id as it may stand in a sentence: quoted, without control characters, short."""
     text = ascii(name) if not name.isprintable() else repr(name)
@@ -47,26 +51,29 @@ class Reason(Answer):
 
     kind: an item of the own history, a component of the model, or plain popularity.
     name: the item's id, or the component's number.  share: of the score.
-    examples: of a component, the items that it shows most often.
+    label: the item as it is shown, by its name where it has one.
+    examples: of a component, the items that it shows most often, as they are shown.
     """
 
     kind: Literal["item", "component", "popularity"]
     name: str
     share: float
+    label: str = ""
     examples: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.kind == "item":
-            return f"{self.name} ({self.share:.0%})"
+            return f"{self.label or self.name} ({self.share:.0%})"
         if self.kind == "component":
             return f"component {self.name} ({self.share:.0%}): {', '.join(self.examples)}"
         return "popular"
 
 
 class Recommendation(Answer):
-    """One line of a list."""
+    """One line of a list. name: of the item, "" where it has none."""
 
     item: str
+    name: str = ""
     score: float
     reason: Reason
 
@@ -87,10 +94,18 @@ class Recommendations(Answer):
     unknown_items: tuple[str, ...] = ()
 
 
+class ManyRecommendations(Answer):
+    """The lists of several users, in the order of the question."""
+
+    model: str
+    lists: tuple[Recommendations, ...]
+
+
 class SimilarItem(Answer):
-    """An item and P[both] / sqrt(P[one] P[other])."""
+    """An item, its name and P[both] / sqrt(P[one] P[other])."""
 
     item: str
+    name: str = ""
     score: float
 
 
@@ -103,9 +118,10 @@ class SimilarItems(Answer):
 
 
 class Contribution(Answer):
-    """A term of a score. share: of the score."""
+    """A term of a score. share: of the score.  label: of an item, as it is shown."""
 
     name: str
+    label: str = ""
     contribution: float
     share: float
 

@@ -6,7 +6,8 @@ question takes the reference once and is answered by that model to its end.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from html import escape
 from types import TracebackType
 from typing import Any, Self
@@ -22,29 +23,35 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from swagger_ui_bundle import swagger_ui_path
 
+from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.serving.answers import (
     Answer,
     Error,
     Health,
     InvalidQuestion,
+    ManyRecommendations,
     ModelInUse,
     Recommendations,
     SimilarItems,
+    UnknownGroup,
     UnknownItem,
 )
 from mom_pipeline.serving.limits import (
     DEFAULT_LIST,
     MAX_BODY_BYTES,
+    QUESTIONS,
     BadRequest,
-    ItemsQuestion,
+    Group,
     ListLength,
     PathId,
+    UserQuestion,
+    UsersQuestion,
     body_question,
     check_address,
     first_problem,
 )
-from mom_pipeline.serving.recommender import Recommender
+from mom_pipeline.serving.recommender import Choice, Recommender
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion
 
 LOOK_EVERY_SECONDS = 0.25
@@ -52,7 +59,7 @@ LOOK_EVERY_SECONDS = 0.25
 _LOOKS_UNTIL_RETRY = 40
 _NO_MODEL = "no model is promoted yet; run `mom-pipeline update`"
 # Of these addresses, not of the program: it rises when an answer changes its form.
-_INTERFACE = "1"
+_INTERFACE = "2"
 _HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 _ONLY_OURS = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
@@ -60,12 +67,15 @@ _ONLY_OURS = (
 )
 _WHAT_WENT_WRONG = {
     400: "The body is not JSON.",
-    404: "The model does not know the item.",
+    404: "The model does not know the item, or the group.",
     413: f"The body is longer than {MAX_BODY_BYTES:,} bytes.",
     415: "The body is not declared as JSON.",
     422: "A value is outside of its limits.",
     503: "No model is promoted yet.",
 }
+
+
+_ANY_QUESTION = {"anyOf": [kind.model_json_schema() for kind in QUESTIONS]}
 
 
 class Champion:
@@ -76,10 +86,16 @@ class Champion:
         registry: ModelRegistry,
         *,
         exclude_seen: bool = True,
+        catalogue: Catalogue | None = None,
+        left_out: Collection[str] = (),
         on_change: Callable[[str], None] = lambda message: None,
     ) -> None:
         self._registry = registry
-        self._exclude_seen = exclude_seen
+        self._rules: dict[str, Any] = {
+            "exclude_seen": exclude_seen,
+            "catalogue": catalogue,
+            "left_out": left_out,
+        }
         self._on_change = on_change
         self._current: Recommender | None = None
         self._failed_version: str | None = None
@@ -127,7 +143,7 @@ class Champion:
                 if self._looks_since_failure < _LOOKS_UNTIL_RETRY:
                     return
             served = self._registry.load(version)
-            self._current = Recommender(served, exclude_seen=self._exclude_seen)
+            self._current = Recommender(served, **self._rules)
         except Exception as error:
             # Whatever it is, the model before keeps answering, and the watch goes on.
             self._fail(version, error)
@@ -202,37 +218,68 @@ class _HeadLikeGet:
         await self._app(scope, receive, send)
 
 
-def _documented(model: type[Answer], *refusals: int) -> dict[str, Any]:
+def _documented(model: Any, *refusals: int) -> dict[str, Any]:
     """What a route says about itself. Answers are JSON when they leave it: none is made twice."""
     answers: dict[int | str, dict[str, Any]] = {200: {"model": model}}
     answers |= {s: {"model": Error, "description": _WHAT_WENT_WRONG[s]} for s in refusals}
     return {"response_model": None, "responses": answers}
 
 
-@_router.get("/recommend/{user:id}", **_documented(Recommendations, 422, 503))
-async def recommend(request: Request, user: PathId, n: ListLength = DEFAULT_LIST) -> Response:
+@_router.get("/recommend/{user:id}", **_documented(Recommendations, 404, 422, 503))
+async def recommend(
+    request: Request, user: PathId, n: ListLength = DEFAULT_LIST, group: Group = None
+) -> Response:
     """The best items of a user; popular ones, marked as fallback, without a history."""
-    check_address(request, "n")
-    recommender = _recommender(request)
-    return _json(await run_in_threadpool(recommender.recommend, user, n))
+    check_address(request, "n", "group")
+    question = partial(_answer, _recommender(request), user=user, n=n, choice=Choice(group=group))
+    return _json(await run_in_threadpool(question))
 
 
 @_router.post(
     "/recommend",
-    **_documented(Recommendations, 400, 413, 415, 422, 503),
+    **_documented(Recommendations | ManyRecommendations, 400, 404, 413, 415, 422, 503),
     openapi_extra={
         "requestBody": {
             "required": True,
-            "content": {"application/json": {"schema": ItemsQuestion.model_json_schema()}},
+            "content": {"application/json": {"schema": _ANY_QUESTION}},
         }
     },
 )
 async def recommend_items(request: Request) -> Response:
-    """The best items of somebody new, who took the given ones."""
+    """The best items of somebody new, who took the given ones; of a user, with what they took
+    since the model was made; or of several users.
+    """
     check_address(request)
-    question = await body_question(request)
-    recommender = _recommender(request)
-    return _json(await run_in_threadpool(recommender.recommend_items, question.items, question.n))
+    asked, recommender = await body_question(request), _recommender(request)
+    if isinstance(asked, UsersQuestion):
+        many = partial(_answers, recommender, asked.users, asked.n, asked.choice)
+        return _json(await run_in_threadpool(many))
+    user = asked.user if isinstance(asked, UserQuestion) else None
+    items, choice = asked.items or (), asked.choice
+    question = partial(_answer, recommender, user=user, n=asked.n, choice=choice, items=items)
+    return _json(await run_in_threadpool(question))
+
+
+def _answer(
+    recommender: Recommender,
+    *,
+    user: str | None,
+    n: int,
+    choice: Choice,
+    items: Sequence[str] = (),
+) -> Recommendations:
+    among = recommender.choose(choice)
+    if user is None:
+        return recommender.recommend_items(items, n, among=among)
+    return recommender.recommend(user, n, events=items, among=among)
+
+
+def _answers(
+    recommender: Recommender, users: Sequence[str], n: int, choice: Choice
+) -> ManyRecommendations:
+    among = recommender.choose(choice)
+    lists = tuple(recommender.recommend(user, n, among=among) for user in users)
+    return ManyRecommendations(model=recommender.version, lists=lists)
 
 
 @_router.get("/similar/{item:id}", **_documented(SimilarItems, 404, 422, 503))
@@ -335,7 +382,7 @@ async def _refused(request: Request, error: Exception) -> Response:
     if isinstance(error, BadRequest):
         # What is left of a refused body is not read, so the connection ends with it.
         return _json(said, error.status, {"connection": "close"})
-    if isinstance(error, UnknownItem):
+    if isinstance(error, UnknownItem | UnknownGroup):
         return _json(said, 404)
     if isinstance(error, InvalidQuestion):
         return _json(said, 422)

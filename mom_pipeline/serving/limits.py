@@ -5,14 +5,22 @@ from typing import Annotated, Any, NoReturn
 from urllib.parse import unquote_to_bytes
 
 from fastapi import Path, Query, Request
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+)
 
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.interactions import MAX_ID
-from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST
+from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST, Choice
 
 DEFAULT_LIST = 20
 MAX_BODY_BYTES = 1_000_000
+# Users of one question: their lists are made one after the other.
+MAX_USERS = 100
 _DIGITS = 9
 
 
@@ -40,18 +48,56 @@ def _no_text(value: object) -> object:
 
 _Length = Annotated[int, Field(ge=1, le=MAX_LIST)]
 ListLength = Annotated[_Length, BeforeValidator(_from_digits), Query(description="How many items.")]
+Group = Annotated[
+    str | None, Query(min_length=1, max_length=MAX_ID, description="A group of items.")
+]
 PathId = Annotated[str, Path(min_length=1, max_length=MAX_ID, description="Percent-encoded.")]
 
 
-class ItemsQuestion(BaseModel):
-    """The body of a question by items."""
+_Id = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
+_Ids = Annotated[list[_Id], Field(min_length=1, max_length=MAX_HISTORY)]
+
+
+class _Question(BaseModel):
+    """What the bodies of all questions have in common.
+
+    only, not: the list holds some items alone, or none of some.  group: of the catalogue.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
-    items: list[Annotated[str, Field(min_length=1, max_length=MAX_ID)]] = Field(
-        min_length=1, max_length=MAX_HISTORY
-    )
     n: Annotated[_Length, BeforeValidator(_no_text)] = DEFAULT_LIST
+    only: _Ids | None = None
+    without: _Ids | None = Field(default=None, alias="not")
+    group: _Id | None = None
+
+    @property
+    def choice(self) -> Choice:
+        only = None if self.only is None else tuple(self.only)
+        return Choice(only, tuple(self.without or ()), self.group)
+
+
+class ItemsQuestion(_Question):
+    """About somebody new, who took the items."""
+
+    items: _Ids
+
+
+class UserQuestion(_Question):
+    """About a user, who took the items since the model was made."""
+
+    user: _Id
+    items: _Ids | None = None
+
+
+class UsersQuestion(_Question):
+    """About several users."""
+
+    users: Annotated[list[_Id], Field(min_length=1, max_length=MAX_USERS)]
+
+
+Question = ItemsQuestion | UserQuestion | UsersQuestion
+QUESTIONS: tuple[type[Question], ...] = (ItemsQuestion, UserQuestion, UsersQuestion)
 
 
 def check_address(request: Request, *names: str) -> None:
@@ -63,7 +109,9 @@ def check_address(request: Request, *names: str) -> None:
         given = [name for name, _ in request.query_params.multi_items()]
         if set(given) - set(names) or len(set(given)) < len(given):
             expected = (
-                f"the only parameter is {', '.join(names)}, once" if names else "there is none"
+                f"the only parameters are {', '.join(names)}, once each"
+                if names
+                else "there is none"
             )
             raise BadRequest(
                 422, f"unknown or repeated parameters: {expected}; found {given[:5]!r}"
@@ -74,16 +122,24 @@ def check_address(request: Request, *names: str) -> None:
         raise BadRequest(422, "the address is not percent-encoded UTF-8") from error
 
 
-async def body_question(request: Request) -> ItemsQuestion:
+async def body_question(request: Request) -> Question:
     """The question in a body, within its limits."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise BadRequest(415, f"Content-Type must be application/json, found {kind[:80]!r}")
     value = _json(await _bounded_body(request))
     try:
-        return ItemsQuestion.model_validate(value)
+        return _kind_of(value).model_validate(value)
     except ValidationError as error:
         raise BadRequest(422, first_problem(error.errors(include_url=False))) from error
+
+
+def _kind_of(value: Any) -> type[Question]:
+    """The kind of a question, by whom it is about."""
+    named = value if isinstance(value, dict) else {}
+    if "users" in named:
+        return UsersQuestion
+    return UserQuestion if "user" in named else ItemsQuestion
 
 
 def first_problem(errors: Any) -> str:

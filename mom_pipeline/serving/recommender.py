@@ -8,14 +8,15 @@ recommender.recommend("some user", n=10)
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 
+from mom_pipeline.catalogue import Catalogue, did_you_mean
 from mom_pipeline.core.interactions import one_row
 from mom_pipeline.core.ranking.explain import (
     COMPONENT,
@@ -36,29 +37,64 @@ from mom_pipeline.serving.answers import (
     Recommendations,
     SimilarItem,
     SimilarItems,
+    UnknownGroup,
     UnknownItem,
     UnknownUser,
     shown,
 )
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.serving.served_model import ServedModel
+from mom_pipeline.settings import load_settings
 
 MODELS = "models"
 MAX_LIST = 1_000
 MAX_HISTORY = 10_000
+_SHOWN_GROUPS = 10
 # Smaller terms of an explanation are rounding.
 _NEGLIGIBLE = 1e-12
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which items a list may hold: some alone, all but some, those of a group."""
+
+    only: tuple[str, ...] | None = None
+    without: tuple[str, ...] = ()
+    group: str | None = None
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A choice in the items of one model.
+
+    allowed: (D,) of bool.  unknown: ids of the choice that the model does not know.
+    """
+
+    allowed: Array
+    unknown: tuple[str, ...]
 
 
 class Recommender:
     """One model, ready to answer; safe to share between threads.
 
     exclude_seen: leave out what the user has had already.
+    catalogue: names and groups of the items.  left_out: ids of items that no list may hold.
     """
 
-    def __init__(self, served: ServedModel, *, exclude_seen: bool = True) -> None:
+    def __init__(
+        self,
+        served: ServedModel,
+        *,
+        exclude_seen: bool = True,
+        catalogue: Catalogue | None = None,
+        left_out: Collection[str] = (),
+    ) -> None:
+        if left_out:
+            hidden = np.array([str(item) in left_out for item in served.item_ids], dtype=bool)
+            served = replace(served, model=replace(served.model, left_out=hidden))
         self._served = served
         self._exclude_seen = exclude_seen
+        self._catalogue = catalogue or Catalogue()
         served.model.prepare()
         _ = served.item_positions, served.user_positions
 
@@ -69,7 +105,14 @@ class Recommender:
         Raises NoChampion before the first promotion, DamagedModel when its files differ from
         what was written.
         """
-        return cls(ModelRegistry(Path(data_dir) / MODELS).champion(), exclude_seen=exclude_seen)
+        folder = Path(data_dir)
+        catalogue, serving = Catalogue.open(folder), load_settings(folder).serving
+        return cls(
+            ModelRegistry(folder / MODELS).champion(),
+            exclude_seen=exclude_seen,
+            catalogue=catalogue,
+            left_out=catalogue.left_out(serving.leave_out_items, serving.leave_out_groups),
+        )
 
     @property
     def version(self) -> str:
@@ -82,21 +125,67 @@ class Recommender:
             **asdict(served.manifest), users=len(served.user_ids), items=len(served.item_ids)
         )
 
+    def choose(self, choice: Choice) -> Chosen | None:
+        """Which items a choice leaves, for `recommend`; None where it leaves them all.
+
+        Raises UnknownGroup for a group that no item of the catalogue has.
+        """
+        if choice == Choice():
+            return None
+        groups = self._groups
+        if choice.group is not None and choice.group not in groups:
+            near = did_you_mean(choice.group, groups)
+            raise UnknownGroup(
+                f"no item has the group {shown(choice.group)}{near or _some(groups)}"
+            )
+        positions = self._served.item_positions
+        allowed = np.ones(len(self._served.item_ids), dtype=bool)
+        if choice.only is not None:
+            allowed[:] = False
+            allowed[[positions[item] for item in choice.only if item in positions]] = True
+        allowed[[positions[item] for item in choice.without if item in positions]] = False
+        if choice.group is not None:
+            allowed &= groups[choice.group]
+        unknown = [i for i in (*(choice.only or ()), *choice.without) if i not in positions]
+        return Chosen(allowed, tuple(dict.fromkeys(unknown)))
+
     def recommend(
-        self, user: str, n: int = 20, *, exclude_seen: bool | None = None
+        self,
+        user: str,
+        n: int = 20,
+        *,
+        exclude_seen: bool | None = None,
+        events: Sequence[str] = (),
+        among: Chosen | None = None,
     ) -> Recommendations:
-        """The n best items of a user; popular ones where there is no history."""
+        """The n best items of a user; popular ones where there is no history.
+
+        events: items that the user took since the model was made. They count as if taken on the
+        day of the user's latest event; nothing is trained.
+        among: of `choose`; the list is the best of these items alone.
+        """
         _check_length(n)
         history = self._history(user)
+        if events:
+            fresh, unknown = self._taken(events)
+            history = fresh if history is None else history + fresh
+        else:
+            unknown = ()
         if history is None:
             note = f"the model does not know the user {shown(user)}: popular items"
-            return self._popular(user, n, note)
+            return self._popular(user, n, note, unknown, among)
         if not history.nnz:
-            return self._popular(user, n, f"the user {shown(user)} has no history: popular items")
-        return self._list(user, history, n, exclude_seen)
+            note = f"the user {shown(user)} has no history: popular items"
+            return self._popular(user, n, note, unknown, among)
+        return self._list(user, history, n, exclude_seen, unknown, among)
 
     def recommend_items(
-        self, items: Sequence[str], n: int = 20, *, exclude_seen: bool | None = None
+        self,
+        items: Sequence[str],
+        n: int = 20,
+        *,
+        exclude_seen: bool | None = None,
+        among: Chosen | None = None,
     ) -> Recommendations:
         """The n best items of somebody new who took the given ones.
 
@@ -105,20 +194,32 @@ class Recommender:
         Raises InvalidQuestion when no item is given, or more than MAX_HISTORY.
         """
         _check_length(n)
+        history, unknown = self._taken(items)
+        if not history.nnz:
+            note = "the model knows none of the given items: popular items"
+            return self._popular(None, n, note, unknown, among)
+        return self._list(None, history, n, exclude_seen, unknown, among)
+
+    def _taken(self, items: Sequence[str]) -> tuple[Csr, tuple[str, ...]]:
+        """Items as a history, and those that the model does not know."""
         if isinstance(items, str) or not 1 <= len(items) <= MAX_HISTORY:
             given = "one text" if isinstance(items, str) else f"{len(items):,}"
             raise InvalidQuestion(f"a list of 1 to {MAX_HISTORY:,} items expected, found {given}")
-        counts = Counter(items)
-        known = self._served.item_positions
+        counts, known = Counter(items), self._served.item_positions
         unknown = tuple(item for item in counts if item not in known)
         taken = {known[item]: count for item, count in counts.items() if item in known}
-        if not taken:
-            note = "the model knows none of the given items: popular items"
-            return self._popular(None, n, note, unknown)
         positions = np.array(sorted(taken), dtype=np.int64)
         times = np.array([float(taken[y]) for y in positions.tolist()])
-        history = one_row(positions, times, self._served.model.n_items)
-        return self._list(None, history, n, exclude_seen, unknown)
+        return one_row(positions, times, self._served.model.n_items), unknown
+
+    def did_you_mean(self, *, user: str = "", item: str = "") -> str:
+        """Return "; did you mean …?" for a user or an item that the model does not know, or "".
+
+        A look at every id: for a person who waits, not for a service.
+        """
+        known = self._served.user_positions if user else self._served.item_positions
+        wanted = user or item
+        return "" if wanted in known else did_you_mean(wanted, known)
 
     def similar(self, item: str, n: int = 20) -> SimilarItems:
         """The n items that go with one most often, compared with their popularity.
@@ -129,10 +230,10 @@ class Recommender:
         position = self._item(item)
         scores = similar_scores(self._served.model, position)
         scores[position] = -np.inf
-        scores[scores <= 0] = -np.inf
+        scores[(scores <= 0) | ~self._served.model.candidates] = -np.inf
         best, values = top_n(scores[None], n)
         lines = tuple(
-            SimilarItem(item=self._name(y), score=score)
+            SimilarItem(item=self._id(y), name=self._name(y), score=score)
             for y, score in zip(best[0].tolist(), values[0].tolist(), strict=True)
             if y >= 0
         )
@@ -153,7 +254,7 @@ class Recommender:
         taken_apart = explain_row(self._served.model, history, np.array([position]))
         best, components = taken_apart.best, taken_apart.by_component[0].tolist()
         score = float(best.scores[0, 0])
-        names = [self._name(int(y)) for y in history.indices]
+        names = [self._id(int(y)) for y in history.indices]
         own = taken_apart.by_history[0].tolist()
         return Explanation(
             user=user,
@@ -167,7 +268,10 @@ class Recommender:
                 for name, part in taken_apart.by_part.items()
             ),
             components=_largest_first(zip(_numbers(components), components, strict=True), score),
-            history=_largest_first(zip(names, own, strict=True), score),
+            history=tuple(
+                term.model_copy(update={"label": self._catalogue.label(term.name)})
+                for term in _largest_first(zip(names, own, strict=True), score)
+            ),
         )
 
     def _reasons(self, history: Csr, P: Array, best: BestItems) -> list[Reason]:
@@ -182,7 +286,7 @@ class Recommender:
 
     def _reason(self, kind: int, cause: int, share: float) -> Reason:
         if kind == ITEM:
-            return Reason(kind="item", name=self._name(cause), share=share)
+            return Reason(kind="item", name=self._id(cause), label=self._label(cause), share=share)
         if kind == COMPONENT:
             examples = self._examples[cause]
             return Reason(kind="component", name=str(cause + 1), share=share, examples=examples)
@@ -195,11 +299,12 @@ class Recommender:
         n: int,
         exclude_seen: bool | None,
         unknown: tuple[str, ...] = (),
+        among: Chosen | None = None,
     ) -> Recommendations:
         exclude = self._exclude_seen if exclude_seen is None else exclude_seen
-        model = self._served.model
+        model, only = self._served.model, None if among is None else among.allowed
         P = model.memberships(history)
-        best = model.best(history, n, exclude_seen=exclude, memberships=P)
+        best = model.best(history, n, exclude_seen=exclude, memberships=P, only=only)
         reasons = self._reasons(history, P, best)
         # A short list ends with -1; there is a reason for every item before it.
         lines = zip(best.items[0].tolist(), best.scores[0].tolist(), reasons, strict=False)
@@ -207,18 +312,27 @@ class Recommender:
             user=user,
             model=self.version,
             fallback=False,
-            note="items that the model does not know were left out" if unknown else "",
+            note=_note(unknown, among, empty=not reasons),
             items=tuple(
-                Recommendation(item=self._name(y), score=score, reason=reason)
+                Recommendation(item=self._id(y), name=self._name(y), score=score, reason=reason)
                 for y, score, reason in lines
             ),
-            unknown_items=unknown,
+            unknown_items=unknown + (among.unknown if among else ()),
         )
 
     def _popular(
-        self, user: str | None, n: int, note: str, unknown: tuple[str, ...] = ()
+        self,
+        user: str | None,
+        n: int,
+        note: str,
+        unknown: tuple[str, ...],
+        among: Chosen | None,
     ) -> Recommendations:
-        items, shares = most_popular(self._served.model.popularity, n)
+        model = self._served.model
+        listed = model.candidates if among is None else model.candidates & among.allowed
+        items, shares = most_popular(np.where(listed, model.popularity, 0.0), n)
+        left = _note((), among, empty=not len(items))
+        note = f"{note}; {left}" if left else note
         reason = self._reason(0, -1, 1.0)
         lines = zip(items.tolist(), shares.tolist(), strict=True)
         return Recommendations(
@@ -227,16 +341,29 @@ class Recommender:
             fallback=True,
             note=note,
             items=tuple(
-                Recommendation(item=self._name(y), score=share, reason=reason) for y, share in lines
+                Recommendation(item=self._id(y), name=self._name(y), score=share, reason=reason)
+                for y, share in lines
             ),
-            unknown_items=unknown,
+            unknown_items=unknown + (among.unknown if among else ()),
         )
+
+    @cached_property
+    def _groups(self) -> dict[str, Array]:
+        """Group of the catalogue -> its items among those of the model, (D,) of bool."""
+        groups: dict[str, Array] = {}
+        for position, item in enumerate(self._served.item_ids):
+            entry = self._catalogue.items.get(str(item))
+            for group in entry.groups if entry else ():
+                if group not in groups:
+                    groups[group] = np.zeros(len(self._served.item_ids), dtype=bool)
+                groups[group][position] = True
+        return groups
 
     @cached_property
     def _examples(self) -> list[tuple[str, ...]]:
         """The three items that each component shows most often."""
         best, _ = top_n(self._served.model.item_probs.T, 3)
-        return [tuple(self._name(y) for y in row) for row in best]
+        return [tuple(self._label(y) for y in row) for row in best]
 
     def _history(self, user: str) -> Csr | None:
         position = self._served.user_positions.get(user)
@@ -252,8 +379,33 @@ class Recommender:
             raise UnknownItem(f"the model does not know the item {shown(item)}")
         return position
 
-    def _name(self, position: int) -> str:
+    def _id(self, position: int) -> str:
         return str(self._served.item_ids[position])
+
+    def _name(self, position: int) -> str:
+        return self._catalogue.name(self._id(position))
+
+    def _label(self, position: int) -> str:
+        return self._catalogue.label(self._id(position))
+
+
+def _note(unknown: tuple[str, ...], among: Chosen | None, *, empty: bool) -> str:
+    """What to know about a list."""
+    notes = []
+    if unknown or (among is not None and among.unknown):
+        notes.append("items that the model does not know were left out")
+    if empty and among is not None:
+        left = int(among.allowed.sum())
+        notes.append(
+            f"the choice leaves {left:,} items of the model, none of which can be recommended here"
+        )
+    return "; ".join(notes)
+
+
+def _some(groups: Collection[str]) -> str:
+    """Return which groups there are."""
+    known = ", ".join(shown(group) for group in sorted(groups)[:_SHOWN_GROUPS])
+    return f"; known groups: {known}" if known else "; items.csv names no groups"
 
 
 def _check_length(n: int) -> None:

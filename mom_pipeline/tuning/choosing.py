@@ -22,17 +22,20 @@ from mom_pipeline.warehouse.connection import Warehouse
 
 # Days with rows that it takes to choose, and users to ask about.
 _ENOUGH_DAYS, _ENOUGH_USERS = 8, 100
+# What a choice in few seconds leaves as it is: another one costs as much as all the rest.
+_NOT_IN_HASTE = ("ranking.user_exponent",)
 # What is ranked by until something is chosen, and when nothing is better than popularity.
 _UNTIL_CHOSEN = {"ease": 0.0, "low_pass": 0.0, "components": 0.0, "candidate_exponent": 0.0}
 _POPULARITY = RankingWeights(popularity=1.0, pairs=0.0, ease=0.0, low_pass=0.0, components=0.0)
 
 
 def settings_of_day(
-    warehouse: Warehouse, day: date, earlier: ChosenSettings | None
+    warehouse: Warehouse, day: date, earlier: ChosenSettings | None, seconds: float = 0.0
 ) -> ChosenSettings:
     """Return the settings that the model of a day is made with.
 
     earlier: those of the day before; None where there are none to keep.
+    seconds: what a choice may take; 0: as `tuning.budget_seconds` says.
     """
     settings = warehouse.settings
     every = settings.tuning.every_days
@@ -44,12 +47,12 @@ def settings_of_day(
             words = f"kept: chosen on {earlier.chosen_on}, anew after {every} days"
             return replace(earlier, evidence={**earlier.evidence, "words": words})
     try:
-        return _chosen(warehouse, day, settings)
+        return _chosen(warehouse, day, settings, seconds)
     except MomError as reason:
         return _not_chosen(settings, str(reason))
 
 
-def _chosen(warehouse: Warehouse, day: date, settings: Settings) -> ChosenSettings:
+def _chosen(warehouse: Warehouse, day: date, settings: Settings, seconds: float) -> ChosenSettings:
     horizon = settings.evaluation.horizon_days
     with warehouse.reading() as connection:
         delivered = [one for one in delivery_days(connection) if one <= day]
@@ -62,8 +65,8 @@ def _chosen(warehouse: Warehouse, day: date, settings: Settings) -> ChosenSettin
         days,
         settings.model,
         _until_chosen(settings),
-        fixed=settings.fixed,
-        budget_seconds=settings.tuning.budget_seconds,
+        fixed=(*settings.fixed, *_NOT_IN_HASTE) if seconds else settings.fixed,
+        budget_seconds=seconds or settings.tuning.budget_seconds,
     )
     choice = sweep.choice_of(settings.model.ranking)
     ranking = choice.ranking_weights or settings.ranking

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.core.files import replacing
 from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, ReasonedLists
 from mom_pipeline.core.types import Array
@@ -77,8 +78,17 @@ def _rounded(scores: Array) -> Array:
     return np.asarray(np.rint(scores * unit) / unit)
 
 
-def export_lists(connection: Connection, day: date, folder: Path) -> Path:
-    """Write every user's list as of a day to `<folder>/<day>.parquet`, whole or not at all."""
+def export_lists(connection: Connection, day: date, folder: Path, catalogue: Catalogue) -> Path:
+    """Write every user's list as of a day to `<folder>/<day>.parquet`, whole or not at all.
+
+    With the names of the items, "" where there is none.
+    """
+    names = [[entry.item, entry.name] for entry in catalogue.items.values()]
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE item_names AS SELECT unnest($ids::VARCHAR[]) AS item_id, "
+        "unnest($names::VARCHAR[]) AS item_name",
+        {"ids": [item for item, _ in names], "names": [name for _, name in names]},
+    )
     path = folder / f"{day.isoformat()}.parquet"
     with replacing(path) as temporary:
         lists = connection.sql(

@@ -1,11 +1,12 @@
 """The table of lists and its export, in real DuckDB files."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import date
 
 import duckdb
 import numpy as np
 
+from mom_pipeline.catalogue import Catalogue, Item
 from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, POPULAR, ReasonedLists
 from mom_pipeline.core.visits import UserLists
 from mom_pipeline.warehouse.dictionaries import extend_dictionaries
@@ -78,17 +79,36 @@ def test_a_table_of_an_earlier_version_is_brought_up_to_date(folder: DataFolder)
     assert found[:2] == [("", ""), ("a model", "item tea")]
 
 
+def test_scores_have_five_digits(folder: DataFolder):
+    scores = np.array([[123456.7, 0.0], [0.00012345678, -1.9999999]])
+    parts = [UserLists(np.array([0, 1]), replace(LISTS, scores=scores), 0)]
+    fill(folder)
+    with folder.warehouse.connect() as connection:
+        replace_lists(connection, DAY, "a model", parts)
+        stored = connection.execute("SELECT score FROM recommendations ORDER BY score").fetchall()
+    listed = scores[LISTS.items >= 0]
+    np.testing.assert_allclose([s for (s,) in stored], np.sort(listed), rtol=5e-5)
+    assert (123460.0,) in stored
+
+
 def test_the_export_holds_every_list_as_of_the_day(folder: DataFolder):
     fill(folder)
     later, place = date(2024, 3, 2), folder.settings.exports_dir
+    catalogue = Catalogue({"jam": Item("jam", '<b>"Jam"</b>'), "no such": Item("no such", "x")})
     alone = ReasonedLists(*(array[1:] for array in vars(LISTS).values()))
     with folder.warehouse.connect() as connection:
         replace_lists(connection, later, "newer", [UserLists(np.array([1]), alone, 0)])
         for day in (DAY, later):
-            export_lists(connection, day, place)
+            export_lists(connection, day, place, catalogue)
     rows = duckdb.sql(f"SELECT user_id, model FROM '{place}/2024-03-02.parquet'").fetchall()
     assert rows == [("ann", "a model"), ("ann", "a model"), ("bob", "newer")]
     columns = duckdb.sql(f"FROM '{place}/2024-03-01.parquet'").columns
-    assert columns == ["day", "model", "user_id", "rank", "item_id", "score", "reason"]
+    listed = ["rank", "item_id", "item_name", "score", "reason"]
+    assert columns == ["day", "model", "user_id", *listed]
+    names = duckdb.sql(
+        f"SELECT DISTINCT item_id, item_name FROM '{place}/2024-03-01.parquet' ORDER BY 1"
+    ).fetchall()
+    assert dict(names)["jam"] == '<b>"Jam"</b>'
+    assert dict(names)["tea"] == ""
     assert remove_exports(place, later) == 1
     assert [path.name for path in place.iterdir()] == ["2024-03-02.parquet"]

@@ -95,7 +95,7 @@ class BacktestVisit:
         relevant = np.flatnonzero(np.diff(later.indptr) > 0)
         X, later = X[relevant], later[relevant]
         model, n = self.history.model, self.cutoffs[-1]
-        popular = np.where(model.popularity > 0, model.popularity, -np.inf)
+        popular = np.where(model.candidates, model.popularity, -np.inf)
         by_model = model.best(X, n, exclude_seen=self.exclude_seen).items
         by_popularity, _ = brute_force(
             X,

@@ -81,6 +81,18 @@ class ExactTop:
             self._fill_blocks(best, rows, exclude_seen, progress)
         return best
 
+    def among(self, items: Array) -> Self:
+        """Return the same among some of the items. items: (D,) of bool.
+
+        Every bound is one of a single item, so it holds in any subset; what does not depend on
+        the candidates is kept.
+        """
+        top = replace(self, candidates=self.candidates & items)
+        for name in ("_low_pass", "_without_low_pass"):
+            if name in self.__dict__:
+                top.__dict__[name] = self.__dict__[name]
+        return top
+
     def prepare(self) -> None:
         """Compute now what the first question would otherwise wait for."""
         if self._components is not None:

@@ -70,7 +70,7 @@ def reasoned_lists(
     """
     known = np.diff(X.indptr) > 0
     lists = ReasonedLists.empty(X.shape[0], n)
-    popular, shares = most_popular(model.popularity, n)
+    popular, shares = most_popular(np.where(model.candidates, model.popularity, 0.0), n)
     lists.items[~known, : len(popular)], lists.scores[~known, : len(popular)] = popular, shares
     own, P = X[known], P[known]
     best = model.best(own, n, exclude_seen=exclude_seen, memberships=P)

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 import dagster as dg
 import numpy as np
 
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
+from mom_pipeline.catalogue import Catalogue, shortened
 from mom_pipeline.core.evaluation.drift import list_drift
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.interactions import changed_rows
@@ -14,8 +16,8 @@ from mom_pipeline.core.moments.users import UserRows
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.core.visits import HistoryOf, refresh_memberships, visit_lists
 from mom_pipeline.defs import checks, metadata
-from mom_pipeline.defs.assets.logs import interaction_matrix
 from mom_pipeline.defs.assets.model import decomposition
+from mom_pipeline.defs.conditions import DAILY_FRESH
 from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.engine import EngineResource
 from mom_pipeline.defs.partitions import YESTERDAY
@@ -25,15 +27,6 @@ from mom_pipeline.warehouse import recommendations as lists
 _SHOWN_ITEMS = 10
 # Users whose lists tell whether everyone's would change.
 _ASKED = 256
-_LIST_COLUMNS = {
-    "day": "DATE",
-    "model": "VARCHAR",
-    "user_id": "VARCHAR",
-    "rank": "INTEGER",
-    "item_id": "VARCHAR",
-    "score": "DOUBLE",
-    "reason": "VARCHAR",
-}
 
 
 @dataclass(frozen=True)
@@ -54,9 +47,9 @@ class _Visit:
     {"numpy"},
     [
         decomposition,
-        interaction_matrix,
         dg.AssetDep("user_personalization", partition_mapping=YESTERDAY),
     ],
+    revision=1,
 )
 def user_personalization(
     context: dg.AssetExecutionContext, data_folder: DataFolder, engine: EngineResource
@@ -141,9 +134,10 @@ def _lists_moved(state: DayState, day: date, served: FittedModel, unchanged: Arr
 @daily_asset(
     "serving",
     {"duckdb", "table"},
-    [user_personalization, decomposition, interaction_matrix],
+    [user_personalization],
+    revision=1,
     uses_warehouse=True,
-    columns=_LIST_COLUMNS,
+    freshness_policy=DAILY_FRESH,
 )
 def recommendations(
     context: dg.AssetExecutionContext, data_folder: DataFolder, engine: EngineResource
@@ -156,6 +150,7 @@ def recommendations(
     """
     state = data_folder.state
     serving, folder = state.settings.serving, state.settings.exports_dir / "recommendations"
+    catalogue = Catalogue.open(state.settings.data_dir)
 
     def compute(day: date) -> DayOutput:
         personalized = state.built_on("user_personalization", day, "interaction_matrix")
@@ -163,7 +158,7 @@ def recommendations(
         model_day = personalized.metadata["model_day"]
         model, made = state.model(date.fromisoformat(model_day))
         parts = visit_lists(
-            HistoryOf(model, state.half_life(day)),
+            HistoryOf(data_folder.listing(model), state.half_life(day)),
             engine.users(state.rows(day)),
             visited,
             P,
@@ -175,20 +170,26 @@ def recommendations(
             stored = lists.replace_lists(connection, day, name, parts)
             listed = lists.listed_items(connection, day)
             favourites = lists.most_listed(connection, day, _SHOWN_ITEMS)
-            exported = lists.export_lists(connection, day, folder)
+            exported = lists.export_lists(connection, day, folder, catalogue)
         shown = {
             "rows": stored.rows,
             "users": len(visited),
             "users_without_history": stored.n_newcomers,
             "coverage": listed / max(model.n_items, 1),
             "ranking": _ranking(state, model_day),
-            "most_listed": metadata.table(favourites),
+            "most_listed": metadata.table([_named(catalogue, row) for row in favourites]),
             "export": dg.MetadataValue.path(exported.resolve()),
         }
         version = content_hash(personalized.version, stored.contents)
         return DayOutput(version, f"{stored.rows} rows for {len(visited)} users", shown)
 
     return for_each_day(context, compute)
+
+
+def _named(catalogue: Catalogue, row: dict[str, Any]) -> dict[str, Any]:
+    """A row with the name of its item, where there is one."""
+    name = catalogue.name(row["item"])
+    return {**row, "name": shortened(name)} if catalogue.items else row
 
 
 def _ranking(state: DayState, model_day: str) -> str:

@@ -6,7 +6,7 @@ import dagster as dg
 
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
 from mom_pipeline.defs import metadata
-from mom_pipeline.defs.assets.logs import interaction_matrix, raw_logs
+from mom_pipeline.defs.assets.logs import interaction_matrix
 from mom_pipeline.defs.days import DayOutput, Materialized, daily_asset, for_each_day
 from mom_pipeline.defs.partitions import YESTERDAY
 from mom_pipeline.defs.resources import DataFolder
@@ -14,17 +14,25 @@ from mom_pipeline.settings.chosen import ChosenSettings
 from mom_pipeline.tuning.choosing import settings_of_day
 
 
+class ChoiceConfig(dg.Config):
+    """seconds: what a choice may take in this run; 0: as `tuning.budget_seconds` says."""
+
+    seconds: float = 0.0
+
+
 @daily_asset(
     "moments",
     {"numpy"},
     [
-        raw_logs,
         interaction_matrix,
         dg.AssetDep("chosen_settings", partition_mapping=YESTERDAY),
     ],
+    revision=1,
     uses_warehouse=True,
 )
-def chosen_settings(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materialized:
+def chosen_settings(
+    context: dg.AssetExecutionContext, config: ChoiceConfig, data_folder: DataFolder
+) -> Materialized:
     """K, estimator, rows, personalization and the weights of the ranking, chosen on the last days.
 
     Learnt on what came before them and measured on what users took then, every
@@ -35,7 +43,7 @@ def chosen_settings(context: dg.AssetExecutionContext, data_folder: DataFolder) 
 
     def compute(day: date) -> DayOutput:
         matrix = state.fitting("interaction_matrix", day, with_arrays=False)
-        chosen = settings_of_day(warehouse, day, _earlier(state, day))
+        chosen = settings_of_day(warehouse, day, _earlier(state, day), config.seconds)
         written = state.write_chosen(day, chosen, matrix.version)
         words = chosen.evidence.get("words", "the settings as they stand")
         return DayOutput(written.version, words, metadata.of_chosen(chosen))

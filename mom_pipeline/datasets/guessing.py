@@ -1,0 +1,354 @@
+"""What a file of one's own looks like: format, encoding, delimiter, header, columns, times.
+
+Everything is a guess from the file alone, to be shown to a person; a choice that is given is kept.
+"""
+
+import codecs
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from mom_pipeline.datasets.importing import ImportOptions, open_text
+from mom_pipeline.errors import DatasetError
+from mom_pipeline.logs.time_formats import fitting_formats
+from mom_pipeline.warehouse.connection import literal_path, scalar
+
+FIELD_DELIMITERS = (",", ";", "\t", "|")
+# Lines that are kept to look at, from all over the file.
+_KEPT_LINES = 4_000
+_FIRST_LINES = 200
+# Words of a column's name by its role, the most telling first.
+_WORDS = {
+    "user": "user customer client visitor member buyer shopper account person kunde kunden who",
+    "item": "item sku product stock stockcode article artikel movie film song track book asin "
+    "isbn video content course offer what",
+    "timestamp": "timestamp ts datetime time date datum zeit at when day",
+    "weight": "qty quantity weight plays units menge anzahl count",
+    "item_name": "description title name label bezeichnung",
+    "item_group": "category genre genres group department kategorie",
+}
+_NEEDED = ("user", "item", "timestamp")
+# Words that make a column something else than the id of a user or an item.
+_NOT_OF_AN_ID = (
+    "name title description category genre genres group price type country city email age "
+    "bezeichnung kategorie date time rating count quantity qty url image"
+)
+_NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?")
+_MOSTLY = 0.95
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Choices for an import, the names of the columns, and what a person should know."""
+
+    options: ImportOptions
+    header: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows from all over a file, as text by column."""
+
+    header: tuple[str, ...]
+    rows: list[list[str]]
+
+    def column(self, name: str) -> list[str]:
+        at = self.header.index(name)
+        return [row[at] for row in self.rows if len(row) > at]
+
+
+def guess_file(path: Path, given: dict[str, Any]) -> Guess:
+    """Guess all options of an import that are not given (name -> value).
+
+    Raises DatasetError with the option to use where a column cannot be told.
+    """
+    if not path.is_file():
+        raise DatasetError(f"{path} is not a file; give a CSV, TSV, JSON lines or Parquet file")
+    unknown = set(given) - {f.name for f in fields(ImportOptions)}
+    if unknown:
+        raise TypeError(f"no options of an import: {sorted(unknown)}")
+    require_readable(given.get("delimiter", ","), given.get("encoding", "utf-8"))
+    options, sample = _read(path, replace(ImportOptions(), **given), given)
+    notes: list[str] = []
+    columns = _columns(path, sample, given)
+    options = replace(options, **columns)
+    if "timestamp_format" not in given:
+        name, note = _time_format(sample.column(options.timestamp), options.timestamp)
+        options = replace(options, timestamp_format=name)
+        notes += [note] if note else []
+    if not options.has_header:
+        notes.append("the file has no header: its columns are called by their numbers")
+    return Guess(options, sample.header, tuple(notes))
+
+
+def require_readable(delimiter: str, encoding: str) -> None:
+    """Raise DatasetError for a delimiter or an encoding that no file is read with."""
+    if delimiter not in FIELD_DELIMITERS:
+        raise DatasetError(
+            f"--delimiter must be one of {', '.join(map(repr, FIELD_DELIMITERS))}, found "
+            f"{delimiter!r}"
+        )
+    try:
+        codecs.lookup(encoding)
+    except LookupError:
+        raise DatasetError(
+            f"--encoding must be one that Python knows, such as utf-8 or latin-1, found "
+            f"{encoding!r}"
+        ) from None
+
+
+def sample_of(path: Path, given: dict[str, Any]) -> Sample:
+    """Return rows from all over a file that is written as given."""
+    return _read(path, ImportOptions(**given), given)[1]
+
+
+def _read(
+    path: Path, options: ImportOptions, given: dict[str, Any]
+) -> tuple[ImportOptions, Sample]:
+    """Return the options of format, encoding, delimiter and header, and a sample of rows."""
+    if _first_bytes(path).startswith(b"PAR1"):
+        return replace(options, file_format="parquet"), _parquet_sample(path)
+    encoding = given.get("encoding") or _encoding(path)
+    lines = list(_some_lines(path, encoding))
+    if not lines:
+        raise DatasetError(f"{path} is empty; give a file with a line per event")
+    options = replace(options, encoding=encoding)
+    if lines[0].lstrip().startswith("{"):
+        return replace(options, file_format="jsonl"), _json_sample(path, lines)
+    if lines[0].lstrip().startswith("["):
+        raise DatasetError(f"{path} is a JSON array; write one object per line (JSON lines)")
+    delimiter = given.get("delimiter") or _delimiter(path, lines[:_FIRST_LINES])
+    rows = [row for line in lines for row in csv.reader([line], delimiter=delimiter)]
+    has_header = given.get("has_header", _is_header(rows))
+    names = rows[0] if has_header else [str(number) for number in range(1, len(rows[0]) + 1)]
+    body = [row for row in rows[has_header:] if len(row) == len(names)]
+    if not body:
+        raise DatasetError(f"{path} has a header and no line after it; give a file with events")
+    options = replace(options, file_format="csv", delimiter=delimiter, has_header=has_header)
+    return options, Sample(tuple(names), body)
+
+
+def _first_bytes(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        return stream.read(4)
+
+
+def _encoding(path: Path) -> str:
+    """Return the encoding that reads the whole file; the byte order mark decides first."""
+    with open_text(path) as stream:
+        if stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            return "utf-16"
+        stream.seek(0)
+        marked = stream.read(3) == codecs.BOM_UTF8
+    for encoding in ("utf-8-sig" if marked else "utf-8", "cp1252"):
+        decoder = codecs.getincrementaldecoder(encoding)()
+        try:
+            with open_text(path) as stream:
+                while chunk := stream.read(1 << 20):
+                    decoder.decode(chunk)
+                decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            continue
+        except (OSError, EOFError) as error:
+            raise DatasetError(f"{path} cannot be read: {error}") from error
+        return encoding
+    return "latin-1"
+
+
+def _some_lines(path: Path, encoding: str) -> Iterator[str]:
+    """Yield the first lines of a file that are not empty, and some of all that follow."""
+    stride, kept = 1, 0
+    with open_text(path) as stream:
+        # Line ends as the import sees them: a form feed ends no line.
+        for number, line in enumerate(io.TextIOWrapper(stream, encoding, newline="\n")):
+            line = line.rstrip("\r\n")
+            if line and (number < _FIRST_LINES or number % stride == 0):
+                yield line
+                kept += 1
+                if kept % (_KEPT_LINES // 4) == 0:
+                    stride *= 4
+
+
+def _delimiter(path: Path, lines: Sequence[str]) -> str:
+    """Return what cuts most lines into as many fields as the first one, and into most."""
+
+    def cut(delimiter: str) -> tuple[float, int]:
+        widths = [len(row) for line in lines for row in csv.reader([line], delimiter=delimiter)]
+        return sum(width == widths[0] for width in widths) / len(widths), widths[0]
+
+    fits = {one: cut(one) for one in FIELD_DELIMITERS}
+    good = {one: fit for one, fit in fits.items() if fit[1] > 2 and fit[0] > 0.5}
+    if not good:
+        raise DatasetError(
+            f"{path}: no delimiter of {', '.join(map(repr, FIELD_DELIMITERS))} gives a user, an "
+            f"item and a time in each line; the first line is {lines[0][:120]!r}. Give --delimiter"
+        )
+    return max(good, key=lambda one: (round(good[one][0], 1), good[one][1]))
+
+
+def _is_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Tell whether the first row names columns: words where the others have times or numbers."""
+    first = rows[0]
+    if any(_rank(role, name) is not None for role in _NEEDED for name in first):
+        return True
+    values = [value for row in rows[1:2] for value in row]
+    return not any(_NUMBER.fullmatch(name) for name in first) and any(
+        _NUMBER.fullmatch(value) for value in values
+    )
+
+
+def parquet_texts(path: Path) -> dict[str, str]:
+    """Return the columns of a Parquet file, each with its expression as text.
+
+    A whole number that some program made a float of, 17850.0, is written as one: 17850.
+    """
+    try:
+        with duckdb.connect() as connection:
+            rows = connection.execute(
+                "DESCRIBE SELECT * FROM read_parquet($path, hive_partitioning = false)",
+                {"path": literal_path(path)},
+            ).fetchall()
+    except duckdb.Error as error:
+        raise DatasetError(f"{path} cannot be read as Parquet: {error}") from error
+    return {str(name): _as_text(str(name), str(kind)) for name, kind, *_ in rows if '"' not in name}
+
+
+def _as_text(name: str, kind: str) -> str:
+    if kind not in ("DOUBLE", "FLOAT"):
+        return f'"{name}"::VARCHAR'
+    return (
+        f'CASE WHEN abs("{name}") < 1e15 AND "{name}" = trunc("{name}") THEN '
+        f'"{name}"::BIGINT::VARCHAR WHEN NOT isnan("{name}") THEN "{name}"::VARCHAR END'
+    )
+
+
+def _parquet_sample(path: Path) -> Sample:
+    """Return the first rows and some of all that follow, in the order of the file."""
+    columns = parquet_texts(path)
+    texts = ", ".join(f'{text} AS "{name}"' for name, text in columns.items())
+    file = {"path": literal_path(path)}
+    with duckdb.connect() as connection:
+        n_rows = scalar(
+            connection, "SELECT sum(num_rows)::BIGINT FROM parquet_file_metadata($path)", file
+        )
+        rows = connection.execute(
+            f"SELECT {texts} FROM read_parquet($path, hive_partitioning = false, "  # noqa: S608
+            "file_row_number = true) WHERE file_row_number < $first OR file_row_number % $stride "
+            "= 0 ORDER BY file_row_number",
+            file | {"first": _FIRST_LINES, "stride": max(n_rows // _KEPT_LINES, 1)},
+        ).fetchall()
+    if not rows:
+        raise DatasetError(f"{path} holds no row; give a file with events")
+    return Sample(tuple(columns), [["" if v is None else v for v in row] for row in rows])
+
+
+def _json_sample(path: Path, lines: Sequence[str]) -> Sample:
+    objects = []
+    for line in lines:
+        try:
+            value = json.loads(line, parse_int=str, parse_float=str)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            objects.append(value)
+    names = tuple(dict.fromkeys(name for value in objects[:_FIRST_LINES] for name in value))
+    if not names:
+        raise DatasetError(f"{path}: no line is a JSON object; the first is {lines[0][:120]!r}")
+    rows = [["" if v.get(n) is None else str(v.get(n)) for n in names] for v in objects]
+    return Sample(names, rows)
+
+
+def _words_of(name: str) -> list[str]:
+    """Return the words of a column's name: CustomerID, customer_id and "Customer Id" alike."""
+    parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
+    words = [word.casefold() for word in re.split(r"[\W_]+", parts) if word]
+    # `userid`, `kundennr`: one word that ends in what an id is called.
+    return [word for w in words for word in (w, re.sub(r"(id|nr|no|number|code|s)$", "", w))]
+
+
+def _rank(role: str, name: str) -> int | None:
+    """Return how telling a column's name is for a role, 0 the most; None where it is not."""
+    words, wanted = set(_words_of(name)), _WORDS[role].split()
+    if role in ("user", "item") and words & set(_NOT_OF_AN_ID.split()):
+        return None
+    ranks = [wanted.index(word) for word in words if word in wanted]
+    return min(ranks) if ranks else None
+
+
+def _columns(path: Path, sample: Sample, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the column of every role; "" for a name, a group or a weight that is not there."""
+    chosen: dict[str, Any] = {role: given[role] for role in _WORDS if role in given}
+    _require_given(path, sample, chosen)
+    for role in ("timestamp", "user", "item", "weight", "item_name", "item_group"):
+        if role in chosen:
+            continue
+        free = [name for name in sample.header if name not in chosen.values()]
+        ranked = [(rank, name) for name in free if (rank := _rank(role, name)) is not None]
+        ranked.sort(key=lambda entry: entry[0])
+        fitting = [name for _, name in ranked if _holds(role, sample.column(name))]
+        if not fitting and role == "timestamp":
+            fitting = [name for name in free if _holds(role, sample.column(name))]
+        elif not fitting and role in ("user", "item") and sample.header[0] == "1":
+            fitting = free[:1]  # without a header: the user first, then the item
+        if not fitting and role in _NEEDED:
+            raise DatasetError(
+                f"{path}: no column looks like the {role}, found {list(sample.header)[:20]}; name "
+                f"it with --{role}"
+            )
+        chosen[role] = fitting[0] if fitting else ""
+    return chosen
+
+
+def _require_given(path: Path, sample: Sample, given: dict[str, str]) -> None:
+    for role, name in given.items():
+        if name and sample.header.count(name) != 1:
+            option = f"--{role.replace('_', '-')}"
+            raise DatasetError(
+                f"{path} must have exactly one column {name!r} ({option}), found "
+                f"{list(sample.header)[:20]}"
+            )
+
+
+def _holds(role: str, values: Sequence[str]) -> bool:
+    """Tell whether the values of a column are what a role needs."""
+    there = [value for value in values if value]
+    if not there:
+        return False
+    if role == "timestamp":
+        fits = fitting_formats(there[:_FIRST_LINES])
+        return bool(fits) and fits[0].share >= _MOSTLY
+    if role == "weight":
+        return sum(bool(_NUMBER.fullmatch(value)) for value in there) >= _MOSTLY * len(there)
+    return True
+
+
+def _time_format(values: Sequence[str], column: str) -> tuple[str, str]:
+    """Return the format of the times, and a note where another one would do as well."""
+    fits = fitting_formats(values)
+    if not fits:
+        shown = next((value for value in values if value), "")
+        raise DatasetError(
+            f"the times of column {column!r} are in no known format, such as {shown[:60]!r}; give "
+            "--timestamp-format, such as '%d/%m/%Y %H:%M'"
+        )
+    best = fits[0]
+    others = [f.name for f in fits[1:] if (f.share, f.in_order) == (best.share, best.in_order)]
+    rivals = [name for name in others if _is_other_day(name, best.name)]
+    if rivals:
+        return best.name, (
+            f"the days fit {best.name!r} and {rivals[0]!r} alike; --timestamp-format decides"
+        )
+    return best.name, ""
+
+
+def _is_other_day(one: str, other: str) -> bool:
+    """Tell whether two patterns read day and month the other way round."""
+    return re.findall("%[dm]", one) != re.findall("%[dm]", other)

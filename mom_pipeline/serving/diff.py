@@ -1,0 +1,105 @@
+"""What differs between two versions of the model: settings, metrics, components and lists."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mom_pipeline.core.evaluation.drift import drift
+from mom_pipeline.core.types import Array
+from mom_pipeline.serving.recommender import Recommender
+from mom_pipeline.serving.served_model import Manifest, ServedModel
+
+# Users whose lists are compared, spread over all of them; and those that are named.
+_ASKED, _NAMED = 500, 5
+
+
+@dataclass(frozen=True)
+class ChangedList:
+    """A user's list in both versions. kept: how many items both hold."""
+
+    user: str
+    kept: int
+    added: tuple[str, ...]
+    gone: tuple[str, ...]
+    same: bool
+
+
+@dataclass(frozen=True)
+class ModelDiff:
+    """What differs from one version to another.
+
+    settings: name -> both values, where they differ.  metrics: all of them; None where a version
+    has none.  users, items: how many each has.
+    drift: of every component of the other version, total variation; 1 for one without a
+    counterpart of the same number.
+    compared: users of both whose lists were made.  same: of these, whose lists are equal.
+    mean_kept: the share of a list that the other one holds too.
+    changed: the lists that differ most.
+    """
+
+    versions: tuple[str, str]
+    settings: dict[str, tuple[Any, Any]]
+    metrics: dict[str, tuple[float | None, float | None]]
+    users: tuple[int, int]
+    items: tuple[int, int]
+    drift: tuple[float, ...]
+    compared: int
+    same: int
+    mean_kept: float
+    changed: tuple[ChangedList, ...]
+
+
+def compare_versions(one: ServedModel, other: ServedModel, n: int = 20) -> ModelDiff:
+    """Compare two versions; lists of n items, of at most 500 users that both know."""
+    lists = _lists(one, other, n)
+    sizes = [max(entry.kept + len(entry.gone), 1) for entry in lists]
+    shares = [entry.kept / size for entry, size in zip(lists, sizes, strict=True)]
+    by_change = sorted(lists, key=lambda entry: (entry.kept, entry.user))
+    return ModelDiff(
+        versions=(one.manifest.version, other.manifest.version),
+        settings=_settings(one.manifest, other.manifest),
+        metrics=_both(one.manifest.metrics, other.manifest.metrics),
+        users=(len(one.user_ids), len(other.user_ids)),
+        items=(len(one.item_ids), len(other.item_ids)),
+        drift=tuple(_drift(one, other).tolist()),
+        compared=len(lists),
+        same=sum(entry.same for entry in lists),
+        mean_kept=float(np.mean(shares)) if shares else 1.0,
+        changed=tuple(entry for entry in by_change if entry.added or entry.gone)[:_NAMED],
+    )
+
+
+def _both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    return {name: (one.get(name), other.get(name)) for name in sorted({*one, *other})}
+
+
+def _settings(one: Manifest, other: Manifest) -> dict[str, tuple[Any, Any]]:
+    facts = [{"code_version": m.code_version, "day": m.day, **m.settings} for m in (one, other)]
+    return {name: pair for name, pair in _both(*facts).items() if pair[0] != pair[1]}
+
+
+def _drift(one: ServedModel, other: ServedModel) -> Array:
+    """How far every component moved; items are compared by their ids."""
+    there = [other.item_positions.get(str(item), -1) for item in one.item_ids]
+    positions, O = np.array(there, dtype=np.int64), one.model.item_probs
+    earlier = np.zeros((len(other.item_ids), O.shape[1]), dtype=O.dtype)
+    earlier[positions[positions >= 0]] = O[positions >= 0]
+    # Items that the other version does not have stand below, where it has nothing.
+    return drift(other.model.item_probs, np.vstack([earlier, O[positions < 0]]))
+
+
+def _lists(one: ServedModel, other: ServedModel, n: int) -> list[ChangedList]:
+    both = [str(user) for user in one.user_ids if str(user) in other.user_positions]
+    asked = both[:: max(1, -(-len(both) // _ASKED))]
+    recommenders = Recommender(one), Recommender(other)
+    lists = []
+    for user in asked:
+        before, after = (
+            [line.item for line in recommender.recommend(user, n).items]
+            for recommender in recommenders
+        )
+        added = tuple(item for item in after if item not in before)
+        gone = tuple(item for item in before if item not in after)
+        lists.append(ChangedList(user, len(after) - len(added), added, gone, before == after))
+    return lists

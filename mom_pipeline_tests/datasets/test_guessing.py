@@ -1,0 +1,171 @@
+"""What is guessed of a file of one's own, and that the import then reads what was shown."""
+
+import csv
+import gzip
+import json
+
+import duckdb
+import pytest
+
+from mom_pipeline.datasets import csv_file, guess_file, import_dataset, parsed_rows
+from mom_pipeline.errors import DatasetError
+from mom_pipeline.logs.time_formats import fitting_formats
+from mom_pipeline_tests.data_folder import DataFolder
+
+DAYS = [f"2010-12-{day:02d}" for day in range(1, 29)]
+
+
+def lines(pattern, days=DAYS):
+    """One line per day; y, m and d are the parts of the day."""
+    parts = (day.split("-") for day in days)
+    return [pattern.format(n=n, y=y, m=m, d=d) for n, (y, m, d) in enumerate(parts)]
+
+
+def write(path, content, encoding="utf-8"):
+    path.write_bytes("".join(f"{line}\n" for line in content).encode(encoding))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        (
+            "shop.csv",
+            [
+                "CustomerID,StockCode,Description,Quantity,InvoiceDate",
+                *lines("u{n},i{n},A name,2,{m}/{d}/{y} 8:26"),
+            ],
+            ("CustomerID", "StockCode", "InvoiceDate", "%m/%d/%Y %H:%M", "Quantity", "Description"),
+        ),
+        (
+            "orders.tsv",
+            ["ts\tclient_id\tsku", *lines("{y}-{m}-{d}T10:00:00Z\tu{n}\ti{n}")],
+            ("client_id", "sku", "ts", "iso", "", ""),
+        ),
+        (
+            "kunden.csv",
+            ["Kundennr;Artikel;Bezeichnung;Datum;Menge", *lines("u{n};i{n};1,5 l;{d}.{m}.{y};1")],
+            ("Kundennr", "Artikel", "Datum", "%d.%m.%Y", "Menge", "Bezeichnung"),
+        ),
+        (
+            "days.csv",
+            ["user|product_id|order date|product name", *lines("u{n}|i{n}|{d}/{m}/{y}|x")],
+            ("user", "product_id", "order date", "%d/%m/%Y", "", "product name"),
+        ),
+        ("bare.csv", lines("u{n},i{n},{y}-{m}-{d}"), ("1", "2", "3", "iso", "", "")),
+        (
+            "epoch.csv",
+            ["userId,movieId,rating,timestamp", *(f"u{n},{n},4.0,13625{n:05d}" for n in range(30))],
+            ("userId", "movieId", "timestamp", "epoch_s", "", ""),
+        ),
+    ],
+)
+def test_columns_delimiter_header_and_times(tmp_path, name, content, expected):
+    options = guess_file(write(tmp_path / name, content), {}).options
+    names = (options.user, options.item, options.timestamp)
+    guessed = (*names, options.timestamp_format, options.weight, options.item_name)
+    assert guessed == expected
+
+
+def test_day_and_month_are_told_apart_by_the_order_of_the_lines(tmp_path):
+    """No day is beyond the twelfth, so both readings understand every line."""
+    days = [f"2011-{month:02d}-{day:02d}" for month in (1, 2, 3) for day in (3, 7, 11)]
+    for pattern, expected in (
+        ("u,i,{d}/{m}/{y}", "%d/%m/%Y"),
+        ("u,i,{m}/{d}/{y}", "%m/%d/%Y"),
+    ):
+        path = write(tmp_path / "days.csv", ["user,item,date", *lines(pattern, days)])
+        assert guess_file(path, {}).options.timestamp_format == expected
+
+
+def test_what_cannot_be_told_is_said(tmp_path):
+    path = write(tmp_path / "one.csv", ["user,item,date", "u,i,02/02/2011"])
+    (note,) = guess_file(path, {}).notes
+    assert "alike; --timestamp-format decides" in note
+
+
+@pytest.mark.parametrize(
+    ("encoding", "expected"),
+    [("utf-8", "utf-8"), ("utf-8-sig", "utf-8-sig"), ("latin-1", "cp1252"), ("utf-16", "utf-16")],
+)
+def test_encodings_are_read_to_the_same_names(folder: DataFolder, tmp_path, encoding, expected):
+    content = ["Kunde;Artikel;Bezeichnung;Datum", *lines("Jürgen;ä{n};Größe “L”;{d}.{m}.{y}")]
+    if encoding == "latin-1":
+        content = [line.replace("“", "'").replace("”", "'") for line in content]
+    path = write(tmp_path / "kunden.csv", content, encoding)
+    options = guess_file(path, {}).options
+    assert options.encoding == expected
+    import_dataset(csv_file(path, options), folder.settings)
+    text = gzip.decompress((folder.settings.logs_dir / "2010-12-01.csv.gz").read_bytes()).decode()
+    assert text.splitlines()[1].startswith("Jürgen,ä0,2010-12-01T00:00:00")
+    assert "ä0,Größe" in (folder.settings.data_dir / "items.csv").read_text(encoding="utf-8")
+
+
+def write_jsonl(path):
+    rows = (
+        {"user": n, "product_id": f"i{n}", "time": f"{day}T09:00:00Z", "title": "<b>"}
+        for n, day in enumerate(DAYS)
+    )
+    return write(path, [json.dumps(row) for row in rows])
+
+
+def write_parquet(path):
+    with duckdb.connect() as connection:
+        connection.execute(
+            "COPY (SELECT n::DOUBLE AS user, 'i' || n AS product_id, '<b>' AS title, "
+            "TIMESTAMP '2010-12-01 09:00:00' + to_days(n::INTEGER) AS time "
+            f"FROM range(28) t(n)) TO '{path}' (FORMAT parquet)"
+        )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("write_file", "name"), [(write_jsonl, "a.jsonl"), (write_parquet, "a.parquet")]
+)
+def test_json_lines_and_parquet(folder: DataFolder, tmp_path, write_file, name):
+    path = write_file(tmp_path / name)
+    options = guess_file(path, {}).options
+    shown = parsed_rows(path, options, 5)
+    assert shown[1] == ("1", "i1", "2010-12-02 09:00:00", "", "<b>")
+    summary = import_dataset(csv_file(path, options), folder.settings)
+    assert (summary.rows, summary.days) == (28, 28)
+    text = gzip.decompress((folder.settings.logs_dir / "2010-12-02.csv.gz").read_bytes()).decode()
+    assert text.splitlines()[1].startswith("1,i1,2010-12-02T09:00:00")
+
+
+def test_what_is_no_event_is_set_aside(folder: DataFolder, tmp_path):
+    content = ["user,item,date,qty", "u,i,2010-12-01,2", ",i,2010-12-01,1", "u,i,2010-12-01,-3"]
+    path = write(tmp_path / "shop.csv", content)
+    options = guess_file(path, {"set_aside": True}).options
+    import_dataset(csv_file(path, options), folder.settings)
+    text = gzip.decompress((folder.settings.logs_dir / "2010-12-01.csv.gz").read_bytes()).decode()
+    reasons = [row["exclude"] for row in csv.DictReader(text.splitlines())]
+    assert reasons == ["", "no user", "weight not above 0"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([], "is empty"),
+        (["[{}]"], "one object per line"),
+        (["only words", "in here"], "Give --delimiter"),
+        (["user,item,price", "u,i,3"], "looks like the timestamp"),
+        (["a,b,date", "x,y,2010-12-01"], "looks like the user.*name it with --user"),
+        (["user,item,date"], "no line after it"),
+    ],
+)
+def test_a_file_that_cannot_be_told_says_what_to_give(tmp_path, content, message):
+    with pytest.raises(DatasetError, match=message):
+        guess_file(write(tmp_path / "odd.csv", content), {})
+
+
+def test_a_wrong_time_format_is_named_with_the_one_that_fits(folder: DataFolder, tmp_path):
+    path = write(tmp_path / "days.csv", ["user,item,date", *lines("u,i,{d}.{m}.{y}")])
+    options = guess_file(path, {"timestamp_format": "iso"}).options
+    with pytest.raises(DatasetError, match=r"--timestamp-format '%d.%m.%Y' would read them"):
+        import_dataset(csv_file(path, options), folder.settings)
+
+
+@pytest.mark.parametrize("values", [[], ["", ""], ["soon", "later"], ["12", "13"]])
+def test_no_format_fits_what_is_no_time(values):
+    assert fitting_formats(values) == []
