@@ -17,7 +17,7 @@ from mom_pipeline.core.moments.estimators import EstimatorName
 from mom_pipeline.core.ranking.memberships import RuleName
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.datasets.user_lists import read_split
-from mom_pipeline.pictures.charts import xy_curves
+from mom_pipeline.pictures.charts import Lines, xy_curves
 from mom_pipeline.pictures.png import png
 
 SIZES = (5_000, 20_000, 80_000, 320_000)
@@ -33,7 +33,10 @@ VARIANTS: tuple[tuple[EstimatorName, bool], ...] = (
 
 @dataclass(frozen=True)
 class RecoveryPoint:
-    """One fit: mean L1 error of O's columns, largest error of pi, sum of lambda^-2."""
+    """One fit: mean L1 error of O's columns, largest error of pi, sum of lambda^-2.
+
+    bound: Theorem 1's of a column of O; None for an estimator that it is not about.
+    """
 
     estimator: str
     data: str
@@ -41,6 +44,7 @@ class RecoveryPoint:
     error: float
     weight_error: float
     weight_sum: float
+    bound: float | None
 
 
 def run_recovery(
@@ -83,6 +87,7 @@ def _point(
         K, estimator, ranking="components", rows="counts", projection="simplex", seed=seed
     ).fit(X)
     errors, order = matched_columns(model.item_probs, true_probs)
+    bounds = model.diagnostics["bounds"]
     return RecoveryPoint(
         estimator,
         "",
@@ -90,6 +95,7 @@ def _point(
         float(errors.mean()),
         float(np.abs(model.weights - true_weights[order]).max()),
         float(model.diagnostics["weight_sum"]),
+        None if bounds is None else float(bounds["mu_bound"]),
     )
 
 
@@ -116,7 +122,12 @@ def tables_recovery(result: dict[str, Any]) -> list[Table]:
 
 
 def plot_recovery(result: dict[str, Any]) -> bytes:
-    """Draw error against users, both on log axes, with a 1/sqrt(N) line for the eye."""
+    """Draw `recovery_chart` to a PNG file."""
+    return png(recovery_chart(result))
+
+
+def recovery_chart(result: dict[str, Any]) -> Lines:
+    """Error against users, both on log axes, with a 1/sqrt(N) line for the eye."""
     series: dict[str, tuple[list[float], list[float]]] = {}
     for label, slope in result["slopes"].items():
         line = _line(result, label)
@@ -126,8 +137,7 @@ def plot_recovery(result: dict[str, Any]) -> bytes:
     users = [p["n_users"] for p in line]
     series["1/√N"] = users, [line[0]["error"] * np.sqrt(users[0] / n) for n in users]
     title = f"K = {result['n_components']}, D = {result['n_items']}, simulated"
-    figure = xy_curves(series, title=title, x="users N", y="mean L1 error of O", log=True)
-    return png(figure)
+    return xy_curves(series, title=title, x="users N", y="mean L1 error of O", log=True)
 
 
 def _line(result: dict[str, Any], label: str) -> list[dict[str, Any]]:

@@ -3,10 +3,10 @@
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -34,8 +34,10 @@ _NOBODY = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class PaperSize:
-    """The size of a data set of the paper.
+    """The size of a data set of the paper, as its Table 1 has it.
 
+    n_pairs, n_test_pairs: tuples of the training and of the test data.
+    sparsity: as printed; the share of cells of the training data that are not empty.
     paper_seconds: the paper's Table 2, by method; one that did not finish is left out.
     """
 
@@ -45,6 +47,17 @@ class PaperSize:
     n_items: int
     n_pairs: int
     paper_seconds: Mapping[str, float]
+    kind: str = ""
+    n_test_pairs: int = 0
+    sparsity: float = 0.0
+
+    def shrunk(self, by: int) -> Self:
+        """Return a size of so many times fewer users, items and tuples, as dense per user."""
+        fewer = {
+            name: max(1, getattr(self, name) // by)
+            for name in ("n_users", "n_items", "n_pairs", "n_test_pairs")
+        }
+        return replace(self, **fewer)
 
 
 _ALL_SIZES = (
@@ -55,6 +68,9 @@ _ALL_SIZES = (
         n_items=21_533,
         n_pairs=417_246,
         paper_seconds={"mom": 120, "wrmf": 2_200, "bpr": 108, "plsi": 1_081},
+        kind="Online Grocery",
+        n_test_pairs=274_479,
+        sparsity=5.44e-4,
     ),
     PaperSize(
         "million-song",
@@ -63,6 +79,9 @@ _ALL_SIZES = (
         n_items=163_206,
         n_pairs=1_450_933,
         paper_seconds={"mom": 600, "wrmf": 14_262, "bpr": 510, "plsi": 3_036},
+        kind="Music Subscription",
+        n_test_pairs=1_368_430,
+        sparsity=8.08e-5,
     ),
     PaperSize(
         "yandex",
@@ -71,6 +90,9 @@ _ALL_SIZES = (
         n_items=718_675,
         n_pairs=5_669_541,
         paper_seconds={"mom": 2_512, "bpr": 2_100, "plsi": 15_300},
+        kind="Search Engine logs",
+        n_test_pairs=3_516_216,
+        sparsity=7.89e-6,
     ),
 )
 SIZES = {size.name: size for size in _ALL_SIZES}
@@ -133,7 +155,7 @@ METHODS: dict[str, Method] = {
 
 
 def run_paper(
-    sizes: Sequence[str] = tuple(SIZES),
+    sizes: Sequence[str | PaperSize] = tuple(SIZES),
     methods: Sequence[str] = tuple(METHODS),
     threads: str = "both",
     *,
@@ -144,6 +166,7 @@ def run_paper(
 ) -> dict[str, Any]:
     """Fit every method at every size, each alone in a process of its own.
 
+    sizes: names of `SIZES`, or sizes of one's own.
     threads: "one" or "all" cores, or "both" one after the other.
     Simulated data, written once per size; reading them is not counted. time_budget: seconds of
     a process, 0 for no limit. Returns a row per size, method and mode of threads: `seconds`,
@@ -153,7 +176,8 @@ def run_paper(
     modes = tuple(THREADS) if threads == "both" else (threads,)
     runs = list(product(modes, methods))
     results = []
-    for done, size in enumerate(SIZES[name] for name in sizes):
+    for done, named in enumerate(sizes):
+        size = SIZES[named] if isinstance(named, str) else named
 
         def tell(text: str, share: float, before: int = done) -> None:
             progress(text, (before + share) / len(sizes))

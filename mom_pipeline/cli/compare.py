@@ -180,7 +180,8 @@ class _Asked:
             raise click.UsageError(
                 f"--name must be of letters, digits, spaces, dots and dashes, found {self.name!r}"
             )
-        _require_writable(self.figure)
+        if self.figure is not None:
+            require_writable(self.figure, "--figure")
 
     def comparison_options(self) -> Options:
         names = tuple(name.strip() for name in self.methods.split(",") if name.strip())
@@ -218,17 +219,15 @@ class _Asked:
         )
 
 
-def _require_writable(figure: Path | None) -> None:
-    """Try to write beside the figure at once, not after hours of work."""
-    if figure is None:
-        return
+def require_writable(path: Path, option: str) -> None:
+    """Try to write beside a file at once, not after hours of work."""
     try:
-        figure.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=figure.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
         raise click.UsageError(
-            f"--figure cannot be written to {figure} ({error.strerror}); choose another place"
+            f"{option} cannot be written to {path} ({error.strerror}); choose another place"
         ) from error
 
 

@@ -31,6 +31,7 @@ COMMANDS = {
     "rollback": ("models", "Return to the version that was in use before."),
     "tune": ("tune", "Choose K and the other settings on the last days."),
     "compare": ("compare", "Compare the method with others on later days, or on a given split."),
+    "reproduce": ("reproduce", "Go through the paper claim by claim, on this machine."),
     "recommend": ("ask", "Recommend items to users, or for a list of items."),
     "similar": ("ask", "Show the items that go with an item."),
     "explain": ("ask", "Show the parts of an item's score for a user."),

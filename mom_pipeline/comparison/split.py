@@ -1,14 +1,16 @@
 """Training, validation and test data of a comparison: by time, or from a ready split."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 from scipy import sparse
 
 from mom_pipeline.comparison.results import ComparisonError, DataDescription
-from mom_pipeline.core.interactions import grown, with_narrow_indices
+from mom_pipeline.core.interactions import as_binary, grown, with_narrow_indices
 from mom_pipeline.core.ranking.choose import hold_out
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.datasets.user_lists import read_split
@@ -166,6 +168,58 @@ def split_of_files(
     name = name or train_file.resolve().parent.name
     final = make_trial(train, test, exclude_seen=exclude_seen)
     return _split(name, "ready split", words, final, test, validation, exclude_seen)
+
+
+def split_by_days(
+    warehouse: Warehouse, train_days: Collection[date], *, name: str, seed: int = 0
+) -> Split:
+    """Train on some days and test on all others, before or after them.
+
+    So the paper divides the months of Ta-Feng. A pair counts once, and no filter is passed.
+    """
+    _ends(warehouse)
+    with warehouse.reading() as connection:
+        days = delivery_days(connection)
+    runs = [(is_train, list(run)) for is_train, run in groupby(days, lambda d: d in train_days)]
+    train, test = (
+        _pairs_of_runs(warehouse, [run for is_train, run in runs if is_train is wanted])
+        for wanted in (True, False)
+    )
+    if train.nnz == 0:
+        raise ComparisonError(
+            f"none of the {len(train_days)} training days has events in {warehouse.path}; "
+            "run `mom-pipeline ingest`, or choose a last training day"
+        )
+    validation, chosen = _hidden_fifth(train, True, seed)
+    n = sum(len(run) for is_train, run in runs if is_train)
+    words = f"train {n} days of the dataset, test the other {len(days) - n}{chosen}"
+    final = make_trial(train, test)
+    return _split(name, "daily logs", words, final, test, validation, True)
+
+
+def _pairs_of_runs(warehouse: Warehouse, runs: Sequence[Sequence[date]]) -> Csr:
+    """Return 1 for every pair that was delivered on any of the days, each run of them unbroken."""
+    pairs = sparse.csr_array((1, 1))
+    for run in runs:
+        more = delivered_pairs(warehouse, run[0] - timedelta(days=1), run[-1])
+        shape = (max(pairs.shape[0], more.shape[0]), max(pairs.shape[1], more.shape[1]))
+        pairs = sparse.csr_array(grown(pairs, shape) + grown(more, shape))
+    return as_binary(pairs)
+
+
+def split_of_matrices(train: Csr, test: Csr, *, name: str, kind: str, words: str) -> Split:
+    """Take two matrices of the same users and items; settings are the defaults.
+
+    kind: of data, in a word or two.  words: how they were made.
+    """
+    return _split(name, kind, words, make_trial(train, test), test, None, True)
+
+
+def untuned(split: Split, max_users: int, seed: int) -> Split:
+    """Return the same question about at most so many users, with nothing chosen on it."""
+    final = split.final.sample(max_users, np.random.default_rng(seed))
+    period = f"{split.period.partition(';')[0]}; default settings"
+    return replace(split, final=final, validation=None, validation_is_later=False, period=period)
 
 
 def validation_start(first: date, train_until: date, test_until: date) -> date | None:

@@ -24,8 +24,8 @@ class RankTooLow(TooLittleData):
     """The second moment does not support even one component."""
 
 
-class NotFitted(MomError):
-    """The model was asked for a result before `fit`."""
+class NotFitted(MomError, AttributeError):
+    """The model was asked for a result before `fit`: it has no such attribute yet."""
 
 
 class DamagedModel(MomError):

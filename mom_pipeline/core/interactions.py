@@ -33,6 +33,8 @@ def as_interactions(X: Any, *, n_items: int | None = None) -> Csr:
     Raises InvalidInteractions for NaN, infinite or negative entries, a wrong shape, no users
     or no items, and for a number of columns other than `n_items`.
     """
+    if getattr(getattr(X, "dtype", None), "kind", "") == "c":
+        raise InvalidInteractions(f"Complex data not supported: expected counts, found {X.dtype}")
     try:
         csr = sparse.csr_array(X, dtype=np.float64, copy=True)
     except (TypeError, ValueError) as error:
@@ -40,7 +42,10 @@ def as_interactions(X: Any, *, n_items: int | None = None) -> Csr:
             f"expected a users x items matrix of numbers, found {type(X).__name__}: {error}"
         ) from error
     if csr.ndim != 2:
-        raise InvalidInteractions(f"expected a users x items matrix, found shape {csr.shape}")
+        raise InvalidInteractions(
+            f"expected a users x items matrix, found shape {csr.shape}. Reshape your data: "
+            "X.reshape(1, -1) is one user"
+        )
     _check_entries(csr)
     _check_shape(csr, n_items)
     csr.sum_duplicates()
@@ -198,8 +203,8 @@ def _check_entries(csr: Csr) -> None:
     if csr.nnz and csr.data.min() < 0:
         n = int((csr.data < 0).sum())
         raise InvalidInteractions(
-            f"expected counts of zero or more, found {n} negative entries (smallest "
-            f"{csr.data.min():g}); drop cancellations and returns before the fit"
+            f"Negative values in data: expected counts of zero or more, found {n} negative "
+            f"entries (smallest {csr.data.min():g}); drop cancellations and returns before the fit"
         )
 
 

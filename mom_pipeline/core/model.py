@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -14,7 +14,9 @@ from mom_pipeline.core.algorithm.decomposition import DecompositionName
 from mom_pipeline.core.algorithm.recovery import ProjectionName
 from mom_pipeline.core.diagnostics import describe_fit
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, NotFitted
+from mom_pipeline.core.estimator_api import EstimatorApi
 from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.frames import FrameApi
 from mom_pipeline.core.interactions import (
     RowsName,
     as_interactions,
@@ -62,7 +64,7 @@ ALGORITHM_1: dict[str, Any] = {
 
 
 @dataclass(eq=False)
-class MethodOfMoments:
+class MethodOfMoments(EstimatorApi, FrameApi):
     """Components of users' tastes from the first three moments of their interactions.
 
     n_components: K, the number of components.
@@ -137,9 +139,10 @@ class MethodOfMoments:
         """
         return cls(n_components, seed=seed, **ALGORITHM_1)
 
-    def fit(
+    def fit(  # noqa: PLR0913 - scikit-learn passes y
         self,
         X: Any,
+        y: None = None,
         *,
         held_out: Any = None,
         last_days: Any = None,
@@ -150,6 +153,7 @@ class MethodOfMoments:
     ) -> Self:
         """Fit to a users x items matrix of counts, any scipy sparse format or a dense array.
 
+        y: is ignored; scikit-learn passes it.
         held_out: (N, D) later interactions of the same users, to choose the ranking weights
             on; without it a part of X is hidden for that purpose, and used again afterwards.
         last_days: (N, D) the day of every pair's last event, for the trend of the items: a
@@ -172,7 +176,7 @@ class MethodOfMoments:
                 split = self._split(X, held_out, days, exclude_seen)
                 choice = None if split is None else self._choose_weights(X, fit, split, stages)
                 ranking = self._fit_ranking(users, choice, stages)
-        self._fitted = self._fitted_model(fit, ranking, stages, choice)
+        self._fitted, self._columns = self._fitted_model(fit, ranking, stages, choice), None
         return self
 
     def fit_users(
@@ -188,7 +192,7 @@ class MethodOfMoments:
             fit, ranking = self._fit_components(users, stages, previous), None
             if self.ranking == "three-moment":
                 ranking = self._fit_ranking(users, None, stages)
-        self._fitted = self._fitted_model(fit, ranking, stages)
+        self._fitted, self._columns = self._fitted_model(fit, ranking, stages), None
         return self
 
     def update(
@@ -309,8 +313,7 @@ class MethodOfMoments:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one .npz file, whole or not at all."""
-        settings = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
-        settings["rows"] = self._rows
+        settings = {**self.get_params(), "rows": self._rows}
         if self.ranking_weights is not None:
             settings["ranking_weights"] = asdict(self.ranking_weights)
         self.fitted.save(path, settings)

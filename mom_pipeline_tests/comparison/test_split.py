@@ -8,8 +8,11 @@ from scipy import sparse
 from mom_pipeline.comparison.results import ComparisonError
 from mom_pipeline.comparison.split import (
     make_trial,
+    split_by_days,
     split_by_time,
     split_of_files,
+    split_of_matrices,
+    untuned,
     validation_start,
 )
 from mom_pipeline.errors import DatasetError, WarehouseMissing
@@ -125,6 +128,33 @@ def test_nothing_left_to_train_on_is_named(deliver):
 def test_no_events_and_no_warehouse_are_named(deliver, tmp_path):
     with pytest.raises(WarehouseMissing, match="run `mom-pipeline ingest` first"):
         split_by_time(deliver(), day(4))
+
+
+def test_by_days_that_lie_apart(deliver):
+    """The first and the last two days but one are trained on, as Ta-Feng's months are."""
+    split = split_by_days(deliver(*DAYS), {day(1), day(4), day(5)}, name="months")
+    # ann a c d, bob a b c, eve a; the test: ann b, cat a b c, dan a c, bob a (seen).
+    assert (split.data.users, split.data.items) == (3, 4)
+    assert (split.data.train_tuples, split.data.test_tuples) == (7, 7)
+    final = split.final
+    assert (len(final.users), final.n_newcomers, final.n_dropped) == (1, 2, 1)
+    assert split.period.startswith("train 3 days of the dataset, test the other 3; settings")
+    assert split.day is None
+
+
+def test_training_days_without_events_are_named(deliver):
+    with pytest.raises(ComparisonError, match="none of the 1 training days has events"):
+        split_by_days(deliver(*DAYS), {day(20)}, name="months")
+
+
+def test_matrices_and_fewer_users_are_asked_without_a_choice():
+    train, test = sparse.eye_array(6, format="csr"), sparse.csr_array(np.eye(6)[::-1])
+    split = split_of_matrices(train, test, name="toy", kind="simulated", words="by hand")
+    assert (len(split.final.users), split.validation, split.period) == (6, None, "by hand")
+    fewer = untuned(split, 4, seed=0)
+    assert len(fewer.final.users) == 4
+    assert fewer.final.train.shape == split.final.train.shape
+    assert fewer.period == "by hand; default settings"
 
 
 def test_a_ready_split(files, split):

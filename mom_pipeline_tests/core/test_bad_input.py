@@ -25,6 +25,12 @@ def fit_and_check(X, n_components, estimator):
     return model
 
 
+@pytest.mark.parametrize("form", [sparse.csr_array, np.asarray])
+def test_complex_numbers_are_no_counts(form):
+    with pytest.raises(InvalidInteractions, match="Complex data not supported"):
+        as_interactions(form(np.eye(3) * (1 + 2j)))
+
+
 @pytest.mark.parametrize(
     ("value", "message"), [(np.nan, "1 NaN"), (np.inf, "1 NaN or inf"), (-2, "1 negative")]
 )

@@ -1,0 +1,165 @@
+"""`mom-pipeline reproduce --quick` by real processes, and its page in a real browser."""
+
+import json
+from dataclasses import replace
+from datetime import date
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from mom_pipeline.bench.claims import claims_of
+from mom_pipeline.bench.paper import SIZES
+from mom_pipeline.bench.reproduction import (
+    Log,
+    Plan,
+    log_split,
+    quick_plan,
+    run_reproduction,
+    simulated_split,
+)
+from mom_pipeline.bench.reproduction_page import render_reproduction
+from mom_pipeline.cli.main import cli
+from mom_pipeline.comparison.results import ComparisonError
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The page of the command, what it prints, and what it measured."""
+    folder = tmp_path_factory.mktemp("reproduce")
+    page = folder / "pages" / "paper.html"
+    arguments = ["reproduce", "--quick", "--page", str(page), "--json"]
+    environment, measured = {"MOM_DATA_DIR": str(folder / "data")}, []
+
+    def noted(result):
+        measured.append(result)
+        return claims_of(result)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mom_pipeline.cli.reproduce.claims_of", noted)
+        done = CliRunner().invoke(cli, arguments, env=environment, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return page, json.loads(done.stdout), measured[0]
+
+
+def test_every_claim_has_a_figure_a_verdict_and_a_command(written):
+    page, printed, _ = written
+    assert printed["page"] == str(page)
+    claims = printed["claims"]
+    assert len(claims) >= 10
+    for claim in claims:
+        assert all(claim[part] for part in claim)
+    verdicts = {claim["title"]: claim["verdict"] for claim in claims}
+    assert verdicts["The error falls as 1/√N"] == "does not hold"
+    assert verdicts["Three passes over the data"] == "holds in part"
+    assert verdicts["MoM takes the time of BPR"] == "not measured"
+    assert not list((page.parents[1] / "data" / "tmp").glob("reproduce-*"))
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_the_page_in_a_browser(written, browser, width):
+    path, printed, _ = written
+    context = browser.new_context(viewport={"width": width, "height": 900})
+    page, asked = context.new_page(), []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(path.as_uri())
+    widths = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    sizes = page.evaluate(
+        "() => Promise.all([...document.images].map(i => i.decode().then(() => i.naturalWidth)))"
+    )
+    text = page.locator("body").inner_text()
+    context.close()
+    assert widths[0] <= widths[1]
+    assert len(sizes) == 3, "the error, and the two panels of Figure 2"
+    assert min(sizes) > 100
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    assert "levels off" in text.split("Contents")[0][:600], "the finding is the headline"
+    for claim in printed["claims"]:
+        assert claim["title"] in text
+        assert claim["ours"] in text
+        assert claim["command"] in text
+    for words in ("Table 1", "5.44×10⁻⁴", "2,200", "Quick run", "import tafeng"):
+        assert words in text
+
+
+def test_a_log_with_a_hostile_name_is_shown_as_text(written):
+    *_, result = written
+    (simulated,) = result.simulated
+    hostile = replace(simulated, data=replace(simulated.data, name=HOSTILE))
+    result = replace(result, logs=(hostile,))
+    page = render_reproduction(result, claims_of(result))
+    assert "<script" not in page
+    assert "Figure 2: &lt;script&gt;" in page
+
+
+def test_options_that_cannot_be(tmp_path):
+    environment = {"MOM_DATA_DIR": str(tmp_path)}
+    for arguments, words in (
+        (["--sizes", "netflix"], "the known ones are tafeng, million-song, yandex"),
+        (["--page", "/proc/none/page.html"], "--page cannot be written"),
+    ):
+        done = CliRunner().invoke(cli, ["reproduce", *arguments], env=environment)
+        assert done.exit_code == 2
+        assert words in " ".join(done.output.replace("│", " ").split())
+
+
+def test_the_quick_plan_is_the_full_one_made_smaller():
+    quick, full = quick_plan(3), Plan(seed=3)
+    assert quick.is_quick
+    assert not full.is_quick
+    assert full.sizes == tuple(SIZES.values())
+    assert quick.sizes[0].n_users == SIZES["tafeng"].n_users // 20
+    assert quick.sizes[0].paper_seconds == SIZES["tafeng"].paper_seconds
+    assert quick.seed == full.seed == 3
+
+
+def test_simulated_data_hide_the_papers_number_of_test_tuples():
+    size = SIZES["tafeng"].shrunk(100)
+    split = simulated_split(size, seed=1)
+    assert split.data.train_tuples == size.n_pairs
+    assert split.data.test_tuples == size.n_test_pairs
+    assert split.validation is None
+    again = simulated_split(size, seed=1)
+    np.testing.assert_array_equal(split.final.test.indices, again.final.test.indices)
+    seen = split.final.train.multiply(split.final.test_in_catalogue())
+    assert seen.nnz == 0, "what is hidden is not in the history"
+
+
+@pytest.fixture
+def shop(folder):
+    """Twelve days of a small shop."""
+    rng = np.random.default_rng(0)
+    for day in range(1, 13):
+        pairs = zip(rng.integers(0, 40, 60), rng.integers(0, 15, 60), strict=True)
+        lines = [f"u{u},i{i},2024-03-{day:02d}T10:00:00" for u, i in pairs]
+        folder.take("user,item,timestamp\n" + "\n".join(lines) + "\n", f"2024-03-{day:02d}.csv")
+    return folder
+
+
+def test_three_quarters_of_a_log_are_trained_on(shop):
+    log = Log(HOSTILE, shop.warehouse)
+    split = log_split(log, quick_plan())
+    days = "train 2024-03-01 to 2024-03-09, test 2024-03-10 to 2024-03-12"
+    assert split.period == f"{days}; default settings"
+    assert split.validation is None
+    full = log_split(log, Plan())
+    assert full.validation is not None
+    assert full.period.startswith(f"{days}; settings chosen on")
+    until = replace(log, train_until=date(2024, 3, 5))
+    assert "train 2024-03-01 to 2024-03-05" in log_split(until, quick_plan()).period
+
+
+def test_the_days_that_a_publication_names_are_trained_on(shop):
+    odd = tuple(date(2024, 3, number) for number in (1, 3, 11))
+    log = Log("months", shop.warehouse, train_days=odd)
+    assert log_split(log, quick_plan()).period.startswith("train 3 days of the dataset")
+    until = replace(log, train_until=date(2024, 3, 5))
+    assert "to 2024-03-05" in log_split(until, quick_plan()).period, "what was asked for counts"
+
+
+def test_a_folder_without_events_is_said_at_once(folder):
+    folder.take("user,item,timestamp\n")
+    with pytest.raises(ComparisonError, match="holds no events yet"):
+        run_reproduction(quick_plan(), [Log("empty", folder.warehouse)], folder.settings.data_dir)
