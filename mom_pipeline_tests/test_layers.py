@@ -30,10 +30,7 @@ ALLOWED = {
     "datasets": ARRAYS | STORAGE | {"duckdb", "artifacts", "catalogue", "warehouse", "logs"},
     "erasure": ARRAYS | STORAGE | {"duckdb", "artifacts", "warehouse", "logs"},
     "comparison": ARRAYS | {"implicit"} | {"core", "pictures", "datasets", "warehouse", "logs"},
-    "serving": ARRAYS
-    | STORAGE
-    | {"catalogue", "fastapi", "pydantic", "starlette", "swagger_ui_bundle"}
-    | {"artifacts"},
+    "serving": ARRAYS | STORAGE | {"catalogue", "fastapi", "pydantic", "starlette"} | {"artifacts"},
     "tuning": ARRAYS | {"core", "settings", "logs", "warehouse"},
     "report": ARRAYS
     | {"catalogue", "jinja2", "markupsafe"}

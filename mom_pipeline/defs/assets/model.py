@@ -50,7 +50,7 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
             checks.split_half(agreement, pi, settings.evaluation.min_agreement),
         ]
         facts = metadata.of_components(components, moved, agreement)
-        stored = {**facts, "agreement": agreement.tolist()}
+        stored = {**facts, "agreement": agreement.tolist(), "drift": moved.tolist()}
         written = state.write_components(
             day, components, fit.anchor, parents, stored, sound=checks.sound(verdicts)
         )
