@@ -34,7 +34,7 @@ ALLOWED = {
     "tuning": ARRAYS | {"core", "settings", "logs", "warehouse"},
     "report": ARRAYS
     | {"catalogue", "jinja2", "markupsafe"}
-    | {"core", "pictures", "settings", "artifacts", "warehouse", "logs", "comparison"},
+    | {"core", "pictures", "settings", "artifacts", "warehouse", "logs", "comparison", "serving"},
     "defs": ARRAYS
     | STORAGE
     | {"catalogue", "dagster", "pydantic", "pictures"}

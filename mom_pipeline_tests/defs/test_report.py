@@ -11,13 +11,15 @@ from click.testing import CliRunner
 from mom_pipeline.cli.main import cli
 from mom_pipeline.report.data import gather
 from mom_pipeline.report.page import NothingToReport, newest_day, report_path, write_report
+from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.warehouse.recommendations import latest_items, list_of
 
 from .conftest import N_DAYS, Pipeline, day
 
 
 def test_the_last_day_of_a_run_has_a_page(backfilled: Pipeline):
     pages = sorted(path.name for path in backfilled.settings.reports_dir.iterdir())
-    assert pages == [f"{day(N_DAYS)}.html"]
+    assert pages == [f"{day(N_DAYS)}.html", "index.html"]
     shown = backfilled.metadata("report", N_DAYS)
     assert shown["path"] == str(report_path(backfilled.settings, day(N_DAYS)).resolve())
     assert shown["users"] == gather(backfilled.settings, day(N_DAYS)).n_users
@@ -42,6 +44,41 @@ def test_the_page_shows_the_days_and_the_model(backfilled: Pipeline):
             assert escape(name) in text
 
 
+def test_the_page_shows_people_with_what_they_took_and_are_shown(backfilled: Pipeline):
+    facts = gather(backfilled.settings, day(N_DAYS))
+    assert len({person.user for person in facts.people}) == 5
+    with backfilled.warehouse.reading() as connection:
+        for person in facts.people:
+            assert person.history[0] == latest_items(connection, person.user, day(N_DAYS), 1)[0]
+            listed = [item for _, item, _ in list_of(connection, person.user, day(N_DAYS))]
+            assert listed
+            assert list(person.items) == listed[:8]
+        counted = connection.execute(
+            "SELECT count(DISTINCT item_id) FROM (FROM recommendations "
+            "QUALIFY day = max(day) OVER (PARTITION BY user_id))"
+        ).fetchone()
+    assert facts.list_use is not None
+    assert facts.list_use.coverage == pytest.approx(counted[0] / facts.n_items)
+    assert 0 < facts.list_use.head_listed < 1
+    assert 0.1 < facts.list_use.head_taken < 1
+
+
+def test_the_page_says_what_differs_from_the_model_in_use(backfilled: Pipeline):
+    registry = ModelRegistry(backfilled.settings.models_dir)
+    change = gather(backfilled.settings, day(N_DAYS)).change
+    assert change is not None
+    assert change.version == registry.champion_version()
+    assert change.reason == registry.history()[-1].reason
+    earlier = gather(backfilled.settings, day(2)).change
+    assert earlier is not None
+    assert earlier.version == change.version
+    assert earlier.day != day(2).isoformat()
+    assert earlier.compared > 50
+    # The days between taught it something, and not everything.
+    assert earlier.kept is not None
+    assert 0.1 < earlier.kept < 1
+
+
 def test_any_day_with_a_model_can_have_one(copied: Pipeline):
     assert newest_day(copied.settings) == day(N_DAYS)
     path, facts = write_report(copied.settings, day(1))
@@ -57,6 +94,9 @@ def test_a_page_of_an_earlier_model_is_removed(copied: Pipeline):
     copied.run(2, 3, only=["report"])
     assert not path.exists()
     assert report_path(copied.settings, day(3)).exists()
+    index = (copied.settings.reports_dir / "index.html").read_text(encoding="utf-8")
+    assert f'href="{day(3)}.html"' in index
+    assert f"{day(2)}" not in index
 
 
 def test_the_command_opens_the_page(copied: Pipeline, tmp_path):

@@ -70,6 +70,21 @@ def test_hostile_ids_are_shown_as_they_are(opened: tuple[Page, list[str]]):
     assert LONG in page.locator(".components").inner_text()
 
 
+def test_in_the_dark_it_is_dark(opened: tuple[Page, list[str]]):
+    page, _ = opened
+    page.emulate_media(color_scheme="dark")
+    colours = page.evaluate(
+        """['backgroundColor', 'color'].map(name => getComputedStyle(document.body)[name]
+               .match(/\\d+/g).reduce((sum, value) => sum + Number(value), 0))"""
+    )
+    background, ink = colours
+    assert background < 100
+    assert ink > 600
+    assert "invert" in page.locator("img").first.evaluate("i => getComputedStyle(i).filter")
+    page.emulate_media(media="print")
+    assert page.locator("img").first.evaluate("i => getComputedStyle(i).filter") == "none"
+
+
 def test_on_paper_it_is_as_wide_as_the_sheet(opened: tuple[Page, list[str]]):
     page, _ = opened
     page.emulate_media(media="print")

@@ -80,6 +80,7 @@ async def docs_script() -> Response:
     return Response(_file("docs.js"), headers=HEADERS, media_type="text/javascript")
 
 
+@explorer_router.get("/favicon.ico", include_in_schema=False)
 @explorer_router.get("/icon.svg", include_in_schema=False)
 async def icon() -> Response:
     return Response(_ICON, headers=HEADERS, media_type="image/svg+xml")
