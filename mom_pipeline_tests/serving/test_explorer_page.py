@@ -20,7 +20,7 @@ TURNED = "left \u202eright"
 LONG = "endless-" * 1200
 NAME = "A <b>name</b> & more"
 MILLISECONDS = 30_000
-# `npm install axe-core` somewhere, and its axe.min.js here: the pages are then judged by it.
+# The path of axe.min.js (`npm install axe-core`): the pages are then judged by it.
 AXE = os.environ.get("AXE_CORE", "")
 
 
@@ -207,6 +207,28 @@ def test_the_model_its_metrics_and_the_gate(opened: Opened, service: Service):
     expect(page.locator("main")).to_contain_text("promoted by the gate.")
     page.get_by_role("link", name="Reports").click()
     expect(page.get_by_role("heading", name="Days")).to_be_visible()
+
+
+def test_a_service_for_others_is_opened_with_its_token(make, tmp_path: Path, browser: Browser):
+    registry = ModelRegistry(tmp_path / "models")
+    registry.promote(registry.add(make(1)), "a test")
+    token = "correct horse battery"
+    # Another way to write 127.0.0.1, which the command does not take for this machine alone.
+    with running_service(tmp_path, host="127.1", MOM_SERVE_TOKEN=token) as service:
+        assert "requests need the token" in service.output.read_text()
+        assert service.get("/health")[0] == 401
+        assert service.get("/health", Authorization=f"Bearer {token}")[0] == 200
+        context = browser.new_context()
+        page, own = context.new_page(), f"http://127.0.0.1:{service.port}"
+        page.goto(f"{own}/")
+        expect(page.locator("body")).to_contain_text("wants a token")
+        page.goto(f"{own}/?token={encoded(token)}")
+        expect(page.locator("h1")).to_have_text("Components as a map")
+        assert page.url == f"{own}/"
+        assert page.evaluate("document.cookie") == ""
+        [cookie] = context.cookies()
+        assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+        context.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
