@@ -85,7 +85,7 @@ class Explorer:
     @cached_property
     def _places(self) -> tuple[tuple[MapComponent, ...], tuple[MapItem, ...]]:
         model = self._served.model
-        O, pi = model.item_probs.astype(np.float64), model.weights
+        O, pi = model.item_probs, model.weights
         shown_items = layout.shown_items(O, model.popularity)
         centres, shares = (
             layout.component_places(O),
