@@ -12,6 +12,7 @@ import uvicorn
 
 from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.core.threads import one_blas_thread
+from mom_pipeline.serving import DEFAULT_HOST, DEFAULT_PORT
 from mom_pipeline.serving.access import VARIABLE, TokenGuard, token_for
 from mom_pipeline.serving.http import Champion, create_app
 from mom_pipeline.serving.registry import ModelRegistry
@@ -20,7 +21,6 @@ from mom_pipeline.ui import PortTaken
 from mom_pipeline.ui.guard import App, LoopbackGuard
 from mom_pipeline.ui.slow_clients import TimedProtocol
 
-DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8000
 _SECONDS_FOR_OPEN_REQUESTS = 10
 
 

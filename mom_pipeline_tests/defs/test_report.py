@@ -22,6 +22,7 @@ def test_the_last_day_of_a_run_has_a_page(backfilled: Pipeline):
     assert pages == [f"{day(N_DAYS)}.html", "index.html"]
     shown = backfilled.metadata("report", N_DAYS)
     assert shown["path"] == str(report_path(backfilled.settings, day(N_DAYS)).resolve())
+    assert shown["page"] == f"http://127.0.0.1:8000/reports/{day(N_DAYS)}.html"
     assert shown["users"] == gather(backfilled.settings, day(N_DAYS)).n_users
     assert "mom-pipeline report --day 2024-03-02" in backfilled.metadata("report", 2)["note"]
 

@@ -1,6 +1,5 @@
 """The explorer in a real browser: a service with the worst ids and names, every width, no mouse."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date
@@ -13,6 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from mom_pipeline.artifacts.store import ArtifactStore
 from mom_pipeline.catalogue import Catalogue, Item
 from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline_tests.accessibility import has_axe, serious_findings
 from mom_pipeline_tests.serving.service import Service, encoded, running_service
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&amp;<script>alert(2)</script>"
@@ -20,8 +20,6 @@ TURNED = "left \u202eright"
 LONG = "endless-" * 1200
 NAME = "A <b>name</b> & more"
 MILLISECONDS = 30_000
-# The path of axe.min.js (`npm install axe-core`): the pages are then judged by it.
-AXE = os.environ.get("AXE_CORE", "")
 
 
 @dataclass
@@ -238,7 +236,7 @@ def test_it_fits_and_can_be_read(
 ):
     # The check itself is a script that the page would not let in.
     context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=bool(AXE)
+        viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=has_axe()
     )
     made = Opened(context.new_page(), f"http://127.0.0.1:{service.port}")
     for number, target in enumerate(
@@ -251,17 +249,5 @@ def test_it_fits_and_can_be_read(
             page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
         )
         assert dark == (scheme == "dark")
-        if AXE:
-            assert serious(page) == []
+        assert serious_findings(page) == []
     context.close()
-
-
-def serious(page: Page) -> list[str]:
-    """What axe-core calls serious or critical."""
-    page.evaluate(Path(AXE).read_text())
-    found = page.evaluate("axe.run()")["violations"]
-    return [
-        f"{each['id']}: {each['nodes'][0]['html']}"
-        for each in found
-        if each["impact"] in ("serious", "critical")
-    ]

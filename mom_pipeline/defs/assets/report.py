@@ -13,6 +13,7 @@ from mom_pipeline.defs.metadata import picture
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.report.page import remove_report, write_report
 from mom_pipeline.report.sections import agreement_figure
+from mom_pipeline.serving import DEFAULT_HOST, DEFAULT_PORT
 
 
 @daily_asset(
@@ -22,7 +23,8 @@ from mom_pipeline.report.sections import agreement_figure
     uses_warehouse=True,
 )
 def report(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materialized:
-    """One self-contained HTML page, `reports/<day>.html` below the data folder.
+    """One self-contained HTML page, `reports/<day>.html` below the data folder; `page` opens it
+    while `mom-pipeline serve` runs.
 
     Written for the last day of a run, so that a long backfill does not draw hundreds of pages
     that nobody opens. Any other day: `mom-pipeline report --day YYYY-MM-DD`; a page that shows
@@ -38,7 +40,10 @@ def report(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materi
         path, facts = write_report(settings, day)
         metadata = {
             "path": dg.MetadataValue.path(path.resolve()),
-            "page": dg.MetadataValue.url(path.resolve().as_uri()),
+            # A page over http may not open a file; this opens while `mom-pipeline serve` runs.
+            "page": dg.MetadataValue.url(
+                f"http://{DEFAULT_HOST}:{DEFAULT_PORT}/reports/{path.name}"
+            ),
             "bytes": path.stat().st_size,
             "users": facts.n_users,
             "items": facts.n_items,

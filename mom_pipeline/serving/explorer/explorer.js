@@ -201,11 +201,11 @@ function line(entry, { below = null, explain = null } = {}) {
   return made;
 }
 
-function itemLink(entry) {
+function itemLink(entry, withId = true) {
   const link = element("a", { className: "item", href: `#item=${encodeURIComponent(entry.item)}` },
     quoted(entry.name || entry.item));
   return element("div", {}, link,
-    entry.name && entry.name !== entry.item
+    withId && entry.name && entry.name !== entry.item
       ? element("bdi", { className: "id clip", textContent: visible(entry.item) }) : null);
 }
 
@@ -319,7 +319,7 @@ async function showHome() {
 function drawMap(map) {
   const tip = element("div", { id: "tip", hidden: true });
   const circles = map.items.map((item) => mapCircle(item));
-  const picture = drawn("svg", { viewBox: "-1.4 -1.26 2.8 2.52", role: "group", "aria-label": "Map of the items" },
+  const picture = drawn("svg", { viewBox: "-1.4 -1.28 2.8 2.54", role: "group", "aria-label": "Map of the items" },
     drawn("circle", { r: 1, class: "ring" }), ...circles,
     ...map.components.flatMap((component) => mapLabels(component, circles)));
   const holder = element("div", { className: "map" }, picture, tip);
@@ -345,7 +345,8 @@ function mapCircle(item) {
 }
 
 function mapLabels(component, circles) {
-  const at = { x: component.x * 1.2, y: component.y * 1.15 };
+  // Two lines of text: above the circle in its upper half, below it in the lower one.
+  const at = { x: component.x * 1.2, y: component.y * 1.15 - (component.y < 0 ? 0.06 : 0) };
   const name = component.items.length ? label(component.items[0]) : "";
   const number = drawn("text", at);
   number.textContent = String(component.number);
@@ -411,7 +412,7 @@ function componentTable(map) {
   const rows = map.components.map((component) => element("tr", {},
     element("th", { scope: "row" }, swatch(component.number), String(component.number)),
     element("td", { className: "number", textContent: percent(component.weight) }),
-    element("td", {}, ...component.items.slice(0, 3).map((item) => itemLink(item))),
+    element("td", {}, ...component.items.slice(0, 3).map((item) => itemLink(item, false))),
     element("td", {}, days > 1 ? spark(component, most) : null)));
   const drift = days > 1 ? `drift, ${days} days` : "drift";
   return element("div", {},
