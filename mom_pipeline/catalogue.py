@@ -121,14 +121,6 @@ class Catalogue:
         name = self.name(item)
         return f"{shortened(name)} ({item})" if name and name != item else item
 
-    def in_group(self, item: str, group: str) -> bool:
-        entry = self.items.get(item)
-        return entry is not None and group in entry.groups
-
-    @property
-    def groups(self) -> list[str]:
-        return sorted({group for entry in self.items.values() for group in entry.groups})
-
     def left_out(self, items: Collection[str], groups: Collection[str]) -> frozenset[str]:
         """Return the ids of some items, and of all items of some groups."""
         wanted = set(groups)

@@ -13,6 +13,8 @@ from pathlib import Path
 from mom_pipeline.core.files import write_text
 from mom_pipeline.settings import Settings
 
+# The name of the code location, however it is loaded: that which `-m` gives it.
+CODE_LOCATION = "mom_pipeline.definitions"
 CONFIGURATION = """\
 # Written by mom-pipeline at every start: edits here are lost.
 telemetry:
@@ -43,6 +45,10 @@ run_retries:
   enabled: true
   max_retries: 2
   retry_on_asset_or_op_failure: false
+
+# The pages say which assets are late, by the policies of the assets.
+freshness:
+  enabled: true
 
 # Runs that never start or never end are noticed, and dead ones give the pool back.
 run_monitoring:
@@ -82,6 +88,17 @@ def prepare_dagster_home(settings: Settings) -> Path:
     os.environ["DAGSTER_HOME"] = str(home)
     os.environ["DAGSTER_EVENT_BATCH_SIZE"] = str(EVENTS_PER_BATCH)
     return home
+
+
+def another_home(settings: Settings) -> str:
+    """Return one line for whoever looks at another history than the commands write; or ""."""
+    named, own = os.environ.get("DAGSTER_HOME"), _home(settings)
+    if named and Path(named).resolve() == own:
+        return ""
+    return (
+        f"DAGSTER_HOME is {named or 'not set'}, and the runs of mom-pipeline are in {own}: "
+        f"export DAGSTER_HOME={own} to see them, or type `mom-pipeline ui`"
+    )
 
 
 def failed_days(settings: Settings, besides: Collection[str] = ()) -> dict[str, str]:

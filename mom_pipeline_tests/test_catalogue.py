@@ -28,7 +28,7 @@ def test_names_groups_and_addresses(tmp_path):
     assert catalogue.label("84879") == "BIRD, ORNAMENT (84879)"
     assert catalogue.label("007") == "Bond (007)"
     assert catalogue.label("7") == "7"
-    assert catalogue.groups == ["Gifts", "Home"]
+    assert catalogue.items["84879"].groups == ("Home", "Gifts")
     assert catalogue.left_out(["7"], ["Gifts"]) == {"7", "84879"}
     assert catalogue.items["84879"].url == "https://x.example/1"
 

@@ -5,13 +5,14 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy.engine import Engine
 
-from mom_pipeline.dagster_home import prepare_dagster_home
+from mom_pipeline.dagster_home import CODE_LOCATION, prepare_dagster_home
 from mom_pipeline.dagster_storage import EventLog, RunStorage
 from mom_pipeline.settings import load_settings
 
@@ -25,10 +26,19 @@ LAST = DAILY.get_partition_keys()[N_DAYS - 1]
     backfill_policy=dg.BackfillPolicy.single_run(),
     check_specs=[dg.AssetCheckSpec("sound", asset="numbers")],
 )
-def numbers(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
+def numbers(context: dg.AssetExecutionContext) -> Iterator[Any]:
     for key in context.partition_keys:
         context.add_asset_metadata({"day": key}, partition_key=key)
-    return dg.MaterializeResult(check_results=[dg.AssetCheckResult(passed=True)])
+    yield dg.MaterializeResult()
+    yield dg.Output(None, output_name="numbers_sound")
+    for key in context.partition_keys:
+        yield dg.AssetCheckEvaluation(
+            asset_key=dg.AssetKey("numbers"),
+            check_name="sound",
+            passed=key != LAST,
+            metadata={},
+            partition=key,
+        )
 
 
 def materialize_all(instance: dg.DagsterInstance) -> None:
@@ -66,7 +76,8 @@ def rows_of(history: Path) -> list[object]:
         ).fetchall()
         tags = index.execute("SELECT key, count(*) FROM asset_event_tags GROUP BY key").fetchall()
         checks = index.execute(
-            "SELECT check_name, execution_status, partition FROM asset_check_executions"
+            "SELECT check_name, execution_status, partition FROM asset_check_executions "
+            "ORDER BY partition"
         ).fetchall()
     (run,) = [path for path in (history / "runs").glob("*.db") if path.stem != "index"]
     with closing(sqlite3.connect(run)) as own:
@@ -104,8 +115,33 @@ def test_days_of_a_run_take_few_transactions_and_leave_what_dagster_stores(
         materialize_all(instance)
         (history,) = (tmp_path / "plain").rglob("history")
     assert rows_of(home / "history") == rows_of(history)
-    assert len(plain) > 2 * N_DAYS
-    assert len(ours) < len(plain) - 3 * N_DAYS
+    assert len(plain) > 5 * N_DAYS
+    assert len(ours) < len(plain) - 5 * N_DAYS
+
+
+def test_a_run_of_a_command_belongs_to_the_code_location_of_the_pages(home: Path) -> None:
+    with dg.DagsterInstance.get() as instance:
+        materialize_all(instance)
+        (run,) = instance.get_runs(dg.RunsFilter(tags={"dagster/code_location": CODE_LOCATION}))
+        label = f"__repository__@{CODE_LOCATION}"
+        assert instance.get_runs_count(dg.RunsFilter(tags={".dagster/repository": label})) == 1
+    assert run.remote_job_origin is not None
+    assert run.remote_job_origin.location_name == CODE_LOCATION
+    assert run.remote_job_origin.job_name == run.job_name
+
+
+def test_verdicts_are_there_when_the_step_has_failed(home: Path) -> None:
+    """They wait for the next event of their run, which a failure is too."""
+
+    @dg.asset(check_specs=[dg.AssetCheckSpec("sound", asset="broken", blocking=True)])
+    def broken() -> dg.MaterializeResult:
+        return dg.MaterializeResult(check_results=[dg.AssetCheckResult(passed=False)])
+
+    with dg.DagsterInstance.get() as instance:
+        assert not dg.materialize([broken], instance=instance, raise_on_error=False).success
+    with closing(sqlite3.connect(home / "history" / "runs" / "index.db")) as index:
+        statuses = index.execute("SELECT execution_status FROM asset_check_executions").fetchall()
+    assert statuses == [("FAILED",)]
 
 
 def test_one_engine_serves_a_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

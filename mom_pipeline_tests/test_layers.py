@@ -21,7 +21,7 @@ ALLOWED = {
     "catalogue": {"core"},
     "settings": {"core", "pydantic", "pydantic_core", "pydantic_settings", "tomlkit"},
     "dagster_home": {"core", "settings"},
-    "dagster_storage": {"dagster", "sqlalchemy"},
+    "dagster_storage": {"dagster", "dagster_shared", "sqlalchemy", "dagster_home"},
     "pictures": ARRAYS | {"core", "matplotlib"},
     "engine": ARRAYS | {"distributed", "fsspec", "pyarrow", "core"},
     "artifacts": ARRAYS | STORAGE,
@@ -39,7 +39,7 @@ ALLOWED = {
     | STORAGE
     | {"catalogue", "dagster", "pydantic", "pictures"}
     | {"engine", "artifacts", "warehouse", "logs", "comparison", "serving", "report", "tuning"},
-    "definitions": {"dagster", "defs"},
+    "definitions": {"dagster", "dagster_home", "defs"},
     "ui": {"dagster", "dagster_graphql", "dagster_shared", "dagster_webserver"}
     | {"graphql", "uvicorn", "core"},
     "bench": ARRAYS

@@ -28,7 +28,7 @@ def test_the_committed_file_shows_every_key(tmp_path: Path) -> None:
     defaults = asdict(load(tmp_path))
     for name in ("data_dir", "fixed"):
         del defaults[name]
-    lists = (("evaluation", "cutoffs"), ("comparison", "methods"))
+    lists = (("evaluation", "cutoffs"), ("comparison", "methods"), ("alerts", "command"))
     left_out = (("serving", "leave_out_items"), ("serving", "leave_out_groups"))
     for section, key in (*lists, *left_out):
         defaults[section][key] = list(defaults[section][key])

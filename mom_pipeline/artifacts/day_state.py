@@ -44,7 +44,7 @@ from mom_pipeline.settings.chosen import ChosenSettings
 from mom_pipeline.settings.sections import RebuildSettings
 
 # Raised by one whenever the same rows would come out as other arrays, or with other facts.
-CODE_VERSION = "7"
+CODE_VERSION = "8"
 
 # Each asset with the one that it is made from, in order.
 _CHAIN = (
@@ -115,7 +115,7 @@ class DayState:
         self._anchor: tuple[Artifact, Anchor] | None = None
         # The last two: an erasure needs one as it was and as it is.
         self._whole_rows: dict[str, DatedRows] = {}
-        # Of the day at hand and of the one whose model is judged.
+        # Of the day at hand, of the one whose lists are kept and of the one that is judged.
         self._rankings: dict[tuple[str, RankingWeights], PairRanking] = {}
 
     def chosen(self, day: date) -> ChosenSettings:
@@ -459,10 +459,13 @@ class DayState:
         *,
         sound: bool,
     ) -> Artifact:
-        """Store O, pi and where the next day starts from."""
+        """Store O, pi and where the next day starts from.
+
+        O in single precision: rounding is far below the statistical error.
+        """
         start = components.in_span if anchor.components is None else anchor.components
         arrays = {
-            "item_probs": components.item_probs,
+            "item_probs": components.item_probs.astype(np.float32, copy=False),
             "weights": components.weights,
             "lambdas": components.decomposition.lambdas,
             "vectors": components.decomposition.vectors,
@@ -524,7 +527,7 @@ class DayState:
         if known is not None:
             return known
         ranking = self._read_ranking(day, sums, weights)
-        self._rankings = {**dict([*self._rankings.items()][-1:]), (sums.version, weights): ranking}
+        self._rankings = {**dict([*self._rankings.items()][-2:]), (sums.version, weights): ranking}
         return ranking
 
     def _read_ranking(self, day: date, sums: Artifact, weights: RankingWeights) -> PairRanking:

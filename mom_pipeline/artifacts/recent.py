@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from mom_pipeline.core.types import Array
 
-_LARGEST, _ALL_TOGETHER = 4_000_000, 64_000_000
+_LARGEST, _ALL_TOGETHER = 16_000_000, 256_000_000
 _VERSIONS = 10_000
 
 Arrays = dict[str, Array | csr_array]

@@ -5,7 +5,7 @@ whichever day of it that is; other days are computed again from the logs when so
 them. The moments of these days, which take most of the room, are kept as far as they fit into
 `moment_megabytes`, the newest first, and in any case those that the next day and the next
 evaluation start from; of the others the manifest stays, with all its figures. An anchor stays
-while a day of the last `retention_days` was made with it.
+while moments that are kept were made with it.
 """
 
 from collections.abc import Collection
@@ -65,8 +65,8 @@ def apply_retention(
         if asset == "interaction_matrix":
             kept |= _whole_days(store, kept & set(days))
         removed += sum(store.remove(asset, day) for day in days if day not in kept)
-    removed += _remove_anchors(store, retention_days)
     whole = set(_days_of_moments(store, moment_days, moment_bytes)) | set(spared)
+    removed += _remove_anchors(store, whole)
     moments = sum(
         store.remove_arrays(asset, day)
         for asset in MOMENTS
@@ -92,13 +92,9 @@ def _whole_days(store: ArtifactStore, days: Collection[date]) -> set[date]:
     return {date.fromisoformat(facts["whole_day"]) for facts in stored if "whole_day" in facts}
 
 
-def _remove_anchors(store: ArtifactStore, retention_days: int) -> int:
-    """Remove the anchors that no day needs any more; the newest stays in any case."""
-    sums = [
-        store.describe("m2_statistics", day)
-        for day in store.days("m2_statistics")
-        if not is_expired(store, "m2_statistics", day, retention_days)
-    ]
-    needed = {made.metadata.get("anchor_day") for made in sums}
+def _remove_anchors(store: ArtifactStore, days: Collection[date]) -> int:
+    """Remove the anchors that the moments of none of the days need; the newest stays anyway."""
+    stored = [day for day in store.days(MOMENTS[0]) if day in days]
+    needed = {store.describe(MOMENTS[0], day).metadata.get("anchor_day") for day in stored}
     unneeded = [day for day in store.days(_ANCHOR)[:-1] if day.isoformat() not in needed]
     return sum(store.remove(_ANCHOR, day) for day in unneeded)

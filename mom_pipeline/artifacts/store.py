@@ -26,7 +26,7 @@ from mom_pipeline.artifacts.versions import (
     unfinished_version,
 )
 from mom_pipeline.core.files import locked, write_text, writing
-from mom_pipeline.core.persistence import mapped_arrays
+from mom_pipeline.core.persistence import mapped_arrays, write_npz
 from mom_pipeline.core.types import Array
 from mom_pipeline.errors import DamagedArtifact, ExpiredArrays
 
@@ -89,7 +89,10 @@ class ArtifactStore:
                 "settings_fingerprint": settings_fingerprint,
                 "parents": dict(parents or {}),
                 "metadata": dict(metadata or {}),
-                "arrays": {n: _write_array(unfinished, n, a) for n, a in arrays.items()},
+                "arrays": {
+                    name: _write_array(unfinished, name, array, deflated=not self._mapped)
+                    for name, array in arrays.items()
+                },
             }
             version = seal(unfinished, facts)
             with locked(folder.parent):
@@ -193,7 +196,9 @@ class ArtifactStore:
         return self.root / asset / day.isoformat() if day else self.root / asset
 
 
-def _write_array(folder: Path, name: str, array: Array | csr_array) -> dict[str, Any]:
+def _write_array(
+    folder: Path, name: str, array: Array | csr_array, *, deflated: bool
+) -> dict[str, Any]:
     """One .npz per array: dense as `data`, CSR as its four parts. The manifest's entry for it."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"an array is named in lower case letters, digits and _: {name!r}")
@@ -205,7 +210,7 @@ def _write_array(folder: Path, name: str, array: Array | csr_array) -> dict[str,
         if part.dtype.hasobject:
             raise ValueError(f"array {name!r} holds Python objects; store text as fixed-width 'U'")
     with writing(folder / f"{name}.npz") as out:
-        np.savez(out, allow_pickle=False, **parts)
+        write_npz(out, parts, deflated=deflated)
     kind = "csr" if isinstance(array, csr_array) else "dense"
     return {"shape": list(array.shape), "dtype": str(array.dtype), "kind": kind}
 

@@ -113,7 +113,7 @@ def run_through_dagster(folder: Path) -> dict[str, dict[str, Any]]:
 
     from mom_pipeline.dagster_home import prepare_dagster_home
     from mom_pipeline.definitions import ASSETS, defs
-    from mom_pipeline.defs.automation import range_tags
+    from mom_pipeline.defs.run_tags import range_tags
 
     prepare_dagster_home(load_settings(folder))
     quiet = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}

@@ -199,11 +199,28 @@ _ALL = (
         _size(1_000_000, 718_675, 5_670_000),
     ),
     Bench(
+        "switches",
+        "switches",
+        "Switches",
+        """Both ways of every product that can be made in two, at sizes around the switch.
+
+        A matrix or its factors, direct or iterated, single or double precision, dense or sparse:
+        which is chosen, and how much longer that took than the better one.
+        """,
+        (Option("components", 50, argument="n_components"), _SEED, _REPEATS),
+    ),
+    Bench(
         "topn",
         "topn",
         "Exact lists for everybody",
         "Exact lists for all users: 2,000 checked by brute force, and `implicit`'s topk beside.",
-        _size(1_000_000, 718_675, 5_669_541, Option("length", 100, "Items of a list.")),
+        _size(
+            1_000_000,
+            718_675,
+            5_669_541,
+            Option("length", 100, "Items of a list."),
+            Option("ranking", "components", choices=("components", "three-moment")),
+        ),
     ),
     Bench(
         "daily",
@@ -251,6 +268,23 @@ _ALL = (
             _SEED,
         ),
         folder=True,
+    ),
+    Bench(
+        "year",
+        "year",
+        "A long log",
+        """A real log in FOLDER, day by day with the default settings: seconds and MB of each.
+
+        Runs of some days, each a command in a process of its own; in the end `recommend`,
+        `status` and `update` with all days stored.
+        """,
+        (
+            Option("log", "30music", choices=("30music", "movietweetings", "online-retail")),
+            Option("days", 366, "Days taken, from the first.", least=1),
+            Option("run-days", 28, "Days of a run.", least=1),
+        ),
+        folder=True,
+        plot="Also draw seconds and MB by day to this PNG file.",
     ),
     Bench(
         "query",

@@ -9,12 +9,17 @@ from mom_pipeline.bench.measure import Progress, Seconds, described, no_progress
 from mom_pipeline.comparison.isolated import peak_bytes
 from mom_pipeline.comparison.methods.interface import as_user_items, missing_implicit
 from mom_pipeline.core import MethodOfMoments
+from mom_pipeline.core.ranking.choose import default_weights
+from mom_pipeline.core.ranking.score import RankingName
 from mom_pipeline.core.ranking.topn import brute_force
 from mom_pipeline.core.threads import available_cores, one_blas_thread
 from mom_pipeline.core.types import Array, Csr
 
 # Users whose lists brute force checks, and users whose lists the peer makes.
 CHECKED_USERS, PEER_USERS = 2_000, 1_000
+# Users who get a list by three moments.
+LISTED_USERS = 20_000
+_SEED = 0
 # Scores of the same items, summed in another order, differ by less than this share.
 _ROUNDING = 1e-6
 # Shares of the run that are done before the lists, after them, and after the check.
@@ -28,15 +33,23 @@ def run_topn(
     n_components: int = 100,
     length: int = 100,
     *,
-    seed: int = 0,
+    ranking: RankingName = "components",
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Make the lists of all users of simulated data; check some, and let the peer make some."""
-    rng = np.random.default_rng(seed)
+    """Make the lists of simulated users; check some, and let the peer make some.
+
+    ranking: by three moments, with the default weights, some users get a list.
+    """
+    rng, seed = np.random.default_rng(_SEED), _SEED
     X = clustered_interactions(n_users, n_items, n_pairs, rng)
-    model = MethodOfMoments(n_components, ranking="components", seed=seed)
+    model = MethodOfMoments(
+        n_components, ranking=ranking, ranking_weights=default_weights(n_items), seed=seed
+    )
     fit, _ = timed(lambda: model.fit(X))
     progress("lists", _FITTED)
+    if ranking == "three-moment":
+        X = X[_some_users(n_users, LISTED_USERS, rng)]
+        n_users = X.shape[0]
     personalization, P = timed(lambda: model.personalize(X))
 
     def tell(share: float) -> None:
@@ -52,6 +65,7 @@ def run_topn(
     return {
         **described(X, n_components, seed),
         "length": length,
+        "ranking": ranking,
         "fit_seconds": fit.wall,
         "personalization_seconds": personalization.wall,
         "lists_seconds": lists.wall,
@@ -59,9 +73,14 @@ def run_topn(
         "peak_megabytes": peak / 1e6,
         **agreement,
         "implicit_users": len(asked),
-        "implicit_identical_lists": _identical(peer_ids, best.items[asked]),
+        **_peer_agreement(ranking, peer_ids, best.items[asked]),
         **_per_user(lists, n_users, peer, len(asked)),
     }
+
+
+def _peer_agreement(ranking: RankingName, peer: Array, ids: Array) -> dict[str, int]:
+    """Return how many lists of the peer are ours: it ranks by the components alone."""
+    return {"implicit_identical_lists": _identical(peer, ids)} if ranking == "components" else {}
 
 
 def _some_users(n_users: int, n: int, rng: np.random.Generator) -> Array:

@@ -10,7 +10,13 @@ import click
 
 from mom_pipeline.catalogue import as_cell, shortened
 from mom_pipeline.cli.terminal import json_option, print_json, print_table
-from mom_pipeline.serving.answers import Contribution, Recommendations, shown
+from mom_pipeline.serving.answers import (
+    Contribution,
+    Recommendations,
+    UnknownItem,
+    UnknownUser,
+    shown,
+)
 from mom_pipeline.serving.recommender import MAX_LIST, Choice, Recommender
 from mom_pipeline.settings import load_settings
 
@@ -73,7 +79,7 @@ def recommend(
         _print_csv(answers)
     else:
         for answer in answers:
-            _print_list(answer)
+            _print_list(answer, recommender)
 
 
 @click.command()
@@ -85,7 +91,11 @@ def similar(item: str, n: int, as_json: bool) -> None:
 
     The score is P[both] / sqrt(P[one] P[other]).
     """
-    answer = _promoted_model().similar(item, n)
+    recommender = _promoted_model()
+    try:
+        answer = recommender.similar(item, n)
+    except UnknownItem as error:
+        raise UnknownItem(f"{error}{recommender.did_you_mean(item=item)}") from None
     if as_json:
         print_json(answer.model_dump())
         return
@@ -105,7 +115,13 @@ def similar(item: str, n: int, as_json: bool) -> None:
 @json_option
 def explain(user: str, item: str, as_json: bool) -> None:
     """Take the score of ITEM for USER apart: by moment, by component, by item of the history."""
-    answer = _promoted_model().explain(user, item)
+    recommender = _promoted_model()
+    try:
+        answer = recommender.explain(user, item)
+    except UnknownUser as error:
+        raise UnknownUser(f"{error}{recommender.did_you_mean(user=user)}") from None
+    except UnknownItem as error:
+        raise UnknownItem(f"{error}{recommender.did_you_mean(item=item)}") from None
     if as_json:
         print_json(answer.model_dump())
         return
@@ -130,12 +146,14 @@ def _split(items: str) -> list[str]:
     return [item for row in csv.reader([items]) for item in row if item]
 
 
-def _print_list(answer: Recommendations) -> None:
+def _print_list(answer: Recommendations, recommender: Recommender) -> None:
     if answer.note:
-        click.echo(f"Note: {answer.note}.", err=True)
+        near = recommender.did_you_mean(user=answer.user) if answer.user else ""
+        click.echo(f"Note: {answer.note}{near or '.'}", err=True)
     if answer.unknown_items:
         unknown = ", ".join(shown(item) for item in answer.unknown_items[:10])
-        click.echo(f"Unknown items: {unknown}", err=True)
+        near = recommender.did_you_mean(item=answer.unknown_items[0])
+        click.echo(f"Unknown items: {unknown}{near}", err=True)
     whom = "somebody new" if answer.user is None else shown(answer.user)
     named = any(line.name for line in answer.items)
     rows = [

@@ -49,7 +49,10 @@ class _LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            from mom_pipeline.catalogue import did_you_mean  # loads what a command would
+
+            near = did_you_mean(cmd_name, COMMANDS)
+            raise click.UsageError(f"there is no command {cmd_name!r}{near}", ctx)
         module_name, _ = COMMANDS[cmd_name]
         module = import_module(f"mom_pipeline.cli.{module_name}")
         # `import` is a word of Python: its function is `import_`.

@@ -84,8 +84,8 @@ def _print_difference(difference: ModelDiff, catalogue: Catalogue) -> None:
         rows = [(name, *map(_value, pair)) for name, pair in difference.metrics.items()]
         print_table("Metrics", columns, rows, numbers=columns[1:])
     moved = sorted(enumerate(difference.drift, start=1), key=lambda entry: -entry[1])
-    shown = [(number, f"{value:.4f}") for number, value in moved[:_SHOWN_CHANGES]]
-    print_table("Components that moved most", ["component", "drift"], shown, numbers=["drift"])
+    shown = ", ".join(f"{number} by {value:.3f}" for number, value in moved[:_SHOWN_CHANGES])
+    click.echo(f"Components that moved most (total variation): {shown}.")
     click.echo(
         f"Of {difference.compared:,} users, {difference.same:,} have the same list; a list keeps "
         f"{difference.mean_kept:.0%} of its items."

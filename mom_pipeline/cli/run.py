@@ -14,7 +14,7 @@ from uuid import uuid4
 import click
 
 from mom_pipeline.artifacts.day_state import DayState
-from mom_pipeline.catalogue import Catalogue
+from mom_pipeline.catalogue import ITEMS_FILE, Catalogue
 from mom_pipeline.cli.failures import told
 from mom_pipeline.cli.logs import print_set_aside
 from mom_pipeline.cli.terminal import (
@@ -235,6 +235,9 @@ def print_notes(settings: Settings, days: Sequence[DayFreshness] | None = None) 
     if len(entries) > _NOTES:
         more = f"{len(entries) - _NOTES:,} earlier days: see `mom-pipeline status`"
         click.secho(more, fg="yellow", err=True)
+    if doubled := Catalogue.open(settings.data_dir).doubled:
+        said = f"{ITEMS_FILE} names {len(doubled):,} items more than once, such as {doubled[0]!r}"
+        click.secho(f"{said}; the first line of each counts.", fg="yellow", err=True)
     click.echo(model_in_use(settings))
 
 
@@ -278,9 +281,10 @@ def run_days(
     # Imported here: the days of the partitions are those of the settings of this moment.
     import dagster as dg
 
+    prepare_dagster_home(settings)
     from mom_pipeline.definitions import ASSETS, defs
-    from mom_pipeline.defs.automation import range_tags
     from mom_pipeline.defs.days import day_done
+    from mom_pipeline.defs.run_tags import NOT_RETRIED, range_tags
     from mom_pipeline.defs.runs import close_dead_runs, process_tag
 
     _require_partitions(first, last)
@@ -295,7 +299,7 @@ def run_days(
                 instance=instance,
                 run_id=run_id,
                 # With the process from the very beginning: it may be killed before any asset.
-                tags={**range_tags(first, last), **process_tag(run_id)},
+                tags={**range_tags(first, last), **process_tag(run_id), **NOT_RETRIED},
                 run_config={**_QUIET, **_run_config(full, choice_seconds)},
                 raise_on_error=False,
                 asset_selection=[dg.AssetKey(name) for name in only] or None,
@@ -308,7 +312,9 @@ def run_days(
 
 
 def _run_config(full: bool, choice_seconds: float) -> dict[str, Any]:
-    ops: dict[str, Any] = {"m2_statistics": {"config": {"full": True}}} if full else {}
+    from mom_pipeline.defs.automation import FULL_CONFIG
+
+    ops: dict[str, Any] = dict(FULL_CONFIG["ops"]) if full else {}
     if choice_seconds:
         ops["chosen_settings"] = {"config": {"seconds": choice_seconds}}
     return {"ops": ops} if ops else {}

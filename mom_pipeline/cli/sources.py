@@ -1,9 +1,11 @@
 """`mom-pipeline import` and `simulate`: daily log files from a dataset, or from the model."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 from rich.console import Console
@@ -32,6 +34,8 @@ from mom_pipeline.logs.logfiles import discover, log_file, printable
 from mom_pipeline.logs.sample_logs import Delivery, SampleSettings, sample_deliveries
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 @click.command("import")
@@ -136,16 +140,17 @@ def _shown(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
+def _count_option(name: str, argument: str, default: int, words: str) -> Callable[[_F], _F]:
+    kind = click.IntRange(min=1)
+    return click.option(name, argument, default=default, show_default=True, type=kind, help=words)
+
+
 @click.command()
-@click.option("--days", "n_days", default=28, show_default=True, help="Days of logs.")
-@click.option("--users", "n_users", default=2500, show_default=True, help="Users in all.")
-@click.option("--items", "n_items", default=600, show_default=True, help="Items in all.")
-@click.option(
-    "--components", "n_components", default=8, show_default=True, help="Latent components."
-)
-@click.option(
-    "--events", "events_per_day", default=2500, show_default=True, help="Mean events per day."
-)
+@_count_option("--days", "n_days", 28, "Days of logs.")
+@_count_option("--users", "n_users", 2500, "Users in all.")
+@_count_option("--items", "n_items", 600, "Items in all.")
+@_count_option("--components", "n_components", 8, "Latent components.")
+@_count_option("--events", "events_per_day", 2500, "Mean events per day.")
 @click.option("--first-day", default="2024-03-01", show_default=True, type=DAY)
 @click.option("--seed", default=1, show_default=True, help="The same seed gives the same bytes.")
 @click.option("--ingest", "and_ingest", is_flag=True, help="Ingest each delivery as it arrives.")
@@ -162,6 +167,9 @@ def simulate(first_day: datetime, and_ingest: bool, overwrite: bool, **sizes: in
     Example:
       MOM_DATA_DIR=data/sample mom-pipeline simulate --days 14 --ingest
     """  # noqa: D301 - \b tells click to keep the lines
+    if sizes["n_components"] > sizes["n_items"]:
+        most = f"--items {sizes['n_items']}"
+        raise click.UsageError(f"--components {sizes['n_components']} must be at most {most}")
     sample = SampleSettings(first_day=first_day.date(), **sizes)
     settings = load_settings()
     if not overwrite:

@@ -16,8 +16,14 @@ from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.cli.run import bring_up_to_date, print_notes, print_results, run_days
 from mom_pipeline.cli.sources import import_with_progress
 from mom_pipeline.cli.terminal import DELIMITER, print_table
-from mom_pipeline.datasets import Dataset, Guess, csv_file, guess_file, parsed_rows
-from mom_pipeline.defs.freshness import NOT_COMPUTABLE, days_behind, freshness, stretches
+from mom_pipeline.datasets import SUMMARY_FILE, Dataset, Guess, csv_file, guess_file, parsed_rows
+from mom_pipeline.defs.freshness import (
+    NOT_COMPUTABLE,
+    DayFreshness,
+    days_behind,
+    freshness,
+    stretches,
+)
 from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.settings import DATA_DIR_VARIABLE, Settings, load_settings
 from mom_pipeline.warehouse import recommendations as lists
@@ -59,19 +65,20 @@ def start(file: Path, yes: bool, history: bool, **choices: Any) -> None:
       mom-pipeline start orders.csv
       mom-pipeline start orders.csv --user Kunde --item-name Bezeichnung --yes
     """  # noqa: D301 - \b tells click to keep the lines
-    begin = time.perf_counter()
     guess = guess_file(file, {name: v for name, v in choices.items() if v is not None})
     dataset = csv_file(file, replace(guess.options, set_aside=True))
     _show(file, guess)
     if not yes and not click.confirm("Is that right? Options such as --user correct it", True):
         click.echo("Nothing was written. `mom-pipeline start --help` lists the options.")
         return
+    begin = time.perf_counter()
     named = os.environ.get(DATA_DIR_VARIABLE)
-    os.environ[DATA_DIR_VARIABLE] = folder = named or f"data/{_folder_name(file)}"
-    settings = load_settings()
-    with writing_to(settings, "mom-pipeline start", waiting=lambda m: click.echo(m, err=True)):
-        newest, older = _first_model(settings, dataset)
-        _print_people(load_settings(), newest)
+    os.environ[DATA_DIR_VARIABLE] = folder = named or str(_own_folder(file))
+    with writing_to(load_settings(), "mom-pipeline start", waiting=_tell):
+        _import(dataset)
+        settings = load_settings()  # the import has written some
+        newest, older = _first_model(settings)
+        _print_people(settings, newest)
         click.echo(f"First lists after {time.perf_counter() - begin:.0f} s.")
         if older and (history or (not yes and _wants_history(older))):
             bring_up_to_date(settings)
@@ -82,9 +89,19 @@ def start(file: Path, yes: bool, history: bool, **choices: Any) -> None:
     click.echo(_next_steps(prefix, older))
 
 
-def _folder_name(file: Path) -> str:
-    """Return a name for the data folder: that of the file, without what shells would read."""
-    return re.sub(r"[^\w-]+", "-", file.name.split(".")[0]).strip("-") or "own"
+def _tell(message: str) -> None:
+    click.secho(message, fg="yellow", err=True)
+
+
+def _own_folder(file: Path) -> Path:
+    """Return a data folder named after a file, without what shells would read.
+
+    Never a part of the data folder `data`, such as its logs.
+    """
+    name = re.sub(r"[^\w-]+", "-", file.name.split(".")[0]).strip("-")
+    folder = Path("data") / (name or "own")
+    is_other = folder.exists() and not (folder / SUMMARY_FILE).exists()
+    return folder.with_name(f"own-{folder.name}") if is_other else folder
 
 
 def _show(file: Path, guess: Guess) -> None:
@@ -109,17 +126,17 @@ def _show(file: Path, guess: Guess) -> None:
     print_table("The first rows", columns, parsed_rows(file, options, _PARSED_ROWS))
 
 
-def _first_model(settings: Settings, dataset: Dataset) -> tuple[date, int]:
-    """Import a file and put the model of its newest day in use.
-
-    Returns that day, and how many older ones are not computed.
-    """
+def _import(dataset: Dataset) -> None:
+    settings = load_settings()
     summary = import_with_progress(dataset, settings)
     words = (
         f"{summary.rows:,} rows of {summary.days} days, {summary.first_day} to {summary.last_day}"
     )
     click.echo(f"Imported {words}, into {settings.data_dir}.")
-    settings = load_settings()
+
+
+def _first_model(settings: Settings) -> tuple[date, int]:
+    """Put the model of the newest day in use; return it, and how many older ones are behind."""
     # All days in order, so that each is judged by those before it.
     days = _computable(settings)
     for first, last in stretches(days, longest=_NO_ARRAYS):
@@ -129,7 +146,7 @@ def _first_model(settings: Settings, dataset: Dataset) -> tuple[date, int]:
     return newest, len(days_behind(_computable(settings)))
 
 
-def _computable(settings: Settings) -> list[Any]:
+def _computable(settings: Settings) -> list[DayFreshness]:
     entries = freshness(Warehouse(settings), DayState(settings))
     return [entry for entry in entries if entry.status not in NOT_COMPUTABLE]
 

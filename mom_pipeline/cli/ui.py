@@ -5,10 +5,8 @@ from contextlib import ExitStack
 
 import click
 
-from mom_pipeline.dagster_home import prepare_dagster_home
+from mom_pipeline.dagster_home import CODE_LOCATION, prepare_dagster_home
 from mom_pipeline.settings import load_settings
-
-CODE_LOCATION = "mom_pipeline.definitions"
 
 
 @click.command()

@@ -20,14 +20,14 @@ from mom_pipeline.core.ranking.parts import Histories
 from mom_pipeline.core.ranking.recency import aged
 from mom_pipeline.core.ranking.score import NO_AGEING, RankingName, Score, ranking_name
 from mom_pipeline.core.ranking.topn import BestItems
-from mom_pipeline.core.types import Array, Csr, Float64
+from mom_pipeline.core.types import Array, Csr, Float64, SentPlain
 
 # Columns of probabilities may miss 1 by rounding in single precision, not by more.
 _SUM_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
-class FittedModel:
+class FittedModel(SentPlain):
     """The components, the popularity, and what ranks with them.
 
     item_probs: O, (D, K).  weights: pi, (K,).
@@ -75,9 +75,10 @@ class FittedModel:
         return memberships(X, self.smoothed_item_probs, self.weights, self.personalization)
 
     def answering(self) -> Self:
-        """Return the model with all that its answers need and nothing else, to be sent away."""
-        ranking = None if self.pair_ranking is None else replace(self.pair_ranking)
-        return replace(self, pair_ranking=ranking, diagnostics={}, anchor=None, sums=None)
+        """Return the model with all that its answers need and nothing else."""
+        if self.anchor is None and self.sums is None and not self.diagnostics:
+            return self
+        return replace(self, diagnostics={}, anchor=None, sums=None)
 
     def aged(self, X: Csr, last_days: Csr | None) -> Csr:
         """Return histories as the ranking reads them: what was taken long ago counts for less."""

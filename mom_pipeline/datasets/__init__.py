@@ -6,6 +6,7 @@ from pathlib import Path
 from mom_pipeline.datasets.delimited import csv_file, online_retail, parsed_rows
 from mom_pipeline.datasets.guessing import Guess, guess_file
 from mom_pipeline.datasets.importing import (
+    SUMMARY_FILE,
     Dataset,
     ImportOptions,
     ImportSummary,
@@ -26,6 +27,7 @@ DATASETS: dict[str, Callable[[Path, ImportOptions], Dataset]] = {
 
 __all__ = [
     "DATASETS",
+    "SUMMARY_FILE",
     "Dataset",
     "Guess",
     "ImportOptions",

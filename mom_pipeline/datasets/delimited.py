@@ -123,9 +123,7 @@ def csv_file(path: Path, options: ImportOptions) -> Dataset:
     `options` names the columns, the time format and how the file is written.
     """
     _require_valid(options)
-    names = [options.user, options.item, options.timestamp, options.weight]
-    names += [options.item_name, options.item_group]
-    columns = list(dict.fromkeys(name for name in names if name))
+    columns = list(dict.fromkeys(_named(options)))
     header = _header_of(path, options)
     where = {name: _position(path, header, name) for name in columns}
     if options.file_format != "csv":  # only these columns are read, in this order
@@ -178,7 +176,7 @@ def _header_of(path: Path, options: ImportOptions) -> list[str]:
     if options.file_format == "parquet":
         return list(parquet_texts(path))
     if options.file_format == "jsonl":
-        return list(dict.fromkeys(_named(options)))
+        return list(dict.fromkeys(_named(options)))  # a line may lack any of them
     header = read_header(path, options.delimiter, _encoding_of(options))
     return header if options.has_header else [str(n) for n in range(1, len(header) + 1)]
 

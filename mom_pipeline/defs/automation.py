@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,8 @@ from mom_pipeline.defs.days import content_hash
 from mom_pipeline.defs.freshness import DayFreshness, days_behind, freshness, stretches
 from mom_pipeline.defs.partitions import DAILY
 from mom_pipeline.defs.resources import DataFolder
-from mom_pipeline.defs.runs import COMPARISON_JOB, is_under_way
+from mom_pipeline.defs.run_tags import range_tags
+from mom_pipeline.defs.runs import is_under_way
 from mom_pipeline.errors import LogFileError, WarehouseBusy
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.settings import SETTINGS_FILE
@@ -22,7 +22,6 @@ from mom_pipeline.settings.writing import declare_first_day
 
 # Runs of the same days, while nothing changes.
 MAX_ATTEMPTS = 3
-RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 FULL_CONFIG: Mapping[str, Any] = {"ops": {"m2_statistics": {"config": {"full": True}}}}
 
 COMPARISON = dg.AssetSelection.assets("model_comparison")
@@ -42,9 +41,15 @@ full_rebuild = dg.define_asset_job(
 )
 
 comparison_job = dg.define_asset_job(
-    COMPARISON_JOB,
+    "comparison",
     COMPARISON,
     description="The method beside its rivals: minutes, and so not a part of every day.",
+)
+
+leaf_sensor = dg.AutomationConditionSensorDefinition(
+    "leaf_sensor",
+    target=dg.AssetSelection.assets("report", "model_comparison"),
+    description="Pages of recent days whose metrics are newer, and the comparison each Sunday.",
 )
 
 
@@ -64,30 +69,11 @@ def weekly_rebuild_schedule(
     context: dg.ScheduleEvaluationContext, data_folder: DataFolder
 ) -> dg.RunRequest | dg.SkipReason:
     """Each Sunday, the newest day that has logs."""
-    return _newest_day(context, data_folder, FULL_CONFIG)
-
-
-@dg.schedule(job=comparison_job, cron_schedule="0 6 * * 0", execution_timezone=DAILY.timezone)
-def weekly_comparison_schedule(
-    context: dg.ScheduleEvaluationContext, data_folder: DataFolder
-) -> dg.RunRequest | dg.SkipReason:
-    """Each Sunday after the rebuild, the newest day that has logs."""
-    return _newest_day(context, data_folder, {})
-
-
-def _newest_day(
-    context: dg.ScheduleEvaluationContext, data_folder: DataFolder, run_config: Mapping[str, Any]
-) -> dg.RunRequest | dg.SkipReason:
     days = {str(file.day) for file in discover(data_folder.settings.logs_dir).files}
     present = days & set(DAILY.get_partition_keys(current_time=context.scheduled_execution_time))
     if not present:
         return dg.SkipReason(f"no log file in {data_folder.settings.logs_dir} yet")
-    return dg.RunRequest(partition_key=max(present), run_config=dict(run_config))
-
-
-def range_tags(first: date, last: date) -> dict[str, str]:
-    """Return the tags that make one run of the days from first to last."""
-    return {RANGE_START: first.isoformat(), RANGE_END: last.isoformat()}
+    return dg.RunRequest(partition_key=max(present), run_config=dict(FULL_CONFIG))
 
 
 @dataclass(frozen=True)
@@ -168,6 +154,11 @@ def _hindrance(behind: Sequence[DayFreshness], attempts: int) -> str:
         return (
             f"{first} lies before the first day of these definitions, {start}; the daemon loads "
             "them again after a minute"
+        )
+    if (newest := str(behind[-1].day)) not in DAILY.get_partition_keys():
+        return (
+            f"{newest} lies after the last day of these definitions; the daemon loads them again "
+            "after a minute"
         )
     if attempts > MAX_ATTEMPTS:
         return (

@@ -1,27 +1,37 @@
 """Asset checks: what each one promises, and the verdicts on one day.
 
 A check runs inside its asset, on every day of the run, so that a blocking one stops the days'
-later assets before they start. The verdicts are plain functions of numbers.
+later assets before they start; every day has a verdict of its own. The verdicts are plain
+functions of numbers. Where there is too little to judge by, a check passes and says so.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import TypeAlias
 
 import dagster as dg
 import numpy as np
+from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+    AssetCheckEvaluationTargetMaterializationData,
+)
 
 from mom_pipeline.core.evaluation.lift import Lift
 from mom_pipeline.core.types import Array
+from mom_pipeline.defs.partitions import DAILY
 from mom_pipeline.logs.ledger import DeliveredDay
+from mom_pipeline.settings import Settings
+
+# What a verdict is about; without it the pages take a check for one of an earlier day's contents.
+# Dagster, which is pinned, makes it itself for a run of one day, and does not export the type.
+Target: TypeAlias = AssetCheckEvaluationTargetMaterializationData
 
 _WHITENING_TOLERANCE = 1e-4
 _COLUMNS_AT_A_TIME = 65_536
 _SUM_TOLERANCE = 1e-6
 _USUAL_VOLUME = (0.5, 2.0)
 _POPULARITY_DRIFT = 0.25
-_SHOWN_DAYS = 10
+_NOT_ENOUGH = "not enough data"
 _SHOWN_COMPONENTS = 10
 
 
@@ -55,7 +65,6 @@ CHECKS = (
     ),
     Check("raw_logs", "usual_volume", "between half and twice the mean of the trailing week"),
     Check("raw_logs", "fresh_logs", "the day itself has log files"),
-    Check("interaction_matrix", "enough_users", "N >= K^2 users, which the method asks for"),
     Check(
         "interaction_matrix",
         "steady_popularity",
@@ -63,7 +72,12 @@ CHECKS = (
         f"{_POPULARITY_DRIFT} (total variation) since the day before",
     ),
     Check("m2_statistics", "finite_moments", "no sum is infinite or NaN", blocking=True),
-    Check("m2_statistics", "captured", "the anchor's basis held enough of the second moment"),
+    Check("m2_statistics", "enough_users", "N >= K^2 users, which the method asks for"),
+    Check(
+        "m2_statistics",
+        "captured",
+        "the anchor's basis holds enough of the second moment, or the day was rebuilt",
+    ),
     Check(
         "whitening_matrix",
         "whitens",
@@ -158,10 +172,23 @@ def fresh_logs(day: date, newest: date | None) -> Verdict:
     return Verdict("fresh_logs", newest == day, f"newest delivery up to {day}: {newest or 'none'}")
 
 
-def enough_users(n_users: int, n_components: int) -> Verdict:
-    """The paper asks for N >= K^2 users."""
+def too_early(settings: Settings, day: date) -> str:
+    """Why the logs are too young for a verdict on the model of a day; "" when they are not.
+
+    As for the choice of settings and the backtest, it takes `evaluation.horizon_days` days before.
+    """
+    number = (day - settings.first_and_last_day()[0]).days + 1
+    needed = settings.evaluation.horizon_days + 1
+    if number >= needed:
+        return ""
+    return f"{_NOT_ENOUGH}: day {number} of the logs, judged from day {needed} on"
+
+
+def enough_users(n_users: int, n_components: int, early: str) -> Verdict:
+    """The paper asks for N >= K^2 users. early: why it is too early to ask, or ""."""
+    enough = n_users >= n_components**2
     seen = f"{n_users} users, K^2 = {n_components**2}"
-    return Verdict("enough_users", n_users >= n_components**2, seen)
+    return _unless_early("enough_users", enough, seen, early)
 
 
 def steady_popularity(moved: float) -> Verdict:
@@ -175,9 +202,10 @@ def finite(check: str, *arrays: Array) -> Verdict:
     return Verdict(check, bad == 0, f"{bad} non-finite entries")
 
 
-def captured(share: float, threshold: float) -> Verdict:
-    """Share of the second moment inside the span, before any rebuild of the day."""
-    return Verdict("captured", share >= threshold, f"{share:.4f} of the second moment")
+def captured(share: float, threshold: float, rebuilt: str) -> Verdict:
+    """Share of the second moment inside the span of the days before. rebuilt: why, or ""."""
+    seen = f"rebuilt: {rebuilt}" if rebuilt else f"{share:.4f} of the second moment"
+    return Verdict("captured", bool(rebuilt) or share >= threshold, seen)
 
 
 def whitens(error: float) -> Verdict:
@@ -192,21 +220,30 @@ def distributions(check: str, **columns: Array) -> Verdict:
     return Verdict(check, not wrong, seen)
 
 
-def split_half(agreement: Array, weights: Array, threshold: float) -> Verdict:
-    """Components that the halves of the users do not agree on, with their share of pi."""
+def split_half(agreement: Array, weights: Array, threshold: float, early: str) -> Verdict:
+    """Components that the halves of the users do not agree on, with their share of pi.
+
+    early: why it is too early to ask, or "".
+    """
     weak = np.flatnonzero(agreement < threshold)
     seen = f"lowest agreement {agreement.min():.2f}"
     if len(weak):
         named = ", ".join(str(k + 1) for k in weak[:_SHOWN_COMPONENTS])
         more = f" and {len(weak) - _SHOWN_COMPONENTS} more" if len(weak) > _SHOWN_COMPONENTS else ""
         seen += f"; below {threshold:g}: components {named}{more}, {weights[weak].sum():.1%} of pi"
-    return Verdict("split_half", len(weak) == 0, seen)
+    return _unless_early("split_half", len(weak) == 0, seen, early)
+
+
+def _unless_early(check: str, passed: bool, seen: str, early: str) -> Verdict:
+    if passed or not early:
+        return Verdict(check, passed, seen)
+    return Verdict(check, True, f"{early} ({seen})")
 
 
 def better_than_popularity(model: float | None, popularity: float | None) -> Verdict:
     """Recall at the cut-off nearest to 20; None where there is nothing to evaluate yet."""
     if model is None or popularity is None:
-        return Verdict("better_than_popularity", True, "nothing to evaluate yet")
+        return Verdict("better_than_popularity", True, f"{_NOT_ENOUGH}: nothing to evaluate yet")
     seen = f"recall {model:.4f}, popularity {popularity:.4f}"
     return Verdict("better_than_popularity", model > popularity, seen)
 
@@ -221,37 +258,59 @@ def check_specs(asset: str) -> list[dg.AssetCheckSpec]:
     """The checks of an asset, as Dagster declares them."""
     return [
         dg.AssetCheckSpec(
-            name=check.name, asset=asset, description=check.promise, blocking=check.blocking
+            name=check.name,
+            asset=asset,
+            description=check.promise,
+            blocking=check.blocking,
+            partitions_def=DAILY,
         )
-        for check in CHECKS
-        if check.asset == asset
+        for check in _checks_of(asset)
     ]
 
 
-def check_results(
-    asset: str, verdicts: Mapping[str, Sequence[Verdict]]
-) -> list[dg.AssetCheckResult]:
-    """One result per check over all days of a run: passed when every day passed."""
+def check_outputs(asset: str) -> list[dg.Output[None]]:
+    """What Dagster expects of a step beside the verdicts: an output for each check."""
     return [
-        _result(
-            check, {day: v for day, own in verdicts.items() for v in own if v.check == check.name}
-        )
-        for check in CHECKS
-        if check.asset == asset
+        dg.Output(None, output_name=spec.get_python_identifier()) for spec in check_specs(asset)
     ]
 
 
-def _result(check: Check, by_day: Mapping[str, Verdict]) -> dg.AssetCheckResult:
-    failed = {day: verdict.seen for day, verdict in by_day.items() if not verdict.passed}
-    shown = dict(list((failed or {d: v.seen for d, v in by_day.items()}).items())[-_SHOWN_DAYS:])
-    metadata: dict[str, Any] = {"days": len(by_day), "failed_days": len(failed), **shown}
-    return dg.AssetCheckResult(
+def evaluations(
+    asset: str, verdicts: Mapping[str, Sequence[Verdict]], targets: Mapping[str, Target]
+) -> list[dg.AssetCheckEvaluation]:
+    """The verdict of every check on every day of a run.
+
+    targets: the materializations of these days, which the verdicts are about.
+    """
+    return [
+        _evaluation(check, day, _verdict(check, own), targets.get(day))
+        for check in _checks_of(asset)
+        for day, own in verdicts.items()
+    ]
+
+
+def _checks_of(asset: str) -> list[Check]:
+    return [check for check in CHECKS if check.asset == asset]
+
+
+def _verdict(check: Check, verdicts: Sequence[Verdict]) -> Verdict:
+    """The verdict of a check on one day; a day that had too little for a model has none."""
+    none = Verdict(check.name, True, _NOT_ENOUGH)
+    return next((verdict for verdict in verdicts if verdict.check == check.name), none)
+
+
+def _evaluation(
+    check: Check, day: str, verdict: Verdict, target: Target | None
+) -> dg.AssetCheckEvaluation:
+    return dg.AssetCheckEvaluation(
+        asset_key=dg.AssetKey(check.asset),
         check_name=check.name,
-        asset_key=check.asset,
-        passed=not failed,
+        passed=verdict.passed,
         severity=_severity(check),
-        description="; ".join(f"{day}: {seen}" for day, seen in list(shown.items())[-1:]),
-        metadata=metadata,
+        description=f"{day}: {verdict.seen}",
+        blocking=check.blocking,
+        partition=day,
+        target_materialization_data=target,
     )
 
 

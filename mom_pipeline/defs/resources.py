@@ -14,7 +14,8 @@ from mom_pipeline.artifacts.writer import writing_to
 from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.types import Array
-from mom_pipeline.defs.runs import COMPARISON_JOB, process_tag
+from mom_pipeline.defs.run_tags import days_tag, outcome_tags
+from mom_pipeline.defs.runs import process_tag
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.dictionaries import ids_by_position
@@ -32,14 +33,15 @@ class DataFolder(dg.ConfigurableResource):  # type: ignore[type-arg]
         if run is None or context.instance is None:
             yield self
             return
-        context.instance.add_run_tags(run.run_id, process_tag(run.run_id))
-        if run.job_name == COMPARISON_JOB:  # reads the warehouse, writes to a folder of its own
+        context.instance.add_run_tags(run.run_id, {**process_tag(run.run_id), **days_tag(run.tags)})
+        if _only_compares(run):  # reads the warehouse, writes to a folder of its own
             yield self
             return
         who = f"run {run.run_id} ({run.job_name})"
         log = context.log
         with writing_to(self.settings, who, waiting=log.info if log else None):
             yield self
+            context.instance.add_run_tags(run.run_id, outcome_tags(self.warehouse, run.tags))
 
     @property
     def settings(self) -> Settings:
@@ -72,3 +74,9 @@ class DataFolder(dg.ConfigurableResource):  # type: ignore[type-arg]
     @property
     def state(self) -> DayState:
         return DayState(self.settings)
+
+
+def _only_compares(run: dg.DagsterRun) -> bool:
+    """Whether a run is of `model_comparison` alone, by its job or by its selection."""
+    chosen = run.asset_selection or set()
+    return run.job_name == "comparison" or chosen == {dg.AssetKey("model_comparison")}

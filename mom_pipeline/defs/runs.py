@@ -12,8 +12,8 @@ from pathlib import Path
 
 import dagster as dg
 
-PROCESS_TAG = "mom/process"
-COMPARISON_JOB = "comparison"
+# The prefix is Dagster's for tags that its pages do not show.
+PROCESS_TAG = ".dagster/mom_process"
 # A run that has not recorded its process after so long never will.
 SECONDS_TO_START = 300
 _BEGUN = [

@@ -24,6 +24,7 @@ from mom_pipeline.logs.ledger import LedgerEntry, ledger_by_file, ledger_entries
 from mom_pipeline.logs.logfiles import LogFile, discover
 from mom_pipeline.logs.readers import (
     ERASED,
+    NOT_UNDERSTOOD,
     SET_ASIDE_PREFIX,
     EventQuery,
     event_query,
@@ -45,6 +46,7 @@ from mom_pipeline.logs.scan import (
     require_unchanged,
     scan_file,
 )
+from mom_pipeline.logs.time_formats import format_advice
 from mom_pipeline.settings import LogSettings, Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse, scalar, transaction
 from mom_pipeline.warehouse.erased import erased_users
@@ -281,7 +283,9 @@ def _replace(
         result = IngestResult(
             file, "replaced" if replaced else "new", lines, accepted, rejected, set_aside, reasons
         )
-        _require_few_rejects(result, logs.max_reject_share)
+        if _has_too_many_rejects(result, logs.max_reject_share):
+            advice = _time_advice(connection, query, result, logs)
+            raise TooManyRejects(_too_many_rejects(result, logs.max_reject_share, advice))
         _insert_ledger(connection, result, scan, logs, begun)
     return result
 
@@ -360,21 +364,40 @@ def _require_accounted(file: LogFile, lines: int, accepted: int, rejected: int) 
         )
 
 
-def _require_few_rejects(result: IngestResult, max_share: float) -> None:
+def _has_too_many_rejects(result: IngestResult, max_share: float) -> bool:
     """Rows that the source itself set aside are no sign of a broken file."""
     malformed = result.rows_rejected - result.rows_set_aside
     rows = result.rows_accepted + result.rows_rejected
-    if rows and malformed / rows > max_share:
-        reasons = ", ".join(
-            f"{reason}: {n}"
-            for reason, n in list(result.reject_reasons.items())[:5]
-            if not reason.startswith(SET_ASIDE_PREFIX)
-        )
-        raise TooManyRejects(
-            f"{result.file.path}: {malformed} of {rows} rows are malformed ({reasons}), more than "
-            f"logs.max_reject_share = {max_share:g}; nothing was stored. Correct and deliver the "
-            "file again, or raise the setting"
-        )
+    return bool(rows) and malformed / rows > max_share
+
+
+def _too_many_rejects(result: IngestResult, max_share: float, advice: str) -> str:
+    malformed = result.rows_rejected - result.rows_set_aside
+    rows = result.rows_accepted + result.rows_rejected
+    reasons = ", ".join(
+        f"{reason}: {n}"
+        for reason, n in list(result.reject_reasons.items())[:5]
+        if not reason.startswith(SET_ASIDE_PREFIX)
+    )
+    remedy = advice or "Correct and deliver the file again, or raise the setting"
+    return (
+        f"{result.file.path}: {malformed} of {rows} rows are malformed ({reasons}), more than "
+        f"logs.max_reject_share = {max_share:g}; nothing was stored. {remedy}"
+    )
+
+
+def _time_advice(
+    connection: Connection, query: EventQuery, result: IngestResult, logs: LogSettings
+) -> str:
+    """What to say where times are not understood: the format that would fit; "" otherwise."""
+    if NOT_UNDERSTOOD not in result.reject_reasons:
+        return ""
+    rows = connection.execute(
+        f"{query.with_clause} SELECT time_text FROM typed WHERE event_time IS NULL LIMIT 500",  # noqa: S608
+        query.parameters,
+    ).fetchall()
+    option, present = "logs.timestamp_format =", logs.timestamp_format
+    return format_advice([str(text) for (text,) in rows if text], option, present)
 
 
 def _insert_ledger(

@@ -21,6 +21,7 @@ from mom_pipeline.warehouse.erased import ErasedUsers
 
 SET_ASIDE_PREFIX = "set aside: "
 ERASED = f"{SET_ASIDE_PREFIX}erased"
+NOT_UNDERSTOOD = "timestamp not understood"
 # A word of a malformed line, for which the format tells no fields.
 WORD = r"""[^\s,;|"'{}\[\]:]+"""
 QUOTES_BROKEN = "contains(text, '\"') AND NOT regexp_full_match($delimiter || text, $record)"

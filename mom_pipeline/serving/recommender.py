@@ -178,8 +178,7 @@ class Recommender:
         else:
             unknown = ()
         if history is None:
-            near = did_you_mean(user, self._served.user_positions)
-            note = f"the model does not know the user {shown(user)}: popular items{near}"
+            note = f"the model does not know the user {shown(user)}: popular items"
             return self._popular(user, n, note, unknown, among)
         if not history.nnz:
             note = f"the user {shown(user)} has no history: popular items"
@@ -219,6 +218,15 @@ class Recommender:
         times = np.array([float(taken[y]) for y in positions.tolist()])
         return one_row(positions, times, self._served.model.n_items), unknown
 
+    def did_you_mean(self, *, user: str = "", item: str = "") -> str:
+        """Return "; did you mean …?" for a user or an item that the model does not know, or "".
+
+        A look at every id: for a person who waits, not for a service.
+        """
+        known = self._served.user_positions if user else self._served.item_positions
+        wanted = user or item
+        return "" if wanted in known else did_you_mean(wanted, known)
+
     def similar(self, item: str, n: int = 20) -> SimilarItems:
         """The n items that go with one most often, compared with their popularity.
 
@@ -228,7 +236,7 @@ class Recommender:
         position = self._item(item)
         scores = similar_scores(self._served.model, position)
         scores[position] = -np.inf
-        scores[scores <= 0] = -np.inf
+        scores[(scores <= 0) | ~self._served.model.candidates] = -np.inf
         best, values = top_n(scores[None], n)
         lines = tuple(
             SimilarItem(item=self._id(y), name=self._name(y), score=score)
@@ -244,10 +252,9 @@ class Recommender:
         """
         history = self._history(user)
         if history is None or not history.nnz:
-            near = did_you_mean(user, self._served.user_positions) if history is None else ""
             raise UnknownUser(
                 f"the model has no history of the user {shown(user)}, so there is nothing to "
-                f"explain; such users get popular items{near}"
+                "explain; such users get popular items"
             )
         position = self._item(item)
         taken_apart = explain_row(self._served.model, history, np.array([position]))
@@ -375,8 +382,7 @@ class Recommender:
     def _item(self, item: str) -> int:
         position = self._served.item_positions.get(item)
         if position is None:
-            near = did_you_mean(item, self._served.item_positions)
-            raise UnknownItem(f"the model does not know the item {shown(item)}{near}")
+            raise UnknownItem(f"the model does not know the item {shown(item)}")
         return position
 
     def _id(self, position: int) -> str:

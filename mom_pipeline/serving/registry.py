@@ -21,6 +21,7 @@ from mom_pipeline.artifacts.versions import (
     publish,
     remove_left_overs,
     seal,
+    share_files,
     unfinished_version,
 )
 from mom_pipeline.core.errors import DamagedModel, ModelOfOtherVersion, MomError
@@ -243,6 +244,7 @@ class ModelRegistry:
         with unfinished_version(parent) as folder:
             served.write_files(folder)
             version = f"{served.manifest.day}-{seal(folder, served.manifest.facts)[:_DIGITS]}"
+            share_files(folder, (parent / name for name in self.names()[-1:]))
             publish(folder, parent / version)
         return version
 

@@ -3,8 +3,9 @@
 It answers without the warehouse: one folder holds all of it.
 
     model.npz       the fitted model
+    smoothed.npz    its low-pass and EASE parts, which stay until the rows are read again
     people.npz      item ids, user ids, and the users' histories as sparse rows
-    manifest.json   what it was made of, and the sha256 of both files
+    manifest.json   what it was made of, and the sha256 of every file
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -22,7 +23,7 @@ from mom_pipeline.core.persistence import load_arrays, save_arrays
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.errors import DamagedArtifact
 
-MODEL, PEOPLE = "model.npz", "people.npz"
+MODEL, SMOOTHED, PEOPLE = "model.npz", "smoothed.npz", "people.npz"
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,11 @@ class ServedModel:
     def write_files(self, folder: Path) -> None:
         """Write everything but the manifest to a folder."""
         # What an update would need stays with the artifacts of the day.
-        answering = replace(self.model, anchor=None, sums=None)
+        answering, ranking = self.model.answering(), self.model.pair_ranking
+        if ranking is not None:
+            save_arrays(folder / SMOOTHED, {}, ranking.smoothed_arrays())
+            counted = replace(ranking, low_pass=None, ease=None)
+            answering = replace(answering, pair_ranking=counted)
         answering.save(folder / MODEL, self.manifest.settings)
         X = self.histories
         save_arrays(
@@ -115,6 +120,10 @@ class ServedModel:
         manifest = Manifest.read(folder, check=True)
         try:
             fitted, _ = FittedModel.load(folder / MODEL)
+            if fitted.pair_ranking is not None:
+                _, smoothed = load_arrays(folder / SMOOTHED)
+                ranking = fitted.pair_ranking.with_smoothed(smoothed)
+                fitted = replace(fitted, pair_ranking=ranking)
             header, arrays = load_arrays(folder / PEOPLE, mapped=mapped)
         except OSError as error:  # removed by another process while it was read
             raise DamagedModel(f"{folder} cannot be read: {error}") from error

@@ -41,6 +41,7 @@ from mom_pipeline.settings.sections import (
     DELIMITERS,
     ESTIMATORS,
     PERSONALIZATIONS,
+    AlertSettings,
     ArtifactSettings,
     ColumnSettings,
     ComparisonSettings,
@@ -101,6 +102,7 @@ class Settings:
     comparison: ComparisonSettings = field(default_factory=ComparisonSettings)
     warehouse: WarehouseSettings = field(default_factory=WarehouseSettings)
     artifacts: ArtifactSettings = field(default_factory=ArtifactSettings)
+    alerts: AlertSettings = field(default_factory=AlertSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
 
     @model_validator(mode="after")

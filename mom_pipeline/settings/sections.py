@@ -44,6 +44,7 @@ TIMESTAMP_FORMATS = ("iso", "epoch_s", "epoch_ms")
 ENGINES = ("local", "dask")
 ESTIMATORS: tuple[EstimatorName, ...] = get_args(EstimatorName)
 PERSONALIZATIONS: tuple[RuleName, ...] = get_args(RuleName)
+_WEB = re.compile(r"https?://[^/\s]")
 _MODEL: dict[str, Any] = {f.name: f.default for f in fields(MethodOfMoments)}
 
 
@@ -96,6 +97,10 @@ MemoryLimit = Annotated[
 Cutoffs = Annotated[tuple[StrictInt, ...], rule("ascending numbers from 1 on", _is_ascending)]
 Texts = tuple[StrictStr, ...]
 Names = Annotated[tuple[StrictStr, ...], rule("at least one name", bool)]
+Webhook = Annotated[
+    StrictStr,
+    rule('"" or begin with http:// or https://', lambda t: not t or bool(_WEB.match(t))),
+]
 # "classes" is the earlier name.
 Ranking = Annotated[
     RankingName, BeforeValidator(lambda value: "components" if value == "classes" else value)
@@ -216,7 +221,7 @@ class ServingSettings:
 
     list_length: Count = 20
     exclude_seen: StrictBool = True
-    refresh_drift: Share = 0.0
+    refresh_drift: Share = 0.05
     leave_out_items: Texts = ()
     leave_out_groups: Texts = ()
 
@@ -265,10 +270,19 @@ class WarehouseSettings:
 
 @section("artifacts")
 class ArtifactSettings:
-    """How many days keep their arrays, beside one day a month (0: all), and their moments."""
+    """How many days keep their arrays, beside one day a month (0: all), moments and lists."""
 
     retention_days: CountOrZero = 35
-    moment_megabytes: CountOrZero = 128
+    moment_megabytes: CountOrZero = 48
+    list_days: Count = 14
+
+
+@section("alerts")
+class AlertSettings:
+    """Whom to tell of runs and checks that failed."""
+
+    webhook: Webhook = ""
+    command: tuple[StrictStr, ...] = ()
 
 
 @section("engine")

@@ -22,6 +22,8 @@ from mom_pipeline.warehouse.connection import Warehouse
 
 # Days with rows that it takes to choose, and users to ask about.
 _ENOUGH_DAYS, _ENOUGH_USERS = 8, 100
+# What a choice in few seconds leaves as it is: another one costs as much as all the rest.
+_NOT_IN_HASTE = ("ranking.user_exponent",)
 # What is ranked by until something is chosen, and when nothing is better than popularity.
 _UNTIL_CHOSEN = {"ease": 0.0, "low_pass": 0.0, "components": 0.0, "candidate_exponent": 0.0}
 _POPULARITY = RankingWeights(popularity=1.0, pairs=0.0, ease=0.0, low_pass=0.0, components=0.0)
@@ -63,7 +65,7 @@ def _chosen(warehouse: Warehouse, day: date, settings: Settings, seconds: float)
         days,
         settings.model,
         _until_chosen(settings),
-        fixed=settings.fixed,
+        fixed=(*settings.fixed, *_NOT_IN_HASTE) if seconds else settings.fixed,
         budget_seconds=seconds or settings.tuning.budget_seconds,
     )
     choice = sweep.choice_of(settings.model.ranking)

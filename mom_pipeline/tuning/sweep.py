@@ -144,6 +144,7 @@ def run_sweep(
     plan = _Plan(days, model, weights, fixed, budget_seconds, progress)
     ks = _sizes_to_try(plan, wanted)
     nested, trials, skipped = _all_kinds(plan, ks)
+    skipped = _dropped(plan, wanted) + skipped
     if not trials:
         raise InvalidInteractions(f"no setting could be tried: {'; '.join(skipped)}")
     best = max(trials, key=lambda trial: trial.map)
@@ -196,9 +197,7 @@ def _kind(model: ModelSettings) -> Kind:
 
 
 def _sizes_to_try(plan: _Plan, wanted: Sequence[int]) -> list[int]:
-    train, model = plan.days.train, plan.model
-    n_users = int((np.diff(train.indptr) > 0).sum())
-    most = min(n_users, int((np.diff(train.tocsc().indptr) > 0).sum()))
+    model, (most, n_users) = plan.model, _most_components(plan)
     if "model.n_components" in plan.fixed:
         return [min(model.n_components, most)]
     ks = list(sizes(most, n_users, model.n_components, wanted))
@@ -208,6 +207,23 @@ def _sizes_to_try(plan: _Plan, wanted: Sequence[int]) -> list[int]:
             "support; choose smaller ones"
         )
     return ks
+
+
+def _most_components(plan: _Plan) -> tuple[int, int]:
+    """Return the largest K that the rows support, and how many users have any."""
+    train = plan.days.train
+    n_users = int((np.diff(train.indptr) > 0).sum())
+    return min(n_users, int((np.diff(train.tocsc().indptr) > 0).sum())), n_users
+
+
+def _dropped(plan: _Plan, wanted: Sequence[int]) -> list[str]:
+    """Say which of the K that were asked for the rows cannot support."""
+    most, n_users = _most_components(plan)
+    beyond = sorted({k for k in wanted if k > most})
+    if not beyond:
+        return []
+    shown = ", ".join(f"{k:,}" for k in beyond)
+    return [f"K = {shown}: more than {most:,}, which {n_users:,} users and their items support"]
 
 
 def _component_trials(

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from urllib.parse import urlencode
 
 import uvicorn
-from dagster import DagsterInstance
+from dagster import DagsterInstance, TimeWindowPartitionsDefinition
 from dagster._cli.workspace.cli_target import workspace_opts_to_load_target
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster_graphql.schema import create_schema
@@ -52,9 +52,24 @@ def listen(port: int | None) -> socket.socket:
         ) from error
 
 
+_present = TimeWindowPartitionsDefinition._get_current_timestamp
+
+
+def _present_or_end(partitions: TimeWindowPartitionsDefinition) -> float:
+    """The present, but not after the end of the partitions.
+
+    Where Dagster asks for the newest partitions it forgets that there may be an end, and the Plots
+    of an asset would show the days up to today, of logs that ended years ago.
+    """
+    end, present = partitions.end_timestamp, _present(partitions)
+    return present if end is None else min(present, end)
+
+
 @contextmanager
 def loaded_workspace(instance: DagsterInstance, module: str) -> Iterator[WorkspaceProcessContext]:
     """Yield the code location of a module, loaded in a process of its own."""
+    # The pages rebuild every definition from its description, so there is no other place.
+    TimeWindowPartitionsDefinition._get_current_timestamp = _present_or_end  # type: ignore[assignment, method-assign]
     target = workspace_opts_to_load_target(WorkspaceOpts(module_name=[module]))
     with WorkspaceProcessContext(
         instance, target, version=webserver_version, code_server_log_level="WARNING"

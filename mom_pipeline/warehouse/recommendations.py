@@ -1,7 +1,7 @@
 """The table `recommendations`, of which a day replaces its own rows, and its export."""
 
 import hashlib
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -15,6 +15,9 @@ from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, ReasonedLists
 from mom_pipeline.core.types import Array
 from mom_pipeline.core.visits import UserLists
 from mom_pipeline.warehouse.connection import Connection, load_sql, scalar
+
+# Digits of a stored score: the rank says the order, and these take half of the room.
+_DIGITS = 5
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ def _insert(
         "user_position": users[owners],
         "rank": ranks + 1,
         "item_position": lists.items[owners, ranks],
-        "score": lists.scores[owners, ranks],
+        "score": _rounded(lists.scores[owners, ranks]),
         "kind": lists.kinds[owners, ranks],
         "cause": lists.causes[owners, ranks],
     }
@@ -65,6 +68,14 @@ def _insert(
     )
     connection.unregister("new_lists")
     return inserted
+
+
+def _rounded(scores: Array) -> Array:
+    """Return numbers of a few significant digits."""
+    sizes = np.abs(scores, dtype=np.float64)
+    exponents = np.floor(np.log10(sizes, out=np.zeros_like(sizes), where=sizes > 0))
+    unit = 10.0 ** (_DIGITS - 1 - exponents)
+    return np.asarray(np.rint(scores * unit) / unit)
 
 
 def export_lists(connection: Connection, day: date, folder: Path, catalogue: Catalogue) -> Path:
@@ -83,7 +94,7 @@ def export_lists(connection: Connection, day: date, folder: Path, catalogue: Cat
         lists = connection.sql(
             load_sql("warehouse/lists_as_of.sql"), params={"day": day.isoformat()}
         )
-        lists.write_parquet(str(temporary))
+        lists.write_parquet(str(temporary), compression="zstd")
     return path
 
 
@@ -97,11 +108,9 @@ def most_listed(connection: Connection, day: date, n: int) -> list[dict[str, Any
     return [{"item": item, "lists": count} for item, count in rows]
 
 
-def remove_exports(folder: Path, before: date, *, spared: Collection[date] = ()) -> int:
-    """Remove the exports of the days before a day, except some. Returns how many there were."""
-    kept = {day.isoformat() for day in spared}
-    files = folder.glob("*.parquet")
-    old = [path for path in files if path.stem < before.isoformat() and path.stem not in kept]
+def remove_exports(folder: Path, before: date) -> int:
+    """Remove the exports of the days before a day. Returns how many there were."""
+    old = [path for path in folder.glob("*.parquet") if path.stem < before.isoformat()]
     for path in old:
         path.unlink()
     return len(old)

@@ -29,7 +29,7 @@ def store(tmp_path: Path) -> ArtifactStore:
 
 
 def test_the_last_days_and_one_of_a_month_are_kept(store: ArtifactStore):
-    assert apply_retention(store, 4, 2, 0) == Removed(days=4 * 2, moments=4)
+    assert apply_retention(store, 4, 2, 0) == Removed(days=4 * 2 + 1, moments=4)  # and an anchor
     kept = [DAYS[0], DAYS[2], *DAYS[6:]]  # the first of January, and of February
     assert store.days("decomposition") == store.days("m2_statistics") == kept
     assert all(store.read("decomposition", day).arrays for day in kept)
@@ -41,10 +41,10 @@ def test_the_last_days_and_one_of_a_month_are_kept(store: ArtifactStore):
     assert apply_retention(store, 4, 2, 0) == Removed(0, 0)
 
 
-def test_an_anchor_stays_while_a_day_of_the_last_ones_was_made_with_it(store: ArtifactStore):
-    apply_retention(store, 4, 2, 0)
+def test_an_anchor_stays_while_moments_that_are_kept_were_made_with_it(store: ArtifactStore):
+    apply_retention(store, 5, 4, 0)
     assert store.days("anchor") == [DAYS[0], DAYS[7]]  # the seventh day was made with the first
-    apply_retention(store, 3, 2, 0)
+    apply_retention(store, 5, 3, 0)
     assert store.days("anchor") == [DAYS[7]]
 
 

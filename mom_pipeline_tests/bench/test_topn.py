@@ -26,3 +26,12 @@ def test_lists_agree_with_the_whole_catalogue_and_with_the_peer(monkeypatch):
 def test_more_users_asked_for_than_there_are():
     result = topn.run_topn(300, 200, 3_000, 3, 10)
     assert result["checked_users"] == result["implicit_users"] == 300
+
+
+def test_lists_by_three_moments_of_some_users(monkeypatch):
+    monkeypatch.setattr(topn, "LISTED_USERS", 500)
+    result = topn.run_topn(3_000, 400, 30_000, 5, 20, ranking="three-moment")
+    assert result["checked_users"] == result["implicit_users"] == 500
+    assert result["equal_up_to_rounding"] == 500
+    assert "implicit_identical_lists" not in result  # its factors are the components
+    assert result["ms_per_user"] == pytest.approx(1e3 * result["lists_seconds"] / 500)

@@ -96,3 +96,14 @@ def test_damage_and_unknown_names(run, versions):
         False,
         True,
     ]
+
+
+def test_two_versions_side_by_side(run, versions):
+    _, (one, other) = versions
+    shown = run("models", "diff", one, other)
+    for words in ("day", "2024-03-01", "Metrics", "0.01", "Components that moved most", "users, "):
+        assert words in shown
+    difference = json.loads(run("models", "diff", one, other, "--json"))
+    assert difference["versions"] == [one, other]
+    assert difference["settings"] == {"day": ["2024-03-01", "2024-03-02"]}
+    run("models", "diff", one, "none", error=UnknownVersion)

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import pytest
 
@@ -66,6 +67,15 @@ def test_from_nothing_to_late_data(root, tmp_path):
     mom(root, "backfill", "--from", "2024-03-02", "--to", "2024-03-04", "--full")
     status = json.loads(mom(root, "status", "--json").stdout)["days"]
     assert [day["mode"] for day in status] == ["full"] * 4
+
+
+def test_logs_that_ended_long_ago_go_on_today(root, tmp_path):
+    """The days of the definitions end with the logs, and are those of the moment of a command."""
+    shutil.copytree(root, tmp_path / "again")
+    today = datetime.now(tz=UTC).date()
+    late = tmp_path / "again" / "logs" / f"{today}.csv"
+    late.write_text(f"user,item,timestamp\nuser-00001,jazz-001,{today}T00:00:00\n")
+    assert f"{today}.\n" in mom(tmp_path / "again", "update").stdout
 
 
 def test_a_day_outside_is_refused(root):

@@ -1,5 +1,7 @@
 """The commands that ask the promoted model, as a user types them."""
 
+import csv
+import io
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -123,3 +125,55 @@ def test_without_a_champion_and_with_a_damaged_one(run, tmp_path: Path, data_dir
     finally:
         path.write_bytes(whole)
     assert run("recommend", "user 9").exit_code == 0
+
+
+def test_lists_for_a_spreadsheet_hold_no_formula(run, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    users = tmp_path / "users.txt"
+    users.write_text('user 9\n=HYPERLINK("http://x")\n\n')
+    shown = run("recommend", "--users", str(users), "-n", "30", "--seen", "--csv")
+    rows = list(csv.reader(io.StringIO(shown.stdout)))
+    assert rows[0] == ["user", "rank", "item", "name", "score", "because of"]
+    assert {row[0] for row in rows[1:]} == {"user 9", '\'=HYPERLINK("http://x")'}
+    assert not [cell for row in rows for cell in row if cell.startswith(("=", "@", "+", "-"))]
+    assert '\'=HYPERLINK("http://x")' in {row[2] for row in rows[1:]}
+
+
+def test_only_and_not_are_files_of_ids(run, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    some, others = tmp_path / "only.txt", tmp_path / "not.txt"
+    some.write_text("item 7\r\nitem 8\nitem 9\n")
+    others.write_text("item 8\nno such\n")
+    options = ("--only", str(some), "--not", str(others), "--seen", "--json")
+    (answer,) = json.loads(run("recommend", "user 9", *options).stdout)
+    assert {line["item"] for line in answer["items"]} <= {"item 7", "item 9"}
+    assert answer["unknown_items"] == ["no such"]
+    some.write_bytes(b"\xff\n")
+    assert "must be UTF-8" in run("recommend", "user 9", "--only", str(some)).output
+
+
+def test_what_is_near_is_proposed(run) -> None:  # type: ignore[no-untyped-def]
+    assert "did you mean 'user 9'" in run("recommend", "User 9").stderr
+    assert "did you mean 'item 7'" in str(failure(run("similar", "Item 7")))
+    assert "did you mean 'user 9'" in str(failure(run("explain", "user_9", "item 7")))
+    assert "did you mean 'recommend'" in run("recomend", "user 9").stderr
+    assert run("recomend").exit_code == 2
+
+
+def test_names_from_items_csv_are_shown_as_text(run, data_dir) -> None:  # type: ignore[no-untyped-def]
+    path = data_dir / "items.csv"
+    names = "".join(f"item {y},[bold]{y}[/x] <b>\n" for y in range(30))
+    path.write_text(f"item,name\n{names}")
+    try:
+        shown = run("recommend", "user 9", "-n", "30").stdout
+        assert "[bold]7[/x] <b>" in shown or "[bold]9[/x] <b>" in shown
+        assert "[bold]" in run("similar", "item 7").stdout
+        assert "[bold]" in run("explain", "user 9", "item 7").stdout
+    finally:
+        path.unlink()
+
+
+def test_a_narrow_terminal_keeps_ids_whole(run) -> None:  # type: ignore[no-untyped-def]
+    (answer,) = json.loads(run("recommend", "user 9", "-n", "5", "--json").stdout)
+    shown = run("recommend", "user 9", "-n", "5", COLUMNS="30").stdout
+    for line in answer["items"]:
+        if line["item"].startswith("item "):
+            assert line["item"] in shown

@@ -1,12 +1,27 @@
 """`start`, as an analyst types it: from a file to lists by name, then the older days."""
 
 import csv
+import os
 import random
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
 
+import duckdb
+import numpy as np
 import pytest
+from click.testing import CliRunner
+from scipy import sparse
 
+from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.cli.main import cli
+from mom_pipeline.core.ranking.explain import reasoned_lists
+from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.settings import load_settings
 from mom_pipeline_tests.cli.test_pipeline_commands import mom, statuses
 
+ROOT = Path(__file__).parents[2]
 DAYS = [f"{day:02d}.03.2024" for day in range(1, 6)]
 
 
@@ -54,6 +69,60 @@ def test_older_days_leave_the_newest_as_it_is(started):
     assert sorted(path.name for path in newest.rglob("*")) == before
 
 
+def test_history_computes_the_older_days_alone(shop):
+    """With quantities and lines set aside: settings that the import itself has written."""
+    lines = (shop / "shop.csv").read_bytes().splitlines(keepends=True)
+    (shop / "logs.csv").write_bytes(b"".join(lines[:1001]))
+    home = shop / "home"
+    (home / "data" / "logs").mkdir(parents=True)  # of another data folder
+    done = subprocess.run(
+        [sys.executable, "-m", "mom_pipeline", "start", "../logs.csv", "--yes", "--history"],
+        env={key: value for key, value in os.environ.items() if key != "MOM_DATA_DIR"}
+        | {"PYTHONPATH": str(ROOT)},
+        cwd=home,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "MOM_DATA_DIR=data/own-logs mom-pipeline recommend USER" in done.stdout
+    root = home / "data" / "own-logs"
+    assert set(statuses(root).values()) == {"fresh"}
+    newest, older = (
+        (root / "artifacts" / "decomposition" / f"2024-03-0{day}").lstat().st_mtime_ns
+        for day in (2, 1)
+    )
+    assert newest < older
+
+
+def test_names_are_in_the_export_and_the_report(started):
+    root, _ = started
+    export = root / "exports" / "recommendations" / "2024-03-05.parquet"
+    rows = duckdb.sql(f"SELECT item_id, item_name FROM '{export}'").fetchall()
+    assert rows
+    assert all(name == f"Größe {item[1:]}" for item, name in rows)
+    page = next((root / "reports").glob("*2024-03-05*.html")).read_text(encoding="utf-8")
+    assert "Größe 1 (a1)" in page
+
+
+def test_what_is_left_out_makes_lists_stale_and_is_no_candidate(started, monkeypatch):
+    root, _ = started
+    before = DayState(load_settings(root)).settings_of("user_personalization")
+    monkeypatch.setenv("MOM_SERVING__LEAVE_OUT_ITEMS", "a1,a2")
+    folder = DataFolder(data_dir=str(root))
+    assert folder.state.settings_of("user_personalization") != before
+    monkeypatch.delenv("MOM_SERVING__LEAVE_OUT_ITEMS")
+    model, _ = folder.state.model(date(2024, 3, 5))
+    monkeypatch.setenv("MOM_SERVING__LEAVE_OUT_ITEMS", "a1,a2")
+    listing = folder.listing(model)
+    gone = np.flatnonzero(model.candidates & ~listing.candidates)
+    assert sorted(folder.item_ids()[gone]) == ["a1", "a2"]
+    nobody = sparse.csr_array((1, model.n_items))
+    lists = reasoned_lists(nobody, listing.memberships(nobody), listing, 20)
+    assert not set(gone) & set(lists.items[0])
+    assert set(gone) <= set(reasoned_lists(nobody, model.memberships(nobody), model, 45).items[0])
+
+
 def test_nothing_is_written_when_the_guess_is_refused(shop):
     shown = mom(shop / "no", "start", str(shop / "shop.csv"), code=1)  # nobody answers
     assert "How shop.csv is read" in shown.stdout
@@ -65,3 +134,20 @@ def test_an_option_corrects_the_guess_and_is_named_in_its_error(shop):
     assert "exactly one column 'Kundin' (--user)" in shown.stderr
     shown = mom(shop / "no", "start", str(shop / "shop.csv"), "--yes", "--timezone", "X", code=1)
     assert "--timezone must be an IANA zone" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("simulate", "--days", "0"), "'--days': 0 is not in the range x>=1"),
+        (("simulate", "--components", "700"), "--components 700 must be at most --items 600"),
+        (("import", "csv", "FILE", "--delimiter", "X"), "--delimiter must be one of ','"),
+        (("import", "csv", "FILE", "--encoding", "X"), "--encoding must be one that Python knows"),
+    ],
+)
+def test_errors_name_the_option(shop, monkeypatch, arguments, message):
+    monkeypatch.setenv("MOM_DATA_DIR", str(shop / "no"))
+    file = str(shop / "shop.csv")
+    done = CliRunner().invoke(cli, [file if word == "FILE" else word for word in arguments])
+    assert done.exit_code != 0
+    assert message in done.output + str(done.exception)

@@ -72,3 +72,9 @@ def test_bad_input(run):
     assert isinstance(run("--days", "4").exception, TooFewDays)
     for bad in ("x", "0", "-1"):
         assert "--components" in run("--components", bad).output
+
+
+def test_it_says_which_sizes_were_dropped(run):
+    done = run("--components", "3,100000")
+    assert done.exit_code == 0, done.output
+    assert "Not tried: K = 100,000: more than" in done.output

@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.datasets import (
     DATASETS,
     ImportOptions,
@@ -50,6 +51,58 @@ def bring(
     assert all(isinstance(result, IngestResult) for result in results), results
     assert read_summary(folder.settings) == summary
     return summary
+
+
+# --- MovieTweetings --------------------------------------------------------------------------
+
+
+def write_tweets(folder: Path, ratings: str, movies: str) -> Path:
+    folder.mkdir()
+    (folder / "ratings.dat").write_text(ratings)
+    (folder / "movies.dat.gz").write_bytes(gzip.compress(movies.encode()))
+    return folder
+
+
+def test_movietweetings_brings_titles_and_genres(folder: DataFolder, tmp_path: Path) -> None:
+    ratings = "1::0111161::10::1362062307\n2::0111161::9::1362148707\n2::0000008::5::1362148708\n"
+    movies = "0000008::Edison:: Kinetoscopic (1894)::Documentary|Short\n0111161::Amélie (1994)::\n"
+    summary = bring(folder, "movietweetings", write_tweets(tmp_path / "raw", ratings, movies))
+    assert folder.query(EVENTS) == [
+        ("2013-02-28", "2013-02-28 14:38:27+00", "1", "0111161", 1.0),
+        ("2013-03-01", "2013-03-01 14:38:27+00", "2", "0111161", 1.0),
+        ("2013-03-01", "2013-03-01 14:38:28+00", "2", "0000008", 1.0),
+    ]
+    assert (summary.rows, summary.days) == (3, 2)
+    catalogue = Catalogue.open(folder.settings.data_dir)
+    assert catalogue.label("0000008") == "Edison:: Kinetoscopic (1894) (0000008)"
+    assert catalogue.items["0000008"].groups == ("Documentary", "Short")
+    assert catalogue.name("0111161") == "Amélie (1994)"
+
+
+@pytest.mark.parametrize("bad", ["1::2::3\n", "1::2::3::soon\n", "::2::3::1\n"])
+def test_a_tweet_in_another_format_is_named(folder: DataFolder, tmp_path: Path, bad: str) -> None:
+    raw = write_tweets(tmp_path / "raw", f"1::2::3::1362062307\n{bad}", "")
+    with pytest.raises(DatasetError, match=r"1 lines .* the first is line 2"):
+        bring(folder, "movietweetings", raw)
+
+
+# --- Online Retail as published --------------------------------------------------------------
+
+
+def test_online_retail_brings_its_descriptions(folder: DataFolder, tmp_path: Path) -> None:
+    path = tmp_path / "retail.csv"
+    path.write_text(
+        "InvoiceNo,StockCode,Description,Quantity,InvoiceDate,UnitPrice,CustomerID,Country\n"
+        '536365,85123A,"HOLDER, WHITE",6,12/1/2010 8:26,2.55,17850,United Kingdom\n'
+        '536366,85123A,"HOLDER, WHITE",6,2010-12-01 09:26:00,2.55,17850,United Kingdom\n'
+        "536367,85123A,?,6,12/13/2010 8:26,2.55,17850,United Kingdom\n"
+        "C536368,POST,POSTAGE,-1,12/13/2010 8:26,2.55,17850,United Kingdom\n"
+    )
+    summary = bring(folder, "online-retail", path)
+    assert (summary.rows, summary.days) == (4, 2)
+    catalogue = Catalogue.open(folder.settings.data_dir)
+    assert catalogue.name("85123A") == "HOLDER, WHITE"
+    assert catalogue.name("POST") == "POSTAGE"
 
 
 # --- Ta-Feng ---------------------------------------------------------------------------------

@@ -12,10 +12,11 @@ import pytest
 from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.cli.failures import told
 from mom_pipeline.definitions import ASSETS
-from mom_pipeline.defs.automation import FULL_CONFIG, range_tags
+from mom_pipeline.defs.automation import FULL_CONFIG
 from mom_pipeline.defs.engine import EngineResource
 from mom_pipeline.defs.freshness import note_finished
 from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.defs.run_tags import range_tags
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
@@ -38,6 +39,7 @@ capture_threshold = 0.0
 frequent_items = 20
 [serving]
 list_length = 5
+refresh_drift = 0.0
 [evaluation]
 horizon_days = 2
 cutoffs = [5, 10, 20]

@@ -2,20 +2,23 @@
 
 import hashlib
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 import pytest
 
 from mom_pipeline.definitions import defs
-from mom_pipeline.defs.automation import FULL_CONFIG, MAX_ATTEMPTS, RANGE_END, RANGE_START
+from mom_pipeline.defs import automation
+from mom_pipeline.defs.automation import FULL_CONFIG, MAX_ATTEMPTS
 from mom_pipeline.defs.freshness import freshness
 from mom_pipeline.defs.partitions import daily_partitions
+from mom_pipeline.defs.run_tags import RANGE_END, RANGE_START
 from mom_pipeline.logs.admission import drop_day
 from mom_pipeline.settings import load_settings
 
 from .conftest import N_DAYS, Pipeline, day, lines_of
 
+ENDED = {"MOM_PIPELINE__END_DATE": "2024-03-06"}
 REPOSITORY = defs.get_repository_def()
 
 
@@ -57,7 +60,9 @@ def test_new_files_are_asked_for_until_they_are_computed(empty: Pipeline, log_fi
     assert "nothing has changed" in look(empty, settled.cursor).skip_message
 
 
-def test_the_next_day_today_and_a_correction_in_the_same_second(copied: Pipeline, log_files):
+def test_the_next_day_today_and_a_correction_in_the_same_second(
+    copied: Pipeline, log_files, monkeypatch
+):
     names = sorted(log_files)
     today = datetime.now(tz=UTC).date()
     settled = look(copied)
@@ -68,15 +73,16 @@ def test_the_next_day_today_and_a_correction_in_the_same_second(copied: Pipeline
             names[2]: log_files[names[3]],
         }
     )
+    monkeypatch.setattr(automation, "DAILY", daily_partitions(load_settings(copied.root, ENDED)))
+    assert f"{today} lies after the last day of these definitions" in look(copied).skip_message
+    # As after a minute: definitions that were loaded with the new file there.
+    monkeypatch.setattr(automation, "DAILY", daily_partitions(copied.settings))
     tick = look(copied, settled.cursor)
     assert asked_days(tick) == [(str(day(3)), str(day(6))), (str(today), str(today))]
-    for first, last in asked_days(tick):
-        copied.run_days(first, last)
+    copied.run(3, 6)
     taken = {str(delivered) for (delivered,) in copied.query("SELECT delivery_day FROM raw_logs")}
-    assert taken == {*(str(day(n)) for n in range(1, 7)), str(today)}
-    again = look(copied, tick.cursor)
-    assert not again.run_requests
-    assert "no day is missing or stale" in again.skip_message
+    assert taken == {str(day(n)) for n in range(1, 7)}
+    assert asked_days(look(copied, tick.cursor)) == [(str(today), str(today))]
 
 
 def test_a_failed_run_is_asked_for_again_but_not_for_ever(empty: Pipeline, log_files):
@@ -174,16 +180,12 @@ def test_the_nightly_schedule_takes_all_that_is_behind(copied: Pipeline, log_fil
     assert asked_days(tick()) == [("2024-03-06", "2024-03-06")]
 
 
-def test_the_weekly_schedules_take_the_newest_day_with_logs(copied: Pipeline, empty: Pipeline):
-    def tick(pipeline: Pipeline, name: str = "weekly_rebuild_schedule"):
-        return scheduled(pipeline, name, 10)
+def test_the_weekly_schedule_takes_the_newest_day_with_logs(copied: Pipeline, empty: Pipeline):
+    def tick(pipeline: Pipeline):
+        return scheduled(pipeline, "weekly_rebuild_schedule", 10)
 
     assert [r.partition_key for r in tick(copied).run_requests] == [str(day(N_DAYS))]
     assert "no log file" in tick(empty).skip_message
-    comparing = "weekly_comparison_schedule"
-    assert [r.partition_key for r in tick(copied, comparing).run_requests] == [str(day(N_DAYS))]
-    assert "no log file" in tick(empty, comparing).skip_message
-    assert defs.get_schedule_def(comparing).job_name == "comparison"
     (request,) = tick(copied).run_requests
     assert request.run_config == FULL_CONFIG
     from_the_page = defs.resolve_job_def("full_rebuild").partitioned_config
@@ -193,12 +195,25 @@ def test_the_weekly_schedules_take_the_newest_day_with_logs(copied: Pipeline, em
 @pytest.mark.parametrize(
     ("environment", "ends"),
     [
-        ({}, ("2000-01-01", "today")),
-        ({"MOM_PIPELINE__START_DATE": "2024-03-01"}, ("2024-03-01", "today")),
+        ({}, ("2000-01-01", str(day(N_DAYS)))),
+        ({"MOM_PIPELINE__START_DATE": "2024-03-01"}, ("2024-03-01", str(day(N_DAYS)))),
         ({"MOM_PIPELINE__END_DATE": "2024-03-10"}, ("2000-01-01", "2024-03-10")),
     ],
 )
-def test_the_days_are_those_of_the_settings_and_end_today(backfilled, environment, ends):
+def test_the_days_are_those_of_the_settings_and_end_with_the_logs(backfilled, environment, ends):
     days = daily_partitions(load_settings(backfilled.root, environment))
-    last = str(datetime.now(tz=UTC).date()) if ends[1] == "today" else ends[1]
-    assert (days.get_first_partition_key(), days.get_last_partition_key()) == (ends[0], last)
+    assert (days.get_first_partition_key(), days.get_last_partition_key()) == ends
+
+
+@pytest.mark.parametrize("age", [None, 0, 60])
+def test_the_days_of_logs_that_go_on_end_today(empty: Pipeline, age: int | None):
+    today = datetime.now(tz=UTC).date()
+    if age is not None:
+        newest = today - timedelta(days=age)
+        empty.deliver({f"{newest}.csv": lines_of(newest, "user-00001")})
+    assert daily_partitions(empty.settings).end is None
+
+
+def test_a_day_whose_file_is_gone_is_still_one(copied: Pipeline):
+    (copied.settings.logs_dir / f"{day(N_DAYS)}.csv.gz").unlink()
+    assert daily_partitions(copied.settings).get_last_partition_key() == str(day(N_DAYS))

@@ -1,8 +1,11 @@
 """Every check fails where it should."""
 
+from collections import Counter
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 
+import dagster as dg
 import numpy as np
 import pytest
 
@@ -10,8 +13,9 @@ from mom_pipeline.core.evaluation.lift import Estimate, Lift
 from mom_pipeline.defs import checks
 from mom_pipeline.defs.checks import CHECKS, Verdict
 from mom_pipeline.logs.ledger import DeliveredDay
+from mom_pipeline.settings import load_settings
 
-from .conftest import MODEL, N_DAYS, SERVED, Pipeline, day
+from .conftest import MODEL, N_DAYS, SERVED, Pipeline, day, lines_of
 
 
 def delivered(lines: int) -> DeliveredDay:
@@ -40,15 +44,15 @@ FAILING = [
     checks.rows_accounted(delivered(lines=10)),
     checks.usual_volume(10, [100, 120]),
     checks.fresh_logs(date(2024, 3, 2), date(2024, 3, 1)),
-    checks.enough_users(63, 8),
+    checks.enough_users(63, 8, early=""),
     checks.steady_popularity(0.6),
     checks.finite("finite_moments", NAN),
-    checks.captured(0.5, 0.95),
+    checks.captured(0.5, 0.95, rebuilt=""),
     checks.whitens(2e-4),
     checks.finite("finite_tensor", np.array([np.inf])),
     checks.distributions("distributions", pi=np.array([0.5, 0.6]), O=np.eye(2)),
     checks.distributions("posteriors", posteriors=np.array([[1.5, 1.0], [-0.5, 0.0]])),
-    checks.split_half(np.array([0.9, 0.4]), np.array([0.7, 0.3]), 0.5),
+    checks.split_half(np.array([0.9, 0.4]), np.array([0.7, 0.3]), 0.5, early=""),
     checks.better_than_popularity(0.1, 0.2),
     checks.files_taken({"2024-03-02.csv": "it has no header line"}),
     checks.usual_day("1,204 rows; the 14 days before had 2,301 to 3,120"),
@@ -59,13 +63,17 @@ PASSING = [
     checks.usual_volume(100, [100, 120]),
     checks.usual_volume(5, []),
     checks.fresh_logs(date(2024, 3, 2), date(2024, 3, 2)),
-    checks.enough_users(64, 8),
+    checks.enough_users(64, 8, early=""),
+    checks.enough_users(64, 8, early="not enough data: day 3"),
+    checks.enough_users(63, 8, early="not enough data: day 3"),
     checks.steady_popularity(0.1),
     checks.finite("finite_moments", np.eye(2)),
-    checks.captured(0.95, 0.95),
+    checks.captured(0.95, 0.95, rebuilt=""),
+    checks.captured(0.5, 0.95, rebuilt="the basis holds 0.5 of the second moment"),
     checks.whitens(1e-5),
     checks.distributions("distributions", pi=np.array([0.5, 0.5]), O=np.eye(2)),
-    checks.split_half(np.array([0.9, 0.5]), np.array([0.7, 0.3]), 0.5),
+    checks.split_half(np.array([0.9, 0.5]), np.array([0.7, 0.3]), 0.5, early=""),
+    checks.split_half(np.array([0.9, 0.4]), np.array([0.7, 0.3]), 0.5, early="not enough data"),
     checks.better_than_popularity(0.2, 0.1),
     checks.better_than_popularity(None, None),
     checks.files_taken({}),
@@ -97,6 +105,45 @@ def test_every_check_has_a_case_in_which_it_fails():
 def test_rows_in_the_tables_count(rows: int, quarantined: int):
     day_of_logs = replace(delivered(lines=11), rows=rows, quarantined=quarantined)
     assert not checks.rows_accounted(day_of_logs).passed
+
+
+def test_a_verdict_needs_as_many_days_before_as_the_backtest():
+    settings = load_settings(Path("nowhere"), {"MOM_PIPELINE__START_DATE": "2024-03-01"})
+    assert settings.evaluation.horizon_days == 7
+    assert "not enough data: day 7 of" in checks.too_early(settings, date(2024, 3, 7))
+    assert checks.too_early(settings, date(2024, 3, 8)) == ""
+    assert checks.enough_users(64, 8, early="not enough data").seen == "64 users, K^2 = 64"
+    assert checks.enough_users(63, 8, early="not enough data").seen.startswith("not enough data")
+
+
+def test_every_day_of_a_run_has_a_verdict_of_its_own_about_what_the_day_holds(
+    backfilled: Pipeline,
+):
+    days = [str(day(n)) for n in range(1, N_DAYS + 1)]
+    keys = [dg.AssetCheckKey(dg.AssetKey(check.asset), check.name) for check in CHECKS]
+    infos = backfilled.instance.event_log_storage.get_asset_check_partition_info(keys)
+    found = Counter((info.check_key.name, info.partition_key) for info in infos)
+    assert found == {(check.name, day): 1 for check in CHECKS for day in days}
+    assert all(info.is_current for info in infos)
+    assert all(info.latest_target_materialization_storage_id for info in infos)
+    assert {info.latest_execution_status.value for info in infos} == {"SUCCEEDED"}
+
+
+def test_a_bad_day_fails_alone(empty: Pipeline, log_files):
+    first, _, third = sorted(log_files)[:3]
+    empty.deliver({first: log_files[first], third: log_files[third]})
+    done = empty.run(1, 3, only=["raw_logs"])
+    failed = {
+        (c.check_name, c.partition) for c in done.get_asset_check_evaluations() if not c.passed
+    }
+    assert failed == {("fresh_logs", str(day(2))), ("usual_volume", str(day(2)))}
+
+
+def test_a_day_with_too_little_for_a_model_is_not_judged(empty: Pipeline):
+    empty.deliver({f"{day(1)}.csv": lines_of(day(1), "ada", "bob")})
+    done = empty.run(1, only=MODEL)
+    verdicts = [c for c in done.get_asset_check_evaluations() if c.check_name == "split_half"]
+    assert [(c.passed, c.description) for c in verdicts] == [(True, f"{day(1)}: not enough data")]
 
 
 def test_all_checks_report_on_a_good_run(copied: Pipeline):

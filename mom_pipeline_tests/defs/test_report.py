@@ -5,6 +5,7 @@ import subprocess
 import sys
 from html import escape
 
+import dagster as dg
 import pytest
 from click.testing import CliRunner
 
@@ -14,7 +15,7 @@ from mom_pipeline.report.page import NothingToReport, newest_day, report_path, w
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.warehouse.recommendations import latest_items, list_of
 
-from .conftest import N_DAYS, Pipeline, day
+from .conftest import N_DAYS, Pipeline, day, lines_of
 
 
 def test_the_last_day_of_a_run_has_a_page(backfilled: Pipeline):
@@ -24,7 +25,22 @@ def test_the_last_day_of_a_run_has_a_page(backfilled: Pipeline):
     assert shown["path"] == str(report_path(backfilled.settings, day(N_DAYS)).resolve())
     assert shown["page"] == f"http://127.0.0.1:8000/reports/{day(N_DAYS)}.html"
     assert shown["users"] == gather(backfilled.settings, day(N_DAYS)).n_users
-    assert "mom-pipeline report --day 2024-03-02" in backfilled.metadata("report", 2)["note"]
+    (run,) = backfilled.instance.get_runs()
+    said = [entry.user_message for entry in backfilled.instance.all_logs(run.run_id)]
+    assert any("mom-pipeline report --day 2024-03-02" in line for line in said)
+
+
+def test_a_day_is_green_when_its_page_is_there(backfilled: Pipeline, copied: Pipeline):
+    asset = dg.AssetKey("report")
+    assert backfilled.instance.get_materialized_partitions(asset) == {str(day(N_DAYS))}
+    write_report(copied.settings, day(2))  # by the command, which Dagster knows nothing of
+    copied.run(1, N_DAYS, only=["report"])
+    pages = {path.stem for path in copied.settings.reports_dir.iterdir()}
+    assert pages == {str(day(2)), str(day(N_DAYS))}
+    assert copied.instance.get_materialized_partitions(asset) == pages
+    copied.run(3, only=["report"])
+    assert report_path(copied.settings, day(3)).exists()
+    assert copied.metadata("report", 3)["users"] > 0
 
 
 def test_the_page_shows_the_days_and_the_model(backfilled: Pipeline):
@@ -90,14 +106,25 @@ def test_any_day_with_a_model_can_have_one(copied: Pipeline):
         write_report(copied.settings, day(0))
 
 
-def test_a_page_of_an_earlier_model_is_removed(copied: Pipeline):
+def test_a_page_of_an_earlier_model_is_written_anew(copied: Pipeline):
     path, _ = write_report(copied.settings, day(2))
+    path.write_text("of an earlier model")
     copied.run(2, 3, only=["report"])
-    assert not path.exists()
+    assert "of an earlier model" not in path.read_text(encoding="utf-8")
     assert report_path(copied.settings, day(3)).exists()
     index = (copied.settings.reports_dir / "index.html").read_text(encoding="utf-8")
     assert f'href="{day(3)}.html"' in index
     assert f"{day(2)}" not in index
+
+
+def test_a_page_goes_with_the_model_of_its_day(empty: Pipeline):
+    empty.deliver({f"{day(1)}.csv": lines_of(day(1), "ada", "bob")})
+    path = report_path(empty.settings, day(1))
+    path.parent.mkdir()
+    path.write_text("of an earlier model")
+    empty.run(1)
+    assert not path.exists()
+    assert not empty.instance.get_materialized_partitions(dg.AssetKey("report"))
 
 
 def test_the_command_opens_the_page(copied: Pipeline, tmp_path):

@@ -11,6 +11,7 @@ from mom_pipeline.defs.freshness import freshness
 from .conftest import MODEL, N_DAYS, SERVED, Pipeline, day
 
 KEPT = 4
+RETAINED = f"retention_days = {KEPT}\nmoment_megabytes = 0\nlist_days = {KEPT}"
 NEXT = N_DAYS + 1
 _LISTS = "SELECT DISTINCT day FROM recommendations ORDER BY day"
 _METRICS = "SELECT * FROM evaluation_metrics ORDER BY ALL"
@@ -27,7 +28,7 @@ def longer(copied: Pipeline, log_files) -> Pipeline:
 @pytest.fixture
 def retaining(longer: Pipeline) -> Pipeline:
     """The same after the gate of its last day ran once more, with retention."""
-    longer.configure("retention_days = 0", f"retention_days = {KEPT}\nmoment_megabytes = 0")
+    longer.configure("retention_days = 0", RETAINED)
     longer.run(NEXT, only=["promotion"])
     return longer
 
@@ -48,7 +49,7 @@ def listed(pipeline: Pipeline) -> list[int]:
 def test_arrays_and_lists_go_and_metrics_stay(longer: Pipeline):
     metrics = longer.query(_METRICS)
     assert listed(longer) == [1, 2, 3, 4, 5, 6]
-    longer.configure("retention_days = 0", f"retention_days = {KEPT}\nmoment_megabytes = 0")
+    longer.configure("retention_days = 0", RETAINED)
     longer.run(NEXT, only=["promotion"])
     assert stored(longer) == [1, 3, 4, 5, 6]  # the first one of its month stays
     assert listed(longer) == [3, 4, 5, 6]
@@ -58,7 +59,7 @@ def test_arrays_and_lists_go_and_metrics_stay(longer: Pipeline):
 
 def test_of_older_days_the_moments_go_and_the_model_stays(longer: Pipeline):
     models = {n: longer.state.model(day(n))[0] for n in (1, 3, 5)}
-    longer.configure("retention_days = 0", f"retention_days = {KEPT}\nmoment_megabytes = 0")
+    longer.configure("retention_days = 0", RETAINED)
     longer.run(NEXT, only=["promotion"])
     state = longer.state
     for asset in MOMENTS:
@@ -122,12 +123,12 @@ def test_late_data_of_an_expired_day_ask_for_it(retaining: Pipeline):
 
 def test_a_list_that_is_still_in_use_stays(copied: Pipeline, backfilled: Pipeline):
     """With `refresh_drift`, users who did not change have their list from an earlier day."""
-    copied.configure("[serving]\n", "[serving]\nrefresh_drift = 1.0\n")
+    copied.configure("refresh_drift = 0.0", "refresh_drift = 1.0")
     lists = ("user_personalization", "recommendations")
     copied.run(2, N_DAYS, only=lists)
     users = "SELECT count(DISTINCT user_id) FROM recommendations"
     before = copied.query(users)
-    copied.configure("retention_days = 0", f"retention_days = {KEPT}\nmoment_megabytes = 0")
+    copied.configure("retention_days = 0", RETAINED)
     copied.run(N_DAYS, only=(*lists, "evaluation_metrics", "promotion"))
     assert stored(copied) == [1, 2, 3, 4, 5]  # the first one of its month stays
     assert copied.query(users) == before

@@ -7,10 +7,12 @@ from itertools import cycle
 import dagster as dg
 
 from mom_pipeline.defs import runs
+from mom_pipeline.defs.run_tags import days_tag
 from mom_pipeline.defs.runs import PROCESS_TAG, _mark, close_dead_runs, is_under_way
+from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline_tests.artifacts.test_writer import holder
 
-from .conftest import Pipeline
+from .conftest import N_DAYS, Pipeline, day
 from .test_automation import look
 
 
@@ -59,6 +61,22 @@ def test_a_run_that_never_recorded_its_process_is_not_alive_for_ever(monkeypatch
         assert not is_under_way(instance)
         close_dead_runs(instance)
         assert instance.get_run_by_id(run.run_id).status == dg.DagsterRunStatus.FAILURE
+
+
+def test_a_run_says_in_its_tags_what_it_was_about_and_what_came_of_it(backfilled: Pipeline):
+    (run,) = backfilled.instance.get_runs()
+    (recall,) = backfilled.query(
+        f"SELECT recall_at_k FROM evaluation_metrics WHERE day = '{day(N_DAYS)}' "
+        "AND ranking = 'components' AND cutoff = 20"
+    )[0]
+    shown = {key: value for key, value in run.tags.items() if "dagster/" not in key}
+    assert shown == {
+        "days": f"{day(1)} to {day(N_DAYS)}",
+        "model": ModelRegistry(backfilled.settings.models_dir).champion_version(),
+        "recall": f"{recall:.4f}",
+    }
+    assert days_tag({"dagster/partition": "2024-03-01"}) == {"days": "2024-03-01"}
+    assert days_tag({}) == {}
 
 
 def test_a_run_waits_for_whoever_writes_to_the_folder(empty: Pipeline, log_files):

@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 from mom_pipeline.artifacts.versions import MANIFEST, seal
+from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.errors import DamagedModel, ModelOfOtherVersion
 from mom_pipeline.core.files import sha256_of
+from mom_pipeline.core.ranking.score import RankingWeights
+from mom_pipeline.erasure.search import files_with
 from mom_pipeline.serving.registry import (
     POINTER,
     VERSIONS,
@@ -21,7 +24,7 @@ from mom_pipeline.serving.registry import (
     NothingToRollBack,
     UnknownVersion,
 )
-from mom_pipeline.serving.served_model import MODEL, PEOPLE, Manifest
+from mom_pipeline.serving.served_model import MODEL, PEOPLE, SMOOTHED, Manifest
 
 from .conftest import N, day_of
 
@@ -212,8 +215,10 @@ def test_rewriting_keeps_the_champion_and_leaves_nothing_behind(registry, make):
             return None
         return make(int(served.manifest.day[-2:]), users=N - 1)
 
-    assert f"user {N - 1}".encode() in (registry.folder(a) / PEOPLE).read_bytes()
+    last = f"user {N - 1}"
+    assert f"{VERSIONS}/{a}/{PEOPLE}" in files_with(registry.root, last)
     changed = registry.rewrite(without_last)
+    assert files_with(registry.root, last) == [f"{VERSIONS}/{d}/{PEOPLE}"]
     assert changed.keys() == {a, b, c}
     assert changed[b] is None
     assert registry.names() == [changed[a], changed[c], d]
@@ -226,6 +231,37 @@ def test_rewriting_keeps_the_champion_and_leaves_nothing_behind(registry, make):
         assert not any(name in data or name.decode() in str(path) for name in old)
     assert not left_over.exists()
     assert registry.rewrite(without_last) == {}
+
+
+@pytest.fixture
+def ranking():
+    """A model that ranks by all three moments."""
+    _, X = simulate(200, 30, 3, items_per_user=8, seed=0)
+    return MethodOfMoments(3, ranking_weights=RankingWeights()).fit(X).fitted
+
+
+def test_versions_share_the_parts_that_stay_and_outlive_each_other(registry, make, ranking):
+    a, b = (registry.add(replace(make(day), model=ranking)) for day in (1, 2))
+    first, second = (registry.folder(v) / SMOOTHED for v in (a, b))
+    assert first.stat().st_ino == second.stat().st_ino
+    assert (registry.folder(a) / PEOPLE).stat().st_ino != (
+        registry.folder(b) / PEOPLE
+    ).stat().st_ino
+    for part in ("low_pass", "ease"):
+        stored = getattr(registry.load(b).model.pair_ranking, part)
+        np.testing.assert_equal(stored.as_arrays(), getattr(ranking.pair_ranking, part).as_arrays())
+    shutil.rmtree(registry.folder(a))
+    assert registry.load(b).model.pair_ranking.ease is not None
+
+
+def test_other_parts_are_not_shared(registry, make, ranking):
+    other = replace(ranking.pair_ranking, ease=None)
+    a = registry.add(replace(make(1), model=ranking))
+    b = registry.add(replace(make(2), model=replace(ranking, pair_ranking=other)))
+    first, second = (registry.folder(v) / SMOOTHED for v in (a, b))
+    assert first.stat().st_ino != second.stat().st_ino
+    assert registry.load(a).model.pair_ranking.ease is not None
+    assert registry.load(b).model.pair_ranking.ease is None
 
 
 def test_rewriting_after_rollbacks(registry, make):

@@ -1,6 +1,6 @@
 """The table of lists and its export, in real DuckDB files."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import date
 
 import duckdb
@@ -77,6 +77,18 @@ def test_a_table_of_an_earlier_version_is_brought_up_to_date(folder: DataFolder)
         assert list_of(connection, "ann", DAY) == [(1, "jam", 0.5), (2, "tea", 0.25)]
     found = folder.query("SELECT model, reason FROM recommendations ORDER BY day, user_id, rank")
     assert found[:2] == [("", ""), ("a model", "item tea")]
+
+
+def test_scores_have_five_digits(folder: DataFolder):
+    scores = np.array([[123456.7, 0.0], [0.00012345678, -1.9999999]])
+    parts = [UserLists(np.array([0, 1]), replace(LISTS, scores=scores), 0)]
+    fill(folder)
+    with folder.warehouse.connect() as connection:
+        replace_lists(connection, DAY, "a model", parts)
+        stored = connection.execute("SELECT score FROM recommendations ORDER BY score").fetchall()
+    listed = scores[LISTS.items >= 0]
+    np.testing.assert_allclose([s for (s,) in stored], np.sort(listed), rtol=5e-5)
+    assert (123460.0,) in stored
 
 
 def test_the_export_holds_every_list_as_of_the_day(folder: DataFolder):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mom_pipeline.core.errors import InvalidInteractions, RankTooLow, TooLittleData
-from mom_pipeline.core.linear_algebra.tall import cross
+from mom_pipeline.core.linear_algebra.tall import cross, multiply
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.days import operator
 from mom_pipeline.core.moments.users import Users
@@ -79,7 +79,8 @@ def whitening_error(
     """
     F, U = whitening.factors, anchor.basis
     Z = np.random.default_rng(0).standard_normal((F.shape[1], _PROBES))
-    M2_W_Z = operator(users, anchor, sums.first).apply(U @ (F @ Z).astype(U.dtype))
+    W_Z = multiply(U, F @ Z, out=np.empty((len(U), _PROBES), dtype=U.dtype))
+    M2_W_Z = operator(users, anchor, sums.first).apply(W_Z)
     error = F.T @ cross(U, M2_W_Z) - Z
     return float(np.linalg.norm(error) / np.linalg.norm(Z) * np.sqrt(F.shape[1]))
 

@@ -15,7 +15,6 @@ from scipy import linalg
 from mom_pipeline.core.linear_algebra.tall import (
     cross,
     multiply,
-    orthonormal,
     orthonormal_into,
     subtract_product,
     with_positive_sums,
@@ -81,15 +80,19 @@ def top_eigenpairs(
     warm_start: Array | None = None,
     tol: float = 1e-5,
     max_passes: int = 10,
+    direct: bool | None = None,
 ) -> Eigenpairs:
     """Return the k (and the guard) leading eigenpairs of M2.
 
     Stops when the sum of the k leading Ritz values grows by less than `tol` of itself for
     each pass, or after `max_passes` passes. warm_start: (D, any) columns to begin with.
+    direct: by LAPACK where M2 is written out; None where that is quicker.
     """
     D = M2.n_items
     width, block = guarded_width(k, D), block_width(k, D)
-    if M2.explicit is not None and _directly(M2, k, max_passes):
+    if direct is None:
+        direct = is_direct(M2, k, max_passes)
+    if M2.explicit is not None and direct:
         return _by_lapack(M2.explicit, width)
     start = rng.standard_normal((D, block), dtype=np.float32) if warm_start is None else warm_start
     most_columns = start.shape[1] + block * max(max_passes - 1, 1)
@@ -119,7 +122,7 @@ def _by_lapack(M2: Array, width: int) -> Eigenpairs:
     return Eigenpairs(values[::-1].astype(np.float64), vectors, 1, 0.0)
 
 
-def _directly(M2: SymmetricOperator, k: int, passes: int) -> bool:
+def is_direct(M2: SymmetricOperator, k: int, passes: int) -> bool:
     """Tell whether LAPACK gives the k leading eigenpairs of a written-out M2 sooner."""
     D, width, block = M2.n_items, guarded_width(k, M2.n_items), block_width(k, M2.n_items)
     if D <= DIRECT_ITEMS:
@@ -162,14 +165,25 @@ def ritz_values_beyond(
         return np.linalg.eigvalsh(M2.explicit)[::-1]
     Z = rng.standard_normal((D, min(_PROBES, D)), dtype=np.float32).astype(M2.dtype)
     Q = M2.apply(Z)
-    for _ in range(2):  # the second time for what rounding left of the span
-        subtract_product(Q, U, cross(U, Q))
-        Q /= np.maximum(np.linalg.norm(Q, axis=0), np.finfo(Q.dtype).tiny)
-    Q = orthonormal(Q)
+    within = cross(U, Q)
+    gram = subtract_product(Q, U, within)
+    if _keeps_rounding(gram, within):
+        gram = subtract_product(Q, U, cross(U, Q))
+    Q = orthonormal_into(np.empty_like(Q), Q, gram)
     M2_Q = M2.apply(Q)
     C = cross(U, M2_Q)
     widened = np.block([[H, C], [C.T, cross(Q, M2_Q)]])
     return np.linalg.eigvalsh((widened + widened.T) / 2)[::-1]
+
+
+def _keeps_rounding(gram: Float64, within: Float64) -> bool:
+    """Tell whether a remainder has a column that is little more than the rounding of the rest.
+
+    ||M2 v||^2 = ||C||^2 + ||rest||^2, with C = V.T M2 v `within` the span and the squares of the
+    rest on the diagonal of its gram.
+    """
+    rest, inside = np.diag(gram), (within**2).sum(axis=0)
+    return bool((rest < _REPEAT_BELOW**2 * (rest + inside)).any())
 
 
 class _Span:
@@ -208,9 +222,7 @@ class _Span:
         self.passes += 1
         C = cross(V, G)
         gram = subtract_product(G, V, C)
-        # ||M2 v||^2 = ||C||^2 + ||rest||^2: a column with little rest keeps too much rounding.
-        rest, within = np.diag(gram), (C**2).sum(axis=0)
-        if (rest < _REPEAT_BELOW**2 * (rest + within)).any():
+        if _keeps_rounding(gram, C):
             gram = subtract_product(G, V, cross(V, G))
         H = np.empty((self._n_columns, self._n_columns))
         H[:old, :old] = self._H

@@ -63,11 +63,6 @@ def with_positive_sums(Q: Array) -> Array:
     return result
 
 
-def orthonormal(Q: Array) -> Array:
-    """Return an orthonormal basis of the columns of Q; narrower where some depend on others."""
-    return orthonormal_into(np.empty_like(Q), Q.copy(), cross(Q, Q))
-
-
 def orthonormal_into(room: Array, Q: Array, gram: Float64, at_most: int | None = None) -> Array:
     """Write an orthonormal basis of the columns of Q to the first columns of `room`, return them.
 

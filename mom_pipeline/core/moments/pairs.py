@@ -1,6 +1,6 @@
 """The second moment (paper, Algorithm 1, step 1), known by its products with a few columns."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -52,10 +52,10 @@ class PairMoments:
         s = estimator.item_scale(sums.item_users) if item_scale is None else item_scale
         R = normalised_rows(X, sums.pair_weight, estimator, s, dtype)
         diagonal = repeated_pairs(sums, estimator, s).astype(dtype)
-        explicit = None
+        M2 = cls(R, diagonal, s)
         if better_written_out(X.shape[1], X.nnz, np.dtype(dtype)):
-            explicit = (R.T @ R).toarray() - np.diag(diagonal)
-        return cls(R, diagonal, s, explicit)
+            return replace(M2, explicit=M2.written_out())
+        return M2
 
     @classmethod
     def exact(cls, M2: Array) -> Self:
@@ -71,6 +71,10 @@ class PairMoments:
     @property
     def dtype(self) -> np.dtype[np.floating]:
         return self.normalised.dtype
+
+    def written_out(self) -> Array:
+        """Return M2 as a matrix, (D, D)."""
+        return np.asarray((self.normalised.T @ self.normalised).toarray() - np.diag(self.diagonal))
 
     def apply(self, Q: Array, /) -> Array:
         """Return M2 @ Q, one pass over the data. Q: (D, columns)."""

@@ -6,6 +6,7 @@ over the components; popularity has no such terms. Each part is taken apart into
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -52,6 +53,13 @@ class ReasonedLists:
     kinds: Array
     causes: Array
 
+    @classmethod
+    def empty(cls, n_users: int, n: int) -> Self:
+        """Return lists without items."""
+        best = BestItems.empty(n_users, n)
+        kinds, causes = (np.full(best.items.shape, value) for value in (POPULAR, -1))
+        return cls(best.items, best.scores, kinds, causes)
+
 
 def reasoned_lists(
     X: Csr, P: Array, model: FittedModel, n: int, *, exclude_seen: bool = True
@@ -60,15 +68,16 @@ def reasoned_lists(
 
     X: (N, D).  P: (N, K), the memberships of the same users.
     """
-    best = model.best(X, n, exclude_seen=exclude_seen, memberships=P)
-    why = strongest(model, X, P, best)
-    newcomers = np.flatnonzero(np.diff(X.indptr) == 0)
-    items, shares = most_popular(np.where(model.candidates, model.popularity, 0.0), n)
-    best.items[newcomers], best.scores[newcomers] = -1, 0.0
-    best.items[newcomers, : len(items)] = items
-    best.scores[newcomers, : len(items)] = shares
-    why.kinds[newcomers], why.causes[newcomers] = POPULAR, -1
-    return ReasonedLists(best.items, best.scores, why.kinds, why.causes)
+    known = np.diff(X.indptr) > 0
+    lists = ReasonedLists.empty(X.shape[0], n)
+    popular, shares = most_popular(np.where(model.candidates, model.popularity, 0.0), n)
+    lists.items[~known, : len(popular)], lists.scores[~known, : len(popular)] = popular, shares
+    own, P = X[known], P[known]
+    best = model.best(own, n, exclude_seen=exclude_seen, memberships=P)
+    why = strongest(model, own, P, best)
+    lists.items[known], lists.scores[known] = best.items, best.scores
+    lists.kinds[known], lists.causes[known] = why.kinds, why.causes
+    return lists
 
 
 def strongest(model: FittedModel, X: Csr, P: Array, best: BestItems) -> Reasons:

@@ -23,9 +23,10 @@ _PANEL = 1_000_000
 
 @dataclass(frozen=True)
 class ItemMatrix:
-    """entries: M, (D, D), single precision."""
+    """entries: M, (D, D), single precision.  dense: None to write M out where that is quicker."""
 
     entries: Csr
+    dense: bool | None = None
 
     def sums(self, X: Csr, weights: Array) -> Array:
         """Return sum_h w_h M_hy over the items h of every history: (columns, users, D).
@@ -70,12 +71,17 @@ class ItemMatrix:
         indptr = np.pad(M.indptr, (0, n_items - M.shape[0]), mode="edge")
         return ItemMatrix(sparse.csr_array((M.data, M.indices, indptr), shape=(n_items, n_items)))
 
+    @property
+    def is_dense(self) -> bool:
+        """Whether rows are added up from M written out."""
+        if self.dense is not None:
+            return self.dense
+        size = self.entries.shape[0] ** 2
+        return size <= _DENSE_ENTRIES and self.entries.nnz >= _DENSE_SHARE * size
+
     @cached_property
     def _dense(self) -> Array | None:
-        size = self.entries.shape[0] ** 2
-        if size > _DENSE_ENTRIES or self.entries.nnz < _DENSE_SHARE * size:
-            return None
-        return np.asarray(self.entries.toarray())
+        return np.asarray(self.entries.toarray()) if self.is_dense else None
 
 
 def owners(X: Csr) -> Array:

@@ -14,13 +14,13 @@ from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.parts import Components, Own, Pairs, Part, Popularity
 from mom_pipeline.core.ranking.recency import Trend, TrendPass
 from mom_pipeline.core.ranking.score import RankingWeights, Score
-from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.core.types import Array, Csr, SentPlain
 
 PartT = TypeVar("PartT", Ease, LowPass)
 
 
 @dataclass(frozen=True)
-class PairRanking:
+class PairRanking(SentPlain):
     """The second moment's share of a fitted model.
 
     counts, trend: sums over users, which changed users alone update. The trend is None where it
@@ -140,22 +140,31 @@ class PairRanking:
 
     def as_arrays(self) -> dict[str, Array]:
         """Return all but the weights as named arrays; `from_arrays` reads them back."""
-        arrays = self.counts.as_arrays()
-        for part in (self.low_pass, self.ease, self.trend):
-            if part is not None:
-                arrays |= part.as_arrays()
-        return arrays
+        trend = {} if self.trend is None else self.trend.as_arrays()
+        return self.counts.as_arrays() | self.smoothed_arrays() | trend
+
+    def smoothed_arrays(self) -> dict[str, Array]:
+        """Return the parts that are kept until the rows are read again, as named arrays."""
+        parts = [part for part in (self.low_pass, self.ease) if part is not None]
+        return {name: array for part in parts for name, array in part.as_arrays().items()}
+
+    def with_smoothed(self, arrays: Mapping[str, Array]) -> Self:
+        """Return the ranking with the parts that `smoothed_arrays` named."""
+        return replace(
+            self,
+            low_pass=LowPass.from_arrays(arrays) if "low_pass_basis" in arrays else None,
+            ease=Ease.from_arrays(arrays) if "ease_data" in arrays else None,
+        )
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array], weights: Mapping[str, Any]) -> Self:
         """Return the ranking that `as_arrays` named, with weights as a mapping."""
         return cls(
             counts=PairCounts.from_arrays(arrays),
-            low_pass=LowPass.from_arrays(arrays) if "low_pass_basis" in arrays else None,
+            low_pass=None,
             weights=RankingWeights.from_saved(weights),
-            ease=Ease.from_arrays(arrays) if "ease_data" in arrays else None,
             trend=Trend.from_arrays(arrays) if "trend_users" in arrays else None,
-        )
+        ).with_smoothed(arrays)
 
 
 def _made(part: PartT | None, name: str) -> PartT:

@@ -26,6 +26,9 @@ _SYNONYMS = {"classes": "components"}
 # Names of weights in earlier versions, and what they are called now.
 RENAMED_WEIGHTS = {"classes": "components", "explained": "ease", "explained_ridge": "ease_ridge"}
 
+# Scores that are weighted before they are added, in numbers: few enough to stay in the cache.
+_SCORES_AT_A_TIME = 500_000
+
 # Settings of the ranking that are days, and so above 0.
 HALF_LIVES = ("trend_half_life", "history_half_life")
 # A half-life of a century: a history does not age.
@@ -148,10 +151,13 @@ def combined(
     terms: name, weight, scores of the given shape (rows, items), best: (rows,).
     """
     total = np.zeros(shape, dtype=np.float32)
-    factors = {}
+    step, factors = max(1, _SCORES_AT_A_TIME // max(shape[1], 1)), {}
     for name, weight, scores, best in terms:
         factors[name] = weight / best
-        total += scores * factors[name][:, None].astype(scores.dtype)
+        own = factors[name][:, None].astype(scores.dtype)
+        for start in range(0, shape[0], step):
+            rows = slice(start, start + step)
+            total[rows] += scores[rows] * own[rows]
     return total, factors
 
 

@@ -12,29 +12,28 @@ from mom_pipeline.comparison.results import Comparison, ComparisonError, save
 from mom_pipeline.comparison.run import Options, run_comparison
 from mom_pipeline.comparison.split import split_by_time
 from mom_pipeline.comparison.tables import figure_2
-from mom_pipeline.defs.assets.logs import interaction_matrix, raw_logs
+from mom_pipeline.defs.assets.evaluation import evaluation_metrics
+from mom_pipeline.defs.conditions import EACH_SUNDAY
 from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.metadata import picture, table
-from mom_pipeline.defs.partitions import SETTINGS, offset
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.settings import Settings
-
-_TEST_DAYS = SETTINGS.comparison.test_days
 
 
 @daily_asset(
     "evaluation",
     {"numpy"},
-    [
-        dg.AssetDep(interaction_matrix, partition_mapping=offset(-_TEST_DAYS, -_TEST_DAYS)),
-        dg.AssetDep(raw_logs, partition_mapping=offset(1 - _TEST_DAYS, 0)),
-    ],
+    [evaluation_metrics],
+    revision=1,
+    optional=True,
+    automation_condition=EACH_SUNDAY,
 )
 def model_comparison(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materialized:
     """The methods of `comparison.methods` on the last `comparison.test_days` days.
 
     Each learns from the days before in a process of its own, with settings chosen on the last
-    of these. Not a part of the daily update; the job `comparison` runs it each Sunday.
+    of these. Not a part of the daily update: it is made each Sunday, or by the job
+    `comparison`.
     """
     settings = data_folder.settings
     wanted = compared_days(context.partition_keys, settings.comparison.every_days)
@@ -67,7 +66,7 @@ def compared_days(keys: Sequence[str], every_days: int) -> set[date]:
 
 
 def _nothing(day: date, note: str) -> DayOutput:
-    return DayOutput(content_hash(day, "nothing"), note, {"note": note})
+    return DayOutput(content_hash(day, "nothing"), note, {"note": note}, made=False)
 
 
 def _options(settings: Settings) -> Options:

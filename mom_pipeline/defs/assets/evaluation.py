@@ -11,8 +11,6 @@ from mom_pipeline.core.evaluation.lift import RECENT_DAYS, Lift, lift, lift_obje
 from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 from mom_pipeline.core.visits import HistoryOf
 from mom_pipeline.defs import checks, metadata
-from mom_pipeline.defs.assets.logs import interaction_matrix, raw_logs
-from mom_pipeline.defs.assets.model import decomposition
 from mom_pipeline.defs.assets.serving import recommendations
 from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.engine import EngineResource
@@ -29,30 +27,15 @@ from mom_pipeline.warehouse.evaluations import (
 )
 
 _HORIZON = SETTINGS.evaluation.horizon_days
-_COLUMNS = {
-    "day": "DATE",
-    "model_day": "DATE",
-    "ranking": "VARCHAR",
-    "cutoff": "INTEGER",
-    "precision_at_k": "DOUBLE",
-    "recall_at_k": "DOUBLE",
-    "map_at_k": "DOUBLE",
-    "ndcg_at_k": "DOUBLE",
-    "users": "INTEGER",
-}
 
 
 @daily_asset(
     "evaluation",
     {"duckdb", "table"},
-    [
-        dg.AssetDep(recommendations, partition_mapping=offset(-_HORIZON, -_HORIZON)),
-        dg.AssetDep(raw_logs, partition_mapping=offset(1 - _HORIZON, 0)),
-        dg.AssetDep(interaction_matrix, partition_mapping=offset(-_HORIZON, -1)),
-        dg.AssetDep(decomposition, partition_mapping=offset(-_HORIZON, -1)),
-    ],
+    # With their logs, matrices and models: the model of then, what was taken since, yesterday's.
+    [dg.AssetDep(recommendations, partition_mapping=offset(-_HORIZON, 0))],
+    revision=1,
     uses_warehouse=True,
-    columns=_COLUMNS,
 )
 def evaluation_metrics(
     context: dg.AssetExecutionContext, data_folder: DataFolder, engine: EngineResource

@@ -12,6 +12,8 @@ from mom_pipeline.core.interactions import changed_rows
 from mom_pipeline.core.moments.sums import column_sums
 from mom_pipeline.core.types import Csr
 from mom_pipeline.defs import checks, metadata
+from mom_pipeline.defs.assets.ends import log_files
+from mom_pipeline.defs.conditions import DAILY_FRESH, TRIED_AGAIN
 from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.partitions import YESTERDAY
 from mom_pipeline.defs.resources import DataFolder
@@ -25,18 +27,16 @@ from mom_pipeline.warehouse.connection import Connection
 from mom_pipeline.warehouse.dictionaries import renumber
 from mom_pipeline.warehouse.matrix import matrix_as_of
 
-_RAW_COLUMNS = {
-    "source_file": "VARCHAR",
-    "line": "BIGINT",
-    "delivery_day": "DATE",
-    "event_time": "TIMESTAMPTZ",
-    "user_id": "VARCHAR",
-    "item_id": "VARCHAR",
-    "weight": "DECIMAL(18, 6)",
-}
 
-
-@daily_asset("logs", {"duckdb", "table"}, uses_warehouse=True, columns=_RAW_COLUMNS)
+@daily_asset(
+    "logs",
+    {"duckdb", "table"},
+    [log_files],
+    revision=1,
+    uses_warehouse=True,
+    freshness_policy=DAILY_FRESH,
+    retry_policy=TRIED_AGAIN,
+)
 def raw_logs(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materialized:
     """Events as delivered, one row each, exactly once.
 
@@ -137,6 +137,7 @@ def _verdicts(day: date, delivered: DeliveredDay) -> list[checks.Verdict]:
     "logs",
     {"duckdb", "scipy"},
     [raw_logs, dg.AssetDep("interaction_matrix", partition_mapping=YESTERDAY)],
+    revision=1,
     uses_warehouse=True,
 )
 def interaction_matrix(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materialized:
@@ -154,10 +155,7 @@ def interaction_matrix(context: dg.AssetExecutionContext, data_folder: DataFolde
         written = state.write_matrix(day, X, matrix.last_days, matrix.fingerprint)
         shown = metadata.of_matrix(X, n_changed)
         moved = 0.0 if before is None else popularity_drift(column_sums(X), column_sums(before))
-        verdicts = [
-            checks.enough_users(shown["users"], state.settings.model.n_components),
-            checks.steady_popularity(moved),
-        ]
+        verdicts = [checks.steady_popularity(moved)]
         summary = f"{shown['users']} users, {X.nnz} pairs, {n_changed} users changed"
         return DayOutput(written.version, summary, shown, verdicts)
 

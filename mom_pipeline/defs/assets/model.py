@@ -13,7 +13,7 @@ from mom_pipeline.core.evaluation.theorem1 import bounds_of_fit
 from mom_pipeline.core.linear_algebra.symmetric import unpacked
 from mom_pipeline.core.types import Array
 from mom_pipeline.defs import checks, metadata
-from mom_pipeline.defs.assets.moments import m2_statistics, whitened_tensor, whitening_matrix
+from mom_pipeline.defs.assets.moments import whitened_tensor
 from mom_pipeline.defs.days import DayOutput, Materialized, daily_asset, for_each_day
 from mom_pipeline.defs.partitions import YESTERDAY
 from mom_pipeline.defs.resources import DataFolder
@@ -24,10 +24,9 @@ from mom_pipeline.defs.resources import DataFolder
     {"numpy"},
     [
         whitened_tensor,
-        whitening_matrix,
-        m2_statistics,
         dg.AssetDep("decomposition", partition_mapping=YESTERDAY),
     ],
+    revision=1,
     uses_warehouse=True,
 )
 def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materialized:
@@ -47,7 +46,12 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
         moved = drift(O, O if earlier is None else earlier)
         verdicts = [
             checks.distributions("distributions", pi=pi, O=O),
-            checks.split_half(agreement, pi, settings.evaluation.min_agreement),
+            checks.split_half(
+                agreement,
+                pi,
+                settings.evaluation.min_agreement,
+                checks.too_early(settings, day),
+            ),
         ]
         facts = metadata.of_components(components, moved, agreement)
         stored = {**facts, "agreement": agreement.tolist(), "drift": moved.tolist()}

@@ -15,7 +15,6 @@ from mom_pipeline.core.linear_algebra.symmetric import packed
 from mom_pipeline.core.moments.days import Yesterday, advance
 from mom_pipeline.core.types import Csr
 from mom_pipeline.defs import checks, metadata
-from mom_pipeline.defs.assets.logs import interaction_matrix
 from mom_pipeline.defs.assets.tuning import chosen_settings
 from mom_pipeline.defs.days import DayOutput, Materialized, daily_asset, for_each_day
 from mom_pipeline.defs.engine import EngineResource
@@ -34,10 +33,10 @@ class RebuildConfig(dg.Config):
     "moments",
     {"numpy"},
     [
-        interaction_matrix,
         chosen_settings,
         dg.AssetDep("m2_statistics", partition_mapping=YESTERDAY),
     ],
+    revision=1,
     uses_warehouse=True,
 )
 def m2_statistics(
@@ -62,11 +61,13 @@ def m2_statistics(
         yesterday, before, reason = _yesterday(state, day, rows.X.shape, config.full)
         users = engine.users(rows)
         step = advance(rows.X, yesterday, reason, state.moment_settings(day), users)
+        facts, settings = metadata.of_moments(step), state.settings
+        n_components, early = state.chosen(day).model.n_components, checks.too_early(settings, day)
         verdicts = [
             checks.finite("finite_moments", step.sums.pairs, step.sums.triples),
-            checks.captured(step.captured_share, state.settings.rebuild.capture_threshold),
+            checks.enough_users(facts["users"], n_components, early),
+            checks.captured(step.captured_share, settings.rebuild.capture_threshold, step.reason),
         ]
-        facts = metadata.of_moments(step)
         written = state.write_moments(
             day, step, users, rows.version, before, facts, sound=checks.sound(verdicts)
         )
@@ -106,7 +107,7 @@ def _yesterday(
     return yesterday, before, ""
 
 
-@daily_asset("moments", {"numpy"}, [m2_statistics, interaction_matrix])
+@daily_asset("moments", {"numpy"}, [m2_statistics], revision=1)
 def whitening_matrix(
     context: dg.AssetExecutionContext, data_folder: DataFolder, engine: EngineResource
 ) -> Materialized:
@@ -145,7 +146,7 @@ def whitening_matrix(
     return for_each_day(context, compute)
 
 
-@daily_asset("moments", {"numpy"}, [m2_statistics, whitening_matrix])
+@daily_asset("moments", {"numpy"}, [whitening_matrix], revision=1)
 def whitened_tensor(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materialized:
     """The third moment in whitened coordinates, T = T_B(F, F, F), of shape (K, K, K).
 

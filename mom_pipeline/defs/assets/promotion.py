@@ -1,4 +1,4 @@
-"""Group `serving`: the model in use, and the gate that a new one has to pass."""
+"""Group `gate`: what a model has to pass before it is in use."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -8,14 +8,11 @@ from typing import Any
 import dagster as dg
 
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
-from mom_pipeline.artifacts.retention import apply_retention, days_of_months
+from mom_pipeline.artifacts.retention import apply_retention
+from mom_pipeline.defs.assets.ends import untold_champion
 from mom_pipeline.defs.assets.evaluation import evaluation_metrics
-from mom_pipeline.defs.assets.logs import interaction_matrix, raw_logs
-from mom_pipeline.defs.assets.model import decomposition
-from mom_pipeline.defs.assets.serving import user_personalization
 from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.engine import EngineResource
-from mom_pipeline.defs.partitions import SETTINGS, offset
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.logs.admission import held_days
 from mom_pipeline.serving.gate import Delivered, Promoted, judged_day, promote_day, store_day
@@ -26,19 +23,12 @@ from mom_pipeline.warehouse.evaluations import delivered_pairs
 from mom_pipeline.warehouse.matrix import state_fingerprints
 from mom_pipeline.warehouse.recommendations import remove_exports, remove_superseded
 
-_HORIZON = SETTINGS.evaluation.horizon_days
-
 
 @daily_asset(
-    "serving",
+    "gate",
     {"numpy"},
-    [
-        decomposition,
-        user_personalization,
-        evaluation_metrics,
-        dg.AssetDep(interaction_matrix, partition_mapping=offset(-_HORIZON, 0)),
-        dg.AssetDep(raw_logs, partition_mapping=offset(1 - _HORIZON, 0)),
-    ],
+    [evaluation_metrics],
+    revision=1,
     uses_warehouse=True,
 )
 def promotion(
@@ -84,6 +74,8 @@ def promotion(
         return DayOutput(version, note, {"model_version": version, "note": note})
 
     promoted = for_each_day(context, compute)
+    if champion := untold_champion(context.instance, registry):
+        context.log_event(champion)
     context.log.info(_retain(state, warehouse, [date.fromisoformat(key) for key in days]))
     return promoted
 
@@ -131,7 +123,7 @@ def _shown(done: Promoted) -> dict[str, Any]:
 
 
 def _retain(state: DayState, warehouse: Warehouse, run_days: Sequence[date]) -> str:
-    """Apply `artifacts.retention_days` to the arrays, the exports and the table of lists.
+    """Remove the arrays, lists and exports that are too old; see `artifacts` in the settings.
 
     A run of old days alone asked for just these: they stay until the next run.
     """
@@ -145,11 +137,10 @@ def _retain(state: DayState, warehouse: Warehouse, run_days: Sequence[date]) -> 
     removed = apply_retention(
         state.artifacts, kept, horizon + 1, settings.moment_megabytes * 2**20, spared=spared
     )
-    oldest = newest - timedelta(days=kept - 1)
-    exports = state.settings.exports_dir / "recommendations"
-    remove_exports(exports, oldest, spared=days_of_months(days))
+    oldest = min([newest - timedelta(days=settings.list_days - 1), *spared])
+    remove_exports(state.settings.exports_dir / "recommendations", oldest)
     with warehouse.connect() as connection:
-        rows = remove_superseded(connection, min([oldest, *spared]))
+        rows = remove_superseded(connection, oldest)
     return (
         f"{removed.days} artifacts, the arrays of {removed.moments} older moments "
         f"and {rows} rows of lists removed (retention)"

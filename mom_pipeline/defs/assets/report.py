@@ -4,14 +4,14 @@ from datetime import date
 
 import dagster as dg
 
+from mom_pipeline.artifacts.day_state import TooLittleYet
+from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.defs.assets.evaluation import evaluation_metrics
-from mom_pipeline.defs.assets.logs import raw_logs
-from mom_pipeline.defs.assets.model import decomposition
-from mom_pipeline.defs.assets.serving import user_personalization
+from mom_pipeline.defs.conditions import WITH_ITS_DAY
 from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.metadata import picture
 from mom_pipeline.defs.resources import DataFolder
-from mom_pipeline.report.page import remove_report, write_report
+from mom_pipeline.report.page import remove_report, report_path, write_report
 from mom_pipeline.report.sections import agreement_figure
 from mom_pipeline.serving import DEFAULT_HOST, DEFAULT_PORT
 
@@ -19,25 +19,31 @@ from mom_pipeline.serving import DEFAULT_HOST, DEFAULT_PORT
 @daily_asset(
     "evaluation",
     {"html"},
-    [decomposition, user_personalization, evaluation_metrics, raw_logs],
+    [evaluation_metrics],
+    revision=1,
     uses_warehouse=True,
+    optional=True,
+    automation_condition=WITH_ITS_DAY,
 )
 def report(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materialized:
     """One self-contained HTML page, `reports/<day>.html` below the data folder; `page` opens it
     while `mom-pipeline serve` runs.
 
     Written for the last day of a run, so that a long backfill does not draw hundreds of pages
-    that nobody opens. Any other day: `mom-pipeline report --day YYYY-MM-DD`; a page that shows
-    an earlier model of a day is removed when the model is replaced.
+    that nobody opens, and anew where there is one already. Any other day: materialize it alone,
+    or `mom-pipeline report --day YYYY-MM-DD`.
     """
     settings, last = data_folder.settings, max(context.partition_keys)
 
     def compute(day: date) -> DayOutput:
-        if day.isoformat() != last:
-            remove_report(settings, day)
+        if day.isoformat() != last and not report_path(settings, day).exists():
             note = f"only the last day of a run; `mom-pipeline report --day {day}` writes this one"
-            return DayOutput(content_hash(day, "no page"), note, {"note": note})
-        path, facts = write_report(settings, day)
+            return _without(day, note)
+        try:
+            path, facts = write_report(settings, day)
+        except (TooLittleData, TooLittleYet) as reason:
+            remove_report(settings, day)
+            return _without(day, str(reason))
         metadata = {
             "path": dg.MetadataValue.path(path.resolve()),
             # A page over http may not open a file; this opens while `mom-pipeline serve` runs.
@@ -57,3 +63,7 @@ def report(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materi
         return DayOutput(version, f"{path.name}, {path.stat().st_size:,} bytes", metadata)
 
     return for_each_day(context, compute)
+
+
+def _without(day: date, note: str) -> DayOutput:
+    return DayOutput(content_hash(day, "no page"), note, {"note": note}, made=False)

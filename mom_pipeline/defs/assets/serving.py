@@ -9,13 +9,15 @@ import numpy as np
 
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
 from mom_pipeline.catalogue import Catalogue, shortened
-from mom_pipeline.core.evaluation.drift import drift
+from mom_pipeline.core.evaluation.drift import list_drift
+from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.interactions import changed_rows
+from mom_pipeline.core.moments.users import UserRows
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.core.visits import HistoryOf, refresh_memberships, visit_lists
 from mom_pipeline.defs import checks, metadata
-from mom_pipeline.defs.assets.logs import interaction_matrix
 from mom_pipeline.defs.assets.model import decomposition
+from mom_pipeline.defs.conditions import DAILY_FRESH
 from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.engine import EngineResource
 from mom_pipeline.defs.partitions import YESTERDAY
@@ -23,15 +25,8 @@ from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.warehouse import recommendations as lists
 
 _SHOWN_ITEMS = 10
-_LIST_COLUMNS = {
-    "day": "DATE",
-    "model": "VARCHAR",
-    "user_id": "VARCHAR",
-    "rank": "INTEGER",
-    "item_id": "VARCHAR",
-    "score": "DOUBLE",
-    "reason": "VARCHAR",
-}
+# Users whose lists tell whether everyone's would change.
+_ASKED = 256
 
 
 @dataclass(frozen=True)
@@ -52,17 +47,17 @@ class _Visit:
     {"numpy"},
     [
         decomposition,
-        interaction_matrix,
         dg.AssetDep("user_personalization", partition_mapping=YESTERDAY),
     ],
+    revision=1,
 )
 def user_personalization(
     context: dg.AssetExecutionContext, data_folder: DataFolder, engine: EngineResource
 ) -> Materialized:
     """P[component | user] of every user.
 
-    Users whose history changed are visited every day; everyone is when the model moved by more
-    than `serving.refresh_drift` since everyone was visited last.
+    Users whose history changed are visited every day; everyone is when the lists of the others
+    would change by more than `serving.refresh_drift` since everyone was visited last.
     """
     state = data_folder.state
 
@@ -100,29 +95,49 @@ def _visit(state: DayState, day: date, X: Csr) -> _Visit:
         before = state.built_on("user_personalization", yesterday, "interaction_matrix")
         rows = state.rows(yesterday).X
         model_day = date.fromisoformat(before.metadata["model_day"])
-        served = state.fitting("decomposition", model_day)
-        if served.version != before.parents["decomposition"]:
+        served, made = state.model(model_day)
+        if made.version != before.parents["decomposition"]:
             raise StaleArtifact(f"the decomposition of {model_day} was replaced")
         if state.chosen(day).method != state.chosen(model_day).method:
             raise StaleArtifact(f"other settings were chosen since {model_day}")
     except StaleArtifact as reason:
         return _Visit(everyone, day, None, f"everyone: {reason}")
-    today = state.fitting("decomposition", day)
-    moved = float(drift(today.dense["item_probs"], served.dense["item_probs"]).max())
-    if moved > state.settings.serving.refresh_drift:
-        return _Visit(everyone, day, None, f"everyone: the model moved by {moved:.4f}")
     # Users who are new have no list yet, also when the filters left nothing of their history.
     new = np.arange(rows.shape[0], X.shape[0])
     users = np.union1d(changed_rows(rows, X), new)
+    allowed = state.settings.serving.refresh_drift
+    if not allowed:
+        return _Visit(everyone, day, None, "everyone: serving.refresh_drift is 0")
+    moved = _lists_moved(state, day, served, np.setdiff1d(everyone, users))
+    if moved > allowed:
+        return _Visit(everyone, day, None, f"everyone: {moved:.1%} of the lists would change")
     return _Visit(users, model_day, before.dense["memberships"], "changed histories")
+
+
+def _lists_moved(state: DayState, day: date, served: FittedModel, unchanged: Array) -> float:
+    """How much of the lists of some users the model of a day would fill otherwise."""
+    today, serving = state.model(day)[0], state.settings.serving
+    some = unchanged[:: -(-len(unchanged) // _ASKED) or 1]
+    rows = state.rows(day)
+    asked = UserRows(some, rows.X[some], rows.last_days[some])
+    lists = (
+        model.best(
+            HistoryOf(model, state.half_life(day))(asked),
+            serving.list_length,
+            exclude_seen=serving.exclude_seen,
+        ).items
+        for model in (today, served)
+    )
+    return list_drift(*lists)
 
 
 @daily_asset(
     "serving",
     {"duckdb", "table"},
-    [user_personalization, decomposition, interaction_matrix],
+    [user_personalization],
+    revision=1,
     uses_warehouse=True,
-    columns=_LIST_COLUMNS,
+    freshness_policy=DAILY_FRESH,
 )
 def recommendations(
     context: dg.AssetExecutionContext, data_folder: DataFolder, engine: EngineResource

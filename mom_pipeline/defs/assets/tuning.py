@@ -6,7 +6,7 @@ import dagster as dg
 
 from mom_pipeline.artifacts.day_state import DayState, StaleArtifact
 from mom_pipeline.defs import metadata
-from mom_pipeline.defs.assets.logs import interaction_matrix, raw_logs
+from mom_pipeline.defs.assets.logs import interaction_matrix
 from mom_pipeline.defs.days import DayOutput, Materialized, daily_asset, for_each_day
 from mom_pipeline.defs.partitions import YESTERDAY
 from mom_pipeline.defs.resources import DataFolder
@@ -24,10 +24,10 @@ class ChoiceConfig(dg.Config):
     "moments",
     {"numpy"},
     [
-        raw_logs,
         interaction_matrix,
         dg.AssetDep("chosen_settings", partition_mapping=YESTERDAY),
     ],
+    revision=1,
     uses_warehouse=True,
 )
 def chosen_settings(
