@@ -31,14 +31,11 @@ ALLOWED = {
     "datasets": ARRAYS | STORAGE | {"duckdb", "artifacts", "catalogue", "warehouse", "logs"},
     "erasure": ARRAYS | STORAGE | {"duckdb", "artifacts", "warehouse", "logs"},
     "comparison": ARRAYS | {"implicit"} | {"core", "pictures", "datasets", "warehouse", "logs"},
-    "serving": ARRAYS
-    | STORAGE
-    | {"catalogue", "fastapi", "pydantic", "starlette", "swagger_ui_bundle"}
-    | {"artifacts"},
+    "serving": ARRAYS | STORAGE | {"catalogue", "fastapi", "pydantic", "starlette"} | {"artifacts"},
     "tuning": ARRAYS | {"core", "settings", "logs", "warehouse"},
     "report": ARRAYS
     | {"catalogue", "jinja2", "markupsafe"}
-    | {"core", "pictures", "settings", "artifacts", "warehouse", "logs", "comparison"},
+    | {"core", "pictures", "settings", "artifacts", "warehouse", "logs", "comparison", "serving"},
     "defs": ARRAYS
     | STORAGE
     | {"catalogue", "dagster", "pydantic", "pictures"}

@@ -16,7 +16,8 @@ from mom_pipeline.settings import load_settings
 def report(day: datetime | None, open_it: bool) -> None:
     """Write an HTML page about the model of a day, by default the newest, into `reports`.
 
-    The page is one file without outside resources, for a screen, a phone or paper. It shows the
+    The page is one file without outside resources, for a screen, a phone or paper. It begins with
+    a sentence, five people and their lists, coverage and what changed; below it stand the
     backtest and the comparison with other methods, the components and how stable they are,
     drift, Theorem 1, the quality of the data, settings, versions and times.
 

@@ -3,6 +3,7 @@
 import errno
 import ipaddress
 import logging
+import os
 import signal
 import socket
 
@@ -11,6 +12,8 @@ import uvicorn
 
 from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.core.threads import one_blas_thread
+from mom_pipeline.serving import DEFAULT_HOST, DEFAULT_PORT
+from mom_pipeline.serving.access import VARIABLE, TokenGuard, token_for
 from mom_pipeline.serving.http import Champion, create_app
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import load_settings
@@ -18,7 +21,6 @@ from mom_pipeline.ui import PortTaken
 from mom_pipeline.ui.guard import App, LoopbackGuard
 from mom_pipeline.ui.slow_clients import TimedProtocol
 
-DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8000
 _SECONDS_FOR_OPEN_REQUESTS = 10
 
 
@@ -32,12 +34,16 @@ _SECONDS_FOR_OPEN_REQUESTS = 10
     help="0 takes a free one.",
 )
 def serve(host: str, port: int) -> None:
-    """Answer /recommend, /similar, /health and /model over HTTP; / lists them, /docs tries them.
+    """Show people, items, components and reports as pages, and answer over HTTP.
+
+    / is the explorer, /docs lists and tries the addresses, /metrics is for Prometheus.
 
     A model that is promoted or rolled back meanwhile is taken up without a restart and without
     a lost request. If its files are damaged, the model before stays, and /health says so. On a
-    loopback address only requests for this machine are answered.
+    loopback address only requests for this machine are answered; on any other, only those with
+    the token that the environment variable MOM_SERVE_TOKEN holds.
     """
+    token = None if _is_loopback(host) else token_for(host, os.environ.get(VARIABLE))
     # A second Ctrl-C too: uvicorn hands the signal on when it has ended.
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.default_int_handler)
@@ -55,19 +61,28 @@ def serve(host: str, port: int) -> None:
             ) as champion,
             one_blas_thread(),
         ):
-            _run(champion, listener, host)
+            app = create_app(
+                champion, artifacts_dir=settings.artifacts_dir, reports_dir=settings.reports_dir
+            )
+            _run(app, champion, listener, host, token)
     except KeyboardInterrupt:
         pass
     click.echo("Stopped.")
 
 
-def _run(champion: Champion, listener: socket.socket, host: str) -> None:
+def _run(
+    app: App, champion: Champion, listener: socket.socket, host: str, token: str | None
+) -> None:
     port = listener.getsockname()[1]
-    app: App = create_app(champion)
-    if _is_loopback(host):
+    if token is None:
         app = LoopbackGuard(app, port)
     else:
-        click.echo(f"{host} is open to other machines; there is no login.", err=True)
+        app = TokenGuard(app, token)
+        click.echo(
+            f"{host} is open to other machines: requests need the token in {VARIABLE}; in a "
+            "browser, add /?token=… to the address once.",
+            err=True,
+        )
     if champion.version() is None:
         # What is wrong with a promoted model was said when it was looked at.
         none = "" if champion.problem else "No model is promoted yet; run `mom-pipeline update`. "

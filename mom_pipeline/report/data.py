@@ -17,6 +17,14 @@ from mom_pipeline.core.evaluation.theorem1 import Bounds, bounds_of
 from mom_pipeline.core.ranking.memberships import posterior_entropy
 from mom_pipeline.core.types import Array, Float64
 from mom_pipeline.logs.ledger import LedgerEntry, deliveries_until
+from mom_pipeline.report.people import (
+    Change,
+    ListUse,
+    Person,
+    change_since_in_use,
+    list_use,
+    people_of,
+)
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.dictionaries import ids_of
@@ -64,6 +72,7 @@ class ReportData:
     entropy: bits, one for every user with a history; None where memberships are missing.
     bounds: None where Theorem 1 is about another model.
     metrics: every evaluation up to the day.  comparison: the newest up to the day.
+    list_use: None where lists of the day are no longer kept.  change: since the model in use.
     """
 
     day: date
@@ -82,6 +91,9 @@ class ReportData:
     comparison: Comparison | None
     seconds: dict[str, float]
     versions: dict[str, str]
+    people: tuple[Person, ...] = ()
+    list_use: ListUse | None = None
+    change: Change | None = None
 
 
 def gather(settings: Settings, day: date) -> ReportData:
@@ -91,6 +103,7 @@ def gather(settings: Settings, day: date) -> ReportData:
     whitening = state.fitting("whitening_matrix", day)
     X = state.rows(day).X
     sizes = np.diff(X.indptr)
+    item_users = state.moments(day)[1].first.item_users
     with warehouse.reading() as connection:
         items = np.argsort(-model.dense["item_probs"], axis=0, kind="stable")[:TOP_ITEMS]
         ids = ids_of(connection, "item", np.unique(items))
@@ -98,11 +111,14 @@ def gather(settings: Settings, day: date) -> ReportData:
         labels = {position: catalogue.label(item) for position, item in ids.items()}
         deliveries = deliveries_until(connection, day)
         metrics = metrics_until(connection, day)
+        people = people_of(connection, day, catalogue)
+        use = list_use(connection, day, item_users)
+        change = change_since_in_use(connection, settings, day)
     return ReportData(
         day=day,
         settings=settings,
         n_users=int((sizes > 0).sum()),
-        n_items=int((state.moments(day)[1].first.item_users > 0).sum()),
+        n_items=int((item_users > 0).sum()),
         n_pairs=int(X.nnz),
         spectrum=whitening.dense["spectrum"],
         components=_components(state, day, model, items, labels),
@@ -115,6 +131,9 @@ def gather(settings: Settings, day: date) -> ReportData:
         comparison=newest_until(settings.comparisons_dir, day),
         seconds=seconds_of(settings.data_dir, day),
         versions={"code of the arrays": CODE_VERSION, **versions(_LIBRARIES)},
+        people=people,
+        list_use=use,
+        change=change,
     )
 
 

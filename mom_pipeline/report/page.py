@@ -29,8 +29,11 @@ from mom_pipeline.report.sections import (
     sections,
     shown_cutoff,
 )
+from mom_pipeline.report.words import verdict
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.evaluations import MetricsRow
+
+_PAGES = "[0-9]*-[0-9]*-[0-9]*.html"
 
 
 class NothingToReport(MomError):
@@ -71,12 +74,23 @@ def write_report(settings: Settings, day: date) -> tuple[Path, ReportData]:
         ) from reason
     path = report_path(settings, day)
     write_text(path, render(data))
+    _write_index(settings)
     return path, data
 
 
 def remove_report(settings: Settings, day: date) -> None:
     """Remove a page that no longer shows the model of its day."""
-    report_path(settings, day).unlink(missing_ok=True)
+    path = report_path(settings, day)
+    if path.exists():
+        path.unlink()
+        _write_index(settings)
+
+
+def _write_index(settings: Settings) -> None:
+    """Write the list of all pages, the newest first."""
+    days = sorted((path.stem for path in settings.reports_dir.glob(_PAGES)), reverse=True)
+    page = environment().get_template("index.html").render(days=days)
+    write_text(settings.reports_dir / "index.html", page)
 
 
 def render(data: ReportData) -> str:
@@ -88,6 +102,7 @@ def render(data: ReportData) -> str:
             data=data,
             model=data.model,
             settings=data.settings,
+            verdict=verdict(data),
             sections=sections(data),
             key_figures=key_figures(data),
             evaluated=next(iter(newest_by_ranking(data.metrics).values()))[0]

@@ -1,32 +1,30 @@
-"""The HTTP service: questions about the promoted model, as JSON.
+"""The HTTP service: questions about the promoted model, as JSON, and the explorer.
 
-It reads the folders of the registry and nothing else; the warehouse is never opened. A thread of
-its own looks at the pointer, loads a new champion beside the old one, and swaps one reference. A
-question takes the reference once and is answered by that model to its end.
+It reads the registry, and for the explorer manifests of the days and written reports; the
+warehouse is never opened. A thread of its own looks at the pointer, loads a new champion beside
+the old one, and swaps one reference. A question takes the reference once and is answered by that
+model to its end.
 """
 
 import threading
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from html import escape
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
-from fastapi.staticfiles import StaticFiles
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
-from swagger_ui_bundle import swagger_ui_path
 
 from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.serving.answers import (
-    Answer,
     Error,
     Health,
     InvalidQuestion,
@@ -36,10 +34,11 @@ from mom_pipeline.serving.answers import (
     SimilarItems,
     UnknownGroup,
     UnknownItem,
+    UnknownUser,
 )
+from mom_pipeline.serving.explorer.routes import explorer_router
 from mom_pipeline.serving.limits import (
     DEFAULT_LIST,
-    MAX_BODY_BYTES,
     QUESTIONS,
     BadRequest,
     Group,
@@ -51,8 +50,15 @@ from mom_pipeline.serving.limits import (
     check_address,
     first_problem,
 )
+from mom_pipeline.serving.monitoring import Measured, RequestMetrics
 from mom_pipeline.serving.recommender import Choice, Recommender
-from mom_pipeline.serving.registry import ModelRegistry, NoChampion
+from mom_pipeline.serving.registry import ModelRegistry, NoChampion, Promotion
+from mom_pipeline.serving.responses import (
+    HEADERS,
+    documented,
+    json_answer,
+    recommender_in_use,
+)
 
 LOOK_EVERY_SECONDS = 0.25
 # A champion that could not be loaded is tried again after so many looks: it may be restored.
@@ -60,21 +66,6 @@ _LOOKS_UNTIL_RETRY = 40
 _NO_MODEL = "no model is promoted yet; run `mom-pipeline update`"
 # Of these addresses, not of the program: it rises when an answer changes its form.
 _INTERFACE = "2"
-_HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
-_ONLY_OURS = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data:; connect-src 'self'"
-)
-_WHAT_WENT_WRONG = {
-    400: "The body is not JSON.",
-    404: "The model does not know the item, or the group.",
-    413: f"The body is longer than {MAX_BODY_BYTES:,} bytes.",
-    415: "The body is not declared as JSON.",
-    422: "A value is outside of its limits.",
-    503: "No model is promoted yet.",
-}
-
-
 _ANY_QUESTION = {"anyOf": [kind.model_json_schema() for kind in QUESTIONS]}
 
 
@@ -130,6 +121,10 @@ class Champion:
         current = self._current
         return None if current is None else current.version
 
+    def history(self) -> list[Promotion]:
+        """Every change of the champion, oldest first."""
+        return self._registry.history()
+
     def look(self) -> None:
         """Load the champion if it is another one; what cannot be loaded changes nothing."""
         version = None
@@ -180,8 +175,13 @@ register_url_convertor("id", _IdConvertor())
 _router = APIRouter(generate_unique_id_function=lambda route: route.name)
 
 
-def create_app(champion: Champion) -> FastAPI:
-    """The ASGI application over a champion that is being watched."""
+def create_app(
+    champion: Champion, *, artifacts_dir: Path | None = None, reports_dir: Path | None = None
+) -> FastAPI:
+    """The ASGI application over a champion that is being watched.
+
+    artifacts_dir: of the days, for the drift of the components.  reports_dir: pages to show.
+    """
     app = FastAPI(
         title="mom-pipeline",
         version=_INTERFACE,
@@ -190,7 +190,8 @@ def create_app(champion: Champion) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
-        routes=_router.routes,  # not included: that matches every address twice
+        # Not included: that matches every address twice.
+        routes=[*_router.routes, *explorer_router.routes],
         # An id that ends with a slash is another id.
         redirect_slashes=False,
         exception_handlers={
@@ -201,7 +202,10 @@ def create_app(champion: Champion) -> FastAPI:
         },
     )
     app.state.champion = champion
-    app.mount("/docs/assets", StaticFiles(directory=str(swagger_ui_path)))
+    app.state.artifacts_dir, app.state.reports_dir = artifacts_dir, reports_dir
+    app.state.metrics = RequestMetrics()
+    # Inside of the other one, which hands on another scope than the one it got.
+    app.add_middleware(Measured, metrics=app.state.metrics)
     app.add_middleware(_HeadLikeGet)
     return app
 
@@ -218,26 +222,21 @@ class _HeadLikeGet:
         await self._app(scope, receive, send)
 
 
-def _documented(model: Any, *refusals: int) -> dict[str, Any]:
-    """What a route says about itself. Answers are JSON when they leave it: none is made twice."""
-    answers: dict[int | str, dict[str, Any]] = {200: {"model": model}}
-    answers |= {s: {"model": Error, "description": _WHAT_WENT_WRONG[s]} for s in refusals}
-    return {"response_model": None, "responses": answers}
-
-
-@_router.get("/recommend/{user:id}", **_documented(Recommendations, 404, 422, 503))
+@_router.get("/recommend/{user:id}", **documented(Recommendations, 404, 422, 503))
 async def recommend(
     request: Request, user: PathId, n: ListLength = DEFAULT_LIST, group: Group = None
 ) -> Response:
     """The best items of a user; popular ones, marked as fallback, without a history."""
     check_address(request, "n", "group")
-    question = partial(_answer, _recommender(request), user=user, n=n, choice=Choice(group=group))
-    return _json(await run_in_threadpool(question))
+    question = partial(
+        _answer, recommender_in_use(request), user=user, n=n, choice=Choice(group=group)
+    )
+    return json_answer(await run_in_threadpool(question))
 
 
 @_router.post(
     "/recommend",
-    **_documented(Recommendations | ManyRecommendations, 400, 404, 413, 415, 422, 503),
+    **documented(Recommendations | ManyRecommendations, 400, 404, 413, 415, 422, 503),
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -250,14 +249,14 @@ async def recommend_items(request: Request) -> Response:
     since the model was made; or of several users.
     """
     check_address(request)
-    asked, recommender = await body_question(request), _recommender(request)
+    asked, recommender = await body_question(request), recommender_in_use(request)
     if isinstance(asked, UsersQuestion):
         many = partial(_answers, recommender, asked.users, asked.n, asked.choice)
-        return _json(await run_in_threadpool(many))
+        return json_answer(await run_in_threadpool(many))
     user = asked.user if isinstance(asked, UserQuestion) else None
     items, choice = asked.items or (), asked.choice
     question = partial(_answer, recommender, user=user, n=asked.n, choice=choice, items=items)
-    return _json(await run_in_threadpool(question))
+    return json_answer(await run_in_threadpool(question))
 
 
 def _answer(
@@ -282,15 +281,15 @@ def _answers(
     return ManyRecommendations(model=recommender.version, lists=lists)
 
 
-@_router.get("/similar/{item:id}", **_documented(SimilarItems, 404, 422, 503))
+@_router.get("/similar/{item:id}", **documented(SimilarItems, 404, 422, 503))
 async def similar(request: Request, item: PathId, n: ListLength = DEFAULT_LIST) -> Response:
     """Items that go with one, compared with how popular they are."""
     check_address(request, "n")
-    recommender = _recommender(request)
-    return _json(await run_in_threadpool(recommender.similar, item, n))
+    recommender = recommender_in_use(request)
+    return json_answer(await run_in_threadpool(recommender.similar, item, n))
 
 
-_HEALTH = _documented(Health, 422)
+_HEALTH = documented(Health, 422)
 _HEALTH["responses"][503] = {"model": Health, "description": "No model is in use."}
 
 
@@ -302,78 +301,23 @@ async def health(request: Request) -> Response:
     version, problem = champion.version(), champion.problem
     if version is None:
         unavailable = Health(status="unavailable", model=None, problem=problem or _NO_MODEL)
-        return _json(unavailable, 503)
+        return json_answer(unavailable, 503)
     status = Health(status="degraded" if problem else "ok", model=version, problem=problem)
-    return _json(status)
+    return json_answer(status)
 
 
-@_router.get("/model", **_documented(ModelInUse, 422, 503))
+@_router.get("/model", **documented(ModelInUse, 422, 503))
 async def model(request: Request) -> Response:
     """What the model in use was made of."""
     check_address(request)
-    return _json(_recommender(request).describe())
+    return json_answer(recommender_in_use(request).describe())
 
 
 @_router.get("/openapi.json", include_in_schema=False)
 async def openapi(request: Request) -> Response:
     """The service in OpenAPI."""
     check_address(request)
-    return JSONResponse(request.app.openapi(), headers=_HEADERS)
-
-
-@_router.get("/", include_in_schema=False)
-async def index(request: Request) -> Response:
-    """The list of the addresses."""
-    lines = "".join(
-        f"<dt><code>{method.upper()} {escape(path)}</code><dd>{escape(operation['description'])}"
-        for path, methods in request.app.openapi()["paths"].items()
-        for method, operation in methods.items()
-    )
-    return _page(
-        f"<h1>mom-pipeline</h1><dl>{lines}</dl>"
-        '<p><a href="/docs">Try them</a> &middot; <a href="/openapi.json">OpenAPI</a>'
-    )
-
-
-@_router.get("/docs", include_in_schema=False)
-async def docs() -> Response:
-    """The interactive page; its files are those of the package swagger-ui-bundle."""
-    return _page(
-        '<link rel="stylesheet" href="/docs/assets/swagger-ui.css"><div id="page"></div>'
-        '<script src="/docs/assets/swagger-ui-bundle.js"></script>'
-        '<script src="/docs/start.js"></script>'
-    )
-
-
-@_router.get("/docs/start.js", include_in_schema=False)
-async def start_docs() -> Response:
-    """The bundled page reads OpenAPI 3.0; nothing that it shows differs in 3.1."""
-    script = (
-        'fetch("/openapi.json").then(answer => answer.json()).then(said => SwaggerUIBundle('
-        '{spec: {...said, openapi: "3.0.3"}, dom_id: "#page", validatorUrl: null}))'
-    )
-    return Response(script, headers=_HEADERS, media_type="text/javascript")
-
-
-def _recommender(request: Request) -> Recommender:
-    champion: Champion = request.app.state.champion
-    return champion.recommender()
-
-
-def _json(answer: Answer, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(
-        answer.model_dump_json(), status, _HEADERS | (headers or {}), "application/json"
-    )
-
-
-def _page(body: str) -> Response:
-    head = (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>mom-pipeline</title>'
-        '<meta name="viewport" content="width=device-width">'
-        '<link rel="icon" href="/docs/assets/favicon-32x32.png">'
-    )
-    headers = _HEADERS | {"content-security-policy": _ONLY_OURS}
-    return HTMLResponse(f"{head}{body}</html>", headers=headers)
+    return JSONResponse(request.app.openapi(), headers=HEADERS)
 
 
 async def _refused(request: Request, error: Exception) -> Response:
@@ -381,19 +325,19 @@ async def _refused(request: Request, error: Exception) -> Response:
     said = Error(error=str(error))
     if isinstance(error, BadRequest):
         # What is left of a refused body is not read, so the connection ends with it.
-        return _json(said, error.status, {"connection": "close"})
-    if isinstance(error, UnknownItem | UnknownGroup):
-        return _json(said, 404)
+        return json_answer(said, error.status, {"connection": "close"})
+    if isinstance(error, UnknownUser | UnknownItem | UnknownGroup):
+        return json_answer(said, 404)
     if isinstance(error, InvalidQuestion):
-        return _json(said, 422)
+        return json_answer(said, 422)
     if isinstance(error, NoChampion):
-        return _json(said, 503, {"retry-after": "5"})
+        return json_answer(said, 503, {"retry-after": "5"})
     raise error
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
     errors = error.errors() if isinstance(error, RequestValidationError) else []
-    return _json(Error(error=first_problem(errors)), 422)
+    return json_answer(Error(error=first_problem(errors)), 422)
 
 
 async def _gone(request: Request, error: Exception) -> Response:
@@ -405,5 +349,5 @@ async def _no_such_page(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     headers = dict(error.headers) if error.headers else None
-    said = Error(error=f"{error.detail}; / lists what there is")
-    return _json(said, error.status_code, headers)
+    said = Error(error=f"{error.detail}; /docs lists what there is")
+    return json_answer(said, error.status_code, headers)

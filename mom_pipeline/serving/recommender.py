@@ -42,6 +42,7 @@ from mom_pipeline.serving.answers import (
     UnknownUser,
     shown,
 )
+from mom_pipeline.serving.explorer.exploring import Explorer
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.serving.served_model import ServedModel
 from mom_pipeline.settings import load_settings
@@ -124,6 +125,11 @@ class Recommender:
         return ModelInUse(
             **asdict(served.manifest), users=len(served.user_ids), items=len(served.item_ids)
         )
+
+    @cached_property
+    def explorer(self) -> Explorer:
+        """What the pages show beside the lists."""
+        return Explorer(self._served, self._catalogue)
 
     def choose(self, choice: Choice) -> Chosen | None:
         """Which items a choice leaves, for `recommend`; None where it leaves them all.

@@ -169,3 +169,22 @@ def latest_items(connection: Connection, user_id: str, day: date, n: int) -> lis
         {"user": user_id, "day": day.isoformat(), "n": n},
     ).fetchall()
     return [item for (item,) in rows]
+
+
+def typical_users(connection: Connection, day: date, n: int) -> list[str]:
+    """Some users who took something and have a list as of a day, the same ones every time."""
+    rows = connection.execute(
+        "SELECT DISTINCT user_id, md5(user_id) AS mixed FROM raw_logs "
+        "SEMI JOIN (FROM recommendations WHERE day <= $day::DATE) USING (user_id) "
+        "WHERE delivery_day <= $day::DATE ORDER BY mixed LIMIT $n",
+        {"day": day.isoformat(), "n": n},
+    ).fetchall()
+    return [user for user, _ in rows]
+
+
+def listed_counts(connection: Connection, day: date) -> tuple[Array, Array]:
+    """The positions of the items in any user's list as of a day, and in how many each is."""
+    rows = connection.execute(
+        load_sql("warehouse/listed_counts.sql"), {"day": day.isoformat()}
+    ).fetchnumpy()
+    return np.asarray(rows["position"]), np.asarray(rows["lists"])

@@ -11,6 +11,7 @@ from mom_pipeline.core.evaluation.theorem1 import theorem_1
 from mom_pipeline.logs.ledger import LedgerEntry
 from mom_pipeline.report.data import Component, DayHistory, ReportData
 from mom_pipeline.report.page import render
+from mom_pipeline.report.people import Change, ListUse, Person
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.evaluations import MetricsRow
 
@@ -137,6 +138,9 @@ def report_data(tmp_path_factory: pytest.TempPathFactory) -> ReportData:
         comparison=comparison(),
         seconds={"raw_logs": 0.2, "decomposition": 1.0},
         versions={"python": "3.11"},
+        people=(Person(HOSTILE, (HOSTILE, LONG), ("item-1",)), Person(LONG, (), (LONG, HOSTILE))),
+        list_use=ListUse(coverage=0.61, head_listed=0.42, head_taken=0.30),
+        change=Change("2024-03-21-abc", "2024-03-21", "2024-03-22", HOSTILE, "gate", 0.75, 100),
     )
 
 
@@ -155,5 +159,8 @@ def bare_data(report_data: ReportData) -> ReportData:
         comparison=None,
         entropy=None,
         seconds={},
+        people=(),
+        list_use=None,
+        change=None,
         history=report_data.history[-1:],
     )

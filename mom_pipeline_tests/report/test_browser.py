@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page
+
+from mom_pipeline_tests.accessibility import has_axe, serious_findings
 
 from .conftest import HOSTILE, LONG
 
@@ -16,7 +19,10 @@ def opened(
     """The page at a width, and the addresses that it asked for."""
     path = tmp_path / "report.html"
     path.write_text(report_html, encoding="utf-8")
-    context = browser.new_context(viewport={"width": request.param, "height": 900})
+    # The policy of the page lets no script in, not even one that judges it.
+    context = browser.new_context(
+        viewport={"width": request.param, "height": 900}, bypass_csp=has_axe()
+    )
     page, asked = context.new_page(), []
     page.on("request", lambda r: asked.append(r.url))
     page.on("dialog", lambda d: asked.append(f"dialog {d.message}"))
@@ -68,6 +74,30 @@ def test_hostile_ids_are_shown_as_they_are(opened: tuple[Page, list[str]]):
     shown = page.locator(".components .item").first
     assert HOSTILE in shown.inner_text()
     assert LONG in page.locator(".components").inner_text()
+
+
+def test_in_the_dark_it_is_dark(opened: tuple[Page, list[str]]):
+    page, _ = opened
+    page.emulate_media(color_scheme="dark")
+    colours = page.evaluate(
+        """['backgroundColor', 'color'].map(name => getComputedStyle(document.body)[name]
+               .match(/\\d+/g).reduce((sum, value) => sum + Number(value), 0))"""
+    )
+    background, ink = colours
+    assert background < 100
+    assert ink > 600
+    assert "invert" in page.locator("img").first.evaluate("i => getComputedStyle(i).filter")
+    page.emulate_media(media="print")
+    assert page.locator("img").first.evaluate("i => getComputedStyle(i).filter") == "none"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everybody_can_read_it(opened: tuple[Page, list[str]], scheme: Literal["light", "dark"]):
+    page, _ = opened
+    page.emulate_media(color_scheme=scheme)
+    assert serious_findings(page) == []
+    unnamed = page.locator("img:not([alt]), nav:not([aria-label])").count()
+    assert unnamed == 0
 
 
 def test_on_paper_it_is_as_wide_as_the_sheet(opened: tuple[Page, list[str]]):

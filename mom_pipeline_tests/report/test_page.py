@@ -10,6 +10,7 @@ from mom_pipeline.core.evaluation.theorem1 import theorem_1
 from mom_pipeline.report.data import ReportData
 from mom_pipeline.report.page import environment, prose, render
 from mom_pipeline.report.sections import Table
+from mom_pipeline.report.words import hits, verdict
 
 from .conftest import HOSTILE
 
@@ -40,7 +41,7 @@ def test_texts_of_others_stay_texts(report_html: str):
     assert "script" not in {name for name, _ in page.elements}
     assert "b" not in {name for name, _ in page.elements}
     assert not any(key.startswith("on") for _, attributes in page.elements for key in attributes)
-    assert sum(HOSTILE in text for text in page.texts) >= 8 + 1
+    assert sum(HOSTILE in text for text in page.texts) >= 8 + 1 + 4
 
 
 def test_nothing_is_fetched_from_outside(report_html: str):
@@ -48,7 +49,9 @@ def test_nothing_is_fetched_from_outside(report_html: str):
     for _, attributes in page.elements:
         for key in ("src", "href"):
             place = attributes.get(key)
-            assert place is None or place.startswith(("data:image/svg+xml;base64,", "#"))
+            assert place is None or place.startswith(
+                ("data:image/svg+xml;base64,", "#", "index.html")
+            )
     assert "http://" not in report_html
     assert "url(" not in report_html
 
@@ -85,6 +88,9 @@ def test_a_first_day_says_what_is_missing(bare_data: ReportData):
     assert "Nothing is evaluated up to" in text
     assert "There are no posteriors of" in text
     assert "No times of" in text
+    assert "Not judged yet, for want of later days" in text
+    assert text.count("No lists of") == 2
+    assert "No model is in use yet." in text
 
 
 def test_bounds_that_say_something_are_not_called_empty(report_data: ReportData):
@@ -107,3 +113,66 @@ def test_the_theorem_is_not_quoted_for_a_model_that_it_is_not_about(report_data:
     text = " ".join(read(render(replace(report_data, bounds=None))).texts)
     assert "The theorem is about the paper's plain sums" in text
     assert "With probability" not in text
+
+
+def test_the_first_part_is_for_everybody(report_html: str):
+    text = " ".join(" ".join(read(report_html).texts).split())
+    assert "61% of the items are in some list" in text
+    assert "fills 42% of the lists, and is 30% of what people take" in text
+    assert "lean more to what is popular than people do" in text
+    assert "Of its lists, 75% are the same in those of 2024-03-28 (100 people)" in text
+    assert text.index("Five people") < text.index("Backtest: the model on later days")
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_the_theorem_is_folded_where_it_says_nothing(report_data: ReportData, silent: bool):
+    tight = theorem_1(10**13, (16.0, 400.0, 15000.0), np.array([0.5, 0.2]), np.full(2, 0.5))
+    data = report_data if silent else replace(report_data, bounds=tight)
+    folded = [name for name, _ in read(render(data)).elements].count("details")
+    assert folded == int(silent)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [
+        (0.5, "only 50% of the hits of popularity"),
+        (1.0, "as many hits as popularity"),
+        (1.4, "1.4 times the hits of popularity"),
+        (2.1, "twice the hits of popularity"),
+        (3.1, "three times the hits of popularity"),
+        (2.5, "2.5 times the hits of popularity"),
+        (9.0, "9 times the hits of popularity"),
+    ],
+)
+def test_hits_in_words(report_data: ReportData, ratio: float, words: str):
+    rows = [
+        replace(row, recall=0.1 * (1 if row.ranking == "popularity" else ratio))
+        for row in report_data.metrics
+    ]
+    assert hits(rows) == words
+
+
+def calm(data: ReportData) -> ReportData:
+    """A day on which all is well."""
+    sure = tuple(replace(component, agreement=0.99) for component in data.components)
+    return replace(data, components=sure)
+
+
+def test_a_calm_day_asks_for_nothing(report_data: ReportData):
+    data = calm(report_data)
+    assert verdict(data) == "Four times the hits of popularity; stable; nothing to do."
+    moved = replace(data, model={**data.model, "largest_drift": 0.3})
+    assert verdict(moved).startswith("Four times the hits of popularity; a component moved by 30%")
+    few = [replace(entry, rows_rejected=500) for entry in data.deliveries]
+    assert "look at the 16% of the rows" in verdict(replace(data, deliveries=tuple(few)))
+
+
+def test_doubts_come_before_the_figures(report_data: ReportData):
+    assert "3 of 8 components are uncertain; nothing to do" in verdict(report_data)
+    weak = tuple(replace(component, agreement=0.1) for component in report_data.components)
+    assert "take fewer components" in verdict(replace(report_data, components=weak))
+    rows = tuple(
+        replace(row, recall=0.1 if row.ranking == "popularity" else 0.05)
+        for row in report_data.metrics
+    )
+    assert "keep the model in use" in verdict(replace(calm(report_data), metrics=rows))

@@ -65,14 +65,16 @@ def wait_until(condition: Callable[[], object], what: str) -> None:
 
 
 @contextmanager
-def running_service(data_dir: Path, **settings: str) -> Iterator[Service]:
+def running_service(
+    data_dir: Path, *, host: str = "127.0.0.1", **settings: str
+) -> Iterator[Service]:
     """Start the command on a free port, and stop it after the block."""
     data_dir.mkdir(parents=True, exist_ok=True)
     output = data_dir / "serve.log"
     environment = os.environ | {"MOM_DATA_DIR": str(data_dir), "PYTHONPATH": str(ROOT)} | settings
     with output.open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-u", "-m", "mom_pipeline", "serve", "--port", "0"],
+            [sys.executable, "-u", "-m", "mom_pipeline", "serve", "--port", "0", "--host", host],
             stdout=log,
             stderr=log,
             cwd=data_dir,
@@ -83,7 +85,7 @@ def running_service(data_dir: Path, **settings: str) -> Iterator[Service]:
             lambda: process.poll() is not None or "Open http" in output.read_text(),
             f"an address in {output}",
         )
-        address = re.search(r"Open http://127\.0\.0\.1:(\d+) ", output.read_text())
+        address = re.search(rf"Open http://{re.escape(host)}:(\d+) ", output.read_text())
         assert address, output.read_text()
         yield Service(process, int(address[1]), output)
     finally:

@@ -8,7 +8,7 @@ from pathlib import Path
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline_tests.serving.service import running_service
 
-EXAMPLES = "40"
+EXAMPLES = "25"
 # By default a body that is refused for its length alone, 413, is not taken for refused.
 SETTINGS = """
 [checks]

@@ -55,7 +55,7 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
             ),
         ]
         facts = metadata.of_components(components, moved, agreement)
-        stored = {**facts, "agreement": agreement.tolist()}
+        stored = {**facts, "agreement": agreement.tolist(), "drift": moved.tolist()}
         written = state.write_components(
             day, components, fit.anchor, parents, stored, sound=checks.sound(verdicts)
         )

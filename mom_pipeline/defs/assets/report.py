@@ -13,6 +13,7 @@ from mom_pipeline.defs.metadata import picture
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.report.page import remove_report, report_path, write_report
 from mom_pipeline.report.sections import agreement_figure
+from mom_pipeline.serving import DEFAULT_HOST, DEFAULT_PORT
 
 
 @daily_asset(
@@ -25,7 +26,8 @@ from mom_pipeline.report.sections import agreement_figure
     automation_condition=WITH_ITS_DAY,
 )
 def report(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materialized:
-    """One self-contained HTML page, `reports/<day>.html` below the data folder.
+    """One self-contained HTML page, `reports/<day>.html` below the data folder; `page` opens it
+    while `mom-pipeline serve` runs.
 
     Written for the last day of a run, so that a long backfill does not draw hundreds of pages
     that nobody opens, and anew where there is one already. Any other day: materialize it alone,
@@ -44,7 +46,10 @@ def report(context: dg.AssetExecutionContext, data_folder: DataFolder) -> Materi
             return _without(day, str(reason))
         metadata = {
             "path": dg.MetadataValue.path(path.resolve()),
-            "page": dg.MetadataValue.url(path.resolve().as_uri()),
+            # A page over http may not open a file; this opens while `mom-pipeline serve` runs.
+            "page": dg.MetadataValue.url(
+                f"http://{DEFAULT_HOST}:{DEFAULT_PORT}/reports/{path.name}"
+            ),
             "bytes": path.stat().st_size,
             "users": facts.n_users,
             "items": facts.n_items,

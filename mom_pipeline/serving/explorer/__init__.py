@@ -1,0 +1,1 @@
+"""The explorer: pages about people, items and components, on top of the answers over HTTP."""

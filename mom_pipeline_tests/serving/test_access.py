@@ -1,0 +1,169 @@
+"""The token beyond loopback, what Prometheus reads, and the pages of the reports."""
+
+import asyncio
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from mom_pipeline.cli.main import cli
+from mom_pipeline.serving.access import COOKIE, VARIABLE, TokenGuard, TokenMissing
+from mom_pipeline.serving.http import Champion, create_app
+
+TOKEN = "a secret of enough letters ü"
+
+
+@pytest.fixture
+def app(registry, make, tmp_path):
+    registry.promote(registry.add(make(1)), "a test")
+    (tmp_path / "reports").mkdir()
+    champion = Champion(registry)
+    champion.look()
+    return create_app(champion, reports_dir=tmp_path / "reports")
+
+
+def asked(app, path, **options):
+    """The answer of an application to one request."""
+
+    async def ask():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
+            return await client.request(options.pop("method", "GET"), path, **options)
+
+    # In a thread of its own: the browser's tests keep a loop running in this one.
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: asyncio.run(ask())).result()
+
+
+@pytest.mark.parametrize("token", ["", "too short"])
+def test_another_host_wants_a_token(token):
+    # An address of documentation: nobody could listen on it.
+    arguments, environment = ["serve", "--host", "192.0.2.1", "--port", "0"], {VARIABLE: token}
+    result = CliRunner().invoke(cli, arguments, env=environment)
+    assert result.exit_code != 0
+    assert isinstance(result.exception, TokenMissing)
+    said = str(result.exception)
+    assert "--host 192.0.2.1 lets other machines ask what people took" in said
+    assert "MOM_SERVE_TOKEN must hold a secret of 16 characters or more" in said
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"authorization": "Bearer wrong"},
+        {"authorization": "Bearer"},
+        {"authorization": f"Basic {TOKEN}".encode()},
+        {"cookie": f"{COOKIE}=wrong"},
+        {"cookie": f"{COOKIE}={TOKEN}".encode()},
+        {"cookie": "a b=\x01;"},
+    ],
+)
+@pytest.mark.parametrize(
+    "path", ["/", "/health", "/metrics", "/reports/", "/?token=wrong", "/?token="]
+)
+def test_without_the_token_nothing_is_shown(app, path, headers):
+    answer = asked(TokenGuard(app, TOKEN), path, headers=headers)
+    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+    assert "set-cookie" not in answer.headers
+    assert TOKEN not in answer.text
+
+
+def test_a_program_sends_the_token_in_a_header(app):
+    headers = {"authorization": f"Bearer {TOKEN}".encode()}
+    assert asked(TokenGuard(app, TOKEN), "/health", headers=headers).status_code == 200
+
+
+def test_a_browser_changes_the_token_for_a_cookie(app):
+    guard = TokenGuard(app, TOKEN)
+    first = asked(guard, "/search", params={"q": "a b", "token": TOKEN})
+    assert first.headers["refresh"] == "0; url=/search?q=a+b"
+    cookie = first.headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
+    assert TOKEN not in cookie
+    value = re.match(f"{COOKIE}=([^;]+);", cookie)[1]
+    again = {"cookie": f"other=1; {COOKIE}={value}"}
+    assert asked(guard, "/search?q=user", headers=again).status_code == 200
+    # Of this run alone: another one has another cookie.
+    assert asked(TokenGuard(app, TOKEN), "/search", headers=again).status_code == 401
+
+
+def test_the_way_on_after_the_token_stays_here(app):
+    answer = asked(
+        TokenGuard(app, TOKEN), "http://service//elsewhere.example/", params={"token": TOKEN}
+    )
+    assert answer.headers["refresh"] == "0; url=/elsewhere.example/"
+
+
+def test_requests_are_counted_by_route_and_never_by_id(app):
+    for path in ("/recommend/user%201", "/recommend/user%202", "/similar/nothing", "/no/such/page"):
+        asked(app, path)
+    answer = asked(app, "/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    lines = answer.text.splitlines()
+    for line in (
+        'mom_requests_total{method="GET",route="/recommend/{user:id}",status="200"} 2',
+        'mom_requests_total{method="GET",route="/similar/{item:id}",status="404"} 1',
+        'mom_requests_total{method="other",route="other",status="404"} 1',
+        'mom_request_seconds_bucket{route="/recommend/{user:id}",le="+Inf"} 2',
+        'mom_request_seconds_count{route="/recommend/{user:id}"} 2',
+        "mom_errors_total 0",
+        "mom_model_users 200",
+        "mom_model_degraded 0",
+    ):
+        assert line in lines
+    assert any(line.startswith('mom_model_info{version="2024-03-01-') for line in lines)
+    assert "user 1" not in answer.text
+    assert "no/such" not in answer.text
+    sample = re.compile(r'[a-z_]+(\{([a-z]+="[^"\n]*",?)+\})? [0-9.]+')
+    assert all(line.startswith("# ") or sample.fullmatch(line) for line in lines)
+
+
+def test_buckets_hold_all_faster_requests(app):
+    asked(app, "/health")
+    text = asked(app, "/metrics").text
+    counts = [int(n) for n in re.findall(r'_bucket\{route="/health",le="[^"]+"\} (\d+)', text)]
+    assert counts == sorted(counts)
+    assert counts[-1] == 1
+
+
+def test_reports_are_shown_and_nothing_else_of_the_disk(app, tmp_path):
+    folder = tmp_path / "reports"
+    (folder / "index.html").write_text("all days")
+    (folder / "2024-03-28.html").write_text("a day")
+    (folder / "notes.html").write_text("private")
+    (tmp_path / "2024-03-29.html").write_text("private")
+    assert asked(app, "/reports/").text == "all days"
+    answer = asked(app, "/reports/2024-03-28.html")
+    assert answer.text == "a day"
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "script-src" not in answer.headers["content-security-policy"]
+    for path in (
+        "notes.html",
+        "2024-03-30.html",
+        "..%2F2024-03-29.html",
+        "%2e%2e/2024-03-29.html",
+        "2024-03-28.html%00",
+        "2024-03-28.html%0A",
+        "%2Fetc%2Fpasswd",
+        "٢٠٢٤-03-28.html",
+    ):
+        answer = asked(app, f"/reports/{path}")
+        assert answer.status_code == 404
+        assert "private" not in answer.text
+    assert asked(app, "/reports/2024-03-28.html", method="POST").status_code == 405
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/explorer.js", "/explorer.css", "/docs.js"])
+def test_pages_hold_no_script_of_their_own_and_name_no_other_host(app, path):
+    answer = asked(app, path)
+    assert answer.status_code == 200
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", answer.text)
+    assert "innerHTML" not in answer.text
+    if answer.headers["content-type"].startswith("text/html"):
+        policy = answer.headers["content-security-policy"]
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert not re.search(r"<script>|<style|\son[a-z]+=|style=", answer.text)

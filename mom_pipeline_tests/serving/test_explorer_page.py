@@ -1,0 +1,245 @@
+"""The explorer in a real browser: a service with the worst ids and names, every width, no mouse."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from mom_pipeline.artifacts.store import ArtifactStore
+from mom_pipeline.catalogue import Catalogue, Item
+from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline_tests.accessibility import has_axe, serious_findings
+from mom_pipeline_tests.serving.service import Service, encoded, running_service
+
+HOSTILE = "<img src=x onerror=alert(1)>\"'&amp;<script>alert(2)</script>"
+TURNED = "left \u202eright"
+LONG = "endless" * 1200
+NAME = "A <b>name</b> & more"
+MILLISECONDS = 30_000
+
+
+@dataclass
+class Opened:
+    """A page, and what went wrong on it."""
+
+    page: Page
+    address: str
+    asked: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def open(self, target: str = "") -> Page:
+        self.page.goto("about:blank")
+        self.page.goto(f"{self.address}/{target}")
+        expect(self.page.locator("main h1")).to_be_visible()
+        return self.page
+
+
+@pytest.fixture(scope="module")
+def service(make, tmp_path_factory) -> Iterator[Service]:
+    data = tmp_path_factory.mktemp("explorer")
+    registry, served = ModelRegistry(data / "models"), make(1)
+    served.user_ids[:3] = [HOSTILE, TURNED, LONG[:1000]]
+    # In many lists and histories: all of them shown.
+    for position, item in zip(
+        np.argsort(-served.model.item_probs.sum(axis=1)), (HOSTILE, TURNED), strict=False
+    ):
+        served.item_ids[position] = item
+    registry.promote(registry.add(served), f"passed {HOSTILE}")
+    named = {str(served.item_ids[5]): Item(str(served.item_ids[5]), NAME)}
+    Catalogue(named).save(data)
+    store = ArtifactStore(data / "artifacts")
+    for day, moved in (("2024-02-29", [0.2, 0.1, 0.1]), ("2024-03-01", [0.02, 0.01, 0.03])):
+        store.write(
+            "decomposition",
+            date.fromisoformat(day),
+            {"weights": served.model.weights},
+            "settings",
+            metadata={"drift": moved},
+        )
+    (data / "reports").mkdir()
+    (data / "reports" / "index.html").write_text("<h1>Days</h1>")
+    with running_service(data) as running:
+        yield running
+
+
+@pytest.fixture
+def opened(browser: Browser, service: Service) -> Iterator[Opened]:
+    context = browser.new_context(viewport={"width": 1000, "height": 800})
+    context.set_default_timeout(MILLISECONDS)
+    made = Opened(context.new_page(), f"http://127.0.0.1:{service.port}")
+    made.page.on("request", lambda r: made.asked.append(r.url))
+    made.page.on("dialog", lambda d: made.problems.append(f"dialog {d.message}"))
+    made.page.on("pageerror", lambda error: made.problems.append(str(error)))
+    made.page.on("console", lambda m: made.problems.append(m.text) if m.type == "error" else None)
+    yield made
+    context.close()
+    assert made.problems == []
+    assert all(url.startswith((made.address, "about:", "data:")) for url in made.asked)
+
+
+def test_a_person_is_found_and_shown(opened: Opened):
+    page = opened.open()
+    page.get_by_label("Search a person or an item").fill("user 50")
+    page.get_by_role("option", name="Person user 50").click()
+    expect(page.locator("h1")).to_have_text("Person user 50")
+    history, recommended = page.locator(".card").all()
+    assert history.bounding_box()["x"] < recommended.bounding_box()["x"]
+    assert history.locator("li").count() > 0
+    assert recommended.locator("li").count() == 12
+    bars = recommended.locator(".fill").evaluate_all("all => all.map(bar => bar.style.width)")
+    assert len(bars) == 12
+    assert all(0 < float(width.removesuffix("%")) <= 100 for width in bars)
+    recommended.get_by_role("button", name="Why").first.click()
+    expect(recommended.get_by_role("heading", name="By item of the history")).to_be_visible()
+    recommended.locator("a.item").first.click()
+    expect(page.get_by_role("heading", name="What goes with it")).to_be_visible()
+    page.go_back()
+    expect(page.locator("h1")).to_have_text("Person user 50")
+
+
+def test_a_basket_for_somebody_new(opened: Opened):
+    page = opened.open("#user=user%2050")
+    buttons = page.get_by_role("button", name="Put into the basket")
+    taken = page.locator(".card").first.locator("a.item").first.inner_text()
+    buttons.first.click()
+    page.get_by_role("link", name="Basket 1").click()
+    expect(page.locator(".chips")).to_contain_text(taken)
+    listed = page.locator("ol a.item").all_inner_texts()
+    assert len(listed) == 12
+    assert taken not in listed
+    page.get_by_role("button", name=f"Take out {taken}").click()
+    expect(page.locator("main")).to_contain_text("Put items in with +")
+    expect(page.locator("#basket-count")).to_be_hidden()
+
+
+def test_texts_of_others_stay_texts(opened: Opened):
+    page = opened.open(f"#user={encoded(HOSTILE)}")
+    expect(page.locator("h1")).to_have_text(f"Person {HOSTILE}")
+    assert page.locator("main img, main script, main b").count() == 0
+    page = opened.open(f"#user={encoded(TURNED)}")
+    expect(page.locator("h1")).to_have_text("Person left ⟨U+202E⟩right")
+    page = opened.open(f"#item={encoded(HOSTILE)}")
+    expect(page.locator("h1")).to_have_text(f"Item {HOSTILE}")
+    page = opened.open("#item=1%2F5")
+    expect(page.locator("h1")).to_have_text(f"Item {NAME}")
+    page = opened.open("#model")
+    expect(page.locator("main")).to_contain_text(f"passed {HOSTILE}")
+    page.get_by_label("Search a person or an item").fill("<img")
+    expect(page.get_by_role("option")).to_have_count(2)
+    expect(page.get_by_role("option").first).to_contain_text(HOSTILE)
+
+
+def test_unknown_people_and_items_are_answered_in_words(opened: Opened):
+    page = opened.open(f"#user={encoded('nobody <b>')}")
+    expect(page.locator("main")).to_contain_text(
+        "does not know the user 'nobody <b>': popular items"
+    )
+    assert page.locator("ol li").count() > 0
+    page = opened.open("#item=nothing")
+    expect(page.locator("main")).to_contain_text("the model does not know the item 'nothing'")
+    opened.problems[:] = [
+        text for text in opened.problems if "404" not in text
+    ]  # the browser's own
+
+
+def test_the_map_is_walked_by_keyboard(opened: Opened):
+    page = opened.open()
+    circles = page.locator("svg circle[role=link]")
+    assert circles.count() > 10
+    assert page.locator("svg circle[tabindex='0']").count() == 1
+    page.locator("svg circle[tabindex='0']").focus()
+    expect(page.locator("#tip")).to_be_visible()
+    first = page.locator("#tip").inner_text()
+    before = page.evaluate("document.activeElement.cx.baseVal.value")
+    key = "ArrowLeft" if before > 0 else "ArrowRight"
+    page.keyboard.press(key)
+    expect(page.locator("#tip")).not_to_have_text(first)
+    after = page.evaluate("document.activeElement.cx.baseVal.value")
+    assert (after < before) == (key == "ArrowLeft")
+    name = page.evaluate("document.activeElement.getAttribute('aria-label')").rsplit(",", 1)[0]
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_contain_text(name)
+
+
+def test_the_map_shows_drift_and_popularity(opened: Opened):
+    page = opened.open()
+    expect(page.get_by_role("columnheader", name="drift, 2 days")).to_be_visible()
+    assert page.locator("polyline").count() == 3
+    expect(
+        page.get_by_label("drift of component 3: 0.030 on the last day, 0.100 at most")
+    ).to_be_visible()
+    radii = page.locator("svg circle[role=link]").evaluate_all(
+        "all => all.map(c => c.r.baseVal.value)"
+    )
+    assert radii == sorted(radii, reverse=True)
+    page.locator("svg circle[role=link]").first.hover()
+    expect(page.locator("#tip")).to_contain_text("% of all taken")
+
+
+def test_everything_is_reached_without_a_mouse(opened: Opened):
+    page = opened.open()
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "query"
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    page.keyboard.type("user 5")
+    expect(page.get_by_role("option").first).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    chosen = page.get_by_role("option", selected=True).locator("bdi").inner_text()
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text(f"Person {chosen}")
+    page.get_by_label("Search a person or an item").fill("zzz")
+    expect(page.get_by_role("status")).to_contain_text("Nobody and nothing")
+
+
+def test_the_model_its_metrics_and_the_gate(opened: Opened, service: Service):
+    page = opened.open("#model")
+    expect(page.locator("main")).to_contain_text(service.version())
+    expect(page.get_by_role("row", name="MAP 0.0100")).to_be_visible()
+    expect(page.locator("main")).to_contain_text("promoted by the gate.")
+    page.get_by_role("link", name="Reports").click()
+    expect(page.get_by_role("heading", name="Days")).to_be_visible()
+
+
+def test_a_service_for_others_is_opened_with_its_token(make, tmp_path: Path, browser: Browser):
+    registry = ModelRegistry(tmp_path / "models")
+    registry.promote(registry.add(make(1)), "a test")
+    token = "correct horse battery"
+    # Another way to write 127.0.0.1, which the command does not take for this machine alone.
+    with running_service(tmp_path, host="127.1", MOM_SERVE_TOKEN=token) as service:
+        assert "requests need the token" in service.output.read_text()
+        assert service.get("/health")[0] == 401
+        assert service.get("/health", Authorization=f"Bearer {token}")[0] == 200
+        context = browser.new_context()
+        page, own = context.new_page(), f"http://127.0.0.1:{service.port}"
+        page.goto(f"{own}/")
+        expect(page.locator("body")).to_contain_text("wants a token")
+        page.goto(f"{own}/?token={encoded(token)}")
+        expect(page.locator("h1")).to_have_text("Components as a map")
+        assert page.url == f"{own}/"
+        assert page.evaluate("document.cookie") == ""
+        [cookie] = context.cookies()
+        assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+        context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_and_can_be_read(browser: Browser, service: Service, scheme: str):
+    # The check of axe-core is a script that the page would not let in.
+    context = browser.new_context(color_scheme=scheme, bypass_csp=has_axe())
+    made = Opened(context.new_page(), f"http://127.0.0.1:{service.port}")
+    for target in ("", "#user=user%2050", f"#user={LONG[:1000]}", "#model", "docs"):
+        page = made.open(target)
+        colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (colour != "rgb(255, 255, 255)") == (scheme == "dark")
+        for width in (400, 1000, 1600):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, target
+            assert serious_findings(page) == []
+    context.close()
