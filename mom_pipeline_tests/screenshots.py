@@ -8,19 +8,23 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from shutil import copy, copytree
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from PIL import Image
+from playwright.sync_api import Browser, FloatRect, Page, sync_playwright
 
 from mom_pipeline.dagster_home import CODE_LOCATION
 from mom_pipeline_tests.conftest import CHROMIUM, CHROMIUM_ARGUMENTS
 from mom_pipeline_tests.serving.service import running_service
-from mom_pipeline_tests.ui.graph_page import open_whole_graph
-from mom_pipeline_tests.ui.processes import ROOT, running_ui
+from mom_pipeline_tests.ui.graph_page import node, open_whole_graph
+from mom_pipeline_tests.ui.processes import ROOT, UiServer, running_ui
 
 PICTURES = ROOT / "data" / "pictures"
 _DRAWN_MILLISECONDS = 3_000
+_MARGIN = 20
 
 
 def main() -> None:
@@ -39,10 +43,7 @@ def main() -> None:
                 _explorer(_page(browser, 1280, 900), f"http://127.0.0.1:{service.port}")
                 _report(_page(browser, 1000, 1200), data)
             with running_ui(data, "--port", "0", "--no-daemon", module=CODE_LOCATION) as server:
-                page = _page(browser, 1440, 900)
-                open_whole_graph(page, server)
-                page.wait_for_timeout(_DRAWN_MILLISECONDS)
-                _shoot(page, "graph")
+                _graph(_page(browser, 1440, 900), server)
             browser.close()
 
 
@@ -59,9 +60,37 @@ def _report(page: Page, data: Path) -> None:
     _shoot(page, "report")
 
 
+def _graph(page: Page, server: UiServer) -> None:
+    """The line of assets, its second half below the first: so it can be read in a page."""
+    open_whole_graph(page, server)
+    page.wait_for_timeout(_DRAWN_MILLISECONDS)
+    drawn = [drawing.bounding_box() for drawing in page.locator("svg foreignObject").all()]
+    boxes = [box for box in drawn if box and box["width"] > 1]
+    middle = (node(page, "decomposition").bounding_box() or boxes[0])["x"] - _MARGIN
+    halves = ([box for box in boxes if (box["x"] < middle) is before] for before in (True, False))
+    rows = [Image.open(BytesIO(page.screenshot(clip=_around(half)))) for half in halves]
+    stacked = Image.new("RGB", (max(r.width for r in rows), sum(r.height for r in rows)), "white")
+    for row, top in zip(rows, (0, rows[0].height), strict=True):
+        stacked.paste(row, (0, top))
+    stacked.save(PICTURES / "graph.png", optimize=True)
+    _tell("graph")
+
+
+def _around(boxes: Sequence[FloatRect]) -> FloatRect:
+    """A rectangle around others, with a margin."""
+    left, top = (min(box[side] for box in boxes) - _MARGIN for side in ("x", "y"))
+    right = max(box["x"] + box["width"] for box in boxes) + _MARGIN
+    bottom = max(box["y"] + box["height"] for box in boxes) + _MARGIN
+    return {"x": left, "y": top, "width": right - left, "height": bottom - top}
+
+
 def _shoot(page: Page, name: str) -> None:
+    page.screenshot(path=PICTURES / f"{name}.png")
+    _tell(name)
+
+
+def _tell(name: str) -> None:
     path = PICTURES / f"{name}.png"
-    page.screenshot(path=path)
     sys.stdout.write(f"{path.relative_to(ROOT)}: {path.stat().st_size / 1000:,.0f} kB\n")
 
 
