@@ -1,6 +1,7 @@
 """When the leaves are made by themselves, as Dagster evaluates it at a given time."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -38,12 +39,15 @@ def make(instance: dg.DagsterInstance, asset: str, *days: int) -> None:
 
 
 def evaluate(instance: dg.DagsterInstance, at: datetime, before=None):
-    return dg.evaluate_automation_conditions(
-        [metrics, page, comparison],
-        instance,
-        evaluation_time=at,
-        cursor=before.cursor if before else None,
-    )
+    """In a thread of its own: a browser that is open has the loop of this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(
+            dg.evaluate_automation_conditions,
+            [metrics, page, comparison],
+            instance,
+            evaluation_time=at,
+            cursor=before.cursor if before else None,
+        ).result()
 
 
 def asked(result: dg.EvaluateAutomationConditionsResult, asset: str) -> set[str]:
