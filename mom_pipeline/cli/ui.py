@@ -36,10 +36,9 @@ def ui(port: int | None, daemon: bool, module: str) -> None:
     # Like Ctrl-C, these unwind the blocks below, which stop the daemon.
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.default_int_handler)
-    try:
+    with suppress(KeyboardInterrupt):  # the server may have taken the signal itself
         _run(port, daemon, module)
-    except KeyboardInterrupt:
-        click.echo("Stopped.")
+    click.echo("Stopped.")
 
 
 def _run(port: int | None, with_daemon: bool, module: str) -> None:
