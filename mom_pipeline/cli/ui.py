@@ -1,7 +1,7 @@
 """`mom-pipeline ui`: Dagster's pages on this pipeline."""
 
 import signal
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import click
 
