@@ -20,6 +20,7 @@ from mom_pipeline_tests.data_folder import folder, lenient, new_folder  # noqa: 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+_LONG = {"ui", "faults"}
 CHROMIUM = Path("/usr/bin/chromium")
 CHROMIUM_ARGUMENTS = [
     "--headless=new",
@@ -45,3 +46,8 @@ def browser() -> Iterator["Browser"]:
         )
         yield browser
         browser.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The folders of the longest files first: no worker waits for another at the end."""
+    items.sort(key=lambda item: _LONG.isdisjoint(item.path.parts))
