@@ -108,14 +108,15 @@ def plot_year(result: dict[str, Any]) -> bytes:
         for name in _PARTS
     }
     whole = [sum(run["bytes"].values()) / _BYTES_PER_MB for run in result["runs"]]
+    # The first one has the legend.
     return png(
+        xy_curves({"all": (ends, whole), **parts}, title="On disk", x="day", y="MB"),
         xy_curves(
-            {"all but the choice of settings": (numbers, others)},
-            title=f"Seconds of each day, {result['log']}",
+            {"all": (numbers, others)},
+            title=f"A day of {result['log']}, without the choice of settings",
             x="day",
             y="seconds",
         ),
-        xy_curves({"all": (ends, whole), **parts}, title="On disk", x="day", y="MB"),
     )
 
 
