@@ -254,6 +254,22 @@ def test_versions_share_the_parts_that_stay_and_outlive_each_other(registry, mak
     assert registry.load(b).model.pair_ranking.ease is not None
 
 
+def test_parts_are_shared_also_after_items_came(registry, make, ranking):
+    more = ranking.n_items + 2
+    parts = ranking.pair_ranking
+    grown = replace(
+        parts, low_pass=parts.low_pass.with_items(more), ease=parts.ease.with_items(more)
+    )
+    np.testing.assert_equal(grown.smoothed_arrays(), parts.smoothed_arrays())
+    counts = replace(parts.counts, item_users=np.append(parts.counts.item_users, [0, 0]))
+    again = replace(grown, counts=counts).with_smoothed(grown.smoothed_arrays())
+    again.require_items(more)
+    np.testing.assert_array_equal(again.low_pass.basis, grown.low_pass.basis)
+    np.testing.assert_array_equal(
+        again.ease.matrix.entries.toarray(), grown.ease.matrix.entries.toarray()
+    )
+
+
 def test_other_parts_are_not_shared(registry, make, ranking):
     other = replace(ranking.pair_ranking, ease=None)
     a = registry.add(replace(make(1), model=ranking))

@@ -20,7 +20,7 @@ from mom_pipeline.core.moments.counting import MAX_PAIR_BYTES, count_pairs
 from mom_pipeline.core.moments.pair_counts import PairCounts
 from mom_pipeline.core.moments.sums import padded
 from mom_pipeline.core.moments.users import Users
-from mom_pipeline.core.ranking.item_matrix import ItemMatrix, owners
+from mom_pipeline.core.ranking.item_matrix import ItemMatrix, last_true, owners
 from mom_pipeline.core.ranking.parts import EASE, Histories, added_up
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr
@@ -100,18 +100,24 @@ class Ease:
         )
 
     def as_arrays(self) -> dict[str, Array]:
-        """Return the part as named arrays, to be stored; `from_arrays` reads them back."""
+        """Return the part as named arrays, to be stored; `from_arrays` reads them back.
+
+        Without the items that came later: they are the same arrays until it is made again.
+        """
         B = self.matrix.entries
+        known = (np.diff(B.indptr) > 0) | (self.rest != 0)
+        known[B.indices] = True
+        n = last_true(known) + 1
         return {
             "ease_data": B.data,
             "ease_indices": B.indices,
-            "ease_indptr": B.indptr,
-            "ease_rest": self.rest,
+            "ease_indptr": B.indptr[: n + 1],
+            "ease_rest": self.rest[:n],
         }
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
-        """Return the part that `as_arrays` named."""
+        """Return the part that `as_arrays` named; see `with_items`."""
         B = tuple(arrays[f"ease_{name}"] for name in ("data", "indices", "indptr"))
         n_items = len(arrays["ease_rest"])
         entries = sparse.csr_array(B, shape=(n_items, n_items))

@@ -84,6 +84,11 @@ class ItemMatrix:
         return np.asarray(self.entries.toarray()) if self.is_dense else None
 
 
+def last_true(values: Array) -> int:
+    """Return the position of the last True; -1 where there is none."""
+    return int(np.flatnonzero(values)[-1]) if values.any() else -1
+
+
 def owners(X: Csr) -> Array:
     """Return the row of every entry of X."""
     return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))

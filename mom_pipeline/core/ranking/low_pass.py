@@ -19,6 +19,7 @@ from mom_pipeline.core.linear_algebra.eigenpairs import top_eigenpairs
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.sums import padded
 from mom_pipeline.core.moments.users import MomentsPass, SecondMoment, Users
+from mom_pipeline.core.ranking.item_matrix import last_true
 from mom_pipeline.core.ranking.parts import LOW_PASS, Histories
 from mom_pipeline.core.ranking.score import or_one
 from mom_pipeline.core.ranking.topn import top_n
@@ -74,17 +75,27 @@ class LowPass:
         return cls(np.ascontiguousarray(top.vectors[:, :rank]), pairs.M2.item_scale, strengths)
 
     def as_arrays(self) -> dict[str, Array]:
-        """Return the part as named arrays, to be stored; `from_arrays` reads them back."""
+        """Return the part as named arrays, to be stored; `from_arrays` reads them back.
+
+        Without the items that came later: they are the same arrays until it is made again.
+        """
+        n = last_true(np.asarray(self.basis.any(axis=1))) + 1
         return {
-            "low_pass_basis": self.basis,
-            "low_pass_scale": self.item_scale,
+            "low_pass_basis": self.basis[:n],
+            "low_pass_scale": self.item_scale[:n],
             "low_pass_strengths": self.strengths,
         }
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
-        """Return the part that `as_arrays` named, without a ridge."""
-        return cls(*(arrays[f"low_pass_{name}"] for name in ("basis", "scale", "strengths")))
+        """Return the part that `as_arrays` named, without a ridge; see `with_items`.
+
+        Raises ValueError where they do not fit together.
+        """
+        part = cls(*(arrays[f"low_pass_{name}"] for name in ("basis", "scale", "strengths")))
+        if len(part.basis) != len(part.item_scale):
+            raise ValueError("the basis and the scale of the low-pass part are of other items")
+        return part
 
     def with_items(self, n_items: int) -> Self:
         """Return the part among more items, which it says nothing about."""
