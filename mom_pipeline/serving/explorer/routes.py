@@ -34,6 +34,7 @@ _ICON = (
     'fill="#0072b2"/><circle cx="11" cy="5" r="3" fill="#d55e00"/><circle cx="10" cy="12" r="3" '
     'fill="#009e73"/></svg>'
 )
+_KINDS = {".css": "text/css", ".js": "text/javascript"}
 _DRIFT_DAYS = 60
 _CHANGES = 20
 _REPORT = re.compile(r"(index|\d{4}-\d{2}-\d{2})\.html", re.ASCII)
@@ -59,25 +60,19 @@ async def explorer() -> Response:
     return page(_file("index.html"))
 
 
-@explorer_router.get("/explorer.css", include_in_schema=False)
-async def stylesheet() -> Response:
-    return Response(_file("explorer.css"), headers=HEADERS, media_type="text/css")
-
-
-@explorer_router.get("/explorer.js", include_in_schema=False)
-async def script() -> Response:
-    return Response(_file("explorer.js"), headers=HEADERS, media_type="text/javascript")
-
-
 @explorer_router.get("/docs", include_in_schema=False)
 async def docs() -> Response:
     """Every address of the OpenAPI document, to read and to try."""
     return page(_file("docs.html"))
 
 
+@explorer_router.get("/explorer.css", include_in_schema=False)
+@explorer_router.get("/explorer.js", include_in_schema=False)
 @explorer_router.get("/docs.js", include_in_schema=False)
-async def docs_script() -> Response:
-    return Response(_file("docs.js"), headers=HEADERS, media_type="text/javascript")
+async def part_of_a_page(request: Request) -> Response:
+    """A file beside the pages, named by its route."""
+    name = request.scope["route"].path.removeprefix("/")
+    return Response(_file(name), headers=HEADERS, media_type=_KINDS[Path(name).suffix])
 
 
 @explorer_router.get("/favicon.ico", include_in_schema=False)
