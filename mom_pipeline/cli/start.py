@@ -24,6 +24,7 @@ from mom_pipeline.defs.freshness import (
     freshness,
     stretches,
 )
+from mom_pipeline.logs.admission import held_days
 from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.settings import DATA_DIR_VARIABLE, Settings, load_settings
 from mom_pipeline.warehouse import recommendations as lists
@@ -141,7 +142,10 @@ def _first_model(settings: Settings) -> tuple[date, int]:
     days = _computable(settings)
     for first, last in stretches(days, longest=_NO_ARRAYS):
         run_days(settings, first, last, only=["raw_logs"])
-    newest = days[-1].day
+    with Warehouse(settings).reading() as connection:
+        held = held_days(connection)
+    # A day that was kept out, such as one that the file cuts short, has no model in use.
+    newest = ([entry.day for entry in days if entry.day not in held] or [days[-1].day])[-1]
     run_days(settings, newest, newest, choice_seconds=_CHOICE_SECONDS)
     return newest, len(days_behind(_computable(settings)))
 
