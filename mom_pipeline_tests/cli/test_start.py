@@ -151,3 +151,19 @@ def test_errors_name_the_option(shop, monkeypatch, arguments, message):
     done = CliRunner().invoke(cli, [file if word == "FILE" else word for word in arguments])
     assert done.exit_code != 0
     assert message in done.output + str(done.exception)
+
+
+def test_a_last_day_that_the_file_cuts_short_is_passed_over(tmp_path):
+    rng, path = random.Random(1), tmp_path / "cut.csv"
+    with path.open("w", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow(["customer", "sku", "ordered_at"])
+        for day in range(1, 15):
+            for n in range(400 if day < 14 else 4):
+                customer = rng.randrange(120)
+                item = 15 * (customer % 3) + rng.randrange(15)
+                writer.writerow([f"k{customer}", f"a{item}", f"2024-03-{day:02} {n % 24:02}:00:00"])
+    done = mom(tmp_path / "data", "start", str(path), "--yes")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("recommended") == 3
+    assert statuses(tmp_path / "data")["2024-03-13"] == "fresh"
