@@ -101,15 +101,16 @@ class DayMatrices(DayArtifacts):
     ) -> Artifact:
         """Store the matrix as of a day, with the days of its pairs. fingerprint: of the logs."""
         rows, parents = DatedRows(X, last_days), {"raw_logs": fingerprint}
+        facts: dict[str, Any] = {"pairs": X.nnz}
         whole = self._whole_before(day)
         change = None if whole is None else rows.since(self._whole(*whole))
         if whole is None or change is None:
-            written = self.write("interaction_matrix", day, rows.as_arrays(), parents, {})
+            written = self.write("interaction_matrix", day, rows.as_arrays(), parents, facts)
             self._keep_whole(written.version, rows)
             return written
         whole_day, version = whole
         parents[_WHOLE] = version
-        facts = {_WHOLE_DAY: whole_day}
+        facts[_WHOLE_DAY] = whole_day
         return self.write("interaction_matrix", day, change, parents, facts)
 
     def _whole_before(self, day: date) -> tuple[str, str] | None:

@@ -28,8 +28,8 @@ class Removed:
 
 def is_expired(store: ArtifactStore, asset: str, day: date, retention_days: int) -> bool:
     """Whether a day lies `retention_days` or more before an asset's newest (0: never)."""
-    days = store.days(asset) if retention_days else []
-    return bool(days) and day <= days[-1] - timedelta(days=retention_days)
+    newest = store.newest(asset) if retention_days else None
+    return newest is not None and day <= newest - timedelta(days=retention_days)
 
 
 def days_of_months(days: Collection[date]) -> set[date]:

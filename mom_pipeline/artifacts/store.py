@@ -5,6 +5,7 @@ is replaced in one step: a reader sees the old or the new artifact, never a mixt
 pickled.
 """
 
+import os
 import re
 import shutil
 import zipfile
@@ -124,8 +125,13 @@ class ArtifactStore:
 
     def days(self, asset: str) -> list[date]:
         """The days of an asset that have an artifact, in order."""
-        folders = sorted(self._folder(asset).glob(f"*/{POINTER}"))
-        return [date.fromisoformat(pointer.parent.name) for pointer in folders]
+        return [date.fromisoformat(name) for name in self._named(asset) if self._has(asset, name)]
+
+    def newest(self, asset: str) -> date | None:
+        """The newest day of an asset that has an artifact; None where there is none."""
+        names = (name for name in reversed(self._named(asset)) if self._has(asset, name))
+        newest = next(names, None)
+        return None if newest is None else date.fromisoformat(newest)
 
     def size(self, asset: str, day: date) -> int:
         """How many bytes the arrays of a day take."""
@@ -164,6 +170,16 @@ class ArtifactStore:
             for path in arrays:
                 path.unlink()
         return bool(arrays)
+
+    def _named(self, asset: str) -> list[str]:
+        """The names of the folders of an asset's days, in order."""
+        try:
+            return sorted(os.listdir(self._folder(asset)))
+        except FileNotFoundError:
+            return []
+
+    def _has(self, asset: str, day: str) -> bool:
+        return os.path.exists(f"{self._folder(asset)}/{day}/{POINTER}")
 
     def _read_arrays(self, folder: Path, manifest: Mapping[str, Any]) -> Arrays:
         arrays = recent_arrays.get(folder)

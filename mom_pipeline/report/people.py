@@ -20,6 +20,7 @@ from mom_pipeline.warehouse.recommendations import (
     latest_items,
     list_of,
     listed_counts,
+    lists_of,
     typical_users,
 )
 
@@ -131,11 +132,11 @@ def change_since_in_use(connection: Connection, settings: Settings, day: date) -
 
 def _kept(connection: Connection, recommender: Recommender, day: date) -> list[float]:
     """The share of each list of the model in use that the list of the day holds too."""
+    now = lists_of(connection, typical_users(connection, day, _COMPARED), day)
+    longest = max(map(len, now.values()), default=1)
+    before = recommender.best_items(list(now), longest)
     shares = []
-    for user in typical_users(connection, day, _COMPARED):
-        now = [item for _, item, _ in list_of(connection, user, day)]
-        answer = recommender.recommend(user, max(len(now), 1))
-        if now and not answer.fallback:
-            before = {line.item for line in answer.items}
-            shares.append(len(before.intersection(now)) / max(len(before), 1))
+    for user, items in before.items():
+        own = items[: len(now[user])]
+        shares.append(len(set(own).intersection(now[user])) / max(len(own), 1))
     return shares

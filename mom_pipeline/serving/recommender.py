@@ -185,6 +185,18 @@ class Recommender:
             return self._popular(user, n, note, unknown, among)
         return self._list(user, history, n, exclude_seen, unknown, among)
 
+    def best_items(self, users: Sequence[str], n: int) -> dict[str, list[str]]:
+        """The n best items of many users at once; no entry for a user without a history."""
+        positions, X = self._served.user_positions, self._served.histories
+        sizes = np.diff(X.indptr)
+        known = [user for user in users if user in positions and sizes[positions[user]]]
+        rows = X[[positions[user] for user in known]]
+        best = self._served.model.best(rows, n, exclude_seen=self._exclude_seen).items.tolist()
+        return {
+            user: [self._id(y) for y in items if y >= 0]
+            for user, items in zip(known, best, strict=True)
+        }
+
     def recommend_items(
         self,
         items: Sequence[str],

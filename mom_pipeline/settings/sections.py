@@ -212,6 +212,7 @@ class TuningSettings:
     """How often settings that are not fixed are chosen anew, and how long that may take."""
 
     every_days: CountOrZero = 28
+    pair_growth: NotNegative = 0.25
     budget_seconds: Positive = 120.0
 
 

@@ -1,6 +1,7 @@
 """The settings of a day: kept from the day before, or chosen anew on the last days of the logs.
 
-Every `tuning.every_days` days the settings that nothing fixes are tried on the last
+After `tuning.every_days` days, once the pairs of users and items have grown by `tuning.pair_growth`
+or four times as many days have passed, the settings that nothing fixes are tried on the last
 `evaluation.horizon_days` days: learnt on what came before, asked for what users took then. The
 model itself is then made from all rows. With few days or few users to ask nothing is chosen, and
 the weights are such that pairs count for as much as they are popular: on no log that was tried
@@ -16,6 +17,7 @@ from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.settings import Settings
 from mom_pipeline.settings.chosen import ChosenSettings
+from mom_pipeline.settings.sections import TuningSettings
 from mom_pipeline.tuning.sweep import Sweep, run_sweep
 from mom_pipeline.tuning.validation import Trial, ValidationDays
 from mom_pipeline.warehouse.connection import Warehouse
@@ -26,30 +28,48 @@ _ENOUGH_DAYS, _ENOUGH_USERS = 8, 100
 _NOT_IN_HASTE = ("ranking.user_exponent",)
 # What is ranked by until something is chosen, and when nothing is better than popularity.
 _UNTIL_CHOSEN = {"ease": 0.0, "low_pass": 0.0, "components": 0.0, "candidate_exponent": 0.0}
+# How many times `tuning.every_days` a choice is kept where the pairs hardly grow.
+_LONGEST = 4
 _POPULARITY = RankingWeights(popularity=1.0, pairs=0.0, ease=0.0, low_pass=0.0, components=0.0)
 
 
 def settings_of_day(
-    warehouse: Warehouse, day: date, earlier: ChosenSettings | None, seconds: float = 0.0
+    warehouse: Warehouse,
+    day: date,
+    n_pairs: int,
+    earlier: ChosenSettings | None,
+    seconds: float = 0.0,
 ) -> ChosenSettings:
     """Return the settings that the model of a day is made with.
 
-    earlier: those of the day before; None where there are none to keep.
+    n_pairs: of users and items as of the day.
+    earlier: the settings of the day before; None where there are none to keep.
     seconds: what a choice may take; 0: as `tuning.budget_seconds` says.
     """
     settings = warehouse.settings
-    every = settings.tuning.every_days
-    if not every:
+    if not settings.tuning.every_days:
         return ChosenSettings.as_they_stand(settings)
     if earlier is not None and earlier.chosen_on:
-        age = day - date.fromisoformat(earlier.chosen_on)
-        if timedelta(0) <= age < timedelta(days=every):
-            words = f"kept: chosen on {earlier.chosen_on}, anew after {every} days"
+        kept = _kept_because(settings.tuning, day, n_pairs, earlier)
+        if kept:
+            words = f"kept: chosen on {earlier.chosen_on}, anew {kept}"
             return replace(earlier, evidence={**earlier.evidence, "words": words})
     try:
-        return _chosen(warehouse, day, settings, seconds)
+        chosen = _chosen(warehouse, day, settings, seconds)
+        return replace(chosen, evidence={**chosen.evidence, "pairs": n_pairs})
     except MomError as reason:
         return _not_chosen(settings, str(reason))
+
+
+def _kept_because(tuning: TuningSettings, day: date, n_pairs: int, earlier: ChosenSettings) -> str:
+    """Return when an earlier choice is due to be made anew; "" where it is now."""
+    age, every = (day - date.fromisoformat(earlier.chosen_on)).days, tuning.every_days
+    if 0 <= age < every:
+        return f"after {every} days"
+    grown = (1 + tuning.pair_growth) * earlier.evidence["pairs"]
+    if every <= age < _LONGEST * every and n_pairs < grown:
+        return f"with {grown:,.0f} pairs, or after {_LONGEST * every} days"
+    return ""
 
 
 def _chosen(warehouse: Warehouse, day: date, settings: Settings, seconds: float) -> ChosenSettings:

@@ -1,7 +1,7 @@
 """The table `recommendations`, of which a day replaces its own rows, and its export."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -138,6 +138,17 @@ def list_of(connection: Connection, user_id: str, day: date) -> list[tuple[int, 
         "ORDER BY rank",
         {"user": user_id, "day": day.isoformat()},
     ).fetchall()
+
+
+def lists_of(connection: Connection, users: Sequence[str], day: date) -> dict[str, list[str]]:
+    """The items of the lists of some users as of a day, the best first; no entry for no list."""
+    rows = connection.execute(
+        "SELECT user_id, list(item_id ORDER BY rank) FROM recommendations "
+        "WHERE user_id IN (SELECT unnest($users::VARCHAR[])) AND day <= $day::DATE "
+        "GROUP BY user_id, day QUALIFY day = max(day) OVER (PARTITION BY user_id)",
+        {"users": list(users), "day": day.isoformat()},
+    ).fetchall()
+    return dict(rows)
 
 
 def listed_items(connection: Connection, day: date) -> int:

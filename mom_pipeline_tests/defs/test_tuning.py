@@ -94,11 +94,17 @@ def test_the_choice_is_kept_until_it_is_due(chosen: Pipeline):
     first, later = chosen.state.chosen(day(8)), chosen.state.chosen(day(10))
     assert first.method == later.method
     assert later.chosen_on == str(day(8))
-    due = day(8) + timedelta(days=28)
-    kept = settings_of_day(chosen.warehouse, due - timedelta(days=1), later)
-    assert kept.chosen_on == str(day(8))
-    again = settings_of_day(chosen.warehouse, due, later)
-    assert again.chosen_on != str(day(8))
+    n_pairs = chosen.state.rows(day(8)).X.nnz
+
+    def chosen_on(days_later: int, growth: float) -> str:
+        on = day(8) + timedelta(days=days_later)
+        return settings_of_day(chosen.warehouse, on, int(growth * n_pairs), later).chosen_on
+
+    assert chosen_on(27, 9.0) == str(day(8))
+    assert chosen_on(28, 1.2) == str(day(8))
+    assert chosen_on(28, 1.3) != str(day(8))
+    assert chosen_on(4 * 28 - 1, 1.2) == str(day(8))
+    assert chosen_on(4 * 28, 1.2) != str(day(8))
 
 
 def test_a_choice_of_other_moments_is_a_full_rebuild_and_later_days_are_not(chosen: Pipeline):
@@ -144,7 +150,7 @@ def test_what_is_fixed_stays_and_the_rest_is_chosen(chosen: Pipeline, tmp_path: 
     settings = pipeline.settings
     assert set(settings.fixed) == {"model.n_components", "model.estimator", "ranking.trend"}
     pipeline.warehouse.path.write_bytes(chosen.warehouse.path.read_bytes())
-    method = settings_of_day(pipeline.warehouse, day(10), None)
+    method = settings_of_day(pipeline.warehouse, day(10), 1000, None)
     assert method.chosen_on == str(day(10))
     assert (method.model.n_components, method.model.estimator) == (5, "paper")
     assert method.ranking.trend == 0.25
@@ -154,7 +160,7 @@ def test_no_choice_takes_the_settings_as_they_stand(chosen: Pipeline):
     with dg.DagsterInstance.ephemeral() as instance:
         text = UNTOUCHED + "[tuning]\nevery_days = 0\n"
         pipeline = untouched(chosen.root / "off", instance, text)
-    method = settings_of_day(pipeline.warehouse, day(10), None)
+    method = settings_of_day(pipeline.warehouse, day(10), 1000, None)
     assert method == ChosenSettings.as_they_stand(pipeline.settings)
     assert method.ranking == RankingWeights()
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mom_pipeline.core.evaluation.metrics import metrics_of_hits
-from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.parts import Histories, Own, Pairs, Popularity
@@ -58,7 +57,7 @@ class SearchParts:
     """The parts with every setting that the grid asks for; from the training part of a split.
 
     pairs: one for each user exponent and sharpness.  history_exponents: to try with each of them.
-    ease: by ridge; empty where there are too many items.
+    ease: by ridge; empty where it has no weight.
     low_pass: by user exponent.  low_pass_ridges: to try with each of them.
     trends: by half-life, (D,) each; empty where the days are not known.
     """
@@ -77,17 +76,18 @@ class SearchParts:
         X: Csr,
         grid: Mapping[str, Sequence[float]],
         low_pass: dict[float, LowPass],
+        ease: dict[float, Ease],
         components: Scorer,
         last_days: Csr | None = None,
     ) -> "SearchParts":
         counted = [Pairs.from_rows(X, user_exponent) for user_exponent in low_pass]
-        users, trends = UsersInMemory(X), {}
+        trends = {}
         if last_days is not None:
             trends = {h: Trend.from_rows(last_days, h).relative() for h in grid["trend_half_life"]}
         return cls(
             pairs=tuple(one.sharpened(power) for one in counted for power in grid["sharpness"]),
             history_exponents=tuple(grid["history_exponent"]),
-            ease=Ease.for_ridges(users, grid["ease_ridge"]) if "ease_ridge" in grid else {},
+            ease=ease,
             low_pass=low_pass,
             low_pass_ridges=tuple(grid["low_pass_ridge"]),
             components=components,

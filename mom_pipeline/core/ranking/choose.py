@@ -15,8 +15,9 @@ from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.interactions import as_binary, with_narrow_indices
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.candidates import GRID, SETTINGS_OF, Candidates, SearchParts
-from mom_pipeline.core.ranking.ease import MAX_INVERTED_ITEMS
+from mom_pipeline.core.ranking.ease import MAX_INVERTED_ITEMS, Ease
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.recency import aged
 from mom_pipeline.core.ranking.score import RankingWeights
@@ -33,11 +34,18 @@ _STARTS: tuple[dict[str, float], ...] = (
     {"trend": 1.0, "trend_half_life": 7.0, "ease": 0.0, "low_pass": 0.5, "components": 0.0},
     {"own": 1.0},
 )
-# What is tried last, with the weights that were chosen, where days are known.
-_LAST = {"history_half_life": (120.0, 60.0, 30.0, 10.0), "low_pass_scaling": (0.25, 0.4, 0.5)}
+# What is tried last, with the weights that were chosen: each option is a part made anew.
+_LAST_OF_MANY_ITEMS = {"ease_ridge": GRID["ease_ridge"]}
+_LAST_ON_DAYS = {
+    "history_half_life": (120.0, 60.0, 30.0, 10.0),
+    "low_pass_scaling": (0.25, 0.4, 0.5),
+}
 # Users to ask about: more cost time, fewer leave the choice to chance. On later days any gain
 # counts, so there are more of them; what was hidden has to promise more than chance does.
 MAX_USERS, MAX_HIDDEN_USERS = 8000, 3000
+# Every ridge is a regression of all items on each other, a second's work with so many items. With
+# more of them one ridge is tried at first, and the others last, where EASE has a weight at all.
+_RIDGES_AT_ONCE = 4_000
 _SWEEPS = 3
 _HELD_OUT_SHARE = 0.2
 # What was hidden at random is not the future: what people take next may be more popular, or
@@ -191,7 +199,12 @@ def choose_weights(
     scalings = {e: fixed.get("low_pass_scaling", e / 2) for e in grid["user_exponent"]}
     low_pass = cache(low_pass)
     spans = {e: low_pass(e, scaling) for e, scaling in scalings.items()}
-    parts = SearchParts.from_rows(held_out.train, grid, spans, components, held_out.last_days)
+    eases = {}
+    if any(grid["ease"]):
+        eases = Ease.for_ridges(UsersInMemory(held_out.train), grid["ease_ridge"])
+    parts = SearchParts.from_rows(
+        held_out.train, grid, spans, eases, components, held_out.last_days
+    )
     starts = [
         _with(defaults, **start)
         for start in ({}, *_STARTS)
@@ -206,50 +219,80 @@ def choose_weights(
     quality, known = float(search.quality(best).mean()), len(search.known)
     if best != defaults:
         best = _with(best, low_pass_scaling=scalings[best.user_exponent])
-    if held_out.last_days is not None:
-        trial = _Trial.from_choice(held_out, low_pass, components, best)
-        for name, options in _LAST.items():
-            if name not in fixed and _matters(name, best):
-                best = trial.with_best(best, name, options)
+    last = _last(held_out, best, defaults, fixed)
+    if last:
+        trial = _Trial.from_choice(held_out, low_pass, eases, components, best)
+        for name, options in last.items():
+            best = trial.with_best(best, name, options)
     return Choice(best, quality, len(asked.users), known)
+
+
+def _last(
+    held_out: HeldOut, best: RankingWeights, defaults: RankingWeights, fixed: Mapping[str, float]
+) -> dict[str, tuple[float, ...]]:
+    """Return what is left to try once weights are chosen, and its options.
+
+    Nothing where the defaults stay: a gain that was too small to trust is none to refine.
+    """
+    if held_out.least_gain and best == defaults:
+        return {}
+    last = _LAST_ON_DAYS if held_out.last_days is not None else {}
+    if held_out.train.shape[1] > _RIDGES_AT_ONCE:
+        last = _LAST_OF_MANY_ITEMS | last
+    return {n: options for n, options in last.items() if n not in fixed and _matters(n, best)}
 
 
 @dataclass(frozen=True)
 class _Trial:
     """Weights that were chosen, with other values of settings that change all of a part.
 
-    parts: with the settings of the weights alone.
+    parts: with the settings of the weights alone.  eases: by ridge, those made so far.
     """
 
     held_out: HeldOut
     low_pass: LowPassOf
+    eases: dict[float, Ease]
     parts: SearchParts
 
     @classmethod
     def from_choice(
-        cls, held_out: HeldOut, low_pass: LowPassOf, components: Scorer, chosen: RankingWeights
+        cls,
+        held_out: HeldOut,
+        low_pass: LowPassOf,
+        eases: dict[float, Ease],
+        components: Scorer,
+        chosen: RankingWeights,
     ) -> "_Trial":
         grid = {name: (getattr(chosen, name),) for name in GRID}
-        if not chosen.ease:
-            del grid["ease_ridge"]
         e = chosen.user_exponent
         spans = {e: low_pass(e, chosen.low_pass_scaling)}
         X, days = held_out.train, held_out.last_days
-        return cls(held_out, low_pass, SearchParts.from_rows(X, grid, spans, components, days))
+        parts = SearchParts.from_rows(X, grid, spans, {}, components, days)
+        return cls(held_out, low_pass, eases, parts)
 
     def with_best(
         self, chosen: RankingWeights, name: str, options: tuple[float, ...]
     ) -> RankingWeights:
         """Return chosen weights with the value of a setting that is clearly the best with them."""
         rivals = [_with(chosen, **{name: value}) for value in options]
+        self._make_eases([one.ease_ridge for one in (chosen, *rivals) if one.ease])
         qualities = {one: self._quality(one) for one in dict.fromkeys([chosen, *rivals])}
         best = max(qualities, key=lambda one: float(qualities[one].mean()))
         return best if _is_clear(qualities[best] - qualities[chosen]) else chosen
 
+    def _make_eases(self, ridges: list[float]) -> None:
+        new = [ridge for ridge in dict.fromkeys(ridges) if ridge not in self.eases]
+        if new:
+            self.eases.update(Ease.for_ridges(UsersInMemory(self.held_out.train), new))
+
     def _quality(self, weights: RankingWeights) -> Float64:
-        X, e = self.held_out.train, weights.user_exponent
+        X, e, ridge = self.held_out.train, weights.user_exponent, weights.ease_ridge
         older = aged(X, self.held_out.last_days, weights.history_half_life)
-        parts = replace(self.parts, low_pass={e: self.low_pass(e, weights.low_pass_scaling)})
+        parts = replace(
+            self.parts,
+            low_pass={e: self.low_pass(e, weights.low_pass_scaling)},
+            ease={ridge: self.eases[ridge]} if weights.ease else {},
+        )
         blocks = _in_blocks(replace(self.held_out, train=older), parts, lambda share: None)
         return np.concatenate([block.quality(weights) for block in blocks])
 
@@ -263,6 +306,8 @@ def _grid(held_out: HeldOut, fixed: Mapping[str, float]) -> dict[str, tuple[floa
         without |= {"trend", "trend_half_life"}
     grid = {name: options for name, options in GRID.items() if name not in without}
     grid["user_exponent"] = held_out.user_exponents
+    if held_out.train.shape[1] > _RIDGES_AT_ONCE:
+        grid["ease_ridge"] = (RankingWeights().ease_ridge,)
     return grid | {name: (value,) for name, value in fixed.items() if name in grid}
 
 

@@ -36,15 +36,16 @@ def chosen_settings(
 ) -> Materialized:
     """K, estimator, rows, personalization and the weights of the ranking, chosen on the last days.
 
-    Learnt on what came before them and measured on what users took then, every
-    `tuning.every_days` days; in between a day takes those of the day before. What the settings
-    file names is not for choice.
+    Learnt on what came before them and measured on what users took then, after
+    `tuning.every_days` days and once the pairs have grown by `tuning.pair_growth`; in between a
+    day takes those of the day before. What the settings file names is not for choice.
     """
     state, warehouse = data_folder.state, data_folder.warehouse
 
     def compute(day: date) -> DayOutput:
         matrix = state.fitting("interaction_matrix", day, with_arrays=False)
-        chosen = settings_of_day(warehouse, day, _earlier(state, day), config.seconds)
+        earlier, n_pairs = _earlier(state, day), matrix.metadata["pairs"]
+        chosen = settings_of_day(warehouse, day, n_pairs, earlier, config.seconds)
         written = state.write_chosen(day, chosen, matrix.version)
         words = chosen.evidence.get("words", "the settings as they stand")
         return DayOutput(written.version, words, metadata.of_chosen(chosen))
