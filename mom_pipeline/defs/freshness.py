@@ -3,6 +3,7 @@
 `mom-pipeline update`, the nightly schedule and the sensor ask for the same days: `days_behind`.
 """
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -74,13 +75,12 @@ def freshness(warehouse: Warehouse, state: DayState) -> list[DayFreshness]:
     pending = {file.day for file in pending_files(warehouse) if first <= file.day <= last}
     days = {file.day for file in discovery.files} | set(state.artifacts.days("decomposition"))
     delivered = _delivered(warehouse, discovery, days)
-    entries = []
+    entries, n_files = [], Counter(file.day for file in discovery.files)
     for day in sorted(days | delivered.removed.keys()):
-        late = [d for d in pending if d <= day]
+        late = min((d for d in pending if d <= day), default=None)
         outside = _outside(warehouse.settings, day, first, last)
         status, reason = outside or _status(state, day, delivered, late)
-        n_files = sum(file.day == day for file in discovery.files)
-        entries.append(DayFreshness(day, n_files, _mode(state, day), status, reason))
+        entries.append(DayFreshness(day, n_files[day], _mode(state, day), status, reason))
     return entries
 
 
@@ -143,14 +143,14 @@ def _outside(settings: Settings, day: date, first: date, last: date) -> tuple[St
 
 
 def _status(
-    state: DayState, day: date, delivered: _Delivered, late: Collection[date]
+    state: DayState, day: date, delivered: _Delivered, late: date | None
 ) -> tuple[Status, str]:
     gone = state.artifacts.version("decomposition", day) is None
     kept = state.settings.artifacts.retention_days
     if gone and not is_expired(state.artifacts, "decomposition", day, kept):
         return "missing", "not materialized yet"
     if late:
-        return "stale", f"the log files of {min(late)} are new, changed or read by other rules now"
+        return "stale", f"the log files of {late} are new, changed or read by other rules now"
     if gone:
         why = f"more than artifacts.retention_days = {kept} before the newest"
         return _decided(day, delivered) or ("expired", why)

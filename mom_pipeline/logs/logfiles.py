@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from mom_pipeline.errors import LogFileError
@@ -142,12 +143,17 @@ def _shown(name: str) -> str:
 
 def _file_in_folder(name: str, logs_dir: Path) -> LogFile:
     """Describe what stands under a name; raises LogFileError with the reason against it."""
-    path, relative = logs_dir / name, PurePosixPath(name)
+    path = f"{logs_dir}/{name}"
     if os.path.islink(path):
-        relative = _target_of(path, logs_dir)
-    elif not os.path.isfile(path):
+        return _described(_target_of(Path(path), logs_dir), Path(path))
+    if not os.path.isfile(path):
         raise LogFileError("expected a regular file that can be read; replace or remove it")
-    return _described(relative, path)
+    return _plain_file(name, logs_dir)
+
+
+@lru_cache(maxsize=100_000)  # a command looks through the same names several times
+def _plain_file(name: str, logs_dir: Path) -> LogFile:
+    return _described(PurePosixPath(name), logs_dir / name)
 
 
 def _target_of(link: Path, logs_dir: Path) -> PurePosixPath:

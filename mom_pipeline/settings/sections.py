@@ -222,7 +222,7 @@ class ServingSettings:
 
     list_length: Count = 20
     exclude_seen: StrictBool = True
-    refresh_drift: Share = 0.05
+    refresh_drift: Share = 0.1
     leave_out_items: Texts = ()
     leave_out_groups: Texts = ()
 

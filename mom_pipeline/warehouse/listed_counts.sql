@@ -1,12 +1,9 @@
 -- In how many users' newest lists up to a day each item is.
-WITH newest AS (
-    SELECT item_id
-    FROM recommendations
-    WHERE day <= $day::DATE
-    QUALIFY day = max(day) OVER (PARTITION BY user_id)
-)
 SELECT position, count(*) AS lists
-FROM newest
+FROM recommendations
+SEMI JOIN (
+    SELECT user_id, max(day) AS day FROM recommendations WHERE day <= $day::DATE GROUP BY user_id
+) USING (user_id, day)
 JOIN item_dictionary USING (item_id)
 GROUP BY position
 ORDER BY position

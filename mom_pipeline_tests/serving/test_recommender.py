@@ -60,6 +60,14 @@ def test_lists_equal_those_of_core(served, recommender, exclude_seen):
         np.testing.assert_allclose(ours, scores[user][kept], rtol=1e-5)
 
 
+def test_the_items_of_many_users_are_those_of_each(served, recommender):
+    users = [*map(str, served.user_ids[:40]), "nothing yet", "nobody"]
+    together = recommender.best_items(users, 7)
+    assert list(together) == users[:40]
+    for user in users[:40]:
+        assert together[user] == [line.item for line in recommender.recommend(user, 7).items]
+
+
 def test_lists_are_never_padded(served, recommender):
     seen = set(served.item_ids[served.histories[[0]].indices])
     answer = recommender.recommend(ODD[0], MAX_LIST)

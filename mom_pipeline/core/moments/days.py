@@ -159,7 +159,8 @@ class AnchoredPairs:
     @property
     def drift(self) -> float:
         """How much of the day's pairs came or went since the rebuild."""
-        return self.counts.drift(self.change)
+        pairs = self.base.units.sum() + self.change.units.sum()
+        return float(np.abs(self.change.units).sum() / max(pairs, 1))
 
 
 @dataclass(frozen=True)

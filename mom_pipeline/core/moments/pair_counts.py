@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions
+from mom_pipeline.core.interactions import with_narrow_indices
 from mom_pipeline.core.moments.sums import padded
 from mom_pipeline.core.threads import cut, map_blocks
 from mom_pipeline.core.types import Array, Csr
@@ -81,10 +82,6 @@ class PairCounts:
             )
         return updated
 
-    def drift(self, change: Self) -> float:
-        """Return how much of these pairs a change made, 0 for nothing."""
-        return float(np.abs(change.units).sum() / max(self.units.sum(), 1))
-
     def nothing(self) -> Self:
         """Return no pairs, among the same items."""
         none = np.empty(0, dtype=np.int64)
@@ -109,25 +106,11 @@ class PairCounts:
         first, second = items_of(self.names)
         values = np.divide(self.units, _UNITS, out=np.empty(n, np.float32), casting="unsafe")
         upper = sparse.csr_array((values, second, _row_ends(first, D)), shape=(D, D))
-        lower = sparse.csr_array(upper.T)  # its rows end with the diagonal, as those of upper begin
-        on_diagonal = np.diff(lower.indptr) > 0
-        indptr = upper.indptr + lower.indptr - np.append(0, np.cumsum(on_diagonal))
-        data, indices = np.empty(indptr[-1], np.float32), np.empty(indptr[-1], np.int32)
-        lengths = np.diff(lower.indptr) - on_diagonal
-
-        def slab(rows: slice) -> None:
-            """Write rows of G: what lies before the diagonal, then the diagonal and the rest."""
-            for part, begin, length in (
-                (lower, indptr[:-1][rows], lengths[rows]),
-                (upper, indptr[:-1][rows] + lengths[rows], np.diff(upper.indptr)[rows]),
-            ):
-                step = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
-                source = step + np.repeat(part.indptr[:-1][rows], length)
-                target = step + np.repeat(begin, length)
-                data[target], indices[target] = part.data[source], part.indices[source]
-
-        map_blocks(slab, cut(indptr, _PAIRS_PER_SLAB, D))
-        return sparse.csr_array((data, indices, indptr), shape=(D, D))
+        off = second > first
+        strict = (values[off], second[off], _row_ends(first[off], D))
+        lower = sparse.csr_array(sparse.csr_array(strict, shape=(D, D)).T)
+        upper.has_canonical_format = lower.has_canonical_format = True  # both are: add in one pass
+        return with_narrow_indices(sparse.csr_array(upper + lower))
 
     def among(self, items: Array) -> Array:
         """Return G among some items in single precision, (F, F). items: positions, rising."""
