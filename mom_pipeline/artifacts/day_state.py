@@ -108,7 +108,7 @@ class DayState(DayMatrices):
 
     def moments_in(self, artifact: Artifact) -> tuple[Anchor, AnchoredSums]:
         """The sums that an artifact holds, with their anchor."""
-        sums = AnchoredSums.from_arrays(artifact.dense)
+        sums = sums_in(artifact)
         return self.anchor_in(artifact).with_items(len(sums.first.item_users)), sums
 
     def anchor_in(self, artifact: Artifact) -> Anchor:
@@ -213,6 +213,14 @@ class DayState(DayMatrices):
         )
         return model, artifact
 
+    def listing_day(self, day: date) -> date:
+        """The day whose model made the lists as of a day; that day itself where none did."""
+        try:
+            personalized = self.fitting("user_personalization", day, with_arrays=False)
+        except StaleArtifact:
+            return day
+        return date.fromisoformat(personalized.metadata["model_day"])
+
     def _ranking_of_rows(self, day: date, rows: DayRows) -> PairRanking:
         """The pairs as of a day whose moments have expired: counted again, in this process."""
         chosen, most = self.chosen(day), self.settings.rebuild.pair_bytes
@@ -261,6 +269,16 @@ class DayState(DayMatrices):
             )
             self._anchor = artifact, anchor
         return self._anchor
+
+
+def sums_in(artifact: Artifact) -> AnchoredSums:
+    """The sums of a day; Expired where it keeps only what the ranking needs."""
+    if "triples" not in artifact.arrays:
+        raise Expired(
+            f"{artifact.asset} of {artifact.day} cannot be built upon: its sums were removed, "
+            "since it is old (artifacts.moment_megabytes)"
+        )
+    return AnchoredSums.from_arrays(artifact.dense)
 
 
 def _low_pass(users: Users, chosen: ChosenSettings) -> LowPass:

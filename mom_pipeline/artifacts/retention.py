@@ -3,9 +3,10 @@
 Matrix, model and metrics are kept for `retention_days` and for the first day of every month,
 whichever day of it that is; other days are computed again from the logs when somebody asks for
 them. The moments of these days, which take most of the room, are kept as far as they fit into
-`moment_megabytes`, the newest first, and in any case those that the next day and the next
-evaluation start from; of the others the manifest stays, with all its figures. An anchor stays
-while moments that are kept were made with it.
+`moment_megabytes`, the newest first, and in any case those of the last two days, which the next
+day starts from. Of days whose lists are in use or whose model is judged next, the counts stay
+that the model ranks by; of the others the manifest, with all its figures. An anchor stays while
+moments or counts that are kept were made with it.
 """
 
 from collections.abc import Collection
@@ -13,9 +14,14 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from mom_pipeline.artifacts.store import ArtifactStore
+from mom_pipeline.core.moments.pair_counts import PAIR_ARRAYS
 
 MOMENTS = ("m2_statistics", "whitening_matrix", "whitened_tensor", "user_personalization")
 _ANCHOR = "anchor"
+# The days whose moments stay, whatever they take: the newest, and the one that it started from.
+_WHOLE_DAYS = 2
+# What the model of a day ranks by, of its m2_statistics.
+_RANKED_BY = ("item_users", *PAIR_ARRAYS)
 
 
 @dataclass(frozen=True)
@@ -43,15 +49,15 @@ def days_of_months(days: Collection[date]) -> set[date]:
 def apply_retention(
     store: ArtifactStore,
     retention_days: int,
-    moment_days: int,
+    ranking: Collection[date],
     moment_bytes: int,
     *,
     spared: Collection[date] = (),
 ) -> Removed:
     """Remove what is too old, except of the days spared (0 retention_days: keep all).
 
-    moment_days: how many of the newest stored days keep their moments, whatever their size.
-    moment_bytes: what the moments of all days may take otherwise.
+    ranking: the days whose models are asked for lists.
+    moment_bytes: what the moments of all days may take.
     """
     if not retention_days:
         return Removed(0, 0)
@@ -65,23 +71,23 @@ def apply_retention(
         if asset == "interaction_matrix":
             kept |= _whole_days(store, kept & set(days))
         removed += sum(store.remove(asset, day) for day in days if day not in kept)
-    whole = set(_days_of_moments(store, moment_days, moment_bytes)) | set(spared)
-    removed += _remove_anchors(store, whole)
-    moments = sum(
-        store.remove_arrays(asset, day)
-        for asset in MOMENTS
-        for day in store.days(asset)
-        if day not in whole
-    )
+    whole = set(_days_of_moments(store, moment_bytes)) | set(spared)
+    removed += _remove_anchors(store, whole | set(ranking))
+    moments = 0
+    for asset in MOMENTS:
+        for day in store.days(asset):
+            if day not in whole:
+                kept_arrays = _RANKED_BY if day in ranking and asset == MOMENTS[0] else ()
+                moments += store.remove_arrays(asset, day, kept=kept_arrays)
     return Removed(removed, moments)
 
 
-def _days_of_moments(store: ArtifactStore, least: int, most_bytes: int) -> list[date]:
-    """The days that keep their moments, the newest first: at least so many, and all that fit."""
+def _days_of_moments(store: ArtifactStore, most_bytes: int) -> list[date]:
+    """The days that keep their moments, the newest first: two, and all that fit."""
     days, taken = sorted(store.days(MOMENTS[0]), reverse=True), 0
     for position, day in enumerate(days):
         taken += sum(store.size(asset, day) for asset in MOMENTS)
-        if position >= least and taken > most_bytes:
+        if position >= _WHOLE_DAYS and taken > most_bytes:
             return days[:position]
     return days
 

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -32,7 +32,7 @@ from mom_pipeline.core.types import Array
 from mom_pipeline.errors import DamagedArtifact, ExpiredArrays
 
 POINTER = "current"
-# Lies in a version whose arrays were removed because it is old.
+# Lies in a version of which arrays were removed because it is old.
 _EXPIRED = "expired"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _VERSION = re.compile(r"[0-9a-f]{64}")
@@ -159,12 +159,12 @@ class ArtifactStore:
         later = [(a, day) for a in self.assets() for day in self.days(a) if day >= first]
         return sum(self.remove(asset, day) for asset, day in later)
 
-    def remove_arrays(self, asset: str, day: date) -> bool:
-        """Remove the arrays of a day and keep the manifest; True if there were any."""
+    def remove_arrays(self, asset: str, day: date, *, kept: Collection[str] = ()) -> bool:
+        """Remove the arrays of a day but those kept, not the manifest; True if there were any."""
         folder = self._folder(asset, day)
         with locked(folder.parent):
             version = folder / (self.version(asset, day) or "")
-            arrays = sorted(version.glob("*.npz"))
+            arrays = [path for path in sorted(version.glob("*.npz")) if path.stem not in kept]
             if arrays:
                 write_text(version / _EXPIRED, "")  # first: a missing array is no damage then
             for path in arrays:
@@ -233,7 +233,11 @@ def _write_array(
 
 def _read_arrays(folder: Path, manifest: Mapping[str, Any], *, mapped: bool) -> Arrays:
     if (folder / _EXPIRED).exists():
-        raise ExpiredArrays("its arrays were removed, since it is old (artifacts.retention_days)")
+        manifest = _left(folder, manifest)
+        if not manifest["arrays"]:
+            raise ExpiredArrays(
+                "its arrays were removed, since it is old (artifacts.retention_days)"
+            )
     recent_arrays.check(folder, lambda: check_files(folder, manifest))
     try:
         return {
@@ -242,6 +246,15 @@ def _read_arrays(folder: Path, manifest: Mapping[str, Any], *, mapped: bool) -> 
         }
     except (OSError, ValueError, zipfile.BadZipFile) as error:  # removed since it was checked
         raise DamagedArtifact(f"{folder} cannot be read ({error})") from error
+
+
+def _left(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What a manifest says of the arrays that were not removed since."""
+    names = [name for name in manifest["arrays"] if (folder / f"{name}.npz").exists()]
+    return {
+        "arrays": {name: manifest["arrays"][name] for name in names},
+        "sha256": {f"{name}.npz": manifest["sha256"][f"{name}.npz"] for name in names},
+    }
 
 
 def _read_array(path: Path, entry: Mapping[str, Any], *, mapped: bool) -> Array | csr_array:

@@ -19,7 +19,7 @@ from datetime import date
 import numpy as np
 
 from mom_pipeline.artifacts.day_artifacts import Expired, StaleArtifact
-from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.artifacts.day_state import DayState, sums_in
 from mom_pipeline.artifacts.store import Artifact
 from mom_pipeline.core.interactions import changed_rows, grown
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
@@ -106,7 +106,7 @@ def _stored_rows(state: DayState, day: date) -> tuple[Csr | None, str]:
 def _stored_sums(state: DayState, day: date) -> AnchoredSums | None:
     """The sums of a day; None where they have expired."""
     try:
-        return AnchoredSums.from_arrays(state.fitting("m2_statistics", day).dense)
+        return sums_in(state.fitting("m2_statistics", day))
     except Expired:
         return None
 

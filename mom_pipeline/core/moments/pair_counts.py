@@ -25,6 +25,16 @@ from mom_pipeline.core.types import Array, Csr
 _UNITS = 2**36
 # A pair is named by one number: its first item times 2^32, plus the second.
 _SECOND = 2**32
+# The names under which pairs are stored.
+PAIR_ARRAYS = (
+    "pair_starts",
+    "pair_items",
+    "pair_high",
+    "pair_low",
+    "pair_item_users",
+    "pair_user_exponent",
+    "pair_uncounted",
+)
 # Pairs that one thread counts at a time, some 50 MB, unless one item has more.
 _PAIRS_PER_SLAB = 2_000_000
 
@@ -132,15 +142,16 @@ class PairCounts:
         high, low = (np.empty(len(self.units), dtype) for dtype in (np.int32, np.uint32))
         np.right_shift(self.units, 32, out=high, casting="unsafe")
         np.bitwise_and(self.units, _SECOND - 1, out=low, casting="unsafe")
-        return {
-            "pair_starts": np.searchsorted(first, np.arange(self.n_items + 1)),
-            "pair_items": second.astype(np.min_scalar_type(max(self.n_items, 1))),
-            "pair_high": high.astype(np.result_type(*map(np.min_scalar_type, _range_of(high)))),
-            "pair_low": low,
-            "pair_item_users": self.item_users,
-            "pair_user_exponent": np.array(self.user_exponent),
-            "pair_uncounted": self.uncounted,
-        }
+        arrays = (
+            np.searchsorted(first, np.arange(self.n_items + 1)),
+            second.astype(np.min_scalar_type(max(self.n_items, 1))),
+            high.astype(np.result_type(*map(np.min_scalar_type, _range_of(high)))),
+            low,
+            self.item_users,
+            np.array(self.user_exponent),
+            self.uncounted,
+        )
+        return dict(zip(PAIR_ARRAYS, arrays, strict=True))
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:

@@ -135,8 +135,9 @@ def _retain(state: DayState, warehouse: Warehouse, run_days: Sequence[date]) -> 
         return "all days are kept (artifacts.retention_days)"
     newest = days[-1]
     spared = run_days if max(run_days) < newest else []
+    ranking = {*days[-horizon - 1 :], state.listing_day(newest)}
     removed = apply_retention(
-        state.artifacts, kept, horizon + 1, settings.moment_megabytes * 2**20, spared=spared
+        state.artifacts, kept, ranking, settings.moment_megabytes * 2**20, spared=spared
     )
     oldest = min([newest - timedelta(days=settings.list_days - 1), *spared])
     remove_exports(state.settings.exports_dir / "recommendations", oldest)
