@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions
+from mom_pipeline.core.interactions import with_narrow_indices
 from mom_pipeline.core.moments.sums import padded
 from mom_pipeline.core.threads import cut, map_blocks
 from mom_pipeline.core.types import Array, Csr
@@ -127,7 +128,7 @@ class PairCounts:
                 data[target], indices[target] = part.data[source], part.indices[source]
 
         map_blocks(slab, cut(indptr, _PAIRS_PER_SLAB, D))
-        return sparse.csr_array((data, indices, indptr), shape=(D, D))
+        return with_narrow_indices(sparse.csr_array((data, indices, indptr), shape=(D, D)))
 
     def among(self, items: Array) -> Array:
         """Return G among some items in single precision, (F, F). items: positions, rising."""
