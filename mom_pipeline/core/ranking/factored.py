@@ -10,8 +10,8 @@ items are sorted by it once, a head of them is read as one matrix product, and o
 
     |score_y - t_y base_y|  <=  slack  =  sum_p f_p |a_p| max_(y outside of the head) t_y |F_py|
 
-It is read only where t_y base_y + slack reaches the n-th largest of all lower bounds. A user with
-too many such items, or whose best unseen item may lie outside of the head, reads a longer head.
+It is read only where t_y base_y + slack reaches a score that n items have. A user with too many
+such items, or whose best unseen item may lie outside of the head, reads a longer head.
 """
 
 from dataclasses import dataclass, replace
@@ -39,6 +39,8 @@ from mom_pipeline.core.types import Array
 _ROUNDING = 1e-4
 # Items of the first head, by how much the next one is longer, and the largest share of all items.
 _FIRST_ITEMS, _GROWTH, _LONGEST_SHARE = 2048, 4, 0.25
+# The share of the first block of users that a head must settle to be read for the others.
+_LEAST_SETTLED = 0.5
 # Multiply-adds of a user that the first head must save: as long as the selection after it takes.
 _LEAST_SAVED = 6_000_000
 # Users whose head is read as one product, and scores of some of them, in numbers: few enough to
@@ -150,9 +152,12 @@ class BoundedFactors:
         left = np.arange(N)
         for size in self._sizes:
             if len(left):
+                one = partial(read, self._head(size))
                 blocks = np.split(left, range(_USERS_PER_BLOCK, len(left), _USERS_PER_BLOCK))
-                settled = map_blocks(partial(read, self._head(size)), blocks)
-                left = left[~np.concatenate(settled)]
+                settled = map_blocks(one, blocks[:1])
+                if settled[0].mean() >= _LEAST_SETTLED:
+                    settled += map_blocks(one, blocks[1:])
+                left = np.delete(left, np.flatnonzero(np.concatenate(settled)))
                 progress(1 - len(left) / N)
         return left
 

@@ -214,12 +214,12 @@ def test_most_items_are_not_read(model, X, rng, read):
 
 
 def test_items_all_alike_are_hardly_read_twice(rng, read):
-    score = Score(((steep_low_pass(rng, 0.0), 1.0),))
-    rows = random_rows(rng)
+    """Heads settle nobody: after some users the others do not try them."""
+    score, rows = Score(((steep_low_pass(rng, 0.0), 1.0),)), random_rows(rng, 400)
     best = ExactTop(score, np.ones(D, dtype=bool)).best(rows, 10)
-    share = sum(read) / (60 * D)
+    share = sum(read) / (400 * D)
     assert_same_lists(best, score, rows, 10)
-    assert 0.9 < share < 1.4
+    assert 0.9 < share < 1.1
 
 
 @pytest.mark.parametrize("saves", [True, False])
