@@ -215,7 +215,9 @@ def test_most_items_are_not_read(model, X, rng, read):
 
 def test_items_all_alike_are_hardly_read_twice(rng, read):
     """Heads settle nobody: after some users the others do not try them."""
-    score, rows = Score(((steep_low_pass(rng, 0.0), 1.0),)), random_rows(rng, 400)
+    rows, directions = random_rows(rng, 400), rng.normal(size=(D, 8)).astype(np.float32)
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    score = Score(((LowPass(directions, np.ones(D), np.ones(8)), 1.0),))
     best = ExactTop(score, np.ones(D, dtype=bool)).best(rows, 10)
     share = sum(read) / (400 * D)
     assert_same_lists(best, score, rows, 10)
