@@ -38,7 +38,7 @@ from mom_pipeline.core.types import Array
 # The bounds hold for exact sums; a sum in single precision may exceed them by rounding.
 _ROUNDING = 1e-4
 # Items of the first head, by how much the next one is longer, and the largest share of all items.
-_FIRST_ITEMS, _GROWTH, _LONGEST_SHARE = 4096, 4, 0.25
+_FIRST_ITEMS, _GROWTH, _LONGEST_SHARE = 2048, 4, 0.25
 # The share of the first block of users that a head must settle to be read for the others.
 _LEAST_SETTLED = 0.5
 # Multiply-adds of a user that the first head must save: as long as the selection after it takes.
