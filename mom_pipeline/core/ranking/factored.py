@@ -184,25 +184,28 @@ class BoundedFactors:
         """
         scores[:, head.items] += sum(side.head for side in sides) * self._trend_at(head.items)
         settled, most = np.logical_and.reduce([side.sure for side in sides]), len(head.items)
-        # The best by what is known so far are read first: they give the score to reach.
-        first = _reaching(scores, nth_largest_bound(scores, n))
-        users, items = _entries(first, settled, most)
-        self._read(head, scores, sides, users, items)
-        listed, values = best_entries(scores[users, items], users, items, len(scores), n)
-        reached = np.where(listed[:, -1:] < 0, -np.inf, values[:, -1:])
         slack = sum(s.lengths * own for s, own in zip(sides, head.largest_trended, strict=True))
         slack = np.reshape(slack, (-1, 1))
-        reached -= _ROUNDING * (np.abs(reached) + slack)
-        users, items = _entries(_reaching(scores, reached - slack), settled, most)
+        # The best by what is known so far are read first: they give the score to reach. It is
+        # mostly above theirs, so that one look finds all that can reach it.
+        nth = nth_largest_bound(scores, n)
+        least = nth - slack - _ROUNDING * (np.abs(nth) + slack)
+        users, items = _entries(_reaching(scores, least), settled, most)
+        first = scores[users, items] >= nth[users, 0]
+        self._read(head, scores, sides, users[first], items[first])
+        known = scores[users[first], items[first]]
+        listed, values = best_entries(known, users[first], items[first], len(scores), n)
+        reached = np.where(listed[:, -1] < 0, -np.inf, values[:, -1])
+        settled &= reached >= nth[:, 0]
+        reached -= _ROUNDING * (np.abs(reached) + slack[:, 0])
         bounds = sum(
             s.lengths[users] * own[items] for s, own in zip(sides, self.norms, strict=True)
         )
         bounds *= self._trend_at(items)
-        wanted = scores[users, items] + bounds >= reached[users, 0]
-        users, items = users[wanted], items[wanted]
-        unread = ~first[users, items]
+        wanted = scores[users, items] + bounds >= reached[users]
+        users, items, unread = users[wanted], items[wanted], ~first[wanted]
         self._read(head, scores, sides, users[unread], items[unread])
-        kept = scores[users, items] >= reached[users, 0]
+        kept = scores[users, items] >= reached[users]
         users, items = users[kept], items[kept]
         return settled, *best_entries(scores[users, items], users, items, len(scores), n)
 
