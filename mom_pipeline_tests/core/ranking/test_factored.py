@@ -14,7 +14,7 @@ from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.ranking import factored
 from mom_pipeline.core.ranking.bounded import ExactTop
 from mom_pipeline.core.ranking.low_pass import LowPass
-from mom_pipeline.core.ranking.parts import Components, Histories
+from mom_pipeline.core.ranking.parts import Components, Histories, Popularity
 from mom_pipeline.core.ranking.score import RankingWeights, Score
 from mom_pipeline.core.ranking.topn import brute_force
 
@@ -95,7 +95,7 @@ def test_lists_of_many_users_are_those_of_the_whole_catalogue(model, X, weights,
 
 def test_the_trend_of_the_items_counts(model, X, rng):
     trend = rng.uniform(0.0, 40.0, D).astype(np.float32)
-    score, rows = replace(score_with(model), trend=trend), model.histories(X)
+    score, rows = replace(score_with(model, low_pass=4.0), trend=trend), model.histories(X)
     best = top_of(model, score).best(rows, 10)
     assert_same_lists(best, score, rows, 10, candidates=model.candidates)
 
@@ -178,6 +178,31 @@ def test_the_trend_lifts_items_outside_of_the_heads_too(rng):
     expected, _ = score(rows)
     expected[rows.seen] = -np.inf
     np.testing.assert_allclose(best.scores, -np.sort(-expected, axis=1)[:, :10], rtol=2e-6)
+
+
+def list_of_one(users, lengths, trend=None):
+    """The best 20 by popularity and a part of rank one; the items of its head have no users.
+
+    users, lengths: of the items 1 to 40.
+    """
+    users, lengths = (np.append(own, np.zeros(D - 40)) for own in (users, lengths))
+    users, lengths = np.roll(users, 1), np.roll(lengths, 1)
+    lengths[[0, *range(1_000, 999 + FIRST)]] = 1.0
+    low_pass = LowPass(lengths[:, None].astype(np.float32), np.ones(D), np.ones(1))
+    X = sparse.csr_array(([1.0], ([0], [0])), shape=(1, D))
+    score = Score(((Popularity(users), 1.0), (low_pass, 0.5)), trend=trend)
+    return ExactTop(score, np.ones(D, dtype=bool)).best(Histories(X, None), 20).items[0]
+
+
+def test_what_looks_best_may_fall_behind_what_does_not():
+    items = list_of_one(np.repeat([1.0, 0.65], 20), np.repeat([-0.6, 0.6], 20))
+    np.testing.assert_array_equal(items, np.arange(21, 41))
+
+
+def test_what_is_lifted_together_with_its_trend_is_read():
+    trend = np.full(D, 10.0, dtype=np.float32)
+    items = list_of_one(np.repeat([1.0, 0.9], 20), np.repeat([0.0, 0.6], 20), trend)
+    np.testing.assert_array_equal(items, np.arange(21, 41))
 
 
 def test_a_short_list_holds_items_below_zero(rng):
