@@ -38,7 +38,9 @@ def run_topn(
 ) -> dict[str, Any]:
     """Make the lists of simulated users; check some, and let the peer make some.
 
-    ranking: by three moments, with the default weights, some users get a list.
+    ranking: by three moments, with the default weights, some users get a list. The peer ranks by
+    O and P as its factors: its time depends on their shapes alone, so it is that of as many
+    factors of any model of its own.
     """
     rng, seed = np.random.default_rng(_SEED), _SEED
     X = clustered_interactions(n_users, n_items, n_pairs, rng)

@@ -13,13 +13,13 @@ from mom_pipeline.core.interactions import RowsName, weighted_rows
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.persistence import load_arrays, save_arrays
-from mom_pipeline.core.ranking.bounded import ExactTop, Progress
+from mom_pipeline.core.ranking.bounded import ExactTop
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.parts import Histories
 from mom_pipeline.core.ranking.recency import aged
 from mom_pipeline.core.ranking.score import NO_AGEING, RankingName, Score, ranking_name
-from mom_pipeline.core.ranking.topn import BestItems
+from mom_pipeline.core.ranking.topn import BestItems, Progress
 from mom_pipeline.core.types import Array, Csr, Float64, SentPlain
 
 # Columns of probabilities may miss 1 by rounding in single precision, not by more.

@@ -9,10 +9,9 @@ only the components that matter to them are read first:
 
     P[y | u]  <=  sum_(k read) P[y | k] P[k | u]  +  |P[k not read | u]| |P[y | .]|
 
-The low-pass part has bounds of its own for a few users; see `low_pass.py`.
+Where parts are added up, the bounds are those of `factored.py`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Self
@@ -20,14 +19,12 @@ from typing import Self
 import numpy as np
 from scipy.linalg import get_blas_funcs
 
-from mom_pipeline.core.ranking.low_pass import BoundedLowPass, LowPass
+from mom_pipeline.core.ranking.factored import BoundedFactors
 from mom_pipeline.core.ranking.parts import Components, Histories
 from mom_pipeline.core.ranking.score import Score
-from mom_pipeline.core.ranking.topn import BestItems, hide_seen, top_n, user_blocks
+from mom_pipeline.core.ranking.topn import BestItems, Progress, hide_seen, top_n, user_blocks
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr
-
-Progress = Callable[[float], None]
 
 # Up to this many users are looked at one by one.
 _FEW_USERS = 4
@@ -73,12 +70,14 @@ class ExactTop:
         if self._components is not None:
             hidden = rows.X if exclude_seen else None
             self._components.fill(best, rows.memberships, hidden, progress)
-        elif rows.X.shape[0] <= _FEW_USERS:
-            for user in range(rows.X.shape[0]):
-                row = rows if rows.X.shape[0] == 1 else rows.block(slice(user, user + 1))
-                self._fill_one(best, row, user, exclude_seen)
-        else:
-            self._fill_blocks(best, rows, exclude_seen, progress)
+            return best
+        for part, _ in self.score.parts:
+            best.factors[part.name] = np.empty(len(best.items))
+        left = np.arange(len(best.items))
+        if self._factored is not None:
+            left = self._factored.fill(best, rows, self._no_candidates, exclude_seen, progress)
+        self._fill_blocks(best, rows, left, exclude_seen)
+        progress(1.0)
         return best
 
     def among(self, items: Array) -> Self:
@@ -88,16 +87,15 @@ class ExactTop:
         the candidates is kept.
         """
         top = replace(self, candidates=self.candidates & items)
-        for name in ("_low_pass", "_without_low_pass"):
-            if name in self.__dict__:
-                top.__dict__[name] = self.__dict__[name]
+        if "_factored" in self.__dict__:
+            top.__dict__["_factored"] = self._factored
         return top
 
     def prepare(self) -> None:
         """Compute now what the first question would otherwise wait for."""
         if self._components is not None:
             _ = self._components.by_component
-        _ = self._low_pass, self._without_low_pass
+        _ = self._factored
 
     @cached_property
     def _components(self) -> "BoundedComponents | None":
@@ -108,66 +106,34 @@ class ExactTop:
         return BoundedComponents.from_probs(part.item_probs, self.candidates)
 
     @cached_property
-    def _low_pass(self) -> tuple[BoundedLowPass, float] | None:
-        for part, weight in self.score.parts:
-            if isinstance(part, LowPass):
-                return BoundedLowPass.from_part(part), weight
-        return None
-
-    @cached_property
-    def _without_low_pass(self) -> Score:
-        rest = tuple(own for own in self.score.parts if not isinstance(own[0], LowPass))
-        return replace(self.score, parts=rest)
+    def _factored(self) -> BoundedFactors | None:
+        """The order of the items by their factors, where most of them need not be read."""
+        return BoundedFactors.from_score(self.score, len(self.candidates))
 
     @cached_property
     def _no_candidates(self) -> Array:
         return np.flatnonzero(~self.candidates)
 
     def _fill_blocks(
-        self, best: BestItems, rows: Histories, exclude_seen: bool, progress: Progress
+        self, best: BestItems, rows: Histories, users: Array, exclude_seen: bool
     ) -> None:
-        """Score the whole catalogue for blocks of users."""
+        """Score the whole catalogue for some of the users."""
         n, D = best.items.shape[1], rows.X.shape[1]
         most = min(max(_SCORES_PER_BLOCK // max(D, 1), _USERS_PER_BLOCK), _MOST_USERS)
 
-        def block(users: slice) -> dict[str, Array]:
-            own = rows.block(users)
+        def block(some: Array) -> None:
+            own = rows.block(some)
             scores, factors = self.score(own)
             scores[:, self._no_candidates] = -np.inf
             if exclude_seen:
                 hide_seen(scores, own.X)
             items, values = top_n(scores, n)
-            best.items[users, : items.shape[1]] = items
-            best.scores[users, : items.shape[1]] = values
-            return factors
+            best.items[some, : items.shape[1]] = items
+            best.scores[some, : items.shape[1]] = values
+            for name, factor in factors.items():
+                best.factors[name][some] = factor
 
-        factors = map_blocks(block, user_blocks(*rows.X.shape, most))
-        for name in factors[0]:
-            best.factors[name] = np.concatenate([own[name] for own in factors])
-        progress(1.0)
-
-    def _fill_one(self, best: BestItems, row: Histories, user: int, exclude_seen: bool) -> None:
-        """Score one user: the low-pass part where its bound leaves items in the race."""
-        base, factors = self._without_low_pass(row)
-        base = base[0]
-        if exclude_seen:
-            base[row.X.indices] = -np.inf
-        base[self._no_candidates] = -np.inf
-        n = best.items.shape[1]
-        if self._low_pass is None:
-            items, scores = top_n(base[None], n)
-            items, scores = items[0], scores[0]
-        else:
-            low_pass, weight = self._low_pass
-            v = low_pass.part.filtered(row)[0]
-            factors[LowPass.name] = weight / low_pass.divisor(v, row.X.indices)
-            factor = factors[LowPass.name].astype(np.float32)
-            if self.score.trend is not None:
-                factor = factor * self.score.trend
-            items, scores = low_pass.best(base, v, np.broadcast_to(factor, base.shape), n)
-        best.items[user, : len(items)], best.scores[user, : len(items)] = items, scores
-        for name, factor in factors.items():
-            best.factors.setdefault(name, np.empty(len(best.items)))[user] = factor[0]
+        map_blocks(block, [users[own] for own in user_blocks(len(users), D, most)])
 
     def factors(self, rows: Histories) -> dict[str, Array]:
         """Return by what each part of the users' scores is multiplied, name -> (users,)."""

@@ -34,19 +34,20 @@ class ItemMatrix:
         X: (users, D).  weights: (entries of X, columns), one result for each column.
         """
         n_columns = weights.shape[1]
-        sums = np.empty((n_columns, *X.shape), dtype=np.float32)
         if self._dense is not None and X.shape[0] > 1:
+            sums = np.empty((n_columns, *X.shape), dtype=np.float32)
             for column, own in enumerate(weights.T):
                 W = sparse.csr_array((own, X.indices, X.indptr), shape=X.shape, copy=False)
                 sums[column] = W @ self._dense
             return sums
         before = np.append(0, np.cumsum(np.diff(self.entries.indptr)[X.indices]))[X.indptr]
+        blocks = []
         for users in cut(before, _ENTRIES_AT_A_TIME, _USERS_AT_A_TIME):
             bounds = X.indptr[users.start : users.stop + 1]
             entries = slice(bounds[0], bounds[-1])
             stacked = _stacked(self.entries[X.indices[entries]], bounds - bounds[0])
-            sums[:, users] = (stacked @ weights[entries]).T.reshape(n_columns, -1, X.shape[1])
-        return sums
+            blocks.append((stacked @ weights[entries]).T.reshape(n_columns, -1, X.shape[1]))
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
 
     def at(self, X: Csr, items: Array) -> Array:
         """Return M at (item of an entry of X, listed item of its user), (entries, n).

@@ -1,9 +1,4 @@
-"""The low-pass part of the score: what many pairs have in common. And its bounds.
-
-For a few users its rows are read only where the bound leaves items in the race:
-
-    v . V_y / S_y  <=  |v| |V_y / S_y|,     v = x S V diag(f)
-"""
+"""The low-pass part of the score: what many pairs have in common."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,19 +15,13 @@ from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.sums import padded
 from mom_pipeline.core.moments.users import MomentsPass, SecondMoment, Users
 from mom_pipeline.core.ranking.item_matrix import last_true
-from mom_pipeline.core.ranking.parts import LOW_PASS, Histories
-from mom_pipeline.core.ranking.score import or_one
-from mom_pipeline.core.ranking.topn import top_n
+from mom_pipeline.core.ranking.parts import LOW_PASS, Histories, row_norms
 from mom_pipeline.core.threads import cut
 from mom_pipeline.core.types import Array, Csr, Float64
 
 # The low-pass part takes as many eigenvectors as are worth asking for and fit in memory, and at
 # most a quarter of them all: through all of them a history is seen as it is.
 _LOW_PASS_RANK, _LOW_PASS_SIZE = 512, 32_000_000
-# The bounds hold for exact sums; a sum in single precision may exceed them by rounding.
-_ROUNDING = 1 + 1e-4
-# Items read before the first look at the bound.
-_FIRST_ITEMS = 1024
 # Rows of listed items and of histories that are read at a time, 1 MB of each unless one user has
 # more: they stay in a core's cache.
 _ROWS_PER_BLOCK = 512
@@ -104,9 +93,7 @@ class LowPass:
         return replace(self, basis=padded(self.basis, n_items), item_scale=scale)
 
     def scores(self, rows: Histories) -> Array:
-        scores = self.filtered(rows) @ self.basis.T
-        scores /= self._scale
-        return np.asarray(scores)
+        return self.products(self.user_factors(rows))
 
     def at(self, rows: Histories, items: Array) -> Array:
         return self.at_ridges(rows, items, (self.ridge,))[0]
@@ -126,16 +113,34 @@ class LowPass:
             history, first = X.indices[bounds[0] : bounds[-1]], bounds[0]
             filtered = self.basis[history] * self._scale[history, None] * self._filter(self.ridge)
             for spread, (start, stop) in zip(
-                self.spread_at(items[users]), pairwise(bounds), strict=True
+                self._spread(items[users]), pairwise(bounds), strict=True
             ):
                 terms[start:stop] = (spread @ filtered[start - first : stop - first].T).T
         return terms
 
-    def filtered(self, rows: Histories) -> Array:
+    def user_factors(self, rows: Histories) -> Array:
         """Return v = x S V diag(f), (users, rank); an item's score is v . V_y / S_y."""
         return np.asarray(self._projected(rows) * self._filter(self.ridge))
 
-    def spread_at(self, items: Array) -> Array:
+    def products(self, a: Array, items: Array | None = None) -> Array:
+        if items is None:
+            products = a @ self.basis.T
+            products /= self._scale
+            return np.asarray(products)
+        return np.asarray((a @ self.basis.take(items, axis=0).T) / self._scale[items])
+
+    def norms(self) -> Float64:
+        return row_norms(self.basis) / self.item_scale
+
+    def among(self, items: Array) -> Self:
+        basis = self.basis.take(items, axis=0)
+        return replace(self, basis=basis, item_scale=self.item_scale[items])
+
+    @property
+    def rank(self) -> int:
+        return len(self.strengths)
+
+    def _spread(self, items: Array) -> Array:
         """Return V_y / S_y of some items, (..., rank)."""
         return np.asarray(self.basis[items] / self._scale[items][..., None])
 
@@ -190,65 +195,3 @@ def low_pass_rank(shape: tuple[int, int]) -> int:
     """Return how many eigenvectors the low-pass part of N users and D items has."""
     N, D = shape
     return max(1, min(_LOW_PASS_RANK, min(N, D) // 4, _LOW_PASS_SIZE // D))
-
-
-@dataclass(frozen=True)
-class BoundedLowPass:
-    """A low-pass part and the norms of its rows.
-
-    norms: |V_y / S_y|, (D,).  order: (D,), items, the largest norm first.
-    """
-
-    part: LowPass
-    norms: Array
-    order: Array
-
-    @classmethod
-    def from_part(cls, part: LowPass) -> Self:
-        norms = np.linalg.norm(part.basis, axis=1) / part.item_scale
-        norms = (norms * _ROUNDING).astype(part.basis.dtype)
-        return cls(part, norms, np.argsort(-norms, kind="stable"))
-
-    def best(self, base: Array, v: Array, factor: Array, n: int) -> tuple[Array, Array]:
-        """Return the n best of base + factor v . V_y / S_y, reading few of its rows.
-
-        base: (D,), -inf where an item is no candidate.  factor: (D,), of 0 or more.
-        """
-        most = base + factor * self._bounds(v)
-
-        def totals(items: Array) -> Array:
-            return np.asarray(base[items] + factor[items] * self._at(v, items))
-
-        promising = min(4 * n, len(most))
-        first = np.argpartition(most, -promising)[-promising:]
-        reached = np.sort(totals(first))[-n] if promising >= n else -np.inf
-        items = np.flatnonzero((most >= reached) & (base > -np.inf))
-        if not len(items):
-            return items, np.empty(0)
-        ranked, values = top_n(totals(items)[None], n)
-        return items[ranked[0]], values[0]
-
-    def divisor(self, v: Array, seen: Array) -> Float64:
-        """Return the largest score of an unseen item, (1,), as `best_unseen` does."""
-        own = self._at(v, seen).max(initial=0.0)
-        best = v.dtype.type(self._largest(v, seen))
-        return or_one(np.array([best]), np.array([max(own, best)]))
-
-    def _largest(self, v: Array, hidden: Array) -> float:
-        """Return the largest score of an item that is not hidden; 0 when none is positive."""
-        bounds = self._bounds(v)
-        best, read, stop = 0.0, 0, min(_FIRST_ITEMS, int(np.count_nonzero(bounds)))
-        while read < stop:
-            items = self.order[read:stop]
-            scores = self._at(v, items)
-            scores[np.isin(items, hidden)] = -np.inf
-            best = max(best, float(scores.max()))
-            read = stop
-            stop = min(2 * read, int(np.count_nonzero(bounds > best)))
-        return best
-
-    def _at(self, v: Array, items: Array) -> Array:
-        return np.asarray(self.part.spread_at(items) @ v)
-
-    def _bounds(self, v: Array) -> Array:
-        return np.asarray(self.norms * np.linalg.norm(v))

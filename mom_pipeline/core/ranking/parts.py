@@ -61,7 +61,7 @@ class Histories:
         """Row and item of every entry of X."""
         return owners(self.X), self.X.indices
 
-    def block(self, users: slice) -> "Histories":
+    def block(self, users: slice | Array) -> "Histories":
         """Return some rows, with their memberships where those are known."""
         known = None if self.known is None else self.known[users]
         return Histories(self.X[users], self.posterior, known)
@@ -85,6 +85,29 @@ class HistoryPart(Part, Protocol):
         X: (users, D), read as ones.  items: (users, n) positions.
         """
         ...
+
+
+class FactoredPart(Part, Protocol):
+    """A part whose score is the product of a user's factors and an item's: a . F_y."""
+
+    def user_factors(self, rows: Histories) -> Array:
+        """Return a, (users, rank)."""
+        ...
+
+    def products(self, a: Array, items: Array | None = None) -> Array:
+        """Return a . F_y of some items or of all, (..., items). a: (..., rank)."""
+        ...
+
+    def norms(self) -> Float64:
+        """Return |F_y| of every item, (D,)."""
+        ...
+
+    def among(self, items: Array) -> Self:
+        """Return the part of some items alone."""
+        ...
+
+    @property
+    def rank(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -178,10 +201,27 @@ class Components:
     item_probs: Array
 
     def scores(self, rows: Histories) -> Array:
-        return np.asarray(rows.memberships @ self.item_probs.T)
+        return self.products(self.user_factors(rows))
 
     def at(self, rows: Histories, items: Array) -> Array:
         return np.einsum("uk,unk->un", rows.memberships, self.item_probs[items])
+
+    def user_factors(self, rows: Histories) -> Array:
+        return rows.memberships
+
+    def products(self, a: Array, items: Array | None = None) -> Array:
+        probs = self.item_probs if items is None else self.item_probs.take(items, axis=0)
+        return np.asarray(a @ probs.T)
+
+    def norms(self) -> Float64:
+        return row_norms(self.item_probs)
+
+    def among(self, items: Array) -> Self:
+        return replace(self, item_probs=self.item_probs.take(items, axis=0))
+
+    @property
+    def rank(self) -> int:
+        return int(self.item_probs.shape[1])
 
 
 @dataclass(frozen=True)
@@ -216,3 +256,8 @@ def added_up(X: Csr, terms: Array) -> Array:
     """Return the sum of what the entries of each row add, (users, n). terms: (entries, n)."""
     by_user = (X.data, np.arange(X.nnz), X.indptr)
     return np.asarray(sparse.csr_array(by_user, shape=(X.shape[0], X.nnz)) @ terms)
+
+
+def row_norms(F: Array) -> Float64:
+    """Return the length of every row, (rows,), without a copy of them."""
+    return np.sqrt(np.einsum("yk,yk->y", F, F), dtype=np.float64)

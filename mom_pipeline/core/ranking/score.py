@@ -128,7 +128,7 @@ class Score:
         if not self.relative:
             ((part, _),) = self.parts
             return part.scores(rows), {part.name: np.ones(rows.X.shape[0])}
-        total, factors = combined(self._terms(rows), rows.X.shape)
+        total, factors = combined(self._terms(rows), rows.X.shape, reuse=True)
         if self.trend is not None:
             total *= self.trend
         return total, factors
@@ -144,21 +144,26 @@ class Score:
 
 
 def combined(
-    terms: Iterable[tuple[str, float, Array, Array]], shape: tuple[int, ...]
+    terms: Iterable[tuple[str, float, Array, Array]], shape: tuple[int, ...], *, reuse: bool = False
 ) -> tuple[Array, dict[str, Array]]:
     """Add parts up: sum_p weight_p scores_p / best_p, and the factors weight_p / best_p.
 
     terms: name, weight, scores of the given shape (rows, items), best: (rows,).
+    reuse: the first scores may be written to, which saves the memory of the sum.
     """
-    total = np.zeros(shape, dtype=np.float32)
-    step, factors = max(1, _SCORES_AT_A_TIME // max(shape[1], 1)), {}
+    total, factors = None, {}
+    step = max(1, _SCORES_AT_A_TIME // max(shape[1], 1))
     for name, weight, scores, best in terms:
         factors[name] = weight / best
         own = factors[name][:, None].astype(scores.dtype)
+        if total is None:
+            single = reuse and scores.dtype == np.float32
+            total = np.multiply(scores, own, out=scores if single else np.empty(shape, np.float32))
+            continue
         for start in range(0, shape[0], step):
             rows = slice(start, start + step)
             total[rows] += scores[rows] * own[rows]
-    return total, factors
+    return np.zeros(shape, np.float32) if total is None else total, factors
 
 
 def best_unseen(scores: Array, seen: tuple[Array, ...]) -> Float64:
@@ -168,13 +173,18 @@ def best_unseen(scores: Array, seen: tuple[Array, ...]) -> Float64:
 
     1 where there is none, or where it is only the rounding of the row's other entries.
     """
+    return or_one(*largest_unseen(scores, seen))
+
+
+def largest_unseen(scores: Array, seen: tuple[Array, ...]) -> tuple[Array, Array]:
+    """Return the largest score of every row outside of the entries `seen`, and of all of it."""
     own = scores[seen]
     scores[seen] = -np.inf
     best = scores.max(axis=1)
     scores[seen] = own
     largest = best.copy()
     np.maximum.at(largest, seen[0], own)
-    return or_one(best, largest)
+    return best, largest
 
 
 def or_one(best: Array, largest: Array) -> Float64:

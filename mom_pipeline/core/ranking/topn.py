@@ -18,6 +18,8 @@ _GROUPS_PER_RESULT = 8
 
 # Scores of a block of users for every item: (users, D). The block may be written to.
 Scorer = Callable[[Csr], Array]
+# Told the share of the users whose lists are made.
+Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -98,23 +100,33 @@ def top_n(scores: Array, n: int) -> tuple[Array, Float64]:
     """
     rows, D = scores.shape
     n = min(n, D)
-    least = np.maximum(_nth_largest_bound(scores, n), np.finfo(scores.dtype).min)
+    least = np.maximum(nth_largest_bound(scores, n), np.finfo(scores.dtype).min)
     # One comparison and one flat list: this is where the time goes on short rows.
     owners, positions = np.divmod(np.flatnonzero(scores >= least), D)
+    return best_entries(scores[owners, positions], owners, positions, rows, n)
+
+
+def best_entries(
+    scores: Array, owners: Array, positions: Array, rows: int, n: int
+) -> tuple[Array, Float64]:
+    """Return positions and scores of the n largest entries of every row, (rows, n) each.
+
+    scores, owners, positions: (entries,), by row and position. As in `top_n`.
+    """
     per_row = np.bincount(owners, minlength=rows)
     ranks = np.arange(len(owners)) - np.repeat(np.cumsum(per_row) - per_row, per_row)
     width = max(n, int(per_row.max(initial=0)))
     candidates = np.full((rows, width), -1)
     values = np.full((rows, width), -np.inf)
     candidates[owners, ranks] = positions
-    values[owners, ranks] = scores[owners, positions]
+    values[owners, ranks] = scores
     order = np.argsort(-values, axis=1, kind="stable")[:, :n]
     candidates = np.take_along_axis(candidates, order, axis=1)
     values = np.take_along_axis(values, order, axis=1)
     return candidates, np.where(candidates < 0, 0.0, values)
 
 
-def _nth_largest_bound(scores: Array, n: int) -> Array:
+def nth_largest_bound(scores: Array, n: int) -> Array:
     """Return a number per row that at least n of its entries reach, and few more: (rows, 1).
 
     Of the maxima of many small groups the n-th largest is such a number: each of the n groups

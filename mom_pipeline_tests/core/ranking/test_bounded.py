@@ -18,7 +18,6 @@ from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking import bounded
-from mom_pipeline.core.ranking import low_pass as low_pass_part
 from mom_pipeline.core.ranking.bounded import BoundedComponents
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
@@ -36,7 +35,6 @@ def both_ways(request, monkeypatch):
     monkeypatch.setattr(bounded, "_FIRST_ITEMS_OF_ONE", 8)
     monkeypatch.setattr(bounded, "_ITEMS_PER_REACHING", 0)
     monkeypatch.setattr(bounded, "_FIRST_ITEMS", 8)
-    monkeypatch.setattr(low_pass_part, "_FIRST_ITEMS", 8)
     monkeypatch.setattr(bounded, "_FIRST_ITEMS_PER_POSITION", 1)
     monkeypatch.setattr(bounded, "_SCORES_IN_CACHE", 600)
     monkeypatch.setattr(bounded, "_FEWEST_USERS", 3)
