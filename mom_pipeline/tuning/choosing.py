@@ -11,7 +11,8 @@ from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
-from mom_pipeline.core.errors import MomError
+from mom_pipeline.artifacts.day_matrices import IN_MEMORY, Engine
+from mom_pipeline.core.errors import MomError, VisitFailed
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.settings import Settings
@@ -30,12 +31,17 @@ _POPULARITY = RankingWeights(popularity=1.0, pairs=0.0, ease=0.0, low_pass=0.0, 
 
 
 def settings_of_day(
-    warehouse: Warehouse, day: date, earlier: ChosenSettings | None, seconds: float = 0.0
+    warehouse: Warehouse,
+    day: date,
+    earlier: ChosenSettings | None,
+    seconds: float = 0.0,
+    engine: Engine = IN_MEMORY,
 ) -> ChosenSettings:
     """Return the settings that the model of a day is made with.
 
     earlier: those of the day before; None where there are none to keep.
     seconds: what a choice may take; 0: as `tuning.budget_seconds` says.
+    engine: who visits the users for what is learnt from all of them.
     """
     settings = warehouse.settings
     every = settings.tuning.every_days
@@ -47,18 +53,22 @@ def settings_of_day(
             words = f"kept: chosen on {earlier.chosen_on}, anew after {every} days"
             return replace(earlier, evidence={**earlier.evidence, "words": words})
     try:
-        return _chosen(warehouse, day, settings, seconds)
+        return _chosen(warehouse, day, settings, seconds, engine)
+    except VisitFailed:
+        raise
     except MomError as reason:
         return _not_chosen(settings, str(reason))
 
 
-def _chosen(warehouse: Warehouse, day: date, settings: Settings, seconds: float) -> ChosenSettings:
+def _chosen(
+    warehouse: Warehouse, day: date, settings: Settings, seconds: float, engine: Engine
+) -> ChosenSettings:
     horizon = settings.evaluation.horizon_days
     with warehouse.reading() as connection:
         delivered = [one for one in delivery_days(connection) if one <= day]
     if len(delivered) < max(_ENOUGH_DAYS, horizon + 1):
         return _not_chosen(settings, f"{len(delivered)} days are too few to choose on")
-    days = ValidationDays.from_warehouse(warehouse, day - timedelta(days=horizon), day)
+    days = ValidationDays.from_warehouse(warehouse, day - timedelta(days=horizon), day, engine)
     if days.n_users < _ENOUGH_USERS:
         return _not_chosen(settings, f"{days.n_users} users are too few to choose on")
     sweep = run_sweep(
