@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from mom_pipeline.artifacts.dated_rows import DatedRows
 from mom_pipeline.artifacts.day_artifacts import DayArtifacts, StaleArtifact
-from mom_pipeline.artifacts.scratch import array_in_file
+from mom_pipeline.artifacts.scratch import new_array
 from mom_pipeline.artifacts.store import Artifact
 from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.types import Array
@@ -89,9 +89,7 @@ class DayMatrices(DayArtifacts):
 
     def new_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """A new array for rows: in memory, or in a file where rows are to stay in files."""
-        if not self._mapped:
-            return np.empty(shape, dtype)
-        return array_in_file(self.settings, shape, dtype)
+        return new_array(self.settings, shape, dtype)
 
     def _whole(self, day: str, version: str) -> DatedRows:
         """The whole matrix that a change refers to, kept in memory from day to day."""
@@ -123,7 +121,7 @@ class DayMatrices(DayArtifacts):
         """Store the matrix as of a day, with the days of its pairs. fingerprint: of the logs."""
         rows, parents = DatedRows(X, last_days), {"raw_logs": fingerprint}
         whole = self._whole_before(day)
-        change = None if whole is None else rows.since(self._whole(*whole))
+        change = None if whole is None else rows.since(self._whole(*whole), self.new_array)
         if whole is None or change is None:
             written = self.write("interaction_matrix", day, rows.as_arrays(), parents, {})
             self._keep_whole(written.version, rows)

@@ -85,7 +85,7 @@ class ValidationDays:
         engine: who visits the users for what is learnt from all of them.
         """
         matrix, settings = matrix_as_of(warehouse, until, engine.array), warehouse.settings
-        test = delivered_pairs(warehouse, until, last)
+        test = delivered_pairs(warehouse, until, last, engine.array)
         rows = DayRows(matrix.interactions, matrix.last_days, matrix.fingerprint)
         return cls.from_rows(
             until,

@@ -1,23 +1,20 @@
 """The interaction matrix as of a day: filtered, sparse, with stable positions."""
 
 import hashlib
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 import numpy as np
-from scipy.sparse import csr_array, get_index_dtype
+from scipy.sparse import csr_array
 
 from mom_pipeline.core.interactions import NewArray
-from mom_pipeline.core.types import Array
 from mom_pipeline.settings import MatrixSettings, Settings, fingerprint
-from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql, scalar
+from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql
 from mom_pipeline.warehouse.dictionaries import dictionary_size, reading_dictionaries
+from mom_pipeline.warehouse.pairs import StoredPairs, stored_pairs
 
 _MILLIONTHS = 1_000_000
-# Pairs of a user and an item that are in the memory of this process at a time.
-_PAIRS_PER_BLOCK = 4_000_000
 _COLUMNS = ("user_position", "item_position", "millionths", "last_day")
 _BEFORE_ALL_EVENTS = "1900-01-01 00:00:00+00"
 
@@ -51,41 +48,14 @@ def matrix_as_of(warehouse: Warehouse, day: date, new_array: NewArray = np.empty
     with reading_dictionaries(warehouse, day) as connection:
         state = state_fingerprint(connection, settings, day)
         shape = (dictionary_size(connection, "user", day), dictionary_size(connection, "item", day))
-        with _window_pairs(connection, settings, day) as pairs:
+        query = load_sql("warehouse/window_events.sql")
+        with stored_pairs(connection, query, _window(settings, day)) as pairs:
             X, last_days = _filtered(pairs, shape, settings.matrix, new_array)
     return DayMatrix(day, X, last_days, state)
 
 
-@dataclass(frozen=True)
-class _Pairs:
-    """The pairs of a window, unfiltered, by user and item, in a table of DuckDB."""
-
-    connection: Connection
-    n: int
-
-    def blocks(self, *columns: str) -> Iterator[tuple[Array, ...]]:
-        """Yield some columns of all pairs, a block of pairs after the other."""
-        for start in range(0, self.n, _PAIRS_PER_BLOCK):
-            block = self.connection.execute(
-                f"SELECT {', '.join(columns)} FROM window_pairs "  # noqa: S608 - names from here
-                "WHERE rowid >= $start AND rowid < $stop",
-                {"start": start, "stop": start + _PAIRS_PER_BLOCK},
-            ).fetchnumpy()
-            yield tuple(np.asarray(block[column]) for column in columns)
-
-
-@contextmanager
-def _window_pairs(connection: Connection, settings: Settings, day: date) -> Iterator[_Pairs]:
-    query = load_sql("warehouse/window_events.sql")
-    connection.execute(f"CREATE TEMP TABLE window_pairs AS {query}", _window(settings, day))
-    try:
-        yield _Pairs(connection, scalar(connection, "SELECT count(*) FROM window_pairs"))
-    finally:
-        connection.execute("DROP TABLE window_pairs")
-
-
 def _filtered(
-    pairs: _Pairs, shape: tuple[int, int], settings: MatrixSettings, new_array: NewArray
+    pairs: StoredPairs, shape: tuple[int, int], settings: MatrixSettings, new_array: NewArray
 ) -> tuple[csr_array, csr_array]:
     """The weights and the last days of pairs of items that are not rare, of users with enough."""
     n_users, n_items = shape
@@ -97,9 +67,11 @@ def _filtered(
         sizes += np.bincount(users[is_kept[items]], minlength=n_users)
     sizes[sizes < settings.min_user_items] = 0
     indptr = np.append(0, np.cumsum(sizes))
-    length, index = (int(indptr[-1]),), get_index_dtype(maxval=max(*shape, int(indptr[-1])))
-    weights, columns = new_array(length, np.dtype(np.float64)), new_array(length, np.dtype(index))
-    days = new_array(length, np.dtype(np.int32))
+    # Columns of the type of indptr: csr_array makes copies in memory of what is of another one.
+    weights, columns, days = (
+        new_array((int(indptr[-1]),), np.dtype(dtype))
+        for dtype in (np.float64, indptr.dtype, np.int32)
+    )
     begin = 0
     for users, items, millionths, last in pairs.blocks(*_COLUMNS):
         keep = is_kept[items] & (sizes[users] > 0)

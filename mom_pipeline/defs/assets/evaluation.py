@@ -94,7 +94,7 @@ def _backtest(
     model, made = state.model(model_day, engine)
     model = data_folder.listing(model)
     train = engine.users(state.rows(model_day))
-    test = delivered_pairs(data_folder.warehouse, model_day, day)
+    test = delivered_pairs(data_folder.warehouse, model_day, day, engine.array)
     settings = state.settings
     history, seen = HistoryOf(model, state.half_life(model_day)), settings.serving.exclude_seen
     cutoffs = settings.evaluation.cutoffs
@@ -115,7 +115,8 @@ def _judge(state: DayState, warehouse: Warehouse, engine: EngineResource, day: d
     try:
         model, _ = state.model(yesterday, engine, with_pairs=False)
         train = engine.users(state.rows(yesterday))
-        today = lift(model, train, delivered_pairs(warehouse, yesterday, day, kept_out=True))
+        test = delivered_pairs(warehouse, yesterday, day, engine.array, kept_out=True)
+        today = lift(model, train, test)
     except StaleArtifact:
         today = None
     with warehouse.connect() as connection:
