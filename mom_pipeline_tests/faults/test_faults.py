@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.artifacts.store import ArtifactStore
 from mom_pipeline.artifacts.writer import LOCK, writing_to
 from mom_pipeline.cli.failures import sentence_for
 from mom_pipeline.cli.verify import Damage, damages
@@ -106,6 +107,7 @@ def test_a_full_disk_is_said_and_all_converges_when_there_is_room(ground: Ground
 
 
 SMALL, NEXT = "2024-03-04", "2024-03-05"
+SMALL_DAY = date(2024, 3, 4)
 
 
 def with_small_day(folder: Path, day: str) -> Path:
@@ -116,21 +118,35 @@ def with_small_day(folder: Path, day: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def with_delta(ground: Ground) -> Path:
-    """The fresh folder with a small day."""
-    folder = with_small_day(copy(ground.fresh, ground.fresh.with_name("delta")), SMALL)
+def accepted(ground: Ground) -> Path:
+    """The fresh folder with a small day: kept out, then accepted, and to be computed again."""
+    folder = with_small_day(copy(ground.fresh, ground.fresh.with_name("accepted")), SMALL)
     assert ground.run.run(folder, "update").code == 0
-    state = DayState(load_settings(folder, {}))
-    stored = state.artifacts.describe("interaction_matrix", date.fromisoformat(SMALL))
-    assert stored.metadata["whole_day"] == "2024-03-03"
+    assert ground.run.run(folder, "accept", SMALL).code == 0
     return folder
 
 
-def test_a_disk_that_fills_in_the_middle_of_a_delta(ground: Ground, with_delta: Path, tmp_path):
-    folder = with_small_day(copy(ground.fresh, tmp_path / "data"), SMALL)
+@pytest.fixture(scope="module")
+def with_delta(ground: Ground, accepted: Path) -> Path:
+    """The folder with the small day computed: three rows of its matrix are stored."""
+    folder = copy(accepted, accepted.with_name("delta"))
+    assert ground.run.run(folder, "update").code == 0
+    stored = ArtifactStore(folder / "artifacts").read("interaction_matrix", SMALL_DAY)
+    assert stored.metadata["whole_day"] == "2024-03-03"
+    assert len(stored.dense["users"]) == 3
+    return folder
+
+
+def test_a_disk_that_fills_in_the_middle_of_a_delta(
+    ground: Ground, accepted: Path, with_delta: Path, tmp_path
+):
+    folder = copy(accepted, tmp_path / "data")
+    versions = [p.read_text() for p in folder.glob("artifacts/interaction_matrix/*/current")]
     full = ground.run.run(folder, "update", kill=Kill("interaction_matrix", SMALL, "full"))
     assert re.search("No space left on device.* Make room on the disk", in_one_sentence(full))
-    assert not (folder / "artifacts" / "interaction_matrix" / SMALL).exists()
+    assert versions == [
+        p.read_text() for p in folder.glob("artifacts/interaction_matrix/*/current")
+    ]
     assert left_over(folder) == []
     assert ground.run.run(folder, "update").code == 0
     assert differences(folder, contents(with_delta)) == []
