@@ -11,7 +11,13 @@ from typing import Any, Self
 import numpy as np
 from scipy.sparse import csr_array
 
-from mom_pipeline.core.interactions import NewArray, changed_rows, grown, with_rows
+from mom_pipeline.core.interactions import (
+    NewArray,
+    changed_rows,
+    grown,
+    some_rows,
+    with_rows,
+)
 from mom_pipeline.core.types import Array
 
 # A change may hold this share of all entries.
@@ -42,10 +48,10 @@ class DatedRows:
         X = csr_array(arrays["interactions"])
         return cls(X, csr_array((arrays["last_days"], X.indices, X.indptr), shape=X.shape))
 
-    def since(self, whole: Self) -> Arrays | None:
+    def since(self, whole: Self, empty: NewArray = np.empty) -> Arrays | None:
         """Return the rows that differ from earlier ones as named arrays; None where they are many.
 
-        `with_change` of the earlier ones makes these rows of them.
+        `with_change` of the earlier ones makes these rows of them. empty: makes the arrays.
         """
         X, days = self.interactions, self.last_days
         if whole.interactions.shape[0] > X.shape[0] or whole.interactions.shape[1] > X.shape[1]:
@@ -53,7 +59,7 @@ class DatedRows:
         users = np.union1d(changed_rows(whole.interactions, X), changed_rows(whole.last_days, days))
         if np.diff(X.indptr)[users].sum() > _MOST_CHANGED * X.nnz:
             return None
-        changed = type(self)(X[users], days[users])
+        changed = type(self)(some_rows(X, users, empty), some_rows(days, users, empty))
         return {**changed.as_arrays(), "users": users, "n_users": np.array(X.shape[0])}
 
     def with_change(self, arrays: Mapping[str, Any], empty: NewArray = np.empty) -> Self:

@@ -74,9 +74,7 @@ class DayArtifacts:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        # Where a cluster visits the users, no process is to hold the rows of all of them.
-        self._mapped = settings.engine.kind != "local"
-        self.artifacts = ArtifactStore(settings.artifacts_dir, mapped=self._mapped)
+        self.artifacts = ArtifactStore(settings.artifacts_dir, mapped=settings.engine.mapped)
 
     def chosen(self, day: date) -> ChosenSettings:
         """The method of a day: as the settings stand, or as it was chosen on the logs."""

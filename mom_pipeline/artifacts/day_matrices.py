@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from mom_pipeline.artifacts.dated_rows import DatedRows
 from mom_pipeline.artifacts.day_artifacts import DayArtifacts, StaleArtifact
-from mom_pipeline.artifacts.scratch import array_in_file
+from mom_pipeline.artifacts.scratch import new_array
 from mom_pipeline.artifacts.store import Artifact
+from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.types import Array
 from mom_pipeline.errors import DamagedArtifact
 from mom_pipeline.settings import Settings
@@ -29,6 +30,26 @@ class DayRows:
     X: csr_array
     last_days: csr_array
     version: str
+
+
+class Engine(Protocol):
+    """Who visits the users of a day, and where arrays with their rows lie."""
+
+    def users(self, rows: DayRows, /) -> Users: ...
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any], /) -> Array: ...
+
+
+class InMemory:
+    """Everything in this process."""
+
+    def users(self, rows: DayRows) -> Users:
+        return UsersInMemory(rows.X, rows.last_days)
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        return np.empty(shape, dtype)
+
+
+IN_MEMORY = InMemory()
 
 
 class DayMatrices(DayArtifacts):
@@ -64,13 +85,11 @@ class DayMatrices(DayArtifacts):
         if _WHOLE not in artifact.parents:
             return self._keep_whole(artifact.version, DatedRows.from_arrays(artifact.arrays))
         whole = self._whole(artifact.metadata[_WHOLE_DAY], artifact.parents[_WHOLE])
-        return whole.with_change(artifact.arrays, self._array)
+        return whole.with_change(artifact.arrays, self.new_array)
 
-    def _array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """A new array: in memory, or in a file where rows are to stay in files."""
-        if not self._mapped:
-            return np.empty(shape, dtype)
-        return array_in_file(self.settings, shape, dtype)
+    def new_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """A new array for rows: in memory, or in a file where rows are to stay in files."""
+        return new_array(self.settings, shape, dtype)
 
     def _whole(self, day: str, version: str) -> DatedRows:
         """The whole matrix that a change refers to, kept in memory from day to day."""
@@ -103,7 +122,7 @@ class DayMatrices(DayArtifacts):
         rows, parents = DatedRows(X, last_days), {"raw_logs": fingerprint}
         facts: dict[str, Any] = {"pairs": X.nnz}
         whole = self._whole_before(day)
-        change = None if whole is None else rows.since(self._whole(*whole))
+        change = None if whole is None else rows.since(self._whole(*whole), self.new_array)
         if whole is None or change is None:
             written = self.write("interaction_matrix", day, rows.as_arrays(), parents, facts)
             self._keep_whole(written.version, rows)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mom_pipeline.artifacts.day_artifacts import THREE_MOMENT, Expired, StaleArtifact
-from mom_pipeline.artifacts.day_matrices import DayMatrices, DayRows
+from mom_pipeline.artifacts.day_matrices import IN_MEMORY, DayMatrices, Engine
 from mom_pipeline.artifacts.store import Artifact
 from mom_pipeline.core.algorithm.decompose import Components
 from mom_pipeline.core.algorithm.whitening import Whitening
@@ -20,7 +20,8 @@ from mom_pipeline.core.moments.days import (
     Yesterday,
 )
 from mom_pipeline.core.moments.pair_counts import PairCounts
-from mom_pipeline.core.moments.users import Users, UsersInMemory
+from mom_pipeline.core.moments.sums import users_per_item
+from mom_pipeline.core.moments.users import Users
 from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.low_pass import LowPass, scaled_pairs
 from mom_pipeline.core.ranking.memberships import Personalization
@@ -188,9 +189,12 @@ class DayState(DayMatrices):
             return None
         return Backtest.from_arrays(artifact.dense)
 
-    def model(self, day: date, *, with_pairs: bool = True) -> tuple[FittedModel, Artifact]:
+    def model(
+        self, day: date, engine: Engine = IN_MEMORY, *, with_pairs: bool = True
+    ) -> tuple[FittedModel, Artifact]:
         """The model of a day, ready to personalize and to recommend.
 
+        engine: who visits the users of a day whose moments have expired.
         with_pairs: False for the components alone, whatever the ranking is.
         """
         artifact, settings = self.fitting("decomposition", day), self.chosen(day).model
@@ -201,8 +205,8 @@ class DayState(DayMatrices):
             pairs = self._pair_ranking(day, sums) if with_pairs else None
         except Expired:
             rows = self.rows(day)
-            item_users = np.bincount(rows.X.indices, minlength=rows.X.shape[1])
-            pairs = self._ranking_of_rows(day, rows) if with_pairs else None
+            item_users = users_per_item(rows.X)
+            pairs = self._ranking_of_users(day, engine.users(rows)) if with_pairs else None
         model = FittedModel(
             item_probs=artifact.dense["item_probs"],
             weights=artifact.dense["weights"],
@@ -221,10 +225,9 @@ class DayState(DayMatrices):
             return day
         return date.fromisoformat(personalized.metadata["model_day"])
 
-    def _ranking_of_rows(self, day: date, rows: DayRows) -> PairRanking:
-        """The pairs as of a day whose moments have expired: counted again, in this process."""
+    def _ranking_of_users(self, day: date, users: Users) -> PairRanking:
+        """The pairs as of a day whose moments have expired: counted again."""
         chosen, most = self.chosen(day), self.settings.rebuild.pair_bytes
-        users = UsersInMemory(rows.X, rows.last_days)
         low_pass = _low_pass(users, chosen) if chosen.ranking.low_pass else None
         return PairRanking.from_users(users, low_pass, chosen.ranking, max_pair_bytes=most)
 

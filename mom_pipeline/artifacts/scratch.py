@@ -32,9 +32,9 @@ def scratch_folder(settings: Settings, work: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def array_in_file(settings: Settings, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return a new array that lies in a file, which goes when the array does."""
-    if 0 in shape:
+def new_array(settings: Settings, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return a new array for rows of users: in memory, or in a file that goes when it does."""
+    if not settings.engine.mapped or 0 in shape:
         return np.empty(shape, dtype)
     settings.scratch_dir.mkdir(parents=True, exist_ok=True)
     with TemporaryFile(dir=settings.scratch_dir) as file:

@@ -169,6 +169,20 @@ def changed_rows(before: Csr, now: Csr) -> Array:
     return np.concatenate(changed)
 
 
+def some_rows(X: Csr, users: Array, empty: NewArray = np.empty) -> Csr:
+    """Return the rows of some users, positions rising.
+
+    empty: makes the arrays of the result. A block of users is written at a time, so that these
+    may lie in files.
+    """
+    indptr = np.append(0, np.cumsum(np.diff(X.indptr)[users])).astype(X.indptr.dtype)
+    data, indices = (empty((int(indptr[-1]),), a.dtype) for a in (X.data, X.indices))
+    for block in cut(indptr, _PAIRS_PER_BLOCK, len(users)):
+        rows, own = X[users[block]], slice(indptr[block.start], indptr[block.stop])
+        data[own], indices[own] = rows.data, rows.indices
+    return sparse.csr_array((data, indices, indptr), shape=(len(users), X.shape[1]))
+
+
 def with_rows(X: Csr, users: Array, rows: Csr, empty: NewArray = np.empty) -> Csr:
     """Return X with the rows of some users, positions rising, replaced by others.
 

@@ -47,9 +47,13 @@ def _is_shrinkable(array: Array) -> bool:
 
 
 def save_arrays(
-    path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, Array]
+    path: str | os.PathLike[str],
+    header: dict[str, Any],
+    arrays: dict[str, Array],
+    *,
+    deflated: bool = True,
 ) -> None:
-    """Write the arrays and the header to one file, whole or not at all."""
+    """Write the arrays and the header to one file, whole or not at all; see `write_npz`."""
     described = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -58,7 +62,7 @@ def save_arrays(
     }
     text = np.frombuffer(json.dumps(described).encode(), dtype=np.uint8)
     with writing(Path(path)) as file:
-        write_npz(file, {"header.json": text, **arrays})
+        write_npz(file, {"header.json": text, **arrays}, deflated=deflated)
 
 
 def load_arrays(

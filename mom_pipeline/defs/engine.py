@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import PrivateAttr
 
 from mom_pipeline.artifacts.day_matrices import DayRows
-from mom_pipeline.artifacts.scratch import array_in_file, scratch_folder
+from mom_pipeline.artifacts.scratch import new_array, scratch_folder
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.types import Array
@@ -45,10 +45,7 @@ class EngineResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """An array with a row per user: in memory, or in a file where a cluster does the work."""
-        settings = load_settings(Path(self.data_dir))
-        if settings.engine.kind == "local":
-            return np.empty(shape, dtype)
-        return array_in_file(settings, shape, dtype)
+        return new_array(load_settings(Path(self.data_dir)), shape, dtype)
 
     def _on_dask(self, settings: Settings) -> "DaskVisits":
         try:

@@ -13,6 +13,7 @@ from mom_pipeline.core.evaluation.backtest import Backtest
 from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 from mom_pipeline.core.evaluation.theorem1 import Bounds
 from mom_pipeline.core.moments.days import AnchoredPairs, DayStep
+from mom_pipeline.core.moments.sums import users_per_item
 from mom_pipeline.core.ranking.memberships import posterior_entropy
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.pictures.charts import Chart, Lines, bars, curves, histogram
@@ -46,7 +47,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue | str:
 def of_matrix(X: Csr, n_changed: int) -> dict[str, Any]:
     """Sizes of the interaction matrix, and how many items users have."""
     items_per_user = np.diff(X.indptr)
-    users, items = int((items_per_user > 0).sum()), len(np.unique(X.indices))
+    users, items = int((items_per_user > 0).sum()), int(np.count_nonzero(users_per_item(X)))
     shown = histogram(items_per_user[items_per_user > 0], title="Items per user", x="items")
     return {
         "users": users,

@@ -28,13 +28,13 @@ are days to judge it on. What a person put in use stays until a person lifts tha
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import date, timedelta
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from scipy import sparse
 
 from mom_pipeline.artifacts.day_artifacts import CODE_VERSION, StaleArtifact
-from mom_pipeline.artifacts.day_matrices import DayRows
+from mom_pipeline.artifacts.day_matrices import IN_MEMORY, DayRows, Engine
 from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.errors import DamagedModel, InvalidSetting, MomError, VisitFailed
@@ -42,7 +42,7 @@ from mom_pipeline.core.evaluation.backtest import Backtest
 from mom_pipeline.core.evaluation.backtest import backtest as backtest_model
 from mom_pipeline.core.evaluation.bootstrap import paired_interval
 from mom_pipeline.core.evaluation.metrics import RankingMetrics, nearest_cutoff
-from mom_pipeline.core.moments.users import UserRows, Users, UsersInMemory, Visit
+from mom_pipeline.core.moments.users import UserRows, Users, Visit
 from mom_pipeline.core.ranking.recency import aged
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.threads import cut
@@ -57,26 +57,6 @@ POPULARITY = "popularity"
 _PAIRS_PER_BLOCK = 4_000_000
 Sum = TypeVar("Sum")
 LEVEL = 0.95
-
-
-class Engine(Protocol):
-    """Who visits the users of a day, and where arrays with their rows lie."""
-
-    def users(self, rows: DayRows, /) -> Users: ...
-    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any], /) -> Array: ...
-
-
-class InMemory:
-    """Everything in this process."""
-
-    def users(self, rows: DayRows) -> Users:
-        return UsersInMemory(rows.X, rows.last_days)
-
-    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        return np.empty(shape, dtype)
-
-
-IN_MEMORY = InMemory()
 
 
 @dataclass(frozen=True)
@@ -177,7 +157,7 @@ def candidate(
     engine: Engine = IN_MEMORY,
 ) -> ServedModel:
     """The model of a day as it will be served."""
-    model, decomposition = state.model(day)
+    model, decomposition = state.model(day, engine)
     matrix = state.fitting("interaction_matrix", day, with_arrays=False)
     rows, user_ids = state.rows(day), delivered.user_ids
     named = np.array([user is not None for user in user_ids[: rows.X.shape[0]]], dtype=bool)

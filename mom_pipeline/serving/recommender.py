@@ -107,9 +107,10 @@ class Recommender:
         what was written.
         """
         folder = Path(data_dir)
-        catalogue, serving = Catalogue.open(folder), load_settings(folder).serving
+        catalogue, settings = Catalogue.open(folder), load_settings(folder)
+        serving = settings.serving
         return cls(
-            ModelRegistry(folder / MODELS).champion(),
+            ModelRegistry(folder / MODELS, mapped=settings.engine.mapped).champion(),
             exclude_seen=exclude_seen,
             catalogue=catalogue,
             left_out=catalogue.left_out(serving.leave_out_items, serving.leave_out_groups),

@@ -86,7 +86,7 @@ class ModelRegistry:
     """The versions below one folder, `models` of the data folder."""
 
     def __init__(self, root: Path, *, mapped: bool = False) -> None:
-        """Open a folder. mapped: the histories of models that are read stay in their files."""
+        """Open a folder. mapped: the histories of the models stay in their files."""
         self.root = root
         self._mapped = mapped
 
@@ -242,7 +242,7 @@ class ModelRegistry:
     def _add(self, served: ServedModel) -> str:
         parent = self.root / VERSIONS
         with unfinished_version(parent) as folder:
-            served.write_files(folder)
+            served.write_files(folder, deflated=not self._mapped)
             version = f"{served.manifest.day}-{seal(folder, served.manifest.facts)[:_DIGITS]}"
             share_files(folder, (parent / name for name in self.names()[-1:]))
             publish(folder, parent / version)

@@ -87,8 +87,8 @@ class ServedModel:
     def user_positions(self) -> dict[str, int]:
         return {str(user): position for position, user in enumerate(self.user_ids)}
 
-    def write_files(self, folder: Path) -> None:
-        """Write everything but the manifest to a folder."""
+    def write_files(self, folder: Path, *, deflated: bool = True) -> None:
+        """Write everything but the manifest to a folder. deflated: False for mapped histories."""
         # What an update would need stays with the artifacts of the day.
         answering, ranking = self.model.answering(), self.model.pair_ranking
         if ranking is not None:
@@ -109,6 +109,7 @@ class ServedModel:
                 "indices": X.indices,
                 "indptr": X.indptr,
             },
+            deflated=deflated,
         )
 
     @classmethod

@@ -294,3 +294,8 @@ class EngineSettings:
     address: StrictStr = ""
     workers: Count = 2
     shards_url: StrictStr = ""
+
+    @property
+    def mapped(self) -> bool:
+        """Whether rows stay in files: with a cluster no process is to hold those of all users."""
+        return self.kind != "local"

@@ -12,7 +12,8 @@ from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
-from mom_pipeline.core.errors import MomError
+from mom_pipeline.artifacts.day_matrices import IN_MEMORY, Engine
+from mom_pipeline.core.errors import MomError, VisitFailed
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.settings import Settings
@@ -39,12 +40,14 @@ def settings_of_day(
     n_pairs: int,
     earlier: ChosenSettings | None,
     seconds: float = 0.0,
+    engine: Engine = IN_MEMORY,
 ) -> ChosenSettings:
     """Return the settings that the model of a day is made with.
 
     n_pairs: of users and items as of the day.
     earlier: the settings of the day before; None where there are none to keep.
     seconds: what a choice may take; 0: as `tuning.budget_seconds` says.
+    engine: who visits the users for what is learnt from all of them.
     """
     settings = warehouse.settings
     if not settings.tuning.every_days:
@@ -55,8 +58,10 @@ def settings_of_day(
             words = f"kept: chosen on {earlier.chosen_on}, anew {kept}"
             return replace(earlier, evidence={**earlier.evidence, "words": words})
     try:
-        chosen = _chosen(warehouse, day, settings, seconds)
+        chosen = _chosen(warehouse, day, settings, seconds, engine)
         return replace(chosen, evidence={**chosen.evidence, "pairs": n_pairs})
+    except VisitFailed:
+        raise
     except MomError as reason:
         return _not_chosen(settings, str(reason))
 
@@ -72,13 +77,15 @@ def _kept_because(tuning: TuningSettings, day: date, n_pairs: int, earlier: Chos
     return ""
 
 
-def _chosen(warehouse: Warehouse, day: date, settings: Settings, seconds: float) -> ChosenSettings:
+def _chosen(
+    warehouse: Warehouse, day: date, settings: Settings, seconds: float, engine: Engine
+) -> ChosenSettings:
     horizon = settings.evaluation.horizon_days
     with warehouse.reading() as connection:
         delivered = [one for one in delivery_days(connection) if one <= day]
     if len(delivered) < max(_ENOUGH_DAYS, horizon + 1):
         return _not_chosen(settings, f"{len(delivered)} days are too few to choose on")
-    days = ValidationDays.from_warehouse(warehouse, day - timedelta(days=horizon), day)
+    days = ValidationDays.from_warehouse(warehouse, day - timedelta(days=horizon), day, engine)
     if days.n_users < _ENOUGH_USERS:
         return _not_chosen(settings, f"{days.n_users} users are too few to choose on")
     sweep = run_sweep(

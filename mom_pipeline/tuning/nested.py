@@ -17,9 +17,8 @@ from mom_pipeline.core.interactions import RowsName
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.days import MomentSettings, fix_anchor, sum_users
 from mom_pipeline.core.moments.estimators import Estimator, EstimatorName
-from mom_pipeline.core.moments.users import UsersInMemory
+from mom_pipeline.core.moments.users import Users
 from mom_pipeline.core.ranking.memberships import Personalization
-from mom_pipeline.core.types import Csr
 
 
 @dataclass(frozen=True)
@@ -32,13 +31,12 @@ class NestedMoments:
     seed: int
 
     @classmethod
-    def from_rows(
-        cls, X: Csr, name: EstimatorName, rows: RowsName, n_components: int, seed: int
+    def from_users(
+        cls, users: Users, name: EstimatorName, rows: RowsName, n_components: int, seed: int
     ) -> Self:
-        """Visit all rows of X, (N, D), for the largest K."""
+        """Visit all users for the largest K."""
         estimator = Estimator.from_name(name, rows=rows)
         settings = MomentSettings(estimator, n_components, n_components, seed)
-        users = UsersInMemory(X)
         anchor = fix_anchor(users, settings)
         return cls(anchor, sum_users(users, anchor, settings), n_components, seed)
 

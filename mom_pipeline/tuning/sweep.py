@@ -6,10 +6,9 @@ from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
-from mom_pipeline.core.errors import InvalidInteractions, MomError
+from mom_pipeline.core.errors import InvalidInteractions, MomError, VisitFailed
 from mom_pipeline.core.interactions import ROWS, RowsName
 from mom_pipeline.core.moments.estimators import EstimatorName
-from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.choose import MAX_USERS, choose_weights, given_split
 from mom_pipeline.core.ranking.low_pass import LowPass, scaled_pairs
 from mom_pipeline.core.ranking.memberships import Personalization, RuleName
@@ -83,7 +82,7 @@ class _Plan:
 
         Without repeated pairs all rows are the same; logarithms are no events to draw.
         """
-        own, repeats = _kind(self.model), bool((self.days.train.data > 1).any())
+        own, repeats = _kind(self.model), self.days.train.data.max(initial=0) > 1
         names = [own[0]] if "model.estimator" in self.fixed else ESTIMATORS
         rows = ROWS if repeats and "model.rows" not in self.fixed else [own[1]]
         kinds = [(name, one) for one in rows for name in names if (name, one) != _UNDEFINED]
@@ -105,7 +104,7 @@ class _Plan:
         key = user_exponent, scaling
         if key not in self.known:
             rng = np.random.default_rng(self.model.seed)
-            pairs = scaled_pairs(UsersInMemory(self.days.train), user_exponent, scaling)
+            pairs = scaled_pairs(self.days.everyone, user_exponent, scaling)
             self.known[key] = LowPass.from_pairs(pairs, rng)
         return self.known[key]
 
@@ -177,7 +176,9 @@ def _all_kinds(
         plan.progress(f"{words}: moments", done / n_parts)
         try:
             seed = plan.model.seed
-            nested[kind] = NestedMoments.from_rows(plan.days.train, name, rows, max(ks), seed)
+            nested[kind] = NestedMoments.from_users(plan.days.everyone, name, rows, max(ks), seed)
+        except VisitFailed:
+            raise
         except MomError as error:
             skipped.append(str(error))
             continue
@@ -211,9 +212,9 @@ def _sizes_to_try(plan: _Plan, wanted: Sequence[int]) -> list[int]:
 
 def _most_components(plan: _Plan) -> tuple[int, int]:
     """Return the largest K that the rows support, and how many users have any."""
-    train = plan.days.train
-    n_users = int((np.diff(train.indptr) > 0).sum())
-    return min(n_users, int((np.diff(train.tocsc().indptr) > 0).sum())), n_users
+    days = plan.days
+    n_users = int((np.diff(days.train.indptr) > 0).sum())
+    return min(n_users, int((days.item_users > 0).sum())), n_users
 
 
 def _dropped(plan: _Plan, wanted: Sequence[int]) -> list[str]:
@@ -243,7 +244,7 @@ def _three_moment_trials(
     plan: _Plan, moments: NestedMoments, best: ModelSettings
 ) -> tuple[list[Trial], list[str]]:
     """The three-moment ranking with the present weights, and with weights chosen for it."""
-    days, k, (N, D) = plan.days, best.n_components, plan.days.train.shape
+    days, k, D = plan.days, best.n_components, plan.days.train.shape[1]
     fitted = moments.model(k, Personalization.from_settings(best), best.projection)
     tried = replace(best, ranking="three-moment")
     weights = [plan.weights]
@@ -253,15 +254,16 @@ def _three_moment_trials(
         left_out = [f"no time was left for the weights of the ranking over {D:,} items"]
     else:
         rng = np.random.default_rng(best.seed)
-        test = days.test[:N, :D]
+        asked = days.asked
         split = given_split(
-            days.train,
-            test,
+            asked.X,
+            days.test[asked.positions][:, :D],
             rng,
             max_users=n_users,
             exclude_seen=days.exclude_seen,
-            last_days=days.last_days,
+            last_days=asked.last_days,
         )
+        split = replace(split, everyone=days.everyone)
         exponent = plan.fixed_weights.get("user_exponent")
         if exponent is not None:
             split = replace(split, user_exponents=(exponent,))

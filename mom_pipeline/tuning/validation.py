@@ -8,16 +8,19 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
+from mom_pipeline.artifacts.day_matrices import IN_MEMORY, DayRows, Engine
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.evaluation.metrics import RankingMetrics, evaluate_ranking
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.interactions import grown
-from mom_pipeline.core.moments.users import UsersInMemory
+from mom_pipeline.core.moments.sums import users_per_item
+from mom_pipeline.core.moments.users import UserRows, Users, UsersInMemory
 from mom_pipeline.core.ranking.choose import MAX_USERS
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.ranking.topn import brute_force
+from mom_pipeline.core.threads import cut
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.settings import ModelSettings
 from mom_pipeline.warehouse.connection import Warehouse
@@ -25,6 +28,7 @@ from mom_pipeline.warehouse.evaluations import delivered_pairs
 from mom_pipeline.warehouse.matrix import matrix_as_of
 
 CUTOFF = 20
+_PAIRS_PER_BLOCK = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +64,8 @@ class Trial:
 class ValidationDays:
     """What was taken up to a day, and what at most MAX_USERS users took after it.
 
-    train, last_days: (N, D) rows and the days of their pairs.  test: (N', D').
+    train, last_days: (N, D) rows and the days of their pairs; they may lie in files.
+    everyone: visits all of these rows.  test: (N', D').
     exclude_seen: what a user had before is neither listed nor relevant.
     """
 
@@ -68,18 +73,26 @@ class ValidationDays:
     train: Csr
     last_days: Csr
     test: Csr
+    everyone: Users
     exclude_seen: bool = True
 
     @classmethod
-    def from_warehouse(cls, warehouse: Warehouse, until: date, last: date) -> Self:
-        """Learn from the days up to one, and ask about those after it up to the last."""
-        matrix, settings = matrix_as_of(warehouse, until), warehouse.settings
-        test = delivered_pairs(warehouse, until, last)
+    def from_warehouse(
+        cls, warehouse: Warehouse, until: date, last: date, engine: Engine = IN_MEMORY
+    ) -> Self:
+        """Learn from the days up to one, and ask about those after it up to the last.
+
+        engine: who visits the users for what is learnt from all of them.
+        """
+        matrix, settings = matrix_as_of(warehouse, until, engine.array), warehouse.settings
+        test = delivered_pairs(warehouse, until, last, engine.array)
+        rows = DayRows(matrix.interactions, matrix.last_days, matrix.fingerprint)
         return cls.from_rows(
             until,
             matrix.interactions,
             matrix.last_days,
             test,
+            engine.users(rows),
             seed=settings.model.seed,
             exclude_seen=settings.serving.exclude_seen,
         )
@@ -91,76 +104,90 @@ class ValidationDays:
         train: Csr,
         last_days: Csr,
         test: Csr,
+        everyone: Users | None = None,
         *,
         seed: int = 0,
         exclude_seen: bool = True,
     ) -> Self:
-        """Draw the users that are asked about. test: (N', D') of all users."""
-        had = train if exclude_seen else sparse.csr_array(train.shape)
-        return cls(until, train, last_days, _some_users(train, had, test, seed), exclude_seen)
+        """Draw the users that are asked about.
+
+        test: (N', D') of all users.  everyone: visits the rows; None for this process.
+        """
+        users = everyone or UsersInMemory(train, last_days)
+        asked = _some_users(train, test, seed, exclude_seen=exclude_seen)
+        return cls(until, train, last_days, _rows_alone(test, asked), users, exclude_seen)
 
     @property
     def n_users(self) -> int:
         """How many users are asked about."""
-        return int(np.count_nonzero(np.diff(self.test.indptr)))
+        return len(self.asked.positions)
+
+    @cached_property
+    def asked(self) -> UserRows:
+        """The users that are asked about, with their rows."""
+        users = np.flatnonzero(np.diff(self.test.indptr))
+        return UserRows(users, self.train[users], self.last_days[users])
+
+    @cached_property
+    def item_users(self) -> Array:
+        """How many users had each item, (D,)."""
+        return users_per_item(self.train)
 
     def trial(
         self, settings: ModelSettings, weights: RankingWeights | None, fitted: FittedModel
     ) -> Trial:
         """Measure a model. settings, weights: what it was made with."""
-        users, seen = self._users, self.exclude_seen
-        rows = fitted.aged(self.train, self.last_days)[users]
-        ours = self._measured(fitted.best(rows, CUTOFF, exclude_seen=seen).items)
+        rows = fitted.aged(self.asked.X, self.asked.last_days)
+        ours = self._measured(fitted.best(rows, CUTOFF, exclude_seen=self.exclude_seen).items)
         means = ours.map[CUTOFF], ours.recall[CUTOFF]
         return Trial(settings, weights, *means, ours.per_user["map"][:, 0], self.popularity)
 
     @cached_property
     def popularity(self) -> float:
         """MAP of the most popular items, the same for every trial."""
-        item_users = np.bincount(self.train.indices, minlength=self.train.shape[1])
-        scores = np.where(item_users > 0, item_users.astype(np.float64), -np.inf)
+        scores = np.where(self.item_users > 0, self.item_users.astype(np.float64), -np.inf)
         lists, _ = brute_force(
-            self.train[self._users],
+            self.asked.X,
             lambda rows: np.tile(scores, (rows.shape[0], 1)),
             CUTOFF,
             exclude_seen=self.exclude_seen,
         )
         return self._measured(lists).map[CUTOFF]
 
-    @cached_property
-    def _users(self) -> Array:
-        return np.flatnonzero(np.diff(self.test.indptr)[: self.train.shape[0]])
-
     def _measured(self, lists: Array) -> RankingMetrics:
-        later = self.test[self._users]
-        had = grown(self.train, self.test.shape)[self._users] if self.exclude_seen else None
+        later = self.test[self.asked.positions]
+        had = grown(self.asked.X, later.shape) if self.exclude_seen else None
         return evaluate_ranking(lists, later, (CUTOFF,), train=had)
 
     def ranked(
         self, fitted: FittedModel, low_pass: LowPass | None, weights: RankingWeights
     ) -> FittedModel:
         """Return a model that ranks by three moments, with the pairs and days of the rows."""
-        ranking = PairRanking.from_users(
-            UsersInMemory(self.train, self.last_days), low_pass, weights
-        )
+        ranking = PairRanking.from_users(self.everyone, low_pass, weights)
         return replace(fitted, pair_ranking=ranking)
 
 
-def _some_users(train: Csr, had: Csr, test: Csr, seed: int) -> Csr:
-    """Keep what at most MAX_USERS users, drawn at random, took; the rows stay in place.
+def _some_users(train: Csr, test: Csr, seed: int, *, exclude_seen: bool) -> Array:
+    """Return at most MAX_USERS users, drawn at random: positions, rising.
 
-    Of those with a history and with an item beyond what they `had`, (N, D).
+    Of those with a history and with an item in `test`, beyond it where what was seen is excluded.
     """
-    train, had = grown(train, test.shape), grown(had, test.shape)
-    new = (test.astype(bool) > had.astype(bool)).tocsr()
-    users = np.flatnonzero((np.diff(new.indptr) > 0) & (np.diff(train.indptr) > 0))
-    if len(users) == 0:
+    train, users = grown(train, test.shape), [np.empty(0, dtype=np.int64)]
+    for block in cut(train.indptr + test.indptr, _PAIRS_PER_BLOCK, test.shape[0]):
+        had, took = train[block].astype(bool), test[block].astype(bool)
+        new = (took > had).tocsr() if exclude_seen else took
+        both = (np.diff(new.indptr) > 0) & (np.diff(had.indptr) > 0)
+        users.append(np.flatnonzero(both) + block.start)
+    drawn = np.random.default_rng(seed).permutation(np.concatenate(users))[:MAX_USERS]
+    if len(drawn) == 0:
         raise InvalidInteractions(
             "no user with a history took anything new on the validation days; use more days"
         )
-    kept = np.zeros(test.shape[0], dtype=bool)
-    kept[np.random.default_rng(seed).permutation(users)[:MAX_USERS]] = True
-    some = test.copy()
-    some.data = some.data * np.repeat(kept, np.diff(test.indptr))
-    some.eliminate_zeros()
-    return some
+    return np.sort(drawn)
+
+
+def _rows_alone(test: Csr, users: Array) -> Csr:
+    """Keep the rows of some users; all rows stay in place."""
+    rows, sizes = test[users], np.zeros(test.shape[0], dtype=np.int64)
+    sizes[users] = np.diff(rows.indptr)
+    return sparse.csr_array((rows.data, rows.indices, np.append(0, np.cumsum(sizes))), test.shape)

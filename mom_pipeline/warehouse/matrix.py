@@ -8,12 +8,14 @@ from datetime import date, datetime, timedelta
 import numpy as np
 from scipy.sparse import csr_array
 
-from mom_pipeline.core.types import Array
+from mom_pipeline.core.interactions import NewArray
 from mom_pipeline.settings import MatrixSettings, Settings, fingerprint
 from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql
 from mom_pipeline.warehouse.dictionaries import dictionary_size, reading_dictionaries
+from mom_pipeline.warehouse.pairs import StoredPairs, stored_pairs
 
 _MILLIONTHS = 1_000_000
+_COLUMNS = ("user_position", "item_position", "millionths", "last_day")
 _BEFORE_ALL_EVENTS = "1900-01-01 00:00:00+00"
 
 
@@ -34,41 +36,50 @@ class DayMatrix:
     fingerprint: str
 
 
-def matrix_as_of(warehouse: Warehouse, day: date) -> DayMatrix:
+def matrix_as_of(warehouse: Warehouse, day: date, new_array: NewArray = np.empty) -> DayMatrix:
     """Every event delivered up to `day` whose event day lies in the window that ends with it.
 
     Linear in the events of the window. Items with at least `min_item_users` users are kept,
     then users with at least `min_user_items` of these items.
+    new_array: makes the arrays that the rows lie in. A block of pairs is written at a time, so
+    that these may lie in files; what DuckDB holds is bounded by `warehouse.memory_limit`.
     """
     settings = warehouse.settings
     with reading_dictionaries(warehouse, day) as connection:
         state = state_fingerprint(connection, settings, day)
-        pairs = _pairs(connection, settings, day)
         shape = (dictionary_size(connection, "user", day), dictionary_size(connection, "item", day))
-    rows, items = pairs["user_position"], pairs["item_position"]
-    keep = _kept(rows, items, shape, settings.matrix)
-    indptr = np.zeros(shape[0] + 1, dtype=np.int64)
-    np.cumsum(np.bincount(rows[keep], minlength=shape[0]), out=indptr[1:])
-    weights, last_days = pairs["millionths"][keep] / _MILLIONTHS, pairs["last_day"][keep]
-    X, days = (
-        csr_array((values, items[keep], indptr), shape=shape) for values in (weights, last_days)
-    )
-    return DayMatrix(day, X, days, state)
+        query = load_sql("warehouse/window_events.sql")
+        with stored_pairs(connection, query, _window(settings, day)) as pairs:
+            X, last_days = _filtered(pairs, shape, settings.matrix, new_array)
+    return DayMatrix(day, X, last_days, state)
 
 
-def _pairs(connection: Connection, settings: Settings, day: date) -> dict[str, Array]:
-    """Every pair of the window by user and item, unfiltered; see the query."""
-    query = load_sql("warehouse/window_events.sql")
-    columns = connection.execute(query, _window(settings, day)).fetchnumpy()
-    return {name: np.asarray(values) for name, values in columns.items()}
-
-
-def _kept(rows: Array, items: Array, shape: tuple[int, int], settings: MatrixSettings) -> Array:
-    """Which pairs stay: those of items that are not rare, then of users with enough of these."""
+def _filtered(
+    pairs: StoredPairs, shape: tuple[int, int], settings: MatrixSettings, new_array: NewArray
+) -> tuple[csr_array, csr_array]:
+    """The weights and the last days of pairs of items that are not rare, of users with enough."""
     n_users, n_items = shape
-    keep = (np.bincount(items, minlength=n_items) >= settings.min_item_users)[items]
-    items_per_user = np.bincount(rows[keep], minlength=n_users)
-    return np.asarray(keep & (items_per_user >= settings.min_user_items)[rows])
+    item_users, sizes = np.zeros(n_items, dtype=np.int64), np.zeros(n_users, dtype=np.int64)
+    for (items,) in pairs.blocks("item_position"):
+        item_users += np.bincount(items, minlength=n_items)
+    is_kept = item_users >= settings.min_item_users
+    for users, items in pairs.blocks("user_position", "item_position"):
+        sizes += np.bincount(users[is_kept[items]], minlength=n_users)
+    sizes[sizes < settings.min_user_items] = 0
+    indptr = np.append(0, np.cumsum(sizes))
+    # Columns of the type of indptr: csr_array makes copies in memory of what is of another one.
+    weights, columns, days = (
+        new_array((int(indptr[-1]),), np.dtype(dtype))
+        for dtype in (np.float64, indptr.dtype, np.int32)
+    )
+    begin = 0
+    for users, items, millionths, last in pairs.blocks(*_COLUMNS):
+        keep = is_kept[items] & (sizes[users] > 0)
+        own = slice(begin, begin := begin + int(keep.sum()))
+        weights[own] = millionths[keep] / _MILLIONTHS
+        columns[own], days[own] = items[keep], last[keep]
+    X, last_days = (csr_array((v, columns, indptr), shape=shape) for v in (weights, days))
+    return X, last_days
 
 
 def _window(settings: Settings, day: date) -> dict[str, object]:

@@ -43,6 +43,24 @@ def test_new_users_new_items_a_row_that_went_and_a_later_day(before):
     assert_same(before.with_change(change), now)
 
 
+def test_a_change_lies_in_the_arrays_that_were_made_for_it(before, monkeypatch):
+    monkeypatch.setattr("mom_pipeline.core.interactions._PAIRS_PER_BLOCK", 3)
+    counts = before.interactions.toarray()
+    counts[5:9] += 1
+    now, made = rows_of(counts, 100 + np.zeros_like(counts)), []
+
+    def empty(shape, dtype):
+        made.append(np.empty(shape, dtype))
+        return made[-1]
+
+    change = now.since(before, empty)
+    X = change["interactions"]
+    for array in (X.data, X.indices, change["last_days"]):
+        assert any(np.shares_memory(array, own) for own in made)
+    assert change["users"].tolist() == [5, 6, 7, 8]
+    assert_same(before.with_change(change, empty), now)
+
+
 def test_nothing_new_is_an_empty_change(before):
     change = before.since(before)
     assert len(change["users"]) == 0

@@ -16,9 +16,10 @@ from mom_pipeline.artifacts.day_matrices import DayRows
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.defs.assets import serving
 from mom_pipeline.defs.engine import EngineResource
+from mom_pipeline.logs.sample_logs import sample_deliveries
 from mom_pipeline.settings import load_settings
 from mom_pipeline.warehouse import recommendations
-from mom_pipeline_tests.mapped import is_mapped
+from mom_pipeline_tests.mapped import in_small_blocks, is_mapped, noted_in_memory
 from mom_pipeline_tests.object_store import (
     BUCKET,
     ObjectStore,
@@ -28,12 +29,15 @@ from mom_pipeline_tests.object_store import (
 )
 
 from .conftest import N_DAYS, Pipeline, day, failures
+from .test_tuning import LOGS, UNTOUCHED, untouched
 
 ON_DASK = '[engine]\nkind = "dask"\nworkers = 2\n'
 RANKINGS = {
     "components": "",
     "three-moment": "[ranking]\nhistory_half_life = 3.0\ntrend = 0.5\npopularity = 0.1\n",
 }
+# What is left to choose: K and the weights of the ranking.
+FEW_TO_CHOOSE = '[model]\nestimator = "balanced"\nrows = "binary"\npersonalization = "em"\n'
 LISTS = "SELECT day, user_id, rank, item_id, reason FROM recommendations ORDER BY ALL"
 SCORES = "SELECT score FROM recommendations ORDER BY day, user_id, rank"
 METRICS = "SELECT * EXCLUDE (day, model_day, ranking) FROM evaluation_metrics ORDER BY ALL"
@@ -71,21 +75,45 @@ def test_every_asset_on_a_cluster_finds_the_same_lists(
     log_files: Mapping[str, bytes],
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """With rows that stay in their files: no asset asks for all of them in this process."""
-    monkeypatch.setattr("mom_pipeline.artifacts.store._MAPPED_BYTES", 1)
-    monkeypatch.setattr("mom_pipeline.artifacts.recent._LARGEST", 0)
-    monkeypatch.delattr("mom_pipeline.defs.engine.UsersInMemory")
+    """With rows that stay in their files: no asset has all of them in this process."""
+    rows = local.state.rows(day(N_DAYS)).X
+    in_small_blocks(monkeypatch, rows.nnz // 20)
+    taken = noted_in_memory(monkeypatch, rows.shape[0] // 2, rows.nnz // 2)
+    assert len(local.state.rows(day(N_DAYS)).X.data) == rows.nnz
+    assert taken
+    taken.clear()
     visited = noted_rows(monkeypatch)
     with dg.DagsterInstance.ephemeral() as instance:
         ranking = local.settings.model.ranking
         pipeline = with_engine(a_pipeline(tmp_path / "dask", instance, ranking), ON_DASK)
         pipeline.deliver(log_files)
-        pipeline.run(1, N_DAYS)
-        modes = [pipeline.mode(n) for n in range(1, N_DAYS + 1)]
-        assert modes == [local.mode(n) for n in range(1, N_DAYS + 1)]
-        assert "incremental" in modes
-    assert len(visited) > 4 * N_DAYS
-    assert all(is_mapped(rows.X.data) and is_mapped(rows.last_days.data) for rows in visited)
+        with monkeypatch.context() as patch:
+            patch.delattr("mom_pipeline.defs.engine.UsersInMemory")
+            patch.delattr("mom_pipeline.artifacts.day_matrices.UsersInMemory")
+            pipeline.run(1, N_DAYS)
+            assert set(taken) == set()
+            assert_same_days(pipeline, local)
+            taken.clear()
+            # The model of the backtest is read from its rows then.
+            pipeline.state.artifacts.remove_arrays("m2_statistics", day(N_DAYS - 2))
+            pipeline.run(N_DAYS, only=["evaluation_metrics"])
+        assert set(taken) == set()
+        assert len(visited) > 4 * N_DAYS
+        assert all(is_mapped(rows.X.data) and is_mapped(rows.last_days.data) for rows in visited)
+        assert not list(pipeline.settings.scratch_dir.glob("*"))
+        by_cluster = pipeline.query(METRICS)
+        pipeline.configure('kind = "dask"', 'kind = "local"')
+        pipeline.run(N_DAYS, only=["evaluation_metrics"])
+        np.testing.assert_allclose(by_cluster, pipeline.query(METRICS), rtol=1e-9)
+
+
+def assert_same_days(pipeline: Pipeline, local: Pipeline) -> None:
+    """The same matrices to the last bit, and the same lists, metrics and memberships."""
+    modes = [pipeline.mode(n) for n in range(1, N_DAYS + 1)]
+    assert modes == [local.mode(n) for n in range(1, N_DAYS + 1)]
+    assert "incremental" in modes
+    for n in range(1, N_DAYS + 1):
+        assert_same_rows(pipeline.state.rows(day(n)), local.state.rows(day(n)))
     assert pipeline.query(LISTS) == local.query(LISTS)
     np.testing.assert_allclose(pipeline.query(SCORES), local.query(SCORES), rtol=1e-4)
     assert len(local.query(METRICS)) > 0
@@ -95,7 +123,40 @@ def test_every_asset_on_a_cluster_finds_the_same_lists(
         for p in (pipeline, local)
     )
     np.testing.assert_allclose(ours, theirs, atol=1e-6)
-    assert not list(pipeline.settings.scratch_dir.glob("*"))
+
+
+def assert_same_rows(ours: DayRows, theirs: DayRows) -> None:
+    for one, other in ((ours.X, theirs.X), (ours.last_days, theirs.last_days)):
+        assert one.shape == other.shape
+        for name in ("data", "indices", "indptr"):
+            mine, their = getattr(one, name), getattr(other, name)
+            assert mine.dtype == their.dtype
+            np.testing.assert_array_equal(mine, their)
+
+
+def test_settings_are_chosen_on_a_cluster_as_in_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Of all users only the rows of those who are asked come to this process."""
+    monkeypatch.setattr("mom_pipeline.tuning.validation.MAX_USERS", 120)
+    with dg.DagsterInstance.ephemeral() as instance:
+        pipeline = untouched(tmp_path / "chosen", instance, UNTOUCHED + FEW_TO_CHOOSE)
+        pipeline.deliver({one.name: one.content for one in sample_deliveries(LOGS)})
+        pipeline.run(1, 8, only=["raw_logs", "interaction_matrix"])
+        pipeline.run(8, only=["chosen_settings"])
+        expected = pipeline.state.chosen(day(8))
+        rows = pipeline.state.rows(day(6)).X
+        in_small_blocks(monkeypatch, rows.nnz // 20)
+        taken = noted_in_memory(monkeypatch, rows.shape[0] // 2, rows.nnz // 2)
+        for module in ("artifacts.day_matrices", "core.ranking.choose", "tuning.validation"):
+            monkeypatch.delattr(f"mom_pipeline.{module}.UsersInMemory")
+        with_engine(pipeline, ON_DASK).run(8, only=["chosen_settings"])
+        chosen = pipeline.state.chosen(day(8))
+    assert set(taken) == set()
+    assert expected.chosen_on == str(day(8))
+    assert expected.evidence["users"] == 120
+    assert chosen.method == expected.method
+    assert chosen.evidence["map"] == pytest.approx(expected.evidence["map"], rel=1e-9)
 
 
 def test_the_gate_on_a_cluster_decides_as_this_process_does(

@@ -5,15 +5,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import numpy as np
 import pytest
 
 from mom_pipeline.artifacts.day_artifacts import StaleArtifact
+from mom_pipeline.artifacts.day_matrices import DayRows, InMemory
 from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.bench.day_gate import read_log
 from mom_pipeline.bench.poison import Events
+from mom_pipeline.core.errors import VisitFailed
+from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.logs.ingest import ingest_day
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
@@ -154,6 +158,23 @@ def test_what_is_fixed_stays_and_the_rest_is_chosen(chosen: Pipeline, tmp_path: 
     assert method.chosen_on == str(day(10))
     assert (method.model.n_components, method.model.estimator) == (5, "paper")
     assert method.ranking.trend == 0.25
+
+
+def test_a_pass_that_fails_is_no_reason_to_choose_nothing(chosen: Pipeline):
+    with pytest.raises(VisitFailed, match="the scheduler is gone"):
+        settings_of_day(chosen.warehouse, day(8), 1000, None, engine=Gone())
+
+
+class Gone(InMemory):
+    """An engine whose scheduler went away after the rows were sent."""
+
+    def users(self, rows: DayRows) -> Users:
+        return GoneUsers(rows.X, rows.last_days)
+
+
+class GoneUsers(UsersInMemory):
+    def add_up(self, work: Any) -> Any:
+        raise VisitFailed("the scheduler is gone")
 
 
 def test_no_choice_takes_the_settings_as_they_stand(chosen: Pipeline):

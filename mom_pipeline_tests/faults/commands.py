@@ -9,6 +9,8 @@ reads one JSON object a line, the arguments of `_become`, and answers each with 
 id of the command, and its exit code.
 """
 
+import errno
+import io
 import json
 import os
 import resource
@@ -23,7 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 # What the commands import, but for the modules that read the settings of the data folder.
 _BEFORE_THE_FORK = (
@@ -45,9 +47,10 @@ _BEFORE_THE_FORK = (
 
 @dataclass(frozen=True)
 class Kill:
-    """Where a command is killed: before, after or some seconds into an asset's day.
+    """Where a command is killed: before, after or some seconds into (`within`) an asset's day.
 
-    Without an asset, some seconds after the start of the command.
+    Or, with `full`, where the disk is full in the middle of what the asset writes. Without an
+    asset, some seconds after the start of the command.
     """
 
     asset: str = ""
@@ -198,7 +201,9 @@ def _prepare(kill: Kill | None) -> None:
     def killed(context: Any, compute: Any) -> Any:
         def computed(day: Any) -> Any:
             here = (context.asset_key.to_user_string(), str(day)) == (kill.asset, kill.day)
-            if here and kill.when != "after":
+            if here and kill.when == "full":
+                _fill_the_disk()
+            elif here and kill.when != "after":
                 _kill_after(kill.seconds)
             output = compute(day)
             if here and kill.when == "after":
@@ -208,6 +213,25 @@ def _prepare(kill: Kill | None) -> None:
         return loop(context, computed)
 
     days.for_each_day = killed
+
+
+def _fill_the_disk() -> None:
+    """Leave room for one array and a half."""
+    from mom_pipeline.artifacts import store
+
+    write, whole = store.write_npz, [True]
+
+    def write_half(file: IO[bytes], arrays: Any, **how: Any) -> None:
+        if whole:
+            whole.pop()
+            write(file, arrays, **how)
+            return
+        array = io.BytesIO()
+        write(array, arrays, **how)
+        file.write(array.getvalue()[: len(array.getvalue()) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), file.name)
+
+    store.write_npz = write_half
 
 
 def _kill_after(seconds: float) -> None:

@@ -5,16 +5,21 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 import pytest
 
+from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.artifacts.store import ArtifactStore
 from mom_pipeline.artifacts.writer import LOCK, writing_to
 from mom_pipeline.cli.failures import sentence_for
 from mom_pipeline.cli.verify import Damage, damages
 from mom_pipeline.settings import load_settings
+from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.matrix import matrix_as_of
 from mom_pipeline_tests.faults.commands import Ended, Kill
-from mom_pipeline_tests.faults.folders import copy, differences
+from mom_pipeline_tests.faults.folders import contents, copy, differences, left_over
 from mom_pipeline_tests.faults.fuzz import fuzz
 from mom_pipeline_tests.faults.guards import GUARDS, ROOT
 from mom_pipeline_tests.faults.kills import (
@@ -99,6 +104,74 @@ def test_a_full_disk_is_said_and_all_converges_when_there_is_room(ground: Ground
     assert "oom on the disk" in in_one_sentence(full)
     assert ground.run.run(folder, "update").code == 0
     assert differences(folder, ground.expected) == []
+
+
+SMALL, NEXT = "2024-03-04", "2024-03-05"
+SMALL_DAY = date(2024, 3, 4)
+
+
+def with_small_day(folder: Path, day: str) -> Path:
+    """Deliver a day of three users: its matrix is stored as a change of an earlier one."""
+    lines = "".join(f"user-{n:05},jazz-001,{day}T10:00:00\n" for n in (1, 2, 3))
+    (folder / "logs" / f"{day}.csv").write_text("user,item,timestamp\n" + lines)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def accepted(ground: Ground) -> Path:
+    """The fresh folder with a small day: kept out, then accepted, and to be computed again."""
+    folder = with_small_day(copy(ground.fresh, ground.fresh.with_name("accepted")), SMALL)
+    assert ground.run.run(folder, "update").code == 0
+    assert ground.run.run(folder, "accept", SMALL).code == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def with_delta(ground: Ground, accepted: Path) -> Path:
+    """The folder with the small day computed: three rows of its matrix are stored."""
+    folder = copy(accepted, accepted.with_name("delta"))
+    assert ground.run.run(folder, "update").code == 0
+    stored = ArtifactStore(folder / "artifacts").read("interaction_matrix", SMALL_DAY)
+    assert stored.metadata["whole_day"] == "2024-03-03"
+    assert len(stored.dense["users"]) == 3
+    return folder
+
+
+def test_a_disk_that_fills_in_the_middle_of_a_delta(
+    ground: Ground, accepted: Path, with_delta: Path, tmp_path
+):
+    folder = copy(accepted, tmp_path / "data")
+    versions = [p.read_text() for p in folder.glob("artifacts/interaction_matrix/*/current")]
+    full = ground.run.run(folder, "update", kill=Kill("interaction_matrix", SMALL, "full"))
+    assert re.search("No space left on device.* Make room on the disk", in_one_sentence(full))
+    assert versions == [
+        p.read_text() for p in folder.glob("artifacts/interaction_matrix/*/current")
+    ]
+    assert left_over(folder) == []
+    assert ground.run.run(folder, "update").code == 0
+    assert differences(folder, contents(with_delta)) == []
+
+
+def test_a_delta_whose_base_is_damaged_is_rebuilt_by_update(
+    ground: Ground, with_delta: Path, tmp_path
+):
+    folder = with_small_day(copy(with_delta, tmp_path / "data"), NEXT)
+    [base] = (folder / "artifacts" / "interaction_matrix" / "2024-03-03").glob("*/*actions.npz")
+    flip(base)
+    assert ground.run.run(folder, "update").code == 0
+    assert_as_in_the_logs(folder, NEXT)
+    [(where, damage)] = verified(folder).items()
+    assert where == "artifacts/interaction_matrix/2024-03-03"
+    assert damage.remedy == "`mom-pipeline backfill --from 2024-03-03 --to 2024-03-03`"
+    assert ground.run.run(folder, *damage.remedy.strip("`").split()[1:]).code == 0
+    assert verified(folder) == {}
+    assert_as_in_the_logs(folder, SMALL)
+
+
+def assert_as_in_the_logs(folder: Path, text: str) -> None:
+    settings, day = load_settings(folder, {}), date.fromisoformat(text)
+    expected = matrix_as_of(Warehouse(settings), day).interactions
+    assert (expected != DayState(settings).rows(day).X).nnz == 0
 
 
 def test_a_damaged_history_is_named_and_the_days_are_still_shown(ground: Ground, tmp_path):

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from mom_pipeline.core import MethodOfMoments, simulate
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.tuning.nested import NestedMoments, sizes
 
@@ -15,7 +16,7 @@ def data():
 
 @pytest.mark.parametrize("estimator", ["balanced", "unbiased", "paper"])
 def test_a_smaller_model_is_a_corner_of_the_larger_one(data, estimator):
-    nested = NestedMoments.from_rows(data, estimator, "counts", 9, seed=0)
+    nested = NestedMoments.from_users(UsersInMemory(data), estimator, "counts", 9, seed=0)
     for k in (2, 4, 9):
         alone = MethodOfMoments(k, estimator, ranking="components", rows="counts", seed=0).fit(data)
         nested_model = nested.model(k, Personalization(), "clip")

@@ -1,18 +1,26 @@
 """State as of a day against a plain Python oracle: matrix and stable positions."""
 
 import random
+import tracemalloc
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, timedelta
 from fractions import Fraction
+from functools import partial
 
+import numpy as np
 import pytest
 
+from mom_pipeline.artifacts.scratch import new_array
 from mom_pipeline.errors import WarehouseMissing
 from mom_pipeline.settings import MatrixSettings
+from mom_pipeline.settings.sections import EngineSettings
+from mom_pipeline.warehouse import pairs
 from mom_pipeline.warehouse.dictionaries import ids_by_position
 from mom_pipeline.warehouse.matrix import DayMatrix, matrix_as_of
 from mom_pipeline_tests.data_folder import DataFolder
+from mom_pipeline_tests.mapped import is_mapped
 
 FIRST = date(2024, 3, 1)
 Event = tuple[date, date, str, str, str]  # delivery day, event day, user, item, weight
@@ -74,8 +82,11 @@ def rows_of(folder: DataFolder, state: DayMatrix) -> Rows:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_matrix_equals_the_oracle(folder: DataFolder, seed: int) -> None:
+def test_the_matrix_equals_the_oracle(
+    folder: DataFolder, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = random.Random(seed)
+    monkeypatch.setattr(pairs, "_PAIRS_PER_BLOCK", (7, 50, pairs._PAIRS_PER_BLOCK)[seed % 3])
     settings = {
         "window_days": rng.choice([0, 1, 3]),
         "min_item_users": rng.choice([1, 2, 4]),
@@ -140,6 +151,46 @@ def test_the_fingerprint_follows_deliveries_and_settings(folder: DataFolder) -> 
     two = matrix_as_of(folder.warehouse, FIRST).fingerprint
     with_matrix(folder, min_item_users=2)
     assert len({one, two, matrix_as_of(folder.warehouse, FIRST).fingerprint}) == 3
+
+
+def test_rows_in_files_do_not_pass_through_memory_all_at_once(
+    folder: DataFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users, items = np.divmod(np.arange(60_000), 20)
+    lines = [
+        f"u{user},i{7 * user % 99 + item},{FIRST}T10:00:00\n"
+        for user, item in zip(users, items, strict=True)
+    ]
+    folder.take("user,item,timestamp\n" + "".join(lines))
+    on_dask = replace(folder.settings, engine=EngineSettings(kind="dask"))
+    monkeypatch.setattr(pairs, "_PAIRS_PER_BLOCK", 1_000)
+    in_memory, peak = traced(lambda: matrix_as_of(folder.warehouse, FIRST))
+    in_files, low = traced(
+        lambda: matrix_as_of(folder.warehouse, FIRST, partial(new_array, on_dask))
+    )
+    n_bytes = sum(a.nbytes for a in (in_memory.interactions.data, in_memory.interactions.indices))
+    assert in_memory.interactions.nnz == 60_000
+    assert peak > n_bytes
+    assert low < n_bytes / 3
+    for ours, theirs in (
+        (in_files.interactions, in_memory.interactions),
+        (in_files.last_days, in_memory.last_days),
+    ):
+        assert is_mapped(ours.data)
+        assert is_mapped(ours.indices)
+        np.testing.assert_array_equal(ours.data, theirs.data)
+        np.testing.assert_array_equal(ours.indices, theirs.indices)
+        np.testing.assert_array_equal(ours.indptr, theirs.indptr)
+
+
+def traced(work: Callable[[], DayMatrix]) -> tuple[DayMatrix, int]:
+    """The result of some work, and the bytes that it had in memory at most."""
+    work()
+    tracemalloc.start()
+    try:
+        return work(), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def test_an_empty_state_is_an_empty_matrix(folder: DataFolder) -> None:

@@ -35,7 +35,11 @@ from mom_pipeline.core.moments.users import (
     UsersInMemory,
     in_first_half,
 )
+from mom_pipeline.core.threads import cut
 from mom_pipeline.core.types import Array, Csr
+
+# Pairs of changed users whose rows are in memory at a time.
+_PAIRS_PER_BLOCK = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -217,13 +221,17 @@ def _too_many_pairs(X: Csr, changed: Array, settings: MomentSettings) -> str:
 def _next_day(
     X: Csr, users: Users, yesterday: Yesterday, changed: Array, settings: MomentSettings
 ) -> DayStep:
-    """Subtract the old rows of the changed users and add their new ones."""
-    removed, added = grown(yesterday.X, X.shape)[changed], X[changed]
-    anchor, half = yesterday.anchor.with_items(X.shape[1]), in_first_half(changed)
-    sums = yesterday.sums.update(removed, added, anchor, in_half=np.concatenate([half, half]))
-    pairs = yesterday.pairs
-    if pairs is not None:
-        pairs = pairs.update(removed, added)
+    """Subtract the old rows of the changed users and add their new ones, in blocks of them."""
+    before, anchor = grown(yesterday.X, X.shape), yesterday.anchor.with_items(X.shape[1])
+    sums, pairs = yesterday.sums, yesterday.pairs
+    sizes = np.append(0, np.cumsum(np.diff(before.indptr)[changed] + np.diff(X.indptr)[changed]))
+    # Also where nobody changed: there may be items that the sums do not have yet.
+    for block in cut(sizes, _PAIRS_PER_BLOCK, len(changed)) or [slice(0)]:
+        own, half = changed[block], in_first_half(changed[block])
+        removed, added = before[own], X[own]
+        sums = sums.update(removed, added, anchor, in_half=np.concatenate([half, half]))
+        if pairs is not None:
+            pairs = pairs.update(removed, added)
     share = captured_share(users, anchor, sums, settings)
     return DayStep(anchor, sums, "", changed, share, pairs)
 

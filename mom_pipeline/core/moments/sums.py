@@ -4,6 +4,7 @@ Every quantity here is a sum of terms of one user each: the sums of two blocks o
 add up to the sums of both, and a user is taken out by subtracting their terms.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -13,6 +14,8 @@ from scipy import sparse
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.types import Array, Csr, Float64
+
+_ENTRIES_PER_BLOCK = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -101,10 +104,28 @@ def events_per_user(X: Csr) -> Float64:
 
 
 def column_sums(X: Csr, row_weights: Array | None = None) -> Float64:
-    """Return sum_u w_u x_u, (D,), in float64; w_u = 1 unless given."""
+    """Return sum_u w_u x_u, (D,), in float64; w_u = 1 unless given.
+
+    Without weights a block of entries is read at a time, so that rows may lie in a file.
+    """
     data = X.data if row_weights is None else X.data * np.repeat(row_weights, np.diff(X.indptr))
-    sums: Float64 = np.bincount(X.indices, weights=data, minlength=X.shape[1]).astype(np.float64)
+    sums = np.zeros(X.shape[1])
+    for own in _blocks(X):
+        np.add.at(sums, X.indices[own], data[own].astype(np.float64, copy=False))
     return sums
+
+
+def users_per_item(X: Csr) -> Array:
+    """Return how many users have each item, (D,); a block of entries is read at a time."""
+    users = np.zeros(X.shape[1], dtype=np.int64)
+    for own in _blocks(X):
+        users += np.bincount(X.indices[own], minlength=X.shape[1])
+    return users
+
+
+def _blocks(X: Csr) -> Iterator[slice]:
+    for start in range(0, len(X.indices), _ENTRIES_PER_BLOCK):
+        yield slice(start, start + _ENTRIES_PER_BLOCK)
 
 
 def squared(X: Csr) -> Csr:

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mom_pipeline.core.evaluation.metrics import metrics_of_hits
+from mom_pipeline.core.moments.counting import count_pairs
+from mom_pipeline.core.moments.users import Users
 from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.parts import Histories, Own, Pairs, Popularity
-from mom_pipeline.core.ranking.recency import Trend
+from mom_pipeline.core.ranking.recency import TrendPass
 from mom_pipeline.core.ranking.score import RankingWeights, best_unseen, combined
 from mom_pipeline.core.ranking.topn import Scorer, hide_seen, top_n
 from mom_pipeline.core.types import Array, Csr, Float64
@@ -71,19 +73,18 @@ class SearchParts:
     trends: dict[float, Array] = field(default_factory=dict)
 
     @classmethod
-    def from_rows(
+    def from_users(
         cls,
-        X: Csr,
+        users: Users,
         grid: Mapping[str, Sequence[float]],
         low_pass: dict[float, LowPass],
         ease: dict[float, Ease],
         components: Scorer,
-        last_days: Csr | None = None,
     ) -> "SearchParts":
-        counted = [Pairs.from_rows(X, user_exponent) for user_exponent in low_pass]
-        trends = {}
-        if last_days is not None:
-            trends = {h: Trend.from_rows(last_days, h).relative() for h in grid["trend_half_life"]}
+        """Make the parts from the rows of all users; trends where their days are known."""
+        counted = [Pairs.from_counts(count_pairs(users, exponent)) for exponent in low_pass]
+        half_lives = grid["trend_half_life"] if users.with_days else ()
+        trends = {h: users.add_up(TrendPass(h)).relative() for h in half_lives}
         return cls(
             pairs=tuple(one.sharpened(power) for one in counted for power in grid["sharpness"]),
             history_exponents=tuple(grid["history_exponent"]),

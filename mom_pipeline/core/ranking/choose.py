@@ -15,7 +15,7 @@ from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.interactions import as_binary, with_narrow_indices
-from mom_pipeline.core.moments.users import UsersInMemory
+from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.ranking.candidates import GRID, SETTINGS_OF, Candidates, SearchParts
 from mom_pipeline.core.ranking.ease import MAX_INVERTED_ITEMS, Ease
 from mom_pipeline.core.ranking.low_pass import LowPass
@@ -70,6 +70,7 @@ class HeldOut:
     user_exponents: to choose from.
     exclude_seen: what a user had before is neither listed nor to be found again.
     last_days: (N, D) of `train`, to choose the trend on; None: no trend is tried.
+    everyone: who the parts are made from, where `train` holds only some of their rows.
     """
 
     train: Csr
@@ -79,6 +80,12 @@ class HeldOut:
     user_exponents: tuple[float, ...] = GRID["user_exponent"]
     exclude_seen: bool = True
     last_days: Csr | None = None
+    everyone: Users | None = None
+
+    @property
+    def learnt_from(self) -> Users:
+        """The users whose rows the parts are made from."""
+        return self.everyone or UsersInMemory(self.train, self.last_days)
 
     def looks(self) -> "list[tuple[HeldOut, float]]":
         """Return whom to ask, one look after another, and what each must promise to go on."""
@@ -191,7 +198,8 @@ def choose_weights(
     error. Of where the starts end the best is taken: far from each other, they differ by noise in
     most users. The defaults stay where the whole promises less than `held_out.least_gain`.
 
-    low_pass, components: made from `held_out.train`.  fixed: settings that are not for choice.
+    low_pass, components: made from the same rows as the parts.
+    fixed: settings that are not for choice.
     """
     grid = _grid(held_out, fixed)
     defaults = _with(default_weights(held_out.train.shape[1]), **fixed)
@@ -201,10 +209,8 @@ def choose_weights(
     spans = {e: low_pass(e, scaling) for e, scaling in scalings.items()}
     eases = {}
     if any(grid["ease"]):
-        eases = Ease.for_ridges(UsersInMemory(held_out.train), grid["ease_ridge"])
-    parts = SearchParts.from_rows(
-        held_out.train, grid, spans, eases, components, held_out.last_days
-    )
+        eases = Ease.for_ridges(held_out.learnt_from, grid["ease_ridge"])
+    parts = SearchParts.from_users(held_out.learnt_from, grid, spans, eases, components)
     starts = [
         _with(defaults, **start)
         for start in ({}, *_STARTS)
@@ -266,8 +272,7 @@ class _Trial:
         grid = {name: (getattr(chosen, name),) for name in GRID}
         e = chosen.user_exponent
         spans = {e: low_pass(e, chosen.low_pass_scaling)}
-        X, days = held_out.train, held_out.last_days
-        parts = SearchParts.from_rows(X, grid, spans, {}, components, days)
+        parts = SearchParts.from_users(held_out.learnt_from, grid, spans, {}, components)
         return cls(held_out, low_pass, eases, parts)
 
     def with_best(
@@ -283,7 +288,7 @@ class _Trial:
     def _make_eases(self, ridges: list[float]) -> None:
         new = [ridge for ridge in dict.fromkeys(ridges) if ridge not in self.eases]
         if new:
-            self.eases.update(Ease.for_ridges(UsersInMemory(self.held_out.train), new))
+            self.eases.update(Ease.for_ridges(self.held_out.learnt_from, new))
 
     def _quality(self, weights: RankingWeights) -> Float64:
         X, e, ridge = self.held_out.train, weights.user_exponent, weights.ease_ridge

@@ -91,10 +91,10 @@ def _backtest(
 ) -> tuple[Backtest | None, str]:
     """The model of a day on the deliveries since, and the version of its components."""
     state = data_folder.state
-    model, made = state.model(model_day)
+    model, made = state.model(model_day, engine)
     model = data_folder.listing(model)
     train = engine.users(state.rows(model_day))
-    test = delivered_pairs(data_folder.warehouse, model_day, day)
+    test = delivered_pairs(data_folder.warehouse, model_day, day, engine.array)
     settings = state.settings
     history, seen = HistoryOf(model, state.half_life(model_day)), settings.serving.exclude_seen
     cutoffs = settings.evaluation.cutoffs
@@ -113,9 +113,10 @@ def _judge(state: DayState, warehouse: Warehouse, engine: EngineResource, day: d
     """Ask the model of the day before about a day; keep the day out if it did badly."""
     yesterday = state.day_before(day)
     try:
-        model, _ = state.model(yesterday, with_pairs=False)
+        model, _ = state.model(yesterday, engine, with_pairs=False)
         train = engine.users(state.rows(yesterday))
-        today = lift(model, train, delivered_pairs(warehouse, yesterday, day, kept_out=True))
+        test = delivered_pairs(warehouse, yesterday, day, engine.array, kept_out=True)
+        today = lift(model, train, test)
     except StaleArtifact:
         today = None
     with warehouse.connect() as connection:

@@ -150,7 +150,7 @@ def interaction_matrix(context: dg.AssetExecutionContext, data_folder: DataFolde
     state = data_folder.state
 
     def compute(day: date) -> DayOutput:
-        matrix = matrix_as_of(data_folder.warehouse, day)
+        matrix = matrix_as_of(data_folder.warehouse, day, state.new_array)
         X, before = matrix.interactions, _rows_before(state, day)
         n_changed = X.shape[0] if before is None else len(changed_rows(before, X))
         written = state.write_matrix(day, X, matrix.last_days, matrix.fingerprint)

@@ -48,8 +48,7 @@ def promotion(
     the end what is too old is removed (`artifacts.retention_days`).
     """
     state, warehouse = data_folder.state, data_folder.warehouse
-    mapped = state.settings.engine.kind != "local"
-    registry = ModelRegistry(state.settings.models_dir, mapped=mapped)
+    registry = ModelRegistry(state.settings.models_dir, mapped=state.settings.engine.mapped)
     days = sorted(context.partition_keys)
     stored = days[-state.settings.promotion.keep_versions :]
     kept_out = _kept_out(state, warehouse, [date.fromisoformat(key) for key in days])
@@ -62,12 +61,12 @@ def promotion(
             return _no_version(day, "older than those that promotion.keep_versions keeps")
         backtest = state.backtest(day, judged_day(state, day))
         if day.isoformat() == judged:
-            delivered = _delivered(state, warehouse, day)
+            delivered = _delivered(state, warehouse, engine, day)
             done = promote_day(state, registry, day, delivered, backtest, engine)
             version = content_hash(done.version, done.champion)
             return DayOutput(version, f"{done.version} {done.decision.words}", _shown(done))
         try:
-            delivered = _delivered(state, warehouse, day)
+            delivered = _delivered(state, warehouse, engine, day)
             version = store_day(state, registry, day, delivered, backtest, engine)
         except StaleArtifact as reason:  # the run is long, and the day's arrays have expired
             return _no_version(day, str(reason))
@@ -98,10 +97,13 @@ def _kept_out(state: DayState, warehouse: Warehouse, days: Sequence[date]) -> di
     return kept_out
 
 
-def _delivered(state: DayState, warehouse: Warehouse, day: date) -> Delivered:
+def _delivered(
+    state: DayState, warehouse: Warehouse, engine: EngineResource, day: date
+) -> Delivered:
     with warehouse.reading() as connection:
         items, users = (ids_by_position(connection, kind) for kind in ("item", "user"))
-    return Delivered(items, users, delivered_pairs(warehouse, judged_day(state, day), day))
+    pairs = delivered_pairs(warehouse, judged_day(state, day), day, engine.array)
+    return Delivered(items, users, pairs)
 
 
 def _no_version(day: date, reason: str) -> DayOutput:

@@ -64,8 +64,8 @@ def user_personalization(
 
     def compute(day: date) -> DayOutput:
         rows = state.rows(day)
-        visit = _visit(state, day, rows.X)
-        model, parent = state.model(visit.model_day, with_pairs=False)
+        visit = _visit(state, engine, day, rows.X)
+        model, parent = state.model(visit.model_day, engine, with_pairs=False)
         history = HistoryOf(model, state.half_life(day))
         P = engine.array((rows.X.shape[0], len(model.weights)), model.item_probs.dtype)
         refresh_memberships(history, engine.users(rows), visit.users, visit.previous, P)
@@ -90,13 +90,13 @@ def user_personalization(
     return for_each_day(context, compute)
 
 
-def _visit(state: DayState, day: date, X: Csr) -> _Visit:
+def _visit(state: DayState, engine: EngineResource, day: date, X: Csr) -> _Visit:
     everyone, yesterday = np.arange(X.shape[0]), state.day_before(day)
     try:
         before = state.built_on("user_personalization", yesterday, "interaction_matrix")
         rows = state.rows(yesterday).X
         model_day = date.fromisoformat(before.metadata["model_day"])
-        served, made = state.model(model_day)
+        served, made = state.model(model_day, engine)
         if made.version != before.parents["decomposition"]:
             raise StaleArtifact(f"the decomposition of {model_day} was replaced")
         if state.chosen(day).method != state.chosen(model_day).method:
@@ -109,15 +109,17 @@ def _visit(state: DayState, day: date, X: Csr) -> _Visit:
     allowed = state.settings.serving.refresh_drift
     if not allowed:
         return _Visit(everyone, day, None, "everyone: serving.refresh_drift is 0")
-    moved = _lists_moved(state, day, served, np.setdiff1d(everyone, users))
+    moved = _lists_moved(state, engine, day, served, np.setdiff1d(everyone, users))
     if moved > allowed:
         return _Visit(everyone, day, None, f"everyone: {moved:.1%} of the lists would change")
     return _Visit(users, model_day, before.dense["memberships"], "changed histories")
 
 
-def _lists_moved(state: DayState, day: date, served: FittedModel, unchanged: Array) -> float:
+def _lists_moved(
+    state: DayState, engine: EngineResource, day: date, served: FittedModel, unchanged: Array
+) -> float:
     """How much of the lists of some users the model of a day would fill otherwise."""
-    today, serving = state.model(day)[0], state.settings.serving
+    today, serving = state.model(day, engine)[0], state.settings.serving
     some = unchanged[:: -(-len(unchanged) // _ASKED) or 1]
     rows = state.rows(day)
     asked = UserRows(some, rows.X[some], rows.last_days[some])
@@ -157,7 +159,7 @@ def recommendations(
         personalized = state.built_on("user_personalization", day, "interaction_matrix")
         visited, P = personalized.dense["visited"], personalized.dense["memberships"]
         model_day = personalized.metadata["model_day"]
-        model, made = state.model(date.fromisoformat(model_day))
+        model, made = state.model(date.fromisoformat(model_day), engine)
         parts = visit_lists(
             HistoryOf(data_folder.listing(model), state.half_life(day)),
             engine.users(state.rows(day)),

@@ -9,6 +9,7 @@ from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.defs import metadata
 from mom_pipeline.defs.assets.logs import interaction_matrix
 from mom_pipeline.defs.days import DayOutput, Materialized, daily_asset, for_each_day
+from mom_pipeline.defs.engine import EngineResource
 from mom_pipeline.defs.partitions import YESTERDAY
 from mom_pipeline.defs.resources import DataFolder
 from mom_pipeline.settings.chosen import ChosenSettings
@@ -32,7 +33,10 @@ class ChoiceConfig(dg.Config):
     uses_warehouse=True,
 )
 def chosen_settings(
-    context: dg.AssetExecutionContext, config: ChoiceConfig, data_folder: DataFolder
+    context: dg.AssetExecutionContext,
+    config: ChoiceConfig,
+    data_folder: DataFolder,
+    engine: EngineResource,
 ) -> Materialized:
     """K, estimator, rows, personalization and the weights of the ranking, chosen on the last days.
 
@@ -45,7 +49,7 @@ def chosen_settings(
     def compute(day: date) -> DayOutput:
         matrix = state.fitting("interaction_matrix", day, with_arrays=False)
         earlier, n_pairs = _earlier(state, day), matrix.metadata["pairs"]
-        chosen = settings_of_day(warehouse, day, n_pairs, earlier, config.seconds)
+        chosen = settings_of_day(warehouse, day, n_pairs, earlier, config.seconds, engine)
         written = state.write_chosen(day, chosen, matrix.version)
         words = chosen.evidence.get("words", "the settings as they stand")
         return DayOutput(written.version, words, metadata.of_chosen(chosen))

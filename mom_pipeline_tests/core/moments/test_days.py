@@ -25,7 +25,7 @@ from mom_pipeline.core.moments.days import (
     width_for_days,
 )
 from mom_pipeline.core.moments.estimators import Estimator
-from mom_pipeline.core.moments.users import UsersInMemory
+from mom_pipeline.core.moments.users import UsersInMemory, in_first_half
 
 N, D, K = 1200, 150, 4
 
@@ -68,7 +68,11 @@ def components_of(step, start=None, earlier=None):
 
 
 @pytest.mark.parametrize("estimator", ["balanced", "unbiased", "paper"])
-def test_updates_equal_the_sums_over_all_users_given_the_same_anchor(days, estimator):
+@pytest.mark.parametrize("pairs_per_block", [500, 4_000_000])
+def test_updates_equal_the_sums_over_all_users_given_the_same_anchor(
+    days, estimator, pairs_per_block, monkeypatch
+):
+    monkeypatch.setattr("mom_pipeline.core.moments.days._PAIRS_PER_BLOCK", pairs_per_block)
     steps = chain(days, moment_settings(estimator))
     assert [step.reason for step in steps] == ["the first day", "", "", "", ""]
     start = components_of(steps[0]).in_span
@@ -79,6 +83,8 @@ def test_updates_equal_the_sums_over_all_users_given_the_same_anchor(days, estim
         np.testing.assert_allclose(step.sums.triples, whole.triples, rtol=1e-8, atol=1e-8)
         np.testing.assert_allclose(step.sums.item_pairs, whole.item_pairs, rtol=1e-8, atol=1e-8)
         np.testing.assert_array_equal(step.sums.frequent_pairs, whole.frequent_pairs)
+        half = AnchoredSums.from_rows(X[in_first_half(np.arange(X.shape[0]))], anchor)
+        np.testing.assert_allclose(step.sums.half.pairs, half.pairs, rtol=1e-9, atol=1e-9)
         one, two = (components_of(replace(step, sums=sums), start) for sums in (step.sums, whole))
         np.testing.assert_allclose(one.item_probs, two.item_probs, atol=1e-8)
         np.testing.assert_allclose(one.weights, two.weights, atol=1e-8)

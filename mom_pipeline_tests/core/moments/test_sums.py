@@ -5,7 +5,7 @@ from scipy import sparse
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.pairs import PairMoments, gram_product
-from mom_pipeline.core.moments.sums import MomentSums
+from mom_pipeline.core.moments.sums import MomentSums, column_sums, users_per_item
 from mom_pipeline.core.threads import using_cores
 from mom_pipeline_tests.core.conftest import distinct_pairs
 
@@ -86,6 +86,17 @@ def test_sums_of_blocks_add_up_and_a_user_can_be_taken_out(counts, name):
         np.testing.assert_allclose(found.pair_diagonal, expected.pair_diagonal, rtol=1e-9)
         np.testing.assert_allclose(found.item_users, expected.item_users)
         assert found.triple_weight == pytest.approx(expected.triple_weight, rel=1e-12)
+
+
+def test_blocks_of_entries_change_no_digit(counts, monkeypatch):
+    X = counts.astype(np.float64)
+    X.data = X.data / 3
+    expected = np.bincount(X.indices, weights=X.data, minlength=X.shape[1])
+    users = np.count_nonzero(X.toarray(), axis=0)
+    for size in (7, X.nnz):
+        monkeypatch.setattr("mom_pipeline.core.moments.sums._ENTRIES_PER_BLOCK", size)
+        np.testing.assert_array_equal(column_sums(X), expected)
+        np.testing.assert_array_equal(users_per_item(X), users)
 
 
 def test_sizes_of_a_huge_user_do_not_overflow():
