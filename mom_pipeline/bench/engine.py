@@ -1,6 +1,7 @@
 """Benchmarks of shards: passes on worker processes; growth of time and memory with the users."""
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ from mom_pipeline.pictures.png import png
 N_WORKERS = 2
 _SHARDS = 8
 _ESTIMATOR = Estimator.from_name("balanced")
-FACTORS = (1, 2, 4, 8)
+EIGHTHS = ("1", "2", "4", "8")
 _USERS_PER_BLOCK = 1_000_000
 _DATA_SHARE = 0.3
 
@@ -212,10 +213,11 @@ def run_growth(
     n_pairs: int = 57_000_000,
     n_components: int = 100,
     *,
+    eighths: Sequence[str] = EIGHTHS,
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Fit an eighth, a quarter, a half and all of the users, each in a process of its own.
+    """Fit some eighths of the users, each in a process of its own.
 
     Shards hold a random part of the users each, so that the first eighth of the shards is an
     eighth of the users. Measured are the fit and everybody's memberships, written to files. The
@@ -224,9 +226,10 @@ def run_growth(
     with tempfile.TemporaryDirectory(prefix="mom-bench-") as folder:
         shards = _write(str(Path(folder) / "shards"), n_users, n_items, n_pairs, seed, progress)
         rows: list[dict[str, Any]] = []
-        for factor in FACTORS:
-            part = first_part(shards, factor / FACTORS[-1])
-            done = sum(FACTORS[: len(rows)]) / sum(FACTORS)
+        factors = sorted(map(int, eighths))
+        for factor in factors:
+            part = first_part(shards, factor / 8)
+            done = sum(factors[: len(rows)]) / sum(factors)
             progress(f"{part.shape[0]:,} users", _DATA_SHARE + (1 - _DATA_SHARE) * done)
             with tempfile.TemporaryDirectory(dir=folder) as memberships:
                 measured = in_a_process(_fit, part, n_components, seed, memberships)
@@ -240,7 +243,7 @@ def run_growth(
         "n_items": n_items,
         "n_components": n_components,
         "seed": seed,
-        "slope": float(np.polyfit(np.log(users), np.log(seconds), 1)[0]),
+        "slope": _slope(users, seconds),
         "rows": [
             row
             | {
@@ -250,6 +253,13 @@ def run_growth(
             for row in rows
         ],
     }
+
+
+def _slope(users: list[int], seconds: list[float]) -> float:
+    """Return the slope of log time against log users; no number for a single part."""
+    if len(users) < 2:
+        return float("nan")
+    return float(np.polyfit(np.log(users), np.log(seconds), 1)[0])
 
 
 def first_part(shards: Shards, share: float) -> Shards:
@@ -264,8 +274,8 @@ def _write(
 ) -> Shards:
     rng = np.random.default_rng(seed)
     catalogue = ClusteredCatalogue.random(n_items, min(100, n_items), rng)
-    per_step = -(-suitable_number(n_pairs) // FACTORS[-1])
-    with ShardWriter(url, n_items, per_step * FACTORS[-1]) as writer:
+    per_eighth = -(-suitable_number(n_pairs) // 8)
+    with ShardWriter(url, n_items, per_eighth * 8) as writer:
         for start in range(0, n_users, _USERS_PER_BLOCK):
             stop = min(start + _USERS_PER_BLOCK, n_users)
             pairs = n_pairs * stop // n_users - n_pairs * start // n_users

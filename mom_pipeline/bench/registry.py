@@ -142,7 +142,7 @@ _ALL = (
         "growth",
         "engine",
         "Growth",
-        """Fit an eighth, a quarter, a half and all users, streamed from shards on this machine.
+        """Fit parts of the users and all of them, streamed from shards on this machine.
 
         Each in a process of its own; with everybody's memberships, written to files.
         """,
@@ -151,6 +151,13 @@ _ALL = (
             Option("items", 718_675, argument="n_items"),
             Option("pairs", 57_000_000, "Of the largest run.", "n_pairs"),
             _COMPONENTS,
+            Option(
+                "eighths",
+                "1,2,4,8",
+                "Which parts of the users are fitted, one after another.",
+                choices=tuple("12345678"),
+                several=True,
+            ),
         ),
         plot="Also draw time and memory against the users to this PNG file.",
     ),

@@ -5,7 +5,6 @@ import pytest
 
 from mom_pipeline.bench.data import clustered_interactions
 from mom_pipeline.bench.engine import (
-    FACTORS,
     LargeData,
     first_part,
     plot_growth,
@@ -16,10 +15,8 @@ from mom_pipeline.bench.engine import (
 from mom_pipeline.engine import write_shards
 
 
-def test_growth_measures_every_part_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert FACTORS == (1, 2, 4, 8)
-    monkeypatch.setattr("mom_pipeline.bench.engine.FACTORS", (1, 8))  # a process for each
-    result = run_growth(1_600, 300, 12_800, 4)
+def test_growth_measures_every_part_of_the_users() -> None:
+    result = run_growth(1_600, 300, 12_800, 4, eighths=("8", "1"))
     rows = result["rows"]
     assert [row["factor"] for row in rows] == [1, 8]
     assert rows[-1]["n_users"] == 1_600
@@ -28,6 +25,10 @@ def test_growth_measures_every_part_of_the_users(monkeypatch: pytest.MonkeyPatch
         assert row["n_users"] == pytest.approx(200 * row["factor"], rel=0.1)
         assert row["seconds"] >= sum(row["stages"].values())
         assert row["peak_bytes"] > 10e6
+    seconds = [row["seconds"] for row in rows]
+    users = [row["n_users"] for row in rows]
+    slope = np.log(seconds[1] / seconds[0]) / np.log(users[1] / users[0])
+    assert result["slope"] == pytest.approx(slope)
     assert plot_growth(result).startswith(b"\x89PNG")
 
 
