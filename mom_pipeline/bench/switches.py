@@ -24,13 +24,20 @@ from mom_pipeline.core.linear_algebra.eigenpairs import (
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.pairs import PairMoments
 from mom_pipeline.core.moments.sums import MomentSums
+from mom_pipeline.core.moments.users import UsersInMemory
+from mom_pipeline.core.ranking.bounded import ExactTop
+from mom_pipeline.core.ranking.factored import BoundedFactors
 from mom_pipeline.core.ranking.item_matrix import ItemMatrix
+from mom_pipeline.core.ranking.low_pass import LowPass, scaled_pairs
+from mom_pipeline.core.ranking.parts import Histories, Pairs
+from mom_pipeline.core.ranking.score import Score
 from mom_pipeline.core.types import Csr
 
 _ESTIMATOR = Estimator.from_name("balanced")
 _PASSES = 10
 _PAIRS_PER_USER = 8
 _USERS_ASKED = 256
+_RANK, _LENGTH = 256, 20
 
 
 @dataclass(frozen=True)
@@ -47,13 +54,18 @@ def run_switches(
     n_components: int = 50,
     *,
     items: tuple[int, ...] = (300, 1_000, 2_000, 4_000),
+    catalogues: tuple[int, ...] = (9_000, 18_000, 36_000, 72_000),
     seed: int = 0,
     repeats: int = 3,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Time both ways of every switch at some sizes, around where the choice changes."""
+    """Time both ways of every switch at some sizes, around where the choice changes.
+
+    catalogues: numbers of items to make lists of.
+    """
     rng = np.random.default_rng(seed)
     rows, switches = [], list(_all_switches(items, n_components, rng))
+    switches += [_heads(n_items, rng) for n_items in catalogues]
     for number, switch in enumerate(switches):
         works = {name: partial(_seconds, work) for name, work in switch.ways.items()}
         best = {n: s.wall for n, s in best_in_turns(works, repeats, warm_up=True).items()}
@@ -171,6 +183,30 @@ def _dense_rows(X: Csr, share: float, rng: np.random.Generator) -> Switch:
         f"{D:,} items, {share:.0%} of all pairs",
         {name: partial(own.sums, X, weights) for name, own in ways.items()},
         "dense" if ItemMatrix(entries).is_dense else "sparse",
+    )
+
+
+def _heads(n_items: int, rng: np.random.Generator) -> Switch:
+    """Lists by pairs and their low-pass part: a head of the items, or the whole catalogue."""
+    X = clustered_interactions(n_items, n_items, n_items * _PAIRS_PER_USER, rng)
+    smoothed = scaled_pairs(UsersInMemory(X), 1.0, 0.5)
+    low_pass = LowPass.from_pairs(smoothed, rng, rank=min(_RANK, n_items // 4))
+    score = Score(((Pairs.from_rows(X), 1.0), (low_pass, 0.5)))
+    asked = Histories(X[: 2 * _USERS_ASKED], lambda rows: np.ones((rows.shape[0], 1)))
+
+    def lists(heads: BoundedFactors | None) -> Callable[[], object]:
+        top = ExactTop(score, np.ones(n_items, dtype=bool))
+        top.__dict__["_factored"] = heads
+        return lambda: top.best(asked, _LENGTH)
+
+    return Switch(
+        "lists",
+        f"{n_items:,} items",
+        {
+            "head": lists(BoundedFactors.from_score(score, n_items, least_saved=0)),
+            "whole": lists(None),
+        },
+        "whole" if BoundedFactors.from_score(score, n_items) is None else "head",
     )
 
 

@@ -103,11 +103,13 @@ class BoundedFactors:
     order: Array
 
     @classmethod
-    def from_score(cls, score: Score, n_items: int) -> Self | None:
+    def from_score(
+        cls, score: Score, n_items: int, *, least_saved: int = _LEAST_SAVED
+    ) -> Self | None:
         """Sort the items once; None where the whole catalogue is read as quickly."""
         parts = _factored(score)
         saved = sum(part.rank for part, _ in parts) * (n_items - _FIRST_ITEMS)
-        if saved < _LEAST_SAVED or n_items * _LONGEST_SHARE < _FIRST_ITEMS:
+        if saved < least_saved or n_items * _LONGEST_SHARE < _FIRST_ITEMS:
             return None
         norms = np.stack([part.norms() for part, _ in parts]) * (1 + _ROUNDING)
         shares = norms / np.maximum(norms.max(axis=1, keepdims=True), np.finfo(norms.dtype).tiny)
