@@ -47,6 +47,14 @@ class Expired(StaleArtifact):
     """The arrays of a stored day were removed, since it is old."""
 
 
+class Damaged(StaleArtifact):
+    """The arrays of a stored day are not what was written."""
+
+    def __init__(self, asset: str, day: date, reason: str) -> None:
+        super().__init__(f"{asset} of {day} is damaged: {reason}")
+        self.asset, self.day = asset, day
+
+
 class TooLittleYet(StaleArtifact):
     """The rows up to a day do not suffice for a model; the message is the reason."""
 
@@ -169,7 +177,7 @@ class DayArtifacts:
         except ExpiredArrays as error:
             raise Expired(f"{asset} of {day} cannot be built upon: {error}") from error
         except DamagedArtifact as error:
-            raise StaleArtifact(f"{asset} of {day} is damaged: {error}") from error
+            raise Damaged(asset, day, str(error)) from error
         made_by = artifact.metadata["code_version"]
         if made_by != CODE_VERSION:
             raise StaleArtifact(

@@ -74,6 +74,11 @@ def test_a_damaged_base_is_named_and_the_day_is_made_from_the_logs(small_days: P
     small_days.run(third, only=SERVED)
     assert whole_day(small_days, third) is None
     assert_as_in_the_logs(small_days, third)
+    said = small_days.metadata("interaction_matrix", third)["damage"]
+    assert said.startswith(f"interaction_matrix of {day(N_DAYS)} is damaged")
+    days = freshness(small_days.warehouse, small_days.state)
+    behind = {one.day for one in days if "interaction_matrix" in one.reason}
+    assert behind == {day(N_DAYS), *map(day, SMALL)}
     small_days.run(N_DAYS, SMALL[1], only=SERVED)
     assert list(damages(small_days.settings)) == []
     assert_as_in_the_logs(small_days, SMALL[0])

@@ -6,7 +6,7 @@ from typing import Any
 
 import dagster as dg
 
-from mom_pipeline.artifacts.day_artifacts import StaleArtifact
+from mom_pipeline.artifacts.day_artifacts import Damaged, StaleArtifact
 from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.core.evaluation.drift import popularity_drift
 from mom_pipeline.core.interactions import changed_rows
@@ -151,10 +151,10 @@ def interaction_matrix(context: dg.AssetExecutionContext, data_folder: DataFolde
 
     def compute(day: date) -> DayOutput:
         matrix = matrix_as_of(data_folder.warehouse, day, state.new_array)
-        X, before = matrix.interactions, _rows_before(state, day)
+        X, (before, damage) = matrix.interactions, _rows_before(state, day)
         n_changed = X.shape[0] if before is None else len(changed_rows(before, X))
         written = state.write_matrix(day, X, matrix.last_days, matrix.fingerprint)
-        shown = metadata.of_matrix(X, n_changed)
+        shown = metadata.of_matrix(X, n_changed) | ({"damage": damage} if damage else {})
         moved = 0.0 if before is None else popularity_drift(column_sums(X), column_sums(before))
         verdicts = [checks.steady_popularity(moved)]
         summary = f"{shown['users']} users, {X.nnz} pairs, {n_changed} users changed"
@@ -163,8 +163,16 @@ def interaction_matrix(context: dg.AssetExecutionContext, data_folder: DataFolde
     return for_each_day(context, compute)
 
 
-def _rows_before(state: DayState, day: date) -> Csr | None:
+def _rows_before(state: DayState, day: date) -> tuple[Csr | None, str]:
+    """The rows of the day before, None where there are none; and what is damaged, or "".
+
+    Nobody can read through a damaged matrix. It is removed, so that `update` makes it and the
+    days that are stored as changes of it again.
+    """
     try:
-        return state.rows(state.day_before(day)).X
+        return state.rows(state.day_before(day)).X, ""
+    except Damaged as damage:
+        state.artifacts.remove(damage.asset, damage.day)
+        return None, f"{damage}; it was removed, to be made again from the logs"
     except StaleArtifact:
-        return None
+        return None, ""
