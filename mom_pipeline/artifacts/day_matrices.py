@@ -1,8 +1,7 @@
 """`DayMatrices`: the rows as of each day, stored whole or as a change of an earlier day."""
 
-from dataclasses import dataclass
 from datetime import date
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -11,7 +10,7 @@ from mom_pipeline.artifacts.dated_rows import DatedRows
 from mom_pipeline.artifacts.day_artifacts import DayArtifacts, StaleArtifact
 from mom_pipeline.artifacts.scratch import new_array
 from mom_pipeline.artifacts.store import Artifact
-from mom_pipeline.core.moments.users import Users, UsersInMemory
+from mom_pipeline.core.day_rows import DayRows
 from mom_pipeline.core.types import Array
 from mom_pipeline.errors import DamagedArtifact
 from mom_pipeline.settings import Settings
@@ -21,35 +20,6 @@ from mom_pipeline.settings import Settings
 _WHOLE, _WHOLE_DAY = "whole_matrix", "whole_day"
 # The largest whole matrix that stays in memory.
 _KEPT_BYTES = 200_000_000
-
-
-@dataclass(frozen=True)
-class DayRows:
-    """The rows as of a day. X: (N, D).  last_days: (N, D), of the last event of every entry."""
-
-    X: csr_array
-    last_days: csr_array
-    version: str
-
-
-class Engine(Protocol):
-    """Who visits the users of a day, and where arrays with their rows lie."""
-
-    def users(self, rows: DayRows, /) -> Users: ...
-    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any], /) -> Array: ...
-
-
-class InMemory:
-    """Everything in this process."""
-
-    def users(self, rows: DayRows) -> Users:
-        return UsersInMemory(rows.X, rows.last_days)
-
-    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        return np.empty(shape, dtype)
-
-
-IN_MEMORY = InMemory()
 
 
 class DayMatrices(DayArtifacts):

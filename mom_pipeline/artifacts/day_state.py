@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from mom_pipeline.artifacts.day_artifacts import THREE_MOMENT, Expired, StaleArtifact
-from mom_pipeline.artifacts.day_matrices import IN_MEMORY, DayMatrices, Engine
+from mom_pipeline.artifacts.day_matrices import DayMatrices
 from mom_pipeline.artifacts.store import Artifact
 from mom_pipeline.core.algorithm.decompose import Components
 from mom_pipeline.core.algorithm.whitening import Whitening
+from mom_pipeline.core.day_rows import IN_MEMORY, Engine
 from mom_pipeline.core.evaluation.backtest import Backtest
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums

@@ -9,8 +9,8 @@ import dagster as dg
 import numpy as np
 from pydantic import PrivateAttr
 
-from mom_pipeline.artifacts.day_matrices import DayRows
 from mom_pipeline.artifacts.scratch import new_array, scratch_folder
+from mom_pipeline.core.day_rows import DayRows
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.types import Array

@@ -34,9 +34,9 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.artifacts.day_artifacts import CODE_VERSION, StaleArtifact
-from mom_pipeline.artifacts.day_matrices import IN_MEMORY, DayRows, Engine
 from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.core import MethodOfMoments
+from mom_pipeline.core.day_rows import IN_MEMORY, DayRows, Engine
 from mom_pipeline.core.errors import DamagedModel, InvalidSetting, MomError, VisitFailed
 from mom_pipeline.core.evaluation.backtest import Backtest
 from mom_pipeline.core.evaluation.backtest import backtest as backtest_model

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
-from mom_pipeline.artifacts.day_matrices import IN_MEMORY, Engine
+from mom_pipeline.core.day_rows import IN_MEMORY, Engine
 from mom_pipeline.core.errors import MomError, VisitFailed
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.logs.ledger import delivery_days

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.artifacts.day_matrices import IN_MEMORY, DayRows, Engine
+from mom_pipeline.core.day_rows import IN_MEMORY, DayRows, Engine
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.evaluation.metrics import RankingMetrics, evaluate_ranking
 from mom_pipeline.core.fitted import FittedModel

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from distributed import Client
 
-from mom_pipeline.artifacts.day_matrices import DayRows
+from mom_pipeline.core.day_rows import DayRows
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.defs.assets import serving
 from mom_pipeline.defs.engine import EngineResource

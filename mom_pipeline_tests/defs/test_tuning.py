@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from mom_pipeline.artifacts.day_artifacts import StaleArtifact
-from mom_pipeline.artifacts.day_matrices import DayRows, InMemory
 from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.bench.day_gate import read_log
 from mom_pipeline.bench.poison import Events
+from mom_pipeline.core.day_rows import DayRows, InMemory
 from mom_pipeline.core.errors import VisitFailed
 from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.ranking.score import RankingWeights

@@ -104,10 +104,13 @@ class BoundedFactors:
 
     @classmethod
     def from_score(
-        cls, score: Score, n_items: int, *, least_saved: int = _LEAST_SAVED
+        cls, score: Score, n_items: int, *, least_saved: int | None = None
     ) -> Self | None:
-        """Sort the items once; None where the whole catalogue is read as quickly."""
-        parts = _factored(score)
+        """Sort the items once; None where the whole catalogue is read as quickly.
+
+        least_saved: multiply-adds of a user that are worth it; None for what was measured.
+        """
+        parts, least_saved = _factored(score), _LEAST_SAVED if least_saved is None else least_saved
         saved = sum(part.rank for part, _ in parts) * (n_items - _FIRST_ITEMS)
         if saved < least_saved or n_items * _LONGEST_SHARE < _FIRST_ITEMS:
             return None
