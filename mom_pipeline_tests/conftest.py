@@ -15,6 +15,7 @@ with tempfile.TemporaryDirectory() as _nothing:
     with mock.patch.dict(os.environ, _days):
         import mom_pipeline.defs.partitions  # noqa: F401
 
+from mom_pipeline.core.threads import available_cores
 from mom_pipeline_tests.data_folder import folder, lenient, new_folder  # noqa: F401 - fixtures
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ def browser() -> Iterator["Browser"]:
         )
         yield browser
         browser.close()
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than cores for `-n auto`: tests wait for servers, daemons and browsers."""
+    return available_cores() + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
