@@ -21,7 +21,19 @@ from mom_pipeline_tests.data_folder import folder, lenient, new_folder  # noqa: 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-_LONG = {"ui", "faults"}
+# Folders and files that take a minute and more.
+_LONG = {
+    "ui",
+    "faults",
+    "test_engine.py",
+    "test_dask.py",
+    "test_pipeline_commands.py",
+    "test_start.py",
+    "test_tuning.py",
+    "test_erase.py",
+    "test_bad_days.py",
+    "test_notebooks.py",
+}
 CHROMIUM = Path("/usr/bin/chromium")
 CHROMIUM_ARGUMENTS = [
     "--headless=new",
@@ -55,5 +67,5 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The folders of the longest files first: no worker waits for another at the end."""
+    """The longest files first: no worker waits for another at the end."""
     items.sort(key=lambda item: _LONG.isdisjoint(item.path.parts))

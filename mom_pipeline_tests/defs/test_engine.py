@@ -89,7 +89,7 @@ def test_every_asset_on_a_cluster_finds_the_same_lists(
         pipeline.deliver(log_files)
         with monkeypatch.context() as patch:
             patch.delattr("mom_pipeline.defs.engine.UsersInMemory")
-            patch.delattr("mom_pipeline.artifacts.day_matrices.UsersInMemory")
+            patch.delattr("mom_pipeline.core.day_rows.UsersInMemory")
             pipeline.run(1, N_DAYS)
             assert set(taken) == set()
             assert_same_days(pipeline, local)
@@ -148,7 +148,7 @@ def test_settings_are_chosen_on_a_cluster_as_in_this_process(
         rows = pipeline.state.rows(day(6)).X
         in_small_blocks(monkeypatch, rows.nnz // 20)
         taken = noted_in_memory(monkeypatch, rows.shape[0] // 2, rows.nnz // 2)
-        for module in ("artifacts.day_matrices", "core.ranking.choose", "tuning.validation"):
+        for module in ("core.day_rows", "core.ranking.choose", "tuning.validation"):
             monkeypatch.delattr(f"mom_pipeline.{module}.UsersInMemory")
         with_engine(pipeline, ON_DASK).run(8, only=["chosen_settings"])
         chosen = pipeline.state.chosen(day(8))
