@@ -51,6 +51,9 @@ def score_with(model, **weights):
     return replace(model.pair_ranking, weights=w).score(model.item_probs)
 
 
+_ROUNDING = 5e-6
+
+
 def top_of(model, score):
     return ExactTop(score, model.candidates)
 
@@ -64,9 +67,13 @@ def assert_same_lists(best, score, rows, n, *, exclude_seen=True, candidates=Non
 
     items, values = brute_force(rows.X, scorer, n, exclude_seen=exclude_seen)
     np.testing.assert_array_equal(best.items < 0, items < 0)
-    # Sums in single precision, in another order on every processor: near ties may be swapped.
-    np.testing.assert_allclose(best.scores, values, rtol=3e-5, atol=1e-6)
-    assert (best.items == items).mean() > 0.995
+    # Sums in single precision, in another order on every processor: rounding is that of a user's
+    # largest score, and items that it makes level may be swapped.
+    rounding = _ROUNDING * np.abs(values).max(axis=1)
+    assert (np.abs(best.scores - values) <= rounding[:, None]).all()
+    users, positions = np.nonzero(best.items != items)
+    swapped = scorer(rows.X)[users, best.items[users, positions]]
+    assert (np.abs(swapped - values[users, positions]) <= rounding[users]).all()
     for own in best.items:
         assert len(np.unique(own[own >= 0])) == (own >= 0).sum()
     _, factors = score(rows)
