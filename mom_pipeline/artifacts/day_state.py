@@ -1,6 +1,7 @@
 """`DayState`: moments, components and model of each day, read and written as typed values."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -13,6 +14,7 @@ from mom_pipeline.core.algorithm.decompose import Components
 from mom_pipeline.core.algorithm.whitening import Whitening
 from mom_pipeline.core.day_rows import IN_MEMORY, Engine
 from mom_pipeline.core.evaluation.backtest import Backtest
+from mom_pipeline.core.evaluation.split_half import SplitHalf
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.days import (
@@ -139,22 +141,28 @@ class DayState(DayMatrices):
         factors, spectrum = artifact.dense["factors"], artifact.dense["spectrum"]
         return Whitening(factors, spectrum, self.chosen(day).model.n_components), artifact
 
-    def anchor_components(self, day: date, anchor_version: str) -> Any:
-        """Where a day's decomposition starts from: the components of its anchor's own day.
+    def with_components(self, day: date, anchor: Anchor, anchor_version: str) -> Anchor:
+        """The anchor with the components of its own day, where a day's decomposition starts.
 
-        None when yesterday was seen through another anchor: then the day finds its own.
+        Without any when yesterday was seen through another anchor: then the day finds its own.
         """
         try:
             before = self.fitting("decomposition", self.day_before(day))
         except StaleArtifact:
-            return None
-        same = before.parents["anchor"] == anchor_version
-        return before.dense["anchor_components"] if same else None
+            return anchor
+        if before.parents["anchor"] != anchor_version:
+            return anchor
+        return replace(
+            anchor,
+            components=before.dense["anchor_components"],
+            half_components=before.dense["half_components"],
+        )
 
     def write_components(
         self,
         day: date,
         components: Components,
+        halves: SplitHalf,
         anchor: Anchor,
         parents: Mapping[str, str],
         metadata: Mapping[str, Any],
@@ -165,14 +173,14 @@ class DayState(DayMatrices):
 
         O in single precision: rounding is far below the statistical error.
         """
-        start = components.in_span if anchor.components is None else anchor.components
+        starts = anchor.components, anchor.half_components
+        if anchor.components is None:
+            starts = components.in_span, halves.components.astype(np.float32)
         arrays = {
             "item_probs": components.item_probs.astype(np.float32, copy=False),
             "weights": components.weights,
             "lambdas": components.decomposition.lambdas,
-            "vectors": components.decomposition.vectors,
-            "in_span": components.in_span,
-            "anchor_components": start,
+            **dict(zip(("anchor_components", "half_components"), starts, strict=True)),
         }
         return self.write("decomposition", day, arrays, parents, metadata, sound=sound)
 

@@ -16,7 +16,10 @@ from scipy.sparse import csr_array
 
 from mom_pipeline.core.types import Array
 
-_LARGEST, _ALL_TOGETHER = 16_000_000, 256_000_000
+# A run computes one asset of all its days after another: what four weeks take should fit, in a
+# sixteenth of the memory.
+_LARGEST = 32_000_000
+_ALL_TOGETHER = min(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 16, 1_000_000_000)
 _VERSIONS = 10_000
 
 Arrays = dict[str, Array | csr_array]

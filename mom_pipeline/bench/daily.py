@@ -12,7 +12,7 @@ from mom_pipeline.bench.data import random_interactions
 from mom_pipeline.bench.measure import Progress, Table, described, no_progress, timed, value_table
 from mom_pipeline.core.algorithm.decompose import Components, DecomposeSettings, decompose
 from mom_pipeline.core.algorithm.whitening import whitening_error
-from mom_pipeline.core.evaluation.split_half import split_half_agreement
+from mom_pipeline.core.evaluation.split_half import split_half
 from mom_pipeline.core.moments.days import (
     DayStep,
     MomentSettings,
@@ -50,7 +50,7 @@ def run_daily(
     _one_day(X, None, settings)  # touches the memory that the measured days use again
     full, (step, components) = timed(lambda: _one_day(X, None, settings))
     everyone, _ = timed(lambda: _personalize(X, step, components))
-    trust, _ = timed(lambda: split_half_agreement(step.sums, components.in_span, seed=0))
+    trust, _ = timed(lambda: split_half(step.sums, components.in_span, seed=0))
     yesterday = Yesterday(X, replace(step.anchor, components=components.in_span), step.sums)
     progress("full rebuild", 0.5)
     rows: list[dict[str, float]] = []

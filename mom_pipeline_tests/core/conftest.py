@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from mom_pipeline.core.linear_algebra.symmetric import packed
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.sums import MomentSums
@@ -86,7 +87,7 @@ def population_sums(
     sums = AnchoredSums(
         first,
         pairs=U.T @ M2 @ U,
-        triples=np.einsum("k,ik,jk,lk->ijl", weights, seen, seen, seen),
+        triples=packed(np.einsum("k,ik,jk,lk->ijl", weights, seen, seen, seen)),
         item_pairs=M2 @ U / scale[:, None],
         frequent_pairs=np.empty((0, 0)),
     )

@@ -158,7 +158,7 @@ def test_late_data_end_where_they_would_have_been_in_time(
 
 def test_in_full_from_nothing_with_the_same_anchor(runs: tuple[Pipeline, Pipeline], anchor: int):
     state = runs[0].state
-    start = state.artifacts.read("decomposition", day(anchor)).dense["in_span"]
+    start = state.artifacts.read("decomposition", day(anchor)).dense["anchor_components"]
     for n in (anchor + 1, anchor + 2):
         basis, stored, artifact = state.moments(day(n))
         assert artifact.metadata["anchor_day"] == str(day(anchor))

@@ -225,7 +225,7 @@ def test_in_full_from_nothing_with_the_same_anchor(backfilled: Pipeline):
     state = backfilled.state
     anchor, stored, _ = state.moments(day(N_DAYS))
     X, _ = state.matrix(day(N_DAYS))
-    start = state.artifacts.read("decomposition", day(1)).dense["in_span"]
+    start = state.artifacts.read("decomposition", day(1)).dense["anchor_components"]
     whole = AnchoredSums.from_rows(X, anchor)
     np.testing.assert_allclose(stored.pairs, whole.pairs, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(stored.triples, whole.triples, atol=1e-9)

@@ -1,6 +1,7 @@
 """Decomposition of the whitened tensor (paper, Algorithm 1, step 5)."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, Self
 
 import numpy as np
@@ -37,6 +38,51 @@ class Decomposition:
     def ordered(self, order: Array) -> Self:
         """Return the same with number order[k] as number k."""
         return replace(self, lambdas=self.lambdas[order], vectors=self.vectors[:, order])
+
+
+@dataclass(frozen=True)
+class Unfolded:
+    """A symmetric tensor as a matrix, T_i,(jl) with j <= l: half the numbers, half the work.
+
+    entries: (K, K (K+1) / 2).  times: how often a pair (jl) stands in T, 1 or 2.
+    """
+
+    entries: Float64
+    times: Float64
+
+    @classmethod
+    def from_tensor(cls, T: Float64) -> Self:
+        j, l = np.triu_indices(len(T))
+        return cls(T[:, j, l], np.where(j < l, 2.0, 1.0))
+
+    def contract_twice(self, V: Float64) -> Float64:
+        """Return T(I, v_k, v_k) for every column: (K, columns)."""
+        return np.asarray(self._weighted @ _pair_products(V))
+
+    def eigenvalues(self, V: Float64) -> Float64:
+        """Return T(v_k, v_k, v_k) for every column."""
+        return np.asarray((self.contract_twice(V) * V).sum(axis=0))
+
+    def without(self, V: Float64, lambdas: Float64) -> Self:
+        """Return T - sum_k lambda_k v_k⊗v_k⊗v_k."""
+        return replace(self, entries=self.entries - (V * lambdas) @ _pair_products(V).T)
+
+    def norm(self) -> float:
+        return float(np.sqrt(np.einsum("ij,ij,j->", self.entries, self.entries, self.times)))
+
+    @cached_property
+    def _weighted(self) -> Float64:
+        return self.entries * self.times
+
+
+def _pair_products(V: Float64) -> Float64:
+    """Return v_jk v_lk of all j <= l, (K (K+1) / 2, columns)."""
+    K, columns = V.shape
+    products, start = np.empty((K * (K + 1) // 2, columns)), 0
+    for j in range(K):
+        np.multiply(V[j], V[j:], out=products[start : start + K - j])
+        start += K - j
+    return products
 
 
 def decompose_tensor(
@@ -92,13 +138,18 @@ def decompose_simultaneously(
         starts = [_completed(start, len(T), rng)]
     else:
         starts = [_random_start(T, rng) for _ in range(n_starts)]
+    unfolded = Unfolded.from_tensor(T)
     # One product is too small for the threads of BLAS: the starts run side by side instead.
     with one_blas_thread():
-        runs = map_blocks(lambda V: _iterate_orthogonally(T, V, max_sweeps, tol, patience), starts)
-        V, sweeps = max(runs, key=lambda run: float((_eigenvalues(T, run[0]) ** 2).sum()))
-        best = _ordered(T, V, sweeps)
+        runs = map_blocks(
+            lambda V: _iterate_orthogonally(unfolded, V, max_sweeps, tol, patience), starts
+        )
+        V, sweeps = max(runs, key=lambda run: float((unfolded.eigenvalues(run[0]) ** 2).sum()))
+        best = _ordered(unfolded, V, sweeps)
         for _ in range(_REFINING_STEPS):
-            refined = _ordered(T, unit_columns(_contract_twice(T, best.vectors)), sweeps)
+            refined = _ordered(
+                unfolded, unit_columns(unfolded.contract_twice(best.vectors)), sweeps
+            )
             if refined.residual >= best.residual:
                 break
             best = refined
@@ -112,17 +163,17 @@ def decompose_by_deflation(
 
     v <- T(I, v, v) / ||T(I, v, v)||,   then   T <- T - lambda v⊗v⊗v
     """
-    K, remaining, vectors, lambdas = len(T), T.copy(), [], []
+    K, vectors, lambdas = len(T), [], []
+    whole = remaining = Unfolded.from_tensor(T)
     with one_blas_thread():
         for _ in range(K):
             V = _power_steps(remaining, rng.standard_normal((K, n_restarts)), n_steps)
-            best = V[:, [int(np.argmax(_eigenvalues(remaining, V)))]]
+            best = V[:, [int(np.argmax(remaining.eigenvalues(V)))]]
             best = _power_steps(remaining, best, n_steps)
-            v, value = best[:, 0], float(_eigenvalues(remaining, best)[0])
-            remaining -= value * np.einsum("i,j,k->ijk", v, v, v)
-            vectors.append(v)
-            lambdas.append(value)
-        return _ordered(T, np.column_stack(vectors), n_steps, np.array(lambdas))
+            lambdas.append(float(remaining.eigenvalues(best)[0]))
+            vectors.append(best[:, 0])
+            remaining = remaining.without(best, np.array(lambdas[-1:]))
+        return _ordered(whole, np.column_stack(vectors), n_steps, np.array(lambdas))
 
 
 def match_columns(A: Array, B: Array) -> tuple[Array, Array]:
@@ -156,7 +207,7 @@ def unit_columns(O: Array) -> Array:
 
 
 def _iterate_orthogonally(
-    T: Float64, V: Float64, max_sweeps: int, tol: float, patience: int
+    T: Unfolded, V: Float64, max_sweeps: int, tol: float, patience: int
 ) -> tuple[Float64, int]:
     """Repeat V <- qr(T(I, V, V)) until no column moves, or nothing more is explained.
 
@@ -166,7 +217,7 @@ def _iterate_orthogonally(
     most_explained, idle_sweeps, sweeps = 0.0, 0, 0
     while sweeps < max_sweeps and idle_sweeps < patience:
         sweeps += 1
-        product = _contract_twice(T, V)
+        product = T.contract_twice(V)
         explained = float(((product * V).sum(axis=0) ** 2).sum())
         idle_sweeps = 0 if explained > (1 + _SETTLED) * most_explained else idle_sweeps + 1
         most_explained = max(most_explained, explained)
@@ -180,23 +231,11 @@ def _iterate_orthogonally(
     return V, sweeps
 
 
-def _power_steps(T: Float64, V: Float64, n_steps: int) -> Float64:
+def _power_steps(T: Unfolded, V: Float64, n_steps: int) -> Float64:
     V = unit_columns(V)
     for _ in range(n_steps):
-        V = unit_columns(_contract_twice(T, V))
+        V = unit_columns(T.contract_twice(V))
     return V
-
-
-def _contract_twice(T: Float64, V: Float64) -> Float64:
-    """Return T(I, v_k, v_k) for every column: (K, columns)."""
-    K, columns = V.shape
-    once = (T.reshape(K * K, K) @ V).reshape(K, K, columns)
-    return np.einsum("ijk,jk->ik", once, V)
-
-
-def _eigenvalues(T: Float64, V: Float64) -> Float64:
-    """Return T(v_k, v_k, v_k) for every column."""
-    return np.asarray((_contract_twice(T, V) * V).sum(axis=0))
 
 
 def _random_start(T: Float64, rng: np.random.Generator) -> Float64:
@@ -212,17 +251,16 @@ def _completed(V: Float64, K: int, rng: np.random.Generator) -> Float64:
 
 
 def _ordered(
-    T: Float64, V: Float64, iterations: int, lambdas: Float64 | None = None
+    T: Unfolded, V: Float64, iterations: int, lambdas: Float64 | None = None
 ) -> Decomposition:
     """Make every eigenvalue positive and put the heaviest component (smallest lambda) first.
 
     lambdas: T(v_k, v_k, v_k) unless given.
     """
-    lambdas = _eigenvalues(T, V) if lambdas is None else lambdas
+    lambdas = T.eigenvalues(V) if lambdas is None else lambdas
     V = V * np.where(lambdas < 0, -1.0, 1.0)
     lambdas = np.abs(lambdas)
     order = np.argsort(lambdas, kind="stable")
     lambdas, V = lambdas[order], V[:, order]
-    approximation = np.einsum("ik,jk,lk->ijl", V * lambdas, V, V, optimize=True)
-    scale = max(float(np.linalg.norm(T)), np.finfo(np.float64).tiny)
-    return Decomposition(lambdas, V, float(np.linalg.norm(T - approximation)) / scale, iterations)
+    scale = max(T.norm(), np.finfo(np.float64).tiny)
+    return Decomposition(lambdas, V, T.without(V, lambdas).norm() / scale, iterations)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from mom_pipeline.core.algorithm.whitening import Whitening
+from mom_pipeline.core.linear_algebra.symmetric import unpacked
 from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Float64
@@ -12,7 +13,8 @@ def whitened_tensor(sums: AnchoredSums, whitening: Whitening) -> Float64:
     """Return M3(W, W, W) = T_B(F, F, F) / sum_u omega'_u, (K, K, K)."""
     F = whitening.factors
     with one_blas_thread():
-        T = np.einsum("abc,ai,bj,ck->ijk", sums.triples, F, F, F, optimize=True)
+        T_B = unpacked(sums.triples, len(F))
+        T = np.einsum("abc,ai,bj,ck->ijk", T_B, F, F, F, optimize=True)
     return np.asarray(T / sums.first.triple_weight)
 
 

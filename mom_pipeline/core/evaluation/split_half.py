@@ -2,13 +2,14 @@
 
 Moments are sums over users, so the sums over one half are kept beside the total, and the other
 half is the difference. Both are whitened and decomposed inside the span of the anchor, each from
-a start of its own; nothing here is of the size of the users or of the items.
+a start of its own: a random one on the anchor's day, later what the half itself had there.
+Nothing here is of the size of the users or of the items.
 
 A high agreement says that a component is not an accident of the sample. It does not say that
 it is the truth: what biases an estimator biases both halves alike.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,13 +23,27 @@ from mom_pipeline.core.algorithm.whitening import whiten
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.core.threads import map_blocks
-from mom_pipeline.core.types import Float64
+from mom_pipeline.core.types import Array, Float64
 
 _TOLERANCE = 1e-8
 
 
-def split_half_agreement(sums: AnchoredSums, components: Float64, seed: int) -> Float64:
-    """Return for every component how well the two halves agree on it, (K,), in [0, 1].
+@dataclass(frozen=True)
+class SplitHalf:
+    """What two halves of the users say of the components of the full model.
+
+    agreement: (K,), in [0, 1].  components: (2, K', K) the counterpart of each in either half, in
+    the coordinates of the basis; zeros for none.
+    """
+
+    agreement: Float64
+    components: Float64
+
+
+def split_half(
+    sums: AnchoredSums, components: Float64, seed: int, *, starts: Array | None = None
+) -> SplitHalf:
+    """Tell for every component how well the two halves agree on it.
 
         agreement_k = max(0, cos(mu_k of one half, mu_k of the other))
 
@@ -36,17 +51,25 @@ def split_half_agreement(sums: AnchoredSums, components: Float64, seed: int) -> 
     components: (K', K) those of the full model in the coordinates of the basis; each takes from
     either half the component that is nearest (Hungarian), none if the half has too few: then it
     is 0. The basis is orthonormal, so the cosine is that in the scaled item space.
+    starts: (2, K', K) where the decompositions of the halves start from; None for random ones.
     """
     if sums.half is None:
         raise InvalidInteractions("these sums were made without telling the halves apart")
     halves = sums.half, replace(sums, item_pairs=None) - sums.half
     rngs = np.random.default_rng(seed).spawn(2)
-    one, two = map_blocks(lambda i: _counterparts(halves[i], components, rngs[i]), range(2))
+    one, two = map_blocks(
+        lambda i: _counterparts(
+            halves[i], components, rngs[i], None if starts is None else starts[i]
+        ),
+        range(2),
+    )
     cosines = (unit_columns(one) * unit_columns(two)).sum(axis=0)
-    return np.asarray(np.clip(cosines, 0.0, 1.0))
+    return SplitHalf(np.asarray(np.clip(cosines, 0.0, 1.0)), np.stack([one, two]))
 
 
-def _counterparts(half: AnchoredSums, components: Float64, rng: np.random.Generator) -> Float64:
+def _counterparts(
+    half: AnchoredSums, components: Float64, rng: np.random.Generator, start: Array | None
+) -> Float64:
     """Return the component of the half for each of those given, (K', K); zeros for none."""
     counterparts = np.zeros_like(components)
     try:
@@ -54,7 +77,9 @@ def _counterparts(half: AnchoredSums, components: Float64, rng: np.random.Genera
     except InvalidInteractions:
         return counterparts
     T = whitened_tensor(half, whitening)
-    vectors = decompose_simultaneously(T, rng, n_starts=1, tol=_TOLERANCE).vectors
+    if start is not None:
+        start = whitening.factors.T @ start[:, start.any(axis=0)]
+    vectors = decompose_simultaneously(T, rng, start=start, n_starts=1, tol=_TOLERANCE).vectors
     own = whitening.inverse @ vectors
     ours, theirs = match_columns(own, components)
     counterparts[:, theirs] = own[:, ours]

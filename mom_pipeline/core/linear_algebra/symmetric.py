@@ -14,11 +14,17 @@ def packed(T: Float64) -> Float64:
 
 def unpacked(values: Float64, K: int) -> Float64:
     """Return the symmetric tensor, (K, K, K), whose entries `packed` gave."""
+    return values[_positions(K)]
+
+
+@lru_cache(maxsize=2)
+def _positions(K: int) -> Array:
+    """Return where `packed` has put each entry, (K, K, K)."""
     a, b, c = _rising(K)
-    T = np.empty((K, K, K))
+    positions = np.empty((K, K, K), dtype=np.int32)
     for one, two, three in ((a, b, c), (a, c, b), (b, a, c), (b, c, a), (c, a, b), (c, b, a)):
-        T[one, two, three] = values
-    return T
+        positions[one, two, three] = np.arange(len(a))
+    return positions
 
 
 @lru_cache(maxsize=2)

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.interactions import as_binary
-from mom_pipeline.core.linear_algebra.symmetric import packed, unpacked
+from mom_pipeline.core.linear_algebra.symmetric import packed
 from mom_pipeline.core.linear_algebra.tall import multiply
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.sums import (
@@ -47,6 +47,7 @@ class Anchor:
     frequent_items: (F,) positions, among which pairs are counted exactly; empty for none.
     components: (K', K) those of the anchor's own day in the coordinates of the basis, where
     every later decomposition starts from; None before the first.
+    half_components: (2, K', K) the same of either half of the users, where these are told apart.
     passes, residual: what finding the basis took; see `Eigenpairs`.
     """
 
@@ -55,6 +56,7 @@ class Anchor:
     estimator: Estimator
     frequent_items: Array = field(default_factory=_none)
     components: Float64 | None = None
+    half_components: Array | None = None
     passes: int = 0
     residual: float = 0.0
 
@@ -86,7 +88,7 @@ class AnchoredSums:
 
         H = sum_u a_u (B.T x)(B.T x).T,   T_B = sum_u a'_u (B.T x)^(⊗3),   C = sum_u a_u x (B.T x).T
 
-    pairs: H, (K', K').  triples: T_B, (K', K', K').
+    pairs: H, (K', K').  triples: T_B without its repetitions, see `packed`.
     item_pairs: C, (D, K'), M2 seen through the basis from one side; None where only the
     components are compared, as for a half.
     frequent_pairs: (F, F) users who took both of two frequent items.
@@ -132,7 +134,7 @@ class AnchoredSums:
             weights = signs * estimator.term_weights(events_per_user(weighted), 2)[0]
             C[items] += _item_pairs(rows, Y, weights)
         frequent = _pair_counts(X, signs, anchor.frequent_items)
-        return cls(_signed_first(X, signs, estimator), pairs, triples, None, frequent)
+        return cls(_signed_first(X, signs, estimator), pairs, packed(triples), None, frequent)
 
     def update(
         self, removed: Csr, added: Csr, anchor: Anchor, *, in_half: Array | None = None
@@ -194,7 +196,7 @@ class AnchoredSums:
             "sizes": first.sizes,
             **{name: getattr(first, name) for name in ITEM_SUMS},
             "pairs": self.pairs,
-            "triples": packed(self.triples),
+            "triples": self.triples,
             "frequent_pairs": self.frequent_pairs,
         }
         if self.item_pairs is not None:
@@ -218,7 +220,7 @@ class AnchoredSums:
         return cls(
             first,
             arrays["pairs"],
-            unpacked(arrays["triples"], len(arrays["pairs"])),
+            arrays["triples"],
             arrays.get("item_pairs"),
             arrays["frequent_pairs"],
             cls.from_arrays(half) if half else None,

@@ -1,6 +1,5 @@
 """Group `model`: the components of each day."""
 
-from dataclasses import replace
 from datetime import date
 
 import dagster as dg
@@ -9,7 +8,7 @@ from mom_pipeline.artifacts.day_artifacts import StaleArtifact
 from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.core.algorithm.decompose import ComponentFit, find_components
 from mom_pipeline.core.evaluation.drift import drift
-from mom_pipeline.core.evaluation.split_half import split_half_agreement
+from mom_pipeline.core.evaluation.split_half import split_half
 from mom_pipeline.core.evaluation.theorem1 import bounds_of_fit
 from mom_pipeline.core.linear_algebra.symmetric import unpacked
 from mom_pipeline.core.types import Array
@@ -43,7 +42,13 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
         earlier, settings = _earlier_item_probs(state, day), state.settings
         fit, parents = _fit(state, day, earlier)
         components, O, pi = fit.components, fit.components.item_probs, fit.components.weights
-        agreement = split_half_agreement(fit.sums, components.in_span, settings.model.seed)
+        halves = split_half(
+            fit.sums,
+            components.in_span,
+            settings.model.seed,
+            starts=fit.anchor.half_components,
+        )
+        agreement = halves.agreement
         moved = drift(O, O if earlier is None else earlier)
         verdicts = [
             checks.distributions("distributions", pi=pi, O=O),
@@ -57,7 +62,7 @@ def decomposition(context: dg.AssetExecutionContext, data_folder: DataFolder) ->
         facts = metadata.of_components(components, moved, agreement)
         stored = {**facts, "agreement": agreement.tolist(), "drift": moved.tolist()}
         written = state.write_components(
-            day, components, fit.anchor, parents, stored, sound=checks.sound(verdicts)
+            day, components, halves, fit.anchor, parents, stored, sound=checks.sound(verdicts)
         )
         shown = {
             **facts,
@@ -79,7 +84,7 @@ def _fit(
     whitening, _ = state.whitening(day)
     tensor = state.built_on("whitened_tensor", day, "whitening_matrix")
     parents = {"whitened_tensor": tensor.version, "anchor": moments.parents["anchor"]}
-    anchor = replace(anchor, components=state.anchor_components(day, parents["anchor"]))
+    anchor = state.with_components(day, anchor, parents["anchor"])
     components = find_components(
         anchor,
         sums,

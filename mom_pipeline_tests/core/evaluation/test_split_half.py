@@ -8,7 +8,7 @@ import pytest
 from mom_pipeline.core import simulate
 from mom_pipeline.core.algorithm.decompose import DecomposeSettings, decompose
 from mom_pipeline.core.errors import InvalidInteractions
-from mom_pipeline.core.evaluation.split_half import split_half_agreement
+from mom_pipeline.core.evaluation.split_half import split_half
 from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.core.moments.days import MomentSettings, Yesterday, advance, width_for_days
 from mom_pipeline.core.moments.estimators import Estimator
@@ -45,7 +45,7 @@ def test_the_halves_are_even_fixed_and_part_neighbours():
 
 def test_components_that_exist_are_found_twice_and_noise_is_not(binary):
     _, sums, components = fitted(binary)
-    agreement = split_half_agreement(sums, components, 0)
+    agreement = split_half(sums, components, 0).agreement
     assert agreement.shape == (FITTED,)
     assert (agreement[:TRUE_COMPONENTS] > 0.95).all()
     assert (agreement[TRUE_COMPONENTS:] < 0.5).all()
@@ -53,12 +53,27 @@ def test_components_that_exist_are_found_twice_and_noise_is_not(binary):
     assert agreement.max() <= 1
 
 
+def test_a_later_day_starts_from_its_halves_and_ends_where_a_cold_start_does(binary):
+    before = binary[:4_800]
+    first = advance(before, None, "", settings())
+    start = split_half(first.sums, fitted(before)[2], 0).components
+    step = advance(binary, Yesterday(before, first.anchor, first.sums), "", settings())
+    assert not step.reason
+    components = decompose(step.anchor, step.sums, DecomposeSettings(FITTED)).in_span
+    warm = split_half(step.sums, components, 0, starts=start)
+    cold = split_half(step.sums, components, 0)
+    real = slice(TRUE_COMPONENTS)
+    np.testing.assert_allclose(warm.agreement[real], cold.agreement[real], atol=1e-4)
+    np.testing.assert_allclose(warm.components[:, :, real], cold.components[:, :, real], atol=1e-3)
+    assert (warm.agreement[TRUE_COMPONENTS:] < 0.5).all()
+
+
 def test_more_users_agree_more():
     _, counts = simulate(8_000, 200, FITTED, items_per_user=8, seed=5)
     means = []
     for n_users in (300, 8_000):
         _, sums, components = fitted((counts[:n_users] > 0).astype(np.float64))
-        means.append(split_half_agreement(sums, components, 0).mean())
+        means.append(split_half(sums, components, 0).agreement.mean())
     assert means[0] + 0.1 < means[1]
 
 
@@ -68,7 +83,7 @@ def test_one_half_twice_agrees_with_itself(binary):
     _, sums, components = fitted(half_rows)
     alone = replace(sums, half=None)
     twice = replace(alone + alone, half=replace(alone, item_pairs=None))
-    agreement = split_half_agreement(twice, components, 0)
+    agreement = split_half(twice, components, 0).agreement
     assert (agreement[:TRUE_COMPONENTS] > 0.9999).all()
 
 
@@ -91,11 +106,11 @@ def test_a_half_that_supports_nothing_agrees_with_nothing(binary):
     anchor, sums, components = fitted(binary)
     for n_users, most in ((0, 0), (1, 1)):  # one user supports one component at most
         few = replace(AnchoredSums.from_rows(binary[:n_users], anchor), item_pairs=None)
-        agreement = split_half_agreement(replace(sums, half=few), components, 0)
+        agreement = split_half(replace(sums, half=few), components, 0).agreement
         assert (agreement > 0).sum() <= most
 
 
 def test_sums_without_halves_are_refused(binary):
     _, sums, components = fitted(binary)
     with pytest.raises(InvalidInteractions, match="halves"):
-        split_half_agreement(replace(sums, half=None), components, 0)
+        split_half(replace(sums, half=None), components, 0)
