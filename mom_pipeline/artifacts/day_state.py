@@ -253,7 +253,7 @@ class DayState(DayMatrices):
     def _read_ranking(self, day: date, sums: Artifact, weights: RankingWeights) -> PairRanking:
         pairs, fixed = self.pairs_in(sums), self._anchor_of(sums)[0].dense
         lacking = (weights.ease and "ease_data" not in fixed) or (
-            weights.low_pass and "low_pass_basis" not in fixed
+            weights.low_pass and "low_pass_rows" not in fixed
         )
         if pairs is None or lacking:
             raise StaleArtifact(f"m2_statistics of {day} was made for another ranking")

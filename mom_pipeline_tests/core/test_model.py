@@ -200,7 +200,7 @@ def test_a_damaged_file_is_refused(model, tmp_path):
         ("pair_items", lambda a: a + 10_000),
         ("pair_starts", lambda a: a[::-1]),
         ("pair_low", lambda a: a[:-1]),
-        ("low_pass_basis", lambda a: a[:5]),
+        ("low_pass_rows", lambda a: a[:5]),
         ("low_pass_strengths", lambda a: a[:-1]),
     ],
 )

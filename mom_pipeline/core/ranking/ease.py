@@ -49,7 +49,8 @@ class Ease:
 
         B ~ matrix + 1 rest^T
 
-    matrix: (D, D).  rest: (D,), zero where every item is regressed on its nearest ones.
+    matrix: (D, D), entries of the order of 1 with the digits of half precision.
+    rest: (D,), zero where every item is regressed on its nearest ones.
     """
 
     name: ClassVar[str] = EASE
@@ -90,7 +91,7 @@ class Ease:
         kept -= rest[items][columns]
         indptr = np.zeros(D + 1, dtype=np.int64)
         indptr[items + 1] = columns.shape[1]
-        entries = (kept.ravel(), items[columns].ravel(), np.cumsum(indptr))
+        entries = (_rounded(kept.ravel()), items[columns].ravel(), np.cumsum(indptr))
         return cls(ItemMatrix(with_narrow_indices(sparse.csr_array(entries, shape=(D, D)))), rest)
 
     def with_items(self, n_items: int) -> Self:
@@ -108,9 +109,11 @@ class Ease:
         known = (np.diff(B.indptr) > 0) | (self.rest != 0)
         known[B.indices] = True
         n = last_true(known) + 1
+        narrow = np.uint16 if n <= 2**16 else np.uint32
         return {
-            "ease_data": B.data,
-            "ease_indices": B.indices,
+            "ease_data": B.data.astype(np.float16),
+            # From position to position, modulo the type's size: small numbers within a row.
+            "ease_steps": np.diff(B.indices.astype(narrow), prepend=narrow(0)),
             "ease_indptr": B.indptr[: n + 1],
             "ease_rest": self.rest[:n],
         }
@@ -118,11 +121,15 @@ class Ease:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
         """Return the part that `as_arrays` named; see `with_items`."""
-        B = tuple(arrays[f"ease_{name}"] for name in ("data", "indices", "indptr"))
-        n_items = len(arrays["ease_rest"])
-        entries = sparse.csr_array(B, shape=(n_items, n_items))
+        data, steps, indptr, rest = (
+            arrays[f"ease_{name}"] for name in ("data", "steps", "indptr", "rest")
+        )
+        indices = np.cumsum(steps, dtype=steps.dtype).astype(indptr.dtype)
+        entries = sparse.csr_array(
+            (data.astype(np.float32), indices, indptr), shape=(len(rest), len(rest))
+        )
         entries.check_format(full_check=True)
-        return cls(ItemMatrix(entries), arrays["ease_rest"])
+        return cls(ItemMatrix(entries), rest)
 
     def scores(self, rows: Histories) -> Array:
         X = rows.once
@@ -195,10 +202,15 @@ def _local_regressions(G: Csr, ridges: Sequence[float]) -> dict[float, Csr]:
     map_blocks(block, range(0, D, _SOLVED_PER_BLOCK))
     return {
         ridge: with_narrow_indices(
-            sparse.csc_array((own, nearest.indices, nearest.indptr), shape=(D, D)).tocsr()
+            sparse.csc_array((_rounded(own), nearest.indices, nearest.indptr), shape=(D, D)).tocsr()
         )
         for ridge, own in B.items()
     }
+
+
+def _rounded(entries: Array) -> Array:
+    """Return entries as they come back from half precision."""
+    return entries.astype(np.float16).astype(np.float32)
 
 
 def _nearest(G: Csr) -> Csr:

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.linear_algebra.eigenpairs import top_eigenpairs
+from mom_pipeline.core.linear_algebra.half_precision import from_half, rounded, to_half
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.sums import padded
 from mom_pipeline.core.moments.users import MomentsPass, SecondMoment, Users
@@ -35,7 +36,8 @@ class LowPass:
 
     V, s are eigenpairs of S G S, S = diag(c^-scaling); s and the ridge are in units of its mean
     diagonal. A ridge of 0 is a plain cut after the last eigenvector.
-    basis: V, (D, rank) orthonormal.  item_scale: the diagonal of S, (D,).  strengths: s, (rank,).
+    basis: V, (D, rank) orthonormal, with the digits of half precision.
+    item_scale: the diagonal of S, (D,).  strengths: s, (rank,).
     """
 
     name: ClassVar[str] = LOW_PASS
@@ -61,7 +63,7 @@ class LowPass:
         rank = low_pass_rank(pairs.shape) if rank is None else rank
         top = top_eigenpairs(pairs.M2, rank, rng, tol=tol, max_passes=max_passes)
         strengths = np.maximum(top.values[:rank], 0.0) / pairs.mean_diagonal
-        return cls(np.ascontiguousarray(top.vectors[:, :rank]), pairs.M2.item_scale, strengths)
+        return cls(rounded(top.vectors[:, :rank]), pairs.M2.item_scale, strengths)
 
     def as_arrays(self) -> dict[str, Array]:
         """Return the part as named arrays, to be stored; `from_arrays` reads them back.
@@ -69,8 +71,10 @@ class LowPass:
         Without the items that came later: they are the same arrays until it is made again.
         """
         n = last_true(np.asarray(self.basis.any(axis=1))) + 1
+        rows, exponents = to_half(self.basis[:n])
         return {
-            "low_pass_basis": self.basis[:n],
+            "low_pass_rows": rows,
+            "low_pass_exponents": exponents,
             "low_pass_scale": self.item_scale[:n],
             "low_pass_strengths": self.strengths,
         }
@@ -81,7 +85,10 @@ class LowPass:
 
         Raises ValueError where they do not fit together.
         """
-        part = cls(*(arrays[f"low_pass_{name}"] for name in ("basis", "scale", "strengths")))
+        rows, exponents, scale, strengths = (
+            arrays[f"low_pass_{name}"] for name in ("rows", "exponents", "scale", "strengths")
+        )
+        part = cls(from_half(rows, exponents), scale, strengths)
         if len(part.basis) != len(part.item_scale):
             raise ValueError("the basis and the scale of the low-pass part are of other items")
         return part

@@ -150,7 +150,7 @@ class PairRanking(SentPlain):
 
     def with_smoothed(self, arrays: Mapping[str, Array]) -> Self:
         """Return the ranking with the parts that `smoothed_arrays` named."""
-        low_pass = LowPass.from_arrays(arrays) if "low_pass_basis" in arrays else None
+        low_pass = LowPass.from_arrays(arrays) if "low_pass_rows" in arrays else None
         ease = Ease.from_arrays(arrays) if "ease_data" in arrays else None
         D = self.counts.n_items
         return replace(
