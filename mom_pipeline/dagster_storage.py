@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from dagster import DagsterRun
@@ -125,6 +126,15 @@ class EventLog(SqliteEventLogStorage):
             }
             for event, event_id in newest.values():
                 self._store_asset_event(connection, event, event_id)
+
+    def remove_log(self, run_id: str) -> None:
+        """Remove the file of a run. The index keeps what it made, and the verdicts on it."""
+        with self._lock:
+            if engine := self._engines.pop(run_id, None):
+                engine.dispose()
+            self._initialized_dbs.discard(run_id)
+            for ending in ("", "-wal", "-shm"):
+                Path(f"{self.path_for_shard(run_id)}{ending}").unlink(missing_ok=True)
 
 
 class RunStorage(SqliteRunStorage):

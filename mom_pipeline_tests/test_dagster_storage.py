@@ -4,6 +4,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,44 @@ def test_verdicts_are_there_when_the_step_has_failed(home: Path) -> None:
     with closing(sqlite3.connect(home / "history" / "runs" / "index.db")) as index:
         statuses = index.execute("SELECT execution_status FROM asset_check_executions").fetchall()
     assert statuses == [("FAILED",)]
+
+
+def test_logs_of_runs_of_old_days_go_and_what_they_made_stays(home: Path) -> None:
+    from mom_pipeline.defs.runs import remove_old_logs
+
+    first_after = date.fromisoformat(LAST) + timedelta(days=1)
+    with dg.DagsterInstance.get() as instance:
+        materialize_all(instance)
+        (run,) = instance.get_runs()
+        log = home / "history" / "runs" / f"{run.run_id}.db"
+        assert remove_old_logs(instance, date.fromisoformat(LAST)) == 0
+        assert log.exists()
+        assert remove_old_logs(instance, first_after) == 1
+        assert not log.exists()
+        assert len(instance.get_materialized_partitions(dg.AssetKey("numbers"))) == N_DAYS
+        newest = instance.get_latest_materialization_event(dg.AssetKey("numbers"))
+        assert newest is not None
+        assert newest.asset_materialization is not None
+        assert newest.asset_materialization.metadata["day"].value == LAST
+        # Whoever opens the page of the run finds it without events.
+        assert instance.get_run_by_id(run.run_id) == run
+        assert instance.all_logs(run.run_id) == []
+        materialize_all(instance)
+        assert len(instance.get_runs()) == 2
+
+
+def test_logs_of_runs_that_failed_stay(home: Path) -> None:
+    from mom_pipeline.defs.runs import remove_old_logs
+
+    @dg.asset(partitions_def=DAILY)
+    def broken() -> None:
+        raise ValueError("broken")
+
+    with dg.DagsterInstance.get() as instance:
+        dg.materialize([broken], instance=instance, partition_key=LAST, raise_on_error=False)
+        assert remove_old_logs(instance, date.fromisoformat(LAST) + timedelta(days=1)) == 0
+        (run,) = instance.get_runs()
+        assert any(event.is_dagster_event for event in instance.all_logs(run.run_id))
 
 
 def test_one_engine_serves_a_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

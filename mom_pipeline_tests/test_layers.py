@@ -38,7 +38,7 @@ ALLOWED = {
     | {"core", "pictures", "settings", "artifacts", "warehouse", "logs", "comparison", "serving"},
     "defs": ARRAYS
     | STORAGE
-    | {"catalogue", "dagster", "pydantic", "pictures"}
+    | {"catalogue", "dagster", "dagster_storage", "pydantic", "pictures"}
     | {"engine", "artifacts", "warehouse", "logs", "comparison", "serving", "report", "tuning"},
     "definitions": {"dagster", "dagster_home", "defs"},
     "ui": {"dagster", "dagster_graphql", "dagster_shared", "dagster_webserver"}

@@ -22,7 +22,7 @@ from mom_pipeline.report.sections import TREND_DAYS
 from mom_pipeline.settings.chosen import ChosenSettings
 from mom_pipeline.warehouse.evaluations import MetricsRow
 
-_TOP_PAIRS, _TOP_ITEMS = 10, 8
+_TOP_PAIRS, _TOP_COMPONENTS, _TOP_ITEMS = 10, 25, 8
 _BOUNDS = ("mu_bound", "pi_bound", "n1", "n2", "n3", "sigma_1", "sigma_k", "delta")
 
 
@@ -149,7 +149,10 @@ def of_components(components: Components, moved: Array, agreement: Array) -> dic
 def component_table(
     components: Components, moved: Array, agreement: Array, item_ids: Array
 ) -> dg.TableMetadataValue | str:
-    """Pi, lambda, drift since yesterday, split-half agreement and the most probable items."""
+    """Pi, lambda, drift since yesterday, split-half agreement and the most probable items.
+
+    Of the heaviest components; the report has all of them.
+    """
     O, pi, lambdas = components.item_probs, components.weights, components.decomposition.lambdas
     best = np.argsort(-O, axis=0, kind="stable")[:_TOP_ITEMS]
     return table(
@@ -162,7 +165,7 @@ def component_table(
                 "agreement": round(float(agreement[k]), 3),
                 "top_items": ", ".join(str(item_ids[y]) for y in best[:, k]),
             }
-            for k in range(len(pi))
+            for k in np.sort(np.argsort(-pi, kind="stable")[:_TOP_COMPONENTS]).tolist()
         ]
     )
 

@@ -8,9 +8,13 @@ records, so every run also records its process. Who writes to the data folder is
 import os
 import socket
 import time
+from datetime import date
 from pathlib import Path
 
 import dagster as dg
+
+from mom_pipeline.dagster_storage import EventLog
+from mom_pipeline.defs.run_tags import run_days
 
 # The prefix is Dagster's for tags that its pages do not show.
 PROCESS_TAG = ".dagster/mom_process"
@@ -43,6 +47,24 @@ def is_under_way(instance: dg.DagsterInstance) -> bool:
         return True
     begun = instance.get_run_records(dg.RunsFilter(statuses=_BEGUN))
     return not all(_is_gone(record) for record in begun)
+
+
+def remove_old_logs(instance: dg.DagsterInstance, oldest: date) -> int:
+    """Remove the logs of runs of days before `oldest` alone; returns how many there were.
+
+    What a run made stays on record, with its metadata and checks; the log of a run that failed
+    stays too.
+    """
+    events, removed = instance.event_log_storage, 0
+    if not isinstance(events, EventLog):
+        return 0
+    for run_id in events.get_all_run_ids():
+        run = instance.get_run_by_id(run_id)
+        days = run_days(run.tags) if run and run.is_success else None
+        if days is not None and days[1] < oldest:
+            events.remove_log(run_id)
+            removed += 1
+    return removed
 
 
 def _mark(run_id: str) -> str:

@@ -15,6 +15,7 @@ from mom_pipeline.defs.assets.evaluation import evaluation_metrics
 from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_asset, for_each_day
 from mom_pipeline.defs.engine import EngineResource
 from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.defs.runs import remove_old_logs
 from mom_pipeline.logs.admission import held_days
 from mom_pipeline.serving.gate import Delivered, Promoted, judged_day, promote_day, store_day
 from mom_pipeline.serving.registry import ModelRegistry
@@ -76,7 +77,8 @@ def promotion(
     promoted = for_each_day(context, compute)
     if champion := untold_champion(context.instance, registry):
         context.log_event(champion)
-    context.log.info(_retain(state, warehouse, [date.fromisoformat(key) for key in days]))
+    run_days = [date.fromisoformat(key) for key in days]
+    context.log.info(_retain(state, warehouse, context.instance, run_days))
     return promoted
 
 
@@ -125,8 +127,11 @@ def _shown(done: Promoted) -> dict[str, Any]:
     }
 
 
-def _retain(state: DayState, warehouse: Warehouse, run_days: Sequence[date]) -> str:
-    """Remove the arrays, lists and exports that are too old; see `artifacts` in the settings.
+def _retain(
+    state: DayState, warehouse: Warehouse, instance: dg.DagsterInstance, run_days: Sequence[date]
+) -> str:
+    """Remove arrays, lists, exports and logs of runs that are too old; see `artifacts` in the
+    settings.
 
     A run of old days alone asked for just these: they stay until the next run.
     """
@@ -145,7 +150,8 @@ def _retain(state: DayState, warehouse: Warehouse, run_days: Sequence[date]) -> 
     remove_exports(state.settings.exports_dir / "recommendations", oldest)
     with warehouse.connect() as connection:
         rows = remove_superseded(connection, oldest)
+    logs = remove_old_logs(instance, newest - timedelta(days=kept - 1))
     return (
-        f"{removed.days} artifacts, the arrays of {removed.moments} older moments "
-        f"and {rows} rows of lists removed (retention)"
+        f"{removed.days} artifacts, the arrays of {removed.moments} older moments, {rows} rows of "
+        f"lists and {logs} logs of runs removed (retention)"
     )
