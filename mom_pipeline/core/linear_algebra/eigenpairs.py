@@ -29,8 +29,9 @@ _DIRECT_BYTES = 512_000_000
 # What LAPACK needs for D items, in products D x D x D: the reduction to three diagonals, half
 # of it bound by memory.
 _DIRECT_PRODUCTS = 4
-# What a look at the Ritz values of w columns needs, in products w x w x w.
-_RITZ_PRODUCTS = 9
+# What a look at the Ritz values of w columns needs, in products w x w x w, on the mean of passes:
+# their values alone, and at the end the vectors.
+_RITZ_PRODUCTS = 4
 # Columns multiplied in one pass, as a share of those that are wanted, and at least this many.
 _BLOCK_SHARE = 4
 _MIN_BLOCK = 8
@@ -101,14 +102,16 @@ def top_eigenpairs(
     captured = 0.0
     while True:
         remainder = span.expand()
-        values, residuals = span.ritz_values()
-        gain, captured = values[:k].sum() - captured, values[:k].sum()
-        settled = span.width >= width and gain <= tol * captured
-        if settled or span.passes >= max_passes or span.width == D:
+        if span.passes >= max_passes or span.width == D:
             break
+        if span.width >= width:
+            before, captured = captured, float(span.values()[:k].sum())
+            if captured - before <= tol * captured:
+                break
         if span.width + block > capacity:
             span.fold(width)
         span.append(remainder, min(block, D - span.width))
+    values, residuals = span.ritz_values()
     scale = max(abs(float(values[0])), np.finfo(np.float64).tiny)
     vectors = with_positive_sums(span.fold(width))
     return Eigenpairs(values[:width], vectors, span.passes, float(residuals[:k].max()) / scale)
@@ -198,6 +201,7 @@ class _Span:
         self._columns = np.empty((M2.n_items, capacity), dtype=M2.dtype)
         self._n_columns = 0
         self._H = np.zeros((0, 0))
+        self._pairs: tuple[Float64, Float64] | None = None
         self._remainder_gram = cross(start, start)
         self.append(start)
 
@@ -229,7 +233,13 @@ class _Span:
         H[:, old:] = C
         H[old:, :old] = C[:old].T
         self._H, self._remainder_gram = (H + H.T) / 2, gram
+        self._pairs = None
         return G
+
+    def values(self) -> Float64:
+        """Return the eigenvalues of H alone, largest first: a third of the work of all."""
+        with one_blas_thread():
+            return np.linalg.eigvalsh(self._H)[::-1]
 
     def ritz_values(self) -> tuple[Float64, Float64]:
         """Return the eigenvalues of H, largest first, and ||M2 v - value v|| of each.
@@ -246,10 +256,12 @@ class _Span:
         values, E = self._ritz()
         E = E[:, :width]
         self._n_columns = E.shape[1]
-        self._H = np.diag(values[: self._n_columns])
+        self._H, self._pairs = np.diag(values[: self._n_columns]), None
         return multiply(self._columns[:, : len(E)], E, out=self._columns)
 
     def _ritz(self) -> tuple[Float64, Float64]:
-        with one_blas_thread():  # more of them are slower at this size
-            values, E = np.linalg.eigh(self._H)
-        return values[::-1], E[:, ::-1]
+        if self._pairs is None:
+            with one_blas_thread():  # more of them are slower at this size
+                values, E = np.linalg.eigh(self._H)
+            self._pairs = values[::-1], E[:, ::-1]
+        return self._pairs
