@@ -53,7 +53,7 @@ class Unfolded:
     @classmethod
     def from_tensor(cls, T: Float64) -> Self:
         j, l = np.triu_indices(len(T))
-        return cls(T[:, j, l], np.where(j < l, 2.0, 1.0))
+        return cls(T[:, j, l], np.where(j < l, 2.0, 1.0).astype(T.dtype))
 
     def contract_twice(self, V: Float64) -> Float64:
         """Return T(I, v_k, v_k) for every column: (K, columns)."""
@@ -78,7 +78,7 @@ class Unfolded:
 def _pair_products(V: Float64) -> Float64:
     """Return v_jk v_lk of all j <= l, (K (K+1) / 2, columns)."""
     K, columns = V.shape
-    products, start = np.empty((K * (K + 1) // 2, columns)), 0
+    products, start = np.empty((K * (K + 1) // 2, columns), dtype=V.dtype), 0
     for j in range(K):
         np.multiply(V[j], V[j:], out=products[start : start + K - j])
         start += K - j
@@ -240,14 +240,14 @@ def _power_steps(T: Unfolded, V: Float64, n_steps: int) -> Float64:
 
 def _random_start(T: Float64, rng: np.random.Generator) -> Float64:
     """Return the eigenvectors of T(I, I, theta): the components themselves if T is exact."""
-    theta = rng.standard_normal(len(T))
+    theta = rng.standard_normal(len(T)).astype(T.dtype)
     return np.linalg.eigh(T @ theta)[1]
 
 
 def _completed(V: Float64, K: int, rng: np.random.Generator) -> Float64:
     """Return K orthonormal columns that begin with those of V."""
-    V = np.column_stack([V[:, :K], rng.standard_normal((K, max(K - V.shape[1], 0)))])
-    return np.linalg.qr(V)[0]
+    others = rng.standard_normal((K, max(K - V.shape[1], 0))).astype(V.dtype)
+    return np.linalg.qr(np.column_stack([V[:, :K], others]))[0]
 
 
 def _ordered(

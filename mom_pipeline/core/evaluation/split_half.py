@@ -25,7 +25,8 @@ from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Float64
 
-_TOLERANCE = 1e-8
+# Single precision: an agreement of three digits is looked at.
+_DTYPE, _TOLERANCE = np.float32, 1e-6
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,9 @@ def _counterparts(
         whitening = whiten(half, components.shape[1], dtype=np.dtype(np.float64))
     except InvalidInteractions:
         return counterparts
-    T = whitened_tensor(half, whitening)
+    T = whitened_tensor(half, whitening).astype(_DTYPE)
     if start is not None:
-        start = whitening.factors.T @ start[:, start.any(axis=0)]
+        start = (whitening.factors.T @ start[:, start.any(axis=0)]).astype(_DTYPE)
     vectors = decompose_simultaneously(T, rng, start=start, n_starts=1, tol=_TOLERANCE).vectors
     own = whitening.inverse @ vectors
     ours, theirs = match_columns(own, components)
