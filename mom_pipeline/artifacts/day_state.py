@@ -42,6 +42,7 @@ class DayState(DayMatrices):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._anchor: tuple[Artifact, Anchor] | None = None
+        self._base_pairs: tuple[str, PairCounts] | None = None
         # Of the day at hand, of the one whose lists are kept and of the one that is judged.
         self._rankings: dict[tuple[str, RankingWeights], PairRanking] = {}
 
@@ -124,8 +125,9 @@ class DayState(DayMatrices):
         if "pair_items" not in artifact.dense:
             return None
         stored, _ = self._anchor_of(artifact)
-        base, change = map(PairCounts.from_arrays, (stored.dense, artifact.dense))
-        return AnchoredPairs(base, change)
+        if self._base_pairs is None or self._base_pairs[0] != stored.version:
+            self._base_pairs = stored.version, PairCounts.from_arrays(stored.dense)
+        return AnchoredPairs(self._base_pairs[1], PairCounts.from_arrays(artifact.dense))
 
     def yesterday(self, day: date) -> tuple[Yesterday, Artifact]:
         """Rows and sums of the day before; StaleArtifact when they cannot be used."""

@@ -26,7 +26,7 @@ from mom_pipeline.artifacts.versions import (
     seal,
     unfinished_version,
 )
-from mom_pipeline.core.files import locked, write_text, writing
+from mom_pipeline.core.files import locked, write_text
 from mom_pipeline.core.persistence import mapped_arrays, write_npz
 from mom_pipeline.core.types import Array
 from mom_pipeline.errors import DamagedArtifact, ExpiredArrays
@@ -225,8 +225,11 @@ def _write_array(
     for part in parts.values():
         if part.dtype.hasobject:
             raise ValueError(f"array {name!r} holds Python objects; store text as fixed-width 'U'")
-    with writing(folder / f"{name}.npz") as out:
+    # No name of its own until then: the folder is an unfinished version.
+    with (folder / f"{name}.npz").open("wb") as out:
         write_npz(out, parts, deflated=deflated)
+        out.flush()
+        os.fsync(out.fileno())
     kind = "csr" if isinstance(array, csr_array) else "dense"
     return {"shape": list(array.shape), "dtype": str(array.dtype), "kind": kind}
 

@@ -47,23 +47,23 @@ class Unfolded:
     entries: (K, K (K+1) / 2).  times: how often a pair (jl) stands in T, 1 or 2.
     """
 
-    entries: Float64
-    times: Float64
+    entries: Array
+    times: Array
 
     @classmethod
-    def from_tensor(cls, T: Float64) -> Self:
+    def from_tensor(cls, T: Array) -> Self:
         j, l = np.triu_indices(len(T))
         return cls(T[:, j, l], np.where(j < l, 2.0, 1.0).astype(T.dtype))
 
-    def contract_twice(self, V: Float64) -> Float64:
+    def contract_twice(self, V: Array) -> Array:
         """Return T(I, v_k, v_k) for every column: (K, columns)."""
         return np.asarray(self._weighted @ _pair_products(V))
 
-    def eigenvalues(self, V: Float64) -> Float64:
+    def eigenvalues(self, V: Array) -> Array:
         """Return T(v_k, v_k, v_k) for every column."""
         return np.asarray((self.contract_twice(V) * V).sum(axis=0))
 
-    def without(self, V: Float64, lambdas: Float64) -> Self:
+    def without(self, V: Array, lambdas: Array) -> Self:
         """Return T - sum_k lambda_k v_k⊗v_k⊗v_k."""
         return replace(self, entries=self.entries - (V * lambdas) @ _pair_products(V).T)
 
@@ -71,11 +71,11 @@ class Unfolded:
         return float(np.sqrt(np.einsum("ij,ij,j->", self.entries, self.entries, self.times)))
 
     @cached_property
-    def _weighted(self) -> Float64:
+    def _weighted(self) -> Array:
         return self.entries * self.times
 
 
-def _pair_products(V: Float64) -> Float64:
+def _pair_products(V: Array) -> Array:
     """Return v_jk v_lk of all j <= l, (K (K+1) / 2, columns)."""
     K, columns = V.shape
     products, start = np.empty((K * (K + 1) // 2, columns), dtype=V.dtype), 0
@@ -113,10 +113,10 @@ def decompose_tensor(
 
 
 def decompose_simultaneously(
-    T: Float64,
+    T: Array,
     rng: np.random.Generator,
     *,
-    start: Float64 | None = None,
+    start: Array | None = None,
     n_starts: int = 3,
     max_sweeps: int = 300,
     tol: float = 1e-10,
@@ -126,6 +126,7 @@ def decompose_simultaneously(
 
         V <- qr( T(I, V, V) ),  columns sorted by eigenvalue;   lambda_k = T(v_k, v_k, v_k)
 
+    T: in the precision that is to be worked in.
     The best of several random starts is kept: the one that explains most of T. Plain steps
     free the components from exact orthogonality, which noise does not respect, but too many
     let neighbours fall together: they are taken only while the residual falls.
@@ -207,8 +208,8 @@ def unit_columns(O: Array) -> Array:
 
 
 def _iterate_orthogonally(
-    T: Unfolded, V: Float64, max_sweeps: int, tol: float, patience: int
-) -> tuple[Float64, int]:
+    T: Unfolded, V: Array, max_sweeps: int, tol: float, patience: int
+) -> tuple[Array, int]:
     """Repeat V <- qr(T(I, V, V)) until no column moves, or nothing more is explained.
 
     Columns that fit noise wander forever; what all columns explain together, sum_k lambda_k^2,
@@ -231,28 +232,26 @@ def _iterate_orthogonally(
     return V, sweeps
 
 
-def _power_steps(T: Unfolded, V: Float64, n_steps: int) -> Float64:
+def _power_steps(T: Unfolded, V: Array, n_steps: int) -> Array:
     V = unit_columns(V)
     for _ in range(n_steps):
         V = unit_columns(T.contract_twice(V))
     return V
 
 
-def _random_start(T: Float64, rng: np.random.Generator) -> Float64:
+def _random_start(T: Array, rng: np.random.Generator) -> Array:
     """Return the eigenvectors of T(I, I, theta): the components themselves if T is exact."""
     theta = rng.standard_normal(len(T)).astype(T.dtype)
     return np.linalg.eigh(T @ theta)[1]
 
 
-def _completed(V: Float64, K: int, rng: np.random.Generator) -> Float64:
+def _completed(V: Array, K: int, rng: np.random.Generator) -> Array:
     """Return K orthonormal columns that begin with those of V."""
     others = rng.standard_normal((K, max(K - V.shape[1], 0))).astype(V.dtype)
     return np.linalg.qr(np.column_stack([V[:, :K], others]))[0]
 
 
-def _ordered(
-    T: Unfolded, V: Float64, iterations: int, lambdas: Float64 | None = None
-) -> Decomposition:
+def _ordered(T: Unfolded, V: Array, iterations: int, lambdas: Array | None = None) -> Decomposition:
     """Make every eigenvalue positive and put the heaviest component (smallest lambda) first.
 
     lambdas: T(v_k, v_k, v_k) unless given.

@@ -239,7 +239,7 @@ class _Span:
     def values(self) -> Float64:
         """Return the eigenvalues of H alone, largest first: a third of the work of all."""
         with one_blas_thread():
-            return np.linalg.eigvalsh(self._H)[::-1]
+            return np.asarray(np.linalg.eigvalsh(self._H)[::-1], dtype=np.float64)
 
     def ritz_values(self) -> tuple[Float64, Float64]:
         """Return the eigenvalues of H, largest first, and ||M2 v - value v|| of each.

@@ -92,6 +92,12 @@ class PairCounts:
             )
         return updated
 
+    def n_pairs_after(self, change: Self) -> int:
+        """Return how many pairs there are after a change."""
+        at, known = _found(self.names, change.names)
+        gone = (self.units[at[known]] + change.units[known] == 0).sum()
+        return int(len(self.names) + len(change.names) - known.sum() - gone)
+
     def nothing(self) -> Self:
         """Return no pairs, among the same items."""
         none = np.empty(0, dtype=np.int64)
@@ -231,15 +237,21 @@ def _merged(names: Array, units: Array, others: Array, more: Array) -> tuple[Arr
     """Add sums under the same names; a sum of 0 goes. Both names rise, without repeats."""
     if not len(others):
         return names, units
-    at = np.searchsorted(names, others)
-    known = at < len(names)
-    known[known] = names[at[known]] == others[known]
+    at, known = _found(names, others)
     units = units.copy()
     units[at[known]] += more[known]
     names = np.insert(names, at[~known], others[~known])
     units = np.insert(units, at[~known], more[~known])
     left = units != 0
     return (names, units) if left.all() else (names[left], units[left])
+
+
+def _found(names: Array, others: Array) -> tuple[Array, Array]:
+    """Return where other names are or would be, and which of them are there. Both rise."""
+    at = np.searchsorted(names, others)
+    known = at < len(names)
+    known[known] = names[at[known]] == others[known]
+    return at, known
 
 
 def _without_items(X: Csr, items: Array) -> Csr:

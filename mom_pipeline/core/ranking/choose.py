@@ -17,7 +17,7 @@ from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.interactions import as_binary, with_narrow_indices
 from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.ranking.candidates import GRID, SETTINGS_OF, Candidates, SearchParts
-from mom_pipeline.core.ranking.ease import MAX_INVERTED_ITEMS, Ease
+from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.recency import aged
 from mom_pipeline.core.ranking.score import RankingWeights
@@ -35,7 +35,6 @@ _STARTS: tuple[dict[str, float], ...] = (
     {"own": 1.0},
 )
 # What is tried last, with the weights that were chosen: each option is a part made anew.
-_LAST_OF_MANY_ITEMS = {"ease_ridge": GRID["ease_ridge"]}
 _LAST_ON_DAYS = {
     "history_half_life": (120.0, 60.0, 30.0, 10.0),
     "low_pass_scaling": (0.25, 0.4, 0.5),
@@ -43,9 +42,8 @@ _LAST_ON_DAYS = {
 # Users to ask about: more cost time, fewer leave the choice to chance. On later days any gain
 # counts, so there are more of them; what was hidden has to promise more than chance does.
 MAX_USERS, MAX_HIDDEN_USERS = 8000, 3000
-# Every ridge is a regression of all items on each other, a second's work with so many items. With
-# more of them one ridge is tried at first, and the others last, where EASE has a weight at all.
-_RIDGES_AT_ONCE = 4_000
+# Up to so many items EASE has a weight by default; see `default_weights`.
+_EASE_BY_DEFAULT = 10_000
 _SWEEPS = 3
 _HELD_OUT_SHARE = 0.2
 # What was hidden at random is not the future: what people take next may be more popular, or
@@ -176,10 +174,10 @@ def given_split(
 def default_weights(n_items: int) -> RankingWeights:
     """Return what ranks where nothing can be chosen.
 
-    Where every item is regressed on its nearest ones alone, EASE promised less than a tenth more on
-    hidden items of the one such data set at hand: there it has a weight only where it was chosen.
+    In a large catalogue EASE promised less than a tenth more on hidden items of the one such data
+    set at hand: there it has a weight only where it was chosen.
     """
-    if n_items > MAX_INVERTED_ITEMS:
+    if n_items > _EASE_BY_DEFAULT:
         return RankingWeights(ease=0.0, low_pass=0.5, components=0.0)
     return RankingWeights()
 
@@ -243,8 +241,6 @@ def _last(
     if held_out.least_gain and best == defaults:
         return {}
     last = _LAST_ON_DAYS if held_out.last_days is not None else {}
-    if held_out.train.shape[1] > _RIDGES_AT_ONCE:
-        last = _LAST_OF_MANY_ITEMS | last
     return {n: options for n, options in last.items() if n not in fixed and _matters(n, best)}
 
 
@@ -252,7 +248,7 @@ def _last(
 class _Trial:
     """Weights that were chosen, with other values of settings that change all of a part.
 
-    parts: with the settings of the weights alone.  eases: by ridge, those made so far.
+    parts: with the settings of the weights alone.  eases: by ridge.
     """
 
     held_out: HeldOut
@@ -280,15 +276,9 @@ class _Trial:
     ) -> RankingWeights:
         """Return chosen weights with the value of a setting that is clearly the best with them."""
         rivals = [_with(chosen, **{name: value}) for value in options]
-        self._make_eases([one.ease_ridge for one in (chosen, *rivals) if one.ease])
         qualities = {one: self._quality(one) for one in dict.fromkeys([chosen, *rivals])}
         best = max(qualities, key=lambda one: float(qualities[one].mean()))
         return best if _is_clear(qualities[best] - qualities[chosen]) else chosen
-
-    def _make_eases(self, ridges: list[float]) -> None:
-        new = [ridge for ridge in dict.fromkeys(ridges) if ridge not in self.eases]
-        if new:
-            self.eases.update(Ease.for_ridges(self.held_out.learnt_from, new))
 
     def _quality(self, weights: RankingWeights) -> Float64:
         X, e, ridge = self.held_out.train, weights.user_exponent, weights.ease_ridge
@@ -311,8 +301,6 @@ def _grid(held_out: HeldOut, fixed: Mapping[str, float]) -> dict[str, tuple[floa
         without |= {"trend", "trend_half_life"}
     grid = {name: options for name, options in GRID.items() if name not in without}
     grid["user_exponent"] = held_out.user_exponents
-    if held_out.train.shape[1] > _RIDGES_AT_ONCE:
-        grid["ease_ridge"] = (RankingWeights().ease_ridge,)
     return grid | {name: (value,) for name, value in fixed.items() if name in grid}
 
 

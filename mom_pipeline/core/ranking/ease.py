@@ -1,6 +1,6 @@
 """The EASE part of the score: the regression of every item on the others, from counted pairs.
 
-Up to some 10,000 items the second moment is inverted. In a larger catalogue every item is
+Up to some 4,000 items the second moment is inverted. In a larger catalogue every item is
 regressed on its nearest items alone, those that it was taken with most often:
 
     B_Ny = (G_NN + ridge g I)^-1 G_Ny,     N: the nearest items of y
@@ -27,9 +27,9 @@ from mom_pipeline.core.types import Array, Csr
 
 # The pairs of busy users in it made it better.
 _USER_EXPONENT = 0.5
-# Up to so many items G is inverted: 400 MB, and some ten seconds on two cores. Of each row of the
-# inverse so many entries are kept, which on three logs was within .5 % of nDCG@20.
-MAX_INVERTED_ITEMS = 10_000
+# Up to so many items G is inverted, a second on two cores. Of each row of the inverse so many
+# entries are kept, which on three logs was within .5 % of nDCG@20.
+MAX_INVERTED_ITEMS = 4_000
 _ENTRIES = 256
 # Otherwise every item is regressed on so many nearest ones; so many items at a time take 64 MB.
 _NEAREST = 64

@@ -27,7 +27,7 @@ from mom_pipeline.warehouse import recommendations as lists
 
 _SHOWN_ITEMS = 10
 # Users whose lists tell whether everyone's would change.
-_ASKED = 256
+_ASKED = 128
 
 
 @dataclass(frozen=True)

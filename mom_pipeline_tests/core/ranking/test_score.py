@@ -210,36 +210,6 @@ def test_the_search_takes_ease_where_only_it_explains(rng):
     assert choice.quality > 0.9
 
 
-@pytest.mark.parametrize(
-    ("weight", "made"), [(0.0, []), (2.0, [(5.0,), (0.2, 1.0, 20.0)]), (None, [(5.0,)])]
-)
-def test_with_many_items_other_ridges_are_tried_only_where_ease_counts(
-    X, low_pass, monkeypatch, weight, made
-):
-    ridges = []
-    for_ridges = Ease.for_ridges
-
-    def counted(users, wanted):
-        ridges.append(tuple(wanted))
-        return for_ridges(users, wanted)
-
-    monkeypatch.setattr(choose, "_RIDGES_AT_ONCE", X.shape[1] - 1)
-    monkeypatch.setattr(Ease, "for_ridges", counted)
-    later = as_interactions(np.roll(X.toarray(), 1, axis=0))
-    split = given_split(X, later, np.random.default_rng(0))
-    # What only the components know: where EASE is free, it gets no weight.
-    wanted = split.test.toarray()
-    fixed = {} if weight is None else {"ease": weight}
-    choice = choose_weights(
-        split,
-        lambda e, scaling: low_pass,
-        (lambda rows: 1e-3 + wanted) if weight is None else rising,
-        fixed=fixed,
-    )
-    assert ridges == made
-    assert choice.weights.ease == (weight or 0.0)
-
-
 def test_what_a_user_had_before_is_not_to_be_found_again(X):
     later = as_interactions(np.roll(X.toarray(), 1, axis=0))
     split = given_split(X, later, np.random.default_rng(0))
