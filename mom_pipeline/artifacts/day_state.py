@@ -16,6 +16,7 @@ from mom_pipeline.core.day_rows import IN_MEMORY, Engine
 from mom_pipeline.core.evaluation.backtest import Backtest
 from mom_pipeline.core.evaluation.split_half import SplitHalf
 from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.linear_algebra.half_precision import from_half, to_half
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.days import (
     AnchoredPairs,
@@ -30,6 +31,7 @@ from mom_pipeline.core.ranking.low_pass import LowPass, scaled_pairs
 from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.score import RankingWeights
+from mom_pipeline.core.types import Array
 from mom_pipeline.settings import Settings
 from mom_pipeline.settings.chosen import ChosenSettings
 
@@ -122,7 +124,7 @@ class DayState(DayMatrices):
 
     def pairs_in(self, artifact: Artifact) -> AnchoredPairs | None:
         """The pairs as of the sums that an artifact holds; None where none were kept."""
-        if "pair_items" not in artifact.dense:
+        if "pair_steps" not in artifact.dense:
             return None
         stored, _ = self._anchor_of(artifact)
         if self._base_pairs is None or self._base_pairs[0] != stored.version:
@@ -152,7 +154,7 @@ class DayState(DayMatrices):
             before = self.fitting("decomposition", self.day_before(day))
         except StaleArtifact:
             return anchor
-        if before.parents["anchor"] != anchor_version:
+        if before.parents["anchor"] != anchor_version or "anchor_components" not in before.arrays:
             return anchor
         return replace(
             anchor,
@@ -173,13 +175,15 @@ class DayState(DayMatrices):
     ) -> Artifact:
         """Store O, pi and where the next day starts from.
 
-        O in single precision: rounding is far below the statistical error.
+        O in half precision: its rounding, of four digits, is far below the statistical error.
         """
         starts = anchor.components, anchor.half_components
         if anchor.components is None:
             starts = components.in_span, halves.components.astype(np.float32)
+        probs, exponents = to_half(components.item_probs)
         arrays = {
-            "item_probs": components.item_probs.astype(np.float32, copy=False),
+            "item_probs": probs,
+            "item_exponents": exponents,
             "weights": components.weights,
             "lambdas": components.decomposition.lambdas,
             **dict(zip(("anchor_components", "half_components"), starts, strict=True)),
@@ -219,7 +223,7 @@ class DayState(DayMatrices):
             item_users = users_per_item(rows.X)
             pairs = self._ranking_of_users(day, engine.users(rows)) if with_pairs else None
         model = FittedModel(
-            item_probs=artifact.dense["item_probs"],
+            item_probs=item_probs_in(artifact),
             weights=artifact.dense["weights"],
             popularity=item_users / item_users.sum(),
             personalization=Personalization.from_settings(settings),
@@ -283,6 +287,12 @@ class DayState(DayMatrices):
             )
             self._anchor = artifact, anchor
         return self._anchor
+
+
+def item_probs_in(artifact: Artifact) -> Array:
+    """O of a day, (D, K), single precision: columns that sum to 1 again after the rounding."""
+    O = from_half(artifact.dense["item_probs"], artifact.dense["item_exponents"])
+    return np.asarray(O / O.sum(axis=0, dtype=np.float64).astype(np.float32))
 
 
 def sums_in(artifact: Artifact) -> AnchoredSums:

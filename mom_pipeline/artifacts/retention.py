@@ -4,9 +4,9 @@ Matrix, model and metrics are kept for `retention_days` and for the first day of
 whichever day of it that is; other days are computed again from the logs when somebody asks for
 them. The moments of these days, which take most of the room, are kept as far as they fit into
 `moment_megabytes`, the newest first, and in any case those of the last two days, which the next
-day starts from. Of days whose lists are in use or whose model is judged next, the counts stay
-that the model ranks by; of the others the manifest, with all its figures. An anchor stays while
-moments or counts that are kept were made with it.
+day starts from, as does its decomposition. Of days whose lists are in use or whose model is judged
+next, the counts stay that the model ranks by; of the others the manifest, with all its figures. An
+anchor stays while moments or counts that are kept were made with it.
 """
 
 from collections.abc import Collection
@@ -17,11 +17,13 @@ from mom_pipeline.artifacts.store import ArtifactStore
 from mom_pipeline.core.moments.pair_counts import PAIR_ARRAYS
 
 MOMENTS = ("m2_statistics", "whitening_matrix", "whitened_tensor", "user_personalization")
-_ANCHOR = "anchor"
+_ANCHOR, _DECOMPOSITION = "anchor", "decomposition"
 # The days whose moments stay, whatever they take: the newest, and the one that it started from.
 _WHOLE_DAYS = 2
 # What the model of a day ranks by, of its m2_statistics.
 _RANKED_BY = ("item_users", *PAIR_ARRAYS)
+# What a model is, of its decomposition: without where the next day's starts from.
+_COMPONENTS = ("item_probs", "item_exponents", "weights", "lambdas")
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,9 @@ def apply_retention(
             if day not in whole:
                 kept_arrays = _RANKED_BY if day in ranking and asset == MOMENTS[0] else ()
                 moments += store.remove_arrays(asset, day, kept=kept_arrays)
+    for day in store.days(_DECOMPOSITION):
+        if day not in whole:
+            store.remove_arrays(_DECOMPOSITION, day, kept=_COMPONENTS)
     return Removed(removed, moments)
 
 

@@ -86,7 +86,7 @@ def _erase_from_day(
     else:
         sums = _without(sums, anchor, before, X)
     pairs = None
-    if "pair_items" in fixed.dense:
+    if "pair_steps" in fixed.dense:
         base = PairCounts.from_arrays(fixed.dense)
         pairs = AnchoredPairs(base, base.counted_alike(X) - base)
     written = state.write_matrix(day, X, matrix.last_days, matrix.fingerprint)
@@ -117,7 +117,7 @@ def _erased_anchor(
     """The anchor of some sums, with the pairs of the rows that are left; written once."""
     day = date.fromisoformat(sums.metadata["anchor_day"])
     fixed = state.fitting("anchor", day)
-    if "pair_items" in fixed.dense and fixed.version not in anchors.values():
+    if "pair_steps" in fixed.dense and fixed.version not in anchors.values():
         X = matrix_as_of(warehouse, day).interactions
         base = PairCounts.from_arrays(fixed.dense).counted_alike(X)
         arrays = {**fixed.arrays, **base.as_arrays()}

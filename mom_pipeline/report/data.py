@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mom_pipeline.artifacts.day_artifacts import CODE_VERSION, StaleArtifact
-from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.artifacts.day_state import DayState, item_probs_in
 from mom_pipeline.artifacts.store import Artifact
 from mom_pipeline.artifacts.timings import seconds_of
 from mom_pipeline.catalogue import Catalogue
@@ -105,7 +105,7 @@ def gather(settings: Settings, day: date) -> ReportData:
     sizes = np.diff(X.indptr)
     item_users = state.moments(day)[1].first.item_users
     with warehouse.reading() as connection:
-        items = np.argsort(-model.dense["item_probs"], axis=0, kind="stable")[:TOP_ITEMS]
+        items = np.argsort(-item_probs_in(model), axis=0, kind="stable")[:TOP_ITEMS]
         ids = ids_of(connection, "item", np.unique(items))
         catalogue = Catalogue.open(settings.data_dir)
         labels = {position: catalogue.label(item) for position, item in ids.items()}
@@ -141,9 +141,9 @@ def _components(
     state: DayState, day: date, model: Artifact, items: Array, labels: dict[int, str]
 ) -> tuple[Component, ...]:
     """Return the components. items: (at most 8, K), the most probable of each."""
-    O, pi = model.dense["item_probs"], model.dense["weights"]
+    O, pi = item_probs_in(model), model.dense["weights"]
     try:
-        before = state.fitting("decomposition", state.day_before(day)).dense["item_probs"]
+        before = item_probs_in(state.fitting("decomposition", state.day_before(day)))
         moved: list[float | None] = [float(value) for value in drift(O, before)]
     except StaleArtifact:
         moved = [None] * len(pi)

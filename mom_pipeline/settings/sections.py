@@ -275,7 +275,7 @@ class ArtifactSettings:
 
     retention_days: CountOrZero = 35
     moment_megabytes: CountOrZero = 48
-    list_days: Count = 14
+    list_days: Count = 7
 
 
 @section("alerts")

@@ -24,7 +24,8 @@ def store(tmp_path: Path) -> ArtifactStore:
             store.write("anchor", day, {"x": np.ones(2)}, "s")
         facts = {"anchor_day": anchor.isoformat()}
         store.write("m2_statistics", day, {"x": np.ones(2)}, "s", metadata=facts)
-        store.write("decomposition", day, {"x": np.ones(2)}, "s")
+        model = {"item_probs": np.ones(2), "anchor_components": np.ones(3)}
+        store.write("decomposition", day, model, "s")
     return store
 
 
@@ -34,7 +35,9 @@ def test_the_last_days_and_one_of_a_month_are_kept(store: ArtifactStore):
     )  # and an anchor
     kept = [DAYS[0], DAYS[2], *DAYS[6:]]  # the first of January, and of February
     assert store.days("decomposition") == store.days("m2_statistics") == kept
-    assert all(store.read("decomposition", day).arrays for day in kept)
+    for day in kept:  # the next day's decomposition starts from one of the last two
+        start = {"anchor_components"} if day in DAYS[-2:] else set()
+        assert set(store.read("decomposition", day).arrays) == {"item_probs"} | start
     for day in kept[:-2]:
         assert store.describe("m2_statistics", day).metadata
         with pytest.raises(ExpiredArrays):
@@ -51,7 +54,7 @@ def test_an_anchor_stays_while_moments_that_are_kept_were_made_with_it(store: Ar
 
 
 def test_of_days_that_rank_the_counts_stay(store: ArtifactStore):
-    arrays = {"triples": np.ones(3), "item_users": np.arange(4), "pair_items": np.arange(5)}
+    arrays = {"triples": np.ones(3), "item_users": np.arange(4), "pair_steps": np.arange(5)}
     for day in DAYS[-4:]:
         facts = store.describe("m2_statistics", day).metadata
         store.write("m2_statistics", day, arrays, "s", metadata=facts)
@@ -62,10 +65,10 @@ def test_of_days_that_rank_the_counts_stay(store: ArtifactStore):
     for day in DAYS[-4:-2]:
         left = store.read("m2_statistics", day).arrays
         np.testing.assert_array_equal(left["item_users"], np.arange(4))
-        assert set(left) == {"item_users", "pair_items"}
+        assert set(left) == {"item_users", "pair_steps"}
         with pytest.raises(ExpiredArrays):
             store.read("whitened_tensor", day)
-    (damaged,) = store.root.glob(f"m2_statistics/{DAYS[-3]}/*/pair_items.npz")
+    (damaged,) = store.root.glob(f"m2_statistics/{DAYS[-3]}/*/pair_steps.npz")
     damaged.write_bytes(b"other bytes")
     with pytest.raises(DamagedArtifact, match="differs from its manifest"):
         store.read("m2_statistics", DAYS[-3])

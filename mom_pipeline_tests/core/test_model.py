@@ -197,7 +197,7 @@ def test_a_damaged_file_is_refused(model, tmp_path):
         ("item_probs", lambda a: a * np.nan),
         ("popularity", lambda a: a * 2),
         ("pair_item_users", lambda a: a[:-1]),
-        ("pair_items", lambda a: a + 10_000),
+        ("pair_steps", lambda a: a + 10_000),
         ("pair_starts", lambda a: a[::-1]),
         ("pair_low", lambda a: a[:-1]),
         ("low_pass_rows", lambda a: a[:5]),

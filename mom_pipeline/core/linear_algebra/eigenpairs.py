@@ -41,7 +41,7 @@ _SPAN_FACTOR = 3
 _REPEAT_BELOW = 0.1
 # From this size of a D x K' block on, single precision: the statistical error is far larger
 # than its rounding, and the products are twice as fast.
-_SINGLE_FROM = 2_000_000
+_SINGLE_FROM = 1_000_000
 # Random columns that look for what a span has lost.
 _PROBES = 8
 

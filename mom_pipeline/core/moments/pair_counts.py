@@ -28,7 +28,7 @@ _SECOND = 2**32
 # The names under which pairs are stored.
 PAIR_ARRAYS = (
     "pair_starts",
-    "pair_items",
+    "pair_steps",
     "pair_high",
     "pair_low",
     "pair_item_users",
@@ -150,7 +150,7 @@ class PairCounts:
         np.bitwise_and(self.units, _SECOND - 1, out=low, casting="unsafe")
         arrays = (
             np.searchsorted(first, np.arange(self.n_items + 1)),
-            second.astype(np.min_scalar_type(max(self.n_items, 1))),
+            steps_of(second, self.n_items),
             high.astype(np.result_type(*map(np.min_scalar_type, _range_of(high)))),
             low,
             self.item_users,
@@ -162,7 +162,7 @@ class PairCounts:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
         """Return the pairs that `as_arrays` named; ValueError where they do not fit together."""
-        starts, items = arrays["pair_starts"], arrays["pair_items"]
+        starts, items = arrays["pair_starts"], from_steps(arrays["pair_steps"])
         high, low = arrays["pair_high"], arrays["pair_low"]
         item_users, uncounted = arrays["pair_item_users"], arrays["pair_uncounted"]
         D, n_pairs = len(item_users), np.diff(starts)
@@ -276,6 +276,20 @@ def items_of(names: Array) -> tuple[Array, Array]:
     np.right_shift(names, 32, out=first, casting="unsafe")
     np.bitwise_and(names, _SECOND - 1, out=second, casting="unsafe")
     return first, second
+
+
+def steps_of(items: Array, n_items: int) -> Array:
+    """Return the steps from item to item: small numbers, that deflate well, where items rise.
+
+    Modulo the size of the narrowest type for the items; `from_steps` goes back.
+    """
+    narrow = np.min_scalar_type(max(n_items, 1))
+    return np.diff(items.astype(narrow), prepend=narrow.type(0))
+
+
+def from_steps(steps: Array) -> Array:
+    """Return the items whose steps `steps_of` gave, in their type."""
+    return np.cumsum(steps, dtype=steps.dtype)
 
 
 def _row_ends(rows: Array, n_rows: int) -> Array:

@@ -17,7 +17,7 @@ from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.interactions import with_narrow_indices
 from mom_pipeline.core.linear_algebra.inverse import invert_in_place
 from mom_pipeline.core.moments.counting import MAX_PAIR_BYTES, count_pairs
-from mom_pipeline.core.moments.pair_counts import PairCounts
+from mom_pipeline.core.moments.pair_counts import PairCounts, from_steps, steps_of
 from mom_pipeline.core.moments.sums import padded
 from mom_pipeline.core.moments.users import Users
 from mom_pipeline.core.ranking.item_matrix import ItemMatrix, last_true, owners
@@ -109,11 +109,9 @@ class Ease:
         known = (np.diff(B.indptr) > 0) | (self.rest != 0)
         known[B.indices] = True
         n = last_true(known) + 1
-        narrow = np.uint16 if n <= 2**16 else np.uint32
         return {
             "ease_data": B.data.astype(np.float16),
-            # From position to position, modulo the type's size: small numbers within a row.
-            "ease_steps": np.diff(B.indices.astype(narrow), prepend=narrow(0)),
+            "ease_steps": steps_of(B.indices, n),
             "ease_indptr": B.indptr[: n + 1],
             "ease_rest": self.rest[:n],
         }
@@ -124,10 +122,8 @@ class Ease:
         data, steps, indptr, rest = (
             arrays[f"ease_{name}"] for name in ("data", "steps", "indptr", "rest")
         )
-        indices = np.cumsum(steps, dtype=steps.dtype).astype(indptr.dtype)
-        entries = sparse.csr_array(
-            (data.astype(np.float32), indices, indptr), shape=(len(rest), len(rest))
-        )
+        B = data.astype(np.float32), from_steps(steps).astype(indptr.dtype), indptr
+        entries = sparse.csr_array(B, shape=(len(rest), len(rest)))
         entries.check_format(full_check=True)
         return cls(ItemMatrix(entries), rest)
 

@@ -5,7 +5,7 @@ from datetime import date
 import dagster as dg
 
 from mom_pipeline.artifacts.day_artifacts import StaleArtifact
-from mom_pipeline.artifacts.day_state import DayState
+from mom_pipeline.artifacts.day_state import DayState, item_probs_in
 from mom_pipeline.core.algorithm.decompose import ComponentFit, find_components
 from mom_pipeline.core.evaluation.drift import drift
 from mom_pipeline.core.evaluation.split_half import split_half
@@ -98,6 +98,6 @@ def _fit(
 
 def _earlier_item_probs(state: DayState, day: date) -> Array | None:
     try:
-        return state.fitting("decomposition", state.day_before(day)).dense["item_probs"]
+        return item_probs_in(state.fitting("decomposition", state.day_before(day)))
     except StaleArtifact:
         return None
