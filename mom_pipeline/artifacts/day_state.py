@@ -175,15 +175,17 @@ class DayState(DayMatrices):
     ) -> Artifact:
         """Store O, pi and where the next day starts from.
 
-        O in half precision: its rounding, of four digits, is far below the statistical error.
+        O in single precision: rounding is far below the statistical error. And with four digits,
+        for the time when the day is old.
         """
         starts = anchor.components, anchor.half_components
         if anchor.components is None:
             starts = components.in_span, halves.components.astype(np.float32)
         probs, exponents = to_half(components.item_probs)
         arrays = {
-            "item_probs": probs,
-            "item_exponents": exponents,
+            "item_probs": components.item_probs.astype(np.float32, copy=False),
+            "rounded_probs": probs,
+            "rounded_exponents": exponents,
             "weights": components.weights,
             "lambdas": components.decomposition.lambdas,
             **dict(zip(("anchor_components", "half_components"), starts, strict=True)),
@@ -290,8 +292,11 @@ class DayState(DayMatrices):
 
 
 def item_probs_in(artifact: Artifact) -> Array:
-    """O of a day, (D, K), single precision: columns that sum to 1 again after the rounding."""
-    O = from_half(artifact.dense["item_probs"], artifact.dense["item_exponents"])
+    """O of a day, (D, K), single precision; of an old day with four digits."""
+    arrays = artifact.dense
+    if "item_probs" in arrays:
+        return np.asarray(arrays["item_probs"])
+    O = from_half(arrays["rounded_probs"], arrays["rounded_exponents"])
     return np.asarray(O / O.sum(axis=0, dtype=np.float64).astype(np.float32))
 
 

@@ -22,8 +22,10 @@ _ANCHOR, _DECOMPOSITION = "anchor", "decomposition"
 _WHOLE_DAYS = 2
 # What the model of a day ranks by, of its m2_statistics.
 _RANKED_BY = ("item_users", *PAIR_ARRAYS)
-# What a model is, of its decomposition: without where the next day's starts from.
-_COMPONENTS = ("item_probs", "item_exponents", "weights", "lambdas")
+# What a model is, of its decomposition: without where the next day's starts from; when it ranks no
+# more, O with four digits.
+_OLD_MODEL = ("rounded_probs", "rounded_exponents", "weights", "lambdas")
+_RANKING_MODEL = ("item_probs", *_OLD_MODEL)
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ def apply_retention(
                 moments += store.remove_arrays(asset, day, kept=kept_arrays)
     for day in store.days(_DECOMPOSITION):
         if day not in whole:
-            store.remove_arrays(_DECOMPOSITION, day, kept=_COMPONENTS)
+            kept_arrays = _RANKING_MODEL if day in ranking else _OLD_MODEL
+            store.remove_arrays(_DECOMPOSITION, day, kept=kept_arrays)
     return Removed(removed, moments)
 
 

@@ -16,11 +16,11 @@ from mom_pipeline.core.files import writing
 from mom_pipeline.core.types import Array
 
 _FORMAT = "mom-pipeline model"
-_VERSION = 3
+_VERSION = 4
 _ZIP_HEADER = 30
-# A member is deflated where that halves a sample of it or nearly so, by the fastest level:
+# A member is deflated where that saves a quarter of a sample of it, by the fastest level:
 # counts and zeros shrink to a fraction, most other numbers do not, and cost their time in vain.
-_SAMPLE_BYTES, _WORTH_IT, _FASTEST = 65_536, 0.65, 1
+_SAMPLE_BYTES, _WORTH_IT, _FASTEST = 65_536, 0.75, 1
 
 
 def write_npz(file: IO[bytes], arrays: Mapping[str, Array], *, deflated: bool = True) -> None:

@@ -18,11 +18,12 @@ from mom_pipeline.core.ranking.memberships import posterior_entropy
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.pictures.charts import Chart, Lines, bars, curves, histogram
 from mom_pipeline.pictures.svg import data_url
-from mom_pipeline.report.sections import TREND_DAYS
 from mom_pipeline.settings.chosen import ChosenSettings
 from mom_pipeline.warehouse.evaluations import MetricsRow
 
 _TOP_PAIRS, _TOP_COMPONENTS, _TOP_ITEMS = 10, 25, 8
+# Days of the trend that every day shows, and cut-offs of its table; the report has more of both.
+_TREND_DAYS, _CUTOFFS = 28, (5, 10, 20, 50, 100)
 _BOUNDS = ("mu_bound", "pi_bound", "n1", "n2", "n3", "sigma_1", "sigma_k", "delta")
 
 
@@ -203,7 +204,7 @@ def of_backtest(
         "newcomers_left_out": backtest.n_newcomers,
         f"recall_at_{k}": backtest.model.recall[k],
         f"popularity_recall_at_{k}": backtest.popularity.recall[k],
-        "metrics": table([_rounded(row) for row in rows]),
+        "metrics": table([_rounded(row) for row in rows if row.cutoff in {k, *_CUTOFFS}]),
         "recall": picture(
             curves(
                 backtest.model.cutoffs,
@@ -224,7 +225,7 @@ def _trend(history: Sequence[MetricsRow], ranking: str, k: int) -> Lines:
     """Recall by day of the ranking and of popularity, on the newest days that have both."""
     recalls = {(row.day, row.ranking): row.recall for row in history if row.cutoff == k}
     days = [day for day, name in recalls if name == ranking and (day, "popularity") in recalls]
-    days = days[-TREND_DAYS:]
+    days = days[-_TREND_DAYS:]
     return curves(
         [f"{day:%m-%d}" for day in days],
         {name: [recalls[day, name] for day in days] for name in (ranking, "popularity")},

@@ -24,7 +24,8 @@ def store(tmp_path: Path) -> ArtifactStore:
             store.write("anchor", day, {"x": np.ones(2)}, "s")
         facts = {"anchor_day": anchor.isoformat()}
         store.write("m2_statistics", day, {"x": np.ones(2)}, "s", metadata=facts)
-        model = {"item_probs": np.ones(2), "anchor_components": np.ones(3)}
+        names = ("item_probs", "rounded_probs", "anchor_components")
+        model = {name: np.ones(2) for name in names}
         store.write("decomposition", day, model, "s")
     return store
 
@@ -35,9 +36,10 @@ def test_the_last_days_and_one_of_a_month_are_kept(store: ArtifactStore):
     )  # and an anchor
     kept = [DAYS[0], DAYS[2], *DAYS[6:]]  # the first of January, and of February
     assert store.days("decomposition") == store.days("m2_statistics") == kept
-    for day in kept:  # the next day's decomposition starts from one of the last two
-        start = {"anchor_components"} if day in DAYS[-2:] else set()
-        assert set(store.read("decomposition", day).arrays) == {"item_probs"} | start
+    for day in kept:
+        left = set(store.read("decomposition", day).arrays)
+        start = {"item_probs", "anchor_components"} if day in DAYS[-2:] else set()
+        assert left == {"rounded_probs"} | start
     for day in kept[:-2]:
         assert store.describe("m2_statistics", day).metadata
         with pytest.raises(ExpiredArrays):
@@ -62,6 +64,9 @@ def test_of_days_that_rank_the_counts_stay(store: ArtifactStore):
     apply_retention(store, 8, DAYS[-4:], 0)
     for day in DAYS[-2:]:
         assert set(store.read("m2_statistics", day).arrays) == set(arrays)
+    for day in DAYS[-4:-2]:
+        left = set(store.read("decomposition", day).arrays)
+        assert left == {"item_probs", "rounded_probs"}
     for day in DAYS[-4:-2]:
         left = store.read("m2_statistics", day).arrays
         np.testing.assert_array_equal(left["item_users"], np.arange(4))
