@@ -85,8 +85,8 @@ def apply_retention(
                 moments += store.remove_arrays(asset, day, kept=kept_arrays)
     for day in store.days(_DECOMPOSITION):
         if day not in whole:
-            kept_arrays = _RANKING_MODEL if day in ranking else _OLD_MODEL
-            store.remove_arrays(_DECOMPOSITION, day, kept=kept_arrays)
+            kept_model = _RANKING_MODEL if day in ranking else _OLD_MODEL
+            store.remove_arrays(_DECOMPOSITION, day, kept=kept_model)
     return Removed(removed, moments)
 
 
