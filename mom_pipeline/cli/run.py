@@ -3,6 +3,7 @@
 They go through Dagster, whose history in the data folder is the one that `mom-pipeline ui` shows.
 """
 
+import gc
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -278,14 +279,15 @@ def run_days(
     choice_seconds: what the choice of settings may take; 0: as the settings say.
     Returns the id of the run. Raises RunFailed with the first error.
     """
-    # Imported here: the days of the partitions are those of the settings of this moment.
-    import dagster as dg
-
     prepare_dagster_home(settings)
-    from mom_pipeline.definitions import ASSETS, defs
-    from mom_pipeline.defs.days import day_done
-    from mom_pipeline.defs.run_tags import NOT_RETRIED, range_tags
-    from mom_pipeline.defs.runs import close_dead_runs, process_tag
+    # Imported here: the days of the partitions are those of the settings of this moment.
+    with _without_collection():
+        import dagster as dg
+
+        from mom_pipeline.definitions import ASSETS, defs
+        from mom_pipeline.defs.days import day_done
+        from mom_pipeline.defs.run_tags import NOT_RETRIED, range_tags
+        from mom_pipeline.defs.runs import close_dead_runs, process_tag
 
     _require_partitions(first, last)
     total = (len(only) or len(ASSETS)) * ((last - first).days + 1)
@@ -309,6 +311,17 @@ def run_days(
     if not done.success:
         raise RunFailed(_failure(done))
     return done.run_id
+
+
+@contextmanager
+def _without_collection() -> "Iterator[None]":
+    """Import many modules without looking for garbage among them, now or later: they stay."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _run_config(full: bool, choice_seconds: float) -> dict[str, Any]:
