@@ -7,7 +7,7 @@ from scipy import sparse
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.interactions import as_interactions, grown
 from mom_pipeline.core.moments.counting import count_pairs, rare_items
-from mom_pipeline.core.moments.pair_counts import PairCounts
+from mom_pipeline.core.moments.pair_counts import PairCounts, from_steps, steps_of
 from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.threads import using_cores
 
@@ -114,3 +114,20 @@ def test_pairs_within_some_bytes_are_those_of_the_items_that_fit(X):
     assert_equal(
         bounded, PairCounts.from_rows(X, 1.0, uncounted=rare_items(UsersInMemory(X), 48 * most))
     )
+
+
+def test_pairs_after_a_change_are_counted_without_making_them(X, rng):
+    before = PairCounts.from_rows(X, 0.5)
+    added = as_interactions(rng.poisson(0.1, size=(30, 70)).astype(float))
+    for removed in (grown(X[:0], (0, 70)), grown(X[:200], (200, 70))):
+        change = before.change(removed, added)
+        assert before.n_pairs_after(change) == len(before.after(change).names)
+    assert before.n_pairs_after(before.nothing()) == len(before.names)
+
+
+@pytest.mark.parametrize("n_items", [1, 255, 256, 65_535, 65_536, 100_000])
+def test_items_come_back_from_their_steps(n_items, rng):
+    items = np.sort(rng.integers(0, n_items, size=(40, 9)), axis=1).ravel()  # rising in each row
+    steps = steps_of(items, n_items)
+    assert steps.dtype.itemsize <= 4
+    np.testing.assert_array_equal(from_steps(steps), items)
