@@ -16,6 +16,7 @@ from mom_pipeline.core.day_rows import IN_MEMORY, Engine
 from mom_pipeline.core.evaluation.backtest import Backtest
 from mom_pipeline.core.evaluation.split_half import SplitHalf
 from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.interactions import changed_rows, grown
 from mom_pipeline.core.linear_algebra.half_precision import from_half, to_half
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.days import (
@@ -125,11 +126,35 @@ class DayState(DayMatrices):
     def pairs_in(self, artifact: Artifact) -> AnchoredPairs | None:
         """The pairs as of the sums that an artifact holds; None where none were kept."""
         if "pair_steps" not in artifact.dense:
-            return None
+            return None if "triples" in artifact.dense else self._earlier_pairs(artifact)
         stored, _ = self._anchor_of(artifact)
         if self._base_pairs is None or self._base_pairs[0] != stored.version:
             self._base_pairs = stored.version, PairCounts.from_arrays(stored.dense)
         return AnchoredPairs(self._base_pairs[1], PairCounts.from_arrays(artifact.dense))
+
+    def _earlier_pairs(self, artifact: Artifact) -> AnchoredPairs:
+        """The pairs of an old day: those of a later one, less what came or went in between."""
+        later = self._later_with_pairs(artifact)
+        pairs, X_later = self.pairs_in(later), self.rows(later.day).X
+        if pairs is None:
+            raise StaleArtifact(f"m2_statistics of {later.day} was made for another ranking")
+        X = grown(self.rows(artifact.day).X, X_later.shape)
+        changed = changed_rows(X, X_later)
+        change = pairs.update(X_later[changed], X[changed]).change
+        n_items = len(artifact.dense["item_users"])
+        return replace(pairs, change=replace(change, item_users=change.item_users[:n_items]))
+
+    def _later_with_pairs(self, artifact: Artifact) -> Artifact:
+        """The next day of the same anchor whose pairs are stored; Expired where there is none."""
+        asset = artifact.asset
+        for day in self.artifacts.days(asset):
+            if day > artifact.day:
+                later = self.fitting(asset, day, with_arrays=False)
+                if later.parents["anchor"] != artifact.parents["anchor"]:
+                    break
+                if self.artifacts.holds(asset, day, "pair_steps"):
+                    return self.fitting(asset, day)
+        raise Expired(f"the pairs of {artifact.day} were removed, since it is old")
 
     def yesterday(self, day: date) -> tuple[Yesterday, Artifact]:
         """Rows and sums of the day before; StaleArtifact when they cannot be used."""

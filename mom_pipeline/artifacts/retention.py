@@ -4,9 +4,10 @@ Matrix, model and metrics are kept for `retention_days` and for the first day of
 whichever day of it that is; other days are computed again from the logs when somebody asks for
 them. The moments of these days, which take most of the room, are kept as far as they fit into
 `moment_megabytes`, the newest first, and in any case those of the last two days, which the next
-day starts from, as does its decomposition. Of days whose lists are in use or whose model is judged
-next, the counts stay that the model ranks by; of the others the manifest, with all its figures. An
-anchor stays while moments or counts that are kept were made with it.
+day starts from, as does its decomposition. A day whose lists are in use or whose model is judged
+next takes its pairs from a later one of the same anchor; where there is none, they stay. Of other
+days the manifest stays, with all its figures. An anchor stays while moments that are kept, or such
+a day, were made with it.
 """
 
 from collections.abc import Collection
@@ -20,8 +21,10 @@ MOMENTS = ("m2_statistics", "whitening_matrix", "whitened_tensor", "user_persona
 _ANCHOR, _DECOMPOSITION = "anchor", "decomposition"
 # The days whose moments stay, whatever they take: the newest, and the one that it started from.
 _WHOLE_DAYS = 2
-# What the model of a day ranks by, of its m2_statistics.
-_RANKED_BY = ("item_users", *PAIR_ARRAYS)
+# What the model of a day ranks by, of its m2_statistics, where pairs come from a later day and
+# where they do not.
+_POPULARITY = ("item_users",)
+_RANKED_BY = (*_POPULARITY, *PAIR_ARRAYS)
 # What a model is, of its decomposition: without where the next day's starts from; when it ranks no
 # more, O with four digits.
 _OLD_MODEL = ("rounded_probs", "rounded_exponents", "weights", "lambdas")
@@ -75,14 +78,15 @@ def apply_retention(
         if asset == "interaction_matrix":
             kept |= _whole_days(store, kept & set(days))
         removed += sum(store.remove(asset, day) for day in days if day not in kept)
-    whole = set(_days_of_moments(store, moment_bytes)) | set(spared)
+    whole = {*_days_of_moments(store, moment_bytes), *spared}
     removed += _remove_anchors(store, whole | set(ranking))
+    kept_arrays = _kept_for_ranking(store, whole, ranking)
     moments = 0
     for asset in MOMENTS:
         for day in store.days(asset):
             if day not in whole:
-                kept_arrays = _RANKED_BY if day in ranking and asset == MOMENTS[0] else ()
-                moments += store.remove_arrays(asset, day, kept=kept_arrays)
+                own = kept_arrays.get(day, ()) if asset == MOMENTS[0] else ()
+                moments += store.remove_arrays(asset, day, kept=own)
     for day in store.days(_DECOMPOSITION):
         if day not in whole:
             kept_model = _RANKING_MODEL if day in ranking else _OLD_MODEL
@@ -98,6 +102,21 @@ def _days_of_moments(store: ArtifactStore, most_bytes: int) -> list[date]:
         if position >= _WHOLE_DAYS and taken > most_bytes:
             return days[:position]
     return days
+
+
+def _kept_for_ranking(
+    store: ArtifactStore, whole: Collection[date], ranking: Collection[date]
+) -> dict[date, tuple[str, ...]]:
+    """What the days that rank keep of their moments: pairs, where no later day has them."""
+    kept: dict[date, tuple[str, ...]] = {}
+    with_pairs: set[str] = set()
+    for day in sorted(store.days(MOMENTS[0]), reverse=True):
+        anchor = str(store.describe(MOMENTS[0], day).metadata.get("anchor_day"))
+        if day in ranking and day not in whole:
+            kept[day] = _POPULARITY if anchor in with_pairs else _RANKED_BY
+        if day in whole or day in ranking:
+            with_pairs.add(anchor)
+    return kept
 
 
 def _whole_days(store: ArtifactStore, days: Collection[date]) -> set[date]:

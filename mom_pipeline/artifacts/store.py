@@ -137,6 +137,13 @@ class ArtifactStore:
         """How many bytes the arrays of a day take."""
         return sum(path.stat().st_size for path in self._folder(asset, day).glob("*/*.npz"))
 
+    def holds(self, asset: str, day: date, array: str) -> bool:
+        """Whether an array of a day is there: of an old one it may have been removed."""
+        version = self.version(asset, day)
+        return (
+            version is not None and (self._folder(asset, day) / version / f"{array}.npz").exists()
+        )
+
     def remove(self, asset: str, day: date) -> bool:
         """Remove the artifact of a day; True if there was one."""
         folder = self._folder(asset, day)

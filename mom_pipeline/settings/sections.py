@@ -242,7 +242,7 @@ class PromotionSettings:
 
     enabled: StrictBool = True
     max_loss: Share = 0.05
-    keep_versions: CountOrZero = 3
+    keep_versions: CountOrZero = 1
 
 
 @section("comparison")

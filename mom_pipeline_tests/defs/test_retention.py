@@ -97,6 +97,27 @@ def test_pairs_whose_sums_have_expired_are_counted_again(empty: Pipeline, log_fi
     assert again.low_pass is not None
 
 
+def test_the_pairs_of_a_day_that_is_judged_next_come_from_a_later_one(empty: Pipeline, log_files):
+    empty.configure('ranking = "components"', 'ranking = "three-moment"')
+    empty.deliver(log_files)
+    empty.run(1, N_DAYS)
+    before = empty.state.model(day(3))[0]
+    empty.configure("retention_days = 0", RETAINED)
+    empty.run(N_DAYS, only=["promotion"])
+    state = empty.state
+    sums = state.artifacts.read("m2_statistics", day(3))
+    assert set(sums.arrays) == {"item_users"}
+    assert (
+        sums.parents["anchor"]
+        == state.artifacts.describe("m2_statistics", day(5)).parents["anchor"]
+    )
+    again = state.model(day(3))[0]
+    for name, array in before.pair_ranking.counts.as_arrays().items():
+        np.testing.assert_array_equal(again.pair_ranking.counts.as_arrays()[name], array, name)
+    rows = state.matrix(day(3))[0]
+    np.testing.assert_array_equal(again.best(rows, 5).items, before.best(rows, 5).items)
+
+
 def test_the_next_day_builds_on_what_is_kept(retaining: Pipeline, log_files):
     newest = log_files[f"{day(N_DAYS)}.csv.gz"]
     retaining.deliver({f"{day(NEXT + 1)}.csv.gz": newest})
