@@ -25,10 +25,10 @@ _WHOLE_DAYS = 2
 # where they do not.
 _POPULARITY = ("item_users",)
 _RANKED_BY = (*_POPULARITY, *PAIR_ARRAYS)
-# What a model is, of its decomposition: without where the next day's starts from; when it ranks no
-# more, O with four digits.
+# What a model is, of its decomposition: without where the next day's starts from, and with four
+# digits of O unless its lists are in use.
 _OLD_MODEL = ("rounded_probs", "rounded_exponents", "weights", "lambdas")
-_RANKING_MODEL = ("item_probs", *_OLD_MODEL)
+_MODEL_IN_USE = ("item_probs", *_OLD_MODEL)
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,12 @@ def apply_retention(
     ranking: Collection[date],
     moment_bytes: int,
     *,
+    listed: date | None = None,
     spared: Collection[date] = (),
 ) -> Removed:
     """Remove what is too old, except of the days spared (0 retention_days: keep all).
 
-    ranking: the days whose models are asked for lists.
+    ranking: the days whose models are asked for lists.  listed: that of the lists in use.
     moment_bytes: what the moments of all days may take.
     """
     if not retention_days:
@@ -89,7 +90,7 @@ def apply_retention(
                 moments += store.remove_arrays(asset, day, kept=own)
     for day in store.days(_DECOMPOSITION):
         if day not in whole:
-            kept_model = _RANKING_MODEL if day in ranking else _OLD_MODEL
+            kept_model = _MODEL_IN_USE if day == listed else _OLD_MODEL
             store.remove_arrays(_DECOMPOSITION, day, kept=kept_model)
     return Removed(removed, moments)
 

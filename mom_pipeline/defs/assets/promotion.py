@@ -142,9 +142,11 @@ def _retain(
         return "all days are kept (artifacts.retention_days)"
     newest = days[-1]
     spared = run_days if max(run_days) < newest else []
-    ranking = {*days[-horizon - 1 :], state.listing_day(newest)}
+    listed = state.listing_day(newest)
+    ranking = {*days[-horizon - 1 :], listed}
+    moment_bytes = settings.moment_megabytes * 2**20
     removed = apply_retention(
-        state.artifacts, kept, ranking, settings.moment_megabytes * 2**20, spared=spared
+        state.artifacts, kept, ranking, moment_bytes, listed=listed, spared=spared
     )
     oldest = min([newest - timedelta(days=settings.list_days - 1), *spared])
     remove_exports(state.settings.exports_dir / "recommendations", oldest)
