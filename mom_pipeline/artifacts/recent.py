@@ -60,10 +60,15 @@ class RecentArrays:
             self._kept.move_to_end(version)
         return {name: _copy(array) for name, array in arrays.items()}
 
-    def put(self, version: Path, arrays: Mapping[str, Array | csr_array]) -> None:
-        """Keep copies of arrays that the folder of a version holds, if they are small."""
+    def put(
+        self, version: Path, arrays: Mapping[str, Array | csr_array], largest: int | None = None
+    ) -> None:
+        """Keep copies of arrays that the folder of a version holds, if they are small.
+
+        largest: what they may take, in bytes; None for the usual.
+        """
         size = sum(map(_size, arrays.values()))
-        if size > _LARGEST:
+        if size > (_LARGEST if largest is None else largest):
             return
         copies = {name: _copy(array) for name, array in arrays.items()}
         with self._lock:

@@ -71,6 +71,7 @@ class ArtifactStore:
         """Open a folder. mapped: large arrays stay in their files, and are read where used."""
         self.root = root
         self._mapped = mapped
+        self._kept_bytes = _MAPPED_BYTES if mapped else None
 
     def write(
         self,
@@ -101,7 +102,7 @@ class ArtifactStore:
                 write_text(folder / POINTER, version + "\n")
                 _remove_others(folder, version)
         recent_arrays.note_checked(folder / version)
-        recent_arrays.put(folder / version, arrays)
+        recent_arrays.put(folder / version, arrays, self._kept_bytes)
         return _artifact(facts, dict(arrays), version)
 
     def read(self, asset: str, day: date) -> Artifact:
@@ -192,7 +193,7 @@ class ArtifactStore:
         arrays = recent_arrays.get(folder)
         if arrays is None:
             arrays = _read_arrays(folder, manifest, mapped=self._mapped)
-            recent_arrays.put(folder, arrays)
+            recent_arrays.put(folder, arrays, self._kept_bytes)
         return arrays
 
     def _current(
