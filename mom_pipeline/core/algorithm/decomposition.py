@@ -19,7 +19,7 @@ _REFINING_STEPS = 3
 _SETTLED = 1e-6
 # From components that are all but right already: decompositions of equal tensors agree to 1e-6
 # from any rounding of them.
-_WARM_TOLERANCE, _WARM_SWEEPS = 1e-14, 30
+_WARM_TOLERANCE, _WARM_SWEEPS = 1e-14, 15
 
 
 @dataclass(frozen=True)
