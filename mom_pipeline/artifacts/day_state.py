@@ -203,9 +203,9 @@ class DayState(DayMatrices):
         O in single precision: rounding is far below the statistical error. And with four digits,
         for the time when the day is old.
         """
-        starts = anchor.components, anchor.half_components
-        if anchor.components is None:
-            starts = components.in_span, halves.components.astype(np.float32)
+        start, half_starts = anchor.components, anchor.half_components
+        if start is None:
+            start, half_starts = components.in_span, halves.components.astype(np.float32)
         probs, exponents = to_half(components.item_probs)
         arrays = {
             "item_probs": components.item_probs.astype(np.float32, copy=False),
@@ -213,7 +213,8 @@ class DayState(DayMatrices):
             "rounded_exponents": exponents,
             "weights": components.weights,
             "lambdas": components.decomposition.lambdas,
-            **dict(zip(("anchor_components", "half_components"), starts, strict=True)),
+            "anchor_components": start,
+            "half_components": half_starts,
         }
         return self.write("decomposition", day, arrays, parents, metadata, sound=sound)
 

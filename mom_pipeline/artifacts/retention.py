@@ -111,12 +111,12 @@ def _kept_for_ranking(
     """What the days that rank keep of their moments: pairs, where no later day has them."""
     kept: dict[date, tuple[str, ...]] = {}
     with_pairs: set[str] = set()
-    for day in sorted(store.days(MOMENTS[0]), reverse=True):
+    stored = {day for day in store.days(MOMENTS[0]) if day in whole or day in ranking}
+    for day in sorted(stored, reverse=True):
         anchor = str(store.describe(MOMENTS[0], day).metadata.get("anchor_day"))
-        if day in ranking and day not in whole:
+        if day not in whole:
             kept[day] = _POPULARITY if anchor in with_pairs else _RANKED_BY
-        if day in whole or day in ranking:
-            with_pairs.add(anchor)
+        with_pairs.add(anchor)
     return kept
 
 

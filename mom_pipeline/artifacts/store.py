@@ -140,10 +140,8 @@ class ArtifactStore:
 
     def holds(self, asset: str, day: date, array: str) -> bool:
         """Whether an array of a day is there: of an old one it may have been removed."""
-        version = self.version(asset, day)
-        return (
-            version is not None and (self._folder(asset, day) / version / f"{array}.npz").exists()
-        )
+        version = self.version(asset, day) or ""
+        return (self._folder(asset, day) / version / f"{array}.npz").exists()
 
     def remove(self, asset: str, day: date) -> bool:
         """Remove the artifact of a day; True if there was one."""

@@ -24,6 +24,8 @@ from mom_pipeline.warehouse.evaluations import MetricsRow
 _TOP_PAIRS, _TOP_COMPONENTS, _TOP_ITEMS = 10, 25, 8
 # Days of the trend that every day shows, and cut-offs of its table; the report has more of both.
 _TREND_DAYS, _CUTOFFS = 28, (5, 10, 20, 50, 100)
+# Bars of a picture: the history keeps it for every day.
+_BARS = 50
 _BOUNDS = ("mu_bound", "pi_bound", "n1", "n2", "n3", "sigma_1", "sigma_k", "delta")
 
 
@@ -121,10 +123,10 @@ def top_pairs(step: DayStep, item_ids: Array) -> dg.TableMetadataValue | str:
 
 
 def spectrum(whitening: Whitening) -> dg.MarkdownMetadataValue:
-    """All eigenvalues of M2 inside the span."""
+    """The eigenvalues of M2 inside the span, the first ones of many."""
     return picture(
         bars(
-            whitening.spectrum,
+            whitening.spectrum[:_BARS],
             title=f"Eigenvalues of M2; the first {whitening.n_components} are whitened",
             x="number of the eigenvalue",
             y="eigenvalue",
@@ -172,9 +174,9 @@ def component_table(
 
 
 def weights_picture(components: Components) -> dg.MarkdownMetadataValue:
-    """The weights of the components as bars."""
+    """The weights of the components as bars, the first ones of many."""
     title = "pi, the weights of the components"
-    return picture(bars(components.weights, title=title, x="component", y="P[component]"))
+    return picture(bars(components.weights[:_BARS], title=title, x="component", y="P[component]"))
 
 
 def of_bounds(bounds: Bounds | None) -> dict[str, Any]:

@@ -25,6 +25,9 @@ from mom_pipeline.warehouse.evaluations import delivered_pairs
 from mom_pipeline.warehouse.matrix import state_fingerprints
 from mom_pipeline.warehouse.recommendations import remove_exports, remove_superseded
 
+# Days whose runs keep their logs: who looks at one has an alarm at hand.
+_LOG_DAYS = 14
+
 
 @daily_asset(
     "gate",
@@ -152,7 +155,7 @@ def _retain(
     remove_exports(state.settings.exports_dir / "recommendations", oldest)
     with warehouse.connect() as connection:
         rows = remove_superseded(connection, oldest)
-    logs = remove_old_logs(instance, newest - timedelta(days=kept - 1))
+    logs = remove_old_logs(instance, newest - timedelta(days=min(kept, _LOG_DAYS) - 1))
     return (
         f"{removed.days} artifacts, the arrays of {removed.moments} older moments, {rows} rows of "
         f"lists and {logs} logs of runs removed (retention)"
