@@ -186,7 +186,7 @@ def test_scores_with_several_ridges_are_those_of_each(X, whole, rng):
     several = whole.at_ridges(rows(X), items, [0.0, 2.0])
     for part, ridge in zip(several, (0.0, 2.0), strict=True):
         expected = np.take_along_axis(replace(whole, ridge=ridge).scores(rows(X)), items, axis=1)
-        np.testing.assert_allclose(part, expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(part, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_direction_without_strength_does_not_pass(whole, X):
