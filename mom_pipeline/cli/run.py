@@ -308,6 +308,7 @@ def run_days(
             )
         finally:
             day_done.reset(token)
+            gc.unfreeze()
     if not done.success:
         raise RunFailed(_failure(done))
     return done.run_id
@@ -315,7 +316,7 @@ def run_days(
 
 @contextmanager
 def _without_collection() -> "Iterator[None]":
-    """Import many modules without looking for garbage among them, now or later: they stay."""
+    """Import many modules without looking for garbage among them, until `gc.unfreeze`."""
     gc.disable()
     try:
         yield
