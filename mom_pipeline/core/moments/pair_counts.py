@@ -94,7 +94,7 @@ class PairCounts:
 
     def n_pairs_after(self, change: Self) -> int:
         """Return how many pairs there are after a change."""
-        at, known = _found(self.names, change.names)
+        at, known = _looked_up(self.names, change.names)
         gone = (self.units[at[known]] + change.units[known] == 0).sum()
         return int(len(self.names) + len(change.names) - known.sum() - gone)
 
@@ -237,7 +237,7 @@ def _merged(names: Array, units: Array, others: Array, more: Array) -> tuple[Arr
     """Add sums under the same names; a sum of 0 goes. Both names rise, without repeats."""
     if not len(others):
         return names, units
-    at, known = _found(names, others)
+    at, known = _looked_up(names, others)
     units = units.copy()
     units[at[known]] += more[known]
     names = np.insert(names, at[~known], others[~known])
@@ -246,7 +246,7 @@ def _merged(names: Array, units: Array, others: Array, more: Array) -> tuple[Arr
     return (names, units) if left.all() else (names[left], units[left])
 
 
-def _found(names: Array, others: Array) -> tuple[Array, Array]:
+def _looked_up(names: Array, others: Array) -> tuple[Array, Array]:
     """Return where other names are or would be, and which of them are there. Both rise."""
     at = np.searchsorted(names, others)
     known = at < len(names)
