@@ -19,7 +19,7 @@ from mom_pipeline.core.ranking.choose import MAX_USERS
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.score import RankingWeights
-from mom_pipeline.core.ranking.topn import brute_force
+from mom_pipeline.core.ranking.topn import lists_by_popularity
 from mom_pipeline.core.threads import cut
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.settings import ModelSettings
@@ -146,12 +146,7 @@ class ValidationDays:
     def popularity(self) -> float:
         """MAP of the most popular items, the same for every trial."""
         scores = np.where(self.item_users > 0, self.item_users.astype(np.float64), -np.inf)
-        lists, _ = brute_force(
-            self.asked.X,
-            lambda rows: np.tile(scores, (rows.shape[0], 1)),
-            CUTOFF,
-            exclude_seen=self.exclude_seen,
-        )
+        lists = lists_by_popularity(scores, self.asked.X, CUTOFF, exclude_seen=self.exclude_seen)
         return self._measured(lists).map[CUTOFF]
 
     def _measured(self, lists: Array) -> RankingMetrics:

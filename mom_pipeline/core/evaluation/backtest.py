@@ -16,7 +16,7 @@ from mom_pipeline.core.evaluation.metrics import (
 )
 from mom_pipeline.core.interactions import grown
 from mom_pipeline.core.moments.users import UserRows, VisitedUsers, rows_of
-from mom_pipeline.core.ranking.topn import brute_force
+from mom_pipeline.core.ranking.topn import lists_by_popularity
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.core.visits import HistoryOf
 
@@ -97,12 +97,7 @@ class BacktestVisit:
         model, n = self.history.model, self.cutoffs[-1]
         popular = np.where(model.candidates, model.popularity, -np.inf)
         by_model = model.best(X, n, exclude_seen=self.exclude_seen).items
-        by_popularity, _ = brute_force(
-            X,
-            lambda rows: np.tile(popular, (rows.shape[0], 1)),
-            n,
-            exclude_seen=self.exclude_seen,
-        )
+        by_popularity = lists_by_popularity(popular, X, n, exclude_seen=self.exclude_seen)
         return _Tested(
             users,
             users[relevant],

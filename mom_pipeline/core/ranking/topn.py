@@ -71,6 +71,32 @@ def most_popular(popularity: Array, n: int) -> tuple[Array, Float64]:
     return items[0][items[0] >= 0], shares[0][items[0] >= 0]
 
 
+def lists_by_popularity(popularity: Array, X: Csr, n: int, *, exclude_seen: bool = True) -> Array:
+    """Return the n most popular items of every user, (N, n), as `brute_force` would.
+
+    popularity: (D,), the same for everyone; -inf is no candidate.
+    One order serves all. Of a user who has seen those at r_0 < r_1 < ... of it, r_i - i others come
+    before the i-th of these, so the j-th of the list stands at
+
+        j + #{i : r_i - i <= j}
+    """
+    require_length(n)
+    N, D = X.shape
+    order = np.argsort(-popularity, kind="stable")
+    order = order[popularity[order] > -np.inf]
+    skipped = np.zeros((N, n), dtype=np.int64)
+    if exclude_seen:
+        ranks = np.full(D, D)
+        ranks[order] = np.arange(len(order))
+        seen = np.sort(np.repeat(np.arange(N), np.diff(X.indptr)) * (D + 1) + ranks[X.indices])
+        owners, ranks_seen = np.divmod(seen, D + 1)
+        before = ranks_seen - (np.arange(len(seen)) - X.indptr[owners])
+        near = before < n
+        skipped.reshape(-1)[:] = np.bincount(owners[near] * n + before[near], minlength=N * n)
+    at = np.arange(n) + skipped.cumsum(axis=1)
+    return np.append(order, -1)[np.minimum(at, len(order))]
+
+
 def require_length(n: int) -> None:
     """Raise InvalidSetting for lists of no items."""
     if n < 1:

@@ -6,7 +6,12 @@ from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.ranking import topn as prediction
-from mom_pipeline.core.ranking.topn import brute_force, most_popular, top_n
+from mom_pipeline.core.ranking.topn import (
+    brute_force,
+    lists_by_popularity,
+    most_popular,
+    top_n,
+)
 from mom_pipeline.core.threads import cut
 
 
@@ -48,6 +53,26 @@ def test_seen_items_are_left_out_and_short_lists_are_filled():
         X, lambda rows: np.tile([4.0, 3, 2, 1], (rows.shape[0], 1)), 6, exclude_seen=False
     )
     np.testing.assert_array_equal(ids, np.tile([0, 1, 2, 3, -1, -1], (3, 1)))
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.integers(0, 9),
+    st.integers(1, 25),
+    st.integers(1, 30),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+def test_lists_by_popularity_equal_those_of_the_whole_catalogue(users, items, n, seen, seed):
+    rng = np.random.default_rng(seed)
+    X = sparse.csr_array((rng.random((users, items)) < rng.random()).astype(float))
+    popularity = rng.integers(0, 5, items).astype(float)
+    popularity[rng.random(items) < 0.2] = -np.inf
+    expected, _ = brute_force(
+        X, lambda rows: np.tile(popularity, (rows.shape[0], 1)), n, exclude_seen=seen
+    )
+    lists = lists_by_popularity(popularity, X, n, exclude_seen=seen)
+    np.testing.assert_array_equal(lists, expected)
 
 
 def test_memory_is_bounded_by_small_blocks(rng, monkeypatch):
