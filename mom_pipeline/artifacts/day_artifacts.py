@@ -37,6 +37,8 @@ _CHAIN = (
 THREE_MOMENT = "three-moment"
 _TOO_LITTLE = "too_little"
 _LISTED = "user_personalization"
+# Digits that hardly deflate, of which the last days alone are kept; see `retention`.
+_PLAIN = ("triples", "half_triples", "item_pairs", "item_probs", "memberships", "tensor")
 
 
 class StaleArtifact(MomError):
@@ -147,7 +149,7 @@ class DayArtifacts:
         """Store what an asset made of a day. sound: whether its blocking checks passed."""
         notes = {**metadata, "code_version": CODE_VERSION, "sound": sound}
         settings = self.settings_of(asset)
-        return self.artifacts.write(asset, day, arrays, settings, parents, notes)
+        return self.artifacts.write(asset, day, arrays, settings, parents, notes, plain=_PLAIN)
 
     def write_too_little(self, asset: str, day: date, reason: str) -> None:
         """Store that a day has too little data for an asset, which is a result too."""

@@ -81,8 +81,13 @@ class ArtifactStore:
         settings_fingerprint: str,
         parents: Mapping[str, str] | None = None,
         metadata: Mapping[str, Any] | None = None,
+        *,
+        plain: Collection[str] = (),
     ) -> Artifact:
-        """Store arrays as the artifact of an asset and a day; replaces an earlier one."""
+        """Store arrays as the artifact of an asset and a day; replaces an earlier one.
+
+        plain: arrays that are not deflated, since they are large and will not be kept for long.
+        """
         folder = self._folder(asset, day)
         with unfinished_version(folder.parent) as unfinished:
             facts = {
@@ -92,7 +97,9 @@ class ArtifactStore:
                 "parents": dict(parents or {}),
                 "metadata": dict(metadata or {}),
                 "arrays": {
-                    name: _write_array(unfinished, name, array, deflated=not self._mapped)
+                    name: _write_array(
+                        unfinished, name, array, deflated=not self._mapped and name not in plain
+                    )
                     for name, array in arrays.items()
                 },
             }
