@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy import sparse
@@ -20,6 +20,7 @@ _SETTLED = 1e-6
 # From components that are all but right already: decompositions of equal tensors agree to 1e-6
 # from any rounding of them.
 _WARM_TOLERANCE, _WARM_SWEEPS = 1e-14, 15
+_TINY = np.finfo(np.float64).tiny
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,14 @@ class Unfolded:
         """Return T - sum_k lambda_k v_k⊗v_k⊗v_k."""
         return replace(self, entries=self.entries - (V * lambdas) @ _pair_products(V).T)
 
-    def norm(self) -> float:
-        return float(np.sqrt(np.einsum("ij,ij,j->", self.entries, self.entries, self.times)))
+    def residual(self, V: Array, lambdas: Array, eigenvalues: Array) -> float:
+        """Return ||T - sum_k lambda_k v_k⊗v_k⊗v_k|| / ||T||, without making the difference.
+
+        ||T||^2 - 2 sum_k lambda_k T(v_k, v_k, v_k) + sum_kl lambda_k lambda_l (v_k . v_l)^3
+        """
+        square = float(np.vdot(self.entries, self._weighted))
+        explained = 2.0 * float(lambdas @ eigenvalues) - float(lambdas @ (V.T @ V) ** 3 @ lambdas)
+        return float(np.sqrt(max(square - explained, 0.0) / max(square, _TINY)))
 
     @cached_property
     def _weighted(self) -> Array:
@@ -145,12 +152,12 @@ def decompose_simultaneously(
         runs = map_blocks(
             lambda V: _iterate_orthogonally(unfolded, V, max_sweeps, tol, patience), starts
         )
-        V, sweeps = max(runs, key=lambda run: float((unfolded.eigenvalues(run[0]) ** 2).sum()))
-        best = _ordered(unfolded, V, sweeps)
+        V, product, sweeps = max(runs, key=_explained)
+        best = _ordered(unfolded, V, product, sweeps)
         for _ in range(_REFINING_STEPS):
-            refined = _ordered(
-                unfolded, unit_columns(unfolded.contract_twice(best.vectors)), sweeps
-            )
+            V = unit_columns(product)
+            product = unfolded.contract_twice(V)
+            refined = _ordered(unfolded, V, product, sweeps)
             if refined.residual >= best.residual:
                 break
             best = refined
@@ -174,7 +181,8 @@ def decompose_by_deflation(
             lambdas.append(float(remaining.eigenvalues(best)[0]))
             vectors.append(best[:, 0])
             remaining = remaining.without(best, np.array(lambdas[-1:]))
-        return _ordered(whole, np.column_stack(vectors), n_steps, np.array(lambdas))
+        V = np.column_stack(vectors)
+        return _ordered(whole, V, whole.contract_twice(V), n_steps, np.array(lambdas))
 
 
 def match_columns(A: Array, B: Array) -> tuple[Array, Array]:
@@ -204,32 +212,38 @@ def order_like(A: Array, earlier: Array) -> Array:
 
 def unit_columns(O: Array) -> Array:
     """Return the columns divided by their lengths; a column of zeros stays."""
-    return O / np.maximum(np.linalg.norm(O, axis=0), np.finfo(np.float64).tiny)
+    return O / np.maximum(np.linalg.norm(O, axis=0), _TINY)
 
 
 def _iterate_orthogonally(
     T: Unfolded, V: Array, max_sweeps: int, tol: float, patience: int
-) -> tuple[Array, int]:
+) -> tuple[Array, Array, int]:
     """Repeat V <- qr(T(I, V, V)) until no column moves, or nothing more is explained.
 
     Columns that fit noise wander forever; what all columns explain together, sum_k lambda_k^2,
-    has long settled then. Returns V and the sweeps made.
+    has long settled then. Returns V, T(I, V, V) and the sweeps made.
     """
+    product = T.contract_twice(V)
     most_explained, idle_sweeps, sweeps = 0.0, 0, 0
     while sweeps < max_sweeps and idle_sweeps < patience:
         sweeps += 1
-        product = T.contract_twice(V)
-        explained = float(((product * V).sum(axis=0) ** 2).sum())
+        explained = _explained((V, product))
         idle_sweeps = 0 if explained > (1 + _SETTLED) * most_explained else idle_sweeps + 1
         most_explained = max(most_explained, explained)
         order = np.argsort(-np.linalg.norm(product, axis=0), kind="stable")
         following, R = np.linalg.qr(product[:, order])
         following *= np.where(np.diag(R) < 0, -1.0, 1.0)
         moved = 1.0 - np.abs((following * V[:, order]).sum(axis=0))
-        V = following
+        V, product = following, T.contract_twice(following)
         if moved.max() <= tol:
             break
-    return V, sweeps
+    return V, product, sweeps
+
+
+def _explained(run: tuple[Any, ...]) -> float:
+    """Return sum_k lambda_k^2 of the columns. run: V, T(I, V, V) and what else there is."""
+    V, product, *_ = run
+    return float(((product * V).sum(axis=0) ** 2).sum())
 
 
 def _power_steps(T: Unfolded, V: Array, n_steps: int) -> Array:
@@ -251,15 +265,16 @@ def _completed(V: Array, K: int, rng: np.random.Generator) -> Array:
     return np.linalg.qr(np.column_stack([V[:, :K], others]))[0]
 
 
-def _ordered(T: Unfolded, V: Array, iterations: int, lambdas: Array | None = None) -> Decomposition:
+def _ordered(
+    T: Unfolded, V: Array, product: Array, iterations: int, lambdas: Array | None = None
+) -> Decomposition:
     """Make every eigenvalue positive and put the heaviest component (smallest lambda) first.
 
-    lambdas: T(v_k, v_k, v_k) unless given.
+    product: T(I, v_k, v_k).  lambdas: T(v_k, v_k, v_k) unless given.
     """
-    lambdas = T.eigenvalues(V) if lambdas is None else lambdas
-    V = V * np.where(lambdas < 0, -1.0, 1.0)
-    lambdas = np.abs(lambdas)
-    order = np.argsort(lambdas, kind="stable")
-    lambdas, V = lambdas[order], V[:, order]
-    scale = max(T.norm(), np.finfo(np.float64).tiny)
-    return Decomposition(lambdas, V, T.without(V, lambdas).norm() / scale, iterations)
+    eigenvalues = (product * V).sum(axis=0)
+    lambdas = eigenvalues if lambdas is None else lambdas
+    order = np.argsort(np.abs(lambdas), kind="stable")
+    signs = np.where(lambdas < 0, -1.0, 1.0)[order].astype(V.dtype)
+    V, lambdas, eigenvalues = V[:, order] * signs, np.abs(lambdas)[order], eigenvalues[order]
+    return Decomposition(lambdas, V, T.residual(V, lambdas, eigenvalues * signs), iterations)

@@ -77,7 +77,7 @@ def _counterparts(
         whitening = whiten(half, components.shape[1], dtype=np.dtype(np.float64))
     except InvalidInteractions:
         return counterparts
-    T = whitened_tensor(half, whitening).astype(_DTYPE)
+    T = whitened_tensor(half, whitening, _DTYPE)
     if start is not None:
         start = (whitening.factors.T @ start[:, start.any(axis=0)]).astype(_DTYPE)
     vectors = decompose_simultaneously(T, rng, start=start, n_starts=1, tol=_TOLERANCE).vectors

@@ -29,7 +29,7 @@ def test_exact_tensor_is_recovered(method, K, rng):
     found = decompose_tensor(T, rng, method=method)
     np.testing.assert_allclose(found.lambdas, lambdas, rtol=1e-9)
     np.testing.assert_allclose((found.vectors * V).sum(axis=0), 1.0, atol=1e-9)
-    assert found.residual < 1e-9
+    assert found.residual < 1e-7
 
 
 def test_both_methods_agree_on_a_noisy_tensor(rng):
