@@ -141,8 +141,7 @@ class DayState(DayMatrices):
         X = grown(self.rows(artifact.day).X, X_later.shape)
         changed = changed_rows(X, X_later)
         change = pairs.update(X_later[changed], X[changed]).change
-        n_items = len(artifact.dense["item_users"])
-        return replace(pairs, change=replace(change, item_users=change.item_users[:n_items]))
+        return replace(pairs, change=change.among_first(len(artifact.dense["item_users"])))
 
     def _later_with_pairs(self, artifact: Artifact) -> Artifact:
         """The next day of the same anchor whose pairs are stored; Expired where there is none."""

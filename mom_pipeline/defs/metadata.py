@@ -98,7 +98,7 @@ def _of_pairs(pairs: AnchoredPairs | None) -> dict[str, Any]:
     if pairs is None:
         return {}
     return {
-        "pairs": pairs.n_pairs,
+        "pairs": pairs.counts.n_pairs,
         "pairs_changed_since_rebuild": pairs.drift,
         "items_without_pairs": len(pairs.base.uncounted),
     }

@@ -66,8 +66,8 @@ def test_three_moments_over_shards_rank_like_those_of_the_rows(interactions: Csr
     model = MethodOfMoments(K, ranking_weights=WEIGHTS)
     whole = model.fit(interactions, last_days=days).fitted
     ours, theirs = parts.pair_ranking, whole.pair_ranking
-    for name in ("names", "units", "item_users"):
-        np.testing.assert_array_equal(getattr(ours.counts, name), getattr(theirs.counts, name))
+    for name, array in theirs.counts.as_arrays().items():
+        np.testing.assert_array_equal(ours.counts.as_arrays()[name], array, err_msg=name)
     assert (ours.ease.matrix.entries != theirs.ease.matrix.entries).nnz == 0
     np.testing.assert_allclose(ours.trend.factors(1.0), theirs.trend.factors(1.0), rtol=1e-6)
     np.testing.assert_allclose(ours.low_pass.strengths, theirs.low_pass.strengths, rtol=1e-4)
@@ -79,17 +79,17 @@ def test_three_moments_over_shards_rank_like_those_of_the_rows(interactions: Csr
 def test_items_left_out_for_lack_of_bytes_are_the_same_over_shards(
     interactions: Csr, shards: Shards, share: float
 ) -> None:
-    most = int(share * len(PairCounts.from_rows(interactions, 1.0).names))
+    most = int(share * PairCounts.from_rows(interactions, 1.0).n_pairs)
     users = [ShardedUsers(LocalEngine(), shards), UsersInMemory(interactions)]
     ours, theirs = (rare_items(own, 48 * most) for own in users)
     np.testing.assert_array_equal(ours, theirs)
     counts = PairCounts.from_rows(interactions, 1.0, uncounted=ours)
-    assert len(counts.names) <= most
+    assert counts.n_pairs <= most
     if share < 1:  # and not one item more would have fitted
         taken = np.bincount(interactions.indices, minlength=interactions.shape[1])
         best = ours[np.lexsort((ours, -taken[ours]))[0]]
         wider = PairCounts.from_rows(interactions, 1.0, uncounted=ours[ours != best])
-        assert len(wider.names) > most
+        assert wider.n_pairs > most
 
 
 def test_visits_are_those_of_the_rows(interactions: Csr, shards: Shards) -> None:

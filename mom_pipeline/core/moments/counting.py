@@ -6,12 +6,13 @@ from typing import Self
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.core.moments.pair_counts import PairCounts, items_of, pair_names
+from mom_pipeline.core.moments.pair_counts import PairCounts, pair_slabs
 from mom_pipeline.core.moments.users import PairsPass, UserRows, Users
+from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
-# Bytes that a pair takes: 16 for its name and its sum, 16 for both of its directions in the
-# ranking, and 16 more while these are made.
+# Bytes that a pair takes: 12 for its item and its sum, 16 for both of its directions in the
+# ranking, and 20 more while these are made.
 _BYTES_PER_PAIR = 48
 # Bytes that the pairs of a model may take: beyond, those of the least popular items are left out.
 MAX_PAIR_BYTES = 2**30
@@ -46,7 +47,7 @@ def rare_items(users: Users, max_bytes: int) -> Array:
     while start < D:
         run = max(int(np.searchsorted(np.cumsum(bounds[start:]), most, side="right")), 1)
         names = users.add_up(_PairNamesPass(rank, slice(start, start + run))).names
-        own = np.bincount(items_of(names)[0] - start, minlength=run)
+        own = np.bincount((names >> 32) - start, minlength=run)
         in_all = before + np.cumsum(own)
         kept = int(np.searchsorted(in_all, most, side="right"))
         if kept < run:
@@ -105,7 +106,7 @@ class _PairNamesPass:
     items: slice
 
     def __call__(self, rows: UserRows) -> _PairNames:
-        return _PairNames(pair_names(_by_rank(rows.X, self.rank), self.items))
+        return _PairNames(_pair_names(_by_rank(rows.X, self.rank), self.items))
 
 
 def _by_rank(X: Csr, rank: Array) -> Csr:
@@ -114,3 +115,23 @@ def _by_rank(X: Csr, rank: Array) -> Csr:
     by_rank = sparse.csr_array((taken, rank[X.indices], X.indptr), shape=X.shape)
     by_rank.sort_indices()
     return by_rank
+
+
+def _pair_names(X: Csr, items: slice) -> Array:
+    """Return the names y 2^32 + h of all pairs h <= y with y among some items, rising."""
+    columns = X.tocsc()
+    users = sparse.csr_array(columns.T)
+
+    def slab(own: slice) -> Array:
+        both = (users[: own.stop] @ columns[:, own].tocsr()).tocsc()  # (items up to here, these)
+        second = np.repeat(np.arange(own.start, own.stop), np.diff(both.indptr))
+        first = both.indices
+        once = first <= second
+        return np.sort(second[once].astype(np.int64) * 2**32 + first[once])
+
+    slabs = [
+        slice(max(own.start, items.start), min(own.stop, items.stop))
+        for own in pair_slabs(X)
+        if own.stop > items.start and own.start < items.stop
+    ]
+    return np.concatenate([np.empty(0, dtype=np.int64), *map_blocks(slab, slabs)])

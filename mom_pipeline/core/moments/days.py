@@ -161,11 +161,6 @@ class AnchoredPairs:
         return self.base.after(self.change)
 
     @property
-    def n_pairs(self) -> int:
-        """How many pairs `counts` has, without making it."""
-        return self.base.n_pairs_after(self.change)
-
-    @property
     def drift(self) -> float:
         """How much of the day's pairs came or went since the rebuild."""
         pairs = self.base.units.sum() + self.change.units.sum()

@@ -255,7 +255,7 @@ def test_the_rank_of_the_low_pass_part_is_bounded():
 
 def test_ease_is_bounded_with_the_pairs(X):
     """The least popular items have no pairs, and EASE has nothing to say of them."""
-    most = 48 * (len(PairCounts.from_rows(X, 0.0).names) // 3)
+    most = 48 * (PairCounts.from_rows(X, 0.0).n_pairs // 3)
     bounded = Ease.from_users(UsersInMemory(X), 1.0, most)
     rare = rare_items(UsersInMemory(X), most)
     assert len(rare)
