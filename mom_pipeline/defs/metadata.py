@@ -15,6 +15,7 @@ from mom_pipeline.core.evaluation.theorem1 import Bounds
 from mom_pipeline.core.moments.days import AnchoredPairs, DayStep
 from mom_pipeline.core.moments.sums import users_per_item
 from mom_pipeline.core.ranking.memberships import posterior_entropy
+from mom_pipeline.core.ranking.topn import top_n
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.pictures.charts import Chart, Lines, bars, curves, histogram
 from mom_pipeline.pictures.svg import data_url
@@ -157,7 +158,8 @@ def component_table(
     Of the heaviest components; the report has all of them.
     """
     O, pi, lambdas = components.item_probs, components.weights, components.decomposition.lambdas
-    best = np.argsort(-O, axis=0, kind="stable")[:_TOP_ITEMS]
+    shown = np.sort(np.argsort(-pi, kind="stable")[:_TOP_COMPONENTS])
+    best, _ = top_n(O[:, shown].T, _TOP_ITEMS)
     return table(
         [
             {
@@ -166,9 +168,9 @@ def component_table(
                 "lambda": round(float(lambdas[k]), 4),
                 "drift": round(float(moved[k]), 4),
                 "agreement": round(float(agreement[k]), 3),
-                "top_items": ", ".join(str(item_ids[y]) for y in best[:, k]),
+                "top_items": ", ".join(str(item_ids[y]) for y in items),
             }
-            for k in np.sort(np.argsort(-pi, kind="stable")[:_TOP_COMPONENTS]).tolist()
+            for k, items in zip(shown.tolist(), best, strict=True)
         ]
     )
 
