@@ -1,8 +1,9 @@
 """`DayState`: moments, components and model of each day, read and written as typed values."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,7 @@ class DayState(DayMatrices):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._anchor: tuple[Artifact, Anchor] | None = None
-        self._base_pairs: tuple[str, PairCounts] | None = None
+        self._stored_anchor: _StoredAnchor | None = None
         # Of the day at hand, of the one whose lists are kept and of the one that is judged.
         self._rankings: dict[tuple[str, RankingWeights], PairRanking] = {}
 
@@ -121,16 +121,14 @@ class DayState(DayMatrices):
 
     def anchor_in(self, artifact: Artifact) -> Anchor:
         """The anchor that sums were made with."""
-        return self._anchor_of(artifact)[1]
+        return self._anchor_of(artifact).anchor
 
     def pairs_in(self, artifact: Artifact) -> AnchoredPairs | None:
         """The pairs as of the sums that an artifact holds; None where none were kept."""
         if "pair_steps" not in artifact.dense:
             return None if "triples" in artifact.dense else self._earlier_pairs(artifact)
-        stored, _ = self._anchor_of(artifact)
-        if self._base_pairs is None or self._base_pairs[0] != stored.version:
-            self._base_pairs = stored.version, PairCounts.from_arrays(stored.dense)
-        return AnchoredPairs(self._base_pairs[1], PairCounts.from_arrays(artifact.dense))
+        change = PairCounts.from_arrays(artifact.dense)
+        return AnchoredPairs(self._anchor_of(artifact).pairs, change)
 
     def _earlier_pairs(self, artifact: Artifact) -> AnchoredPairs:
         """The pairs of an old day: those of a later one, less what came or went in between."""
@@ -284,25 +282,26 @@ class DayState(DayMatrices):
         return ranking
 
     def _read_ranking(self, day: date, sums: Artifact, weights: RankingWeights) -> PairRanking:
-        pairs, fixed = self.pairs_in(sums), self._anchor_of(sums)[0].dense
-        lacking = (weights.ease and "ease_data" not in fixed) or (
-            weights.low_pass and "low_pass_rows" not in fixed
+        pairs, fixed = self.pairs_in(sums), self._anchor_of(sums)
+        lacking = (weights.ease and not fixed.has_ease) or (
+            weights.low_pass and not fixed.has_low_pass
         )
         if pairs is None or lacking:
             raise StaleArtifact(f"m2_statistics of {day} was made for another ranking")
         D = pairs.counts.n_items
         return PairRanking(
             pairs.counts,
-            LowPass.from_arrays(fixed).with_items(D) if weights.low_pass else None,
+            fixed.low_pass.with_items(D) if weights.low_pass else None,
             weights,
-            Ease.from_arrays(fixed).with_items(D) if weights.ease else None,
+            fixed.ease.with_items(D) if weights.ease else None,
             PairRanking.trend_of(self.last_days(day) if weights.trend else None, weights),
         )
 
-    def _anchor_of(self, sums: Artifact) -> tuple[Artifact, Anchor]:
+    def _anchor_of(self, sums: Artifact) -> "_StoredAnchor":
         """The anchor that the sums were made with, kept in memory from day to day."""
         wanted, day = sums.parents["anchor"], date.fromisoformat(sums.metadata["anchor_day"])
-        if self._anchor is None or self._anchor[0].version != wanted:
+        known = self._stored_anchor
+        if known is None or known.artifact.version != wanted:
             artifact = self.fitting("anchor", day)
             if artifact.version != wanted:
                 raise StaleArtifact(f"the anchor of {day} was replaced since {sums.day}")
@@ -312,8 +311,37 @@ class DayState(DayMatrices):
             anchor = Anchor(
                 arrays["basis"], arrays["item_scale"], estimator, arrays["frequent_items"]
             )
-            self._anchor = artifact, anchor
-        return self._anchor
+            known = self._stored_anchor = _StoredAnchor(artifact, anchor)
+        return known
+
+
+@dataclass(frozen=True)
+class _StoredAnchor:
+    """What a rebuild fixed, each part made ready when a day first needs it."""
+
+    artifact: Artifact
+    anchor: Anchor
+
+    @property
+    def has_low_pass(self) -> bool:
+        return "low_pass_rows" in self.artifact.dense
+
+    @property
+    def has_ease(self) -> bool:
+        return "ease_data" in self.artifact.dense
+
+    @cached_property
+    def pairs(self) -> PairCounts:
+        """Those of the anchor's day."""
+        return PairCounts.from_arrays(self.artifact.dense)
+
+    @cached_property
+    def low_pass(self) -> LowPass:
+        return LowPass.from_arrays(self.artifact.dense)
+
+    @cached_property
+    def ease(self) -> Ease:
+        return Ease.from_arrays(self.artifact.dense)
 
 
 def item_probs_in(artifact: Artifact) -> Array:
