@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -148,10 +147,8 @@ def _sizes(data: Path) -> dict[str, int]:
 
 
 def _files(path: Path) -> dict[int, int]:
-    def found() -> Iterator[Path]:
-        yield from path.rglob("*") if path.is_dir() else [path]
-
-    stats = [own.stat() for own in found() if own.is_file()]
+    paths = path.rglob("*") if path.is_dir() else [path]
+    stats = [own.stat() for own in paths if own.is_file()]
     return {own.st_ino: own.st_blocks * 512 for own in stats}
 
 

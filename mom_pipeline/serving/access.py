@@ -32,10 +32,10 @@ class TokenMissing(MomError):
 def token_for(host: str, token: str | None) -> str:
     """The token; TokenMissing when there is none, or one that could be guessed."""
     if not token or len(token) < SHORTEST:
-        found = "none" if not token else f"one of {len(token)} characters"
+        given = "none" if not token else f"one of {len(token)} characters"
         raise TokenMissing(
             f"--host {host} lets other machines ask what people took, so {VARIABLE} must hold a "
-            f"secret of {SHORTEST} characters or more, found {found}; set it, or leave --host out"
+            f"secret of {SHORTEST} characters or more, found {given}; set it, or leave --host out"
         )
     return token
 

@@ -107,8 +107,8 @@ def lift(model: FittedModel, train: VisitedUsers, test: Csr) -> Lift | None:
         return None
     parts = list(train.visit(LiftVisit(model.answering()), users, test))
     history, one, other = (
-        [np.concatenate(arrays) for arrays in zip(*found, strict=True)]
-        for found in zip(*parts, strict=True)
+        [np.concatenate(arrays) for arrays in zip(*own, strict=True)]
+        for own in zip(*parts, strict=True)
     )
     both = (np.concatenate(arrays) for arrays in zip(one, other, strict=True))
     result = Lift(Estimate.from_odds(*history), Estimate.from_odds(*both))

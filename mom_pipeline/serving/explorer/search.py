@@ -17,13 +17,13 @@ class TextIndex:
 
     def search(self, part: str, n: int) -> list[int]:
         """The positions of at most n texts that hold a part; those that begin with it first."""
-        folded, found = part.casefold(), dict[int, None]()
+        folded, matching = part.casefold(), dict[int, None]()
         for positions in (self._beginning_with(folded), self._holding(folded)):
             for position in positions:
-                found[position] = None
-                if len(found) == n:
-                    return list(found)
-        return list(found)
+                matching[position] = None
+                if len(matching) == n:
+                    return list(matching)
+        return list(matching)
 
     def _beginning_with(self, part: str) -> Iterator[int]:
         for place in self._places(_END + part):
