@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import cache
 from threading import Lock
 from typing import TypeVar
@@ -54,7 +54,15 @@ def map_blocks(work: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Re
         if n_threads <= 1:
             return [work(task) for task in tasks]
         with ThreadPoolExecutor(n_threads) as pool:
-            return list(pool.map(work, tasks))
+            return list(_mapped(pool, work, tasks))
+
+
+def _mapped(
+    pool: ThreadPoolExecutor, work: Callable[[Task], Result], tasks: list[Task]
+) -> Iterator[Result]:
+    """Yield the results in order; what this context grants holds in the threads too."""
+    contexts = [copy_context() for _ in tasks]
+    return pool.map(lambda context, task: context.run(work, task), contexts, tasks)
 
 
 def sum_blocks(work: Callable[[Task], Sum], tasks: Iterable[Task]) -> Sum:
@@ -65,7 +73,7 @@ def sum_blocks(work: Callable[[Task], Sum], tasks: Iterable[Task]) -> Sum:
     """
     tasks = list(tasks)
     with one_blas_thread(), ThreadPoolExecutor(max(min(available_cores(), len(tasks)), 1)) as pool:
-        results = iter(pool.map(work, tasks))
+        results = _mapped(pool, work, tasks)
         total = next(results)
         for result in results:
             total += result  # type: ignore[operator]

@@ -13,6 +13,7 @@ import dagster as dg
 
 from mom_pipeline.artifacts.day_artifacts import CODE_VERSION, StaleArtifact, TooLittleYet
 from mom_pipeline.artifacts.timings import record_seconds
+from mom_pipeline.core.dense import allowing_dense
 from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.defs.checks import Target, Verdict, check_outputs, check_specs, evaluations
 from mom_pipeline.defs.freshness import WITHOUT_ARRAYS, note_finished
@@ -103,7 +104,9 @@ def for_each_day(
     seconds: dict[str, float] = {}
     lines: list[str] = []
     name = context.asset_key.to_user_string()
-    with context.resources.data_folder.warehouse.kept_open():
+    folder = context.resources.data_folder
+    dense_bytes = folder.state.settings.rebuild.dense_bytes
+    with folder.warehouse.kept_open(), allowing_dense(dense_bytes):
         for key in sorted(context.partition_keys):
             begin = time.perf_counter()
             day = date.fromisoformat(key)
@@ -123,7 +126,6 @@ def for_each_day(
             day_done.get()(name, key)
     if lines:
         context.log.info(f"{name} " + "\n".join(lines))
-    folder = context.resources.data_folder
     if name in WITHOUT_ARRAYS:
         days = [date.fromisoformat(key) for key in outputs]
         note_finished(folder.warehouse, folder.state, name, days)

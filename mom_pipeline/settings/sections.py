@@ -199,12 +199,17 @@ class RebuildSettings:
     capture_threshold: Share = 0.98
     pair_drift: Share = 0.5
     pair_megabytes: Count = 1024
+    dense_megabytes: Count = 256
     frequent_items: Annotated[StrictInt, rule("at least 2", lambda n: n >= 2)] = 200
     anchor_width: CountOrZero = 0
 
     @property
     def pair_bytes(self) -> int:
         return self.pair_megabytes * 2**20
+
+    @property
+    def dense_bytes(self) -> int:
+        return self.dense_megabytes * 2**20
 
 
 @section("tuning")

@@ -3,7 +3,14 @@ from threading import Barrier, Thread
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mom_pipeline.core.threads import map_blocks, one_blas_thread, sum_blocks, using_cores
+from mom_pipeline.core.dense import allowing_dense, fits_dense
+from mom_pipeline.core.threads import (
+    available_cores,
+    map_blocks,
+    one_blas_thread,
+    sum_blocks,
+    using_cores,
+)
 
 
 @pytest.fixture
@@ -35,6 +42,17 @@ def test_sums_are_added_in_the_order_of_the_tasks():
     for n in (1, 2, 3):
         with using_cores(n):
             assert sum_blocks(lambda i: [i], range(50)) == list(range(50))
+
+
+def test_what_is_granted_holds_in_the_threads_too():
+    """Cores and bytes; a thread alone would start from the defaults."""
+    with using_cores(3), allowing_dense(10):
+        assert map_blocks(lambda n: (available_cores(), fits_dense(n)), (10, 11)) == [
+            (3, True),
+            (3, False),
+        ]
+        assert sum_blocks(lambda n: [fits_dense(n)], (10, 11)) == [True, False]
+    assert fits_dense(11)
 
 
 def test_an_error_in_a_block_reaches_the_caller():

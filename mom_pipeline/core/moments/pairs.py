@@ -6,6 +6,7 @@ from typing import Self
 import numpy as np
 from scipy import sparse
 
+from mom_pipeline.core.dense import fits_dense
 from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.core.linear_algebra.tall import multiply
 from mom_pipeline.core.moments.estimators import Estimator
@@ -20,7 +21,6 @@ _USERS_PER_BLOCK = 16_384
 # Dense products run about this many times as fast per multiply-add as sparse ones, so a
 # second moment that is this much fuller than X is still cheaper when written out, if it fits.
 _DENSE_ADVANTAGE = 100
-_DENSE_BYTES = 2**28
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class PairMoments:
 def better_written_out(n_items: int, n_pairs: float, dtype: np.dtype[np.floating]) -> bool:
     """Tell whether a second moment of so many pairs of users and items is cheaper as a matrix."""
     entries = n_items**2
-    return entries * dtype.itemsize <= _DENSE_BYTES and entries <= _DENSE_ADVANTAGE * n_pairs
+    return fits_dense(entries * dtype.itemsize) and entries <= _DENSE_ADVANTAGE * n_pairs
 
 
 def normalised_rows(

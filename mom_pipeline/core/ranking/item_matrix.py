@@ -7,12 +7,13 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
+from mom_pipeline.core.dense import fits_dense
 from mom_pipeline.core.threads import cut
 from mom_pipeline.core.types import Array, Csr
 
-# The matrix is written out in full, up to 64 MB, where at least this share of its entries occurs:
-# a row of it is then added up some ten times as fast.
-_DENSE_ENTRIES, _DENSE_SHARE = 16_000_000, 0.1
+# The matrix is written out in full where at least this share of its entries occurs: a row of it
+# is then added up some ten times as fast. A ranking has a few such matrices, of single numbers.
+_DENSE_SHARE, _DENSE_BYTES = 0.1, 4 * 4
 # Sparse rows are added up for a few users in one call. Their entries, 4 MB unless one user has
 # more, stay in a core's cache.
 _ENTRIES_AT_A_TIME, _USERS_AT_A_TIME = 500_000, 32
@@ -78,7 +79,7 @@ class ItemMatrix:
         if self.dense is not None:
             return self.dense
         size = self.entries.shape[0] ** 2
-        return size <= _DENSE_ENTRIES and self.entries.nnz >= _DENSE_SHARE * size
+        return fits_dense(_DENSE_BYTES * size) and self.entries.nnz >= _DENSE_SHARE * size
 
     @cached_property
     def _dense(self) -> Array | None:

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from mom_pipeline.core.dense import allowing_dense
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.pairs import PairMoments, gram_product
@@ -137,10 +138,11 @@ def test_distinct_draws_refuse_fractional_counts_with_the_reason():
     assert MomentSums.from_rows(X, Estimator.from_name("balanced")).n_users == 2
 
 
-def test_a_second_moment_too_large_for_memory_is_not_written_out(counts, monkeypatch):
-    from mom_pipeline.core.moments import pairs
-
+def test_a_second_moment_too_large_for_memory_is_not_written_out(counts):
     estimator = Estimator.from_name("balanced")
     sums = MomentSums.from_rows(counts, estimator)
-    monkeypatch.setattr(pairs, "_DENSE_BYTES", 1000)
-    assert PairMoments.from_rows(counts, sums, estimator).explicit is None
+    whole = 8 * counts.shape[1] ** 2
+    with allowing_dense(whole - 1):
+        assert PairMoments.from_rows(counts, sums, estimator).explicit is None
+    with allowing_dense(whole):
+        assert PairMoments.from_rows(counts, sums, estimator).explicit is not None

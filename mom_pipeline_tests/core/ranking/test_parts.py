@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from mom_pipeline.core.dense import allowing_dense
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.interactions import as_binary, as_interactions
 from mom_pipeline.core.moments.counting import rare_items
@@ -222,10 +223,10 @@ def test_pairs_written_out_give_the_same_scores(X, monkeypatch, pairs, users):
     X = as_interactions(X.toarray() * (np.arange(80) % 9 > 0)[:, None])
     assert (np.diff(X.indptr) == 0).sum() >= 8
     dense = Pairs.from_rows(X, 0.5, 1.5).history_sums(as_binary(X), (0.3, 0.6))
-    monkeypatch.setattr("mom_pipeline.core.ranking.item_matrix._DENSE_ENTRIES", 0)
     monkeypatch.setattr("mom_pipeline.core.ranking.item_matrix._ENTRIES_AT_A_TIME", pairs)
     monkeypatch.setattr("mom_pipeline.core.ranking.item_matrix._USERS_AT_A_TIME", users)
-    a_few_users = Pairs.from_rows(X, 0.5, 1.5).history_sums(as_binary(X), (0.3, 0.6))
+    with allowing_dense(0):
+        a_few_users = Pairs.from_rows(X, 0.5, 1.5).history_sums(as_binary(X), (0.3, 0.6))
     np.testing.assert_allclose(dense, a_few_users, rtol=1e-5)
     assert dense.any()
 
