@@ -38,6 +38,8 @@ from mom_pipeline.settings import Settings
 from mom_pipeline.settings.chosen import ChosenSettings
 
 Parents = Mapping[str, str]
+# Significant bits that an old day keeps of O: rounding to .1 %.
+_OLD_BITS = 9
 
 
 class DayState(DayMatrices):
@@ -197,13 +199,13 @@ class DayState(DayMatrices):
     ) -> Artifact:
         """Store O, pi and where the next day starts from.
 
-        O in single precision: rounding is far below the statistical error. And with four digits,
+        O in single precision: rounding is far below the statistical error. And with fewer digits,
         for the time when the day is old.
         """
         start, half_starts = anchor.components, anchor.half_components
         if start is None:
             start, half_starts = components.in_span, halves.components.astype(np.float32)
-        probs, exponents = to_half(components.item_probs)
+        probs, exponents = to_half(components.item_probs, _OLD_BITS)
         arrays = {
             "item_probs": components.item_probs.astype(np.float32, copy=False),
             "rounded_probs": probs,
@@ -345,7 +347,7 @@ class _StoredAnchor:
 
 
 def item_probs_in(artifact: Artifact) -> Array:
-    """O of a day, (D, K), single precision; of an old day with four digits."""
+    """O of a day, (D, K), single precision; of an old day within .1 %."""
     arrays = artifact.dense
     if "item_probs" in arrays:
         return np.asarray(arrays["item_probs"])

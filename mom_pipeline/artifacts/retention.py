@@ -25,7 +25,7 @@ _WHOLE_DAYS = 2
 # where they do not.
 _POPULARITY = ("item_users",)
 _RANKED_BY = (*_POPULARITY, *PAIR_ARRAYS)
-# What a model is, of its decomposition: without where the next day's starts from, and with four
+# What a model is, of its decomposition: without where the next day's starts from, and with fewer
 # digits of O unless its lists are in use.
 _OLD_MODEL = ("rounded_probs", "rounded_exponents", "weights", "lambdas")
 _MODEL_IN_USE = ("item_probs", *_OLD_MODEL)

@@ -199,7 +199,7 @@ def test_a_damaged_file_is_refused(model, tmp_path):
         ("pair_item_users", lambda a: a[:-1]),
         ("pair_steps", lambda a: a + 10_000),
         ("pair_starts", lambda a: a[::-1]),
-        ("pair_low", lambda a: a[:-1]),
+        ("pair_units", lambda a: a[:-1]),
         ("low_pass_rows", lambda a: a[:5]),
         ("low_pass_strengths", lambda a: a[:-1]),
     ],

@@ -27,8 +27,7 @@ _UNITS = 2**36
 PAIR_ARRAYS = (
     "pair_starts",
     "pair_steps",
-    "pair_high",
-    "pair_low",
+    "pair_units",
     "pair_item_users",
     "pair_user_exponent",
     "pair_uncounted",
@@ -145,17 +144,12 @@ class PairCounts:
     def as_arrays(self) -> dict[str, Array]:
         """Return all as named arrays, to be stored; `from_arrays` reads them back.
 
-        The items by their steps and the sums in two parts, which deflate well.
+        The items by their steps, which deflate well.
         """
-        units = self.units
-        high, low = (np.empty(len(units), dtype) for dtype in (np.int32, np.uint32))
-        np.right_shift(units, 32, out=high, casting="unsafe")
-        np.bitwise_and(units, 2**32 - 1, out=low, casting="unsafe")
         arrays = (
             self.upper.indptr,
             steps_of(self.upper.indices, self.n_items),
-            high.astype(np.result_type(*map(np.min_scalar_type, _range_of(high)))),
-            low,
+            self.units,
             self.item_users,
             np.array(self.user_exponent),
             self.uncounted,
@@ -166,13 +160,12 @@ class PairCounts:
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
         """Return the pairs that `as_arrays` named; ValueError where they do not fit together."""
         starts, items = arrays["pair_starts"], from_steps(arrays["pair_steps"])
-        high, low = arrays["pair_high"], arrays["pair_low"]
-        item_users, uncounted = arrays["pair_item_users"], arrays["pair_uncounted"]
+        units, item_users = arrays["pair_units"], arrays["pair_item_users"]
         D, n_pairs = len(item_users), np.diff(starts)
         if (
             len(starts) != D + 1
             or (n_pairs < 0).any()
-            or not starts[0] == 0 <= starts[-1] == len(items) == len(high) == len(low)
+            or not starts[0] == 0 <= starts[-1] == len(items) == len(units)
         ):
             raise ValueError("the items and sums of the pairs do not fit together")
         taken = np.flatnonzero(n_pairs)
@@ -181,12 +174,10 @@ class PairCounts:
         rising[starts[taken[1:]] - 1] = True  # from one item's pairs to the next one's
         if (first < taken).any() or (last >= D).any() or not rising.all():
             raise ValueError("the items of the pairs are not in order")
-        units = high.astype(np.int64)
-        units <<= 32
-        units += low
         upper = sparse.csr_array((units, items.astype(np.int32), starts), shape=(D, D))
         exponent = float(arrays["pair_user_exponent"])
-        return cls(_canonical(with_narrow_indices(upper)), item_users, exponent, uncounted)
+        upper = _canonical(with_narrow_indices(upper))
+        return cls(upper, item_users, exponent, arrays["pair_uncounted"])
 
     @property
     def _diagonal(self) -> Array:
@@ -244,11 +235,6 @@ def _canonical(X: Csr) -> Csr:
     """Say of a matrix in canonical format that it is: scipy adds two of these in one pass."""
     X.has_canonical_format = True
     return X
-
-
-def _range_of(values: Array) -> tuple[int, int]:
-    """Return the smallest value or -1, and the largest or 0."""
-    return int(values.min(initial=-1)), int(values.max(initial=0))
 
 
 def steps_of(items: Array, n_items: int) -> Array:

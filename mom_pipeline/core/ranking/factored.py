@@ -46,7 +46,7 @@ _LEAST_SAVED = 6_000_000
 # Users whose head is read as one product, and scores of some of them, in numbers: few enough to
 # stay in a core's cache.
 _USERS_PER_BLOCK = 128
-_SCORES_IN_CACHE = 800_000
+_SCORES_IN_CACHE = 1_600_000
 
 
 @dataclass(frozen=True)
