@@ -60,8 +60,14 @@ def map_blocks(work: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Re
 def _mapped(
     pool: ThreadPoolExecutor, work: Callable[[Task], Result], tasks: list[Task]
 ) -> Iterator[Result]:
-    """Yield the results in order; what this context grants holds in the threads too."""
+    """Yield the results in order; what this context grants holds in the threads too.
+
+    A thread has its share of the cores, so that blocks inside of it do not crowd them.
+    """
+    share = max(available_cores() // max(min(available_cores(), len(tasks)), 1), 1)
     contexts = [copy_context() for _ in tasks]
+    for context in contexts:
+        context.run(_granted.set, share)
     return pool.map(lambda context, task: context.run(work, task), contexts, tasks)
 
 

@@ -45,12 +45,11 @@ def test_sums_are_added_in_the_order_of_the_tasks():
 
 
 def test_what_is_granted_holds_in_the_threads_too():
-    """Cores and bytes; a thread alone would start from the defaults."""
+    """Its share of the cores, and the bytes; a thread alone would start from the defaults."""
     with using_cores(3), allowing_dense(10):
-        assert map_blocks(lambda n: (available_cores(), fits_dense(n)), (10, 11)) == [
-            (3, True),
-            (3, False),
-        ]
+        assert map_blocks(fits_dense, (10, 11)) == [True, False]
+        assert map_blocks(lambda _: available_cores(), range(1)) == [3]
+        assert map_blocks(lambda _: available_cores(), range(5)) == [1] * 5
         assert sum_blocks(lambda n: [fits_dense(n)], (10, 11)) == [True, False]
     assert fits_dense(11)
 

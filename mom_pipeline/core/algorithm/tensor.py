@@ -5,8 +5,11 @@ import numpy as np
 from mom_pipeline.core.algorithm.whitening import Whitening
 from mom_pipeline.core.linear_algebra.symmetric import unpacked
 from mom_pipeline.core.moments.anchored import AnchoredSums
-from mom_pipeline.core.threads import one_blas_thread
+from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Float64
+
+# Rows of the tensor that one thread makes at a time.
+_SLAB = 25
 
 
 def whitened_tensor(
@@ -17,10 +20,14 @@ def whitened_tensor(
     dtype: of the products.
     """
     F = whitening.factors.astype(dtype, copy=False)
-    with one_blas_thread():
-        T_B = unpacked(sums.triples.astype(dtype, copy=False), len(F))
-        T = np.einsum("abc,ai,bj,ck->ijk", T_B, F, F, F, optimize=True)
-    return np.asarray(T / dtype(sums.first.triple_weight))
+    T_B = unpacked(sums.triples.astype(dtype, copy=False), len(F))
+    T_B /= dtype(sums.first.triple_weight)
+
+    def slab(F_i: Array) -> Array:
+        return np.asarray(F.T @ np.tensordot(F_i.T, T_B, 1) @ F)
+
+    columns = range(_SLAB, F.shape[1], _SLAB)
+    return np.concatenate(map_blocks(slab, np.split(F, columns, axis=1)))
 
 
 def symmetry_error(T: Float64) -> float:
