@@ -1,8 +1,8 @@
 """Small arrays that were just written or read, so that a run reads each only once.
 
-On a small day most of reading is opening files. What is handed out are copies, and a file that
-has changed in any way since is read, and checked, again. Large arrays are left to the disk; of
-these it is remembered that their files were checked.
+On a small day most of reading is opening files. What is handed out cannot be written to, and a
+file that has changed in any way since is read, and checked, again. Large arrays are left to the
+disk; of these it is remembered that their files were checked.
 """
 
 import os
@@ -51,14 +51,14 @@ class RecentArrays:
                 self._checked.popitem(last=False)
 
     def get(self, version: Path) -> Arrays | None:
-        """Copies of the arrays of a version, as they are read; None when they are not here."""
+        """The arrays of a version, as they are read; None when they are not here."""
         with self._lock:
             look, arrays = self._kept.get(version, ((), {}))
             if not look or look != _look(version):
                 self._drop(version)
                 return None
             self._kept.move_to_end(version)
-        return {name: _copy(array) for name, array in arrays.items()}
+        return {name: _shared(array) for name, array in arrays.items()}
 
     def put(
         self, version: Path, arrays: Mapping[str, Array | csr_array], largest: int | None = None
@@ -107,10 +107,24 @@ def _size(array: Array | csr_array) -> int:
 
 
 def _copy(array: Array | csr_array) -> Array | csr_array:
+    """A copy that cannot be written to."""
     if isinstance(array, csr_array):
-        values = array.data.copy(), array.indices.copy(), array.indptr.copy()
-        return csr_array(values, shape=array.shape)
-    return np.array(array)
+        parts = _read_only(array.data), _read_only(array.indices), _read_only(array.indptr)
+        return csr_array(parts, shape=array.shape)
+    return _read_only(array)
+
+
+def _read_only(array: Array) -> Array:
+    copied = np.array(array)
+    copied.flags.writeable = False
+    return copied
+
+
+def _shared(array: Array | csr_array) -> Array | csr_array:
+    """The same numbers; a sparse matrix as an object of its own."""
+    if isinstance(array, csr_array):
+        return csr_array((array.data, array.indices, array.indptr), shape=array.shape)
+    return array
 
 
 # Of all stores: their roots differ, and so do the folders.
