@@ -6,13 +6,14 @@ from itertools import cycle
 
 import dagster as dg
 
+from mom_pipeline.core.dense import fits_dense
 from mom_pipeline.defs import runs
 from mom_pipeline.defs.run_tags import days_tag
 from mom_pipeline.defs.runs import PROCESS_TAG, _mark, close_dead_runs, is_under_way
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline_tests.artifacts.test_writer import holder
 
-from .conftest import N_DAYS, Pipeline, day
+from .conftest import MODEL, N_DAYS, Pipeline, day
 from .test_automation import look
 
 
@@ -95,3 +96,18 @@ def test_a_run_waits_for_whoever_writes_to_the_folder(empty: Pipeline, log_files
         assert not done.wait(1)
     thread.join(60)
     assert done.is_set()
+
+
+def test_days_write_out_no_matrix_beyond_the_setting(copied: Pipeline, monkeypatch):
+    """`rebuild.dense_megabytes` holds where the second moment of a day is made."""
+    allowed = []
+
+    def asked(n_bytes: int) -> bool:
+        allowed.append([fits_dense(bound) for bound in (7 * 2**20, 7 * 2**20 + 1)])
+        return fits_dense(n_bytes)
+
+    monkeypatch.setattr("mom_pipeline.core.moments.pairs.fits_dense", asked)
+    copied.configure("[rebuild]", "[rebuild]\ndense_megabytes = 7")
+    copied.run(4, only=MODEL)
+    assert allowed
+    assert all(bounds == [True, False] for bounds in allowed)
