@@ -1,5 +1,6 @@
 """Shards on a Dask cluster: the workers read them, and only sums travel."""
 
+import gc
 import operator
 import uuid
 from collections import OrderedDict, deque
@@ -252,27 +253,58 @@ def dask_engine(
             dashboard_address="127.0.0.1:0",
             protocol="tcp://",
         ) as cluster,
-        Client(cluster) as client,
+        _client(cluster) as client,
     ):
         yield DaskEngine(client)
 
 
 @contextmanager
 def _connected(address: str) -> Iterator[Client]:
-    try:
-        client = Client(address, timeout=_CONNECT_SECONDS)
-    except (OSError, ValueError) as error:
-        raise EngineUnreachable(
-            f"no Dask scheduler answers at {address} within {_CONNECT_SECONDS} s ({error}); start "
-            'one with `dask scheduler`, correct engine.address, or use engine.kind = "local"'
-        ) from error
-    with client:
+    with ExitStack() as stack:
+        try:
+            client = stack.enter_context(_client(address, timeout=_CONNECT_SECONDS))
+        except (OSError, ValueError) as error:
+            raise EngineUnreachable(
+                f"no Dask scheduler answers at {address} within {_CONNECT_SECONDS} s ({error}); "
+                "start one with `dask scheduler`, correct engine.address, or use "
+                'engine.kind = "local"'
+            ) from error
         if not DaskEngine(client).n_workers:
             raise EngineUnreachable(
                 f"the Dask scheduler at {address} has no workers; start some with "
                 f"`dask worker {address}`"
             )
         yield client
+
+
+@contextmanager
+def _client(*where: Any, **how: Any) -> Iterator[Client]:
+    """A client, which is closed at the end of the block.
+
+    Clients share a lock, which their start and their end hold. One that was left behind, of a
+    scheduler that died, say, is closed when it is collected as garbage: were that in between, it
+    would wait for the lock forever.
+    """
+    with _no_collection():
+        client = Client(*where, **how)
+    with client:
+        try:
+            yield client
+        finally:
+            with _no_collection():
+                client.close()
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Collect no garbage inside the block."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 class DaskVisits:

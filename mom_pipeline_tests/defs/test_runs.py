@@ -99,14 +99,14 @@ def test_a_run_waits_for_whoever_writes_to_the_folder(empty: Pipeline, log_files
 
 
 def test_days_write_out_no_matrix_beyond_the_setting(copied: Pipeline, monkeypatch):
-    """`rebuild.dense_megabytes` holds where the second moment of a day is made."""
+    """`rebuild.dense_megabytes` holds where the eigenvectors of a day are computed."""
     allowed = []
 
     def asked(n_bytes: int) -> bool:
         allowed.append([fits_dense(bound) for bound in (7 * 2**20, 7 * 2**20 + 1)])
         return fits_dense(n_bytes)
 
-    monkeypatch.setattr("mom_pipeline.core.moments.pairs.fits_dense", asked)
+    monkeypatch.setattr("mom_pipeline.core.linear_algebra.eigenpairs.fits_dense", asked)
     copied.configure("[rebuild]", "[rebuild]\ndense_megabytes = 7")
     copied.run(4, only=MODEL)
     assert allowed

@@ -1,8 +1,10 @@
 """The same passes on a real Dask cluster, whose workers come and go."""
 
+import gc
 import os
 import signal
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import dask
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
+from distributed.utils import LoopRunner
 
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
@@ -234,3 +237,22 @@ def test_a_scheduler_that_went_away_is_told(shards: Shards) -> None:
         cluster.close()
         with pytest.raises(EngineUnreachable, match="is gone"):
             engine.add_up(MomentsPass(Estimator.from_name("paper")), shards)
+
+
+def test_garbage_is_not_collected_while_a_client_starts_or_ends(
+    cluster: DaskEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client left behind would be closed then, and wait for the lock that is held."""
+    collects: list[bool] = []
+    for name in ("start", "stop"):
+        held = getattr(LoopRunner, name)
+
+        def noted(runner: LoopRunner, *how: object, held: Callable[..., None] = held) -> None:
+            collects.append(gc.isenabled())
+            held(runner, *how)
+
+        monkeypatch.setattr(LoopRunner, name, noted)
+    with dask_engine(cluster.client.scheduler.address):
+        assert gc.isenabled()
+    assert collects == [False, False]
+    assert gc.isenabled()

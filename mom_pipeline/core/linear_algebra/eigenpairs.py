@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 from scipy import linalg
 
+from mom_pipeline.core.dense import fits_dense
 from mom_pipeline.core.linear_algebra.tall import (
     cross,
     multiply,
@@ -23,9 +24,8 @@ from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Float64
 
 # Below this many items LAPACK's full eigendecomposition is quicker than any iteration. Above, it
-# is asked for where it costs less time and its three D x D arrays take less than so many bytes.
+# is asked for where it costs less time and the matrix may be written out.
 DIRECT_ITEMS = 600
-_DIRECT_BYTES = 512_000_000
 # What LAPACK needs for D items, in products D x D x D: the reduction to three diagonals, half
 # of it bound by memory.
 _DIRECT_PRODUCTS = 4
@@ -54,7 +54,10 @@ class SymmetricOperator(Protocol):
     @property
     def dtype(self) -> np.dtype[np.floating]: ...
     @property
-    def explicit(self) -> Array | None: ...
+    def explicit(self) -> Array:
+        """The matrix itself, made when it is asked for."""
+        ...
+
     def apply(self, Q: Array, /) -> Array: ...
 
 
@@ -87,13 +90,13 @@ def top_eigenpairs(
 
     Stops when the sum of the k leading Ritz values grows by less than `tol` of itself for
     each pass, or after `max_passes` passes. warm_start: (D, any) columns to begin with.
-    direct: by LAPACK where M2 is written out; None where that is quicker.
+    direct: by LAPACK; None where that is quicker.
     """
     D = M2.n_items
     width, block = guarded_width(k, D), block_width(k, D)
     if direct is None:
         direct = is_direct(M2, k, max_passes)
-    if M2.explicit is not None and direct:
+    if direct:
         return _by_lapack(M2.explicit, width)
     start = rng.standard_normal((D, block), dtype=np.float32) if warm_start is None else warm_start
     most_columns = start.shape[1] + block * max(max_passes - 1, 1)
@@ -126,15 +129,16 @@ def _by_lapack(M2: Array, width: int) -> Eigenpairs:
 
 
 def is_direct(M2: SymmetricOperator, k: int, passes: int) -> bool:
-    """Tell whether LAPACK gives the k leading eigenpairs of a written-out M2 sooner."""
+    """Tell whether LAPACK gives the k leading eigenpairs of M2, written out, sooner."""
     D, width, block = M2.n_items, guarded_width(k, M2.n_items), block_width(k, M2.n_items)
+    if not fits_dense(D * D * M2.dtype.itemsize):
+        return False
     if D <= DIRECT_ITEMS:
         return True
     # The span grows from one block to three widths; its middle stands for all passes.
     span = min(D, (block + _SPAN_FACTOR * width) // 2)
-    one_pass = 2 * D * D * block + 4 * D * span * block + _RITZ_PRODUCTS * span**3
-    fits = 3 * D * D * M2.dtype.itemsize <= _DIRECT_BYTES
-    return fits and passes * one_pass >= _DIRECT_PRODUCTS * D**3
+    one_pass = 4 * D * span * block + _RITZ_PRODUCTS * span**3
+    return passes * one_pass >= _DIRECT_PRODUCTS * D**3
 
 
 def guarded_width(k: int, D: int) -> int:
@@ -164,7 +168,7 @@ def ritz_values_beyond(
     what has no pair with anything inside.
     """
     D = M2.n_items
-    if M2.explicit is not None and D <= DIRECT_ITEMS:
+    if D <= DIRECT_ITEMS and fits_dense(D * D * M2.dtype.itemsize):
         return np.linalg.eigvalsh(M2.explicit)[::-1]
     Z = rng.standard_normal((D, min(_PROBES, D)), dtype=np.float32).astype(M2.dtype)
     Q = M2.apply(Z)

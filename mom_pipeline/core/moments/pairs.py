@@ -1,12 +1,12 @@
 """The second moment (paper, Algorithm 1, step 1), known by its products with a few columns."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.core.dense import fits_dense
 from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.core.linear_algebra.tall import multiply
 from mom_pipeline.core.moments.estimators import Estimator
@@ -18,9 +18,6 @@ from mom_pipeline.core.types import Array, Csr, Float64
 # cache lines, narrow enough that the N x columns product stays small.
 _COLUMNS_PER_SLAB = 64
 _USERS_PER_BLOCK = 16_384
-# Dense products run about this many times as fast per multiply-add as sparse ones, so a
-# second moment that is this much fuller than X is still cheaper when written out, if it fits.
-_DENSE_ADVANTAGE = 100
 
 
 @dataclass(frozen=True)
@@ -29,14 +26,17 @@ class PairMoments:
 
         M2 = R^T R - diag(diagonal),     R = A^(1/2) X S / sqrt(sum_u omega_u)
 
+    A product with a few columns is quicker from the rows, for any number of items and pairs
+    (`bench switches`).
+
     normalised: R, (N, D) sparse.  diagonal: (D,), zero unless the draws are distinct.
-    item_scale: (D,) the diagonal of S.  explicit: M2 itself, (D, D), where that is cheaper.
+    item_scale: (D,) the diagonal of S.  known: M2 itself, (D, D), where there are no rows.
     """
 
     normalised: Csr
     diagonal: Array
     item_scale: Float64
-    explicit: Array | None = None
+    known: Array | None = None
 
     @classmethod
     def from_rows(
@@ -52,10 +52,7 @@ class PairMoments:
         s = estimator.item_scale(sums.item_users) if item_scale is None else item_scale
         R = normalised_rows(X, sums.pair_weight, estimator, s, dtype)
         diagonal = repeated_pairs(sums, estimator, s).astype(dtype)
-        M2 = cls(R, diagonal, s)
-        if better_written_out(X.shape[1], X.nnz, np.dtype(dtype)):
-            return replace(M2, explicit=M2.written_out())
-        return M2
+        return cls(R, diagonal, s)
 
     @classmethod
     def exact(cls, M2: Array) -> Self:
@@ -72,24 +69,21 @@ class PairMoments:
     def dtype(self) -> np.dtype[np.floating]:
         return self.normalised.dtype
 
-    def written_out(self) -> Array:
-        """Return M2 as a matrix, (D, D)."""
+    @cached_property
+    def explicit(self) -> Array:
+        """M2 as a matrix, (D, D)."""
+        if self.known is not None:
+            return self.known
         return np.asarray((self.normalised.T @ self.normalised).toarray() - np.diag(self.diagonal))
 
     def apply(self, Q: Array, /) -> Array:
         """Return M2 @ Q, one pass over the data. Q: (D, columns)."""
-        if self.explicit is not None:
-            return multiply(self.explicit, Q, out=np.empty_like(Q))
+        if self.known is not None:
+            return multiply(self.known, Q, out=np.empty_like(Q))
         G = gram_product(self.normalised, Q)
         if self.diagonal.any():
             G -= self.diagonal[:, None] * Q
         return G
-
-
-def better_written_out(n_items: int, n_pairs: float, dtype: np.dtype[np.floating]) -> bool:
-    """Tell whether a second moment of so many pairs of users and items is cheaper as a matrix."""
-    entries = n_items**2
-    return fits_dense(entries * dtype.itemsize) and entries <= _DENSE_ADVANTAGE * n_pairs
 
 
 def normalised_rows(

@@ -13,13 +13,12 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 
 from mom_pipeline.core.interactions import as_binary, rows_at
-from mom_pipeline.core.linear_algebra.eigenpairs import DIRECT_ITEMS, SymmetricOperator
+from mom_pipeline.core.linear_algebra.eigenpairs import SymmetricOperator
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.pair_counts import PairCounts
 from mom_pipeline.core.moments.pairs import (
     PairMoments,
-    better_written_out,
     gram_product,
     normalised_rows,
     repeated_pairs,
@@ -234,7 +233,6 @@ class SummedSecondMoment:
     """M2 of users who are visited anew for every product with it.
 
     diagonal: (D,), the pairs of an event with itself; zero unless the draws are distinct.
-    n_pairs: of a user and an item.
     """
 
     users: Users
@@ -242,7 +240,6 @@ class SummedSecondMoment:
     estimator: Estimator
     item_scale: Float64
     diagonal: Array
-    n_pairs: float
 
     @classmethod
     def from_users(
@@ -256,7 +253,7 @@ class SummedSecondMoment:
         """Prepare the operator; no user is visited yet."""
         s = estimator.item_scale(sums.item_users) if item_scale is None else item_scale
         diagonal = repeated_pairs(sums, estimator, s).astype(dtype)
-        return cls(users, sums.pair_weight, estimator, s, diagonal, float(sums.sizes[0]))
+        return cls(users, sums.pair_weight, estimator, s, diagonal)
 
     @property
     def n_items(self) -> int:
@@ -267,11 +264,8 @@ class SummedSecondMoment:
         return self.diagonal.dtype
 
     @cached_property
-    def explicit(self) -> Array | None:
-        """M2 itself, (D, D), where that is cheaper, as it would be in memory; otherwise None."""
-        small = self.n_items <= DIRECT_ITEMS
-        if not small and not better_written_out(self.n_items, self.n_pairs, self.dtype):
-            return None
+    def explicit(self) -> Array:
+        """M2 as a matrix, (D, D): one pass."""
         work = WrittenOutPass(self.pair_weight, self.estimator, self.item_scale, self.dtype.type)
         return self.users.add_up(work) - np.diag(self.diagonal)
 
