@@ -17,7 +17,6 @@ from mom_pipeline.core.types import Array, Csr, Float64
 # Columns of Q handled by one thread at a time: wide enough that a gathered row fills whole
 # cache lines, narrow enough that the N x columns product stays small.
 _COLUMNS_PER_SLAB = 64
-_USERS_PER_BLOCK = 16_384
 
 
 @dataclass(frozen=True)
