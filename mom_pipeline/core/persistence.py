@@ -16,7 +16,7 @@ from mom_pipeline.core.files import writing
 from mom_pipeline.core.types import Array
 
 _FORMAT = "mom-pipeline model"
-_VERSION = 4
+_VERSION = 5
 _ZIP_HEADER = 30
 # A member is deflated where that saves a quarter of a sample of it, by the fastest level:
 # counts and zeros shrink to a fraction, most other numbers do not, and cost their time in vain.
