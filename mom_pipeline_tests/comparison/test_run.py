@@ -117,7 +117,11 @@ def test_too_little_memory_to_begin_with(compare, monkeypatch):
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)  # as a user has it
     for memory in (30_000_000, 100_000_000, 200_000_000):
         failure = compare("plain", memory=memory).result("plain").failure
-        assert failure == f"needs more memory than the {memory / 1e9:g} GB allowed"
+        # Without memory for its threads, OpenBLAS may also wait until its time is over.
+        assert failure in (
+            f"needs more memory than the {memory / 1e9:g} GB allowed",
+            "takes longer than the 60 s allowed",
+        )
 
 
 def test_crashes_and_missing_libraries_become_sentences(compare):

@@ -26,7 +26,10 @@ async def ask(port: int, part: bytes) -> bytes:
     """Send a part of a request and wait until the server closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(part)
-    said = await asyncio.wait_for(reader.read(), 60)
+    try:
+        said = await asyncio.wait_for(reader.read(), 60)
+    except ConnectionResetError:  # closed before the server had read all that was sent
+        said = b""
     writer.close()
     return said
 
@@ -43,7 +46,7 @@ async def talk(port: int, server: uvicorn.Server) -> list[bytes]:
 
 
 def test_slow_clients_are_closed_and_whole_requests_answered(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(slow_clients, "SECONDS_FOR_A_REQUEST", 0.5)
+    monkeypatch.setattr(slow_clients, "SECONDS_FOR_A_REQUEST", 1.0)
     config = uvicorn.Config(
         app, http=slow_clients.TimedProtocol, ws="none", lifespan="off", log_level="error"
     )
