@@ -75,6 +75,8 @@ def run_isolated(
         process.kill()
         process.join()
         ours.close()
+    if _lacks_memory(_last_line(log)):  # said so, and then waited for ever
+        return out_of_memory(budget.memory_bytes)
     return f"takes longer than the {budget.seconds:g} s allowed"
 
 
@@ -144,14 +146,23 @@ def _hold_to_one_core() -> None:
 
 def _ending(code: int, log: Path, budget: Budget) -> str:
     """Say in words why a process ended early; an empty string for a regular end."""
-    printed = log.read_text(encoding="utf-8", errors="replace").strip() if log.exists() else ""
-    last = printed.splitlines()[-1][:_SHOWN_ERROR] if printed else ""
+    last = _last_line(log)
     if code == 0:
         return ""
-    if any(word in last for word in _NO_MEMORY):
+    if _lacks_memory(last):
         return out_of_memory(budget.memory_bytes)
     if code > 0:
         return f"ended with code {code}: {last or 'no message'}"
     name = signal.Signals(-code).name
     guess = ", perhaps for lack of memory" if -code in _MAY_BE_MEMORY else ""
     return f"was ended by {name}{guess}" + (f": {last}" if last else "")
+
+
+def _last_line(log: Path) -> str:
+    """Return what a process printed last."""
+    printed = log.read_text(encoding="utf-8", errors="replace").strip() if log.exists() else ""
+    return printed.splitlines()[-1][:_SHOWN_ERROR] if printed else ""
+
+
+def _lacks_memory(line: str) -> bool:
+    return any(word in line for word in _NO_MEMORY)

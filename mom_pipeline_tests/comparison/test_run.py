@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from ir_measures import P, R, nDCG
 from scipy import sparse
 
 from mom_pipeline.comparison.fitting import Budget, Task, read_lists, run_task, write_data
+from mom_pipeline.comparison.isolated import run_isolated
 from mom_pipeline.comparison.results import ComparisonError
 from mom_pipeline.comparison.run import Options, check_options, run_comparison
 from mom_pipeline.comparison.split import split_of_files
@@ -117,11 +119,21 @@ def test_too_little_memory_to_begin_with(compare, monkeypatch):
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)  # as a user has it
     for memory in (30_000_000, 100_000_000, 200_000_000):
         failure = compare("plain", memory=memory).result("plain").failure
-        # Without memory for its threads, OpenBLAS may also wait until its time is over.
-        assert failure in (
-            f"needs more memory than the {memory / 1e9:g} GB allowed",
-            "takes longer than the 60 s allowed",
-        )
+        assert failure == f"needs more memory than the {memory / 1e9:g} GB allowed"
+
+
+def starved_and_stuck() -> Iterator[None]:
+    """Says that there is no memory, and ends no more."""
+    print("MemoryError", flush=True)
+    time.sleep(60)
+    yield
+
+
+def test_a_process_that_is_stuck_for_lack_of_memory_is_told_so(tmp_path):
+    work, told = f"{__name__}:starved_and_stuck", []
+    failure = run_isolated(work, (), Budget(seconds=5), tmp_path / "log", told.append)
+    assert failure == "needs more memory than this machine has"
+    assert not told
 
 
 def test_crashes_and_missing_libraries_become_sentences(compare):
