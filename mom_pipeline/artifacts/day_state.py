@@ -38,7 +38,7 @@ from mom_pipeline.settings import Settings
 from mom_pipeline.settings.chosen import ChosenSettings
 
 Parents = Mapping[str, str]
-# Significant bits that an old day keeps of O: rounding to .1 %.
+# Significant bits that an old day keeps of O: rounding to .2 %.
 _OLD_BITS = 9
 
 
@@ -347,7 +347,7 @@ class _StoredAnchor:
 
 
 def item_probs_in(artifact: Artifact) -> Array:
-    """O of a day, (D, K), single precision; of an old day within .1 %."""
+    """O of a day, (D, K), single precision; of an old day within .2 %."""
     arrays = artifact.dense
     if "item_probs" in arrays:
         return np.asarray(arrays["item_probs"])

@@ -75,9 +75,9 @@ def test_of_older_days_the_moments_go_and_the_model_stays(longer: Pipeline):
         state.moments(day(4))
     for n, before in models.items():
         again = state.model(day(n))[0]
-        # Of a day that nothing starts from and whose lists are not in use, O is within .1 %.
+        # Of a day that nothing starts from and whose lists are not in use, O is within .2 %.
         whole = n >= 5 or day(n) == state.listing_day(day(NEXT))
-        exact = {"rtol": 0, "atol": 0} if whole else {"rtol": 2**-8, "atol": 1e-9}
+        exact = {"rtol": 0, "atol": 0} if whole else {"rtol": 2.1e-3, "atol": 1e-9}
         np.testing.assert_allclose(again.item_probs, before.item_probs, **exact)
         np.testing.assert_array_equal(again.popularity, before.popularity)
         rows = state.matrix(day(n))[0]
