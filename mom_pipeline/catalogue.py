@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass, field, fields
 from pathlib import Path
 
-from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import write_text
 from mom_pipeline.core.interactions import MAX_ID
+from mom_pipeline.errors import MomError
 
 ITEMS_FILE = "items.csv"
 GROUP_SEPARATOR = "|"

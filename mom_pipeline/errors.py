@@ -1,6 +1,15 @@
-"""Errors of logs, warehouse, artifacts, datasets and Dagster's history."""
+"""The base of all errors of the project, and those of settings, logs, warehouse and artifacts.
 
-from mom_pipeline.core.errors import MomError
+Each says what was expected, what was found and what to do. Those of the method are in `core`.
+"""
+
+
+class MomError(Exception):
+    """Base of every error that this project raises on purpose."""
+
+
+class InvalidSetting(MomError, ValueError):
+    """A setting is outside of its range, or does not fit another one."""
 
 
 class LogFileError(MomError):
@@ -9,14 +18,6 @@ class LogFileError(MomError):
 
 class LogFileNotRead(LogFileError):
     """A log file could not be read, or stored, just now; the same bytes are tried again."""
-
-
-class TooManyRejects(LogFileError):
-    """The share of malformed lines is above `logs.max_reject_share`."""
-
-
-class LinesNotAccounted(LogFileError):
-    """Lines in differ from accepted + rejected + header: nothing was stored."""
 
 
 class WarehouseBusy(MomError):
@@ -31,24 +32,12 @@ class DataFolderClosed(MomError):
     """The data folder cannot be written to."""
 
 
-class HistoryBusy(MomError):
-    """Another process holds Dagster's history."""
-
-
-class WarehouseMissing(MomError):
-    """There is no warehouse to read yet."""
-
-
 class WarehouseUnreadable(MomError):
-    """The warehouse file is damaged, or of another version of DuckDB."""
+    """There is no warehouse to read: not yet, or it is damaged or of another version of DuckDB."""
 
 
 class DamagedArtifact(MomError):
     """A stored artifact is incomplete or differs from its manifest."""
-
-
-class ExpiredArrays(DamagedArtifact):
-    """The arrays of an artifact were removed on purpose; its manifest is there."""
 
 
 class DatasetError(MomError):

@@ -1,19 +1,10 @@
 """What all tests share: a data folder, and the one real browser (Playwright starts only once)."""
 
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
-from unittest import mock
 
 import pytest
-
-# The definitions of this process have the days from March 2024 to today, whatever lies in data/.
-with tempfile.TemporaryDirectory() as _nothing:
-    _days = {"MOM_DATA_DIR": _nothing, "MOM_PIPELINE__START_DATE": "2024-03-01"}
-    with mock.patch.dict(os.environ, _days):
-        import mom_pipeline.defs.partitions  # noqa: F401
 
 from mom_pipeline.core.threads import available_cores
 from mom_pipeline_tests.data_folder import folder, lenient, new_folder  # noqa: F401 - fixtures

@@ -32,7 +32,8 @@ class DataFolder:
         return Warehouse(self.settings)
 
     def with_logs(self, **changes: object) -> "DataFolder":
-        self.settings = replace(self.settings, logs=replace(self.settings.logs, **changes))
+        logs = replace(self.settings.logs, **changes)
+        self.settings = self.settings.model_copy(update={"logs": logs})
         return self
 
     def with_columns(self, **names: str) -> "DataFolder":
@@ -53,12 +54,11 @@ class DataFolder:
         return self.ingest(name)
 
     def take_all(self, deliveries: Iterable[tuple[str, str | bytes]]) -> list[IngestResult]:
-        """Ingest named contents one after the other; the file stays open for 0.1 seconds."""
-        with self.warehouse.kept_open(0.1):
+        """Ingest named contents one after the other."""
+        warehouse, folder = self.warehouse, self.settings.logs_dir
+        with warehouse.kept_open():
             return [
-                ingest_file(
-                    self.warehouse, log_file(self.write(name, content), self.settings.logs_dir)
-                )
+                ingest_file(warehouse, log_file(self.write(name, content), folder))
                 for name, content in deliveries
             ]
 

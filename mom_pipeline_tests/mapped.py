@@ -33,8 +33,7 @@ def in_small_blocks(monkeypatch: pytest.MonkeyPatch, pairs: int) -> None:
     for name in _PAIRS_PER_BLOCK:
         monkeypatch.setattr(name, pairs)
     monkeypatch.setattr("mom_pipeline.engine.shards._USERS_PER_BLOCK", 20)
-    monkeypatch.setattr("mom_pipeline.artifacts.store._MAPPED_BYTES", 1)
-    monkeypatch.setattr("mom_pipeline.artifacts.recent._LARGEST", 0)
+    monkeypatch.setattr("mom_pipeline.report.data._SAMPLED", 20)
 
 
 def noted_in_memory(monkeypatch: pytest.MonkeyPatch, n_users: int, n_pairs: int) -> list[str]:

@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
-from shutil import copy, copytree
 
 from PIL import Image
 from playwright.sync_api import Browser, FloatRect, Page, sync_playwright
@@ -31,8 +30,6 @@ def main() -> None:
     """Make all pictures."""
     with tempfile.TemporaryDirectory(prefix="mom-screenshots-") as place:
         data = Path(place) / "data"
-        copytree(ROOT / "data" / "logs", data / "logs")
-        copy(ROOT / "data" / "pipeline.toml", data)
         _run(data, "demo")
         _run(data, "report")
         with sync_playwright() as playwright:

@@ -7,7 +7,7 @@ import dagster as dg
 import pytest
 from dagster import DagsterInstance
 
-from mom_pipeline.dagster_home import failed_days, prepare_dagster_home
+from mom_pipeline.dagster_home import prepare_dagster_home
 from mom_pipeline.settings import load_settings
 
 
@@ -36,76 +36,39 @@ def test_dagster_takes_every_setting(home: Path) -> None:
         assert instance.run_monitoring_settings["free_slots_after_run_end_seconds"] == 30
 
 
-def test_an_edited_or_older_configuration_is_replaced(home: Path, tmp_path: Path) -> None:
-    configuration = home / "dagster.yaml"
+def test_ours_is_renewed_and_somebody_elses_is_used_as_it_is(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configuration, settings = home / "dagster.yaml", load_settings(tmp_path / "data", {})
     written = configuration.read_text()
-    configuration.write_text("telemetry: {enabled: true}\n")
-    prepare_dagster_home(load_settings(tmp_path / "data", {}))
+    configuration.write_text(written.replace("default_limit: 1", "default_limit: 7"))
+    prepare_dagster_home(settings)
     assert configuration.read_text() == written
-
-
-DAILY = dg.DailyPartitionsDefinition("2024-01-01", end_date="2024-01-06")
-
-
-class Trouble(dg.Config):
-    asset: str = ""
-
-
-def _asset(name: str, *before: str) -> dg.AssetsDefinition:
-    @dg.asset(
-        name=name,
-        deps=list(before),
-        partitions_def=DAILY,
-        backfill_policy=dg.BackfillPolicy.single_run(),
-    )
-    def body(config: Trouble) -> None:
-        if config.asset == name:
-            raise ValueError("asked for")
-
-    return body
-
-
-ASSETS = [_asset("first"), _asset("second", "first"), _asset("rare", "second")]
-
-
-def run(first: int, last: int, trouble: str = "") -> None:
-    config = {"ops": {asset.op.name: {"config": {"asset": trouble}} for asset in ASSETS}}
-    tags = {
-        "dagster/asset_partition_range_start": f"2024-01-{first:02d}",
-        "dagster/asset_partition_range_end": f"2024-01-{last:02d}",
-    }
+    assert capsys.readouterr().err == ""
+    theirs = "telemetry: {enabled: true}\n# Written by mom-pipeline\n"
+    configuration.write_text(theirs)
+    prepare_dagster_home(settings)
+    assert configuration.read_text() == theirs
+    assert f"{configuration} is not of mom-pipeline" in capsys.readouterr().err
     with DagsterInstance.get() as instance:
-        dg.materialize(
-            ASSETS, instance=instance, run_config=config, tags=tags, raise_on_error=False
-        )
+        assert instance.telemetry_enabled
 
 
-def by_dagster() -> set[str]:
-    """The days that Dagster shows as failed for an asset of every day."""
+def test_the_history_of_an_older_version_begins_anew(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with DagsterInstance.get() as instance:
-        return {
-            key
-            for asset in ASSETS[:2]
-            for key, state in (
-                instance.get_status_by_partition(asset.key, DAILY.get_partition_keys(), DAILY) or {}
-            ).items()
-            if state is not None and state.name == "FAILED"
-        }
+        dg.materialize([_nothing], instance=instance)
+        assert instance.get_runs_count() == 1
+    old = "# Written by mom-pipeline at every start: edits here are lost.\nstorage:\n  custom:\n"
+    (home / "dagster.yaml").write_text(f"{old}    module: mom_pipeline.dagster_storage\n")
+    for _ in range(2):
+        prepare_dagster_home(load_settings(tmp_path / "data", {}))
+    assert capsys.readouterr().err.count("begins anew") == 1
+    with DagsterInstance.get() as instance:
+        assert instance.get_runs_count() == 0
 
 
-def test_days_that_failed_are_those_that_dagster_shows(home: Path, tmp_path: Path) -> None:
-    settings = load_settings(tmp_path / "data", {})
-    assert failed_days(settings) == {}  # before the first run
-    run(1, 3)
-    assert failed_days(settings) == {}
-    run(2, 4, trouble="second")
-    expected = {f"2024-01-0{n}": "second" for n in (2, 3, 4)}
-    assert failed_days(settings, besides=["rare"]) == expected
-    assert by_dagster() == expected.keys()
-    run(3, 3)  # repaired
-    run(4, 4, trouble="first")
-    run(1, 1, trouble="rare")
-    expected = {"2024-01-02": "second", "2024-01-04": "first"}
-    assert failed_days(settings, besides=["rare"]) == expected
-    assert by_dagster() == expected.keys()
-    assert failed_days(settings) == expected | {"2024-01-01": "rare"}
+@dg.asset(name="nothing")
+def _nothing() -> None:
+    """Made once."""

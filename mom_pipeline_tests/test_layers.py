@@ -1,8 +1,10 @@
 """The packages depend on each other in one direction only."""
 
 import ast
+import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,36 +19,42 @@ ARRAYS = {"numpy", "scipy"}
 STORAGE = {"core", "errors", "settings"}
 ALLOWED = {
     # The last two inside of methods alone; `test_core_loads_neither_pandas_nor_scikit_learn`.
-    "core": ARRAYS | {"threadpoolctl", "pandas", "sklearn"},
-    "errors": {"core"},
-    "catalogue": {"core"},
-    "settings": {"core", "pydantic", "pydantic_core", "pydantic_settings", "tomlkit"},
+    "core": ARRAYS | {"threadpoolctl", "pandas", "sklearn", "errors"},
+    "errors": set(),
+    "catalogue": {"core", "errors"},
+    "settings": {"pydantic", "pydantic_core", "pydantic_settings", "errors"},
+    "settings_file": {"tomlkit", "core", "settings"},
+    "pipeline": ARRAYS | STORAGE | {"artifacts", "warehouse", "logs"},
     "dagster_home": {"core", "settings"},
-    "dagster_storage": {"dagster", "dagster_shared", "sqlalchemy", "dagster_home"},
-    "pictures": ARRAYS | {"core", "matplotlib"},
+    "pictures": ARRAYS | {"core"},
     "engine": ARRAYS | {"distributed", "fsspec", "pyarrow", "core"},
     "artifacts": ARRAYS | STORAGE,
     "warehouse": ARRAYS | STORAGE | {"catalogue", "duckdb", "pandas"},
     "logs": ARRAYS | STORAGE | {"duckdb", "pandas", "artifacts", "warehouse"},
-    "datasets": ARRAYS | STORAGE | {"duckdb", "artifacts", "catalogue", "warehouse", "logs"},
-    "erasure": ARRAYS | STORAGE | {"duckdb", "artifacts", "warehouse", "logs"},
+    "datasets": ARRAYS
+    | STORAGE
+    | {"duckdb", "artifacts", "catalogue", "warehouse", "logs", "settings_file"},
+    "erasure": ARRAYS | STORAGE | {"duckdb", "artifacts", "warehouse", "logs", "pipeline"},
     "comparison": ARRAYS | {"implicit"} | {"core", "pictures", "datasets", "warehouse", "logs"},
-    "serving": ARRAYS | STORAGE | {"catalogue", "fastapi", "pydantic", "starlette"} | {"artifacts"},
-    "tuning": ARRAYS | {"core", "settings", "logs", "warehouse"},
+    "serving": ARRAYS
+    | STORAGE
+    | {"catalogue", "fastapi", "prometheus_client", "pydantic", "starlette"}
+    | {"artifacts", "warehouse", "pipeline"},
+    "tuning": ARRAYS | {"core", "settings", "logs", "warehouse", "pipeline"},
     "report": ARRAYS
     | {"catalogue", "jinja2", "markupsafe"}
-    | {"core", "pictures", "settings", "artifacts", "warehouse", "logs", "comparison", "serving"},
+    | {"core", "pictures", "settings", "warehouse", "logs", "comparison", "serving"},
     "defs": ARRAYS
     | STORAGE
-    | {"catalogue", "dagster", "dagster_storage", "pydantic", "pictures"}
+    | {"catalogue", "dagster", "pydantic", "pictures", "settings_file"}
+    | {"pipeline"}
     | {"engine", "artifacts", "warehouse", "logs", "comparison", "serving", "report", "tuning"},
-    "definitions": {"dagster", "dagster_home", "defs"},
-    "ui": {"dagster", "dagster_graphql", "dagster_shared", "dagster_webserver"}
-    | {"graphql", "uvicorn", "core"},
+    "definitions": {"dagster", "defs"},
+    "ui": {"httpx", "starlette", "uvicorn", "websockets", "core"},
     "bench": ARRAYS
-    | {"dagster", "duckdb", "implicit", "ir_measures"}
-    | {"core", "settings", "pictures", "engine", "artifacts", "warehouse", "logs", "datasets"}
-    | {"comparison", "serving", "report", "dagster_home", "defs", "definitions"},
+    | {"duckdb", "implicit"}
+    | {"core", "settings", "pictures", "engine", "warehouse", "logs", "datasets"}
+    | {"comparison", "serving", "report"},
     # All of them; `mom_pipeline` is the version.
     "cli": STORAGE
     | {
@@ -54,15 +62,43 @@ ALLOWED = {
         "duckdb",
         "rich",
         "dagster",
+        "starlette",
         "uvicorn",
         "mom_pipeline",
         "dagster_home",
         "defs",
         "catalogue",
+        "settings_file",
+        "pipeline",
     }
     | {"definitions"}
     | {"artifacts", "warehouse", "logs", "datasets", "comparison", "serving", "tuning", "erasure"}
     | {"pictures", "report", "ui", "bench"},
+}
+
+
+# Lines of Python that a package may have; raised only by an issue that adds something. They are
+# what was reached, to be lowered: core 7,100, logs 1,750, datasets 780, defs 1,600, engine 600,
+# serving 2,200, comparison 1,600, report and pictures 800, cli 1,700 and bench 1,250 are meant.
+BUDGETS = {
+    "core": 8_720,
+    "logs": 2_380,
+    "datasets": 1_160,
+    "warehouse": 860,
+    "artifacts": 470,
+    "pipeline": 750,
+    "defs": 2_220,
+    "engine": 740,
+    "serving": 3_010,
+    "comparison": 2_240,
+    "report": 710,
+    "pictures": 370,
+    "erasure": 600,
+    "cli": 2_890,
+    "bench": 1_970,
+    "ui": 400,
+    "tuning": 680,
+    "settings": 540,
 }
 
 
@@ -104,16 +140,91 @@ def test_every_package_has_its_place():
     assert {name for name in names if not name.startswith("_")} == set(ALLOWED)
 
 
+@pytest.mark.parametrize("layer", BUDGETS)
+def test_a_package_keeps_to_its_budget(layer):
+    lines = sum(len(path.read_text().splitlines()) for path in files_of(layer))
+    assert lines <= BUDGETS[layer]
+
+
+def test_no_class_name_stands_twice():
+    names = Counter(
+        node.name
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, n in names.items() if n > 1] == []
+
+
 def test_nothing_but_the_commands_uses_the_commands():
     for top in ("cli", "ui", "bench"):
         assert [layer for layer in ALLOWED if top in ALLOWED[layer]] in (["cli"], [])
 
 
 def test_dagster_is_known_only_at_the_top():
-    top = ("defs/", "definitions.py", "dagster_storage.py", "cli/", "ui/", "bench/")
+    top = ("defs/", "definitions.py", "cli/", "bench/")
     for path in PACKAGE.rglob("*.py"):
         if not str(path.relative_to(PACKAGE)).startswith(top):
             assert not [m for m in imports_of(path) if m.startswith("dagster")], path
+
+
+# The tables of Dagster's own databases, and the files that hold them.
+_DAGSTERS_TABLES = re.compile(
+    r"\b(event_logs|asset_keys|asset_check_executions|run_tags|bulk_actions|job_ticks|"
+    r"daemon_heartbeats|secondary_indexes|runs\.db|index\.db|schedules\.db)\b"
+)
+
+
+def private_imports(path):
+    """Yield the imports of Dagster that are not public names."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names if alias.name.startswith("dagster")]
+            yield from (module for module in modules if module != "dagster")
+        elif isinstance(node, ast.ImportFrom) and str(node.module).startswith("dagster"):
+            names = {alias.name for alias in node.names}
+            public = node.module == "dagster" or names == {"DagsterGraphQLClient"}
+            if not public or any(name.startswith("_") for name in names):
+                yield f"{node.module}: {names}"
+
+
+def private_parts(path):
+    """Yield where a file reaches behind the public names of Dagster."""
+    yield from private_imports(path)
+    for node in ast.walk(ast.parse(path.read_text())):
+        text = ast.unparse(node) if isinstance(node, ast.Attribute | ast.Call) else ""
+        if isinstance(node, ast.Constant) and _DAGSTERS_TABLES.search(str(node.value)):
+            yield f"SQL: {node.value}"
+        elif isinstance(node, ast.Attribute) and text.startswith(("dg.", "dagster.")):
+            if node.attr.startswith("_") or isinstance(node.ctx, ast.Store):
+                yield f"{text} is private, or patched"
+        elif text.startswith(("setattr(dg", "setattr(dagster", "patch.object(dg")):
+            yield f"{text} patches"
+
+
+def test_only_public_names_of_dagster_are_used():
+    found = {path.name: list(private_parts(path)) for path in PACKAGE.rglob("*.py")}
+    assert {name: parts for name, parts in found.items() if parts} == {}
+    for path in PACKAGE.rglob("*.sql"):
+        assert not _DAGSTERS_TABLES.search(path.read_text()), path
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from dagster._core.instance import DagsterInstance",
+        "import dagster_webserver.app",
+        "from dagster_graphql.schema import create_schema",
+        "from dagster_shared.cli import WorkspaceOpts",
+        "import dagster as dg\ndg._core.utils",
+        "import dagster as dg\ndg.DagsterInstance.add_run = print",
+        "import dagster as dg\nsetattr(dg.DagsterInstance, 'add_run', print)",
+        "sql = 'SELECT step_key FROM event_logs'",
+    ],
+)
+def test_private_parts_of_dagster_are_found(tmp_path, line):
+    (tmp_path / "module.py").write_text(line)
+    assert list(private_parts(tmp_path / "module.py"))
 
 
 def test_core_is_importable_without_dagster_and_duckdb():
@@ -140,7 +251,7 @@ def test_the_top_level_is_the_users():
     if listed.returncode:
         pytest.skip("not a git checkout")
     top = {line.split("/")[0] for line in listed.stdout.splitlines()}
-    expected = {"pyproject.toml", "README.md", "LICENSE", "workspace.yaml", "data"}
+    expected = {"pyproject.toml", "README.md", "LICENSE", "CITATION.cff", "workspace.yaml", "data"}
     expected |= {"mom_pipeline", "mom_pipeline_tests"}
     assert {name for name in top if not name.startswith(".")} <= expected
 

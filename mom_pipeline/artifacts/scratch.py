@@ -15,8 +15,9 @@ from mom_pipeline.core.files import is_running
 from mom_pipeline.core.types import Array
 from mom_pipeline.settings import Settings
 
-# Temporary files, of DuckDB with its log, and scratch folders, each with its process.
-_TEMPORARY = re.compile(r"\..+\.(\d+)\.tmp(?:\.wal)?|\.new-(\d+)")
+# Temporary files as `temporary_path` names them, of DuckDB with its log, and scratch folders, each
+# with its process. What others name in another way, `.NAME.<number>.tmp`, is theirs.
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.(\d+)\.tmp(?:\.wal)?|\.new-(\d+)")
 _SCRATCH = re.compile(r"[a-z]+-(\d+)")
 
 

@@ -10,10 +10,9 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.bench.data import random_interactions
-from mom_pipeline.bench.measure import Progress, Table, described, no_progress, timed, value_table
+from mom_pipeline.bench.measure import Progress, no_progress, timed
 from mom_pipeline.core.algorithm.decompose import Components, DecomposeSettings, decompose
 from mom_pipeline.core.algorithm.whitening import whitening_error
-from mom_pipeline.core.evaluation.split_half import split_half
 from mom_pipeline.core.moments.days import (
     DayStep,
     MomentSettings,
@@ -26,78 +25,60 @@ from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
 from mom_pipeline.core.types import Array, Csr
 
-SHARES = (0.005, 0.02, 0.08)
-_ZIPF = 0.8
+_USERS, _ITEMS, _PAIRS, _ZIPF = 1_000_000, 718_675, 5_700_000, 0.8
 # A day is short beside a rebuild, and so its median is taken.
 _REPEATS = 3
 
 
 def run_daily(
-    n_users: int = 1_000_000,
-    n_items: int = 718_675,
-    n_pairs: int = 5_700_000,
-    n_components: int = 100,
+    scale: float = 1.0,
     *,
-    shares: Sequence[float] = SHARES,
-    seed: int = 0,
+    n_components: int = 100,
+    shares: Sequence[float] = (0.005, 0.02, 0.08),
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Time a full rebuild, then days on which a share of the users changed, each from it.
 
-    From the matrix to the decomposition, and with everyone's personalization on top. What the
-    split-half agreement takes is told beside them; it is the same for both.
+    From the matrix to the decomposition, and with everyone's personalization on top.
     """
-    rng = np.random.default_rng(seed)
-    settings = _settings(n_components, seed)
+    rng = np.random.default_rng(0)
+    settings = MomentSettings(
+        Estimator.from_name("balanced"),
+        n_components,
+        width_for_days(n_components),
+        0,
+        halves=True,
+    )
+    n_users, n_items, n_pairs = (round(scale * size) for size in (_USERS, _ITEMS, _PAIRS))
     X = random_interactions(n_users, n_items, n_pairs, rng, zipf_exponent=_ZIPF)
     _one_day(X, None, settings)  # touches the memory that the measured days use again
     full, (step, components) = timed(lambda: _one_day(X, None, settings))
     everyone, _ = timed(lambda: _personalize(X, step, components))
-    trust, _ = timed(lambda: split_half(step.sums, components.in_span, seed=0))
     yesterday = Yesterday(X, replace(step.anchor, components=components.in_span), step.sums)
     progress("full rebuild", 0.5)
-    rows: list[dict[str, float]] = []
+    days: list[dict[str, float]] = []
     for share in shares:
-        today = _with_new_rows(X, share, rng)
-        one_day = partial(_one_day, today, yesterday, settings)
+        one_day = partial(_one_day, _with_new_rows(X, share, rng), yesterday, settings)
         one_day()  # as before the rebuild
-        seconds = median(timed(one_day)[0].wall for _ in range(_REPEATS))
-        with_everyone = (seconds + everyone.wall) / (full.wall + everyone.wall)
-        ratios = {"to_full": seconds / full.wall, "with_everyone_to_full": with_everyone}
-        rows.append({"share_changed": share, "seconds": seconds, **ratios})
-        progress(f"{share:.1%} changed", 0.5 + 0.5 * len(rows) / len(shares))
+        seconds = median(timed(one_day)[0] for _ in range(_REPEATS))
+        days.append(
+            {
+                "share_changed": share,
+                "seconds": seconds,
+                "to_full": seconds / full,
+                "with_everyone_to_full": (seconds + everyone) / (full + everyone),
+            }
+        )
+        progress(f"{share:.1%} changed", 0.5 + 0.5 * len(days) / len(shares))
     return {
-        **described(X, n_components, seed),
-        "full_seconds": full.wall,
-        "personalization_seconds": everyone.wall,
-        "split_half_seconds": trust.wall,
-        "days": rows,
+        "users": n_users,
+        "items": n_items,
+        "interactions": int(X.nnz),
+        "n_components": n_components,
+        "full_seconds": full,
+        "personalization_seconds": everyone,
+        "days": days,
     }
-
-
-def _settings(n_components: int, seed: int) -> MomentSettings:
-    return MomentSettings(
-        Estimator.from_name("balanced"),
-        n_components,
-        width_for_days(n_components),
-        seed,
-        n_frequent=200,
-        halves=True,
-    )
-
-
-def tables_daily(result: dict[str, Any]) -> list[Table]:
-    """The rebuild, and a row per share of changed users."""
-    rows = [
-        {
-            "changed users": f"{day['share_changed']:.1%}",
-            "seconds": f"{day['seconds']:.2f}",
-            "of a rebuild": f"{day['to_full']:.1%}",
-            "both with everyone's personalization": f"{day['with_everyone_to_full']:.1%}",
-        }
-        for day in result["days"]
-    ]
-    return [value_table("Full rebuild", result), Table("Incremental days", rows)]
 
 
 def _one_day(

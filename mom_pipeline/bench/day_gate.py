@@ -1,29 +1,23 @@
-"""Bench of the gate for new days: what it keeps out, of poisoned days and of normal ones."""
+"""Bench of the gate for new days: what it excludes, of poisoned days and of normal ones."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
 import numpy as np
-from scipy import sparse
 
 from mom_pipeline.bench.measure import Progress, Table, no_progress
 from mom_pipeline.bench.poison import POISONS, Events, Surroundings
-from mom_pipeline.core import MethodOfMoments
-from mom_pipeline.core.errors import MomError
-from mom_pipeline.core.evaluation.lift import Lift, lift, lift_objection
-from mom_pipeline.core.fitted import FittedModel
-from mom_pipeline.core.moments.users import UsersInMemory
-from mom_pipeline.core.types import Array, Csr
-from mom_pipeline.logs.admission import usual_since
-from mom_pipeline.logs.day_figures import DayFigures, day_figures
-from mom_pipeline.logs.objections import objections
-from mom_pipeline.settings import MatrixSettings
-from mom_pipeline.warehouse.connection import load_sql
+from mom_pipeline.core.types import Csr
+from mom_pipeline.logs.gate import DayVerdict, admit
+from mom_pipeline.settings import load_settings
+from mom_pipeline.warehouse.connection import Connection, Warehouse
+from mom_pipeline.warehouse.dictionaries import extend_dictionaries, ids_by_position
+from mom_pipeline.warehouse.matrix import matrix_as_of
 
 # Users, items and times of all events in the order of time, from the published files.
 _LOGS = {
@@ -55,7 +49,7 @@ _LOGS = {
         """,
     ),
 }
-_INSERT = """
+_ROWS = """
 INSERT INTO raw_logs
 SELECT
     $day || '.csv', row_number() OVER (), $day::DATE, to_timestamp(seconds), user_id, item_id, 1
@@ -63,9 +57,14 @@ FROM (
     SELECT
         unnest($users::VARCHAR[]) AS user_id,
         unnest($items::VARCHAR[]) AS item_id,
-        unnest($seconds::BIGINT[]) AS seconds
+        unnest($times::BIGINT[]) AS seconds
 )
 """
+_LEDGER = """
+INSERT INTO ingest_ledger
+VALUES ($day || '.csv', $day::DATE, 0, '', $n, 0, $n, 0, 0, '{}', '{}', now())
+"""
+_BY_LIFT = "users took what goes with"
 
 
 def run_day_gate(
@@ -73,55 +72,50 @@ def run_day_gate(
     log: str = "30music",
     *,
     tried: int = 12,
-    refit: int = 7,
-    n_components: int = 100,
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Judge the days of a log in order, and poisoned versions of some of them.
-
-    A day that is kept out stays out of the days after it.  refit: days from one fit of the
-    model to the next; 0: figures alone.
-    """
+    """Admit the days of a log in order, and try poisoned versions of some of them before."""
     days = read_log(folder, log)
     other = list(read_log(folder, _other_log(folder, log)).values())
     rng = np.random.default_rng(seed)
-    gate = DayGate(refit, n_components)
     chosen = np.linspace(len(days) // 4, len(days) - 2, tried).astype(int).tolist()
-    poisoned = []
-    for number, (day, events) in enumerate(days.items()):
-        if number in chosen:
-            around = gate.surroundings(other[number * 7 % len(other)])
-            for name, poison in POISONS.items():
-                reasons = gate.judge(day, poison(events, around, rng))
-                poisoned.append({"scenario": name, "day": str(day), "reasons": reasons})
-        gate.take(day, events)
-        progress(str(day), (number + 1) / len(days))
-    kept_out = [{"day": str(day), "reasons": reasons} for day, reasons in gate.kept_out.items()]
-    return {"log": log, "n_days": len(days), "kept_out": kept_out, "poisoned": poisoned}
+    excluded, poisoned = [], []
+    with TemporaryDirectory() as scratch:
+        gate = DayGate(Path(scratch))
+        for number, (day, events) in enumerate(days.items()):
+            if number in chosen:
+                around = gate.surroundings(other[number * 7 % len(other)])
+                for name, poison in POISONS.items():
+                    reasons = gate.try_day(day, poison(events, around, rng)).reasons
+                    poisoned.append({"scenario": name, "day": str(day), "reasons": reasons})
+            verdict = gate.deliver(day, events)
+            if not verdict.admitted:
+                excluded.append({"day": str(day), "reasons": verdict.reasons})
+            progress(str(day), (number + 1) / len(days))
+    return {"log": log, "n_days": len(days), "excluded": excluded, "poisoned": poisoned}
 
 
 def tables_day_gate(result: dict[str, Any]) -> list[Table]:
-    """A row per scenario, and a row per normal day that was kept out."""
+    """A row per scenario, and a row per normal day that was excluded."""
     scenarios = []
     for name in POISONS:
         tries = [one["reasons"] for one in result["poisoned"] if one["scenario"] == name]
-        kept_out = [reasons for reasons in tries if reasons]
-        by_model = sum(
-            len(reasons) == 1 and reasons[0].startswith("the model") for reasons in tries
-        )
+        excluded = [reasons for reasons in tries if reasons]
         scenarios.append(
             {
                 "scenario": name,
-                "kept out": f"{len(kept_out)} of {len(tries)}",
-                "by the model alone": by_model,
-                "first reason": kept_out[0][0] if kept_out else "–",
+                "excluded": f"{len(excluded)} of {len(tries)}",
+                "by co-occurrences alone": sum(
+                    all(reason.startswith(_BY_LIFT) for reason in reasons) for reasons in excluded
+                ),
+                "first reason": excluded[0][0] if excluded else "–",
             }
         )
     normal = [
-        {"day": one["day"], "reasons": "; ".join(one["reasons"])} for one in result["kept_out"]
+        {"day": one["day"], "reasons": "; ".join(one["reasons"])} for one in result["excluded"]
     ]
-    title = f"Normal days of {result['log']} kept out: {len(normal)} of {result['n_days']}"
+    title = f"Normal days of {result['log']} excluded: {len(normal)} of {result['n_days']}"
     return [
         Table(f"Poisoned days of {result['log']}", scenarios),
         Table(title, normal or [{"day": "none", "reasons": "–"}]),
@@ -148,121 +142,49 @@ def _other_log(folder: Path, log: str) -> str:
     return next((name for name in there if name != log), log)
 
 
-@dataclass
 class DayGate:
-    """The two judges of a day, on a warehouse in memory.
+    """A warehouse of its own: days are delivered and admitted as in `interaction_matrix`."""
 
-    refit: days from one fit to the next.  kept_out: the days that were kept out, with reasons.
-    """
-
-    refit: int = 1
-    n_components: int = 100
-    kept_out: dict[date, list[str]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._connection = duckdb.connect()
-        self._connection.execute("SET TimeZone = 'UTC'")
-        self._connection.execute(load_sql("warehouse/schema.sql"))
-        self._figures: dict[date, DayFigures] = {}
-        self._lifts: dict[date, Lift] = {}
-        self._users: dict[str, int] = {}
-        self._items: dict[str, int] = {}
-        self._pairs: list[Array] = []
-        self._model: FittedModel | None = None
-        self._model_age = 0
+    def __init__(self, folder: Path) -> None:
+        self._warehouse = Warehouse(load_settings(folder, {}))
+        self._X: Csr | None = None
 
     def surroundings(self, other_shop: Events) -> Surroundings:
         """Return what is known so far, in the order of the ids' numbers."""
-        users, items = (
-            np.array(sorted(ids, key=lambda text: (len(text), text)))
-            for ids in (self._users, self._items)
-        )
+        with self._warehouse.reading() as connection:
+            users, items = (
+                np.array(
+                    sorted(ids_by_position(connection, kind), key=lambda name: (len(name), name))
+                )
+                for kind in ("user", "item")
+            )
         return Surroundings(users, items, other_shop)
 
-    def judge(self, day: date, events: Events) -> list[str]:
-        """Return what speaks against a day; nothing of it is kept."""
-        with self._delivered(day, events):
-            figures = day_figures(self._connection, day)
-        return self._reasons(figures, self._lift(events))
+    def try_day(self, day: date, events: Events) -> DayVerdict:
+        """Return the verdict on a day; nothing of it is stored."""
+        with self._warehouse.opened() as connection, _rolled_back(connection):
+            return self._admit(connection, day, events)
 
-    def take(self, day: date, events: Events) -> None:
-        """Judge a day, and take it in or keep it out."""
-        self._insert(day, events)
-        figures, today = day_figures(self._connection, day), self._lift(events)
-        reasons = self._reasons(figures, today)
-        self._figures[day] = figures
-        if reasons:
-            self.kept_out[day] = reasons
-            self._connection.execute("INSERT INTO held_days VALUES ($1, 'rows', '')", [day])
-            return
-        if today is not None:
-            self._lifts[day] = today
-        self._pairs.append(self._positions(events, self._users, self._items))
-        self._fit()
+    def deliver(self, day: date, events: Events) -> DayVerdict:
+        """Ingest a day, and admit or exclude it."""
+        with self._warehouse.connect() as connection:
+            verdict = self._admit(connection, day, events)
+            extend_dictionaries(connection, day)
+        self._X = matrix_as_of(self._warehouse, day).interactions
+        return verdict
 
-    def _reasons(self, figures: DayFigures, today: Lift | None) -> list[str]:
-        since = usual_since([(day, day in self.kept_out) for day in self._figures]) or date.min
-        recent = {day: f for day, f in self._figures.items() if day >= since}
-        admitted = [f for day, f in recent.items() if day not in self.kept_out]
-        held = [f for day, f in recent.items() if day in self.kept_out]
-        lifts = [past for day, past in self._lifts.items() if day >= since]
-        by_model = lift_objection(today, lifts)
-        return objections(figures, admitted, held) + ([by_model] if by_model else [])
+    def _admit(self, connection: Connection, day: date, events: Events) -> DayVerdict:
+        of_day, columns = {"day": str(day)}, ("users", "items", "times")
+        lists = {name: getattr(events, name).tolist() for name in columns}
+        connection.execute(_ROWS, {**of_day, **lists})
+        connection.execute(_LEDGER, {**of_day, "n": len(events)})
+        return admit(connection, day, self._X)
 
-    @contextmanager
-    def _delivered(self, day: date, events: Events) -> Iterator[None]:
-        self._connection.execute("BEGIN")
-        try:
-            self._insert(day, events)
-            yield
-        finally:
-            self._connection.execute("ROLLBACK")
 
-    def _insert(self, day: date, events: Events) -> None:
-        values = {
-            "users": events.users.tolist(),
-            "items": events.items.tolist(),
-            "seconds": events.times.tolist(),
-        }
-        self._connection.execute(_INSERT, {"day": str(day), **values})
-
-    def _positions(self, events: Events, users: dict[str, int], items: dict[str, int]) -> Array:
-        """Return rows and columns of the events, (2, n); new ids are added to the dictionaries."""
-        rows = [users.setdefault(text, len(users)) for text in events.users.tolist()]
-        columns = [items.setdefault(text, len(items)) for text in events.items.tolist()]
-        return np.array([rows, columns])
-
-    def _matrix(self, pairs: Array, shape: tuple[int, int]) -> Csr:
-        X = sparse.csr_array((np.ones(pairs.shape[1]), tuple(pairs)), shape=shape)
-        X.sum_duplicates()
-        return X
-
-    def _history(self) -> Csr:
-        """Return the matrix of the days taken in, without the items of few users."""
-        pairs = np.concatenate(self._pairs, axis=1)
-        X = self._matrix(pairs, (len(self._users), len(self._items)))
-        rare = np.bincount(X.indices, minlength=X.shape[1]) < MatrixSettings().min_item_users
-        X.data[rare[X.indices]] = 0
-        X.eliminate_zeros()
-        return X
-
-    def _fit(self) -> None:
-        """Fit the model anew when it is old enough and there is enough to fit."""
-        self._model_age += 1
-        if not self.refit or (self._model is not None and self._model_age < self.refit):
-            return
-        X = self._history()
-        rank = min(int(np.count_nonzero(np.diff(X.indptr))), len(np.unique(X.indices)))
-        try:
-            fit = MethodOfMoments(min(self.n_components, rank), ranking="components").fit(X)
-        except MomError:
-            return
-        self._model, self._model_age = fit.fitted, 0
-
-    def _lift(self, events: Events) -> Lift | None:
-        if self._model is None:
-            return None
-        users, items = dict(self._users), dict(self._items)
-        pairs = self._positions(events, users, items)
-        train = UsersInMemory(self._history())
-        return lift(self._model, train, self._matrix(pairs, (len(users), len(items))))
+@contextmanager
+def _rolled_back(connection: Connection) -> Iterator[None]:
+    connection.begin()
+    try:
+        yield
+    finally:
+        connection.rollback()

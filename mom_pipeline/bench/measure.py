@@ -1,22 +1,14 @@
-"""Helpers of all benchmarks: clocks, turns, separate processes, and tables to print.
-
-Times are by wall clock and by CPU: the second stays honest on a busy machine.
-"""
+"""Clocks, progress, processes of their own, and tables: what all benches share."""
 
 import multiprocessing
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from mom_pipeline.core.threads import available_cores
-from mom_pipeline.core.types import Csr
-
 T = TypeVar("T")
-# Told what is being done, and the share of all that is done.
+# Called with what is being done, and the share of all that is done.
 Progress = Callable[[str, float], None]
 
 
@@ -24,99 +16,22 @@ def no_progress(text: str, share: float) -> None:
     """Ignore progress."""
 
 
-@dataclass(frozen=True)
-class Seconds:
-    """Time of one piece of work; `cpu` is summed over the threads of this process."""
-
-    wall: float
-    cpu: float
+def within(progress: Progress, begin: float, share: float) -> Progress:
+    """Return a part of a progress bar as one of its own."""
+    return lambda text, done: progress(text, begin + share * done)
 
 
-def timed(work: Callable[[], T]) -> tuple[Seconds, T]:
-    """Do the work; returns its time and its result."""
-    wall, cpu = time.perf_counter(), time.process_time()
+def timed(work: Callable[[], T]) -> tuple[float, T]:
+    """Do the work; return its seconds by the wall clock and its result."""
+    begin = time.perf_counter()
     result = work()
-    return Seconds(time.perf_counter() - wall, time.process_time() - cpu), result
+    return time.perf_counter() - begin, result
 
 
-def best_in_turns(
-    works: Mapping[str, Callable[[], Seconds]],
-    repeats: int,
-    *,
-    warm_up: bool = False,
-    progress: Callable[[float], None] = lambda share: None,
-) -> dict[str, Seconds]:
-    """Do all works in turns; returns the shortest times of each.
-
-    warm_up: a first turn is not counted, so that no figure pays for memory touched for the first
-    time.
-    """
-    times: dict[str, list[Seconds]] = {name: [] for name in works}
-    for turn in range(repeats + warm_up):
-        for name, work in works.items():
-            seconds = work()
-            if turn >= warm_up:
-                times[name].append(seconds)
-        progress((turn + 1) / (repeats + warm_up))
-    return {
-        name: Seconds(min(s.wall for s in own), min(s.cpu for s in own))
-        for name, own in times.items()
-    }
-
-
-def compare(name: str, best: Mapping[str, Seconds]) -> dict[str, Any]:
-    """Seconds of "ours", under the given name, and of the "bare" peer, with their ratios."""
-    ours, bare = best["ours"], best["bare"]
-    return {
-        "bare_seconds": bare.wall,
-        f"{name}_seconds": ours.wall,
-        "ratio": ours.wall / bare.wall,
-        "bare_cpu_seconds": bare.cpu,
-        f"{name}_cpu_seconds": ours.cpu,
-        "cpu_ratio": ours.cpu / bare.cpu,
-    }
-
-
-def described(X: Csr, n_components: int, seed: int) -> dict[str, int]:
-    """The size of the data and what else decides a result."""
-    return {
-        "n_users": X.shape[0],
-        "n_items": X.shape[1],
-        "n_pairs": int(X.nnz),
-        "n_components": n_components,
-        "seed": seed,
-        "cores": available_cores(),
-    }
-
-
-@dataclass
-class Stopwatch:
-    """Wall-clock seconds of named steps."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """Time the block."""
-        begin = time.perf_counter()
-        yield
-        self.seconds[name] = time.perf_counter() - begin
-
-
-def in_a_process(
-    work: Callable[..., T], *arguments: Any, environment: Mapping[str, str] | None = None
-) -> T:
-    """Return the result of a function that a new interpreter imports and calls.
-
-    environment: variables that it has besides those of this process.
-    """
-    fresh = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, fresh, _set_variables, (dict(environment or {}),)) as pool:
+def in_a_process(work: Callable[..., T], *arguments: Any) -> T:
+    """Return the result of a function that a new interpreter imports and calls."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(work, *arguments).result()
-
-
-def _set_variables(environment: Mapping[str, str]) -> None:
-    os.environ.update(environment)
 
 
 @dataclass(frozen=True)
@@ -127,16 +42,24 @@ class Table:
     rows: Sequence[Mapping[str, Any]]
 
 
-def value_table(title: str, values: Mapping[str, Any]) -> Table:
-    """A line for each value that is a number or a word."""
-    shown = {name: value for name, value in values.items() if not isinstance(value, dict | list)}
-    return Table(
-        title,
-        [
-            {
-                "": name.replace("_", " "),
-                "value": round(value, 3) if isinstance(value, float) else value,
-            }
-            for name, value in shown.items()
-        ],
-    )
+def tables_of(name: str, result: Mapping[str, Any]) -> Iterator[Table]:
+    """Yield a table of a result's plain values, and one of each list of rows in it."""
+    plain = [{"": key.replace("_", " "), "value": _shown(v)} for key, v in result.items() if _is(v)]
+    if plain:
+        yield Table(name, plain)
+    for key, rows in result.items():
+        if isinstance(rows, list) and rows and isinstance(rows[0], dict):
+            kept = [column for column in rows[0] if any(_is(row[column]) for row in rows)]
+            shown = [{column.replace("_", " "): _shown(r[column]) for column in kept} for r in rows]
+            yield Table(f"{name}: {key.replace('_', ' ')}", shown)
+
+
+def _is(value: Any) -> bool:
+    """Tell whether a value has a place in a cell."""
+    return isinstance(value, int | float | str | None) and value != ""
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, float):
+        return format(value, ",.4g" if abs(value) < 1000 else ",.0f")
+    return "–" if value is None else value

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.bench.accuracy import SIZES as RECOVERY_SIZES
-from mom_pipeline.bench.accuracy import run_recovery
+from mom_pipeline.bench.accuracy import USERS, run_recovery
 from mom_pipeline.bench.data import clustered_interactions
-from mom_pipeline.bench.measure import Progress, no_progress
+from mom_pipeline.bench.measure import Progress, no_progress, within
 from mom_pipeline.bench.paper import N_COMPONENTS, SIZES, TIME_BUDGET, PaperSize, run_paper
 from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.results import Comparison
@@ -29,17 +28,17 @@ from mom_pipeline.comparison.split import (
     split_of_matrices,
     untuned,
 )
-from mom_pipeline.core.types import Csr
+from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.warehouse.connection import Warehouse
 
 # The paper's four, and the ranking of this project beside them.
 ALGORITHM_1 = "mom-algorithm-1"
 METHODS = ("plsi", "bpr", "wrmf", ALGORITHM_1, "three-moment")
-# Of a million users so many are asked: their mean is known to three digits.
-_ASKED_USERS = 20_000
+# Of a million users so many are sampled: their mean is known to three digits.
+_MAX_USERS = 20_000
 _TRAIN_SHARE = 0.75
-# Bytes that a method may take: the paper's machine.
+# Bytes that a method may use: the paper's machine.
 _MEMORY = 8_000_000_000
 # Shares of the progress bar: recovery, times, and the rest for the curves.
 _RECOVERY_SHARE, _TIMES_SHARE = 0.15, 0.35
@@ -52,7 +51,7 @@ class Plan:
     sizes: tuple[PaperSize, ...] = tuple(SIZES.values())
     shrink: int = 1
     n_components: int = N_COMPONENTS
-    recovery_users: tuple[int, ...] = RECOVERY_SIZES
+    recovery_users: tuple[int, ...] = USERS
     recovery_items: int = 5_000
     recovery_components: int = 8
     time_budget: float = TIME_BUDGET
@@ -63,31 +62,24 @@ class Plan:
         return self.shrink > 1
 
 
-def quick_plan(seed: int = 0) -> Plan:
-    """Return toy sizes, in which the order of methods and all times mean little."""
-    return Plan(
-        sizes=(SIZES["tafeng"].shrunk(20),),
-        shrink=20,
-        n_components=10,
-        recovery_users=(2_000, 8_000, 32_000),
-        recovery_items=400,
-        recovery_components=4,
-        time_budget=60.0,
-        seed=seed,
-    )
+# Toy sizes, in which the order of methods and all times mean little.
+QUICK = Plan(
+    sizes=(SIZES["tafeng"].shrunk(20),),
+    shrink=20,
+    n_components=10,
+    recovery_users=(2_000, 8_000, 32_000),
+    recovery_items=400,
+    recovery_components=4,
+    time_budget=60.0,
+)
 
 
 @dataclass(frozen=True)
-class Log:
-    """A log at hand.
-
-    train_until: its last training day; None: its training days are those that its publication
-    names, or else three quarters of all.  train_days: named ones.
-    """
+class LogToSplit:
+    """A log at hand. train_days: those that its publication names; none: three quarters."""
 
     name: str
     warehouse: Warehouse
-    train_until: date | None = None
     train_days: tuple[date, ...] = ()
 
 
@@ -107,18 +99,17 @@ class Reproduction:
 
 
 def run_reproduction(
-    plan: Plan, logs: Sequence[Log], scratch: Path, progress: Progress = no_progress
+    plan: Plan, logs: Sequence[LogToSplit], scratch: Path, progress: Progress = no_progress
 ) -> Reproduction:
-    """Measure everything, one after another; each method in a process of its own on one core."""
+    """Measure everything, one after another; each method in a process of its own."""
     # Read first: a log that cannot be split is to be known before hours of work.
     splits = [log_split(log, plan) for log in logs]
     recovery = run_recovery(
-        plan.recovery_users[-1],
-        sizes=plan.recovery_users,
+        users=plan.recovery_users,
         n_items=plan.recovery_items,
         n_components=plan.recovery_components,
         seed=plan.seed,
-        progress=_within(progress, 0.0, _RECOVERY_SHARE),
+        progress=within(progress, 0.0, _RECOVERY_SHARE),
     )
     times = run_paper(
         plan.sizes,
@@ -126,27 +117,23 @@ def run_reproduction(
         n_components=plan.n_components,
         time_budget=plan.time_budget,
         seed=plan.seed,
-        progress=_within(progress, _RECOVERY_SHARE, _TIMES_SHARE),
+        progress=within(progress, _RECOVERY_SHARE, _TIMES_SHARE),
     )
-    simulated = (simulated_split(size, plan.seed) for size in plan.sizes)  # one at a time
-    n, begin = len(plan.sizes) + len(splits), _RECOVERY_SHARE + _TIMES_SHARE
-    comparisons = []
-    for done, split in enumerate(chain(simulated, splits)):
-        tell = _within(progress, begin + (1 - begin) * done / n, (1 - begin) / n)
-        comparisons.append(run_comparison(split, _options(plan), scratch / str(done), tell))
-    made = tuple(comparisons)
-    n_simulated = len(plan.sizes)
-    return Reproduction(plan, recovery, times, made[:n_simulated], made[n_simulated:])
-
-
-def _options(plan: Plan) -> Options:
-    return Options(
+    options = Options(
         methods=METHODS,
         reference=ALGORITHM_1,
         n_components=plan.n_components,
         seed=plan.seed,
         budget=Budget(plan.time_budget, _MEMORY),
     )
+    simulated = (simulated_split(size, plan.seed) for size in plan.sizes)  # one at a time
+    n, begin = len(plan.sizes) + len(splits), _RECOVERY_SHARE + _TIMES_SHARE
+    made: list[Comparison] = []
+    for split in chain(simulated, splits):
+        tell = within(progress, begin + (1 - begin) * len(made) / n, (1 - begin) / n)
+        made.append(run_comparison(split, options, scratch / str(len(made)), tell))
+    of_logs = len(plan.sizes)
+    return Reproduction(plan, recovery, times, tuple(made[:of_logs]), tuple(made[of_logs:]))
 
 
 def simulated_split(size: PaperSize, seed: int) -> Split:
@@ -163,31 +150,22 @@ def simulated_split(size: PaperSize, seed: int) -> Split:
         kind="simulated",
         words="tuples hidden at random",
     )
-    return untuned(split, _ASKED_USERS, seed)
+    return untuned(split, _MAX_USERS, seed)
 
 
-def _part(X: Csr, chosen: Any) -> Csr:
+def _part(X: Csr, chosen: Array) -> Csr:
     pairs = X.tocoo()
     data = pairs.data[chosen].astype(np.float64)
     return sparse.csr_array((data, (pairs.row[chosen], pairs.col[chosen])), shape=X.shape)
 
 
-def log_split(log: Log, plan: Plan) -> Split:
+def log_split(log: LogToSplit, plan: Plan) -> Split:
     """Return the training days of a log and its other days; settings are chosen on the former."""
-    if log.train_until is None and log.train_days:
+    if log.train_days:
         split = split_by_days(log.warehouse, log.train_days, name=log.name, seed=plan.seed)
     else:
-        train_until = log.train_until or _three_quarters(log.warehouse)
+        with log.warehouse.reading() as connection:
+            days = delivery_days(connection)
+        train_until = days[int(_TRAIN_SHARE * (len(days) - 1))] if days else date.max
         split = split_by_time(log.warehouse, train_until, name=log.name, seed=plan.seed)
-    return untuned(split, _ASKED_USERS, plan.seed) if plan.is_quick else split
-
-
-def _three_quarters(warehouse: Warehouse) -> date:
-    with warehouse.reading() as connection:
-        days = delivery_days(connection)
-    return days[int(_TRAIN_SHARE * (len(days) - 1))] if days else date.max
-
-
-def _within(progress: Progress, begin: float, share: float) -> Progress:
-    """Return a part of a progress bar as one of its own."""
-    return lambda text, done: progress(text, begin + share * done)
+    return untuned(split, _MAX_USERS, plan.seed) if plan.is_quick else split

@@ -10,23 +10,23 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.bench.measure import Progress, Table, no_progress
-from mom_pipeline.comparison.methods.interface import as_user_items, missing_implicit
+from mom_pipeline.bench.measure import Progress, no_progress
+from mom_pipeline.comparison.methods.library import as_user_items, implicit_library
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.low_pass import LowPass, scaled_pairs
 from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.score import RankingWeights
-from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.serving.registry import ModelRegistry
@@ -37,6 +37,8 @@ _USERS = 20_000
 _ITEMS_PER_USER = 20
 _LIST = 20
 _WARM_UP = 20
+_ITEMS = 100_000
+_QUESTIONS = 400
 _SECONDS_TO_STOP = 30
 _USERS_ASKED = 1_000
 
@@ -69,30 +71,24 @@ def synthetic_model(
 
 
 def run_query(
-    n_items: int,
-    n_components: int,
-    questions: int,
-    *,
-    progress: Progress = no_progress,
+    scale: float = 1.0, *, n_components: int = 100, progress: Progress = no_progress
 ) -> dict[str, Any]:
     """Ask both about the same users in turns; milliseconds, and the ratio of the medians."""
     cases = (("components", 0.0), ("components", 0.8), ("three-moment", 0.8))
-    rows = []
+    n_items, rows = round(scale * _ITEMS), []
     for done, (ranking, skew) in enumerate(cases):
         served = synthetic_model(n_items, n_components, ranking=ranking, skew=skew)
-        with one_blas_thread():
-            times = _in_turns(served, n_components, questions)
+        with implicit_library():
+            times = _in_turns(served, n_components)
         rows.append({"ranking": ranking, "skew": skew, **_summary(times)})
         progress(f"{ranking}, skew {skew}", (done + 1) / len(cases))
-    return {"n_items": n_items, "n_components": n_components, "questions": questions, "rows": rows}
+    return {"n_items": n_items, "n_components": n_components, "rows": rows}
 
 
-def _in_turns(served: ServedModel, n_components: int, questions: int) -> dict[str, list[float]]:
+def _in_turns(served: ServedModel, n_components: int) -> dict[str, list[float]]:
     """Seconds of every question, asked of one and then of the other."""
-    try:
-        from implicit.cpu.als import AlternatingLeastSquares
-    except ImportError as error:
-        raise missing_implicit("bench query", error) from error
+    from implicit.cpu.als import AlternatingLeastSquares
+
     ours = Recommender(served)
     peer = AlternatingLeastSquares(factors=n_components, num_threads=1)
     rng = np.random.default_rng(1)
@@ -100,7 +96,7 @@ def _in_turns(served: ServedModel, n_components: int, questions: int) -> dict[st
     peer.user_factors = rng.normal(size=(_USERS, n_components)).astype(np.float32)
     liked = as_user_items(served.histories)
     times: dict[str, list[float]] = {"ours": [], "implicit": []}
-    for question in range(questions + _WARM_UP):
+    for question in range(_QUESTIONS + _WARM_UP):
         user = question % _USERS
         start = time.perf_counter()
         ours.recommend(f"user {user}", _LIST)
@@ -115,23 +111,9 @@ def _summary(times: dict[str, list[float]]) -> dict[str, float]:
     summary: dict[str, float] = {}
     for name, seconds in times.items():
         kept = 1000 * np.array(seconds[_WARM_UP:])
-        summary |= {
-            f"{name}_best_ms": float(kept.min()),
-            f"{name}_median_ms": float(np.median(kept)),
-            f"{name}_p99_ms": float(np.quantile(kept, 0.99)),
-        }
+        summary[f"{name}_median_ms"] = float(np.median(kept))
+        summary[f"{name}_p99_ms"] = float(np.quantile(kept, 0.99))
     return summary | {"ratio": summary["ours_median_ms"] / summary["implicit_median_ms"]}
-
-
-def tables_query(result: dict[str, Any]) -> list[Table]:
-    """A row per ranking and skew."""
-    names = ("ours_median_ms", "ours_p99_ms", "implicit_median_ms", "implicit_p99_ms", "ratio")
-    rows = [
-        {"ranking": row["ranking"], "skew": f"{row['skew']:.1f}"}
-        | {name.replace("_", " "): f"{row[name]:.2f}" for name in names}
-        for row in result["rows"]
-    ]
-    return [Table(f"One user, D = {result['n_items']:,}, K = {result['n_components']}", rows)]
 
 
 def _histories(rng: np.random.Generator, O: Array) -> Csr:
@@ -158,43 +140,17 @@ def _pair_ranking(rng: np.random.Generator, X: Csr, rank: int) -> PairRanking:
     return PairRanking.from_users(users, low_pass, weights)
 
 
-@dataclass
-class _Tally:
-    """What the clients saw."""
-
-    seconds: list[float] = field(default_factory=list)
-    models: Counter[str] = field(default_factory=Counter)
-    errors: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def asked(self) -> int:
-        return len(self.seconds) + self.errors.total()
-
-    def summary(self, elapsed: float) -> dict[str, Any]:
-        """Return counts, the rate over the seconds elapsed, and milliseconds of an answer."""
-        milliseconds = 1000 * np.array(self.seconds)
-        return {
-            "requests": self.asked,
-            "errors": self.errors.total(),
-            "kinds_of_errors": ", ".join(self.errors) or "none",
-            "requests_per_second": self.asked / elapsed,
-            "p50_ms": float(np.median(milliseconds)),
-            "p99_ms": float(np.quantile(milliseconds, 0.99)),
-            "longest_ms": float(milliseconds.max()),
-        }
-
-
 def run_serve(
-    n_items: int,
-    n_components: int,
-    requests: int,
-    clients: int,
+    scale: float = 1.0,
     *,
+    n_components: int = 100,
+    requests: int = 3_000,
+    clients: int = 4,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Ask until so many requests were made; promote after a third, roll back after two."""
     with tempfile.TemporaryDirectory() as folder:
-        registry = ModelRegistry(Path(folder) / "models")
+        registry, n_items = ModelRegistry(Path(folder) / "models"), round(scale * _ITEMS)
         first, second = (
             registry.add(
                 synthetic_model(n_items, n_components, ranking="components", skew=0.8, seed=seed)
@@ -208,14 +164,22 @@ def run_serve(
             lambda: None,
         ]
         with _service(Path(folder)) as port:
-            start = time.perf_counter()
-            tally = _load(port, clients, requests, steps, progress)
-            elapsed = time.perf_counter() - start
+            begin = time.perf_counter()
+            answers = _load(port, clients, requests, steps, progress)
+            elapsed = time.perf_counter() - begin
+    milliseconds = [1000 * seconds for seconds, model in answers if model in (first, second)]
+    errors = Counter(model for _, model in answers if model not in (first, second))
     return {
-        "answers_of_the_first_model": tally.models[first],
-        "answers_of_the_promoted_model": tally.models[second],
+        "answers_of_the_first_model": sum(model == first for _, model in answers),
+        "answers_of_the_promoted_model": sum(model == second for _, model in answers),
         "clients": clients,
-        **tally.summary(elapsed),
+        "requests": len(answers),
+        "errors": errors.total(),
+        "kinds_of_errors": ", ".join(errors) or "none",
+        "requests_per_second": len(answers) / elapsed,
+        "p50_ms": float(np.median(milliseconds)),
+        "p99_ms": float(np.quantile(milliseconds, 0.99)),
+        "longest_ms": max(milliseconds),
     }
 
 
@@ -225,16 +189,30 @@ def _load(
     requests: int,
     steps: Sequence[Callable[[], object]],
     progress: Progress,
-) -> _Tally:
-    """Ask so many times; a step is taken after each equal share of the requests."""
-    tally = _Tally()
-    with _clients(port, clients, tally):
-        for turn, step in enumerate(steps, start=1):
-            while tally.asked < requests * turn / len(steps):
-                progress("requests", min(tally.asked / requests, 1.0))
-                time.sleep(0.05)
-            step()
-    return tally
+) -> list[tuple[float, str]]:
+    """Ask so many times, by several clients; a step is taken after each equal share of them."""
+    stop, answers = threading.Event(), list[tuple[float, str]]()
+
+    def client(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        while not stop.is_set():
+            answers.append(_answer(connection, int(rng.integers(_USERS_ASKED))))
+        connection.close()
+
+    with ThreadPoolExecutor(clients) as pool:
+        done = [pool.submit(client, seed) for seed in range(clients)]
+        try:
+            for turn, step in enumerate(steps, start=1):
+                while len(answers) < requests * turn / len(steps):
+                    progress("requests", min(len(answers) / requests, 1.0))
+                    time.sleep(0.05)
+                step()
+        finally:
+            stop.set()
+    for future in done:
+        future.result()
+    return answers
 
 
 @contextmanager
@@ -255,45 +233,15 @@ def _service(data_dir: Path) -> Iterator[int]:
         process.wait(_SECONDS_TO_STOP)
 
 
-@contextmanager
-def _clients(port: int, number: int, tally: _Tally) -> Iterator[None]:
-    """So many threads that ask one after the other, each on its own connection."""
-    stop, lock = threading.Event(), threading.Lock()
-
-    def client(seed: int) -> None:
-        rng = np.random.default_rng(seed)
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        while not stop.is_set():
-            seconds, model, error = _asked(connection, int(rng.integers(_USERS_ASKED)))
-            with lock:
-                if error:
-                    tally.errors[error] += 1
-                else:
-                    tally.seconds.append(seconds)
-                    tally.models[model] += 1
-        connection.close()
-
-    threads = [threading.Thread(target=client, args=(seed,)) for seed in range(number)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-
-
-def _asked(connection: http.client.HTTPConnection, user: int) -> tuple[float, str, str]:
-    """Ask for one list; returns seconds, the version that answered, and what went wrong."""
-    start = time.perf_counter()
+def _answer(connection: http.client.HTTPConnection, user: int) -> tuple[float, str]:
+    """Ask for one list; return the seconds, and the version that answered or what went wrong."""
+    begin = time.perf_counter()
     try:
         connection.request("GET", f"/recommend/user%20{user}")
         response = connection.getresponse()
         body = response.read()
     except (OSError, http.client.HTTPException) as error:
         connection.close()
-        return 0.0, "", repr(error)
-    if response.status != 200:
-        return 0.0, "", f"status {response.status}"
-    return time.perf_counter() - start, json.loads(body)["model"], ""
+        return 0.0, repr(error)
+    version = json.loads(body)["model"] if response.status == 200 else f"status {response.status}"
+    return time.perf_counter() - begin, version

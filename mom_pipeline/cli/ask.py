@@ -17,10 +17,11 @@ from mom_pipeline.serving.answers import (
     UnknownUser,
     shown,
 )
-from mom_pipeline.serving.recommender import MAX_LIST, Choice, Recommender
+from mom_pipeline.serving.recommender import MAX_LIST, ItemFilter, Recommender
 from mom_pipeline.settings import load_settings
 
 _SHOWN_TERMS = 10
+_STDIN = Path("-")
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _count_option = click.option(
     "-n", "n", type=click.IntRange(1, MAX_LIST), default=20, show_default=True, help="How many."
@@ -32,23 +33,21 @@ _BY_ITEMS = "Recommend to somebody new who took these items. An id with a comma:
 @click.argument("users", nargs=-1, metavar="USER...")
 @click.option("--items", metavar="A,B,C", help=_BY_ITEMS)
 @_count_option
-@click.option("--users", "batch", type=_FILE, help="File with a user in each line.")
 @click.option("--only", type=_FILE, help="File with an item in each line: recommend these alone.")
 @click.option("--not", "without", type=_FILE, help="File with an item in each line to leave out.")
 @click.option("--group", help="Recommend the items of a group of items.csv alone.")
-@click.option("--seen/--unseen", default=None, help="Also recommend what a user has had already.")
+@click.option("--seen", is_flag=True, help="Also recommend what a user has had already.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, for a spreadsheet.")
 @json_option
 def recommend(
     users: tuple[str, ...],
     items: str | None,
-    batch: Path | None,
     n: int,
-    seen: bool | None,
+    seen: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Show the best items of each USER, with what contributed most to each.
+    """Show the best items of each USER, with what contributed most to each; - reads users.
 
     Users without a history get popular items, and the answer says so. With --items, no user is
     named, and nothing is trained; with both, the USER took these since the model was made.
@@ -56,15 +55,15 @@ def recommend(
     \b
     Examples:
       mom-pipeline recommend 17850 --group Drama --not sold-out.txt
-      mom-pipeline recommend --users newsletter.txt -n 5 --csv > lists.csv
+      mom-pipeline recommend - -n 5 --csv < newsletter.txt > lists.csv
     """  # noqa: D301 - \b tells click to keep the lines
-    asked = [*users, *(_lines(batch) if batch else ())]
+    asked = [user for word in users for user in (_lines(_STDIN) if word == "-" else [word])]
     if not asked and items is None:
-        raise click.UsageError("Name users, or a file of them with --users, or items with --items.")
+        raise click.UsageError("Name users, or - to read them, one in each line; or --items.")
     if items is not None and len(asked) > 1:
         raise click.UsageError("--items goes with one USER at most.")
-    recommender = _promoted_model()
-    exclude, fresh = None if seen is None else not seen, _split(items or "")
+    recommender = Recommender.open(load_settings().data_dir)
+    exclude, fresh = False if seen else None, _split(items or "")
     among = recommender.choose(_choice(options["only"], options["without"], options["group"]))
     if asked:
         answers = [
@@ -91,7 +90,7 @@ def similar(item: str, n: int, as_json: bool) -> None:
 
     The score is P[both] / sqrt(P[one] P[other]).
     """
-    recommender = _promoted_model()
+    recommender = Recommender.open(load_settings().data_dir)
     try:
         answer = recommender.similar(item, n)
     except UnknownItem as error:
@@ -115,7 +114,7 @@ def similar(item: str, n: int, as_json: bool) -> None:
 @json_option
 def explain(user: str, item: str, as_json: bool) -> None:
     """Take the score of ITEM for USER apart: by moment, by component, by item of the history."""
-    recommender = _promoted_model()
+    recommender = Recommender.open(load_settings().data_dir)
     try:
         answer = recommender.explain(user, item)
     except UnknownUser as error:
@@ -134,11 +133,6 @@ def explain(user: str, item: str, as_json: bool) -> None:
     if answer.components:
         _print_terms("Components", "component", answer.components)
     _print_terms("Items of the own history", "item", answer.history)
-
-
-def _promoted_model() -> Recommender:
-    settings = load_settings()
-    return Recommender.open(settings.data_dir, exclude_seen=settings.serving.exclude_seen)
 
 
 def _split(items: str) -> list[str]:
@@ -168,8 +162,8 @@ def _print_list(answer: Recommendations, recommender: Recommender) -> None:
     print_table(title, columns, rows, numbers=["score"], whole=["item"])
 
 
-def _choice(only: Path | None, without: Path | None, group: str | None) -> Choice:
-    return Choice(
+def _choice(only: Path | None, without: Path | None, group: str | None) -> ItemFilter:
+    return ItemFilter(
         only=None if only is None else tuple(_lines(only)),
         without=() if without is None else tuple(_lines(without)),
         group=group,
@@ -188,9 +182,10 @@ def _print_csv(answers: Sequence[Recommendations]) -> None:
 
 
 def _lines(path: Path) -> list[str]:
-    """The ids in a file, one in each line; empty lines are skipped."""
+    """The ids in a file, or in the input, one in each line; empty lines are skipped."""
+    data = sys.stdin.buffer.read() if path == _STDIN else path.read_bytes()
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise click.UsageError(f"{path} must be UTF-8, with an id in each line: {error}") from error
     return [line for line in text.splitlines() if line]

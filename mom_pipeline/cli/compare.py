@@ -1,7 +1,6 @@
 """`mom-pipeline compare`: the method of moments and other methods on the same split."""
 
 import math
-import re
 import tempfile
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -9,23 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from mom_pipeline.artifacts.scratch import scratch_folder
+from mom_pipeline.cli.logs import ingest_new
 from mom_pipeline.cli.terminal import DAY, json_option, print_json, print_table, step_progress
 from mom_pipeline.comparison import tables
 from mom_pipeline.comparison.isolated import Budget
+from mom_pipeline.comparison.methods import PARTS
 from mom_pipeline.comparison.results import Comparison, save
-from mom_pipeline.comparison.run import PARTS, REGISTRY, Options, check_options, run_comparison
+from mom_pipeline.comparison.run import Options, check_options, run_comparison
 from mom_pipeline.comparison.split import Split, split_by_time, split_of_files
 from mom_pipeline.core.files import write_bytes
-from mom_pipeline.pictures.png import png
+from mom_pipeline.pictures.svg import svg
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
 _DAY: dict[str, Any] = {"type": DAY, "metavar": "YYYY-MM-DD"}
 _FILE = click.Path(path_type=Path, dir_okay=False)
-_NAME = re.compile(r"\w[\w. -]*")
 
 
 @click.command()
@@ -36,7 +35,7 @@ _NAME = re.compile(r"\w[\w. -]*")
 )
 @click.option("--test", type=_FILE, help="Its test part, of the same format and numbers.")
 @click.option(
-    "--methods", default="", help="Some of the names below, comma-separated.  [default: all]"
+    "--methods", default="", help="Some of the names above, comma-separated.  [default: all]"
 )
 @click.option("--reference", default="", help="Differences are to it.  [default: three-moment]")
 @click.option(
@@ -45,13 +44,6 @@ _NAME = re.compile(r"\w[\w. -]*")
     show_default=True,
     type=click.IntRange(min=1),
     help="K: components or factors, for methods whose grid of settings names no others.",
-)
-@click.option(
-    "--seed",
-    default=0,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="The same seed gives the same table.",
 )
 @click.option(
     "--include-seen",
@@ -72,22 +64,12 @@ _NAME = re.compile(r"\w[\w. -]*")
     type=click.FloatRange(min=0),
     help="GB that a method may ask for; 0: no limit.",
 )
-@click.option(
-    "--threads",
-    default="all",
-    show_default=True,
-    type=click.Choice(["one", "all"]),
-    help="Cores of a method; the paper used one.",
-)
-@click.option("--name", default="", help="Of the data in tables, and of the folder of the result.")
-@click.option("--every-cutoff", is_flag=True, help="Also print every metric at every cut-off.")
-@click.option("--figure", type=_FILE, help="Also draw the paper's Figure 2 to this PNG file.")
+@click.option("--figure", type=_FILE, help="Also draw the paper's Figure 2 to this SVG file.")
 @click.option(
     "--parts",
     is_flag=True,
     help="Instead of rivals: three moments with each part of the score left out in turn.",
 )
-@click.option("--registry", default=REGISTRY, hidden=True, help="Module of the methods.")
 @json_option
 def compare(**options: Any) -> None:
     """Compare methods on what users took later, as the paper does.
@@ -96,12 +78,12 @@ def compare(**options: Any) -> None:
     is good when it holds what the user took on the days after. Settings of every method, ours
     and theirs, are chosen on the last training days alone. Each method runs in a process of its
     own, one after another; one that fails or exceeds its budget is shown as – and the rest goes
-    on. The test period and the seed decide the figures, to the last digit; timings vary.
+    on. The test period decides the figures, to the last digit; timings vary.
 
     Shown are precision, recall, MAP and nDCG at 20, differences to the reference with paired
     bootstrap intervals, nDCG by length of history and by age of item, coverage of the catalogue,
-    novelty, times and memory. Everything else,
-    every cut-off and user, is kept in `comparisons` below the data folder.
+    novelty, times and memory. Everything else, every cut-off and user, is kept in `comparisons`
+    below the data folder.
 
     \b
     Methods:
@@ -109,16 +91,16 @@ def compare(**options: Any) -> None:
       recent-popularity
                     the same, by the users of late; how late is chosen
       own-history   what the user took most often, for --include-seen
-      item-knn      items like those taken, by cosine
+      item-knn      items like those taken, by the library implicit
       plsi          latent components by EM, with the paper's stopping rule
-      wrmf, bpr     matrix factorizations of the library implicit
+      wrmf, bpr     matrix factorizations, by the same library
       ease          a linear item-item model, where memory allows
       mom-algorithm-1
                     the paper's Algorithm 1: power method with deflation, product rule
       mom-paper     the paper's moments and product rule, decomposed all at once, smoothed
       mom-unbiased, mom-balanced
                     with other second and third moments
-      three-moment  popularity, pairs and components together, with the trend of the items
+      three-moment  popularity, co-occurrences and components together, with the trend of the items
 
     \b
     Examples:
@@ -133,12 +115,14 @@ def compare(**options: Any) -> None:
     settings = load_settings()
     with step_progress("reading") as progress, scratch_folder(settings, "compare") as scratch:
         comparison = run_comparison(asked.split(settings), how, scratch, progress)
-    _require_result(comparison)
-    folder = settings.comparisons_dir / (asked.name or comparison.day or comparison.data.name)
+    if all(result.failure for result in comparison.results):  # a stored one stays
+        said = "\n".join(tables.failures(comparison))
+        raise click.ClickException(f"no method has a result, and nothing is kept:\n{said}")
+    folder = settings.comparisons_dir / asked.folder_name(comparison)
     save(comparison, folder)
     if asked.figure is not None:
-        write_bytes(asked.figure, png(*tables.figure_2(comparison)))
-    _show(comparison, folder, as_json=asked.as_json, every_cutoff=asked.every_cutoff)
+        write_bytes(asked.figure, svg(*tables.figure_2(comparison)))
+    _show(comparison, folder, as_json=asked.as_json)
 
 
 @dataclass(frozen=True)
@@ -152,71 +136,68 @@ class _Asked:
     methods: str
     reference: str
     components: int
-    seed: int
     include_seen: bool
     time_budget: float
     memory_budget: float
-    threads: str
-    name: str
-    every_cutoff: bool
     figure: Path | None
     parts: bool
-    registry: str
     as_json: bool
 
     def check(self) -> None:
         """Raise UsageError for options that are missing or do not go together."""
-        if (self.train is None) != (self.test is None):
-            missing = "--test" if self.test is None else "--train"
-            raise click.UsageError(f"a ready split has two files, and {missing} is missing")
-        if (self.train is None) == (self.train_until is None):
-            given = "none of them" if self.train is None else "both"
-            raise click.UsageError(
-                f"give either --train-until or the files --train and --test; found {given}"
-            )
-        if self.train is not None and self.test_until is not None:
-            raise click.UsageError("--test-until belongs to --train-until, not to files")
-        if self.name and not _NAME.fullmatch(self.name):
-            raise click.UsageError(
-                f"--name must be of letters, digits, spaces, dots and dashes, found {self.name!r}"
-            )
+        faults = {
+            "a ready split has two files, --train and --test; found one": (
+                (self.train is None) != (self.test is None)
+            ),
+            "give either --train-until or the files --train and --test": (
+                (self.train is None) == (self.train_until is None)
+            ),
+            "--test-until belongs to --train-until, not to files": (
+                self.train is not None and self.test_until is not None
+            ),
+            "--time-budget and --memory-budget must be finite, or 0 for no limit": (
+                not math.isfinite(self.time_budget + self.memory_budget)
+            ),
+        }
+        for fault, holds in faults.items():
+            if holds:
+                raise click.UsageError(fault)
         if self.figure is not None:
             require_writable(self.figure, "--figure")
 
     def comparison_options(self) -> Options:
         names = tuple(name.strip() for name in self.methods.split(",") if name.strip())
-        if self.methods and not names:
-            raise click.UsageError(
-                f"--methods names none, found {self.methods!r}; leave it out for all"
-            )
-        budgets = {"--time-budget": self.time_budget, "--memory-budget": self.memory_budget}
-        for option, value in budgets.items():
-            if not math.isfinite(value):
-                raise click.UsageError(f"{option} must be finite, or 0 for no limit; found {value}")
-        threads = 1 if self.threads == "one" else 0
         return Options(
-            methods=names,
+            methods=names or (PARTS if self.parts else ()),
             reference=self.reference,
             n_components=self.components,
-            seed=self.seed,
-            budget=Budget(self.time_budget, int(self.memory_budget * 1e9), threads),
-            registry=PARTS if self.parts else self.registry,
+            budget=Budget(self.time_budget, int(self.memory_budget * 1e9)),
         )
 
     def split(self, settings: Settings) -> Split:
         """Read the two files, or the days of the warehouse."""
-        how: dict[str, Any] = {"exclude_seen": not self.include_seen, "seed": self.seed}
+        exclude_seen = not self.include_seen
         if self.train is not None and self.test is not None:
-            return split_of_files(self.train, self.test, name=self.name, **how)
+            return split_of_files(self.train, self.test, exclude_seen=exclude_seen)
         if self.train_until is None:
             raise click.UsageError("--train-until is missing")
+        ingest_new(settings)
         return split_by_time(
             Warehouse(settings),
             self.train_until.date(),
             self.test_until.date() if self.test_until else None,
-            name=self.name or settings.data_dir.resolve().name,
-            **how,
+            name=settings.data_dir.resolve().name,
+            exclude_seen=exclude_seen,
         )
+
+    def folder_name(self, comparison: Comparison) -> str:
+        """Return the last test day, or the name of a ready split, and what is unusual about it."""
+        unusual = {"parts": self.parts, "include-seen": self.include_seen}
+        words = [
+            comparison.day or comparison.data.name,
+            *(w for w, is_so in unusual.items() if is_so),
+        ]
+        return "-".join(words)
 
 
 def require_writable(path: Path, option: str) -> None:
@@ -231,30 +212,20 @@ def require_writable(path: Path, option: str) -> None:
         ) from error
 
 
-def _require_result(comparison: Comparison) -> None:
-    """Refuse a comparison without any result; a stored one of the same name stays."""
-    if all(result.failure for result in comparison.results):
-        said = "\n".join(tables.failures(comparison))
-        raise click.ClickException(f"no method has a result, and nothing is kept:\n{said}")
-
-
-def _show(comparison: Comparison, folder: Path, *, as_json: bool, every_cutoff: bool) -> None:
+def _show(comparison: Comparison, folder: Path, *, as_json: bool) -> None:
     remarks = tables.remarks(comparison)
     if as_json:
         bare = tuple(replace(result, per_user={}) for result in comparison.results)
         print_json({**asdict(replace(comparison, results=bare)), "remarks": remarks})
         return
-    shown = [
+    shown = (
         tables.description_table(comparison),
-        tables.time_table(comparison),
         tables.cost_table(comparison),
         tables.metrics_table(comparison),
         *tables.group_tables(comparison),
-    ]
-    if every_cutoff:
-        shown += [tables.cutoff_table(comparison, metric) for metric in tables.METRICS]
-    for table in (part for whole in shown for part in whole.parts(Console().width)):
-        numbers = [name for name in table.columns if name not in table.words]
+    )
+    for table in shown:
+        numbers = [name for name in table.columns[1:] if name not in ("Type", "settings chosen")]
         print_table(table.title, table.columns, table.rows, numbers=numbers)
     for remark in remarks:
         click.echo(remark)

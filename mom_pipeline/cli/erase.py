@@ -2,15 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import date, timedelta
 
 import click
 
-from mom_pipeline.artifacts.day_state import DayState
-from mom_pipeline.artifacts.writer import writing_to
-from mom_pipeline.cli.run import RunFailed, run_days
+from mom_pipeline.artifacts.lock import writing_to
+from mom_pipeline.cli.run import RunFailed, bring_up_to_date
 from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress
-from mom_pipeline.defs.freshness import note_finished
 from mom_pipeline.erasure.erasing import (
     Step,
     UserTraces,
@@ -28,14 +25,6 @@ from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
 _WHO = "mom-pipeline erase"
-# What the moments of a day are turned into.
-_FROM_MOMENTS = (
-    "whitening_matrix",
-    "whitened_tensor",
-    "decomposition",
-    "user_personalization",
-    "recommendations",
-)
 
 
 @click.command()
@@ -46,9 +35,10 @@ def erase(user: str, yes: bool, as_json: bool) -> None:
     """Remove a person from everything below the data folder. This cannot be undone.
 
     USER is the id as it is in the logs. Their lines leave the log files, the warehouse, the
-    matrices, the moments, the lists, the exports, the models and the history of runs; the models
-    of the stored days are then computed again without them. A receipt without the id stays in
-    data/erasures. Files that are delivered later do not bring the person back.
+    matrices, the moments, the lists, the export and the models; the days that keep their arrays
+    are then computed again without them. Dagster's history never holds an id. A
+    receipt without the id stays in data/erasures. Files that are delivered later do
+    not bring the person back.
 
     It is refused while another command or a run writes to the folder. When it was interrupted,
     run it again: it goes on where it stopped.
@@ -118,29 +108,9 @@ def _steps(settings: Settings, traces: UserTraces) -> Iterator[Step]:
 
 
 def _compute_again(settings: Settings) -> str:
-    """Turn the moments of every stored day into models and lists; why not, or nothing.
-
-    Metrics of a day whose model is no longer stored stay: means over all users.
-    """
-    state = DayState(settings)
-    days = state.artifacts.days("m2_statistics")
-    scored = [d for d in days if d - timedelta(days=settings.evaluation.horizon_days) in days]
+    """Compute the days that keep arrays from the rows that are left; why not, or nothing."""
     try:
-        for first, last in _stretches(days):
-            run_days(settings, first, last, only=_FROM_MOMENTS)
-        for first, last in _stretches(scored):
-            run_days(settings, first, last, only=("evaluation_metrics",))
-        kept = [day for day in days if day not in scored]
-        note_finished(Warehouse(settings), state, "evaluation_metrics", kept)
-        for first, last in _stretches(days):
-            run_days(settings, first, last, only=("promotion", "report"))
+        bring_up_to_date(settings)
     except (RunFailed, click.UsageError) as error:
         return str(error)
     return ""
-
-
-def _stretches(days: list[date]) -> list[tuple[date, date]]:
-    """The first and last day of every stretch without a gap."""
-    firsts = [d for d in days if d - timedelta(days=1) not in days]
-    lasts = [d for d in days if d + timedelta(days=1) not in days]
-    return list(zip(firsts, lasts, strict=True))

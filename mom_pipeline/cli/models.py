@@ -9,8 +9,10 @@ from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.cli.terminal import json_option, print_json, print_table
 from mom_pipeline.logs.logfiles import printable
 from mom_pipeline.serving.diff import ModelDiff, compare_versions
+from mom_pipeline.serving.lists import renew_lists
 from mom_pipeline.serving.registry import PERSON, ModelRegistry, StoredVersion
 from mom_pipeline.settings import load_settings
+from mom_pipeline.warehouse.connection import Warehouse
 
 _MEGABYTE = 1_000_000
 _SHOWN_CHANGES = 10
@@ -22,19 +24,34 @@ def _registry() -> ModelRegistry:
     return ModelRegistry(load_settings().models_dir)
 
 
-@click.group(invoke_without_command=True)
+def _renew() -> None:
+    """Write the lists of the model in use, so that table and export are those of the service."""
+    settings = load_settings()
+    warehouse = Warehouse(settings)
+    if warehouse.exists():
+        renew_lists(settings, warehouse)
+
+
+@click.command()
+@click.argument("pair", nargs=-1, metavar="[A B]")
 @json_option
-@click.pass_context
-def models(context: click.Context, as_json: bool) -> None:
+def models(pair: tuple[str, ...], as_json: bool) -> None:
     """Show the versions of the model, which one is in use, and how it came to be.
 
     MAP is that of the same settings some days before, on the days up to the version's own; a
     version is unproven while there are no such days. Every file is compared with its checksum.
-    `--json` shows all that a version was made of. `models diff A B` compares two of them.
-    """
-    if context.invoked_subcommand is not None:
-        return
+    `--json` shows all that a version was made of. With two versions A and B: what differs from A
+    to B in settings, metrics, components and lists.
+
+    \b
+    Examples:
+      mom-pipeline models
+      mom-pipeline models 2024-03-27-0123456789ab 2024-03-28-ba9876543210
+    """  # noqa: D301 - \b tells click to keep the lines
     registry = _registry()
+    if pair:
+        _show_difference(registry, pair, as_json=as_json)
+        return
     versions, history = registry.versions(), registry.history()
     champion = registry.champion_version()
     if as_json:
@@ -56,23 +73,15 @@ def models(context: click.Context, as_json: bool) -> None:
         click.echo(f"{change.time}  {change.version} {change.kind}: {change.reason}")
 
 
-@models.command("diff")
-@click.argument("one", metavar="A")
-@click.argument("other", metavar="B")
-@json_option
-def diff(one: str, other: str, as_json: bool) -> None:
-    """Show what differs from version A to version B: settings, metrics, components and lists.
-
-    \b
-    Example:
-      mom-pipeline models diff 2024-03-27-0123456789ab 2024-03-28-ba9876543210
-    """  # noqa: D301 - \b tells click to keep the lines
-    registry = _registry()
-    difference = compare_versions(registry.load(one), registry.load(other))
+def _show_difference(registry: ModelRegistry, pair: tuple[str, ...], *, as_json: bool) -> None:
+    if len(pair) != 2:
+        raise click.UsageError("give two versions of `mom-pipeline models` to compare, or none")
+    one, other = (registry.load(version) for version in pair)
+    difference = compare_versions(one, other)
     if as_json:
         print_json(asdict(difference))
-        return
-    _print_difference(difference, Catalogue.open(load_settings().data_dir))
+    else:
+        _print_difference(difference, Catalogue.open(load_settings().data_dir))
 
 
 def _print_difference(difference: ModelDiff, catalogue: Catalogue) -> None:
@@ -108,8 +117,7 @@ def _value(value: Any) -> str:
 @click.argument("version", required=False)
 @click.option("--auto", is_flag=True, help="Leave the choice to the gate again.")
 @click.option("--reason", default="by hand", show_default=True, help="Kept in the history.")
-@json_option
-def promote(version: str | None, auto: bool, reason: str, as_json: bool) -> None:
+def promote(version: str | None, auto: bool, reason: str) -> None:
     """Put VERSION, one of `mom-pipeline models`, in use, whatever the gate says.
 
     It is read and checked first; a damaged one leaves the champion where it is. A running
@@ -129,30 +137,24 @@ def promote(version: str | None, auto: bool, reason: str, as_json: bool) -> None
         champion, words = registry.lift(reason), "stays in use until the gate lets another one pass"
     else:
         registry.promote(version, reason, by=PERSON)
+        _renew()
         already = "is the champion already; the gate does not replace it"
         changed = f"is the champion now, after {before or 'none'}"
         champion, words = version, already if version == before else changed
-    if as_json:
-        print_json({"champion": champion, "before": before})
-    else:
-        click.echo(f"{champion or 'No model'} {words}.")
+    click.echo(f"{champion or 'No model'} {words}.")
 
 
 @click.command()
-@click.option("--reason", default="by hand", show_default=True, help="Kept in the history.")
-@json_option
-def rollback(reason: str, as_json: bool) -> None:
+def rollback() -> None:
     """Return to the champion before the one in use; again, to the one before that.
 
     It stays until `mom-pipeline promote --auto` leaves the choice to the gate again.
     """
     registry = _registry()
     before = registry.champion_version()
-    version = registry.rollback(reason)
-    if as_json:
-        print_json({"champion": version, "before": before})
-    else:
-        click.echo(f"{version} is the champion again, instead of {before}.")
+    version = registry.rollback("by hand")
+    _renew()
+    click.echo(f"{version} is the champion again, instead of {before}.")
 
 
 def _line(entry: StoredVersion, champion: str | None) -> tuple[Any, ...]:

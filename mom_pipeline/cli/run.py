@@ -3,18 +3,15 @@
 They go through Dagster, whose history in the data folder is the one that `mom-pipeline ui` shows.
 """
 
-import gc
+import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from datetime import date, datetime
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import click
 
-from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.catalogue import ITEMS_FILE, Catalogue
 from mom_pipeline.cli.failures import told
 from mom_pipeline.cli.logs import print_set_aside
@@ -27,37 +24,47 @@ from mom_pipeline.cli.terminal import (
     print_table,
     writes,
 )
-from mom_pipeline.core.errors import MomError
-from mom_pipeline.core.files import write_bytes
-from mom_pipeline.dagster_home import prepare_dagster_home
-from mom_pipeline.defs.freshness import (
-    NOT_COMPUTABLE,
-    NOTEWORTHY,
-    DayFreshness,
+from mom_pipeline.core.errors import DamagedModel, MomError
+from mom_pipeline.dagster_home import CODE_LOCATION, prepare_dagster_home
+from mom_pipeline.errors import LogFileError
+from mom_pipeline.logs.ingest import pending_files
+from mom_pipeline.logs.logfiles import discover
+from mom_pipeline.pipeline.days import Days
+from mom_pipeline.pipeline.freshness import (
+    DayStatus,
+    day_statuses,
     days_behind,
-    freshness,
     stretches,
 )
-from mom_pipeline.errors import LogFileError
-from mom_pipeline.logs.logfiles import discover
-from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.serving.lists import renew_lists
+from mom_pipeline.serving.registry import (
+    DamagedPointer,
+    ModelRegistry,
+    NoChampion,
+    UnknownVersion,
+)
 from mom_pipeline.settings import Settings, load_settings
-from mom_pipeline.settings.writing import declare_first_day
-from mom_pipeline.warehouse import recommendations as lists
+from mom_pipeline.settings_file import declare_first_day
 from mom_pipeline.warehouse.connection import Connection, Warehouse
 from mom_pipeline.warehouse.evaluations import MetricsRow, metrics_until
+from mom_pipeline.warehouse.lists import latest_items, lists_of, sample_users
 
 # Dagster is imported where a run begins: that takes longer than to see that there is none.
 if TYPE_CHECKING:
     import dagster as dg
 
 _QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+# Dagster's own tag: the job under which its pages list a run of a command.
+_LOCATION = {".dagster/repository": f"__repository__@{CODE_LOCATION}"}
+# The person who typed a command sees that it failed, and decides; a daemon does not run it again.
+_NOT_RETRIED = {"dagster/max_retries": "0"}
 _SHOWN_CUTOFFS = (5, 10, 20, 40, 100)
 _USERS, _ITEMS = 4, 5
-# Assets of a day that look back at earlier models.
-_JUDGING = ("evaluation_metrics", "promotion", "report")
+# What makes the product of a day again.
+_PRODUCT = ("promotion", "recommendations", "report")
 # Days that are named one by one.
 _NOTES = 20
+UNUSABLE = (DamagedModel, UnknownVersion, DamagedPointer)
 
 
 class RunFailed(MomError):
@@ -72,33 +79,25 @@ def demo(as_json: bool) -> None:
 
     The logs of the data folder are used; sample logs are written when there are none. The table
     compares the model with popularity on the items that users took in the days after it.
-
-    \b
-    Examples:
-      mom-pipeline demo
-      MOM_DATA_DIR=/tmp/first-look mom-pipeline demo --json
-    """  # noqa: D301 - \b tells click to keep the lines
+    """
     settings = load_settings()
     if not discover(settings.logs_dir).files:
-        from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
+        from mom_pipeline.cli.sources import write_sample  # loads what an import needs
 
-        for delivery in sample_deliveries(SampleSettings()):
-            write_bytes(settings.logs_dir / delivery.name, delivery.content)
+        write_sample(settings)
     settings = with_first_day(settings)
-    days = _computable(_days(settings))
-    if not days:
-        raise LogFileError(_no_logs(settings))
     begin = time.perf_counter()
-    for first, last in stretches(days):
-        run_days(settings, first, last)
-    _, state = bring_up_to_date(settings)
-    seconds = time.perf_counter() - begin
+    bring_up_to_date(settings)
+    seconds, days = time.perf_counter() - begin, day_statuses(Days(settings))
+    computed = [entry.day for entry in days if entry.mode != "–"]
+    if not computed:
+        raise LogFileError(_no_logs(settings))
     if as_json:
-        print_json({**results(settings, days[-1].day), "seconds": seconds})
+        print_json({**results(settings, computed[-1]), "seconds": seconds})
         return
-    click.echo(f"{len(days)} days, {days[0].day} to {days[-1].day}, in {seconds:.0f} s.")
-    print_results(settings, days[-1].day)
-    print_notes(settings, state)
+    click.echo(f"{len(computed)} days, {computed[0]} to {computed[-1]}, in {seconds:.0f} s.")
+    print_results(settings, computed[-1])
+    print_notes(settings, days)
     click.echo(
         "Next: `mom-pipeline ui` opens the graph with these days in the browser;\n"
         "`mom-pipeline status` lists them. Put a file of a later day into "
@@ -112,41 +111,33 @@ def demo(as_json: bool) -> None:
 def update(day: datetime | None) -> None:
     """Compute all days from the first one that is missing or stale.
 
-    With --day, only that day is computed. A file that cannot be taken is refused and costs its
-    own day; a day that differs from the days before it is kept out, and the days after it are
-    computed without its rows. What is refused, kept out or waiting is said at the end, and which
-    model is in use and why.
-
-    \b
-    Examples:
-      mom-pipeline update
-      mom-pipeline update --day 2024-03-28
-    """  # noqa: D301 - \b tells click to keep the lines
+    With --day, only that day is computed. A file that cannot be ingested is refused and costs its
+    own day; a day that differs from the days before it is excluded, and the days after it are
+    computed without its rows. A model in use that is damaged is mended, or the last whole one takes
+    its place. What needs a person is said at the end, and which model is in use and why.
+    """
     settings = with_first_day(load_settings())
     try:
-        done, days = _update(settings, day.date() if day else None)
+        if day is None:
+            done = bring_up_to_date(settings)
+        else:
+            run_days(settings, day.date(), day.date())
+            done = [day.date()]
     except RunFailed:
-        print_notes(settings)
+        print_notes(settings, day_statuses(Days(settings)))
         raise
+    days = day_statuses(Days(settings))
     if done:
         first, last = min(done), max(done)
         click.echo(f"Materialized {first}" + ("" if first == last else f" to {last}") + ".")
         print_results(settings, last)
-    elif entries := _computable(days):
-        counts = Counter(entry.status for entry in entries)
+    elif days:
+        counts = Counter(entry.status for entry in days)
         words = ", ".join(f"{count} {status}" for status, count in counts.most_common())
         click.echo(f"Nothing to compute. Days: {words}.")
     else:
         click.echo(_no_logs(settings))
     print_notes(settings, days)
-
-
-def _update(settings: Settings, day: date | None) -> tuple[list[date], list[DayFreshness]]:
-    """Compute one day, or all that are behind; return them, and the state of every day then."""
-    if day is None:
-        return bring_up_to_date(settings)
-    run_days(settings, day, day)
-    return [day], _days(settings)
 
 
 @click.command()
@@ -157,25 +148,16 @@ def _update(settings: Settings, day: date | None) -> tuple[list[date], list[DayF
 def backfill(first: datetime, last: datetime, full: bool) -> None:
     """Materialize every asset of a range of days, in one run.
 
-    A day is computed from its changed users where the day before is usable, otherwise from all
-    users.
-
-    \b
-    Examples:
-      mom-pipeline backfill --from 2024-03-01 --to 2024-03-28
-      mom-pipeline backfill --from 2024-03-28 --to 2024-03-28 --full
-    """  # noqa: D301 - \b tells click to keep the lines
+    Log files of earlier days are ingested before. A day is computed from its changed users where
+    the day before is usable, otherwise from all users.
+    """
     if first > last:
         raise click.UsageError(f"--from {first:%Y-%m-%d} lies after --to {last:%Y-%m-%d}")
     settings = with_first_day(load_settings())
+    ingest_before(settings, first.date())
     run_days(settings, first.date(), last.date(), full=full)
-    stale: date | None = None
-    while (again := _first_stale(settings, first.date(), last.date())) not in (None, stale):
-        # A day was kept out that others were made from.
-        run_days(settings, again, last.date(), full=full)
-        stale = again
     print_results(settings, last.date())
-    print_notes(settings)
+    print_notes(settings, day_statuses(Days(settings)))
 
 
 def with_first_day(settings: Settings) -> Settings:
@@ -184,36 +166,71 @@ def with_first_day(settings: Settings) -> Settings:
     return declare_first_day(settings, days)
 
 
-def bring_up_to_date(settings: Settings) -> tuple[list[date], list[DayFreshness]]:
-    """Run the days that are behind until none is; return them, and the state of every day then.
+def ingest_before(settings: Settings, day: date) -> None:
+    """Ingest the log files of the days before a day: its matrix holds their rows, too."""
+    first, _ = settings.first_and_last_day()
+    earlier = [f.day for f in pending_files(Warehouse(settings)) if first <= f.day < day]
+    if earlier:
+        run_days(settings, min(earlier), day - timedelta(days=1), only=["raw_logs"])
 
-    A second run follows where the first one kept out a day that others were made from. It stops
-    when a run changes nothing: a file may still be being written.
+
+def bring_up_to_date(settings: Settings) -> list[date]:
+    """Run the days that are behind, and mend a model in use that is not whole; return the days."""
+    _leave_earlier_version(settings)
+    damage = _damaged_model(settings)
+    behind = days_behind(day_statuses(Days(settings)))
+    for first, last in stretches(behind):
+        run_days(settings, first, last)
+    if damage:
+        _mend_model(settings, damage)
+    return [entry.day for entry in behind]
+
+
+def _leave_earlier_version(settings: Settings) -> None:
+    """Remove the arrays that a version before the ledger wrote, and say that days are made anew."""
+    old = [path.parent for path in settings.artifacts_dir.glob("*/*/current")]
+    if not old:
+        return
+    click.echo(
+        f"{settings.data_dir} is of an earlier version: its days are computed again from the rows "
+        "in the warehouse; files, decisions, erasures and models stay as they are.",
+        err=True,
+    )
+    for folder in (*old, settings.data_dir / "timings", settings.exports_dir / "recommendations"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _damaged_model(settings: Settings) -> str:
+    """Say why the model in use is not whole, "" where it is; a pointer to nothing is set aside."""
+    registry = ModelRegistry(settings.models_dir)
+    try:
+        registry.champion()
+    except NoChampion:
+        return ""
+    except UNUSABLE as error:
+        click.secho(f"The model in use is not whole: {error}.", fg="yellow", err=True)
+        registry.set_aside_pointer()
+        return str(error)
+    return ""
+
+
+def _mend_model(settings: Settings, damage: str) -> None:
+    """Make the product of the newest computed day again where no run has put a model in use.
+
+    Where that does not help, the newest whole version takes its place.
     """
-    done: list[date] = []
-    before: list[DayFreshness] = []
-    while (behind := days_behind(days := _days(settings))) and behind != before:
-        for first, last in stretches(behind):
-            run_days(settings, first, last)
-        done += [entry.day for entry in behind]
-        before = behind
-    if done and (newest := _computable(days)[-1]).day > max(done) and newest.status == "fresh":
-        # It was computed before the days that it can be judged by.
-        run_days(settings, newest.day, newest.day, only=_JUDGING)
-    return done, days
-
-
-def _first_stale(settings: Settings, first: date, last: date) -> date | None:
-    stale = [entry.day for entry in _days(settings) if entry.status == "stale"]
-    return next((day for day in stale if first <= day <= last), None)
-
-
-def _days(settings: Settings) -> list[DayFreshness]:
-    return freshness(Warehouse(settings), DayState(settings))
-
-
-def _computable(days: Sequence[DayFreshness]) -> list[DayFreshness]:
-    return [entry for entry in days if entry.status not in NOT_COMPUTABLE]
+    registry, days = ModelRegistry(settings.models_dir), Days(settings)
+    try:
+        registry.champion()
+        return
+    except (NoChampion, *UNUSABLE):
+        pass
+    try:
+        run_days(settings, days.computed()[-1], days.computed()[-1], only=_PRODUCT)
+        registry.champion()
+    except (MomError, IndexError):
+        if registry.fall_back(f"the model in use was not whole: {damage}"):
+            renew_lists(settings, Warehouse(settings))
 
 
 def _no_logs(settings: Settings) -> str:
@@ -223,46 +240,30 @@ def _no_logs(settings: Settings) -> str:
     )
 
 
-def print_notes(settings: Settings, days: Sequence[DayFreshness] | None = None) -> None:
-    """Print what a person should know: files set aside, days not taken, the model in use.
-
-    days: the state of every day, where it is known already.
-    """
-    days = _days(settings) if days is None else days
+def print_notes(settings: Settings, days: Sequence[DayStatus]) -> None:
+    """Print what a person should know: files set aside, days to look at, the model in use."""
     print_set_aside(discover(settings.logs_dir).set_aside)
-    entries = [entry for entry in days if entry.status in NOTEWORTHY]
+    entries = [entry for entry in days if entry.noteworthy]
     for entry in entries[-_NOTES:]:
         click.secho(f"{entry.day} {entry.status}: {entry.reason}", fg="yellow", err=True)
     if len(entries) > _NOTES:
-        more = f"{len(entries) - _NOTES:,} earlier days: see `mom-pipeline status`"
+        more = f"{len(entries) - _NOTES:,} earlier days: see `mom-pipeline status --days`"
         click.secho(more, fg="yellow", err=True)
     if doubled := Catalogue.open(settings.data_dir).doubled:
         said = f"{ITEMS_FILE} names {len(doubled):,} items more than once, such as {doubled[0]!r}"
         click.secho(f"{said}; the first line of each counts.", fg="yellow", err=True)
-    click.echo(model_in_use(settings))
+    click.echo(model_in_use(settings, days))
 
 
-def model_in_use(settings: Settings) -> str:
+def model_in_use(settings: Settings, days: Sequence[DayStatus]) -> str:
     """Return which model answers, and why; or why there is none."""
     registry = ModelRegistry(settings.models_dir)
     champion = registry.champion_version()
     if champion is not None:
         change = registry.history()[-1]
         return f"In use: {champion}, {change.kind} by the {change.by}: {change.reason}"
-    reasons = [
-        f"{entry.day}: {entry.reason}" for entry in _computable(_days(settings)) if entry.reason
-    ]
+    reasons = [f"{entry.day}: {entry.reason}" for entry in days if entry.reason]
     return f"No model is in use yet. {reasons[-1] if reasons else 'Nothing was computed.'}"
-
-
-@contextmanager
-def dagster_instance(settings: Settings) -> "Iterator[dg.DagsterInstance]":
-    """Yield the instance of the data folder, which the UI shows."""
-    import dagster as dg
-
-    prepare_dagster_home(settings)
-    with dg.DagsterInstance.get() as instance:
-        yield instance
 
 
 def run_days(
@@ -276,72 +277,51 @@ def run_days(
 ) -> str:
     """Materialize every asset, or only some, from first to last in one run, with a progress bar.
 
-    choice_seconds: what the choice of settings may take; 0: as the settings say.
+    choice_seconds: what the choice of settings may take; 0: as usual.
     Returns the id of the run. Raises RunFailed with the first error.
     """
     prepare_dagster_home(settings)
-    # Imported here: the days of the partitions are those of the settings of this moment.
-    with _without_collection():
-        import dagster as dg
+    import dagster as dg
 
-        from mom_pipeline.definitions import ASSETS, defs
-        from mom_pipeline.defs.days import day_done
-        from mom_pipeline.defs.run_tags import NOT_RETRIED, range_tags
-        from mom_pipeline.defs.runs import close_dead_runs, process_tag
+    from mom_pipeline.defs.automation import full_config
+    from mom_pipeline.defs.build import ASSETS, build_defs
+    from mom_pipeline.defs.daily import day_done
+    from mom_pipeline.defs.names import Names, range_tags
 
-    _require_partitions(first, last)
+    defs = build_defs(settings.data_dir, executor=dg.in_process_executor)
+    _require_partitions(defs, first, last)
     total = (len(only) or len(ASSETS)) * ((last - first).days + 1)
     job = defs.resolve_job_def("full_rebuild" if full else "daily_update")
-    with dagster_instance(settings) as instance, count_progress(total) as advance:
-        close_dead_runs(instance)
-        run_id = str(uuid4())
+    config: dict[str, Any] = dict(full_config(Names())) if full else {"ops": {}}
+    if choice_seconds:
+        config["ops"]["chosen_settings"] = {"config": {"seconds": choice_seconds}}
+    with dg.DagsterInstance.get() as instance, count_progress(total) as advance:
         token = day_done.set(lambda asset, day: advance(asset))
         try:
             done = job.execute_in_process(
                 instance=instance,
-                run_id=run_id,
-                # With the process from the very beginning: it may be killed before any asset.
-                tags={**range_tags(first, last), **process_tag(run_id), **NOT_RETRIED},
-                run_config={**_QUIET, **_run_config(full, choice_seconds)},
+                tags={**range_tags(first, last), **_LOCATION, **_NOT_RETRIED},
+                run_config={**_QUIET, **config},
                 raise_on_error=False,
                 asset_selection=[dg.AssetKey(name) for name in only] or None,
             )
         finally:
             day_done.reset(token)
-            gc.unfreeze()
     if not done.success:
         raise RunFailed(_failure(done))
     return done.run_id
 
 
-@contextmanager
-def _without_collection() -> "Iterator[None]":
-    """Import many modules without looking for garbage among them, until `gc.unfreeze`."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
+def _require_partitions(defs: "dg.Definitions", first: date, last: date) -> None:
+    import dagster as dg
 
-
-def _run_config(full: bool, choice_seconds: float) -> dict[str, Any]:
-    from mom_pipeline.defs.automation import FULL_CONFIG
-
-    ops: dict[str, Any] = dict(FULL_CONFIG["ops"]) if full else {}
-    if choice_seconds:
-        ops["chosen_settings"] = {"config": {"seconds": choice_seconds}}
-    return {"ops": ops} if ops else {}
-
-
-def _require_partitions(first: date, last: date) -> None:
-    from mom_pipeline.defs.partitions import DAILY
-
+    partitions = defs.get_assets_def(dg.AssetKey("raw_logs")).partitions_def
+    keys = partitions.get_partition_keys() if partitions else []
     for day in (first, last):
-        if str(day) not in DAILY.get_partition_keys():
+        if str(day) not in keys:
             raise click.UsageError(
-                f"{day} is none of the days of the pipeline, {DAILY.get_first_partition_key()} to "
-                f"{DAILY.get_last_partition_key()}; see [pipeline] in the settings"
+                f"{day} is none of the days of the pipeline, {keys[0]} to {keys[-1]}; see "
+                "[pipeline] in the settings"
             )
 
 
@@ -384,23 +364,21 @@ def print_results(settings: Settings, day: date) -> None:
         print_table(title, ["ranking", "at", "precision", "recall", "MAP"], lines)
     if lists_shown := shown["recommendations"]:
         print_table(
-            f"Some users on {day}",
+            "Some users",
             ["user", "took last", "recommended"],
             [(r["user"], r["history"], r["recommended"]) for r in lists_shown],
         )
 
 
 def _sample_lists(connection: Connection, day: date, catalogue: Catalogue) -> list[dict[str, str]]:
+    users = sample_users(connection, _USERS)
+    lists = lists_of(connection, users)
+    took = {user: latest_items(connection, user, day, _ITEMS) for user in users}
     return [
         {
             "user": user,
-            "history": ", ".join(
-                catalogue.label(item) for item in lists.latest_items(connection, user, day, _ITEMS)
-            ),
-            "recommended": ", ".join(
-                catalogue.label(item)
-                for _, item, _ in lists.list_of(connection, user, day)[:_ITEMS]
-            ),
+            "history": ", ".join(map(catalogue.label, took[user])),
+            "recommended": ", ".join(map(catalogue.label, lists[user][:_ITEMS])),
         }
-        for user in lists.sample_users(connection, day, _USERS)
+        for user in users
     ]

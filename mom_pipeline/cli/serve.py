@@ -9,29 +9,26 @@ import socket
 
 import click
 import uvicorn
+from starlette.types import ASGIApp
 
-from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.core.threads import one_blas_thread
-from mom_pipeline.serving import DEFAULT_HOST, DEFAULT_PORT
 from mom_pipeline.serving.access import VARIABLE, TokenGuard, token_for
-from mom_pipeline.serving.http import Champion, create_app
+from mom_pipeline.serving.champion import Champion
+from mom_pipeline.serving.http import create_app
+from mom_pipeline.serving.recommender import list_rules
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import load_settings
 from mom_pipeline.ui import PortTaken
-from mom_pipeline.ui.guard import App, LoopbackGuard
+from mom_pipeline.ui.guard import NO_FRAMES, LoopbackGuard
 from mom_pipeline.ui.slow_clients import TimedProtocol
 
 _SECONDS_FOR_OPEN_REQUESTS = 10
 
 
 @click.command()
-@click.option("--host", default=DEFAULT_HOST, show_default=True, help="Address to listen on.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=DEFAULT_PORT,
-    show_default=True,
-    help="0 takes a free one.",
+    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: a free one."
 )
 def serve(host: str, port: int) -> None:
     """Show people, items, components and reports as pages, and answer over HTTP.
@@ -48,22 +45,17 @@ def serve(host: str, port: int) -> None:
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.default_int_handler)
     settings = load_settings()
-    catalogue, serving = Catalogue.open(settings.data_dir), settings.serving
     try:
         with (
             _listen(host, port) as listener,
             Champion(
                 ModelRegistry(settings.models_dir),
-                exclude_seen=settings.serving.exclude_seen,
-                catalogue=catalogue,
-                left_out=catalogue.left_out(serving.leave_out_items, serving.leave_out_groups),
+                list_rules(settings),
                 on_change=lambda message: click.echo(message, err=True),
             ) as champion,
             one_blas_thread(),
         ):
-            app = create_app(
-                champion, artifacts_dir=settings.artifacts_dir, reports_dir=settings.reports_dir
-            )
+            app = create_app(champion, reports_dir=settings.reports_dir)
             _run(app, champion, listener, host, token)
     except KeyboardInterrupt:
         pass
@@ -71,7 +63,7 @@ def serve(host: str, port: int) -> None:
 
 
 def _run(
-    app: App, champion: Champion, listener: socket.socket, host: str, token: str | None
+    app: ASGIApp, champion: Champion, listener: socket.socket, host: str, token: str | None
 ) -> None:
     port = listener.getsockname()[1]
     if token is None:
@@ -95,6 +87,7 @@ def _run(
         # Behind no proxy, so that no header may speak for the client.
         proxy_headers=False,
         server_header=False,
+        headers=[NO_FRAMES],
         http=TimedProtocol,
         ws="none",
         timeout_graceful_shutdown=_SECONDS_FOR_OPEN_REQUESTS,

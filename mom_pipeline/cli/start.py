@@ -3,72 +3,54 @@
 import os
 import re
 import time
-from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 
-from mom_pipeline.artifacts.day_state import DayState
-from mom_pipeline.artifacts.writer import writing_to
+from mom_pipeline.artifacts.lock import writing_to
 from mom_pipeline.catalogue import Catalogue
-from mom_pipeline.cli.run import bring_up_to_date, print_notes, print_results, run_days
-from mom_pipeline.cli.sources import import_with_progress
-from mom_pipeline.cli.terminal import DELIMITER, print_table
-from mom_pipeline.datasets import SUMMARY_FILE, Dataset, Guess, csv_file, guess_file, parsed_rows
-from mom_pipeline.defs.freshness import (
-    NOT_COMPUTABLE,
-    DayFreshness,
-    days_behind,
-    freshness,
-    stretches,
-)
-from mom_pipeline.logs.admission import held_days
+from mom_pipeline.cli.run import ingest_before, run_days
+from mom_pipeline.cli.sources import file_options, guessed, import_with_progress
+from mom_pipeline.cli.terminal import print_table
+from mom_pipeline.datasets import SUMMARY_FILE, Dataset, Guess, own_file
+from mom_pipeline.logs.gate import excluded_days
+from mom_pipeline.logs.ledger import delivery_days
+from mom_pipeline.pipeline.days import Days
+from mom_pipeline.pipeline.freshness import day_statuses, days_behind
 from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.settings import DATA_DIR_VARIABLE, Settings, load_settings
-from mom_pipeline.warehouse import recommendations as lists
 from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.lists import latest_items, sample_users
 
 _PEOPLE, _SHOWN = 3, 5
 _PARSED_ROWS = 5
-# Days of a run that writes no arrays.
-_NO_ARRAYS = 3_660
+# Excluded days at the end that are computed to get at a usual one.
+_LONGEST_SEARCH = timedelta(days=28)
 # What the choice of settings may take before the first list; `tune` takes its time.
 _CHOICE_SECONDS = 8.0
 
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--user", help="Column of the user.")
-@click.option("--item", help="Column of the item.")
-@click.option("--timestamp", help="Column of the time.")
-@click.option("--weight", help='Column of the quantity; "" for none.')
-@click.option("--item-name", help='Column of the item\'s name; "" for none.')
-@click.option("--item-group", help='Column of the item\'s group; "" for none.')
-@click.option("--timestamp-format", help="iso, epoch_s, epoch_ms or a pattern like '%d.%m.%Y'.")
-@click.option("--delimiter", type=DELIMITER, help="One of , ; | or tab.")
-@click.option("--encoding", help="Encoding of the text, such as latin-1.")
-@click.option("--timezone", help="Zone of the times.  [default: UTC]")
-@click.option("--header/--no-header", "has_header", default=None, help="Whether line 1 is names.")
+@file_options
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--history", is_flag=True, help="Compute the older days as well, after the lists.")
-def start(file: Path, yes: bool, history: bool, **choices: Any) -> None:
+def start(file: Path, yes: bool, **choices: Any) -> None:
     """Recommend from FILE: a CSV, TSV, JSON lines or Parquet file with a line per event.
 
     How FILE is written is guessed and shown with some rows; options correct the guess. It is
     imported into a data folder of its own (MOM_DATA_DIR, by default `data/NAME`), the model of
     the newest day is computed from all rows and put in use, and some lists are shown. The older
-    days add history and evaluation; `--history` or `mom-pipeline update` computes them.
+    days add history and evaluation; `mom-pipeline update` computes them.
 
     \b
     Examples:
       mom-pipeline start orders.csv
       mom-pipeline start orders.csv --user Kunde --item-name Bezeichnung --yes
     """  # noqa: D301 - \b tells click to keep the lines
-    guess = guess_file(file, {name: v for name, v in choices.items() if v is not None})
-    dataset = csv_file(file, replace(guess.options, set_aside=True))
-    _show(file, guess)
+    guess = guessed(file, choices)
+    _show(guess)
     if not yes and not click.confirm("Is that right? Options such as --user correct it", True):
         click.echo("Nothing was written. `mom-pipeline start --help` lists the options.")
         return
@@ -76,16 +58,11 @@ def start(file: Path, yes: bool, history: bool, **choices: Any) -> None:
     named = os.environ.get(DATA_DIR_VARIABLE)
     os.environ[DATA_DIR_VARIABLE] = folder = named or str(_own_folder(file))
     with writing_to(load_settings(), "mom-pipeline start", waiting=_tell):
-        _import(dataset)
+        _import(own_file(guess))
         settings = load_settings()  # the import has written some
         newest, older = _first_model(settings)
         _print_people(settings, newest)
         click.echo(f"First lists after {time.perf_counter() - begin:.0f} s.")
-        if older and (history or (not yes and _wants_history(older))):
-            bring_up_to_date(settings)
-            print_results(settings, newest)
-            print_notes(settings)
-            older = 0
     prefix = "" if named else f"{DATA_DIR_VARIABLE}={folder} "
     click.echo(_next_steps(prefix, older))
 
@@ -101,11 +78,13 @@ def _own_folder(file: Path) -> Path:
     """
     name = re.sub(r"[^\w-]+", "-", file.name.split(".")[0]).strip("-")
     folder = Path("data") / (name or "own")
-    is_other = folder.exists() and not (folder / SUMMARY_FILE).exists()
+    # A start that was interrupted before the summary has left its lock there.
+    is_own = any((folder / name).exists() for name in (SUMMARY_FILE, ".writer"))
+    is_other = folder.exists() and not is_own
     return folder.with_name(f"own-{folder.name}") if is_other else folder
 
 
-def _show(file: Path, guess: Guess) -> None:
+def _show(guess: Guess) -> None:
     """Print the guess, and five rows as it reads them."""
     options = guess.options
     written = {"csv": f"text, delimiter {options.delimiter!r}", "jsonl": "JSON lines"}
@@ -120,11 +99,11 @@ def _show(file: Path, guess: Guess) -> None:
         ("name of the item", options.item_name or "none"),
         ("group of the item", options.item_group or "none"),
     ]
-    print_table(f"How {file.name} is read", ["", "column or choice"], lines)
+    print_table(f"How {guess.path.name} is read", ["", "column or choice"], lines)
     for note in guess.notes:
         click.secho(f"Note: {note}.", fg="yellow", err=True)
     columns = ["user", "item", "time", "quantity", "name"]
-    print_table("The first rows", columns, parsed_rows(file, options, _PARSED_ROWS))
+    print_table("The first rows", columns, guess.parsed_rows(_PARSED_ROWS))
 
 
 def _import(dataset: Dataset) -> None:
@@ -137,26 +116,19 @@ def _import(dataset: Dataset) -> None:
 
 
 def _first_model(settings: Settings) -> tuple[date, int]:
-    """Put the model of the newest day in use; return it, and how many older ones are behind."""
-    # All days in order, so that each is judged by those before it.
-    days = _computable(settings)
-    for first, last in stretches(days, longest=_NO_ARRAYS):
-        run_days(settings, first, last, only=["raw_logs"])
+    """Put the model of the newest usual day in use; return the newest day, and how many are behind.
+
+    A day that is excluded, such as one that the file cuts short, has no model in use.
+    """
+    newest = days_behind(day_statuses(Days(settings)))[-1].day
+    ingest_before(settings, newest)
+    run_days(settings, newest, newest, only=["raw_logs", "interaction_matrix"])
     with Warehouse(settings).reading() as connection:
-        held = held_days(connection)
-    # A day that was kept out, such as one that the file cuts short, has no model in use.
-    newest = ([entry.day for entry in days if entry.day not in held] or [days[-1].day])[-1]
-    run_days(settings, newest, newest, choice_seconds=_CHOICE_SECONDS)
-    return newest, len(days_behind(_computable(settings)))
-
-
-def _computable(settings: Settings) -> list[DayFreshness]:
-    entries = freshness(Warehouse(settings), DayState(settings))
-    return [entry for entry in entries if entry.status not in NOT_COMPUTABLE]
-
-
-def _wants_history(older: int) -> bool:
-    return click.confirm(f"Compute the {older} older days now, for history and evaluation?", False)
+        excluded = excluded_days(connection)
+        usual = [day for day in delivery_days(connection) if day not in excluded]
+    first = max(usual[-1] if usual else newest, newest - _LONGEST_SEARCH)
+    run_days(settings, first, newest, choice_seconds=_CHOICE_SECONDS)
+    return newest, len(days_behind(day_statuses(Days(settings))))
 
 
 def _print_people(settings: Settings, day: date) -> None:
@@ -164,8 +136,8 @@ def _print_people(settings: Settings, day: date) -> None:
     catalogue = Catalogue.open(settings.data_dir)
     recommender = Recommender.open(settings.data_dir, exclude_seen=settings.serving.exclude_seen)
     with Warehouse(settings).reading() as connection:
-        users = lists.sample_users(connection, day, _PEOPLE)
-        histories = [lists.latest_items(connection, user, day, _SHOWN) for user in users]
+        users = sample_users(connection, _PEOPLE)
+        histories = [latest_items(connection, user, day, _SHOWN) for user in users]
     for user, history in zip(users, histories, strict=True):
         best = [line.item for line in recommender.recommend(user, _SHOWN).items]
         longest = max(len(history), len(best))
@@ -179,7 +151,7 @@ def _print_people(settings: Settings, day: date) -> None:
 
 def _next_steps(prefix: str, older: int) -> str:
     ask = f"{prefix}mom-pipeline recommend USER"
-    then = f"{prefix}mom-pipeline report --open  # a page about the model"
+    then = f"{prefix}mom-pipeline report  # a page about the model"
     if older:
         then = f"{prefix}mom-pipeline update  # the {older} older days: history and evaluation"
     return f"Next:\n  {ask}  # the list of one of your users\n  {then}"

@@ -23,7 +23,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from mom_pipeline.artifacts.writer import writing_to
+from mom_pipeline.artifacts.lock import writing_to
 from mom_pipeline.logs.logfiles import printable
 from mom_pipeline.settings import load_settings
 

@@ -2,30 +2,30 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 
+from mom_pipeline.cli.logs import ingest_new
 from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress
-from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.core.files import write_bytes
+from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.pictures.charts import curves
-from mom_pipeline.pictures.png import png
-from mom_pipeline.settings import SETTINGS_FILE, Settings, load_settings
-from mom_pipeline.settings.writing import write_values
+from mom_pipeline.pictures.svg import svg
+from mom_pipeline.pipeline.choice import weights_of
+from mom_pipeline.settings import SETTINGS_FILE, RankingSettings, Settings, load_settings
+from mom_pipeline.settings_file import write_values
 from mom_pipeline.tuning.sweep import Progress, Sweep, run_sweep
 from mom_pipeline.tuning.validation import Trial, ValidationDays
 from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.dictionaries import extend_dictionaries
 
 _SHOWN = 12
-
-
-class TooFewDays(MomError):
-    """There are no days to learn from before the validation days."""
 
 
 @click.command()
@@ -43,7 +43,7 @@ class TooFewDays(MomError):
 @click.option(
     "--figure",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="PNG file to draw to.  [default: tuning.png in `reports`]",
+    help="SVG file to draw to.  [default: tuning.svg in `reports`]",
 )
 @json_option
 def tune(
@@ -51,15 +51,16 @@ def tune(
 ) -> None:
     """Try K, estimators, rules of personalization and rankings on the last days of the logs.
 
-    Each is fitted to the days before and asked for what at most 8,000 users took on the last
+    Each is fitted to the days before and evaluated on what at most 8,000 users took on the last
     days. The best by MAP@20 is chosen if its gain over the present settings exceeds the
     standard error; because it was the best of many, expect a little less of it later on.
     """
     settings = load_settings()
+    ingest_new(settings)
     with step_progress("reading") as progress:
         days = days or settings.evaluation.horizon_days
         sweep, period = _run(settings, days, _numbers(components), progress)
-    path = figure or settings.reports_dir / "tuning.png"
+    path = figure or settings.reports_dir / "tuning.svg"
     write_bytes(path, _picture(sweep))
     changes = _changes(settings, sweep.choice.settings())
     if write and changes:
@@ -76,19 +77,29 @@ def _run(
     settings: Settings, days: int, components: list[int], progress: Progress
 ) -> tuple[Sweep, str]:
     warehouse = Warehouse(settings)
-    with warehouse.reading() as connection:
+    with warehouse.connect() as connection:
         delivered = delivery_days(connection)
+        if delivered:  # days that no run has numbered yet
+            extend_dictionaries(connection, delivered[-1])
     until = delivered[-1] - timedelta(days=days) if delivered else None
     if until is None or until < delivered[0]:
-        raise TooFewDays(
+        raise TooLittleData(
             f"{len(delivered)} days of logs are too few to learn from the days before the last "
-            f"{days}; give fewer with --days, or run `mom-pipeline ingest` with more logs"
+            f"{days}; give fewer with --days, or put more logs into {settings.logs_dir}"
         )
     validation = ValidationDays.from_warehouse(warehouse, until, delivered[-1])
+    # What no key of the file can hold stays as it is.
+    written = {field.name for field in fields(RankingSettings)}
+    fixed = {f"ranking.{f.name}" for f in fields(RankingWeights) if f.name not in written}
     sweep = run_sweep(
-        validation, settings.model, settings.ranking, wanted=components, progress=progress
+        validation,
+        settings.model,
+        weights_of(settings),
+        wanted=components,
+        fixed=fixed,
+        progress=progress,
     )
-    return sweep, f"learnt up to {until}, asked about the days up to {delivered[-1]}"
+    return sweep, f"learnt up to {until}, evaluated on the days up to {delivered[-1]}"
 
 
 def _numbers(text: str) -> list[int]:
@@ -102,11 +113,11 @@ def _numbers(text: str) -> list[int]:
 
 
 def _changes(settings: Settings, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """What differs from the settings as they are."""
+    """What differs from the settings as they are, of what has a key there."""
     changes = {}
     for dotted, value in wanted.items():
         section, key = dotted.split(".")
-        if getattr(getattr(settings, section), key) != value:
+        if getattr(getattr(settings, section), key, value) != value:
             changes[dotted] = value
     return changes
 
@@ -126,7 +137,7 @@ def _picture(sweep: Sweep) -> bytes:
         series["three moments"] = _best_by_size(three_moments, ks)
     series["popularity"] = [sweep.popularity] * len(ks)
     title, y = "MAP@20 on the validation days", f"MAP@20 (n = {sweep.n_users:,} users)"
-    return png(curves(ks, series, title=title, x_label="K, components", y=y))
+    return svg(curves(ks, series, title=title, x_label="K, components", y=y))
 
 
 def _best_by_size(trials: Sequence[Trial], ks: Sequence[int]) -> list[float]:

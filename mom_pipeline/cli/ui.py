@@ -1,7 +1,9 @@
 """`mom-pipeline ui`: Dagster's pages on this pipeline."""
 
+import asyncio
+import os
 import signal
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 
 import click
 
@@ -33,7 +35,7 @@ def ui(port: int | None, daemon: bool, module: str) -> None:
       mom-pipeline ui
       mom-pipeline ui --port 0 --no-daemon
     """  # noqa: D301 - \b tells click to keep the lines
-    # Like Ctrl-C, these unwind the blocks below, which stop the daemon.
+    # Like Ctrl-C, these unwind the blocks below, which stop Dagster's programs.
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.default_int_handler)
     with suppress(KeyboardInterrupt):  # the server may have taken the signal itself
@@ -42,31 +44,26 @@ def ui(port: int | None, daemon: bool, module: str) -> None:
 
 
 def _run(port: int | None, with_daemon: bool, module: str) -> None:
-    from dagster import DagsterInstance
-
     from mom_pipeline.ui import server
-    from mom_pipeline.ui.daemon import running_daemon
+    from mom_pipeline.ui.programs import Programs
 
-    home = prepare_dagster_home(load_settings())
-    with ExitStack() as stack:
-        listener = stack.enter_context(server.listen(port))
+    settings = load_settings()
+    home = prepare_dagster_home(settings)
+    os.environ["MOM_DATA_DIR"] = str(settings.data_dir.resolve())
+    with server.listen(port) as listener, Programs(home) as programs:
         actual_port = listener.getsockname()[1]
         if port is None and actual_port != server.DEFAULT_PORT:
             click.echo(f"Port {server.DEFAULT_PORT} is taken; using {actual_port}.", err=True)
-        # Opened before the daemon starts: two processes that make its tables at once damage them.
-        instance = stack.enter_context(DagsterInstance.get())
-        running = stack.enter_context(running_daemon(home, module)) if with_daemon else None
         click.echo(f"Loading {module} ...", err=True)
-        workspace = stack.enter_context(server.loaded_workspace(instance, module))
-        for error in server.loading_errors(workspace):
-            message = f"{module} cannot be loaded; the pages show why.\n{error}"
-            click.secho(message, fg="red", err=True)
+        proxy, locations = server.start_webserver(programs, module)
+        for location in locations:
+            if error := location.get("message"):
+                message = f"{module} cannot be loaded; the pages show why.\n{error}"
+                click.secho(message, fg="red", err=True)
+        # Not before: two processes that make the tables of the history at once damage them.
+        if with_daemon:
+            programs.start_daemon(module)
         address = f"http://127.0.0.1:{actual_port}"
-        graph = address + server.expanded_graph(server.group_names(workspace))
-        opened = f"Open {address} (Ctrl-C stops it).\nThe graph, unfolded: {graph}"
-        server.serve(
-            workspace,
-            listener,
-            on_ready=lambda: click.echo(opened),
-            every_second=running.check_alive if running else lambda: None,
-        )
+        click.echo(f"Open {address} (Ctrl-C stops it).")
+        click.echo(f"The graph, unfolded: {address}{server.whole_graph(locations)}")
+        asyncio.run(server.serve(proxy, listener, programs))

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import duckdb
 
-from mom_pipeline.artifacts.store import ArtifactStore
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import sha256_of
-from mom_pipeline.errors import DamagedArtifact, ExpiredArrays
+from mom_pipeline.errors import DamagedArtifact
 from mom_pipeline.logs.ledger import ledger_entries
+from mom_pipeline.pipeline.days import Days
+from mom_pipeline.serving.lists import export_path
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse, literal_path
@@ -85,18 +86,20 @@ def _in_logs(connection: Connection, settings: Settings, looked: Looked) -> Iter
 
 
 def _in_artifacts(settings: Settings, looked: Looked) -> Iterator[Damage]:
-    store = ArtifactStore(settings.artifacts_dir)
-    stored = [(name, day) for name in store.assets() for day in store.days(name)]
-    for asset, day in stored:
+    """Every file that the ledger points to, of the days that keep theirs."""
+    days = Days(settings)
+    try:
+        kept = days.kept_files()
+    except (duckdb.Error, MomError):  # the ledger cannot be read: the warehouse is named already
+        return
+    for (asset, version), day in sorted(kept.items()):
         looked()
         try:
-            store.read(asset, day)
-        except ExpiredArrays:
-            continue
+            days.store.read(asset, version)
         except DamagedArtifact as error:
             # The basis of later days is made by a full rebuild alone.
-            again = _again(day) if asset != "anchor" else f"{_again(day)} --full"
-            yield Damage(f"artifacts/{asset}/{day}", str(error), f"`{again}`")
+            again = f"`{_again(day)} --full`" if asset == "anchor" else f"`{_again(day)}`"
+            yield Damage(f"artifacts/{asset}/{version}", str(error), again)
 
 
 def _again(day: date) -> str:
@@ -104,17 +107,19 @@ def _again(day: date) -> str:
 
 
 def _in_exports(settings: Settings, looked: Looked) -> Iterator[Damage]:
-    for path in sorted(settings.exports_dir.rglob("*.parquet")):
-        looked()
-        try:
-            with duckdb.connect() as connection:
-                connection.execute(
-                    "SELECT bit_xor(hash(t)) FROM read_parquet($path) AS t",
-                    {"path": literal_path(path)},
-                ).fetchall()
-        except duckdb.Error as error:
-            where = str(path.relative_to(settings.data_dir))
-            yield Damage(where, str(error), f"`{_again(date.fromisoformat(path.stem))}`")
+    path = export_path(settings)
+    if not path.exists():
+        return
+    looked()
+    try:
+        with duckdb.connect() as connection:
+            connection.execute(
+                "SELECT bit_xor(hash(t)) FROM read_parquet($path) AS t",
+                {"path": literal_path(path)},
+            ).fetchall()
+    except duckdb.Error as error:
+        where = str(path.relative_to(settings.data_dir))
+        yield Damage(where, str(error), "`mom-pipeline promote --auto` writes it again")
 
 
 def _in_models(settings: Settings, looked: Looked) -> Iterator[Damage]:

@@ -5,7 +5,7 @@ The age of an item is counted from the day of its first user to the last trainin
 
 import numpy as np
 
-from mom_pipeline.comparison.split import Trial
+from mom_pipeline.comparison.split import TrainTest
 from mom_pipeline.core.evaluation.metrics import evaluate_ranking
 from mom_pipeline.core.types import Array, Csr
 
@@ -14,7 +14,7 @@ HISTORY, AGE = "length of history", "age of item"
 _LENGTHS, _AGES = (2, 5, 10, 30), (7, 30)
 
 
-def breakdown(ids: Array, trial: Trial, cutoff: int) -> dict[str, dict[str, float]]:
+def breakdown(ids: Array, trial: TrainTest, cutoff: int) -> dict[str, dict[str, float]]:
     """Return nDCG at a cut-off: kind -> group -> mean over its users.
 
     A group without any user is left out.  ids: (users of the trial, n).

@@ -27,6 +27,7 @@ _NO_MEMORY = (
     "error return without exception set",
     "returned NULL without setting an exception",
     "Memory allocation",
+    "Cannot allocate memory",
     "failed to map segment",
 )
 _MAY_BE_MEMORY = (signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV)

@@ -3,6 +3,7 @@
 import json
 import platform
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -13,13 +14,11 @@ import numpy as np
 
 from mom_pipeline.comparison.isolated import memory_of_machine
 from mom_pipeline.core.errors import MomError
-from mom_pipeline.core.files import sha256_of, write_text, writing
+from mom_pipeline.core.files import write_text, writing
 from mom_pipeline.core.threads import available_cores
 from mom_pipeline.core.types import Float64
 
 SUMMARY = "comparison.json"
-# The file of the users' values until its contents, which it is named after, are known.
-_UNNAMED = "per-user-new.npz"
 _LIBRARIES = ("mom-pipeline", "numpy", "scipy", "implicit")
 
 
@@ -33,17 +32,13 @@ class DamagedComparison(MomError):
 
 @dataclass(frozen=True)
 class DataDescription:
-    """The paper's Table 1 for one split; sparsity is the share of empty cells in percent.
-
-    kind: of data, in a word or two.
-    """
+    """The paper's Table 1 for one split. kind: of data, in a word or two."""
 
     name: str
     users: int
     items: int
     train_tuples: int
     test_tuples: int
-    sparsity: float
     kind: str = ""
 
 
@@ -95,8 +90,7 @@ class Comparison:
     n_newcomers: test users without a history, left out as well.  n_unknown: relevant
     pairs whose item is not in the catalogue, missed by every method.
     day: the last test day, empty for a ready split.
-    threads: 1 when every method had one core, 0 for all.  created, machine, versions: when and
-    where it was run.
+    created, machine, versions: when and where it was run.
     """
 
     data: DataDescription
@@ -111,7 +105,6 @@ class Comparison:
     day: str = ""
     n_newcomers: int = 0
     n_unknown: int = 0
-    threads: int = 0
     created: str = ""
     machine: str = ""
     versions: dict[str, str] = field(default_factory=dict)
@@ -127,59 +120,47 @@ class Comparison:
 def save(comparison: Comparison, folder: Path) -> None:
     """Write a comparison into a folder, in place of the one that is there.
 
-    The summary names the file of the users' values, and is written last: whoever reads finds
-    the old comparison or the new one, whole.
+    The summary is written last, and whole: whoever reads it finds the old one or the new one.
     """
     arrays = {
         f"{result.name}/{metric}": values
         for result in comparison.results
         for metric, values in result.per_user.items()
     }
-    with writing(folder / _UNNAMED) as out:
+    with writing(folder / "per-user.npz") as out:
         np.savez_compressed(out, allow_pickle=False, **arrays)
-    digest = sha256_of(folder / _UNNAMED)
-    name = f"per-user-{digest[:16]}.npz"
-    (folder / _UNNAMED).replace(folder / name)
     bare = replace(comparison, results=tuple(replace(r, per_user={}) for r in comparison.results))
-    summary = {"per_user": name, "sha256": digest, "comparison": asdict(bare)}
-    write_text(folder / SUMMARY, json.dumps(summary, indent=1, ensure_ascii=False, default=str))
-    for old in folder.glob("per-user-*.npz"):
-        if old.name != name:
-            old.unlink()
+    text = json.dumps(asdict(bare), indent=1, ensure_ascii=False, default=str)
+    write_text(folder / SUMMARY, text)
 
 
-def load(folder: Path, *, per_user: bool = True) -> Comparison:
-    """Read what `save` wrote; DamagedComparison when it is missing or not whole.
+def load(folder: Path) -> Comparison:
+    """Read what `save` wrote, without the users' values.
 
-    per_user: with the users' values, which are most of it.
+    Raises DamagedComparison when it is missing or not whole.
     """
     try:
-        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-        values, path = summary["comparison"], folder / summary["per_user"]
-        if sha256_of(path) != summary["sha256"]:
-            raise DamagedComparison(f"{path} is damaged; compare again")
-        with np.load(path, allow_pickle=False) as arrays:
-            used = arrays if per_user else None
-            results = tuple(_result(entry, used) for entry in values["results"])
+        values = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        typed = {
+            "data": DataDescription(**values["data"]),
+            "cutoffs": tuple(values["cutoffs"]),
+            "results": tuple(_result(entry) for entry in values["results"]),
+        }
+        return Comparison(**{**values, **typed})
     except FileNotFoundError as error:
         raise DamagedComparison(
-            f"there is no whole comparison in {folder}; run `mom-pipeline compare`"
+            f"there is no comparison in {folder}; run `mom-pipeline compare`"
         ) from error
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedComparison(
             f"{folder / SUMMARY} is damaged ({error}); compare again"
         ) from error
-    data, cutoffs = DataDescription(**values["data"]), tuple(values["cutoffs"])
-    return Comparison(**{**values, "data": data, "cutoffs": cutoffs, "results": results})
 
 
-def _result(values: dict[str, Any], arrays: Any) -> MethodResult:
-    """Return one method with its tuples, intervals and arrays as they were."""
-    fields = {
+def _result(values: dict[str, Any]) -> MethodResult:
+    """Return one method with its tuples and intervals as they were."""
+    typed = {
         "means": {name: tuple(row) for name, row in values["means"].items()},
-        "per_user": {}
-        if arrays is None
-        else {name: arrays[f"{values['name']}/{name}"] for name in values["means"]},
         "coverage": tuple(values["coverage"]),
         "novelty": tuple(values["novelty"]),
         "differences": {
@@ -187,34 +168,20 @@ def _result(values: dict[str, Any], arrays: Any) -> MethodResult:
             for name, row in values["differences"].items()
         },
     }
-    return MethodResult(**{**values, **fields})
+    return MethodResult(**{**values, **typed})
 
 
 def newest_until(folder: Path, day: date) -> Comparison | None:
     """The comparison with the latest test day up to a day, or None; of several, the newest made.
 
-    Without the users' values. Ready splits have no day and are left out, as is what is damaged.
+    Ready splits have no day and are passed over, as is what is damaged.
     """
-    candidates = []
+    found = []
     for path in folder.glob(f"*/{SUMMARY}"):
-        made = _day_and_time(path)
-        if made is not None and made[0] and made[0] <= day.isoformat():
-            candidates.append((*made, path.parent))
-    for *_, stored in sorted(candidates, reverse=True):
-        try:
-            return load(stored, per_user=False)
-        except DamagedComparison:
-            continue
-    return None
-
-
-def _day_and_time(summary: Path) -> tuple[str, str] | None:
-    """The day and the time of making; None where the file cannot be read."""
-    try:
-        comparison = json.loads(summary.read_text(encoding="utf-8"))["comparison"]
-        return str(comparison["day"]), str(comparison["created"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+        with suppress(DamagedComparison):
+            found.append(load(path.parent))
+    dated = [comparison for comparison in found if "" < comparison.day <= day.isoformat()]
+    return max(dated, key=lambda comparison: (comparison.day, comparison.created), default=None)
 
 
 def surroundings() -> dict[str, Any]:

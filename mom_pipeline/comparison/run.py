@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from mom_pipeline.comparison.breakdown import breakdown
-from mom_pipeline.comparison.fitting import Answer, Task, read_lists, run_task, write_data
+from mom_pipeline.comparison.fitting import FitAnswer, Task, read_lists, run_task, write_data
 from mom_pipeline.comparison.isolated import Budget
-from mom_pipeline.comparison.methods.interface import Method, Setting, Settings
+from mom_pipeline.comparison.methods.interface import Method, Settings
 from mom_pipeline.comparison.results import (
     Comparison,
     ComparisonError,
@@ -21,20 +21,19 @@ from mom_pipeline.comparison.results import (
     MethodResult,
     surroundings,
 )
-from mom_pipeline.comparison.split import Split, Trial
+from mom_pipeline.comparison.split import Split, TrainTest
 from mom_pipeline.core.evaluation.bootstrap import paired_interval
 from mom_pipeline.core.evaluation.catalogue import catalogue_use
 from mom_pipeline.core.evaluation.metrics import CUTOFFS, METRICS, evaluate_ranking, nearest_cutoff
-from mom_pipeline.core.types import Array, Float64
+from mom_pipeline.core.types import Array
 
 REGISTRY = "mom_pipeline.comparison.methods"
-PARTS = "mom_pipeline.comparison.methods.parts"
 REFERENCE = "three-moment"
 # Lists of this length decide about settings, for at most so many users.
 CHOICE_CUTOFF = 20
 CHOICE_USERS = 3000
 
-# Told what is being done, and the share of the settings of all methods that is done.
+# Called with what is being done, and the share of the settings of all methods that is done.
 Progress = Callable[[str, float], None]
 
 
@@ -46,7 +45,7 @@ class Options:
         differences are taken to; empty: the three-moment ranking, or the last without it.
     n_components: K of every method that has such a number, and whose grid does not choose it.
     budget: of the choice of a method's settings, and again of its fit and lists.
-    registry: module whose `METHODS` holds the methods.
+    registry: module whose `METHODS` holds the methods, and whose `ALL` names those of "all".
     """
 
     methods: tuple[str, ...] = ()
@@ -60,10 +59,10 @@ class Options:
 
 def check_options(options: Options) -> tuple[list[Method], str]:
     """Return the methods and the name of the reference; ComparisonError for unknown names."""
-    known: dict[str, Method] = import_module(options.registry).METHODS
-    names = list(dict.fromkeys(options.methods or known))
-    unknown = [name for name in names if name not in known]
-    if unknown:
+    registry = import_module(options.registry)
+    known: dict[str, Method] = registry.METHODS
+    names = list(dict.fromkeys(options.methods or registry.ALL))
+    if unknown := [name for name in names if name not in known]:
         raise ComparisonError(
             f"unknown method {', '.join(unknown)}; the known ones are {', '.join(known)}"
         )
@@ -88,95 +87,49 @@ def run_comparison(
     """
     methods, reference = check_options(options)
     rng = np.random.default_rng(options.seed)
-    validation = split.validation and split.validation.sample(CHOICE_USERS, rng)
-    final = split.final
+    final, validation = split.final, split.validation
     write_data(scratch / "final", final.train, final.users, last_days=final.last_days)
     if validation is not None:
+        validation = validation.sample(CHOICE_USERS, rng)
         later = validation.test_in_catalogue() if split.validation_is_later else None
-        folder, last_days = scratch / "validation", validation.last_days
-        write_data(folder, validation.train, validation.users, later, last_days)
-    work = _Work(split, validation, options, scratch)
-    steps = _Steps(progress, [len(m.grid) * (len(m.grid) > 1) + 1 for m in methods])
-    results = [_method_result(method, work, steps) for method in methods]
+        last_days = validation.last_days
+        write_data(scratch / "validation", validation.train, validation.users, later, last_days)
+    steps = [len(m.grid) * (len(m.grid) > 1) + 1 for m in methods]
+    results = []
+    for number, method in enumerate(methods):
+        before = sum(steps[:number])
+
+        def tell(text: str, n_done: int, before: int = before) -> None:
+            progress(text, (before + n_done) / sum(steps))
+
+        work = _Work(method, split, validation, options, scratch, tell)
+        results.append(work.result())
     return Comparison(
         data=split.data,
         period=split.period,
         cutoffs=options.cutoffs,
         reference=reference,
-        n_users=len(split.final.users),
-        n_dropped=split.final.n_dropped,
+        n_users=len(final.users),
+        n_dropped=final.n_dropped,
         exclude_seen=split.exclude_seen,
         seed=options.seed,
         results=with_differences(results, reference, options.seed),
         day=str(split.day or ""),
-        n_newcomers=split.final.n_newcomers,
-        n_unknown=split.final.n_unknown,
-        threads=options.budget.threads,
+        n_newcomers=final.n_newcomers,
+        n_unknown=final.n_unknown,
         **surroundings(),
     )
 
 
-class _Steps:
-    """Counts the settings done over all methods; reports each state only once."""
-
-    def __init__(self, progress: Progress, per_method: list[int]) -> None:
-        self._progress, self._per_method = progress, per_method
-        self._methods_done = 0
-        self._told: tuple[str, float] | None = None
-
-    def tell(self, text: str, n_done: int) -> None:
-        before = sum(self._per_method[: self._methods_done])
-        news = (text, (before + n_done) / sum(self._per_method))
-        if news != self._told:
-            self._told = news
-            self._progress(*news)
-
-    def tell_last(self, text: str) -> None:
-        """All but the last step of the method are done."""
-        self.tell(text, self._per_method[self._methods_done] - 1)
-
-    def next_method(self) -> None:
-        self._methods_done += 1
-
-
-@dataclass(frozen=True)
-class _Work:
-    """What all methods of a comparison are given, in files below `scratch`."""
-
-    split: Split
-    validation: Trial | None
-    options: Options
-    scratch: Path
-
-    def grid(self, method: Method, trial: Trial) -> tuple[Settings, ...]:
-        exclude_seen, K = self.split.exclude_seen, self.options.n_components
-        return grid_for(method, K, trial, exclude_seen=exclude_seen)
-
-    def run(
-        self,
-        data: str,
-        method: Method,
-        settings: tuple[Settings, ...],
-        length: int,
-        progress: Callable[[int], None] = lambda n_done: None,
-    ) -> tuple[list[Answer], Path]:
-        """Fit on the "validation" or the "final" data; returns answers and the folder of lists."""
-        options = self.options
-        exclude_seen = self.split.exclude_seen
-        task = Task(options.registry, method.name, settings, options.seed, length, exclude_seen)
-        folder = self.scratch / data / method.name
-        return run_task(self.scratch / data, folder, task, options.budget, progress), folder
-
-
 def grid_for(
-    method: Method, n_components: int, trial: Trial, *, exclude_seen: bool = True
+    method: Method, n_components: int, trial: TrainTest, *, exclude_seen: bool = True
 ) -> tuple[Settings, ...]:
     """Return the grid with K in it, where the method has one and the grid does not choose it.
 
     No more than the data have users and items. A method that chooses for its lists is told
     when these hold all items.
     """
-    common: dict[str, Setting] = {}
+    common: dict[str, Any] = {}
     if method.size:
         common[method.size] = min(n_components, *trial.train.shape)
     if method.lists and not exclude_seen:
@@ -184,49 +137,84 @@ def grid_for(
     return tuple({**common, **settings} for settings in method.grid)
 
 
-def _method_result(method: Method, work: _Work, steps: _Steps) -> MethodResult:
-    """Choose the settings of a method on validation, then fit and measure it."""
-    begin = time.perf_counter()
-    chosen = _choose(method, work, steps)
-    result = MethodResult(
-        method.name,
-        method.title,
-        failure=chosen.failure,
-        choice_seconds=time.perf_counter() - begin,
-        notes=chosen.notes,
-    )
-    if not chosen.failure:
-        steps.tell_last(f"{method.title}: final fit")
-        settings = {**chosen.settings, **work.grid(method, work.split.final)[chosen.position]}
-        result = _final_fit(result, method, settings, work)
-    steps.next_method()
-    return result
+@dataclass(frozen=True)
+class _Work:
+    """One method of a comparison. tell: called with a text and the number of settings done."""
 
+    method: Method
+    split: Split
+    validation: TrainTest | None
+    options: Options
+    scratch: Path
+    tell: Callable[[str, int], None]
 
-def _final_fit(
-    result: MethodResult, method: Method, settings: Settings, work: _Work
-) -> MethodResult:
-    """Add the figures of a fit on all training data."""
-    cutoffs = work.options.cutoffs
-    (answer,), folder = work.run("final", method, (settings,), max(cutoffs))
-    result = replace(
-        result,
-        settings=dict(settings),
-        failure=answer.failure,
-        fit_seconds=answer.fit_seconds,
-        predict_seconds=answer.predict_seconds,
-        peak_bytes=answer.peak_bytes,
-        notes={**answer.notes, **result.notes},
-    )
-    if not answer.failure:
-        result = measured(result, read_lists(folder, 0), work.split.final, cutoffs)
-        result = kept_on_disk(result, folder)
-    shutil.rmtree(folder)
-    return result
+    def result(self) -> MethodResult:
+        """Choose the settings of the method on validation, then fit and measure it."""
+        begin, method, final = time.perf_counter(), self.method, self.split.final
+        chosen = self._choose()
+        result = MethodResult(
+            method.name,
+            method.title,
+            failure=chosen.failure,
+            choice_seconds=time.perf_counter() - begin,
+            notes=chosen.notes,
+        )
+        if chosen.failure:
+            return result
+        self.tell(f"{method.title}: final fit", len(method.grid) * (len(method.grid) > 1))
+        settings = {**chosen.settings, **self._grid(final)[chosen.position]}
+        folder = self.scratch / "final" / method.name
+        (answer,) = self._run("final", (settings,), max(self.options.cutoffs))
+        result = replace(
+            result,
+            settings=settings,
+            failure=answer.failure,
+            fit_seconds=answer.fit_seconds,
+            predict_seconds=answer.predict_seconds,
+            peak_bytes=answer.peak_bytes,
+            notes={**answer.notes, **result.notes},
+        )
+        if not answer.failure:
+            result = measured(result, read_lists(folder, 0), final, self.options.cutoffs)
+            result = _kept_on_disk(result, folder)
+        shutil.rmtree(folder)
+        return result
+
+    def _choose(self) -> "BestSetting":
+        """Choose among the grid; a grid of one leaves no choice."""
+        n, title = len(self.method.grid), self.method.title
+        if n == 1 or self.validation is None:
+            return BestSetting()
+
+        def tell(n_done: int) -> None:
+            self.tell(f"{title}: choosing settings, {min(n_done + 1, n)} of {n}", n_done)
+
+        answers = self._run("validation", self._grid(self.validation), CHOICE_CUTOFF, tell)
+        folder = self.scratch / "validation" / self.method.name
+        chosen = best_setting(answers, folder, self.validation)
+        shutil.rmtree(folder)
+        return chosen
+
+    def _grid(self, trial: TrainTest) -> tuple[Settings, ...]:
+        K, exclude_seen = self.options.n_components, self.split.exclude_seen
+        return grid_for(self.method, K, trial, exclude_seen=exclude_seen)
+
+    def _run(
+        self,
+        data: str,
+        settings: tuple[Settings, ...],
+        length: int,
+        progress: Callable[[int], None] = lambda n_done: None,
+    ) -> list[FitAnswer]:
+        """Fit on the "validation" or the "final" data; lists lie in a folder of the method."""
+        options, name, folder = self.options, self.method.name, self.scratch / data
+        exclude_seen = self.split.exclude_seen
+        task = Task(options.registry, name, settings, options.seed, length, exclude_seen)
+        return run_task(folder, folder / name, task, options.budget, progress)
 
 
 @dataclass(frozen=True)
-class Chosen:
+class BestSetting:
     """Which setting of the grid is the best.
 
     failure: why none could be tried; empty otherwise.
@@ -239,50 +227,29 @@ class Chosen:
     settings: dict[str, Any] = field(default_factory=dict)
 
 
-def _choose(method: Method, work: _Work, steps: _Steps) -> Chosen:
-    """Choose among the grid; a grid of one leaves no choice."""
-    n = len(method.grid)
-    if n == 1 or work.validation is None:
-        return Chosen()
-
-    def tell(n_done: int) -> None:
-        text = f"{method.title}: choosing settings, {min(n_done + 1, n)} of {n}"
-        steps.tell(text, n_done)
-
-    grid = work.grid(method, work.validation)
-    answers, folder = work.run("validation", method, grid, CHOICE_CUTOFF, tell)
-    chosen = best_setting(answers, folder, work.validation)
-    shutil.rmtree(folder)
-    return chosen
-
-
-def best_setting(answers: Sequence[Answer], folder: Path, trial: Trial) -> Chosen:
+def best_setting(answers: Sequence[FitAnswer], folder: Path, trial: TrainTest) -> BestSetting:
     """Choose by the mean of Recall@20 and MAP@20; of equals the first.
 
     answers, and the lists below `folder`: one for each setting of the grid.
     """
-    qualities = [
-        None if answer.failure else _list_quality(read_lists(folder, position), trial)
-        for position, answer in enumerate(answers)
-    ]
-    tried = [position for position, quality in enumerate(qualities) if quality is not None]
+    qualities: list[float | None] = [None] * len(answers)
+    for position, answer in enumerate(answers):
+        if not answer.failure:
+            metrics = evaluate_ranking(read_lists(folder, position), trial.test, [CHOICE_CUTOFF])
+            qualities[position] = (metrics.recall[CHOICE_CUTOFF] + metrics.map[CHOICE_CUTOFF]) / 2
+    tried = {position: q for position, q in enumerate(qualities) if q is not None}
     if not tried:
-        return Chosen(failure=answers[0].failure)
-    best = max(tried, key=lambda position: qualities[position] or 0.0)
+        return BestSetting(failure=answers[0].failure)
+    best = max(tried, key=tried.__getitem__)
     notes: dict[str, Any] = {"validation quality by setting": qualities}
     if len(tried) < len(answers):
         reason = next(answer.failure for answer in answers if answer.failure)
         notes["settings tried"] = f"{len(tried)} of {len(answers)}: one {reason}"
-    return Chosen(best, "", notes, answers[best].chosen)
-
-
-def _list_quality(ids: Array, trial: Trial) -> float:
-    metrics = evaluate_ranking(ids, trial.test, [CHOICE_CUTOFF])
-    return (metrics.recall[CHOICE_CUTOFF] + metrics.map[CHOICE_CUTOFF]) / 2
+    return BestSetting(best, "", notes, answers[best].chosen)
 
 
 def measured(
-    result: MethodResult, ids: Array, trial: Trial, cutoffs: Sequence[int]
+    result: MethodResult, ids: Array, trial: TrainTest, cutoffs: Sequence[int]
 ) -> MethodResult:
     """Add every metric at every cut-off. ids: (users of the trial, n), -1 for no item.
 
@@ -300,16 +267,15 @@ def measured(
     )
 
 
-def kept_on_disk(result: MethodResult, folder: Path) -> MethodResult:
+def _kept_on_disk(result: MethodResult, folder: Path) -> MethodResult:
     """Return the same with the users' values read from the disk as they are used.
 
     The file may be removed at once: the system keeps it until the values are gone.
     """
     per_user = {}
     for name, values in result.per_user.items():
-        path = folder / f"{name}.npy"
-        np.save(path, values, allow_pickle=False)
-        per_user[name] = np.load(path, mmap_mode="r", allow_pickle=False)
+        np.save(folder / f"{name}.npy", values, allow_pickle=False)
+        per_user[name] = np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
     return replace(result, per_user=per_user)
 
 
@@ -333,15 +299,11 @@ def _differences(
     result: MethodResult, base: MethodResult, seed: int
 ) -> dict[str, tuple[Interval, ...]]:
     """Return an interval for each metric and cut-off."""
-    rng = np.random.default_rng(seed)
+    # The users' values of all metrics: (users, metrics, cut-offs).
+    ours, theirs = (np.stack([r.per_user[m] for m in METRICS], axis=1) for r in (result, base))
     # (metrics, cut-offs, 3): difference, low, high
-    ends = np.stack(paired_interval(_stacked(result), _stacked(base), rng), axis=-1)
+    ends = np.stack(paired_interval(ours, theirs, np.random.default_rng(seed)), axis=-1)
     return {
         name: tuple(Interval(*interval) for interval in row.tolist())
         for name, row in zip(METRICS, ends, strict=True)
     }
-
-
-def _stacked(result: MethodResult) -> Float64:
-    """Return the users' values of all metrics: (users, metrics, cut-offs)."""
-    return np.stack([result.per_user[name] for name in METRICS], axis=1)

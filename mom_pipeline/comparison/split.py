@@ -10,27 +10,28 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.comparison.results import ComparisonError, DataDescription
-from mom_pipeline.core.interactions import as_binary, grown, with_narrow_indices
+from mom_pipeline.core.interactions import as_binary, resized, with_narrow_indices
 from mom_pipeline.core.ranking.choose import hold_out
 from mom_pipeline.core.types import Array, Csr
-from mom_pipeline.datasets.user_lists import read_split
+from mom_pipeline.datasets.splits import read_split
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.dictionaries import extend_dictionaries
 from mom_pipeline.warehouse.evaluations import delivered_pairs
 from mom_pipeline.warehouse.matrix import matrix_as_of
 
 
 @dataclass(frozen=True)
-class Trial:
-    """One question to all methods, with positions of its own.
+class TrainTest:
+    """Training and test data for all methods, with positions of their own.
 
     train: (N, D) users with a history, and the items of the catalogue; no empty row or column.
-    users: positions in `train` of the users that are asked about, ascending.
+    users: positions in `train` of the users that lists are made for, ascending.
     test: (len(users), D + unknown) 1 for every relevant item, no row empty. The columns after the
         catalogue are items that nobody had taken: no method lists them, they count as missed.
-    last_days: (N, D) the day of every pair's last event; None for a split without days.
-    n_newcomers: users of the test period without a history, left out.
-    n_dropped: users with a history and no relevant item, left out.
+    last_days: (N, D) the day of every last interaction; None for a split without days.
+    n_newcomers, n_dropped: excluded users of the test period, without a history and with no
+        relevant item.
     """
 
     train: Csr
@@ -42,19 +43,19 @@ class Trial:
 
     @property
     def n_unknown(self) -> int:
-        """How many of the relevant pairs lie outside of the catalogue."""
+        """How many of the relevant interactions lie outside of the catalogue."""
         return int((self.test.indices >= self.train.shape[1]).sum())
 
     def test_in_catalogue(self) -> Csr:
-        """Return the relevant pairs inside the catalogue, rows and columns as in `train`."""
+        """Return the relevant interactions inside the catalogue, rows and columns as in `train`."""
         known = self.test.tocoo()
         inside = known.col < self.train.shape[1]
         positions = (self.users[known.row[inside]], known.col[inside])
         rows = sparse.csr_array((known.data[inside], positions), shape=self.train.shape)
         return with_narrow_indices(rows)
 
-    def sample(self, n_users: int, rng: np.random.Generator) -> "Trial":
-        """Return the same question about at most n_users of the users; `train` stays whole."""
+    def sample(self, n_users: int, rng: np.random.Generator) -> "TrainTest":
+        """Return the same with at most n_users of the users; `train` stays whole."""
         if len(self.users) <= n_users:
             return self
         chosen = np.sort(rng.choice(len(self.users), size=n_users, replace=False))
@@ -63,8 +64,8 @@ class Trial:
 
 def make_trial(
     train: Csr, test: Csr, *, exclude_seen: bool = True, last_days: Csr | None = None
-) -> Trial:
-    """Ask about every user of `test` who has a history in `train`.
+) -> TrainTest:
+    """Make lists for every user of `test` who has a history in `train`.
 
     train, test: over the same dictionaries of users and items; either may be the larger one.
     exclude_seen: items of the user's own history are not relevant.
@@ -74,20 +75,22 @@ def make_trial(
     days = None if last_days is None else _canonical(last_days, shape)
     train, test = _canonical(train, shape), _canonical(test.astype(bool), shape)
     with_history = np.flatnonzero(np.diff(train.indptr))
-    asked = np.diff(test.indptr) > 0
-    n_newcomers = int(asked.sum() - asked[with_history].sum())
+    came = np.diff(test.indptr) > 0
     wanted = test[with_history]
     if exclude_seen:
         wanted = wanted > train[with_history].astype(bool)
     wanted = sparse.csr_array(wanted)
     wanted.eliminate_zeros()
     users = np.flatnonzero(np.diff(wanted.indptr))
-    return Trial(
-        train=_columns(train[with_history], known := _taken(train)),
+    relevant = wanted[users].astype(np.float64)
+    known = np.unique(train.indices)
+    unknown = np.setdiff1d(relevant.indices, known)
+    return TrainTest(
+        train=_columns(train[with_history], known),
         users=users,
-        test=_columns(wanted[users].astype(np.float64), _known_first(known, wanted[users])),
-        n_newcomers=n_newcomers,
-        n_dropped=int(asked[with_history].sum()) - len(users),
+        test=_columns(relevant, np.concatenate([known, unknown])),
+        n_newcomers=int(came.sum() - came[with_history].sum()),
+        n_dropped=int(came[with_history].sum()) - len(users),
         last_days=None if days is None else _columns(days[with_history], known),
     )
 
@@ -98,14 +101,14 @@ class Split:
 
     final: fitted on all training data, measured on the test data.
     validation: made of training data alone, to choose settings on; None when there is too little.
-    validation_is_later: it asks about later days, not about items hidden at random.
+    validation_is_later: it is of later days, not of items hidden at random.
     period: how it was made, in words.  day: the last test day; None for a ready split.
     """
 
     data: DataDescription
     period: str
-    final: Trial
-    validation: Trial | None
+    final: TrainTest
+    validation: TrainTest | None
     exclude_seen: bool
     day: date | None = None
     validation_is_later: bool = False
@@ -130,23 +133,24 @@ def split_by_time(
     _check_days(first, last, train_until, test_until or last)
     test_until = min(test_until or last, last)
     matrix = matrix_as_of(warehouse, train_until)
-    train = matrix.interactions
-    test = delivered_pairs(warehouse, train_until, test_until)
+    train, test = matrix.interactions, delivered_pairs(warehouse, train_until, test_until)
     if train.nnz == 0:
         raise ComparisonError(
-            f"no pair of a user and an item is left to train on up to {train_until}; train until "
-            "a later day, or lower matrix.min_item_users and matrix.min_user_items"
+            f"no interaction is left to train on up to {train_until}; train until a later day, "
+            "or lower matrix.min_item_users and matrix.min_user_items"
         )
     words = (
         f"train {first} to {train_until}, test {train_until + timedelta(days=1)} to {test_until}"
     )
-    days = validation_start(first, train_until, test_until), train_until
-    validation, chosen = _last_days(warehouse, *days, exclude_seen)
-    is_later = validation is not None
+    start = validation_start(first, train_until, test_until)
+    validation = None
+    if start is not None:
+        validation = _later_days(warehouse, start, train_until, exclude_seen)
+    is_later, chosen = validation is not None, f"; settings chosen on {start} to {train_until}"
     if validation is None:
         validation, chosen = _hidden_fifth(train, exclude_seen, seed)
-    name = name or f"{train_until}"
     final = make_trial(train, test, exclude_seen=exclude_seen, last_days=matrix.last_days)
+    name = name or f"{train_until}"
     split = _split(name, "daily logs", words + chosen, final, test, validation, exclude_seen)
     return replace(split, day=test_until, validation_is_later=is_later)
 
@@ -175,7 +179,7 @@ def split_by_days(
 ) -> Split:
     """Train on some days and test on all others, before or after them.
 
-    So the paper divides the months of Ta-Feng. A pair counts once, and no filter is passed.
+    So the paper divides the months of Ta-Feng. An interaction counts once, and no filter is passed.
     """
     _ends(warehouse)
     with warehouse.reading() as connection:
@@ -188,7 +192,7 @@ def split_by_days(
     if train.nnz == 0:
         raise ComparisonError(
             f"none of the {len(train_days)} training days has events in {warehouse.path}; "
-            "run `mom-pipeline ingest`, or choose a last training day"
+            "import the dataset again, or choose a last training day"
         )
     validation, chosen = _hidden_fifth(train, True, seed)
     n = sum(len(run) for is_train, run in runs if is_train)
@@ -198,12 +202,12 @@ def split_by_days(
 
 
 def _pairs_of_runs(warehouse: Warehouse, runs: Sequence[Sequence[date]]) -> Csr:
-    """Return 1 for every pair that was delivered on any of the days, each run of them unbroken."""
+    """Return 1 for every interaction of any of the days, each run of them unbroken."""
     pairs = sparse.csr_array((1, 1))
     for run in runs:
         more = delivered_pairs(warehouse, run[0] - timedelta(days=1), run[-1])
         shape = (max(pairs.shape[0], more.shape[0]), max(pairs.shape[1], more.shape[1]))
-        pairs = sparse.csr_array(grown(pairs, shape) + grown(more, shape))
+        pairs = sparse.csr_array(resized(pairs, shape) + resized(more, shape))
     return as_binary(pairs)
 
 
@@ -216,7 +220,7 @@ def split_of_matrices(train: Csr, test: Csr, *, name: str, kind: str, words: str
 
 
 def untuned(split: Split, max_users: int, seed: int) -> Split:
-    """Return the same question about at most so many users, with nothing chosen on it."""
+    """Return the same with at most so many users, and nothing chosen on it."""
     final = split.final.sample(max_users, np.random.default_rng(seed))
     period = f"{split.period.partition(';')[0]}; default settings"
     return replace(split, final=final, validation=None, validation_is_later=False, period=period)
@@ -234,39 +238,37 @@ def validation_start(first: date, train_until: date, test_until: date) -> date |
 
 
 def _ends(warehouse: Warehouse) -> tuple[date, date]:
+    """Return the first and the last day with events, all of whose ids then have positions."""
     with warehouse.reading() as connection:
         days = delivery_days(connection)
     if not days:
         raise ComparisonError(
-            f"{warehouse.path} holds no events yet; run `mom-pipeline ingest` first"
+            f"{warehouse.path} holds no events yet; put log files such as 2024-03-01.csv into "
+            f"{warehouse.settings.logs_dir}"
         )
+    with warehouse.connect() as connection:
+        extend_dictionaries(connection, days[-1])
     return days[0], days[-1]
 
 
 def _check_days(first: date, last: date, train_until: date, test_until: date) -> None:
-    if train_until < first:
-        raise ComparisonError(
-            f"training would end on {train_until}, before the first day with events, {first}; "
-            "choose a later day"
-        )
-    if train_until >= last:
-        raise ComparisonError(
-            f"training would end on {train_until}, and no events were delivered after that (the "
-            f"last are of {last}); choose an earlier day"
-        )
-    if test_until <= train_until:
-        raise ComparisonError(
-            f"the test would end on {test_until}, which is not after the training's last day, "
-            f"{train_until}; choose a later day"
-        )
+    faults = {
+        f"training would end on {train_until}, before the first day with events, {first}; "
+        "choose a later day": train_until < first,
+        f"training would end on {train_until}, and no events were delivered after that (the "
+        f"last are of {last}); choose an earlier day": train_until >= last,
+        f"the test would end on {test_until}, which is not after the training's last day, "
+        f"{train_until}; choose a later day": test_until <= train_until,
+    }
+    for fault, holds in faults.items():
+        if holds:
+            raise ComparisonError(fault)
 
 
-def _last_days(
-    warehouse: Warehouse, start: date | None, train_until: date, exclude_seen: bool
-) -> tuple[Trial | None, str]:
-    """Ask about the training days from `start` on; None where there is nothing to ask."""
-    if start is None:
-        return None, ""
+def _later_days(
+    warehouse: Warehouse, start: date, train_until: date, exclude_seen: bool
+) -> TrainTest | None:
+    """Test on the training days from `start` on; None where there is nothing to find."""
     before = start - timedelta(days=1)
     matrix = matrix_as_of(warehouse, before)
     trial = make_trial(
@@ -275,12 +277,10 @@ def _last_days(
         exclude_seen=exclude_seen,
         last_days=matrix.last_days,
     )
-    if len(trial.users) == 0:
-        return None, ""
-    return trial, f"; settings chosen on {start} to {train_until}"
+    return trial if len(trial.users) else None
 
 
-def _hidden_fifth(train: Csr, exclude_seen: bool, seed: int) -> tuple[Trial | None, str]:
+def _hidden_fifth(train: Csr, exclude_seen: bool, seed: int) -> tuple[TrainTest | None, str]:
     """Hide a fifth of each user's items; returns the trial, and how it was made in words."""
     held_out = hold_out(train, np.random.default_rng(seed), max_users=train.shape[0])
     if held_out is None:
@@ -294,9 +294,9 @@ def _split(
     name: str,
     kind: str,
     words: str,
-    final: Trial,
+    final: TrainTest,
     test: Csr,
-    validation: Trial | None,
+    validation: TrainTest | None,
     exclude_seen: bool,
 ) -> Split:
     if test.nnz == 0:
@@ -312,20 +312,8 @@ def _split(
         )
     if validation is not None and len(validation.users) == 0:
         validation = None
-    N, D = final.train.shape
-    sparsity = 100 * (1 - final.train.nnz / (N * D))
-    data = DataDescription(name, N, D, final.train.nnz, test.nnz, sparsity, kind)
+    data = DataDescription(name, *final.train.shape, final.train.nnz, test.nnz, kind)
     return Split(data, words, final, validation, exclude_seen)
-
-
-def _taken(X: Csr) -> Array:
-    """Return the columns in which anything stands, ascending."""
-    return np.flatnonzero(np.bincount(X.indices, minlength=X.shape[1]))
-
-
-def _known_first(known: Array, test: Csr) -> Array:
-    """Return the columns of the catalogue, then those of the test alone."""
-    return np.concatenate([known, np.setdiff1d(_taken(test), known)])
 
 
 def _columns(X: Csr, columns: Array) -> Csr:
@@ -339,7 +327,7 @@ def _columns(X: Csr, columns: Array) -> Csr:
 
 def _canonical(X: Csr, shape: tuple[int, int]) -> Csr:
     """Return a canonical copy of X with empty rows and columns at its ends."""
-    wide = grown(X, shape).copy()
+    wide = resized(X, shape).copy()
     wide.sum_duplicates()
     wide.eliminate_zeros()
     return wide

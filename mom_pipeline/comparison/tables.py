@@ -1,56 +1,37 @@
-"""A comparison in tables, the paper's two and the metrics with their intervals; and Figure 2."""
+"""A comparison in tables and sentences; and the paper's Figure 2."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mom_pipeline.comparison.results import Comparison, Interval, MethodResult
+from mom_pipeline.comparison.results import Comparison, MethodResult
 from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 from mom_pipeline.pictures.charts import Axes, Lines, spaced
 
 NO_VALUE = "–"
-# Characters that a column takes at most, and those of its frame.
-_MAX_COLUMN, _BETWEEN = 24, 3
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-METRICS = {"precision": "Precision", "recall": "Recall", "map": "MAP", "ndcg": "nDCG"}
 
 
 @dataclass(frozen=True)
-class Table:
-    """Texts in rows and columns. words: the columns that are not of numbers."""
+class TextTable:
+    """Texts in rows and columns."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    words: tuple[str, ...] = ("method", "Name", "Type", "Dataset", "settings chosen")
 
-    def parts(self, width: int) -> list["Table"]:
-        """Return pieces of at most `width` characters, each with the first column."""
-        widths = [
-            min(_MAX_COLUMN, max(len(text) for text in (name, *cells))) + _BETWEEN
-            for name, *cells in zip(self.columns, *self.rows, strict=True)
-        ]
-        groups: list[list[int]] = [[]]
-        for column in range(1, len(widths)):
-            taken = widths[0] + sum(widths[c] for c in groups[-1]) + 1
-            if groups[-1] and taken + widths[column] > width:
-                groups.append([])
-            groups[-1].append(column)
-        return [self._with_columns([0, *group]) for group in groups]
-
-    def _with_columns(self, kept: list[int]) -> "Table":
-        rows = tuple(tuple(row[c] for c in kept) for row in self.rows)
-        return Table(self.title, tuple(self.columns[c] for c in kept), rows, self.words)
+    @classmethod
+    def of(cls, title: str, rows: Iterable[Mapping[str, str]]) -> "TextTable":
+        """Make it of rows by column."""
+        listed = list(rows)
+        return cls(title, tuple(listed[0]), tuple(tuple(row.values()) for row in listed))
 
     def records(self) -> list[dict[str, str]]:
         """Return the rows by column."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
-def description_table(comparison: Comparison) -> Table:
-    """The paper's Table 1: what the data are.
-
-    As in the paper, sparsity is the share of cells that are not empty.
-    """
+def description_table(comparison: Comparison) -> TextTable:
+    """The paper's Table 1: what the data are; sparsity is the share of cells that are filled."""
     data = comparison.data
     cells = {
         "Name": data.name,
@@ -61,127 +42,111 @@ def description_table(comparison: Comparison) -> Table:
         "Sparsity (training)": scientific(data.train_tuples / (data.users * data.items)),
         "# of Tuples (test)": f"{data.test_tuples:,}",
     }
-    return Table("Description of the data", tuple(cells), (tuple(cells.values()),))
+    return TextTable.of("Description of the data", [cells])
 
 
-def time_table(comparison: Comparison) -> Table:
-    """The paper's Table 2: seconds of the fit; a dash for a method that did not finish."""
-    results = comparison.results
-    columns = ("Dataset", *(result.title for result in results))
-    row = (comparison.data.name, *(_or_dash(r, f"{r.fit_seconds:.3g}") for r in results))
-    return Table("Computation time (sec)", columns, (row,))
-
-
-def cost_table(comparison: Comparison) -> Table:
-    """What each method took, in a process of its own."""
-    columns = ("method", "choosing, s", "fit, s", "lists, s", "peak memory, MB", "settings chosen")
-    rows = tuple(
-        (
-            r.title,
-            f"{r.choice_seconds:.1f}",
-            _or_dash(r, f"{r.fit_seconds:.2f}"),
-            _or_dash(r, f"{r.predict_seconds:.2f}"),
-            _or_dash(r, f"{r.peak_bytes / 1e6:,.0f}"),
-            ", ".join(f"{name} {value}" for name, value in r.settings.items()) or NO_VALUE,
-        )
-        for r in comparison.results
-    )
+def cost_table(comparison: Comparison) -> TextTable:
+    """What each method took, in a process of its own; a dash for one that did not finish."""
     longest = max(comparison.cutoffs)
-    title = f"Costs: lists of up to {longest} for {comparison.n_users:,} users"
-    return Table(title, columns, rows)
+    return TextTable.of(
+        f"Costs: lists of up to {longest} for {comparison.n_users:,} users",
+        (
+            {
+                "method": r.title,
+                "choosing, s": f"{r.choice_seconds:.1f}",
+                "fit, s": _or_dash(r, f"{r.fit_seconds:.2f}"),
+                "lists, s": _or_dash(r, f"{r.predict_seconds:.2f}"),
+                "peak memory, MB": _or_dash(r, f"{r.peak_bytes / 1e6:,.0f}"),
+                "settings chosen": ", ".join(
+                    f"{name} {value}" for name, value in r.settings.items()
+                )
+                or NO_VALUE,
+            }
+            for r in comparison.results
+        ),
+    )
 
 
-def metrics_table(comparison: Comparison) -> Table:
+def metrics_table(comparison: Comparison) -> TextTable:
     """The main table: metrics at 20, with the differences to the reference and their intervals."""
-    c = shown_cutoff(comparison.cutoffs)
-    base = comparison.result(comparison.reference)
-    rows = [_metrics_cells(result, c, comparison.cutoffs[c], base) for result in comparison.results]
-    title = (
+    base, c = comparison.result(comparison.reference), shown_cutoff(comparison.cutoffs)
+    k = comparison.cutoffs[c]
+
+    def mean(r: MethodResult, name: str) -> str:
+        return NO_VALUE if r.failure else f"{r.means[name][c]:.4f}"
+
+    def difference(r: MethodResult, name: str) -> str:
+        if not r.differences:
+            return "reference" if r is base and not r.failure else NO_VALUE
+        interval = r.differences[name][c]
+        ends = interval.difference, interval.low, interval.high
+        return "{:+.1f} [{:+.1f}, {:+.1f}]".format(*(1000 * value for value in ends))
+
+    return TextTable.of(
         f"{comparison.data.name}: {comparison.n_users:,} users; differences (Δ) to {base.title} "
-        "in thousandths"
+        "in thousandths",
+        (
+            {
+                "method": r.title,
+                f"Precision@{k}": mean(r, "precision"),
+                f"Recall@{k}": mean(r, "recall"),
+                "Δ Recall [95 %]": difference(r, "recall"),
+                f"MAP@{k}": mean(r, "map"),
+                "Δ MAP [95 %]": difference(r, "map"),
+                f"nDCG@{k}": mean(r, "ndcg"),
+                f"coverage@{k}": NO_VALUE if r.failure else f"{r.coverage[c]:.3f}",
+                f"novelty@{k}, bits": NO_VALUE if r.failure else f"{r.novelty[c]:.2f}",
+            }
+            for r in comparison.results
+        ),
     )
-    return Table(title, tuple(rows[0]), tuple(tuple(row.values()) for row in rows))
 
 
-def cutoff_table(comparison: Comparison, metric: str) -> Table:
-    """One metric at every cut-off."""
-    columns = ("method", *(f"@{k}" for k in comparison.cutoffs))
-    rows = tuple(
-        (r.title, *(f"{value:.4f}" for value in r.means.get(metric, ())))
-        if not r.failure
-        else (r.title, *([NO_VALUE] * len(comparison.cutoffs)))
-        for r in comparison.results
-    )
-    return Table(f"{METRICS[metric]}, {comparison.n_users:,} users", columns, rows)
-
-
-def group_tables(comparison: Comparison) -> list[Table]:
+def group_tables(comparison: Comparison) -> list[TextTable]:
     """NDCG of groups of users and of items, one table for each way to group."""
-    k, base = nearest_cutoff(comparison.cutoffs), comparison.result(comparison.reference)
-    measured = base if base.groups else next(r for r in comparison.results if r.groups)
+    kinds = next((r.groups for r in comparison.results if r.groups), {})
     return [
-        Table(
-            f"nDCG@{k} by {kind}",
-            ("method", *groups),
-            tuple(
-                (r.title, *(f"{r.groups[kind][g]:.4f}" if r.groups else NO_VALUE for g in groups))
+        TextTable.of(
+            f"nDCG@{nearest_cutoff(comparison.cutoffs)} by {kind}",
+            (
+                {"method": r.title}
+                | {g: f"{r.groups[kind][g]:.4f}" if r.groups else NO_VALUE for g in groups}
                 for r in comparison.results
             ),
         )
-        for kind, groups in measured.groups.items()
+        for kind, groups in kinds.items()
     ]
 
 
 def remarks(comparison: Comparison) -> list[str]:
     """Sentences that belong below the tables: how it was made, who is missing, what failed."""
-    base = comparison.result(comparison.reference)
-    without_base = f"There are no differences, because the reference {base.title} has no result."
-    return [
-        f"{comparison.period[:1].upper()}{comparison.period[1:]}.",
-        *_remarks_on_users(comparison),
-        *_remarks_on_iterations(comparison),
-        *([without_base] if base.failure else []),
-        *failures(comparison),
-    ]
-
-
-def _remarks_on_users(comparison: Comparison) -> list[str]:
-    """Who is measured, and which items no method can list."""
+    base, items = comparison.result(comparison.reference), comparison.data.items
     seen = "excluded from" if comparison.exclude_seen else "allowed in"
-    counts = (
-        (comparison.n_newcomers, "without a history"),
-        (comparison.n_dropped, "who took nothing new"),
-    )
-    left_out = " and ".join(f"{n:,} {who}" for n, who in counts if n)
-    said = [
-        f"Users measured: {comparison.n_users:,}; left out: {left_out or 'none'}. "
-        f"Items of the own history are {seen} the lists."
-    ]
-    if comparison.n_unknown:
-        said.append(
-            f"{comparison.n_unknown:,} of the relevant pairs are of items outside of the "
-            f"{comparison.data.items:,} trained on: every method misses them."
-        )
-    longer = [str(k) for k in comparison.cutoffs if k > comparison.data.items]
-    if longer:
-        said.append(
-            f"The catalogue has {comparison.data.items:,} items: at the cut-offs "
-            f"{', '.join(longer)} lists are shorter, and the missing positions count as misses."
-        )
-    return said
-
-
-def _remarks_on_iterations(comparison: Comparison) -> list[str]:
-    return [
-        f"{r.title}: {r.notes['iterations']} iterations"
-        + (
-            " until the stopping rule held."
-            if r.notes.get("converged", True)
-            else ", without meeting the stopping rule."
-        )
+    counts = {
+        "without a history": comparison.n_newcomers,
+        "who took nothing new": comparison.n_dropped,
+    }
+    excluded = " and ".join(f"{n:,} {who}" for who, n in counts.items() if n)
+    longer = [str(k) for k in comparison.cutoffs if k > items]
+    said = {
+        f"{comparison.period[:1].upper()}{comparison.period[1:]}.": True,
+        f"Users measured: {comparison.n_users:,}; excluded: {excluded or 'none'}. "
+        f"Items of the own history are {seen} the lists.": True,
+        f"{comparison.n_unknown:,} of the relevant interactions are of items outside of the "
+        f"{items:,} trained on: every method misses them.": comparison.n_unknown,
+        f"The catalogue has {items:,} items: at the cut-offs {', '.join(longer)} lists are "
+        "shorter, and the missing positions count as misses.": longer,
+        f"There are no differences, because the reference {base.title} has no result.": (
+            base.failure
+        ),
+    }
+    iterations = [
+        f"{r.title}: {r.notes['iterations']} iterations, "
+        f"{'until' if r.notes.get('converged', True) else 'without meeting'} the stopping rule."
         for r in comparison.results
         if "iterations" in r.notes
     ]
+    return [*(text for text, holds in said.items() if holds), *iterations, *failures(comparison)]
 
 
 def failures(comparison: Comparison) -> list[str]:
@@ -209,38 +174,6 @@ def scientific(value: float) -> str:
     """Return a number as the paper's tables print it: 5.44×10⁻⁴."""
     mantissa, exponent = f"{value:.2e}".split("e")
     return f"{mantissa}×10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
-
-
-def _metrics_cells(result: MethodResult, c: int, k: int, base: MethodResult) -> dict[str, str]:
-    """Return a row of the metrics table by column. c: position of the cut-off k."""
-
-    def difference(name: str) -> str:
-        if result is base and not result.failure:
-            return "reference"
-        return _interval(result.differences[name][c]) if result.differences else NO_VALUE
-
-    def mean(name: str) -> str:
-        return NO_VALUE if result.failure else f"{result.means[name][c]:.4f}"
-
-    return {
-        "method": result.title,
-        f"Precision@{k}": mean("precision"),
-        f"Recall@{k}": mean("recall"),
-        "Δ Recall [95 %]": difference("recall"),
-        f"MAP@{k}": mean("map"),
-        "Δ MAP [95 %]": difference("map"),
-        f"nDCG@{k}": mean("ndcg"),
-        f"coverage@{k}": NO_VALUE if result.failure else f"{result.coverage[c]:.3f}",
-        f"novelty@{k}, bits": NO_VALUE if result.failure else f"{result.novelty[c]:.2f}",
-    }
-
-
-def _interval(interval: Interval) -> str:
-    """Return a difference in thousandths: -4.1 [-5.0, -3.2]."""
-    difference, low, high = (
-        1000 * value for value in (interval.difference, interval.low, interval.high)
-    )
-    return f"{difference:+.1f} [{low:+.1f}, {high:+.1f}]"
 
 
 def _or_dash(result: MethodResult, text: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from mom_pipeline.core.algorithm.decompose import ComponentFit
 from mom_pipeline.core.evaluation.theorem1 import bounds_of_fit, few_users
-from mom_pipeline.core.ranking.choose import Choice
+from mom_pipeline.core.ranking.choose import WeightChoice
 from mom_pipeline.core.ranking.score import RankingWeights
 
 
@@ -16,7 +16,7 @@ def describe_fit(
     delta: float,
     smoothing: float,
     ranking_weights: RankingWeights | None,
-    choice: Choice | None,
+    choice: WeightChoice | None,
 ) -> dict[str, Any]:
     """Return the diagnostics of a fit, with Theorem 1's bounds where it is about the model."""
     components, sums = fit.components, fit.sums.first

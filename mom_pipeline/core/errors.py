@@ -1,19 +1,22 @@
-"""Errors of the method, and the base of all errors of the project.
+"""Errors of the method. Each says what was expected, what was found and what to do."""
 
-Each says what was expected, what was found and what to do.
-"""
+from mom_pipeline.errors import InvalidSetting, MomError
 
-
-class MomError(Exception):
-    """Base of every error that this project raises on purpose."""
+__all__ = [
+    "DamagedModel",
+    "InvalidInteractions",
+    "InvalidSetting",
+    "ModelOfOtherVersion",
+    "MomError",
+    "NotFitted",
+    "RankTooLow",
+    "TooLittleData",
+    "VisitFailed",
+]
 
 
 class InvalidInteractions(MomError, ValueError):
     """The interaction matrix cannot be used as it is."""
-
-
-class InvalidSetting(MomError, ValueError):
-    """A setting is outside of its range, or does not fit another one."""
 
 
 class TooLittleData(InvalidInteractions):

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -31,11 +32,10 @@ class FittedModel(SentPlain):
     """The components, the popularity, and what ranks with them.
 
     item_probs: O, (D, K).  weights: pi, (K,).
-    popularity: (D,), each item's share of all pairs of a user and an item; sums to 1.
+    popularity: (D,), each item's share of all interactions; sums to 1.
     rows: how the components read counts; see `weighted_rows`.
-    left_out: (D,) of bool, items that no list may hold; None for none. It is not stored.
-    anchor, sums: what the components come from, for `update`; None in a model that only
-    answers.
+    excluded: (D,) of bool, items that no list may hold; None for none. It is not stored.
+    anchor, sums: what the components come from; None in a model that only answers.
     """
 
     item_probs: Array
@@ -47,13 +47,20 @@ class FittedModel(SentPlain):
     anchor: Anchor | None = None
     sums: AnchoredSums | None = None
     rows: RowsName = "counts"
-    left_out: Array | None = None
+    excluded: Array | None = None
 
     @property
     def candidates(self) -> Array:
         """The items that a list may hold, (D,) of bool."""
         taken = self.popularity > 0
-        return taken if self.left_out is None else taken & ~self.left_out
+        return taken if self.excluded is None else taken & ~self.excluded
+
+    def excluding(self, items: Collection[str], item_ids: Array) -> Self:
+        """Return the model whose lists hold none of some items. item_ids: (D,) text."""
+        if not items:
+            return self
+        hidden = np.array([str(item) in items for item in item_ids[: self.n_items]], dtype=bool)
+        return replace(self, excluded=hidden)
 
     @property
     def n_items(self) -> int:
@@ -81,12 +88,12 @@ class FittedModel(SentPlain):
         return replace(self, diagnostics={}, anchor=None, sums=None)
 
     def aged(self, X: Csr, last_days: Csr | None) -> Csr:
-        """Return histories as the ranking reads them: what was taken long ago counts for less."""
+        """Return histories as the ranking reads them: older items count for less."""
         return aged(X, last_days, self.half_life)
 
     @property
     def half_life(self) -> float:
-        """How fast histories age, in days; NO_AGEING where they do not."""
+        """Of histories, in days; NO_AGEING where they do not age."""
         ranking = self.pair_ranking
         return NO_AGEING if ranking is None else ranking.weights.history_half_life
 
@@ -111,9 +118,8 @@ class FittedModel(SentPlain):
     ) -> BestItems:
         """Return the n best items of every row, exactly those of the whole catalogue.
 
-        X: (N, D).  memberships: (N, K) of the same users, computed when None. An item that
-        nobody has taken, or that no component of the user can bring, is no candidate.
-        only: (D,) of bool, the items to choose among; None for all.
+        X: (N, D).  memberships: (N, K) of the same users, computed when None.
+        only: (D,) of bool, the items to choose among. One without users is no candidate.
         """
         rows, top = self.histories(X, memberships), self.top(ranking)
         top = top if only is None else top.among(only)
@@ -153,7 +159,9 @@ class FittedModel(SentPlain):
             "popularity": self.popularity,
         }
         arrays |= _moment_arrays(self.anchor, self.sums)
-        header: dict[str, Any] = {"settings": settings, "diagnostics": self.diagnostics}
+        rule = asdict(self.personalization)
+        own = {**settings, "personalization": rule.pop("rule"), **rule}
+        header: dict[str, Any] = {"settings": own, "diagnostics": self.diagnostics}
         if self.pair_ranking is not None:
             header["ranking_weights"] = asdict(self.pair_ranking.weights)
             arrays |= self.pair_ranking.as_arrays()
@@ -164,20 +172,17 @@ class FittedModel(SentPlain):
         """Read a model and its settings; DamagedModel when the contents do not fit together."""
         header, arrays = load_arrays(path)
         try:
-            # Models of earlier versions read counts as they are.
-            settings = {"rows": "counts", **header["settings"]}
-            personalization = Personalization(
-                settings["personalization"],
-                settings["temperature"],
-                settings["em_steps"],
-                settings["smoothing"],
-            )
+            settings = header["settings"]
+            names = ("personalization", "temperature", "em_steps", "smoothing")
+            personalization = Personalization(*(settings[name] for name in names))
             fitted = cls(
                 item_probs=arrays["item_probs"],
                 weights=arrays["weights"],
                 popularity=arrays["popularity"],
                 personalization=personalization,
-                pair_ranking=_pair_ranking(header, arrays),
+                pair_ranking=PairRanking.from_arrays(arrays, header["ranking_weights"])
+                if "ranking_weights" in header
+                else None,
                 diagnostics=header["diagnostics"],
                 rows=settings["rows"],
                 **_moments(settings, arrays),
@@ -223,8 +228,8 @@ def _moments(settings: dict[str, Any], arrays: dict[str, Array]) -> dict[str, An
         return {}
     estimator = Estimator.from_name(
         settings["estimator"],
-        user_weight=settings.get("user_weight"),
-        item_scaling=settings.get("item_scaling"),
+        user_weight=settings["user_weight"],
+        item_scaling=settings["item_scaling"],
         rows=settings["rows"],
     )
     sums = {name[5:]: array for name, array in arrays.items() if name.startswith("sums_")}
@@ -237,11 +242,3 @@ def _moments(settings: dict[str, Any], arrays: dict[str, Array]) -> dict[str, An
         ),
         "sums": AnchoredSums.from_arrays(sums),
     }
-
-
-def _pair_ranking(header: dict[str, Any], arrays: dict[str, Array]) -> PairRanking | None:
-    if "ranking_weights" not in header:
-        return None
-    if "interactions_data" in arrays:
-        raise ValueError("it was written by a version that kept rows; fit the model again")
-    return PairRanking.from_arrays(arrays, header["ranking_weights"])

@@ -24,10 +24,7 @@ _SHOWN_COMPONENTS, _SHOWN_ITEMS = 10, 5
 
 @dataclass(frozen=True)
 class FrameColumns:
-    """The columns of the frame that a model was fitted to, and the ids of its items.
-
-    items: (D,) position -> id.
-    """
+    """The columns of the frame that a model was fitted to. items: (D,) position -> id."""
 
     user: str
     item: str
@@ -57,11 +54,10 @@ class FrameApi:
         weight: str | None = None,
         **fit_params: Any,
     ) -> Self:
-        """Fit to rows of a user and an item, in any order; rows of the same pair are added up.
+        """Fit to rows of a user and an item, in any order; equal ones are added up.
 
         weight: column of counts; None: every row counts once.  fit_params: as for `fit`.
-        Ids are kept as they are, of any type, for `recommend_frame` and `components_frame`;
-        `save` stores positions alone, so keep the ids of a model that is to be loaded again.
+        `save` stores positions alone: keep the ids of a model that is to be loaded again.
         """
         import pandas as pd
 
@@ -78,8 +74,7 @@ class FrameApi:
     ) -> "pd.DataFrame":
         """Return the n best items of every user of a frame: user, rank, item and score.
 
-        frame: histories, with the columns of the fit; of users of the fit or of others. Items
-        that the model does not know say nothing, and are left out of the histories.
+        frame: histories, with the columns of the fit; items unknown to the model are ignored.
         """
         import pandas as pd
 

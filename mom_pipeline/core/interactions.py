@@ -12,7 +12,7 @@ from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, TooLit
 from mom_pipeline.core.threads import cut
 from mom_pipeline.core.types import Array, Csr
 
-# How often an item was taken, as the components are to see it.
+# How the components read counts.
 RowsName = Literal["binary", "log", "counts"]
 # Makes an array of a shape and a type, in memory or elsewhere.
 NewArray = Callable[[tuple[int, ...], np.dtype[Any]], Array]
@@ -26,12 +26,10 @@ _INT32_MAX = np.iinfo(np.int32).max
 
 
 def as_interactions(X: Any, *, n_items: int | None = None) -> Csr:
-    """Return a canonical float64 copy of a users x items matrix, or say what is wrong with it.
+    """Return a canonical float64 copy of a users x items matrix, sparse or dense.
 
-    Accepts any scipy sparse format or a dense two-dimensional array. Duplicate entries are
-    added up and stored zeros dropped; the caller's matrix is left as it was.
-    Raises InvalidInteractions for NaN, infinite or negative entries, a wrong shape, no users
-    or no items, and for a number of columns other than `n_items`.
+    Duplicates are added up, stored zeros dropped. Raises InvalidInteractions for NaN, infinite or
+    negative entries, a wrong shape, and a number of columns other than `n_items`.
     """
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
         raise InvalidInteractions(f"Complex data not supported: expected counts, found {X.dtype}")
@@ -67,7 +65,7 @@ def _empty_row(n_items: int) -> Csr:
 
 
 def require_events(X: Csr) -> None:
-    """Raise TooLittleData when nobody took anything."""
+    """Raise TooLittleData when there is no event."""
     if X.nnz == 0:
         raise TooLittleData(
             f"the interaction matrix ({X.shape[0]} users x {X.shape[1]} items) has no non-zero "
@@ -112,8 +110,7 @@ def require_rows(rows: str) -> None:
 def weighted_rows(X: Csr, rows: RowsName) -> Csr:
     """Return X with every entry weighed on its own, sharing the positions of X.
 
-    rows: "binary", an item counts once, or less where its entry is below 1, as in a history that
-    aged; "log", log2(1 + count): 1 for one; "counts", as they are.
+    rows: "binary", min(count, 1), as an aged entry is below 1; "log", log2(1 + count); "counts".
     """
     if rows == "counts":
         return X
@@ -122,7 +119,7 @@ def weighted_rows(X: Csr, rows: RowsName) -> Csr:
     return weighted
 
 
-def grown(X: Csr, shape: tuple[int, int]) -> Csr:
+def resized(X: Csr, shape: tuple[int, int]) -> Csr:
     """Return X with empty rows and columns at its end, up to `shape`."""
     if X.shape[0] > shape[0] or X.shape[1] > shape[1]:
         raise InvalidInteractions(
@@ -134,10 +131,7 @@ def grown(X: Csr, shape: tuple[int, int]) -> Csr:
 
 
 def rows_at(A: Any, users: Array) -> Any:
-    """Return some rows of an array or of a sparse matrix; empty ones past its end.
-
-    users: (n,) positions.
-    """
+    """Return rows of an array or of a sparse matrix, empty past its end. users: (n,) positions."""
     n_rows = int(A.shape[0])
     if len(users) == n_rows and np.array_equal(users, np.arange(n_rows)):
         return A
@@ -156,56 +150,16 @@ def rows_at(A: Any, users: Array) -> Any:
 
 
 def changed_rows(before: Csr, now: Csr) -> Array:
-    """Return the positions of the users whose rows differ, ascending. Rows and columns that
-    `before` does not have yet count as empty.
+    """Return the positions of the users whose rows differ, ascending; new rows were empty before.
 
     A block of users is read at a time, so that memory-mapped rows will do.
     """
-    before, changed = grown(before, now.shape), [np.empty(0, dtype=np.int64)]
+    before, changed = resized(before, now.shape), [np.empty(0, dtype=np.int64)]
     for users in cut(before.indptr + now.indptr, _PAIRS_PER_BLOCK, now.shape[0]):
         difference = now[users] - before[users]
         difference.eliminate_zeros()
         changed.append(np.flatnonzero(np.diff(difference.indptr)) + users.start)
     return np.concatenate(changed)
-
-
-def some_rows(X: Csr, users: Array, empty: NewArray = np.empty) -> Csr:
-    """Return the rows of some users, positions rising.
-
-    empty: makes the arrays of the result. A block of users is written at a time, so that these
-    may lie in files.
-    """
-    indptr = np.append(0, np.cumsum(np.diff(X.indptr)[users])).astype(X.indptr.dtype)
-    data, indices = (empty((int(indptr[-1]),), a.dtype) for a in (X.data, X.indices))
-    for block in cut(indptr, _PAIRS_PER_BLOCK, len(users)):
-        rows, own = X[users[block]], slice(indptr[block.start], indptr[block.stop])
-        data[own], indices[own] = rows.data, rows.indices
-    return sparse.csr_array((data, indices, indptr), shape=(len(users), X.shape[1]))
-
-
-def with_rows(X: Csr, users: Array, rows: Csr, empty: NewArray = np.empty) -> Csr:
-    """Return X with the rows of some users, positions rising, replaced by others.
-
-    empty: makes the arrays of the result. A block of users is written at a time, so that these
-    may lie in files.
-    """
-    sizes = np.diff(X.indptr)
-    sizes[users] = np.diff(rows.indptr)
-    indptr = np.append(0, np.cumsum(sizes))
-    data, indices = (empty((int(indptr[-1]),), a.dtype) for a in (X.data, X.indices))
-    for block in cut(indptr, _PAIRS_PER_BLOCK, X.shape[0]):
-        begin, end = np.searchsorted(users, [block.start, block.stop])
-        fresh = np.zeros(block.stop - block.start, dtype=bool)
-        fresh[users[begin:end] - block.start] = True
-        of_new = np.repeat(fresh, sizes[block])
-        of_old = np.repeat(~fresh, np.diff(X.indptr)[block])
-        old = slice(X.indptr[block.start], X.indptr[block.stop])
-        new, own = slice(*rows.indptr[[begin, end]]), slice(indptr[block.start], indptr[block.stop])
-        for target, kept, put in ((data, X.data, rows.data), (indices, X.indices, rows.indices)):
-            values = np.empty(len(of_new), dtype=target.dtype)
-            values[~of_new], values[of_new] = kept[old][of_old], put[new]
-            target[own] = values
-    return sparse.csr_array((data, indices, indptr.astype(X.indptr.dtype)), shape=X.shape)
 
 
 def _check_entries(csr: Csr) -> None:

@@ -14,15 +14,14 @@ from mom_pipeline.core.algorithm.decomposition import DecompositionName
 from mom_pipeline.core.algorithm.recovery import ProjectionName
 from mom_pipeline.core.diagnostics import describe_fit
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, NotFitted
-from mom_pipeline.core.estimator_api import EstimatorApi
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.frames import FrameApi
 from mom_pipeline.core.interactions import (
     RowsName,
     as_interactions,
-    grown,
     require_components,
     require_events,
+    resized,
 )
 from mom_pipeline.core.linear_algebra.eigenpairs import working_precision
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
@@ -31,8 +30,8 @@ from mom_pipeline.core.moments.estimators import Estimator, EstimatorName, own_r
 from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.progress import Stages
 from mom_pipeline.core.ranking.choose import (
-    Choice,
     HeldOut,
+    WeightChoice,
     choose_weights,
     default_weights,
     given_split,
@@ -42,19 +41,18 @@ from mom_pipeline.core.ranking.low_pass import LowPass, scaled_pairs
 from mom_pipeline.core.ranking.memberships import Personalization, RuleName
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.recency import as_last_days
-from mom_pipeline.core.ranking.score import RankingWeights, ranking_name
+from mom_pipeline.core.ranking.score import RankingName, RankingWeights, ranking_name
 from mom_pipeline.core.ranking.topn import Scorer
+from mom_pipeline.core.sklearn_api import EstimatorApi
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Csr, Float64
 
-# "classes" is the name of "components" in earlier versions.
-RankingName = Literal["components", "three-moment", "classes"]
 Precision = Literal["auto", "single", "double"]
 
 # What makes the method the paper's Algorithm 1; see `MethodOfMoments.algorithm_1`.
 ALGORITHM_1: dict[str, Any] = {
     "estimator": "paper",
-    "rows": "counts",
+    "rows": "binary",
     "decomposition": "deflation",
     "cap_weights": False,
     "personalization": "product",
@@ -67,27 +65,21 @@ ALGORITHM_1: dict[str, Any] = {
 class MethodOfMoments(EstimatorApi, FrameApi):
     """Components of users' tastes from the first three moments of their interactions.
 
-    n_components: K, the number of components.
-    estimator: "paper" (the paper's plain sums), "unbiased" (whole counts: the error falls as
-        1/sqrt(N)) or "balanced" (every user weighs alike). `user_weight` and
-        `item_scaling` replace the powers that come with the name; see `Estimator`.
-        Algorithm 1 to the letter is more than its estimator: see `algorithm_1`.
-    rows: what the components make of counts: "binary" (an item counts once), "log" or "counts";
-        see `weighted_rows`. None: counts for "unbiased", which is about them, else binary.
-    personalization: "product" (paper), "tempered" or "em", with `temperature`, `em_steps` and
-        `smoothing`; see `Personalization`.
-    ranking: what `recommend` ranks by. "three-moment" prepares both rankings; "components" skips
-        the pairs, which is quicker.
-    ranking_weights: of the three-moment ranking; chosen on held-out items when None, but for
-        those that `fixed_weights` names: {"components": 0.0} leaves the components out.
-    decomposition: "simultaneous" or "deflation", the paper's; projection, cap_weights: how
+    n_components: K.
+    estimator: "paper" (plain sums), "unbiased" (whole counts: the error falls as 1/sqrt(N)) or
+        "balanced" (every user weighs alike); `user_weight`, `item_scaling` replace its powers.
+    rows: how the components read counts: "binary", "log" or "counts"; see `weighted_rows`.
+        None: counts for "unbiased", else binary.
+    personalization: "product" (paper), "tempered" or "em"; see `Personalization`.
+    ranking: what `recommend` ranks by: "three-moment", or "components" alone, which is quicker.
+    ranking_weights: chosen on held-out items when None, but for `fixed_weights`.
+    decomposition: "simultaneous" or "deflation", the paper's.  projection, cap_weights: how
         estimates become distributions; see `recover`.
     anchor_width: columns of the basis through which moments are summed; None for K. A wider one
-        keeps `update` close to a fresh fit for longer; 1.25 K is what the pipeline takes.
+        (1.25 K in the pipeline) keeps `update` close to a fresh fit for longer.
     tol, max_passes: when the search for the basis stops; see `top_eigenpairs`.
     delta: the probability with which Theorem 1's bounds may fail.
-    seed: of every random number; the same seed and data give the same model, on any number of
-        threads.
+    seed: of every random number; the same model on any number of threads.
     """
 
     n_components: int = 100
@@ -131,11 +123,21 @@ class MethodOfMoments(EstimatorApi, FrameApi):
 
     @classmethod
     def algorithm_1(cls, n_components: int = 100, *, seed: int = 0) -> Self:
-        """Return the paper's Algorithm 1 to the letter.
+        """Return the paper's Algorithm 1, steps 1 to 8, on binary rows.
 
-        Plain sums, robust power method with deflation, pi = lambda^-2 without a cap, the product
-        rule without smoothing, and lists by P[item | user] alone. Deviation: negative entries of
-        O, of which the paper does not speak, are set to zero.
+        Deviations:
+        (1) negative entries of O, of which the paper does not speak, are set to zero before
+            step 8 divides by the sums, and a zero is the smallest positive number in logarithms;
+        (2) `weights` is pi / sum(pi): P[h | u] is the same; pi = lambda^-2 itself is
+            `weights * diagnostics["weight_sum"]`;
+        (3) P[h | u] is computed from the normalised O, as in equation 8; the box of Algorithm 1
+            writes the O of step 7, whose columns differ from it by a factor each;
+        (4) beyond 600 items the eigenvectors of M2 come from a block Krylov method, up to `tol`,
+            and W† v from M2 W v, which equals it for exact eigenvectors; from 1 million entries
+            of the basis on products are in single precision;
+        (5) step 5 is the robust power method of Lemma 2, 50 random starts of 100 steps each (the
+            paper's experiments used a toolbox), and a lambda below 1e-6 counts as 1e-6;
+        (6) K is lowered where M2 has fewer positive eigenvalues.
         """
         return cls(n_components, seed=seed, **ALGORITHM_1)
 
@@ -151,17 +153,15 @@ class MethodOfMoments(EstimatorApi, FrameApi):
         anchor: Anchor | None = None,
         progress: Any = None,
     ) -> Self:
-        """Fit to a users x items matrix of counts, any scipy sparse format or a dense array.
+        """Fit to a users x items matrix of counts, sparse or dense. y: ignored.
 
-        y: is ignored; scikit-learn passes it.
         held_out: (N, D) later interactions of the same users, to choose the ranking weights
-            on; without it a part of X is hidden for that purpose, and used again afterwards.
-        last_days: (N, D) the day of every pair's last event, for the trend of the items: a
-            number above 0, such as `date.toordinal()`. Its weight is chosen on `held_out` alone.
-        exclude_seen: choose them for lists without what the user had before.
-        previous: an earlier model of the same items, to start from and to keep the identity
-            of its components.
-        anchor: that of an earlier fit, to see the moments through instead of a new one.
+            on; without it a part of X is held out for that purpose.
+        last_days: (N, D) the day of every entry's last event, above 0, such as
+            `date.toordinal()`, for the trend, whose weight is chosen on `held_out` alone.
+        exclude_seen: choose weights for lists without what the user had before.
+        previous: an earlier model of the same items, whose components keep their numbers.
+        anchor: that of an earlier fit, instead of a new one.
         progress: a callback(stage, share done) or a `rich.progress.Progress`.
         """
         X = as_interactions(X)
@@ -182,11 +182,7 @@ class MethodOfMoments(EstimatorApi, FrameApi):
     def fit_users(
         self, users: Users, *, previous: Self | None = None, progress: Any = None
     ) -> Self:
-        """Fit to users who are visited in passes, such as shards of them.
-
-        Nothing is held out: the weights of the ranking are those that were given, or the defaults.
-        previous, progress: as for `fit`.
-        """
+        """Fit to users visited in passes, such as shards, with ranking weights given or default."""
         stages = Stages(progress)
         with one_blas_thread():
             fit, ranking = self._fit_components(users, stages, previous), None
@@ -204,17 +200,14 @@ class MethodOfMoments(EstimatorApi, FrameApi):
         added_days: Any = None,
         progress: Any = None,
     ) -> Self:
-        """Take rows away from what the model was fitted to, and add others, without the rest.
+        """Remove rows from what the model was fitted to, and add others, without the rest.
 
-        A user who changed has the old row in `removed` and the new row in `added`. The moments,
-        the components, the pairs and the trend equal those of a fit on what is left through the
-        same anchor, up to rounding. The weights of the ranking, its low-pass and its EASE part
-        stay those of the last fit.
-        removed, added: (any, D) rows, or one row, (D,); `added` may have more items than the
-        model, which then knows them too. Raises InvalidInteractions for rows to remove that
-        cannot be among those of the model.
-        removed_days, added_days: the last days of their pairs, where the model was fitted with
-        days and ranks by the trend of the items; see `fit`.
+        A user who changed has the old row in `removed` and the new row in `added`. Moments,
+        components, co-occurrences and trend equal those of a fit through the same anchor, up to
+        rounding; ranking weights, low-pass and EASE stay those of the last fit.
+        removed, added: (any, D) rows, or one row, (D,); `added` may have more items.
+        removed_days, added_days: where the model ranks by the trend; see `fit`.
+        Raises InvalidInteractions for rows that cannot be among those of the model.
         """
         anchor, sums, ranking = self.fitted.anchor, self.fitted.sums, self.fitted.pair_ranking
         if anchor is None or sums is None:
@@ -243,10 +236,7 @@ class MethodOfMoments(EstimatorApi, FrameApi):
         return self
 
     def forget(self, rows: Any, *, last_days: Any = None) -> Self:
-        """Take users out: the same model as without their rows, seen through its anchor.
-
-        last_days: of their pairs, where the model ranks by the trend of the items.
-        """
+        """Take users out: the same model as without their rows, seen through its anchor."""
         return self.update(removed=rows, removed_days=last_days)
 
     @property
@@ -268,7 +258,7 @@ class MethodOfMoments(EstimatorApi, FrameApi):
 
     @property
     def anchor(self) -> Anchor | None:
-        """The basis that the moments were summed through, for another `fit` through the same."""
+        """The basis that the moments were summed through."""
         return self.fitted.anchor
 
     @property
@@ -296,9 +286,8 @@ class MethodOfMoments(EstimatorApi, FrameApi):
     ) -> tuple[Array, Float64]:
         """Return the n best items of every row of X and their scores, (N, n) each.
 
-        last_days: (N, D) the day of every pair's last event, where histories age; see `fit`.
-        ranking: None for what was fitted. Lists with fewer candidates are filled with -1 and a
-        score of 0; an item that nobody took in the fit is no candidate.
+        last_days: (N, D), where histories age; see `fit`.  ranking: None for what was fitted.
+        A short list is filled with -1 and a score of 0; an item without users is no candidate.
         """
         X = as_interactions(X, n_items=self.fitted.n_items)
         if last_days is not None:
@@ -323,7 +312,7 @@ class MethodOfMoments(EstimatorApi, FrameApi):
         """Read a model that `save` wrote; DamagedModel when its contents do not fit together."""
         fitted, settings = FittedModel.load(path)
         if settings["ranking_weights"] is not None:
-            settings["ranking_weights"] = RankingWeights.from_saved(settings["ranking_weights"])
+            settings["ranking_weights"] = RankingWeights(**settings["ranking_weights"])
         model = cls(**settings)
         model._fitted = fitted
         return model
@@ -384,8 +373,9 @@ class MethodOfMoments(EstimatorApi, FrameApi):
             anchor = replace(anchor, components=components.in_span)
         return ComponentFit(anchor, sums, components)
 
-    def _fit_ranking(self, users: Users, choice: Choice | None, stages: Stages) -> PairRanking:
-        """Prepare the three-moment ranking, with weights as given, as chosen, or the defaults."""
+    def _fit_ranking(
+        self, users: Users, choice: WeightChoice | None, stages: Stages
+    ) -> PairRanking:
         weights = self.ranking_weights
         if weights is None:
             unchosen = replace(default_weights(users.shape[1]), **(self.fixed_weights or {}))
@@ -408,7 +398,9 @@ class MethodOfMoments(EstimatorApi, FrameApi):
         later = as_interactions(held_out, n_items=X.shape[1])
         return given_split(X, later, rng, exclude_seen=exclude_seen, last_days=last_days)
 
-    def _choose_weights(self, X: Csr, fit: ComponentFit, split: HeldOut, stages: Stages) -> Choice:
+    def _choose_weights(
+        self, X: Csr, fit: ComponentFit, split: HeldOut, stages: Stages
+    ) -> WeightChoice:
         with stages.stage("fit without the held-out items"):
             if split.train is not X:
                 # Not from the fit at hand: its vectors would remember the hidden items.
@@ -431,7 +423,7 @@ class MethodOfMoments(EstimatorApi, FrameApi):
         fit: ComponentFit,
         pair_ranking: PairRanking | None,
         stages: Stages,
-        choice: Choice | None = None,
+        choice: WeightChoice | None = None,
     ) -> FittedModel:
         return FittedModel(
             item_probs=fit.components.item_probs,
@@ -459,7 +451,7 @@ def _rows_of(X: Any, n_items: int) -> Csr:
         return sparse.csr_array((0, n_items))
     X = X if sparse.issparse(X) else np.asarray(X)
     X = as_interactions(X.reshape(1, -1) if X.ndim == 1 else X)
-    return grown(X, (X.shape[0], max(n_items, X.shape[1])))
+    return resized(X, (X.shape[0], max(n_items, X.shape[1])))
 
 
 def _days_of(last_days: Any, rows: Csr) -> Csr | None:

@@ -18,15 +18,14 @@ from mom_pipeline.core.types import Array
 _FORMAT = "mom-pipeline model"
 _VERSION = 5
 _ZIP_HEADER = 30
-# A member is deflated where that saves a quarter of a sample of it, by the fastest level:
-# counts and zeros shrink to a fraction, most other numbers do not, and cost their time in vain.
+# A member is deflated where that saves a quarter of a sample of it: counts do, most others do not.
 _SAMPLE_BYTES, _WORTH_IT, _FASTEST = 65_536, 0.75, 1
 
 
 def write_npz(file: IO[bytes], arrays: Mapping[str, Array], *, deflated: bool = True) -> None:
     """Write arrays as `np.load` reads them; the same arrays always give the same bytes.
 
-    deflated: shrink those that let themselves be shrunk. What is to be mapped must not be.
+    deflated: shrink those that are worth it. What is to be mapped must not be.
     """
     with zipfile.ZipFile(file, "w", compresslevel=_FASTEST) as members:
         for name, array in arrays.items():
@@ -110,11 +109,8 @@ def mapped_arrays(path: Path) -> dict[str, Array]:
             lengths = struct.unpack("<HH", file.read(4))
             file.seek(sum(lengths), os.SEEK_CUR)
             major, _ = np.lib.format.read_magic(file)
-            read_header = (
-                np.lib.format.read_array_header_1_0
-                if major == 1
-                else np.lib.format.read_array_header_2_0
-            )
+            own = np.lib.format
+            read_header = own.read_array_header_1_0 if major == 1 else own.read_array_header_2_0
             shape, fortran, dtype = read_header(file)
             order: Literal["F", "C"] = "F" if fortran else "C"
             if 0 in shape:

@@ -31,11 +31,9 @@ def draw_classes(
     zipf_exponent: float = 0.7,
     concentration: float = 0.1,
 ) -> LatentClasses:
-    """Draw a random (pi, O) whose overall popularity follows Zipf's law.
+    """Draw (pi, O) with O_yk ~ popularity_y gamma_yk,  popularity_y = rank_y^(-zipf_exponent).
 
-        O_yk  proportional to  popularity_y * gamma_yk,   popularity_y = rank_y^(-zipf_exponent)
-
-    A small `concentration` makes the components differ sharply; a large one makes them alike.
+    A small `concentration` makes the components differ sharply.
     """
     popularity = np.arange(1, n_items + 1, dtype=np.float64) ** -zipf_exponent
     rng.shuffle(popularity)
@@ -58,9 +56,8 @@ def draw_interactions(
 
         h ~ P[h | u],   y ~ P[y | h],   repeated n_u times
 
-    By default P[h | u] is one component per user, drawn from pi: the setting in which the paper's
-    moments factorise. With `membership_concentration` it is Dirichlet(concentration * pi).
-    Returns (N, D) counts; row sums equal `items_per_user`.
+    P[h | u] is one component per user, drawn from pi, as the paper's moments suppose; with
+    `membership_concentration` it is Dirichlet(concentration * pi). Returns (N, D) counts.
     """
     D, _ = truth.item_probs.shape
     lengths = np.asarray(items_per_user, dtype=np.int64)
@@ -87,11 +84,7 @@ def simulate(
     zipf_exponent: float = 0.7,
     membership_concentration: float | None = None,
 ) -> tuple[LatentClasses, Csr]:
-    """Draw a model and the counts of users who follow it.
-
-    Lengths are 3 + Poisson(items_per_user - 3), so that every user has a triple of items.
-    Returns the truth and the (N, D) count matrix.
-    """
+    """Draw a model and (N, D) counts; 3 + Poisson(items_per_user - 3) events a user."""
     for name, value in [("n_users", n_users), ("n_items", n_items), ("n_components", n_components)]:
         if value < 1:
             raise InvalidSetting(f"{name} must be at least 1, found {value}")

@@ -1,28 +1,30 @@
-"""Adapters that turn published datasets into daily log files, with the paper's splits."""
+"""Adapters that turn published datasets, and files of one's own, into daily log files."""
 
 from collections.abc import Callable
 from pathlib import Path
 
-from mom_pipeline.datasets.delimited import csv_file, online_retail, parsed_rows
-from mom_pipeline.datasets.guessing import Guess, guess_file
+from mom_pipeline.datasets.guessing import Guess, ImportOptions, guess_file, own_file
 from mom_pipeline.datasets.importing import (
     SUMMARY_FILE,
     Dataset,
-    ImportOptions,
     ImportSummary,
     import_dataset,
     read_summary,
 )
-from mom_pipeline.datasets.movietweetings import movietweetings
-from mom_pipeline.datasets.paper import million_song, tafeng, yandex
+from mom_pipeline.datasets.published import (
+    million_song,
+    movietweetings,
+    online_retail,
+    tafeng,
+    yandex,
+)
 
-DATASETS: dict[str, Callable[[Path, ImportOptions], Dataset]] = {
+DATASETS: dict[str, Callable[[Path], Dataset]] = {
     "tafeng": tafeng,
     "million-song": million_song,
     "yandex": yandex,
     "online-retail": online_retail,
     "movietweetings": movietweetings,
-    "csv": csv_file,
 }
 
 __all__ = [
@@ -32,9 +34,8 @@ __all__ = [
     "Guess",
     "ImportOptions",
     "ImportSummary",
-    "csv_file",
     "guess_file",
     "import_dataset",
-    "parsed_rows",
+    "own_file",
     "read_summary",
 ]

@@ -1,4 +1,4 @@
-"""What a file of one's own looks like: format, encoding, delimiter, header, columns, times.
+"""A file of one's own: format, encoding, delimiter, header, columns and times, and its import.
 
 Everything is a guess from the file alone, to be shown to a person; a choice that is given is kept.
 """
@@ -9,15 +9,18 @@ import io
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from mom_pipeline.datasets.importing import ImportOptions, open_text
-from mom_pipeline.errors import DatasetError
-from mom_pipeline.logs.time_formats import fitting_formats
+from mom_pipeline.datasets.importing import Dataset, EventFields, RawFile, open_text
+from mom_pipeline.errors import DatasetError, InvalidSetting
+from mom_pipeline.logs.readers import delimited_fields, json_fields, parquet_types
+from mom_pipeline.logs.time_formats import event_time_sql, fitting_formats, format_advice
+from mom_pipeline.settings import ColumnSettings, LogSettings, checked
 from mom_pipeline.warehouse.connection import literal_path, scalar
 
 FIELD_DELIMITERS = (",", ";", "\t", "|")
@@ -45,12 +48,28 @@ _MOSTLY = 0.95
 
 
 @dataclass(frozen=True)
-class Guess:
-    """Choices for an import, the names of the columns, and what a person should know."""
+class ImportOptions:
+    """How a file is written, and which of its columns is what; "": no such column."""
 
-    options: ImportOptions
-    header: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    user: str = "user"
+    item: str = "item"
+    timestamp: str = "timestamp"
+    weight: str = ""
+    item_name: str = ""
+    item_group: str = ""
+    timestamp_format: str = "iso"
+    timezone: str = "UTC"
+    file_format: str = "csv"  # or jsonl, parquet
+    delimiter: str = ","
+    encoding: str = "utf-8"
+    has_header: bool = True
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are read, each once, user and item first."""
+        return list(
+            dict.fromkeys(name for name in (getattr(self, role) for role in _WORDS) if name)
+        )
 
 
 @dataclass(frozen=True)
@@ -65,6 +84,35 @@ class Sample:
         return [row[at] for row in self.rows if len(row) > at]
 
 
+@dataclass(frozen=True)
+class Guess:
+    """Choices for an import, some rows of the file, and what a person should know."""
+
+    path: Path
+    options: ImportOptions
+    sample: Sample
+    notes: tuple[str, ...] = ()
+
+    def parsed_rows(self, n: int) -> list[tuple[str, ...]]:
+        """The first rows as an import reads them: user, item, time, weight and name of the item.
+
+        A time that is not understood is shown as such.
+        """
+        options = self.options
+        names = (options.user, options.item, options.timestamp, options.weight, options.item_name)
+        columns = [self.sample.column(name)[:n] if name else [""] * n for name in names]
+        expression, parameters = event_time_sql(options.timestamp_format)
+        with duckdb.connect() as connection:
+            connection.execute("SET TimeZone = $zone", {"zone": options.timezone})
+            read = connection.execute(
+                f"SELECT coalesce(strftime({expression}, '%Y-%m-%d %H:%M:%S'), "  # noqa: S608
+                "'not understood: ' || time_text) FROM (SELECT unnest($times) AS time_text)",
+                {**parameters, "times": columns[2]},
+            ).fetchall()
+        columns[2] = [time for (time,) in read]
+        return list(zip(*columns, strict=False))
+
+
 def guess_file(path: Path, given: dict[str, Any]) -> Guess:
     """Guess all options of an import that are not given (name -> value).
 
@@ -72,42 +120,97 @@ def guess_file(path: Path, given: dict[str, Any]) -> Guess:
     """
     if not path.is_file():
         raise DatasetError(f"{path} is not a file; give a CSV, TSV, JSON lines or Parquet file")
-    unknown = set(given) - {f.name for f in fields(ImportOptions)}
-    if unknown:
-        raise TypeError(f"no options of an import: {sorted(unknown)}")
-    require_readable(given.get("delimiter", ","), given.get("encoding", "utf-8"))
+    _require_valid(replace(ImportOptions(), **given))
     options, sample = _read(path, replace(ImportOptions(), **given), given)
     notes: list[str] = []
-    columns = _columns(path, sample, given)
-    options = replace(options, **columns)
+    options = replace(options, **_columns(path, sample, given))
     if "timestamp_format" not in given:
         name, note = _time_format(sample.column(options.timestamp), options.timestamp)
         options = replace(options, timestamp_format=name)
         notes += [note] if note else []
     if not options.has_header:
         notes.append("the file has no header: its columns are called by their numbers")
-    return Guess(options, sample.header, tuple(notes))
+    return Guess(path, options, sample, tuple(notes))
 
 
-def require_readable(delimiter: str, encoding: str) -> None:
-    """Raise DatasetError for a delimiter or an encoding that no file is read with."""
-    if delimiter not in FIELD_DELIMITERS:
+def _require_valid(options: ImportOptions) -> None:
+    """The same rules as for log files, in the words of the options."""
+    if options.delimiter not in FIELD_DELIMITERS:
         raise DatasetError(
             f"--delimiter must be one of {', '.join(map(repr, FIELD_DELIMITERS))}, found "
-            f"{delimiter!r}"
+            f"{options.delimiter!r}"
         )
     try:
-        codecs.lookup(encoding)
+        codecs.lookup(options.encoding)
     except LookupError:
         raise DatasetError(
             f"--encoding must be one that Python knows, such as utf-8 or latin-1, found "
-            f"{encoding!r}"
+            f"{options.encoding!r}"
         ) from None
+    try:
+        checked(LogSettings, timezone=options.timezone, timestamp_format=options.timestamp_format)
+    except InvalidSetting as error:
+        words = str(error).replace("timezone", "--timezone")
+        raise DatasetError(words.replace("timestamp_format", "--timestamp-format")) from None
 
 
-def sample_of(path: Path, given: dict[str, Any]) -> Sample:
-    """Return rows from all over a file that is written as given."""
-    return _read(path, ImportOptions(**given), given)[1]
+def own_file(guess: Guess) -> Dataset:
+    """The adapter for a file of one's own: CSV, JSON lines or Parquet.
+
+    Lines without a user or an item, and those with a weight of 0 or less, are set aside.
+    """
+    options, path, header = guess.options, guess.path, guess.sample.header
+    columns = options.columns
+    read = header if options.file_format == "csv" else columns
+    at = {name: f"coalesce(f[{n}], '')" for n, name in enumerate(read, start=1)} | {"": "''"}
+    event_time, parameters = event_time_sql(options.timestamp_format)
+    events = EventFields(
+        time=event_time.replace("time_text", at[options.timestamp]),
+        user=at[options.user],
+        item=at[options.item],
+        weight=at[options.weight] if options.weight else "'1'",
+        exclude=_set_aside(options, at),
+        item_name=at[options.item_name],
+        item_group=at[options.item_group],
+        time_format="%Y-%m-%dT%H:%M:%S.%f%z",
+        parameters=parameters,
+    )
+    n_header = int(options.has_header and options.file_format == "csv")
+    if options.file_format == "csv":
+        lines = delimited_fields(options.delimiter, len(header), header_lines=n_header)
+    else:
+        lines = json_fields(columns, len(_NEEDED), exact_ids=False)
+    texts = _parquet_texts(path) if options.file_format == "parquet" else {}
+    raw = RawFile(
+        path,
+        events.select(lines),
+        other_lines=f"text IS NULL OR rowid < {n_header}",
+        encoding=options.encoding,
+        texts={name: texts[name] for name in columns if texts},
+        advice=partial(
+            format_advice,
+            guess.sample.column(options.timestamp),
+            "--timestamp-format",
+            options.timestamp_format,
+        ),
+    )
+    return Dataset(
+        name="csv",
+        timezone=options.timezone,
+        columns=ColumnSettings(weight="weight" if options.weight else "", exclude="exclude"),
+        files=(raw,),
+        rules=f"columns {', '.join(columns)}; times as {options.timestamp_format}",
+    )
+
+
+def _set_aside(options: ImportOptions, at: dict[str, str]) -> str:
+    """Why a line is no event, as the source itself says it; '' for an event."""
+    weight = f"coalesce(TRY_CAST({at[options.weight]} AS DOUBLE), 0) <= 0"
+    of_weight = f"WHEN {weight} THEN 'weight not above 0'" if options.weight else ""
+    return (
+        f"CASE WHEN {at[options.user]} = '' THEN 'no user' "
+        f"WHEN {at[options.item]} = '' THEN 'no item' {of_weight} ELSE '' END"
+    )
 
 
 def _read(
@@ -205,20 +308,17 @@ def _is_header(rows: Sequence[Sequence[str]]) -> bool:
     )
 
 
-def parquet_texts(path: Path) -> dict[str, str]:
+def _parquet_texts(path: Path) -> dict[str, str]:
     """Return the columns of a Parquet file, each with its expression as text.
 
     A whole number that some program made a float of, 17850.0, is written as one: 17850.
     """
     try:
         with duckdb.connect() as connection:
-            rows = connection.execute(
-                "DESCRIBE SELECT * FROM read_parquet($path, hive_partitioning = false)",
-                {"path": literal_path(path)},
-            ).fetchall()
+            types = parquet_types(connection, path)
     except duckdb.Error as error:
         raise DatasetError(f"{path} cannot be read as Parquet: {error}") from error
-    return {str(name): _as_text(str(name), str(kind)) for name, kind, *_ in rows if '"' not in name}
+    return {name: _as_text(name, kind) for name, kind in types.items() if '"' not in name}
 
 
 def _as_text(name: str, kind: str) -> str:
@@ -232,7 +332,7 @@ def _as_text(name: str, kind: str) -> str:
 
 def _parquet_sample(path: Path) -> Sample:
     """Return the first rows and some of all that follow, in the order of the file."""
-    columns = parquet_texts(path)
+    columns = _parquet_texts(path)
     texts = ", ".join(f'{text} AS "{name}"' for name, text in columns.items())
     file = {"path": literal_path(path)}
     with duckdb.connect() as connection:

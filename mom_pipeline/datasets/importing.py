@@ -1,7 +1,8 @@
 """Import of a dataset by its adapter: raw lines in, one log file per day out, none lost.
 
 An adapter is a SELECT from physical lines to events. Lines are staged in DuckDB, which spills
-to disk, so that a 10 GB file needs no more memory than a small one.
+to disk, so that a 10 GB file needs no more memory than a small one. The days are written to a
+scratch folder and put in place when all are complete: an import that was killed begins again.
 """
 
 import gzip
@@ -9,8 +10,8 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from datetime import date
 from pathlib import Path
 from typing import IO, cast
@@ -19,63 +20,59 @@ import duckdb
 
 from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.catalogue import Catalogue, Item, tidy
-from mom_pipeline.core.files import write_text
+from mom_pipeline.core.files import sync_folder, write_text
 from mom_pipeline.errors import DatasetError
 from mom_pipeline.logs.logfiles import FIRST_DAY, LAST_DAY, LogFile, discover
-from mom_pipeline.logs.readers import stage_text
+from mom_pipeline.logs.readers import Query, filled, stage_parquet, stage_text
 from mom_pipeline.logs.scan import MARK, Progress, no_progress, scan_text
 from mom_pipeline.settings import SETTINGS_FILE, ColumnSettings, Settings
-from mom_pipeline.settings.writing import declare_first_day
-from mom_pipeline.warehouse.connection import Connection, literal_path, load_sql, scalar
+from mom_pipeline.settings_file import declare_first_day
+from mom_pipeline.warehouse.connection import Connection, load_sql, scalar
 
 SUMMARY_FILE = "dataset.json"
 _DEFAULT_MEMORY = "2GB"
-_NO_SPLIT: tuple[date, ...] = ()
 
 
 @dataclass(frozen=True)
-class ImportOptions:
-    """Choices of an import, with the paper's own as defaults."""
+class EventFields:
+    """An event as SQL expressions over the list `f` of a line's fields.
 
-    # csv
-    user: str = "user"
-    item: str = "item"
-    timestamp: str = "timestamp"
-    weight: str = ""
-    timestamp_format: str = "iso"
-    delimiter: str = ","
-    timezone: str = "UTC"
-    file_format: str = "csv"  # or jsonl, parquet
-    encoding: str = "utf-8"
-    has_header: bool = True
-    item_name: str = ""
-    item_group: str = ""
-    set_aside: bool = False  # lines without user or item, or with a weight of 0 or less
-    # yandex
-    min_clicks: int = 5
-    sample_users: int = 1_000_000
-    seed: int = 0
-    # million-song and yandex carry no dates: their first day is declared
-    first_day: date = date(2012, 1, 1)
+    time: a TIMESTAMP (local) or TIMESTAMPTZ, NULL for a line that is not in the format.
+    time_format: how it is written to the log file.  parameters: values of the expressions.
+    """
+
+    time: str
+    user: str
+    item: str
+    weight: str = "'1'"
+    exclude: str = "''"
+    item_name: str = "''"
+    item_group: str = "''"
+    time_format: str = "%Y-%m-%dT%H:%M:%S"
+    parameters: Mapping[str, object] = field(default_factory=dict)
+
+    def select(self, lines: Query) -> Query:
+        """Return the SELECT from lines, as `delimited_fields` gives them, to `dataset_events`."""
+        names = [f.name for f in fields(self) if f.name not in ("time_format", "parameters")]
+        fragments = {name: getattr(self, name) for name in names} | {"fields": lines.sql}
+        parameters = {**lines.parameters, **self.parameters, "time_format": self.time_format}
+        return Query(filled(load_sql("datasets/events.sql"), fragments), parameters)
 
 
 @dataclass(frozen=True)
 class RawFile:
     """A published file and the SELECT that reads its lines.
 
-    select: from `staged_lines` (rowid, text) to the columns of `dataset_events`.
-    other_lines: a condition over `staged_lines` for the lines that carry no event by their
-        format: a header, records of other kinds.
-    parameters: values of `select`; $file and $mark, the mark of unreadable lines, are given.
+    select: from `staged_lines` (rowid, text) to the columns of `dataset_events`; $file is given.
+    other_lines: a condition over `staged_lines` for lines that carry no event by their format.
     encoding: other than UTF-8, the file is read from a copy.
     texts: of a Parquet file, the expressions of its columns as text, by name.
     advice: what to say about lines that are not in the format.
     """
 
     path: Path
-    select: str
-    other_lines: str
-    parameters: dict[str, object] = field(default_factory=dict)
+    select: Query
+    other_lines: str = "text IS NULL"
     encoding: str = "utf-8"
     texts: Mapping[str, str] = field(default_factory=dict)
     advice: Callable[[], str] = lambda: ""
@@ -85,7 +82,7 @@ class RawFile:
 class Dataset:
     """How a dataset is read and what its log files look like.
 
-    items: names that come in a file of their own.
+    items: names that come in a file of their own.  finish: what is left of all events.
     """
 
     name: str
@@ -95,14 +92,14 @@ class Dataset:
     rules: str
     train_days: Callable[[date], bool] | None = None
     items: Callable[[], Iterable[Item]] = lambda: ()
-    finish: Callable[[Connection], None] | None = None
+    finish: Callable[[Connection], None] = lambda connection: None
 
 
 @dataclass(frozen=True)
 class ImportSummary:
     """What an import wrote; kept as `dataset.json` in the data folder.
 
-    files_without_end: names of the files whose last line has no line end; it was taken.
+    files_without_end: names of the files whose last line has no line end; it was imported.
     """
 
     dataset: str
@@ -114,25 +111,9 @@ class ImportSummary:
     days: int
     first_day: date
     last_day: date
-    train_days: tuple[date, ...] = _NO_SPLIT
-    test_days: tuple[date, ...] = _NO_SPLIT
+    train_days: tuple[date, ...] = ()
+    test_days: tuple[date, ...] = ()
     files_without_end: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Staged:
-    """Lines that were read, those that carry no event, and names of files without a line end."""
-
-    lines: int = 0
-    without_event: int = 0
-    without_end: tuple[str, ...] = ()
-
-    def __add__(self, other: "_Staged") -> "_Staged":
-        return _Staged(
-            self.lines + other.lines,
-            self.without_event + other.without_event,
-            self.without_end + other.without_end,
-        )
 
 
 def import_dataset(
@@ -149,36 +130,16 @@ def import_dataset(
         scratch_folder(settings, "import") as scratch,
         _connect(dataset, settings, scratch) as connection,
     ):
-        staged = _stage_events(connection, dataset, scratch, progress)
-        days = _event_days(connection)
-        rows = scalar(connection, "SELECT count(*) FROM dataset_events")
-        _write_days(connection, dataset, days, scratch, settings.logs_dir)
+        summary = _stage_events(connection, dataset, scratch, progress)
+        written = _write_days(connection, dataset, scratch)
         named = [*_named_items(connection), *dataset.items()]
-    summary = _summary(dataset, days, staged, rows)
-    if named:  # what a person wrote there stays
-        Catalogue.open(settings.data_dir).with_missing(named).save(settings.data_dir)
-    _write_settings(dataset, settings, days)
-    text = json.dumps(asdict(summary), indent=2, default=str) + "\n"
-    write_text(settings.data_dir / SUMMARY_FILE, text)
+        if named:  # what a person wrote there stays
+            Catalogue.open(settings.data_dir).with_missing(named).save(settings.data_dir)
+        _write_settings(dataset, settings, written)
+        text = json.dumps(asdict(summary), indent=2, default=str) + "\n"
+        write_text(settings.data_dir / SUMMARY_FILE, text)
+        _publish(written, settings.logs_dir)
     return summary
-
-
-def _summary(dataset: Dataset, days: list[date], staged: _Staged, rows: int) -> ImportSummary:
-    is_train = dataset.train_days
-    return ImportSummary(
-        dataset=dataset.name,
-        rules=dataset.rules,
-        lines=staged.lines,
-        lines_without_event=staged.without_event,
-        lines_filtered=staged.lines - staged.without_event - rows,
-        rows=rows,
-        days=len(days),
-        first_day=days[0],
-        last_day=days[-1],
-        train_days=tuple(d for d in days if is_train(d)) if is_train else _NO_SPLIT,
-        test_days=tuple(d for d in days if not is_train(d)) if is_train else _NO_SPLIT,
-        files_without_end=staged.without_end,
-    )
 
 
 def read_summary(settings: Settings) -> ImportSummary | None:
@@ -191,7 +152,7 @@ def read_summary(settings: Settings) -> ImportSummary | None:
         values[key] = date.fromisoformat(values[key])
     for key in ("train_days", "test_days"):
         values[key] = tuple(date.fromisoformat(day) for day in values[key])
-    values["files_without_end"] = tuple(values.get("files_without_end", ()))
+    values["files_without_end"] = tuple(values["files_without_end"])
     return ImportSummary(**values)
 
 
@@ -204,16 +165,34 @@ def _connect(dataset: Dataset, settings: Settings, scratch: Path) -> Connection:
 
 def _stage_events(
     connection: Connection, dataset: Dataset, scratch: Path, progress: Progress
-) -> _Staged:
+) -> ImportSummary:
     """Fill `dataset_events`."""
     connection.execute(load_sql("datasets/dataset_events.sql"))
-    staged = _Staged()
+    lines = without = 0
+    without_end = []
     for raw in dataset.files:
-        staged += _stage_file(connection, raw, scratch, progress)
+        of_file, ended = _stage_lines(connection, raw, scratch, progress)
+        lines += of_file
+        without += _add_events(connection, raw, of_file)
+        without_end += [] if ended else [raw.path.name]
     connection.execute("DROP TABLE staged_lines")
-    if dataset.finish is not None:
-        dataset.finish(connection)
-    return staged
+    dataset.finish(connection)
+    days, is_train = _event_days(connection), dataset.train_days
+    rows = scalar(connection, "SELECT count(*) FROM dataset_events")
+    return ImportSummary(
+        dataset=dataset.name,
+        rules=dataset.rules,
+        lines=lines,
+        lines_without_event=without,
+        lines_filtered=lines - without - rows,
+        rows=rows,
+        days=len(days),
+        first_day=days[0],
+        last_day=days[-1],
+        train_days=tuple(day for day in days if is_train(day)) if is_train else (),
+        test_days=tuple(day for day in days if not is_train(day)) if is_train else (),
+        files_without_end=tuple(without_end),
+    )
 
 
 def _stage_lines(
@@ -221,7 +200,7 @@ def _stage_lines(
 ) -> tuple[int, bool]:
     """Fill `staged_lines`; return how many there are, and whether the last one has its end."""
     if raw.texts:
-        lines = _stage_rows(connection, raw)
+        lines = stage_parquet(connection, raw.path, raw.texts)
         progress(raw.path.stat().st_size)
         return lines, True
     path = raw.path if raw.encoding == "utf-8" else _as_utf8(raw, scratch)
@@ -232,18 +211,6 @@ def _stage_lines(
     for copy in {scan.readable, path} - {raw.path}:
         copy.unlink()
     return scan.lines, scan.ended
-
-
-def _stage_rows(connection: Connection, raw: RawFile) -> int:
-    """Fill `staged_lines` with one JSON object of texts per row of a Parquet file."""
-    texts = ", ".join(f'{expression} AS "{name}"' for name, expression in raw.texts.items())
-    path = {"path": literal_path(raw.path)}
-    connection.execute(
-        "CREATE OR REPLACE TEMP TABLE staged_lines AS SELECT to_json(r)::VARCHAR AS text "  # noqa: S608
-        f"FROM (SELECT {texts} FROM read_parquet($path, hive_partitioning = false)) AS r",
-        path,
-    )
-    return scalar(connection, "SELECT sum(num_rows) FROM parquet_file_metadata($path)", path)
 
 
 def _as_utf8(raw: RawFile, scratch: Path) -> Path:
@@ -272,43 +239,28 @@ def open_text(path: Path) -> IO[bytes]:
     return cast("IO[bytes]", gzip.open(path)) if is_gzip(path) else path.open("rb")
 
 
-def _named_items(connection: Connection) -> list[Item]:
-    """Return the items that the events name: each with the name that most of its lines have."""
-    rows = connection.execute(load_sql("datasets/item_names.sql")).fetchall()
-    return [Item(item, tidy(name), group) for item, name, group in rows]
-
-
-def _stage_file(connection: Connection, raw: RawFile, scratch: Path, progress: Progress) -> _Staged:
-    """Add the events of one file."""
-    lines, ended = _stage_lines(connection, raw, scratch, progress)
+def _add_events(connection: Connection, raw: RawFile, lines: int) -> int:
+    """Add the events of the staged lines; return how many lines carry none by their format."""
     before = scalar(connection, "SELECT count(*) FROM dataset_events")
-    parameters = raw.parameters | {"mark": MARK, "file": raw.path.name}
-    connection.execute(f"INSERT INTO dataset_events {raw.select}", parameters)
-    _require_published_format(connection, raw)
+    parameters = {**raw.select.parameters, "file": raw.path.name}
+    connection.execute(f"INSERT INTO dataset_events {raw.select.sql}", parameters)
+    bad = connection.execute(
+        "SELECT count(*), min(line), arg_min(time_text, line) FROM dataset_events WHERE day IS NULL"
+    ).fetchall()[0]
+    if bad[0]:
+        text = str(bad[2]).replace(MARK, " ").strip()
+        raise DatasetError(
+            f"{raw.path}: {bad[0]} lines are not in the expected format, the first is line "
+            f"{bad[1]}: {text[:200]!r}. {raw.advice() or 'Correct or remove them'}"
+        )
     events = scalar(connection, "SELECT count(*) FROM dataset_events") - before
-    without = scalar(
-        connection,
-        f"SELECT count(*) FROM staged_lines WHERE {raw.other_lines}",  # noqa: S608
-    )
+    without = scalar(connection, f"SELECT count(*) FROM staged_lines WHERE {raw.other_lines}")  # noqa: S608
     if events + without != lines:
         raise DatasetError(
             f"{raw.path} has {lines} lines, but {events} events and {without} other "
             "lines were read; nothing was written. Report this"
         )
-    return _Staged(lines, without, () if ended else (raw.path.name,))
-
-
-def _require_published_format(connection: Connection, raw: RawFile) -> None:
-    bad = connection.execute(
-        "SELECT line, time_text FROM dataset_events WHERE day IS NULL ORDER BY line LIMIT 1"
-    ).fetchall()
-    if bad:
-        line, text = bad[0]
-        count = scalar(connection, "SELECT count(*) FROM dataset_events WHERE day IS NULL")
-        raise DatasetError(
-            f"{raw.path}: {count} lines are not in the expected format, the first is line {line}: "
-            f"{str(text)[:200]!r}. {raw.advice() or 'Correct or remove them'}"
-        )
+    return without
 
 
 def _event_days(connection: Connection) -> list[date]:
@@ -326,15 +278,20 @@ def _event_days(connection: Connection) -> list[date]:
     return days
 
 
-def _write_days(
-    connection: Connection, dataset: Dataset, days: list[date], scratch: Path, logs_dir: Path
-) -> None:
-    """One file per day, in the order of the source, moved to its place when complete."""
-    logs_dir.mkdir(parents=True, exist_ok=True)
+def _named_items(connection: Connection) -> list[Item]:
+    """Return the items that the events name: each with the name that most of its lines have."""
+    rows = connection.execute(load_sql("datasets/item_names.sql")).fetchall()
+    return [Item(item, tidy(name), group) for item, name, group in rows]
+
+
+def _write_days(connection: Connection, dataset: Dataset, scratch: Path) -> dict[date, Path]:
+    """Write one file per day, in the order of the source, to the scratch folder."""
+    folder = scratch / "logs"
+    folder.mkdir()
+    written = {day: folder / f"{day}.csv.gz" for day in _event_days(connection)}
     optional = {"weight": dataset.columns.weight, "exclude": dataset.columns.exclude}
     names = "".join(f", {name}" for name, used in optional.items() if used)
-    for day in days:
-        target = scratch / f"{day}.csv.gz"
+    for day, path in written.items():
         connection.execute(
             f"""
             COPY (
@@ -342,11 +299,23 @@ def _write_days(
                 FROM dataset_events WHERE day = $day::DATE ORDER BY file, line
             ) TO $target (FORMAT csv, HEADER, COMPRESSION gzip)
             """,  # noqa: S608
-            {"day": day.isoformat(), "target": str(target)},
+            {"day": day.isoformat(), "target": str(path)},
         )
-        with target.open("rb") as written:
-            os.fsync(written.fileno())
-        target.replace(logs_dir / target.name)
+        with path.open("rb") as complete:
+            os.fsync(complete.fileno())
+    return written
+
+
+def _publish(written: Mapping[date, Path], logs_dir: Path) -> None:
+    """Put all days in place: at once where there is no folder yet, or else one by one."""
+    folder = next(iter(written.values())).parent
+    if logs_dir.exists():
+        for path in written.values():
+            path.replace(logs_dir / path.name)
+        sync_folder(logs_dir)
+    else:
+        folder.rename(logs_dir)
+        sync_folder(logs_dir.parent)
 
 
 def _require_fitting_settings(dataset: Dataset, settings: Settings) -> None:
@@ -362,11 +331,11 @@ def _require_fitting_settings(dataset: Dataset, settings: Settings) -> None:
         )
 
 
-def _write_settings(dataset: Dataset, settings: Settings, days: Sequence[date]) -> None:
+def _write_settings(dataset: Dataset, settings: Settings, days: Iterable[date]) -> None:
     path = settings.data_dir / SETTINGS_FILE
     if not path.exists():
         write_text(path, f"# Written by `import {dataset.name}`.\n\n{_settings_text(dataset)}")
-    declare_first_day(settings, days)
+    declare_first_day(settings, list(days))
 
 
 def _settings_text(dataset: Dataset) -> str:

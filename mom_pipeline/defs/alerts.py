@@ -13,71 +13,74 @@ from typing import Any
 import dagster as dg
 
 from mom_pipeline.core.errors import MomError
-from mom_pipeline.defs.partitions import SETTINGS
-from mom_pipeline.defs.resources import DataFolder
-from mom_pipeline.defs.run_tags import days_tag
-from mom_pipeline.settings.sections import AlertSettings
+from mom_pipeline.defs.names import Names, days_in_words
+from mom_pipeline.settings import AlertSettings
 
 _SECONDS = 30
-_NOBODY = "neither alerts.webhook nor alerts.command is set in pipeline.toml"
-# On as soon as the settings say whom to tell; the definitions are loaded with them.
-_STATUS = (
-    dg.DefaultSensorStatus.RUNNING
-    if SETTINGS.alerts.webhook or SETTINGS.alerts.command
-    else dg.DefaultSensorStatus.STOPPED
-)
 
 
 class AlertNotSent(MomError):
     """A message reached nobody."""
 
 
-@dg.run_failure_sensor(
-    default_status=_STATUS, description="A run that failed: tells `[alerts]` of the settings."
-)
-def failure_alert(
-    context: dg.RunFailureSensorContext, data_folder: DataFolder
-) -> dg.SkipReason | None:
-    """Tell which run failed, on which days and at which asset."""
-    steps = [event.step_key for event in context.get_step_failure_events() if event.step_key]
-    where = f" at {', '.join(steps)}" if steps else " before any asset"
-    run = context.dagster_run
-    text = f"{run.job_name} failed{where}"
-    return _tell(data_folder, _message(run, text, assets=steps))
+def alert_sensors(names: Names, alerts: AlertSettings, assets: set[dg.AssetKey]) -> list[Any]:
+    """The sensors on runs of this pipeline alone; none where nobody is to be notified."""
+    if not (alerts.webhook or alerts.command):
+        return []
+    running = dg.DefaultSensorStatus.RUNNING
+    jobs = {names.of(job) for job in ("daily_update", "full_rebuild", "comparison")}
 
+    def is_ours(run: dg.DagsterRun) -> bool:
+        chosen = run.asset_selection or set()
+        return bool(chosen & assets) or run.job_name in jobs
 
-@dg.run_status_sensor(
-    run_status=dg.DagsterRunStatus.SUCCESS,
-    default_status=_STATUS,
-    description="Checks that failed in a run that did not: tells `[alerts]` of the settings.",
-)
-def check_alert(
-    context: dg.RunStatusSensorContext, data_folder: DataFolder
-) -> dg.SkipReason | None:
-    """Tell which checks failed on which days; the pages show what they saw."""
-    run = context.dagster_run
-    logs = context.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
-    verdicts = [entry.get_dagster_event().asset_check_evaluation_data for entry in logs]
-    failed = [
-        {
-            "asset": verdict.asset_key.to_user_string(),
-            "check": verdict.check_name,
-            "severity": verdict.severity.value,
-            "day": verdict.partition,
-        }
-        for verdict in verdicts
-        if not verdict.passed
-    ]
-    if not failed:
-        return dg.SkipReason("every check passed")
-    names = sorted({f"{entry['asset']}: {entry['check']}" for entry in failed})
-    text = f"{len(failed)} checks of {run.job_name} failed: {', '.join(names)}"
-    return _tell(data_folder, _message(run, text, checks=failed))
+    @dg.run_failure_sensor(name=names.of("failure_alert"), default_status=running)
+    def failure_alert(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
+        """Say which run failed, on which days and at which asset."""
+        run = context.dagster_run
+        if not is_ours(run):
+            return dg.SkipReason("a run of others")
+        steps = [event.step_key for event in context.get_step_failure_events() if event.step_key]
+        where = f" at {', '.join(steps)}" if steps else " before any asset"
+        send(alerts, _message(run, f"{run.job_name} failed{where}", assets=steps))
+        return None
+
+    @dg.run_status_sensor(
+        name=names.of("check_alert"),
+        run_status=dg.DagsterRunStatus.SUCCESS,
+        default_status=running,
+    )
+    def check_alert(context: dg.RunStatusSensorContext) -> dg.SkipReason | None:
+        """Say which checks failed on which days; the pages show what they saw."""
+        run = context.dagster_run
+        if not is_ours(run):
+            return dg.SkipReason("a run of others")
+        kind = dg.DagsterEventType.ASSET_CHECK_EVALUATION
+        logs = context.instance.all_logs(run.run_id, of_type=kind)
+        verdicts = [entry.get_dagster_event().asset_check_evaluation_data for entry in logs]
+        failed = [
+            {
+                "asset": verdict.asset_key.to_user_string(),
+                "check": verdict.check_name,
+                "severity": verdict.severity.value,
+                "day": verdict.partition,
+            }
+            for verdict in verdicts
+            if not verdict.passed
+        ]
+        if not failed:
+            return dg.SkipReason("every check passed")
+        found = sorted({f"{entry['asset']}: {entry['check']}" for entry in failed})
+        text = f"{len(failed)} checks of {run.job_name} failed: {', '.join(found)}"
+        send(alerts, _message(run, text, checks=failed))
+        return None
+
+    return [failure_alert, check_alert]
 
 
 def _message(run: dg.DagsterRun, text: str, **more: Any) -> dict[str, Any]:
     """A message; `text` alone is what chat services show."""
-    days = days_tag(run.tags).get("days", "")
+    days = days_in_words(run.tags)
     where = f"{text} ({days})" if days else text
     return {
         "text": f"mom-pipeline: {where}, run {run.run_id}",
@@ -86,18 +89,10 @@ def _message(run: dg.DagsterRun, text: str, **more: Any) -> dict[str, Any]:
     } | more
 
 
-def _tell(data_folder: DataFolder, message: Mapping[str, Any]) -> dg.SkipReason | None:
-    alerts = data_folder.settings.alerts
-    if not (alerts.webhook or alerts.command):
-        return dg.SkipReason(_NOBODY)
-    send(alerts, message)
-    return None
-
-
 def send(alerts: AlertSettings, message: Mapping[str, Any]) -> None:
     """Post a message as JSON, and give it to the command on its standard input.
 
-    Raises AlertNotSent when either did not take it; the other one is told in any case.
+    Raises AlertNotSent when either did not take it; the other one is notified in any case.
     """
     body, failures = json.dumps(message).encode(), []
     if alerts.webhook:

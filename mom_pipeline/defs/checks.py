@@ -1,30 +1,23 @@
 """Asset checks: what each one promises, and the verdicts on one day.
 
 A check runs inside its asset, on every day of the run, so that a blocking one stops the days'
-later assets before they start; every day has a verdict of its own. The verdicts are plain
-functions of numbers. Where there is too little to judge by, a check passes and says so.
+later assets before they start; every day has a verdict of its own, with its numbers, which
+Dagster plots. Where there is too little to judge by, a check passes and says so.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
-from typing import TypeAlias
+from typing import Any
 
 import dagster as dg
 import numpy as np
-from dagster._core.definitions.asset_checks.asset_check_evaluation import (
-    AssetCheckEvaluationTargetMaterializationData,
-)
 
-from mom_pipeline.core.evaluation.lift import Lift
+from mom_pipeline.core.evaluation.split_half import MIN_AGREEMENT
 from mom_pipeline.core.types import Array
-from mom_pipeline.defs.partitions import DAILY
+from mom_pipeline.defs.names import Names
 from mom_pipeline.logs.ledger import DeliveredDay
 from mom_pipeline.settings import Settings
-
-# What a verdict is about; without it the pages take a check for one of an earlier day's contents.
-# Dagster, which is pinned, makes it itself for a run of one day, and does not export the type.
-Target: TypeAlias = AssetCheckEvaluationTargetMaterializationData
 
 _WHITENING_TOLERANCE = 1e-4
 _COLUMNS_AT_A_TIME = 65_536
@@ -56,15 +49,16 @@ CHECKS = (
         "lines = header + accepted + rejected, in file, ledger and tables alike",
         blocking=True,
     ),
-    Check("raw_logs", "files_taken", "no file of the day was refused", severe=True),
-    Check(
-        "raw_logs",
-        "usual_day",
-        "the day is like the days before it; one that is not is kept out",
-        severe=True,
-    ),
+    Check("raw_logs", "files_ingested", "no file of the day was refused", severe=True),
     Check("raw_logs", "usual_volume", "between half and twice the mean of the trailing week"),
     Check("raw_logs", "fresh_logs", "the day itself has log files"),
+    Check(
+        "interaction_matrix",
+        "usual_day",
+        "the day is like the days before it, and its users take what goes with what they took; "
+        "a day that is not is excluded",
+        severe=True,
+    ),
     Check(
         "interaction_matrix",
         "steady_popularity",
@@ -94,19 +88,13 @@ CHECKS = (
     Check(
         "decomposition",
         "split_half",
-        "two halves of the users agree on every component, by evaluation.min_agreement or more",
+        f"two halves of the users agree on every component, by {MIN_AGREEMENT} or more",
     ),
     Check(
         "user_personalization",
         "posteriors",
         "every user's posterior is a distribution",
         blocking=True,
-    ),
-    Check(
-        "evaluation_metrics",
-        "usual_for_the_model",
-        "the model of the day before did on the day as on the days before; else it is kept out",
-        severe=True,
     ),
     Check(
         "evaluation_metrics",
@@ -118,11 +106,12 @@ CHECKS = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a check ended on one day, with what it looked at in words."""
+    """How a check ended on one day: what it saw in words, and in numbers to be plotted."""
 
     check: str
     passed: bool
     seen: str
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
 
 def rows_accounted(delivered: DeliveredDay) -> Verdict:
@@ -134,42 +123,42 @@ def rows_accounted(delivered: DeliveredDay) -> Verdict:
         f"{d.lines} lines; ledger: {d.header} header + {d.accepted} accepted + {d.rejected} "
         f"rejected; tables: {d.rows} rows, {d.quarantined} in quarantine"
     )
-    return Verdict("rows_accounted", in_ledger and in_tables, seen)
+    numbers = {"lines": d.lines, "accepted": d.accepted, "rejected": d.rejected}
+    return Verdict("rows_accounted", in_ledger and in_tables, seen, numbers)
 
 
-def files_taken(refused: Mapping[str, str]) -> Verdict:
-    """The files of the day that were refused, with the reason."""
-    seen = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
-    return Verdict("files_taken", not refused, f"refused: {seen}" if refused else "all taken")
+def files_ingested(refused: Sequence[str]) -> Verdict:
+    """The files of the day that were refused; why is for `status`: it may quote a line."""
+    seen = f"refused: {', '.join(refused)}; see `mom-pipeline status`" if refused else "all were"
+    return Verdict("files_ingested", not refused, seen, {"refused": len(refused)})
 
 
-def usual_day(kept_out: str) -> Verdict:
-    """Why the day was kept out, if it was."""
-    return Verdict("usual_day", not kept_out, f"kept out: {kept_out}" if kept_out else "as usual")
-
-
-def usual_for_the_model(lift: Lift | None, objection: str | None, *, accepted: bool) -> Verdict:
-    """How the model of the day before did on the day; a person may have taken it in."""
-    if objection:
-        said = "taken in by a person" if accepted else "kept out"
-        return Verdict("usual_for_the_model", accepted, f"{said}: {objection}")
-    seen = f"lift {lift.value:.2f} over popularity" if lift else "nothing to compare yet"
-    return Verdict("usual_for_the_model", True, seen)
+def usual_day(excluded: str, accepted: bool, numbers: Mapping[str, float]) -> Verdict:
+    """Why the day is excluded, or would be if a person had not accepted it."""
+    if accepted:
+        return Verdict("usual_day", True, f"accepted by a person: {excluded}", numbers)
+    seen = f"excluded: {excluded}" if excluded else "as usual"
+    return Verdict("usual_day", not excluded, seen, numbers)
 
 
 def usual_volume(rows: int, trailing: Sequence[int]) -> Verdict:
     """Rows of the day against the mean of the week before."""
     if not trailing:
-        return Verdict("usual_volume", True, f"{rows} rows; no earlier day to compare with")
+        seen = f"{rows} rows; no earlier day to compare with"
+        return Verdict("usual_volume", True, seen, {"rows": rows})
     mean = sum(trailing) / len(trailing)
     low, high = _USUAL_VOLUME
-    passed = low * mean <= rows <= high * mean
-    return Verdict("usual_volume", passed, f"{rows} rows; trailing week: {mean:.0f} a day")
+    seen = f"{rows} rows; trailing week: {mean:.0f} a day"
+    numbers = {"rows": rows, "trailing_mean": mean}
+    return Verdict("usual_volume", low * mean <= rows <= high * mean, seen, numbers)
 
 
 def fresh_logs(day: date, newest: date | None) -> Verdict:
     """The newest delivery up to the day is of the day itself."""
-    return Verdict("fresh_logs", newest == day, f"newest delivery up to {day}: {newest or 'none'}")
+    seen = f"newest delivery up to {day}: {newest or 'none'}"
+    return Verdict(
+        "fresh_logs", newest == day, seen, {"age": (day - newest).days} if newest else {}
+    )
 
 
 def too_early(settings: Settings, day: date) -> str:
@@ -186,66 +175,70 @@ def too_early(settings: Settings, day: date) -> str:
 
 def enough_users(n_users: int, n_components: int, early: str) -> Verdict:
     """The paper asks for N >= K^2 users. early: why it is too early to ask, or ""."""
-    enough = n_users >= n_components**2
-    seen = f"{n_users} users, K^2 = {n_components**2}"
-    return _unless_early("enough_users", enough, seen, early)
+    enough, seen = n_users >= n_components**2, f"{n_users} users, K^2 = {n_components**2}"
+    return _unless_early("enough_users", enough, seen, early, {"users": n_users})
 
 
 def steady_popularity(moved: float) -> Verdict:
     """Total variation between the popularities of two days."""
-    return Verdict("steady_popularity", moved <= _POPULARITY_DRIFT, f"moved by {moved:.3f}")
+    passed, seen = moved <= _POPULARITY_DRIFT, f"moved by {moved:.3f}"
+    return Verdict("steady_popularity", passed, seen, {"moved": moved})
 
 
 def finite(check: str, *arrays: Array) -> Verdict:
     """No entry of any array is NaN or infinite."""
     bad = sum(int((~np.isfinite(array)).sum()) for array in arrays)
-    return Verdict(check, bad == 0, f"{bad} non-finite entries")
+    return Verdict(check, bad == 0, f"{bad} non-finite entries", {"non_finite": bad})
 
 
 def captured(share: float, threshold: float, rebuilt: str) -> Verdict:
     """Share of the second moment inside the span of the days before. rebuilt: why, or ""."""
     seen = f"rebuilt: {rebuilt}" if rebuilt else f"{share:.4f} of the second moment"
-    return Verdict("captured", bool(rebuilt) or share >= threshold, seen)
+    return Verdict("captured", bool(rebuilt) or share >= threshold, seen, {"share": share})
 
 
 def whitens(error: float) -> Verdict:
     """The distance of W.T M2 W from the identity."""
-    return Verdict("whitens", error <= _WHITENING_TOLERANCE, f"||W.T M2 W - I|| = {error:.2e}")
+    passed, seen = error <= _WHITENING_TOLERANCE, f"||W.T M2 W - I|| = {error:.2e}"
+    return Verdict("whitens", passed, seen, {"error": error})
 
 
 def distributions(check: str, **columns: Array) -> Verdict:
     """Nothing negative, every column sums to 1."""
     wrong = [name for name, array in columns.items() if not _is_distribution(array)]
     seen = f"not distributions: {', '.join(wrong)}" if wrong else "all are"
-    return Verdict(check, not wrong, seen)
+    return Verdict(check, not wrong, seen, {"wrong": len(wrong)})
 
 
-def split_half(agreement: Array, weights: Array, threshold: float, early: str) -> Verdict:
+def split_half(agreement: Array, weights: Array, early: str) -> Verdict:
     """Components that the halves of the users do not agree on, with their share of pi.
 
     early: why it is too early to ask, or "".
     """
-    weak = np.flatnonzero(agreement < threshold)
+    weak = np.flatnonzero(agreement < MIN_AGREEMENT)
     seen = f"lowest agreement {agreement.min():.2f}"
     if len(weak):
         named = ", ".join(str(k + 1) for k in weak[:_SHOWN_COMPONENTS])
         more = f" and {len(weak) - _SHOWN_COMPONENTS} more" if len(weak) > _SHOWN_COMPONENTS else ""
-        seen += f"; below {threshold:g}: components {named}{more}, {weights[weak].sum():.1%} of pi"
-    return _unless_early("split_half", len(weak) == 0, seen, early)
+        seen += f"; below {MIN_AGREEMENT}: components {named}{more}, "
+        seen += f"{weights[weak].sum():.1%} of pi"
+    numbers = {"lowest_agreement": float(agreement.min()), "weak_components": len(weak)}
+    return _unless_early("split_half", len(weak) == 0, seen, early, numbers)
 
 
-def _unless_early(check: str, passed: bool, seen: str, early: str) -> Verdict:
+def _unless_early(
+    check: str, passed: bool, seen: str, early: str, numbers: Mapping[str, float]
+) -> Verdict:
     if passed or not early:
-        return Verdict(check, passed, seen)
-    return Verdict(check, True, f"{early} ({seen})")
+        return Verdict(check, passed, seen, numbers)
+    return Verdict(check, True, f"{early} ({seen})", numbers)
 
 
-def better_than_popularity(model: float | None, popularity: float | None) -> Verdict:
-    """Recall at the cut-off nearest to 20; None where there is nothing to evaluate yet."""
-    if model is None or popularity is None:
-        return Verdict("better_than_popularity", True, f"{_NOT_ENOUGH}: nothing to evaluate yet")
+def better_than_popularity(model: float, popularity: float) -> Verdict:
+    """Recall at the cut-off nearest to 20."""
     seen = f"recall {model:.4f}, popularity {popularity:.4f}"
-    return Verdict("better_than_popularity", model > popularity, seen)
+    numbers = {"recall": model, "popularity": popularity}
+    return Verdict("better_than_popularity", model > popularity, seen, numbers)
 
 
 def sound(verdicts: Sequence[Verdict]) -> bool:
@@ -254,39 +247,33 @@ def sound(verdicts: Sequence[Verdict]) -> bool:
     return all(verdict.passed for verdict in verdicts if verdict.check in blocking)
 
 
-def check_specs(asset: str) -> list[dg.AssetCheckSpec]:
+def check_specs(
+    asset: str, names: Names, partitions: dg.PartitionsDefinition
+) -> list[dg.AssetCheckSpec]:
     """The checks of an asset, as Dagster declares them."""
     return [
         dg.AssetCheckSpec(
             name=check.name,
-            asset=asset,
+            asset=names.key(asset),
             description=check.promise,
             blocking=check.blocking,
-            partitions_def=DAILY,
+            partitions_def=partitions,
         )
         for check in _checks_of(asset)
     ]
 
 
-def check_outputs(asset: str) -> list[dg.Output[None]]:
-    """What Dagster expects of a step beside the verdicts: an output for each check."""
-    return [
-        dg.Output(None, output_name=spec.get_python_identifier()) for spec in check_specs(asset)
-    ]
-
-
 def evaluations(
-    asset: str, verdicts: Mapping[str, Sequence[Verdict]], targets: Mapping[str, Target]
-) -> list[dg.AssetCheckEvaluation]:
-    """The verdict of every check on every day of a run.
-
-    targets: the materializations of these days, which the verdicts are about.
-    """
-    return [
-        _evaluation(check, day, _verdict(check, own), targets.get(day))
-        for check in _checks_of(asset)
-        for day, own in verdicts.items()
-    ]
+    asset: str, names: Names, verdicts: Mapping[str, Sequence[Verdict]]
+) -> Iterator[Any]:
+    """The verdict of every check on every day of a run; and the outputs that Dagster expects."""
+    key = names.key(asset)
+    for check in _checks_of(asset):
+        spec = dg.AssetCheckSpec(name=check.name, asset=key)
+        yield dg.Output(None, output_name=spec.get_python_identifier())
+    for check in _checks_of(asset):
+        for day, own in verdicts.items():
+            yield _evaluation(check, key, day, _verdict(check, own))
 
 
 def _checks_of(asset: str) -> list[Check]:
@@ -300,23 +287,20 @@ def _verdict(check: Check, verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def _evaluation(
-    check: Check, day: str, verdict: Verdict, target: Target | None
+    check: Check, key: dg.AssetKey, day: str, verdict: Verdict
 ) -> dg.AssetCheckEvaluation:
+    severe = check.blocking or check.severe
+    numbers = {name: float(value) for name, value in verdict.numbers.items()}
     return dg.AssetCheckEvaluation(
-        asset_key=dg.AssetKey(check.asset),
+        asset_key=key,
         check_name=check.name,
         passed=verdict.passed,
-        severity=_severity(check),
+        severity=dg.AssetCheckSeverity.ERROR if severe else dg.AssetCheckSeverity.WARN,
         description=f"{day}: {verdict.seen}",
+        metadata={name: dg.MetadataValue.float(value) for name, value in numbers.items()},
         blocking=check.blocking,
         partition=day,
-        target_materialization_data=target,
     )
-
-
-def _severity(check: Check) -> dg.AssetCheckSeverity:
-    severe = check.blocking or check.severe
-    return dg.AssetCheckSeverity.ERROR if severe else dg.AssetCheckSeverity.WARN
 
 
 def _is_distribution(array: Array) -> bool:

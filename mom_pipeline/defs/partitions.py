@@ -1,59 +1,41 @@
-"""The days: one partitions definition for all assets, so that a backfill is one run.
-
-The first day is a setting, which `import` and the first ingest write. The last one is today, so
-that a file of today can be taken at once. Logs that ended long ago end with their own last day:
-Dagster's pages plot the newest partitions, and count those that are missing.
-"""
+"""The days of the pipeline as Dagster's partitions: one for each delivery day, today included."""
 
 import warnings
 from datetime import date, timedelta
 
 import dagster as dg
 
-from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.logs.logfiles import discover
-from mom_pipeline.settings import Settings, load_settings
+from mom_pipeline.settings import Settings
 
-# Dagster is pinned to one version, so what is new there cannot change under this code. Here,
-# because whatever uses it needs the days.
+# Partitions of checks and freshness policies are what is used of these.
 for category in (dg.BetaWarning, dg.PreviewWarning):
     warnings.filterwarnings("ignore", category=category)
 
-
-# Logs whose newest day is older have ended.
+# Logs whose newest day is older have ended: their last partition is that day.
 _GOES_ON = timedelta(days=60)
+# The first partition of a folder without any log: new files may be of earlier days.
+_BEFORE_THE_FIRST_LOG = timedelta(days=365)
 
 
 def daily_partitions(settings: Settings) -> dg.DailyPartitionsDefinition:
-    """One partition per delivery day; see `[pipeline]` of the settings for its ends."""
-    first, last = settings.first_and_last_day()
-    end = settings.pipeline.end_date
-    last_day = date.fromisoformat(end) if end else _end_of_history(settings, last)
+    """One partition per delivery day, from the first log on; a new day needs no reload."""
+    _, today = settings.first_and_last_day()
+    logs = [file.day for file in discover(settings.logs_dir).files]
+    first = settings.pipeline.start_date or min(logs, default=today - _BEFORE_THE_FIRST_LOG)
+    ended = logs and max(logs) < today - _GOES_ON
+    end = settings.pipeline.end_date or (str(max(logs)) if ended else "")
     return dg.DailyPartitionsDefinition(
-        start_date=first.isoformat(),
+        start_date=str(first),
         # Dagster's end is exclusive.
-        end_date=str(last_day + timedelta(days=1)) if last_day else None,
+        end_date=str(date.fromisoformat(end) + timedelta(days=1)) if end else None,
         timezone=settings.logs.timezone,
         end_offset=1,
     )
 
 
-def _end_of_history(settings: Settings, today: date) -> date | None:
-    """Return the newest day of logs that ended long ago; None for those that go on."""
-    days = [file.day for file in discover(settings.logs_dir).files]
-    newest = max([*days, *DayState(settings).artifacts.days("decomposition")], default=today)
-    return newest if newest < today - _GOES_ON else None
-
-
-SETTINGS = load_settings()
-DAILY = daily_partitions(SETTINGS)
-
-
 def offset(first: int, last: int) -> dg.TimeWindowPartitionMapping:
-    """The days from `first` to `last`, counted from a day; those before the start are left out."""
+    """The days from `first` to `last`, counted from a day; those before the start do not count."""
     return dg.TimeWindowPartitionMapping(
         start_offset=first, end_offset=last, allow_nonexistent_upstream_partitions=True
     )
-
-
-YESTERDAY = offset(-1, -1)

@@ -1,82 +1,146 @@
-"""The data folder as Dagster's resource: settings, warehouse and artifacts."""
+"""The data folder as Dagster's resource: opened once a run, with the lock of its one writer."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 import dagster as dg
 import numpy as np
+from pydantic import PrivateAttr
 
-from mom_pipeline.artifacts.day_state import DayState
-from mom_pipeline.artifacts.writer import writing_to
+from mom_pipeline.artifacts.lock import writing_to
+from mom_pipeline.artifacts.scratch import new_array, scratch_folder
 from mom_pipeline.catalogue import Catalogue
+from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.moments.users import DayRows, Users, UsersInMemory
 from mom_pipeline.core.types import Array
-from mom_pipeline.defs.run_tags import days_tag, outcome_tags
-from mom_pipeline.defs.runs import process_tag
+from mom_pipeline.defs.names import days_in_words, run_days
+from mom_pipeline.pipeline.days import Days
+from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.dictionaries import ids_by_position
+from mom_pipeline.warehouse.materializations import begin_run, end_run, runs
+
+if TYPE_CHECKING:
+    from mom_pipeline.engine.dask import DaskVisits
 
 
-class DataFolder(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """Settings, warehouse and artifacts below one folder."""
+class OpenFolder:
+    """A data folder while a run works on it: settings, ledger, engine, each read once."""
 
-    data_dir: str
+    def __init__(self, settings: Settings, stack: ExitStack) -> None:
+        self.settings = settings
+        self.warehouse = Warehouse(settings)
+        self.days = Days(settings, self.warehouse)
+        self.registry = ModelRegistry(settings.models_dir, mapped=settings.engine.mapped)
+        self._stack = stack
 
-    @contextmanager
-    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator[Self]:
-        """Hold the lock of the folder for a whole run; sensors and schedules only read."""
-        run = context.run
-        if run is None or context.instance is None:
-            yield self
-            return
-        context.instance.add_run_tags(run.run_id, {**process_tag(run.run_id), **days_tag(run.tags)})
-        if _only_compares(run):  # reads the warehouse, writes to a folder of its own
-            yield self
-            return
-        who = f"run {run.run_id} ({run.job_name})"
-        log = context.log
-        with writing_to(self.settings, who, waiting=log.info if log else None):
-            yield self
-            context.instance.add_run_tags(run.run_id, outcome_tags(self.warehouse, run.tags))
-
-    @property
-    def settings(self) -> Settings:
-        return load_settings(Path(self.data_dir))
-
-    @property
-    def warehouse(self) -> Warehouse:
-        return Warehouse(self.settings)
-
-    def item_ids(self) -> Array:
-        """The ids of all items by position; positions never change, so one look serves a run."""
-        with self.warehouse.reading() as connection:
-            return ids_by_position(connection, "item")
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        return Catalogue.open(self.settings.data_dir)
 
     def item_labels(self) -> Array:
         """The items by position as tables show them: by name, where they have one."""
-        catalogue = Catalogue.open(Path(self.data_dir))
-        return np.array([catalogue.label(str(item)) for item in self.item_ids()], dtype=object)
+        with self.warehouse.reading() as connection:
+            items = ids_by_position(connection, "item")
+        return np.array([self.catalogue.label(str(item)) for item in items], dtype=object)
 
     def listing(self, model: FittedModel) -> FittedModel:
-        """The model without what the settings leave out of lists."""
+        """The model without the items that the settings exclude from lists."""
         serving = self.settings.serving
-        catalogue = Catalogue.open(Path(self.data_dir))
-        left_out = catalogue.left_out(serving.leave_out_items, serving.leave_out_groups)
-        if not left_out:
-            return model
-        items = self.item_ids()[: model.n_items]
-        return replace(model, left_out=np.array([item in left_out for item in items], dtype=bool))
+        excluded = self.catalogue.left_out(serving.exclude_items, serving.exclude_groups)
+        with self.warehouse.reading() as connection:
+            return model.excluding(excluded, ids_by_position(connection, "item"))
+
+    # The engine: who visits the users of a day.
+
+    def users(self, rows: DayRows) -> Users:
+        """The users of a day: in this process, or in shards that a cluster visits."""
+        if self.settings.engine.kind == "local":
+            return UsersInMemory(rows.X, rows.last_days)
+        return self._cluster.users(rows.version, rows.X, rows.last_days)
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """An array with a row per user: in memory, or in a file where a cluster does the work."""
+        return new_array(self.settings, shape, dtype)
+
+    @cached_property
+    def _cluster(self) -> "DaskVisits":
+        try:
+            from mom_pipeline.engine.dask import DaskVisits
+        except ImportError as error:
+            raise MomError(
+                f'engine.kind = "dask" needs a library that is not installed ({error.name}): '
+                "pip install 'mom-pipeline[engine]'"
+            ) from error
+        engine = self.settings.engine
+        folder = self._stack.enter_context(scratch_folder(self.settings, "shards"))
+        visits = DaskVisits(engine.address, engine.workers, engine.shards_url or str(folder))
+        return self._stack.enter_context(visits)
+
+    # The ledger of runs.
+
+    def begin(self, run: dg.DagsterRun, instance: dg.DagsterInstance) -> None:
+        """Record that a run began. Whoever holds the lock knows that others without an end died."""
+        days = run_days(run.tags)
+        if days is None:
+            return
+        with self.warehouse.connect() as connection:
+            dead = [r.run_id for r in runs(connection) if r.failure is None]
+            for run_id in dead:
+                if run_id != run.run_id:
+                    end_run(connection, run_id, f"run {run_id} was killed")
+            begin_run(connection, run.run_id, *days)
+        for run_id in dead:
+            other = instance.get_run_by_id(run_id) if run_id != run.run_id else None
+            if other is not None and not other.is_finished:
+                instance.report_run_failed(other, "Its process is gone.")
+
+    def note_failure(self, run_id: str, failure: str) -> None:
+        """Record why a run failed."""
+        with self.warehouse.connect() as connection:
+            end_run(connection, run_id, failure)
+
+    def end(self, run_id: str) -> None:
+        """Record that a run ended, unless it has failed."""
+        with self.warehouse.connect() as connection:
+            if any(r.run_id == run_id and r.failure is None for r in runs(connection)):
+                end_run(connection, run_id, "")
+
+
+class DataFolder(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """The folder of the logs, the warehouse, the arrays and the models. All steps need its disk."""
+
+    data_dir: str
+    _opened: OpenFolder | None = PrivateAttr(default=None)
 
     @property
-    def state(self) -> DayState:
-        return DayState(self.settings)
+    def opened(self) -> OpenFolder:
+        """The folder of this run; outside of one, as it is now, to be read."""
+        return self._opened or OpenFolder(load_settings(Path(self.data_dir)), ExitStack())
 
-
-def _only_compares(run: dg.DagsterRun) -> bool:
-    """Whether a run is of `model_comparison` alone, by its job or by its selection."""
-    chosen = run.asset_selection or set()
-    return run.job_name == "comparison" or chosen == {dg.AssetKey("model_comparison")}
+    @contextmanager
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator[Self]:
+        """Hold the lock of the folder while a run writes to it; sensors and schedules only read."""
+        run, instance, log = context.run, context.instance, context.log
+        if run is None or instance is None:
+            yield self
+            return
+        settings, who = load_settings(Path(self.data_dir)), f"run {run.run_id} ({run.job_name})"
+        with ExitStack() as stack:
+            stack.enter_context(writing_to(settings, who, waiting=log.info if log else None))
+            opened = self._opened = OpenFolder(settings, stack)
+            opened.begin(run, instance)
+            if words := days_in_words(run.tags):
+                instance.add_run_tags(run.run_id, {"days": words})
+            try:
+                yield self
+            finally:
+                self._opened = None
+                opened.end(run.run_id)
+            if model := opened.registry.champion_version():
+                instance.add_run_tags(run.run_id, {"model": model})

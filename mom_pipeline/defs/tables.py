@@ -6,6 +6,8 @@ from typing import Any
 
 import dagster as dg
 
+from mom_pipeline.defs.names import Names
+
 
 @dataclass(frozen=True)
 class Column:
@@ -28,11 +30,9 @@ RAW_LOGS: Columns = {
     "weight": Column("DECIMAL(18, 6)", "how much the event counts; 1 without a weight"),
 }
 _USER, _ITEM = "raw_logs.user_id", "raw_logs.item_id"
-_LIST = ("recommendations.user_id", "recommendations.rank", "recommendations.item_id")
 _TAKEN = (_USER, _ITEM, "raw_logs.delivery_day")
 RECOMMENDATIONS: Columns = {
-    "day": Column("DATE", "day that made the list: the partition"),
-    "model": Column("VARCHAR", "day and version of the decomposition behind the list"),
+    "model": Column("VARCHAR", "version of the model in use, whose lists these are"),
     "user_id": Column("VARCHAR", "whose list it is", (_USER,)),
     "rank": Column("INTEGER", "place in the list; 1 is the best", (_USER, _ITEM)),
     "item_id": Column("VARCHAR", "what is recommended", (_ITEM,)),
@@ -41,13 +41,13 @@ RECOMMENDATIONS: Columns = {
 }
 EVALUATION_METRICS: Columns = {
     "day": Column("DATE", "last day of the test period: the partition"),
-    "model_day": Column("DATE", "day of the model that is scored", ("recommendations.day",)),
+    "model_day": Column("DATE", "day of the model that is scored"),
     "ranking": Column("VARCHAR", "the model's ranking, or popularity"),
     "cutoff": Column("INTEGER", "length of the lists"),
-    "precision_at_k": Column("DOUBLE", "share of a list that was taken", (*_LIST, *_TAKEN)),
-    "recall_at_k": Column("DOUBLE", "share of what was taken in the list", (*_LIST, *_TAKEN)),
-    "map_at_k": Column("DOUBLE", "mean average precision", (*_LIST, *_TAKEN)),
-    "ndcg_at_k": Column("DOUBLE", "normalized discounted gain", (*_LIST, *_TAKEN)),
+    "precision_at_k": Column("DOUBLE", "share of a list that was taken", _TAKEN),
+    "recall_at_k": Column("DOUBLE", "share of what was taken in the list", _TAKEN),
+    "map_at_k": Column("DOUBLE", "mean average precision", _TAKEN),
+    "ndcg_at_k": Column("DOUBLE", "normalized discounted gain", _TAKEN),
     "users": Column("INTEGER", "users who were scored", (_USER,)),
 }
 
@@ -68,14 +68,16 @@ def table_metadata(asset: str) -> dict[str, Any]:
     return {"dagster/table_name": asset, "dagster/column_schema": dg.TableSchema(described)}
 
 
-def lineage_metadata(asset: str) -> dict[str, Any]:
+def lineage_metadata(asset: str, names: Names) -> dict[str, Any]:
     """Return where the columns come from: Dagster reads it from the newest materialization."""
-    columns = TABLES.get(asset, {})
-    sources = {key: [_dep(source) for source in c.sources] for key, c in columns.items()}
-    lineage = dg.TableColumnLineage({key: deps for key, deps in sources.items() if deps})
-    return {"dagster/column_lineage": lineage} if lineage.deps_by_column else {}
+    lineage = {
+        key: [_dep(source, names) for source in column.sources]
+        for key, column in TABLES.get(asset, {}).items()
+        if column.sources
+    }
+    return {"dagster/column_lineage": dg.TableColumnLineage(lineage)} if lineage else {}
 
 
-def _dep(source: str) -> dg.TableColumnDep:
+def _dep(source: str, names: Names) -> dg.TableColumnDep:
     asset, _, column = source.partition(".")
-    return dg.TableColumnDep(dg.AssetKey(asset), column)
+    return dg.TableColumnDep(names.key(asset), column)

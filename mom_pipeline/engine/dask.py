@@ -4,33 +4,27 @@ import gc
 import operator
 import uuid
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import fields, is_dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
-import numpy as np
-from distributed import Client, Future, KilledWorker, LocalCluster, Worker
+from distributed import Client, Future, KilledWorker, LocalCluster
 from distributed.client import FutureCancelledError
-from distributed.sizeof import sizeof
 from fsspec.core import url_to_fs
 
 from mom_pipeline.core.errors import MomError, VisitFailed
-from mom_pipeline.core.moments.anchored import AnchoredSums
-from mom_pipeline.core.moments.sums import MomentSums
-from mom_pipeline.core.moments.users import Visit
+from mom_pipeline.core.moments.users import Pass, Visit
 from mom_pipeline.core.threads import using_cores
 from mom_pipeline.core.types import Csr
 from mom_pipeline.engine.shards import Shards, suitable_number, write_shards
 from mom_pipeline.engine.users import (
+    SMALLER,
     EngineFailed,
     ShardedUsers,
-    ShardPass,
     ShardUsers,
     Sum,
-    add_tree,
-    run_pass,
-    visit_part,
+    add_in_order,
+    on_shard,
 )
 
 _CONNECT_SECONDS = 5
@@ -40,24 +34,18 @@ _ATTEMPTS = 3
 _SHARDS_UNDER_WAY = 2
 # Versions of a matrix whose shards are kept: of the day, of the day before, of a backtest.
 _VERSIONS = 3
-_LACK_OF_MEMORY = (
-    "most likely for lack of memory: write more, smaller shards, or give the workers more of it"
-)
-
-
-def bytes_held(value: Any) -> int:
-    """Return the bytes of all arrays in a value; Dask itself does not look into dataclasses."""
-    if isinstance(value, np.ndarray):
-        return value.nbytes
-    held = (getattr(value, f.name) for f in fields(value)) if is_dataclass(value) else ()
-    return sum(bytes_held(part) for part in held)
-
-
-sizeof.register((MomentSums, AnchoredSums), bytes_held)
 
 
 class EngineUnreachable(VisitFailed):
     """No scheduler answers, or it has no workers."""
+
+
+class _Sent(NamedTuple):
+    """Work and shards that all workers have."""
+
+    work: Future
+    shards: Future
+    names: list[str]
 
 
 class DaskEngine:
@@ -71,16 +59,25 @@ class DaskEngine:
     def n_workers(self) -> int:
         return len(self._workers())
 
-    def add_up(self, work: ShardPass[Sum], shards: Shards) -> Sum:
+    def _workers(self) -> list[str]:
+        """Return the addresses of the workers, in a fixed order."""
+        return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+
+    def add_up(self, work: Pass[Sum], shards: Shards) -> Sum:
         """Return the sum of a pass over all shards.
 
         The results of a worker that is lost are computed again by others. Raises EngineFailed
         with the name of the shard when that does not help.
         """
+
+        def total() -> Sum:
+            sent = self._send(work, shards)
+            workers, indices = self._workers(), range(len(shards.entries))
+            leaves = [self._submit(sent, workers, index) for index in indices]
+            return self.added(leaves).result()
+
         first, last = shards.entries[0].name, shards.entries[-1].name
-        return self._insist(
-            lambda: self._submitted(work, shards).result(), f"between {first} and {last}"
-        )
+        return self._insist(total, f"between {first} and {last}")
 
     def visit(self, work: Visit[Sum], shards: Shards, parts: Iterable[ShardUsers]) -> Iterator[Sum]:
         """Yield the results of the users of each shard, in order.
@@ -88,147 +85,105 @@ class DaskEngine:
         A few shards for each worker are under way at a time, so that no more results than these
         wait to be taken. Raises as `add_up` does.
         """
-        with self._told_when_gone():
-            sent = self.client.scatter((work, shards), broadcast=True, hash=False)
-            most = _SHARDS_UNDER_WAY * max(self.n_workers, 1)
-        waiting: deque[tuple[ShardUsers, Future]] = deque()
-        for part in parts:
-            waiting.append((part, self._submit_visit(sent, shards, part)))
-            if len(waiting) > most:
-                yield self._visited(work, shards, *waiting.popleft())
-        while waiting:
-            yield self._visited(work, shards, *waiting.popleft())
 
-    def _visited(self, work: Visit[Sum], shards: Shards, part: ShardUsers, future: Future) -> Sum:
-        """Return the result of a part; where all workers were lost, it is submitted again."""
-        submitted = [future]
-
-        def result() -> Sum:
-            if not submitted:
-                sent = self.client.scatter((work, shards), broadcast=True, hash=False)
-                submitted.append(self._submit_visit(sent, shards, part))
+        def result(part: ShardUsers, submitted: list[Future]) -> Sum:
+            if not submitted:  # all workers were lost, and what they had been sent
+                sent = self._send(work, shards)
+                submitted.append(self._submit(sent, self._workers(), part.index, part))
             return submitted.pop().result()
 
-        return self._insist(result, f"at {shards.entries[part.index].name}")
+        def taken() -> Sum:
+            part, future = waiting.popleft()
+            submitted, name = [future], shards.entries[part.index].name
+            return self._insist(lambda: result(part, submitted), f"at {name}")
 
-    def _submit_visit(self, sent: Sequence[Future], shards: Shards, part: ShardUsers) -> Future:
-        key = f"{shards.entries[part.index].name}:{uuid.uuid4().hex[:8]}"
-        preferred = self._preferences(len(shards.entries))[part.index]
-        with self._told_when_gone():
-            # Scattered and not an argument: Dask keeps the messages that tasks come with.
-            users = self.client.scatter(part, workers=preferred.get("workers"), hash=False)
-            return self.client.submit(_visit_result, *sent, users, key=key, **preferred)
+        waiting: deque[tuple[ShardUsers, Future]] = deque()
+        with self._noticing_the_end():
+            sent = self._send(work, shards)
+        for part in parts:
+            with self._noticing_the_end():
+                workers = self._workers()  # one may be new, or gone
+                waiting.append((part, self._submit(sent, workers, part.index, part)))
+            if len(waiting) > _SHARDS_UNDER_WAY * max(len(workers), 1):
+                yield taken()
+        while waiting:
+            yield taken()
+
+    def added(self, results: Iterable[Future]) -> Future:
+        """Return the sum of results that lie on workers, added where they are.
+
+        A plain `+`: a task must not write over its inputs, which another task may need again.
+        """
+        return add_in_order(
+            results, lambda a, b: self.client.submit(operator.add, a, b, pure=False)
+        )
+
+    def _send(self, work: object, shards: Shards) -> _Sent:
+        first, second = self.client.scatter((work, shards), broadcast=True, hash=False)
+        return _Sent(first, second, [entry.name for entry in shards.entries])
+
+    def _submit(
+        self, sent: _Sent, workers: list[str], index: int, part: ShardUsers | None = None
+    ) -> Future:
+        """Submit a pass or a visit to a preferred worker; any other may take its place.
+
+        Neighbours in the tree share a worker, so that their sum need not travel.
+        """
+        where: dict[str, Any] = {}
+        if workers:
+            own = workers[index * len(workers) // len(sent.names)]
+            where = {"workers": [own], "allow_other_workers": True}
+        # Scattered and not an argument: Dask keeps the messages that tasks come with.
+        try:
+            users = part and self.client.scatter(part, workers=where.get("workers"), hash=False)
+        except KeyError:  # that worker has gone meanwhile
+            where, users = {}, self.client.scatter(part, hash=False)
+        key = f"{sent.names[index]}:{uuid.uuid4().hex[:8]}"
+        return self.client.submit(
+            _on_worker, sent.work, sent.shards, index, users, key=key, **where
+        )
 
     def _insist(self, result: Callable[[], Sum], where: str) -> Sum:
         """Return a result; all of it is computed again when all workers were lost."""
         for _ in range(_ATTEMPTS):
             try:
-                with self._told_when_gone():
+                with self._noticing_the_end():
                     return result()
             except FutureCancelledError as error:
                 lost = error
             except KilledWorker as error:
-                raise EngineFailed(_killed_workers(error)) from error
-        raise EngineFailed(
-            f"all workers died, {_ATTEMPTS} times, {where}; {_LACK_OF_MEMORY}"
-        ) from lost
-
-    def bytes_passed_on(self) -> int:
-        """Return the number of bytes that the workers have sent so far, to anyone."""
-        return sum(self.client.run(_bytes_sent).values())
-
-    def _submitted(self, work: ShardPass[Sum], shards: Shards) -> Future:
-        sent = self.client.scatter((work, shards), broadcast=True, hash=False)
-        one_pass = uuid.uuid4().hex[:8]
-        leaves = [
-            self.client.submit(
-                _shard_result, *sent, index, key=f"{entry.name}:{one_pass}", **preferred
-            )
-            for index, (entry, preferred) in enumerate(
-                zip(shards.entries, self._preferences(len(shards.entries)), strict=True)
-            )
-        ]
-        return self.added(leaves)
-
-    def added(self, results: Sequence[Future]) -> Future:
-        """Return the sum of results that lie on workers, added where they are.
-
-        A plain `+`: a task must not write over its inputs, which another task may need again.
-        """
-        return add_tree(results, lambda a, b: self.client.submit(operator.add, a, b, pure=False))
-
-    def _workers(self) -> list[str]:
-        """Return the addresses of the workers, in a fixed order."""
-        return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
-
-    def _preferences(self, n_shards: int) -> list[dict[str, Any]]:
-        """Return the preferred worker of each shard; any other may take its place.
-
-        Neighbours in the tree share a worker, so that their sum need not travel.
-        """
-        workers = self._workers()
-        if not workers:
-            return [{}] * n_shards
-        return [
-            {"workers": [workers[index * len(workers) // n_shards]], "allow_other_workers": True}
-            for index in range(n_shards)
-        ]
+                name = str(error.task).partition(":")[0]
+                raise EngineFailed(
+                    f"{name}: worker after worker died of it, the last at "
+                    f"{error.last_worker.address}; {SMALLER}"
+                ) from error
+        raise EngineFailed(f"all workers died, {_ATTEMPTS} times, {where}; {SMALLER}") from lost
 
     @contextmanager
-    def _told_when_gone(self) -> Iterator[None]:
+    def _noticing_the_end(self) -> Iterator[None]:
         """Raise EngineUnreachable, and nothing else, when the scheduler went away."""
-        if self.client.status != "running":
-            raise self._gone()
+        problem: Exception | None = None
         try:
-            yield
+            if self.client.status == "running":
+                yield
+                return
         except MomError:
             raise
         except (OSError, RuntimeError, FutureCancelledError) as error:
             if self.client.status == "running":
                 raise
-            raise self._gone() from error
-
-    def _gone(self) -> EngineUnreachable:
-        return EngineUnreachable(
-            f"the Dask scheduler at {self._address} is gone "
-            f"({self.client.status}); start it again, then repeat the command"
-        )
+            problem = error
+        raise EngineUnreachable(
+            f"the Dask scheduler at {self._address} is gone ({self.client.status}); start it "
+            "again, then repeat the command"
+        ) from problem
 
 
-def _shard_result(work: ShardPass[Any], shards: Shards, index: int) -> Any:
-    """Run a pass on one shard; this runs on a worker."""
-    with _on_worker(shards.entries[index].name):
-        return run_pass(work, shards.read(index))
-
-
-def _visit_result(work: Visit[Any], shards: Shards, part: ShardUsers) -> Any:
-    """Visit some users of one shard; this runs on a worker."""
-    with _on_worker(shards.entries[part.index].name):
-        return visit_part(work, shards, part)
-
-
-@contextmanager
-def _on_worker(shard: str) -> Iterator[None]:
-    """Work on one core, and name the shard in whatever goes wrong."""
+def _on_worker(
+    work: Callable[..., Any], shards: Shards, index: int, part: ShardUsers | None
+) -> Any:
     with using_cores(1):
-        try:
-            yield
-        except MomError:
-            raise
-        except Exception as error:
-            raise EngineFailed(f"shard {shard}: {type(error).__name__}: {error}") from error
-
-
-def _bytes_sent(dask_worker: Worker) -> int:
-    return int(dask_worker.transfer_outgoing_bytes_total)
-
-
-def _killed_workers(error: KilledWorker) -> str:
-    name = str(error.task).partition(":")[0]
-    return (
-        f"{name}: worker after worker died of it, the last at {error.last_worker.address}; "
-        + _LACK_OF_MEMORY
-    )
+        return on_shard(work, shards, index, part)
 
 
 @contextmanager
@@ -240,27 +195,18 @@ def dask_engine(
     Without an address, worker processes of one thread each are started on loopback and end with
     the block.  memory_limit: of each of them, such as "4GB".
     """
-    if address:
-        with _connected(address) as client:
-            yield DaskEngine(client)
-        return
-    with (
-        LocalCluster(
-            n_workers=n_workers,
-            threads_per_worker=1,
-            memory_limit=memory_limit,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
-            protocol="tcp://",
-        ) as cluster,
-        _client(cluster) as client,
-    ):
-        yield DaskEngine(client)
-
-
-@contextmanager
-def _connected(address: str) -> Iterator[Client]:
     with ExitStack() as stack:
+        if not address:
+            cluster = LocalCluster(
+                n_workers=n_workers,
+                threads_per_worker=1,
+                memory_limit=memory_limit,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",
+                protocol="tcp://",
+            )
+            yield DaskEngine(stack.enter_context(_client(stack.enter_context(cluster))))
+            return
         try:
             client = stack.enter_context(_client(address, timeout=_CONNECT_SECONDS))
         except (OSError, ValueError) as error:
@@ -269,12 +215,13 @@ def _connected(address: str) -> Iterator[Client]:
                 "start one with `dask scheduler`, correct engine.address, or use "
                 'engine.kind = "local"'
             ) from error
-        if not DaskEngine(client).n_workers:
+        engine = DaskEngine(client)
+        if not engine.n_workers:
             raise EngineUnreachable(
                 f"the Dask scheduler at {address} has no workers; start some with "
                 f"`dask worker {address}`"
             )
-        yield client
+        yield engine
 
 
 @contextmanager
@@ -287,12 +234,11 @@ def _client(*where: Any, **how: Any) -> Iterator[Client]:
     """
     with _no_collection():
         client = Client(*where, **how)
-    with client:
-        try:
-            yield client
-        finally:
-            with _no_collection():
-                client.close()
+    try:
+        yield client
+    finally:
+        with _no_collection():
+            client.close()
 
 
 @contextmanager
@@ -318,45 +264,40 @@ class DaskVisits:
         self._address, self._n_workers, self._shards_url = address, n_workers, shards_url
         self._stack = ExitStack()
         self._engine: DaskEngine | None = None
-        self._written: OrderedDict[str, tuple[ShardedUsers, ExitStack]] = OrderedDict()
+        self._written: OrderedDict[str, ShardedUsers] = OrderedDict()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        for _, folder in self._written.values():
-            self._stack.push(folder)
+        for users in self._written.values():
+            _remove(users.shards.url)
         self._stack.close()
 
     def users(self, version: str, X: Csr, last_days: Csr | None = None) -> ShardedUsers:
         """Return users in shards: those of a version that was seen lately, or written now."""
-        if version in self._written:
-            self._written.move_to_end(version)
-            return self._written[version][0]
-        if self._engine is None:
-            self._engine = self._stack.enter_context(
-                dask_engine(self._address, n_workers=self._n_workers)
-            )
-        while len(self._written) >= _VERSIONS:
-            self._written.popitem(last=False)[1][1].close()
-        with ExitStack() as folder:
-            url = folder.enter_context(_new_folder(self._shards_url))
+        if version not in self._written:
+            if self._engine is None:
+                engine = dask_engine(self._address, n_workers=self._n_workers)
+                self._engine = self._stack.enter_context(engine)
+            while len(self._written) >= _VERSIONS:
+                _remove(self._written.popitem(last=False)[1].shards.url)
+            url = f"{self._shards_url}/{uuid.uuid4().hex}"
             n_shards = suitable_number(X.nnz, self._engine.n_workers)
-            shards = write_shards(X, url, n_shards=n_shards, last_days=last_days)
-            users = ShardedUsers(self._engine, shards)
-            self._written[version] = users, folder.pop_all()
-        return users
+            try:
+                shards = write_shards(X, url, n_shards=n_shards, last_days=last_days)
+            except BaseException:
+                _remove(url)
+                raise
+            self._written[version] = ShardedUsers(self._engine, shards)
+        self._written.move_to_end(version)
+        return self._written[version]
 
 
-@contextmanager
-def _new_folder(parent: str) -> Iterator[str]:
-    """Yield the URL of a new folder, which is removed when the block ends."""
-    url = f"{parent}/{uuid.uuid4().hex}"
-    fs, path = url_to_fs(url)
-    try:
-        yield url
-    finally:
-        with suppress(Exception):  # a store that is gone keeps nothing, and was told already
-            fs.invalidate_cache()
-            if fs.exists(path):
-                fs.rm(path, recursive=True)
+def _remove(url: str) -> None:
+    """Remove a folder; a store that is gone keeps nothing, and was told already."""
+    with suppress(Exception):
+        fs, path = url_to_fs(url)
+        fs.invalidate_cache()
+        if fs.exists(path):
+            fs.rm(path, recursive=True)

@@ -1,4 +1,4 @@
-"""Users in shards, visited by an engine, for every pass that the method makes.
+"""Users in shards, and the order in which an engine adds what a pass makes of each.
 
 An engine runs a pass on every shard and adds the results with `+`, in an order that depends on
 nothing but the number of shards:
@@ -9,31 +9,29 @@ and each part again so. The same shards give the same sum to the last digit, whi
 was ready first; rounding grows with log n, and neighbours are added where they are.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import operator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from mom_pipeline.core.errors import VisitFailed
+from mom_pipeline.core.errors import MomError, VisitFailed
 from mom_pipeline.core.interactions import as_binary, rows_at
 from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.second_moment import SecondMoment
 from mom_pipeline.core.moments.sums import MomentSums
 from mom_pipeline.core.moments.users import (
     Pass,
-    SecondMoment,
-    SummedSecondMoment,
     UserRows,
     Visit,
     rows_of,
 )
 from mom_pipeline.core.types import Array, Csr, Float64
-from mom_pipeline.engine.shards import ShardRows, Shards, shard_indices
+from mom_pipeline.engine.shards import Shards, shard_indices
 
 Sum = TypeVar("Sum")
-Node = TypeVar("Node")
-ShardPass = Callable[[ShardRows], Sum]
+SMALLER = "write more, smaller shards, or give more memory"
 
 
 class EngineFailed(VisitFailed):
@@ -52,7 +50,7 @@ class ShardUsers:
 class Engine(Protocol):
     """Runs a pass on every shard and adds the results up, or yields them one after another."""
 
-    def add_up(self, work: ShardPass[Sum], shards: Shards, /) -> Sum: ...
+    def add_up(self, work: Pass[Sum], shards: Shards, /) -> Sum: ...
     def visit(
         self, work: Visit[Sum], shards: Shards, parts: Iterable[ShardUsers], /
     ) -> Iterator[Sum]: ...
@@ -99,14 +97,11 @@ class ShardedUsers:
         return self.engine.visit(work, self.shards, self._parts(users, along))
 
     def _parts(self, users: Array, along: Array | Csr | None) -> Iterator[ShardUsers]:
-        """Yield which users are visited in each shard; a shard without any is left out."""
+        """Yield which users are visited in each shard that has some of them."""
         shards = shard_indices(users, len(self.shards.entries))
-        order = np.argsort(shards, kind="stable")
-        edges = np.searchsorted(shards[order], np.arange(len(self.shards.entries) + 1))
-        for index in range(len(self.shards.entries)):
-            own = users[order[edges[index] : edges[index + 1]]]
-            if len(own):
-                yield ShardUsers(index, own, None if along is None else rows_at(along, own))
+        for index in np.unique(shards):
+            own = users[shards == index]
+            yield ShardUsers(int(index), own, None if along is None else rows_at(along, own))
 
     def second_moment(
         self,
@@ -116,79 +111,50 @@ class ShardedUsers:
         item_scale: Float64 | None = None,
     ) -> SecondMoment:
         """Return M2 as an operator that makes a pass over the shards for every product."""
-        return SummedSecondMoment.from_users(self, sums, estimator, dtype, item_scale)
+        return SecondMoment.from_users(self, sums, estimator, dtype, item_scale)
 
 
 class LocalEngine:
-    """Shards one after another in this process: bounded memory, all cores within each shard.
+    """Shards one after another in this process: bounded memory, all cores within each shard."""
 
-    The next shard is read while the threads of the pass work on this one.
-    """
-
-    def add_up(self, work: ShardPass[Sum], shards: Shards) -> Sum:
+    def add_up(self, work: Pass[Sum], shards: Shards) -> Sum:
         """Return the sum of a pass over all shards."""
-        return add_in_order(run_pass(work, rows) for rows in _read_ahead(shards))
+        results = (on_shard(work, shards, index) for index in range(len(shards.entries)))
+        return add_in_order(results, operator.add)
 
     def visit(self, work: Visit[Sum], shards: Shards, parts: Iterable[ShardUsers]) -> Iterator[Sum]:
         """Yield the results of the users of each shard."""
         for part in parts:
-            yield visit_part(work, shards, part)
+            yield on_shard(work, shards, part.index, part)
 
 
-def visit_part(work: Visit[Sum], shards: Shards, part: ShardUsers) -> Sum:
-    """Visit some users of one shard."""
-    rows = shards.read(part.index)
-    return run_pass(lambda rows: work(rows_of(rows, part.users), part.along), rows)
-
-
-def run_pass(work: ShardPass[Sum], rows: ShardRows) -> Sum:
-    """Run a pass on a shard. Raises EngineFailed with the shard's name for lack of memory."""
+def on_shard(
+    work: Callable[..., Sum], shards: Shards, index: int, part: ShardUsers | None = None
+) -> Sum:
+    """Run a pass on a shard, or visit a part of it; names the shard in whatever goes wrong."""
     try:
-        return work(rows)
-    except MemoryError as error:
+        rows = shards.read(index)
+        return work(rows) if part is None else work(rows_of(rows, part.users), part.along)
+    except MomError:
+        raise
+    except Exception as error:
+        entry = shards.entries[index]
+        advice = f"; {SMALLER}" if isinstance(error, MemoryError) else ""
         raise EngineFailed(
-            f"shard {rows.name} of {len(rows.positions)} users and {rows.X.nnz} pairs does not "
-            f"fit into memory ({error or 'no more is available'}); write more, smaller shards"
+            f"{entry.name} of {entry.n_users} users and {entry.n_pairs} interactions: "
+            f"{type(error).__name__}: {error}{advice}"
         ) from error
 
 
-def _read_ahead(shards: Shards) -> Iterator[ShardRows]:
-    with ThreadPoolExecutor(1) as reader:
-        following = reader.submit(shards.read, 0)
-        for index in range(1, len(shards.entries) + 1):
-            rows = following.result()
-            if index < len(shards.entries):
-                following = reader.submit(shards.read, index)
-            yield rows
-
-
-def add_tree(leaves: Sequence[Node], add: Callable[[Node, Node], Node]) -> Node:
-    """Add all leaves, of which there is at least one, in the order of the module's docstring."""
-    if len(leaves) == 1:
-        return leaves[0]
-    left = 1 << (len(leaves) - 1).bit_length() - 1
-    return add(add_tree(leaves[:left], add), add_tree(leaves[left:], add))
-
-
-def add_in_order(results: Iterable[Sum]) -> Sum:
-    """Add results in the same order as they come, holding only log n of them at a time.
-
-    Results are never written over; only sums that were made here are.
-    """
-    waiting: list[tuple[int, Sum]] = []
+def add_in_order(results: Iterable[Sum], add: Callable[[Any, Any], Any]) -> Sum:
+    """Add results as they come, in the order of the module's docstring, holding log n of them."""
+    waiting: list[tuple[int, Any]] = []
     for result in results:
         level, total = 0, result
         while waiting and waiting[-1][0] == level:
-            total = _add(waiting.pop()[1], total, in_place=level > 0)
-            level += 1
+            level, total = level + 1, add(waiting.pop()[1], total)
         waiting.append((level, total))
     total = waiting.pop()[1]
-    while waiting:  # their levels are distinct, so each of them is a sum and not a result
-        total = _add(waiting.pop()[1], total, in_place=True)
+    while waiting:
+        total = add(waiting.pop()[1], total)
     return total
-
-
-def _add(left: Any, right: Any, *, in_place: bool) -> Any:
-    if in_place and isinstance(left, np.ndarray):
-        return np.add(left, right, out=left)
-    return left + right

@@ -13,20 +13,18 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.artifacts.scratch import remove_left_behind
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import write_text
 from mom_pipeline.erasure.days import erase_from_days
-from mom_pipeline.erasure.history import erase_from_history
 from mom_pipeline.erasure.log_lines import OwnLines, erase_lines, find_lines
 from mom_pipeline.erasure.tables import (
     compact,
-    erase_from_exports,
     erase_rows,
     remove_pages,
     rows_of,
 )
+from mom_pipeline.pipeline.days import Days
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.erased import SALT, erased_users
@@ -52,7 +50,7 @@ class Receipt:
         return replace(self, removed=removed)
 
 
-class UnknownUser(MomError):
+class NobodyToErase(MomError):
     """Nobody of that id is stored."""
 
 
@@ -70,17 +68,17 @@ class UserTraces:
 
 
 def require_folder(settings: Settings, user_id: str) -> None:
-    """Raise UnknownUser for an empty id, or where there is no data folder."""
+    """Raise NobodyToErase for an empty id, or where there is no data folder."""
     if not user_id.strip():
-        raise UnknownUser("the id of a user cannot be empty; give it exactly as in the logs")
+        raise NobodyToErase("the id of a user cannot be empty; give it exactly as in the logs")
     if not settings.data_dir.is_dir():
-        raise UnknownUser(f"{settings.data_dir} does not exist; nothing was changed")
+        raise NobodyToErase(f"{settings.data_dir} does not exist; nothing was changed")
 
 
 def find_user(settings: Settings, user_id: str) -> UserTraces:
     """Look for a user in the warehouse and the log files; nothing is changed.
 
-    Raises UnknownUser when there is no trace and no earlier erasure, WarehouseBusy when another
+    Raises NobodyToErase when there is no trace and no earlier erasure, WarehouseBusy when another
     process holds the warehouse.
     """
     require_folder(settings, user_id)
@@ -90,7 +88,7 @@ def find_user(settings: Settings, user_id: str) -> UserTraces:
     files = find_lines(warehouse, user_id)
     before = user_id in erased_users(settings)
     if not (before or files or any(rows.values())):
-        raise UnknownUser(
+        raise NobodyToErase(
             f"there is no user {user_id!r} in {settings.data_dir}; ids are compared exactly, "
             "capitals and spaces too. Nothing was changed"
         )
@@ -103,11 +101,8 @@ def storage_steps(settings: Settings, traces: UserTraces) -> Iterator[Step]:
     for own in traces.files:
         yield own.file.source_file, partial(erase_lines, warehouse, own, user_id)
     yield "warehouse", partial(_erase_rows, warehouse, user_id)
-    yield "days", partial(erase_from_days, warehouse, DayState(settings))
-    yield "exports", partial(erase_from_exports, warehouse, user_id)
-    yield "reports and comparisons", partial(remove_pages, settings)
-    home = settings.data_dir / "dagster_home"
-    yield "history of runs", partial(erase_from_history, home, user_id)
+    yield "days", partial(erase_from_days, Days(settings, warehouse))
+    yield "pages and exports", partial(remove_pages, settings)
     yield "temporary files", partial(_remove_left_behind, settings)
     yield "warehouse file", partial(compact, warehouse)
 

@@ -12,7 +12,7 @@ from typing import IO, cast
 from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.core.files import replacing, sha256_of, write_text, writing
 from mom_pipeline.erasure.search import mention_in_sql
-from mom_pipeline.logs.admission import keeping_decisions
+from mom_pipeline.logs.decisions import keeping_decisions
 from mom_pipeline.logs.ingest import ingest_file, is_unchanged, stage
 from mom_pipeline.logs.ledger import ledger_by_file
 from mom_pipeline.logs.logfiles import LogFile, discover
@@ -83,7 +83,7 @@ def _exchange(warehouse: Warehouse, own: OwnLines, user_id: str) -> None:
         settings = warehouse.settings
         # What is left was taken before: fewer good lines do not make it a bad delivery.
         logs = replace(settings.logs, max_reject_share=1.0, require_checksum=False)
-        lenient = replace(settings, logs=logs)
+        lenient = settings.model_copy(update={"logs": logs})
         ingest_file(Warehouse(lenient), file)
 
 
@@ -107,7 +107,7 @@ def _lines_of(warehouse: Warehouse, file: LogFile, user_id: str) -> frozenset[in
             stage(connection, file, scan, settings.logs)
             query = event_query(file, scan.readable, settings.logs, erased_users(settings))
             rows = connection.execute(
-                f"{query.with_clause} SELECT line FROM events WHERE user_id = $user "  # noqa: S608
+                f"{query.sql} SELECT line FROM events WHERE user_id = $user "  # noqa: S608
                 f"OR (reason IS NOT NULL AND regexp_matches(text, $mention))",
                 {**query.parameters, "user": user_id, "mention": mention_in_sql(user_id)},
             ).fetchall()

@@ -8,7 +8,7 @@ from mom_pipeline.core.files import replacing
 from mom_pipeline.erasure.search import mention_in_sql
 from mom_pipeline.logs.ledger import reject_reasons
 from mom_pipeline.settings import Settings
-from mom_pipeline.warehouse.connection import Connection, Warehouse, literal_path, scalar
+from mom_pipeline.warehouse.connection import Connection, Warehouse, scalar
 from mom_pipeline.warehouse.dictionaries import ERASED, KINDS
 
 
@@ -59,6 +59,19 @@ def erase_rows(connection: Connection, user_id: str) -> Counter[str]:
                 "UPDATE refused_files SET reason = $words WHERE regexp_matches(reason, $mention)",
                 {**mention, "words": "refused; the reason named a user who was erased"},
             ),
+            "runs": scalar(
+                connection,
+                "UPDATE runs SET failure = 'failed; the reason named a user who was erased' "
+                "WHERE regexp_matches(failure, $mention)",
+                mention,
+            ),
+            # What only this user took.
+            "item_dictionary": scalar(
+                connection,
+                "UPDATE item_dictionary SET item_id = $erased WHERE item_id <> $erased "
+                "AND item_id NOT IN (SELECT item_id FROM raw_logs)",
+                {"erased": ERASED},
+            ),
             "user_dictionary": scalar(
                 connection,
                 "UPDATE user_dictionary SET user_id = $erased WHERE user_id = $user",
@@ -108,34 +121,15 @@ def _quoted(text: str) -> str:
     return text.replace("'", "''")
 
 
-def erase_from_exports(warehouse: Warehouse, user_id: str) -> Counter[str]:
-    """Rewrite every export that holds the user; the lists of all others stay as they were."""
-    counts: Counter[str] = Counter()
-    files = sorted(warehouse.settings.exports_dir.rglob("*.parquet"))
-    if not files:
-        return counts
-    with warehouse.connect() as connection:
-        for path in (file for file in files if not file.name.startswith(".")):
-            source = {"path": literal_path(path), "user": user_id}
-            rows = scalar(
-                connection,
-                "SELECT count(*) FROM read_parquet($path) WHERE user_id = $user",
-                source,
-            )
-            # Written again even where there is none: a statistic of the file may name the id.
-            with replacing(path) as temporary:
-                connection.sql(
-                    "SELECT * FROM read_parquet($path) WHERE user_id <> $user", params=source
-                ).write_parquet(str(temporary))
-            counts["rows of exports"] += rows
-    return counts
-
-
 def remove_pages(settings: Settings) -> Counter[str]:
-    """Remove reports, which show samples of users, and comparisons of days, with a value for each
-    user. Both can be made again; a comparison on a ready split has no users of this folder.
+    """Remove the export, reports, which show samples of users, and comparisons of days, with a
+    value for each user. All can be made again; a comparison on a ready split has no users of this
+    folder.
     """
     counts: Counter[str] = Counter()
+    for path in settings.exports_dir.rglob("*.parquet"):
+        path.unlink()
+        counts["exports"] += 1
     for page in settings.reports_dir.glob("*.html"):
         page.unlink()
         counts["reports"] += 1

@@ -1,20 +1,20 @@
--- Events of the staged lines. `fields` (line, text, format_problem, user_id, item_id,
--- time_text, weight_text, excluded) comes from the format of the file, event_time from the
--- declared timestamp format. A row with a reason is rejected with it.
-, typed AS (
+-- Events of the staged lines: the format of the file gives their fields, and a row with a reason is
+-- rejected with it.
+WITH typed AS (
     SELECT
         line,
         text,
         format_problem,
-        user_id,
-        item_id,
-        time_text,
+        {user} AS user_id,
+        {item} AS item_id,
+        {timestamp} AS time_text,
         {event_time} AS event_time,
+        {weight} AS weight_text,
         CASE
             WHEN regexp_full_match(weight_text, $number) THEN TRY_CAST(weight_text AS DECIMAL(18, 6))
         END AS weight,
-        excluded
-    FROM fields
+        coalesce({exclude}, '') AS excluded
+    FROM ({fields})
 )
 -- MATERIALIZED, because a filter on `reason` would otherwise be pushed down and evaluate every
 -- expression again for each of its uses.

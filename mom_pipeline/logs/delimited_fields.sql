@@ -1,19 +1,30 @@
+-- The fields `f` of every line of delimited text, with a reason where it has none. Quotes are as
+-- in RFC 4180, within one line.
 SELECT
     line,
     text,
     CASE
         WHEN text IS NULL THEN 'empty line'
         WHEN starts_with(text, $mark) THEN split_part(text, $mark, 2)
-        WHEN {quotes_broken} THEN 'unbalanced quote'
+        WHEN $quoted AND contains(text, '"') AND NOT regexp_full_match($delimiter || text, $record)
+            THEN 'unbalanced quote'
         WHEN len(f) <> $n_fields THEN concat('expected ', $n_fields, ' fields, found ', len(f))
     END AS format_problem,
-    f[$user_at] AS user_id,
-    f[$item_at] AS item_id,
-    f[$timestamp_at] AS time_text,
-    {weight} AS weight_text,
-    {excluded} AS excluded
+    f
 FROM (
-    SELECT rowid + 1 AS line, text, {split} AS f
+    SELECT
+        rowid + 1 AS line,
+        text,
+        CASE
+            WHEN $quoted AND contains(text, '"') THEN list_transform(
+                regexp_extract_all($delimiter || text, $field, 1),
+                lambda field: CASE
+                    WHEN field[1] = '"' THEN replace(field[2:-2], '""', '"')
+                    ELSE field
+                END
+            )
+            ELSE string_split(text, $delimiter)
+        END AS f
     FROM staged_lines
-    WHERE rowid > 0 -- the header
+    WHERE rowid >= $header_lines
 )

@@ -16,27 +16,30 @@ from typing import Literal
 import duckdb
 
 from mom_pipeline.artifacts.scratch import scratch_folder
-from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import sha256_of
-from mom_pipeline.errors import LinesNotAccounted, LogFileError, LogFileNotRead, TooManyRejects
-from mom_pipeline.logs.known_hashes import CLOCK_STEP_SECONDS, HashOf, known_hashes
-from mom_pipeline.logs.ledger import LedgerEntry, ledger_by_file, ledger_entries, reject_reasons
+from mom_pipeline.errors import (
+    LogFileError,
+    LogFileNotRead,
+    MomError,
+)
+from mom_pipeline.logs.decisions import Refusal, record_refusals, refusals_by_file, remove_refusal
+from mom_pipeline.logs.ledger import (
+    DELIVERED_TABLES,
+    LedgerEntry,
+    ledger_by_file,
+    ledger_entries,
+    reject_reasons,
+)
 from mom_pipeline.logs.logfiles import LogFile, discover
 from mom_pipeline.logs.readers import (
     ERASED,
     NOT_UNDERSTOOD,
     SET_ASIDE_PREFIX,
-    EventQuery,
+    Query,
     event_query,
     header_lines,
-    stage_parquet,
+    stage_log_parquet,
     stage_text,
-)
-from mom_pipeline.logs.refusals import (
-    Refusal,
-    record_refusals,
-    refusals_by_file,
-    remove_refusal,
 )
 from mom_pipeline.logs.scan import (
     QUARANTINED_CHARACTERS,
@@ -51,10 +54,9 @@ from mom_pipeline.settings import LogSettings, Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse, scalar, transaction
 from mom_pipeline.warehouse.erased import erased_users
 
-_CLOCK_STEP = timedelta(seconds=CLOCK_STEP_SECONDS)
-
-# What an ingest fills, file by file.
-DELIVERED_TABLES = ("raw_logs", "quarantine", "ingest_ledger")
+# The clock of a file system runs in steps: a file changed this long before it was ingested was not
+# changed since.
+_CLOCK_STEP = timedelta(seconds=1)
 
 FileProgress = Callable[[LogFile, int], None]
 
@@ -70,6 +72,15 @@ class IngestResult:
     rows_rejected: int
     rows_set_aside: int
     reject_reasons: dict[str, int]
+
+    @property
+    def rows_malformed(self) -> int:
+        """Rejected rows but those that the source itself set aside, no sign of a broken file."""
+        return self.rows_rejected - self.rows_set_aside
+
+    @property
+    def malformed_share(self) -> float:
+        return self.rows_malformed / max(self.rows_accepted + self.rows_rejected, 1)
 
 
 @dataclass(frozen=True)
@@ -93,48 +104,31 @@ def pending_files(warehouse: Warehouse) -> list[LogFile]:
     Without those that were refused, or dropped, as they are.
     """
     ledger, settings = ledger_by_file(warehouse), warehouse.settings
-    with known_hashes(settings) as hash_of:
-        changed = [
-            file
-            for file in discover(settings.logs_dir).files
-            if not _is_taken(file, ledger.get(file.source_file), settings, hash_of)
-        ]
-        return _not_refused(changed, refusals_by_file(warehouse), settings, hash_of)
+    files = discover(settings.logs_dir).files
+    changed = [
+        file for file in files if not _is_ingested(file, ledger.get(file.source_file), settings)
+    ]
+    return _not_refused(changed, refusals_by_file(warehouse), settings)
 
 
-def _is_taken(
-    file: LogFile, entry: LedgerEntry | None, settings: Settings, hash_of: HashOf
-) -> bool:
+def _is_ingested(file: LogFile, entry: LedgerEntry | None, settings: Settings) -> bool:
     try:
-        return entry is not None and is_unchanged(file, entry, settings, hash_of)
+        return entry is not None and is_unchanged(file, entry, settings)
     except LogFileNotRead:
         return False
 
 
-def not_dropped(warehouse: Warehouse, files: Iterable[LogFile]) -> list[LogFile]:
-    """The files without those that a person dropped as they are."""
-    refused = refusals_by_file(warehouse)
-    dropped = {name: refusal for name, refusal in refused.items() if refusal.dropped}
-    return _not_refused(files, dropped, warehouse.settings)
-
-
 def _not_refused(
-    files: Iterable[LogFile],
-    refused: Mapping[str, Refusal],
-    settings: Settings,
-    hash_of: HashOf = sha256_of,
+    files: Iterable[LogFile], refused: Mapping[str, Refusal], settings: Settings
 ) -> list[LogFile]:
     return [
         file
         for file in files
-        if file.source_file not in refused
-        or not refused[file.source_file].holds(file, settings, hash_of)
+        if file.source_file not in refused or not refused[file.source_file].holds(file, settings)
     ]
 
 
-def is_unchanged(
-    file: LogFile, entry: LedgerEntry, settings: Settings, hash_of: HashOf = sha256_of
-) -> bool:
+def is_unchanged(file: LogFile, entry: LedgerEntry, settings: Settings) -> bool:
     """Whether a file has the bytes of its ledger entry, and would be read by the same rules.
 
     A file of the same size whose inode was last changed before it was ingested is not read.
@@ -148,7 +142,7 @@ def is_unchanged(
         changed = datetime.fromtimestamp(max(status.st_ctime, status.st_mtime), UTC)
         if changed + _CLOCK_STEP < datetime.fromisoformat(entry.ingested_at):
             return True
-        return hash_of(file.path) == entry.sha256
+        return sha256_of(file.path) == entry.sha256
     except OSError as error:
         raise LogFileNotRead(f"{file.path} could not be read: {error}; try again") from error
 
@@ -183,9 +177,7 @@ def ingest_files(
 
 
 def ingest_file(
-    warehouse: Warehouse,
-    file: LogFile,
-    progress: Progress = no_progress,
+    warehouse: Warehouse, file: LogFile, progress: Progress = no_progress
 ) -> IngestResult:
     """Bring one log file into the warehouse; `progress` receives the bytes read.
 
@@ -205,10 +197,10 @@ def ingest_file(
             ) from error
         try:
             with warehouse.opened() as connection:
-                known = _entry_of(connection, file)
-                same = known is not None and known.sha256 == scan.sha256
-                if known and same and known.settings == settings.logs.reading_rules():
-                    return _unchanged(file, known)
+                rules = settings.logs.reading_rules()
+                for known in ledger_entries(connection, file.source_file):
+                    if (known.sha256, known.settings) == (scan.sha256, rules):
+                        return _unchanged(file, known)
                 return _replace(connection, file, scan, settings, begun)
         except duckdb.Error as error:
             kind = LogFileNotRead if _is_of_the_machine(error) else LogFileError
@@ -248,10 +240,6 @@ def _require_whole(file: LogFile, scan: Scan, logs: LogSettings) -> None:
         )
 
 
-def _entry_of(connection: Connection, file: LogFile) -> LedgerEntry | None:
-    return next(iter(ledger_entries(connection, file.source_file)), None)
-
-
 def _unchanged(file: LogFile, entry: LedgerEntry) -> IngestResult:
     return IngestResult(
         file,
@@ -283,9 +271,9 @@ def _replace(
         result = IngestResult(
             file, "replaced" if replaced else "new", lines, accepted, rejected, set_aside, reasons
         )
-        if _has_too_many_rejects(result, logs.max_reject_share):
+        if result.malformed_share > logs.max_reject_share:
             advice = _time_advice(connection, query, result, logs)
-            raise TooManyRejects(_too_many_rejects(result, logs.max_reject_share, advice))
+            raise LogFileError(_too_many_rejects(result, logs.max_reject_share, advice))
         _insert_ledger(connection, result, scan, logs, begun)
     return result
 
@@ -293,13 +281,13 @@ def _replace(
 def stage(connection: Connection, file: LogFile, scan: Scan, logs: LogSettings) -> int:
     """Fill `staged_lines`; the physical lines, counted independently of the parser."""
     if file.format == "parquet":
-        lines = stage_parquet(connection, file, logs.columns)
+        lines = stage_log_parquet(connection, file, logs.columns)
         read = scalar(connection, "SELECT count(*) FROM staged_lines")
     else:
         lines = scan.lines
         read = stage_text(connection, scan.readable)
     if read != lines:
-        raise LinesNotAccounted(
+        raise LogFileError(
             f"{file.path} has {lines} lines, but {read} were read; nothing was stored. "
             "Deliver the file again, or report it if it is sound"
         )
@@ -318,12 +306,12 @@ def _delete(connection: Connection, file: LogFile) -> bool:
     return True
 
 
-def _insert_accepted(connection: Connection, file: LogFile, query: EventQuery) -> int:
+def _insert_accepted(connection: Connection, file: LogFile, query: Query) -> int:
     return scalar(
         connection,
         f"""
         INSERT INTO raw_logs
-        {query.with_clause}
+        {query.sql}
         SELECT $source_file, line, $day::DATE, event_time, user_id, item_id, weight
         FROM events WHERE reason IS NULL
         """,  # noqa: S608
@@ -331,12 +319,12 @@ def _insert_accepted(connection: Connection, file: LogFile, query: EventQuery) -
     )
 
 
-def _insert_rejected(connection: Connection, file: LogFile, query: EventQuery) -> dict[str, int]:
+def _insert_rejected(connection: Connection, file: LogFile, query: Query) -> dict[str, int]:
     """Fill the quarantine; the number of rows per reason, most frequent first."""
     connection.execute(
         f"""
         INSERT INTO quarantine
-        {query.with_clause}
+        {query.sql}
         SELECT
             $source_file, line, $day::DATE,
             CASE WHEN reason = $erased THEN ''
@@ -358,42 +346,35 @@ def _insert_rejected(connection: Connection, file: LogFile, query: EventQuery) -
 
 def _require_accounted(file: LogFile, lines: int, accepted: int, rejected: int) -> None:
     if lines != header_lines(file) + accepted + rejected:
-        raise LinesNotAccounted(
+        raise LogFileError(
             f"{file.path} has {lines} lines, but {header_lines(file)} header + {accepted} "
             f"accepted + {rejected} rejected differ from that; nothing was stored. Report this"
         )
 
 
-def _has_too_many_rejects(result: IngestResult, max_share: float) -> bool:
-    """Rows that the source itself set aside are no sign of a broken file."""
-    malformed = result.rows_rejected - result.rows_set_aside
-    rows = result.rows_accepted + result.rows_rejected
-    return bool(rows) and malformed / rows > max_share
-
-
 def _too_many_rejects(result: IngestResult, max_share: float, advice: str) -> str:
-    malformed = result.rows_rejected - result.rows_set_aside
-    rows = result.rows_accepted + result.rows_rejected
     reasons = ", ".join(
         f"{reason}: {n}"
         for reason, n in list(result.reject_reasons.items())[:5]
         if not reason.startswith(SET_ASIDE_PREFIX)
     )
     remedy = advice or "Correct and deliver the file again, or raise the setting"
+    rows = result.rows_accepted + result.rows_rejected
     return (
-        f"{result.file.path}: {malformed} of {rows} rows are malformed ({reasons}), more than "
-        f"logs.max_reject_share = {max_share:g}; nothing was stored. {remedy}"
+        f"{result.file.path}: {result.rows_malformed} of {rows} rows are malformed "
+        f"({reasons}), more than logs.max_reject_share = {max_share:g}; nothing was stored. "
+        f"{remedy}"
     )
 
 
 def _time_advice(
-    connection: Connection, query: EventQuery, result: IngestResult, logs: LogSettings
+    connection: Connection, query: Query, result: IngestResult, logs: LogSettings
 ) -> str:
     """What to say where times are not understood: the format that would fit; "" otherwise."""
     if NOT_UNDERSTOOD not in result.reject_reasons:
         return ""
     rows = connection.execute(
-        f"{query.with_clause} SELECT time_text FROM typed WHERE event_time IS NULL LIMIT 500",  # noqa: S608
+        f"{query.sql} SELECT time_text FROM typed WHERE event_time IS NULL LIMIT 500",  # noqa: S608
         query.parameters,
     ).fetchall()
     option, present = "logs.timestamp_format =", logs.timestamp_format

@@ -1,3 +1,4 @@
+-- The fields `f` of every line with a JSON object, by the paths of their keys: user and item first.
 SELECT
     line,
     text,
@@ -8,26 +9,21 @@ SELECT
         -- In so many keys none is given twice, unless another is missing: that has its own reason.
         WHEN CASE WHEN len(keys) > $n_required THEN list_unique(keys) < len(keys) END
             THEN 'a key is given twice'
-        WHEN json_type(object, $user_at) NOT IN ('VARCHAR', 'NULL')
-            AND NOT regexp_full_match(user_id, '-?[0-9]+') THEN 'user is not text or a whole number'
-        WHEN json_type(object, $item_at) NOT IN ('VARCHAR', 'NULL')
-            AND NOT regexp_full_match(item_id, '-?[0-9]+') THEN 'item is not text or a whole number'
-        WHEN regexp_matches(user_id, '[\x00-\x1f]') OR regexp_matches(item_id, '[\x00-\x1f]')
+        WHEN $exact_ids AND json_type(object, $paths[1]) NOT IN ('VARCHAR', 'NULL')
+            AND NOT regexp_full_match(f[1], '-?[0-9]+') THEN 'user is not text or a whole number'
+        WHEN $exact_ids AND json_type(object, $paths[2]) NOT IN ('VARCHAR', 'NULL')
+            AND NOT regexp_full_match(f[2], '-?[0-9]+') THEN 'item is not text or a whole number'
+        WHEN regexp_matches(f[1], '[\x00-\x1f]') OR regexp_matches(f[2], '[\x00-\x1f]')
             THEN 'control character'
     END AS format_problem,
-    user_id,
-    item_id,
-    json_extract_string(object, $timestamp_at) AS time_text,
-    {weight} AS weight_text,
-    {excluded} AS excluded
+    f
 FROM (
     SELECT
         line,
         text,
         object,
-        list_filter(json_keys(object), lambda key: list_contains($mapped, key)) AS keys,
-        json_extract_string(object, $user_at) AS user_id,
-        json_extract_string(object, $item_at) AS item_id
+        list_filter(json_keys(object), lambda key: list_contains($names, key)) AS keys,
+        json_extract_string(object, $paths) AS f
     FROM (
         SELECT
             rowid + 1 AS line,

@@ -7,6 +7,8 @@ from typing import Any
 
 from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql
 
+# What an ingest fills, file by file.
+DELIVERED_TABLES = ("raw_logs", "quarantine", "ingest_ledger")
 _SAMPLE_ROWS = 8
 _WEEK = timedelta(days=7)
 

@@ -1,12 +1,13 @@
-"""Days of logs from the generative model, as untidy as real ones.
+"""Days of logs of an invented record shop, from the generative model, as untidy as real ones.
 
-Users belong to one latent component each and arrive over time; items are introduced over time and
-their popularity drifts; some events are delivered late, some lines are malformed, and some
-days are delivered again, unchanged or corrected.
+Users belong to one latent component each, a genre, and arrive over time; records are introduced
+over time and their popularity drifts; some events are delivered late, some lines are malformed, and
+some days are delivered again, unchanged or corrected.
 """
 
 import gzip
 import io
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -15,26 +16,34 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.simulation import LatentClasses, draw_classes
+from mom_pipeline.errors import InvalidSetting
 
-_GENRES = (
-    "jazz",
-    "rock",
-    "folk",
-    "metal",
-    "soul",
-    "blues",
-    "techno",
-    "opera",
-    "disco",
-    "punk",
-    "gospel",
-    "tango",
-    "reggae",
-    "ambient",
-    "swing",
-    "polka",
+_GENRES, _PEOPLE, _SURNAMES, _ADJECTIVES, _NOUNS = map(
+    str.split,
+    (
+        """
+        jazz rock folk metal soul blues techno opera disco punk gospel tango reggae ambient
+        swing polka
+        """,
+        """
+        ada ben carla dario elif femi greta hugo ines jonas kira leo mira nils olga pablo quinn
+        rosa sven tara uma vito wanda xenia yusuf zoe
+        """,
+        """
+        Aldous Brandt Corvo Delmar Ekström Farrow Garland Hollis Ivanek Jansen Kestrel Lindqvist
+        Marlow Novak Okafor Pereira Quill Rasmus Sorel Tanaka Umber Vance Wilder Yarrow Zeller
+        """,
+        """
+        Amber Borrowed Crooked Distant Electric Fallen Golden Hidden Idle Jagged Kindly Lonesome
+        Midnight Northern Open Paper Quiet Restless Silver Tidal Unlit Velvet Winter Yellow
+        """,
+        """
+        Anchor Balcony Carousel Daybreak Embers Ferry Garden Harbour Island Junction Kitchen
+        Lantern Meridian Nightjar Orchard Postcard Quarry Railway Staircase Telegram Undertow
+        Valley Weather Yard
+        """,
+    ),
 )
 _SHARE_AT_START = 0.6  # of users and items that exist on the first day
 _DAILY_DRIFT = 0.08  # standard deviation of the step of an item's log popularity
@@ -42,12 +51,12 @@ _LATE_SHARE, _MAX_DAYS_LATE = 0.03, 3
 _MALFORMED_SHARE = 0.003
 _REPEATED_SHARE, _CORRECTED_SHARE = 0.1, 0.1
 _SECONDS_PER_DAY = 86_400
-_MALFORMED = ("user-00000,", ",,", "user-00001,jazz-000,yesterday", '"user-00002,jazz', "\x00\x00")
+_MALFORMED = ("ada-00000,", ",,", "ben-00001,jazz-000,yesterday", '"carla-00002,jazz', "\x00\x00")
 
 
 @dataclass(frozen=True)
 class SampleSettings:
-    """Size and seed of the sample; the defaults are those of the logs in the repository."""
+    """Size, first day and seed of the sample."""
 
     n_days: int = 28
     n_users: int = 2500
@@ -68,6 +77,15 @@ class SampleSettings:
 
 
 @dataclass(frozen=True)
+class Record:
+    """An item of the shop: artist and title, and its genre."""
+
+    item: str
+    name: str
+    group: str
+
+
+@dataclass(frozen=True)
 class Delivery:
     """A log file as it arrives. The last delivery of a name is its final content."""
 
@@ -75,6 +93,28 @@ class Delivery:
     day: date
     content: bytes
     n_lines: int
+
+
+def user_id(number: int) -> str:
+    """The id of the n-th user, from 0: `ben-00001`."""
+    return f"{_PEOPLE[number % len(_PEOPLE)]}-{number:05d}"
+
+
+def sample_records(settings: SampleSettings) -> list[Record]:
+    """Every item that the logs of these settings may hold, each with another name."""
+    items = _World.draw(settings, np.random.default_rng(settings.seed)).item_ids
+    rng = np.random.default_rng([settings.seed, 1])
+    titles = [" ".join(words) for words in itertools.product(_ADJECTIVES, _NOUNS)]
+    artists = [f"{a.title()} {b}" for a, b in itertools.product(_PEOPLE, _SURNAMES)]
+    rng.shuffle(titles)
+    rng.shuffle(artists)
+    records = []
+    for number, item in enumerate(items):
+        volume, at = divmod(number, len(titles))
+        title = titles[at] if not volume else f"{titles[at]}, Vol. {volume + 1}"
+        artist = artists[int(rng.integers(len(items) // 3 + 1)) % len(artists)]
+        records.append(Record(item, f"{artist} – {title}", item.split("-")[0].title()))
+    return records
 
 
 def sample_deliveries(settings: SampleSettings) -> Iterator[Delivery]:
@@ -120,7 +160,7 @@ class _World:
 
     settings: SampleSettings
     truth: LatentClasses
-    item_names: NDArray[np.object_]
+    item_ids: NDArray[np.object_]
     user_components: NDArray[np.int64]
     activity: NDArray[np.float64]
     users_from: NDArray[np.int64]
@@ -133,7 +173,7 @@ class _World:
         return cls(
             settings=settings,
             truth=truth,
-            item_names=_item_names(truth),
+            item_ids=_item_ids(truth),
             user_components=rng.choice(settings.n_components, settings.n_users, p=truth.weights),
             activity=rng.gamma(1.0, size=settings.n_users) + 0.1,
             users_from=_arrival_days(settings.n_users, settings.n_days, rng),
@@ -157,8 +197,8 @@ class _World:
         times = pd.Timestamp(day) + pd.to_timedelta(seconds, unit="s")
         return pd.DataFrame(
             {
-                "user": pd.Series(users).map("user-{:05d}".format),
-                "item": self.item_names[items],
+                "user": pd.Series(users).map(user_id),
+                "item": self.item_ids[items],
                 "timestamp": times.strftime("%Y-%m-%dT%H:%M:%S"),
                 "delivered": number + days_late,
             }
@@ -186,12 +226,12 @@ def _arrival_days(n: int, n_days: int, rng: np.random.Generator) -> NDArray[np.i
     return days
 
 
-def _item_names(truth: LatentClasses) -> NDArray[np.object_]:
-    """Items are named after the component that they are most typical of."""
+def _item_ids(truth: LatentClasses) -> NDArray[np.object_]:
+    """Items are numbered within the genre that they are most typical of."""
     joint = truth.item_probs * truth.weights
     components = np.argmax(joint, axis=1)
-    names = [f"{_GENRES[k % len(_GENRES)]}-{n:03d}" for n, k in enumerate(components)]
-    return np.array(names, dtype=object)
+    ids = [f"{_GENRES[k % len(_GENRES)]}-{n:03d}" for n, k in enumerate(components)]
+    return np.array(ids, dtype=object)
 
 
 def _lines(events: pd.DataFrame, rng: np.random.Generator) -> list[str]:

@@ -1,1 +1,1 @@
-"""Charts: what they show (`charts`), as SVG for pages (`svg`), and as PNG for files (`png`)."""
+"""Charts: what they show (`charts`), and as SVG (`svg`)."""

@@ -1,4 +1,4 @@
-"""What a picture shows, apart from how it is drawn.
+"""What a chart shows, apart from how it is drawn.
 
 Colours are Okabe and Ito's, which people with any kind of colour vision distinguish; markers
 repeat the distinction. Every axis names its unit, and n where it counts something.
@@ -16,8 +16,7 @@ BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, "#56B4E9", "#E69F00", "#000000", "#8C8C8C")
 # On a logarithmic axis the labels of neighbours closer than this run into each other.
 _TICK_RATIO = 1.4
-_BINS = 30
-_X_TICKS = 8
+_BINS, _X_TICKS = 30, 8
 
 # Name of a line -> its positions and values.
 Series = Mapping[str, tuple[Sequence[float], Sequence[float]]]
@@ -27,7 +26,7 @@ Ticks = Mapping[float, str]
 
 @dataclass(frozen=True)
 class Axes:
-    """Title, labels and ticks. x_ticks: positions with names; none for round numbers.
+    """Title, labels and ticks. x_ticks: names by position; none for round numbers.
 
     x_from: where the x axis begins; None for the first position.
     """
@@ -52,10 +51,10 @@ class Lines:
 
 @dataclass(frozen=True)
 class Bars:
-    """Bars side by side, in layers one above the other.
+    """Bars side by side, in at most two layers one above the other.
 
     edges: (2, n) left and right end of each bar.  layers: name -> (n,) heights.
-    below: bars smaller than this look different, above a line at it.
+    below: bars of one layer that are smaller than this look different; a line is drawn at it.
     """
 
     axes: Axes
@@ -88,16 +87,14 @@ def stacked_bars(
 ) -> Bars:
     """Bars over the same positions, one series above the other."""
     layers = {name: np.asarray(values, dtype=float) for name, values in series.items()}
-    axes = Axes(title, x_label, y, _some_of(x))
-    return Bars(axes, _beside(np.arange(len(x))), layers)
+    return Bars(Axes(title, x_label, y, _some_of(x)), _beside(np.arange(len(x))), layers)
 
 
 def curves(
     x: Sequence[Any], series: Mapping[str, Sequence[float]], *, title: str, x_label: str, y: str
 ) -> Lines:
     """Several lines over the same positions, which are spaced evenly."""
-    positions = list(range(len(x)))
-    lines = {name: (positions, values) for name, values in series.items()}
+    lines = {name: (range(len(x)), values) for name, values in series.items()}
     return Lines(Axes(title, x_label, y, _some_of(x)), lines)
 
 

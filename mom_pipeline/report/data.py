@@ -1,43 +1,42 @@
-"""The data of the page of a day, gathered from the warehouse and the artifacts."""
+"""The data of the page of a day: the model in use as of it, and what the warehouse knows."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
 import numpy as np
 
-from mom_pipeline.artifacts.day_artifacts import CODE_VERSION, StaleArtifact
-from mom_pipeline.artifacts.day_state import DayState, item_probs_in
-from mom_pipeline.artifacts.store import Artifact
-from mom_pipeline.artifacts.timings import seconds_of
-from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.comparison.results import Comparison, newest_until, versions
-from mom_pipeline.core.evaluation.drift import drift
-from mom_pipeline.core.evaluation.theorem1 import Bounds, bounds_of
+from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.ranking.memberships import posterior_entropy
-from mom_pipeline.core.types import Array, Float64
+from mom_pipeline.core.ranking.topn import top_n
+from mom_pipeline.core.types import Float64
 from mom_pipeline.logs.ledger import LedgerEntry, deliveries_until
-from mom_pipeline.report.people import (
-    Change,
-    ListUse,
-    Person,
-    change_since_in_use,
-    list_use,
-    people_of,
-)
+from mom_pipeline.serving.figures import ModelFigures
+from mom_pipeline.serving.recommender import Recommender, list_rules
+from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.serving.served_model import Manifest, ServedModel
 from mom_pipeline.settings import Settings
-from mom_pipeline.warehouse.connection import Warehouse
-from mom_pipeline.warehouse.dictionaries import ids_of
+from mom_pipeline.warehouse.connection import Connection, Warehouse
 from mom_pipeline.warehouse.evaluations import MetricsRow, metrics_until
 
-TOP_ITEMS = 8
+# An item's id -> as it is shown.
+Label = Callable[[str], str]
 ERASED = "(erased)"
-_LIBRARIES = ("mom-pipeline", "numpy", "scipy", "duckdb", "dagster", "matplotlib", "implicit")
+_LIBRARIES = ("mom-pipeline", "numpy", "scipy", "duckdb", "dagster", "implicit")
+_TOP_ITEMS, _PEOPLE, _SHOWN = 8, 5, 8
+# The most popular items, as a share of all; users whose lists are compared, and whose memberships.
+_HEAD, _COMPARED, _SAMPLED = 0.1, 100, 5_000
+
+
+class NothingToReport(MomError):
+    """There is no model to report on."""
 
 
 @dataclass(frozen=True)
-class Component:
-    """One component of the model. drift: since the day before, None without one."""
+class ReportComponent:
+    """One component. drift: since the day before, None without one."""
 
     weight: float
     agreement: float
@@ -46,156 +45,203 @@ class Component:
 
 
 @dataclass(frozen=True)
-class DayHistory:
-    """One day of the model, from its manifests.
+class Person:
+    """A user, what they took last, the newest first, and their list, the best first."""
 
-    full: computed from all users.  captured_share: of the second moment, by the basis.
-    largest_drift: of any component since the day before, in total variation.
-    lowest_agreement, mean_agreement: of two halves of the users; the mean is weighted by pi.
+    user: str
+    history: tuple[str, ...]
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ListUse:
+    """All lists together.
+
+    coverage: share of the items that is in any list.
+    head_listed, head_taken: share of the entries of lists, and of what people took, that goes to
+    the tenth of the items that most people took.
     """
 
-    day: date
-    full: bool
-    changed_users: int
-    users: int
-    captured_share: float
-    largest_drift: float
-    lowest_agreement: float
-    mean_agreement: float
+    coverage: float
+    head_listed: float
+    head_taken: float
+
+
+@dataclass(frozen=True)
+class InUse:
+    """How a model came in use.
+
+    before: the version that it replaced, "" where that is gone.
+    kept: mean share of a list that is the same as with the version before, of `compared` users.
+    """
+
+    since: str
+    reason: str
+    by: str
+    before: str = ""
+    kept: float | None = None
+    compared: int = 0
 
 
 @dataclass(frozen=True)
 class ReportData:
     """The data of one day.
 
-    spectrum: all eigenvalues of M2 inside the span, largest first.
-    entropy: bits, one for every user with a history; None where memberships are missing.
-    bounds: None where Theorem 1 is about another model.
-    metrics: every evaluation up to the day.  comparison: the newest up to the day.
-    list_use: None where lists of the day are no longer kept.  change: since the model in use.
+    entropy: bits, of a sample of the users.  metrics: every evaluation up to the day.
+    comparison: the newest up to the day.  list_use: None where no lists of the model are kept.
+    in_use: None for a model that never was.
     """
 
     day: date
     settings: Settings
+    manifest: Manifest
+    figures: ModelFigures
     n_users: int
     n_items: int
     n_pairs: int
-    spectrum: Float64
-    components: tuple[Component, ...]
-    model: dict[str, Any]
-    bounds: Bounds | None
-    entropy: Float64 | None
-    history: tuple[DayHistory, ...]
+    components: tuple[ReportComponent, ...]
+    entropy: Float64
     deliveries: tuple[LedgerEntry, ...]
     metrics: tuple[MetricsRow, ...]
     comparison: Comparison | None
-    seconds: dict[str, float]
     versions: dict[str, str]
     people: tuple[Person, ...] = ()
     list_use: ListUse | None = None
-    change: Change | None = None
+    in_use: InUse | None = None
 
 
 def gather(settings: Settings, day: date) -> ReportData:
-    """Read all data of a day. Raises StaleArtifact with the reason when the day has no model."""
-    state, warehouse = DayState(settings), Warehouse(settings)
-    model = state.built_on("decomposition", day, "whitened_tensor")
-    whitening = state.fitting("whitening_matrix", day)
-    X = state.rows(day).X
-    sizes = np.diff(X.indptr)
-    item_users = state.moments(day)[1].first.item_users
-    with warehouse.reading() as connection:
-        items = np.argsort(-item_probs_in(model), axis=0, kind="stable")[:TOP_ITEMS]
-        ids = ids_of(connection, "item", np.unique(items))
-        catalogue = Catalogue.open(settings.data_dir)
-        labels = {position: catalogue.label(item) for position, item in ids.items()}
+    """Read all data of a day. Raises NothingToReport, or DamagedModel for a version not whole."""
+    registry = ModelRegistry(settings.models_dir, mapped=settings.engine.mapped)
+    served = registry.load(reported_version(registry, day))
+    if served.figures is None:
+        raise NothingToReport(f"{served.manifest.version} has no figures of its fit")
+    rules = list_rules(settings)
+    recommender, label = Recommender(served, **rules), rules["catalogue"].label
+    users = _mixed(served)
+    with Warehouse(settings).reading() as connection:
         deliveries = deliveries_until(connection, day)
         metrics = metrics_until(connection, day)
-        people = people_of(connection, day, catalogue)
-        use = list_use(connection, day, item_users)
-        change = change_since_in_use(connection, settings, day)
+        people = tuple(
+            _person(connection, recommender, label, user, day) for user in users[:_PEOPLE]
+        )
+        use = _list_use(connection, served)
+    model, X = served.model, served.histories
+    sampled = X[:: max(1, -(-X.shape[0] // _SAMPLED))]
     return ReportData(
         day=day,
         settings=settings,
-        n_users=int((sizes > 0).sum()),
-        n_items=int((item_users > 0).sum()),
+        manifest=served.manifest,
+        figures=served.figures,
+        n_users=X.shape[0],
+        n_items=int((model.popularity > 0).sum()),
         n_pairs=int(X.nnz),
-        spectrum=whitening.dense["spectrum"],
-        components=_components(state, day, model, items, labels),
-        model=model.metadata,
-        bounds=_bounds(state, day, model),
-        entropy=_entropy(state, day, sizes > 0),
-        history=history_until(state, day),
+        components=_components(served, served.figures, label),
+        entropy=posterior_entropy(model.memberships(sampled)),
         deliveries=tuple(deliveries),
         metrics=tuple(metrics),
         comparison=newest_until(settings.comparisons_dir, day),
-        seconds=seconds_of(settings.data_dir, day),
-        versions={"code of the arrays": CODE_VERSION, **versions(_LIBRARIES)},
+        versions={"code of the model": served.manifest.code_version, **versions(_LIBRARIES)},
         people=people,
         list_use=use,
-        change=change,
+        in_use=_in_use(registry, recommender, rules, users),
+    )
+
+
+def reported_version(registry: ModelRegistry, day: date) -> str:
+    """The version in use as of a day; without one, that of the day itself."""
+    own = [name for name in registry.names() if name.startswith(day.isoformat())]
+    version = registry.version_as_of(day) or next(reversed(own), None)
+    if version is None:
+        raise NothingToReport(
+            f"no model was in use as of {day}, and none of that day is kept; `mom-pipeline models` "
+            "lists those there are, and `mom-pipeline update` computes what is missing"
+        )
+    return version
+
+
+def _mixed(served: ServedModel) -> list[str]:
+    """Some users, the same every time: neither the first nor the busiest."""
+    order = np.random.default_rng(0).permutation(len(served.user_ids))
+    return [str(served.user_ids[u]) for u in order[:_COMPARED]]
+
+
+def _person(
+    connection: Connection, recommender: Recommender, label: Label, user: str, day: date
+) -> Person:
+    took = connection.execute(
+        "SELECT item_id FROM raw_logs WHERE user_id = $user AND delivery_day <= $day::DATE "
+        "GROUP BY item_id ORDER BY max(row(event_time, source_file, line)) DESC LIMIT $n",
+        {"user": user, "day": day.isoformat(), "n": _SHOWN},
+    ).fetchall()
+    listed = recommender.recommend(user, _SHOWN).items
+    return Person(
+        user,
+        tuple(label(item) for (item,) in took),
+        tuple(label(line.item) for line in listed),
+    )
+
+
+def _list_use(connection: Connection, served: ServedModel) -> ListUse | None:
+    """How the stored lists of a model use the catalogue."""
+    listed = connection.execute(
+        "SELECT item_id, count(*) FROM recommendations WHERE model = $model GROUP BY item_id",
+        {"model": served.manifest.version},
+    ).fetchall()
+    if not listed:
+        return None
+    popularity, positions = served.model.popularity, served.item_positions
+    counts = np.zeros(len(popularity))
+    for item, count in listed:
+        counts[positions[item]] = count
+    n_taken = int((popularity > 0).sum())
+    head = np.argsort(-popularity, kind="stable")[: max(1, round(_HEAD * n_taken))]
+    return ListUse(
+        coverage=len(listed) / max(n_taken, 1),
+        head_listed=float(counts[head].sum() / counts.sum()),
+        head_taken=float(popularity[head].sum()),
     )
 
 
 def _components(
-    state: DayState, day: date, model: Artifact, items: Array, labels: dict[int, str]
-) -> tuple[Component, ...]:
-    """Return the components. items: (at most 8, K), the most probable of each."""
-    O, pi = item_probs_in(model), model.dense["weights"]
-    try:
-        before = item_probs_in(state.fitting("decomposition", state.day_before(day)))
-        moved: list[float | None] = [float(value) for value in drift(O, before)]
-    except StaleArtifact:
-        moved = [None] * len(pi)
-    agreement = model.metadata["agreement"]
+    served: ServedModel, figures: ModelFigures, label: Label
+) -> tuple[ReportComponent, ...]:
+    O, pi, own = served.model.item_probs, served.model.weights, figures.days[-1]
+    best, probs = top_n(O.T, min(_TOP_ITEMS, len(O)))
+
+    def top_items(k: int) -> tuple[tuple[str, float], ...]:
+        shown = best[k][probs[k] > 0]
+        return tuple((label(str(served.item_ids[y])) or ERASED, float(O[y, k])) for y in shown)
+
     return tuple(
-        Component(
+        ReportComponent(
             weight=float(pi[k]),
-            agreement=float(agreement[k]),
-            drift=moved[k],
-            top_items=tuple(
-                (labels.get(int(y), ERASED), float(O[y, k])) for y in items[:, k] if O[y, k] > 0
-            ),
+            agreement=own.agreement[k],
+            drift=own.drift[k] if len(figures.days) > 1 else None,
+            top_items=top_items(k),
         )
         for k in range(len(pi))
     )
 
 
-def _bounds(state: DayState, day: date, model: Artifact) -> Bounds | None:
-    anchor, sums, _ = state.moments(day)
-    whitening, _ = state.whitening(day)
-    weights, delta = model.dense["weights"], state.settings.model.delta
-    return bounds_of(anchor.estimator, sums.first, whitening.eigenvalues, weights, delta)
-
-
-def _entropy(state: DayState, day: date, with_history: Array) -> Float64 | None:
-    try:
-        posteriors = state.built_on("user_personalization", day, "interaction_matrix")
-    except StaleArtifact:
+def _in_use(
+    registry: ModelRegistry, recommender: Recommender, rules: dict[str, Any], users: list[str]
+) -> InUse | None:
+    """When and why the model came in use, and how its lists differ from those of the one before."""
+    history = registry.history()
+    last = next((e for e in reversed(history) if e.version == recommender.version), None)
+    if last is None:
         return None
-    return posterior_entropy(posteriors.dense["memberships"])[with_history]
-
-
-def history_until(state: DayState, day: date) -> tuple[DayHistory, ...]:
-    """Return every stored day up to a day that was made with the present settings, in order."""
-    days = [other for other in state.artifacts.days("decomposition") if other <= day]
-    return tuple(entry for entry in (_history(state, other) for other in days) if entry)
-
-
-def _history(state: DayState, day: date) -> DayHistory | None:
-    """Return one day from its manifests alone: no array is read."""
+    came = InUse(since=last.time[:10], reason=last.reason, by=last.by)
+    earlier = [e.version for e in history[: history.index(last)] if e.version != last.version]
     try:
-        model = state.fitting("decomposition", day, with_arrays=False).metadata
-        sums = state.fitting("m2_statistics", day, with_arrays=False).metadata
-    except StaleArtifact:
-        return None
-    return DayHistory(
-        day=day,
-        full=str(sums["mode"]).startswith("full"),
-        changed_users=int(sums["changed_users"]),
-        users=int(sums["users"]),
-        captured_share=float(sums["captured_share"]),
-        largest_drift=float(model["largest_drift"]),
-        lowest_agreement=float(model["lowest_agreement"]),
-        mean_agreement=float(model["mean_agreement"]),
-    )
+        other = registry.load(earlier[-1])
+    except (IndexError, MomError):
+        return came
+    now, before = (r.best_items(users, _SHOWN) for r in (recommender, Recommender(other, **rules)))
+    shares = [
+        len(set(items) & set(now[user])) / max(len(items), 1) for user, items in before.items()
+    ]
+    if not shares:
+        return came
+    return replace(came, before=earlier[-1], kept=float(np.mean(shares)), compared=len(shares))

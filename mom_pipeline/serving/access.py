@@ -1,20 +1,20 @@
 """The token of a service that other machines can reach.
 
-A program sends `Authorization: Bearer TOKEN`. A person opens `/?token=TOKEN` once: the browser gets
-a cookie that no script can read and no other site can use, which holds for this run of the service
-and does not contain the token.
+A program sends `Authorization: Bearer TOKEN`. A person opens `/?token=TOKEN` once and gets a cookie
+of this run, which no script can read, no other site can use, and which does not hold the token.
 """
 
 import hmac
 import secrets
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qsl, urlencode
 
+from fastapi.security import HTTPBearer
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mom_pipeline.core.errors import MomError
-from mom_pipeline.serving.responses import HEADERS
+from mom_pipeline.serving.messages import HEADERS
 
 VARIABLE = "MOM_SERVE_TOKEN"
 SHORTEST = 16
@@ -45,53 +45,45 @@ class TokenGuard:
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
-        self._token = token.encode()
-        self._session = secrets.token_urlsafe(32).encode()
+        self._token, self._session = token, secrets.token_urlsafe(32)
+        self._bearer = HTTPBearer(auto_error=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
-        headers = dict(scope["headers"])
-        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        given = [value for name, value in query if name == "token"]
-        if given and _equal(given[0].encode(), self._token):
-            await self._welcome(scope, query)(scope, receive, send)
-        elif not given and (self._bears_token(headers) or self._has_session(headers)):
-            await self._app(scope, receive, send)
-        else:
-            refusal = PlainTextResponse(_HOW, 401, HEADERS | {"www-authenticate": "Bearer"})
-            await refusal(scope, receive, send)
+        answer = self._app if scope["type"] == "lifespan" else await self._answer(Request(scope))
+        await answer(scope, receive, send)
 
-    def _bears_token(self, headers: dict[bytes, bytes]) -> bool:
-        kind, _, value = headers.get(b"authorization", b"").partition(b" ")
-        return kind.lower() == b"bearer" and _equal(value.strip(), self._token)
+    async def _answer(self, request: Request) -> ASGIApp:
+        if "token" in request.query_params:
+            # A token that is given has to be right, whatever else comes with it.
+            given = request.query_params["token"].encode()
+            return self._welcome(request) if _equal(given, self._token) else _refusal()
+        bearer = await self._bearer(request)
+        # Headers are latin-1 to Starlette; a token may be any text.
+        sent = bearer.credentials.encode("latin-1") if bearer else b""
+        cookie = request.cookies.get(COOKIE, "").encode()
+        allowed = _equal(sent, self._token) or _equal(cookie, self._session)
+        return self._app if allowed else _refusal()
 
-    def _has_session(self, headers: dict[bytes, bytes]) -> bool:
-        cookies: SimpleCookie = SimpleCookie()
-        try:
-            cookies.load(headers.get(b"cookie", b"").decode("latin-1"))
-        except CookieError:
-            return False
-        return COOKIE in cookies and _equal(cookies[COOKIE].value.encode(), self._session)
-
-    def _welcome(self, scope: Scope, query: list[tuple[str, str]]) -> Response:
+    def _welcome(self, request: Request) -> Response:
         """Give the cookie, and leave the address with the token.
 
         By a page, not by a redirect: after a link on another site, a browser would follow a
         redirect without the cookie.
         """
-        rest = urlencode([(name, value) for name, value in query if name != "token"])
-        path = scope["raw_path"].decode("latin-1")
+        rest = [pair for pair in request.query_params.multi_items() if pair[0] != "token"]
         # One slash: `//host` would be an address elsewhere.
-        target = "/" + path.lstrip("/") + (f"?{rest}" if rest else "")
+        target = "/" + request.scope["raw_path"].decode("latin-1").lstrip("/")
+        target += f"?{QueryParams(rest)}" if rest else ""
         headers = HEADERS | {"refresh": f"0; url={target}"}
         welcome = PlainTextResponse("Signed in; the page opens.\n", headers=headers)
-        welcome.set_cookie(
-            COOKIE, self._session.decode(), httponly=True, samesite="strict", path="/"
-        )
+        welcome.set_cookie(COOKIE, self._session, httponly=True, samesite="strict", path="/")
         return welcome
 
 
-def _equal(one: bytes, other: bytes) -> bool:
-    return hmac.compare_digest(one, other)
+def _refusal() -> Response:
+    return PlainTextResponse(_HOW, 401, HEADERS | {"www-authenticate": "Bearer"})
+
+
+def _equal(given: bytes, wanted: str) -> bool:
+    """Compare in constant time."""
+    return hmac.compare_digest(given, wanted.encode())

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, computed_field
 
 from mom_pipeline.core.errors import MomError
+from mom_pipeline.serving.registry import Promotion
 
 _SHOWN_CHARACTERS = 80
 
@@ -34,7 +35,7 @@ def shown(name: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
 
 
-class Answer(BaseModel):
+class ModelAnswer(BaseModel):
     """What all answers have in common: they do not change, and hold no NaN and no infinity."""
 
     # Fields with a default are always there as well.
@@ -46,7 +47,7 @@ class Answer(BaseModel):
     )
 
 
-class Reason(Answer):
+class Reason(ModelAnswer):
     """What contributed most to a score.
 
     kind: an item of the own history, a component of the model, or plain popularity.
@@ -69,16 +70,21 @@ class Reason(Answer):
         return "popular"
 
 
-class Recommendation(Answer):
-    """One line of a list. name: of the item, "" where it has none."""
+class NamedItem(ModelAnswer):
+    """An item and its name, "" where it has none."""
 
     item: str
     name: str = ""
+
+
+class Recommendation(NamedItem):
+    """One line of a list."""
+
     score: float
     reason: Reason
 
 
-class Recommendations(Answer):
+class Recommendations(ModelAnswer):
     """A list, best first; short when there is nothing more to recommend.
 
     user: None for somebody known by items alone.  model: its version.
@@ -94,22 +100,20 @@ class Recommendations(Answer):
     unknown_items: tuple[str, ...] = ()
 
 
-class ManyRecommendations(Answer):
+class ManyRecommendations(ModelAnswer):
     """The lists of several users, in the order of the question."""
 
     model: str
     lists: tuple[Recommendations, ...]
 
 
-class SimilarItem(Answer):
-    """An item, its name and P[both] / sqrt(P[one] P[other])."""
+class SimilarItem(NamedItem):
+    """An item and P[both] / sqrt(P[one] P[other])."""
 
-    item: str
-    name: str = ""
     score: float
 
 
-class SimilarItems(Answer):
+class SimilarItems(ModelAnswer):
     """Items that go with one, best first."""
 
     item: str
@@ -117,7 +121,7 @@ class SimilarItems(Answer):
     items: tuple[SimilarItem, ...]
 
 
-class Contribution(Answer):
+class Contribution(ModelAnswer):
     """A term of a score. share: of the score.  label: of an item, as it is shown."""
 
     name: str
@@ -126,7 +130,7 @@ class Contribution(Answer):
     share: float
 
 
-class Explanation(Answer):
+class ExplainedScore(ModelAnswer):
     """A score taken apart, three ways.
 
     seen: the item is in the user's own history.
@@ -154,7 +158,7 @@ class Explanation(Answer):
         return self.history[0].name if self.history else None
 
 
-class ModelInUse(Answer):
+class ModelInUse(ModelAnswer):
     """What the model in use was made of (see `Manifest`), and its size."""
 
     version: str
@@ -168,7 +172,7 @@ class ModelInUse(Answer):
     items: int
 
 
-class Health(Answer):
+class Health(ModelAnswer):
     """Whether a model is in use, and whether it is the promoted one."""
 
     status: Literal["ok", "degraded", "unavailable"]
@@ -176,7 +180,80 @@ class Health(Answer):
     problem: str | None
 
 
-class Error(Answer):
+class Matches(ModelAnswer):
+    """Users and items whose id, or name, holds a text; without one, the most active ones.
+
+    more: whether there are more than were asked for.
+    """
+
+    model: str
+    users: tuple[str, ...]
+    items: tuple[NamedItem, ...]
+    more: bool
+
+
+class HistoryEntry(NamedItem):
+    """An item that a user took. weight: how often; less where it was long ago."""
+
+    weight: float
+
+
+class History(ModelAnswer):
+    """What a user took, what counts most first. total: how many items there are in all."""
+
+    user: str
+    model: str
+    total: int
+    items: tuple[HistoryEntry, ...]
+
+
+class MapComponent(ModelAnswer):
+    """A component: where it stands, its weight, and the items that it shows most often.
+
+    drift: total variation since the day before, for each of the map's days.
+    """
+
+    number: int
+    x: float
+    y: float
+    weight: float
+    items: tuple[NamedItem, ...]
+    drift: tuple[float, ...]
+
+
+class MapItem(NamedItem):
+    """An item: the middle and the radius of its circle, its share of all that is taken.
+
+    component: the number of the one that it belongs to most; share: by how much.
+    """
+
+    x: float
+    y: float
+    radius: float
+    popularity: float
+    component: int
+    share: float
+
+
+class ComponentMap(ModelAnswer):
+    """The components on a circle of radius 1, and items between those that they belong to.
+
+    days: for which the drift of every component is known, oldest first.
+    """
+
+    model: str
+    components: tuple[MapComponent, ...]
+    items: tuple[MapItem, ...]
+    days: tuple[str, ...]
+
+
+class ModelChanges(ModelAnswer):
+    """Changes of the model in use, the newest first."""
+
+    changes: tuple[Promotion, ...]
+
+
+class Error(ModelAnswer):
     """Why there is no answer."""
 
     error: str

@@ -3,8 +3,8 @@
 Two things can be new about a model, and each is judged in its own way.
 
 **A new day of data**, settings and code as before. The day's rows were compared with the days
-before, and the model of the day before was asked about them (`logs.admission`): a day that
-differs is kept out, so the model has learnt from usual days. It takes over unless a check failed.
+before (`logs.gate`): a day that
+differs is excluded, so the model has learnt from usual days. It takes over unless a check failed.
 
 **Other settings or other code.** A paired backtest:
 
@@ -33,27 +33,30 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.artifacts.day_artifacts import CODE_VERSION, StaleArtifact
-from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.core import MethodOfMoments
-from mom_pipeline.core.day_rows import IN_MEMORY, DayRows, Engine
 from mom_pipeline.core.errors import DamagedModel, InvalidSetting, MomError, VisitFailed
 from mom_pipeline.core.evaluation.backtest import Backtest
 from mom_pipeline.core.evaluation.backtest import backtest as backtest_model
 from mom_pipeline.core.evaluation.bootstrap import paired_interval
 from mom_pipeline.core.evaluation.metrics import RankingMetrics, nearest_cutoff
-from mom_pipeline.core.moments.users import UserRows, Users, Visit
+from mom_pipeline.core.evaluation.theorem1 import bounds_of
+from mom_pipeline.core.moments.users import IN_MEMORY, DayRows, RowsEngine, UserRows, Users, Visit
+from mom_pipeline.core.ranking.lists import HistoryOf
 from mom_pipeline.core.ranking.recency import aged
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.threads import cut
 from mom_pipeline.core.types import Array, Csr
-from mom_pipeline.core.visits import HistoryOf
+from mom_pipeline.pipeline.choice import ChosenSettings
+from mom_pipeline.pipeline.days import CODE_VERSION, INPUTS, LOGS, Days, NotUsable
+from mom_pipeline.serving.figures import TREND_DAYS, FitFigures, ModelFigures
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion, UnknownVersion
 from mom_pipeline.serving.served_model import Manifest, ServedModel
-from mom_pipeline.settings import ModelSettings
-from mom_pipeline.settings.chosen import ChosenSettings
+from mom_pipeline.settings import ModelSettings, checked
 
 POPULARITY = "popularity"
+# What must have passed its checks before the model of a day can be in use.
+_AFTER = ("evaluation_metrics", "promotion", "recommendations", "report")
+_CHAIN = [asset for asset in INPUTS if asset not in _AFTER]
 _PAIRS_PER_BLOCK = 4_000_000
 Sum = TypeVar("Sum")
 LEVEL = 0.95
@@ -64,7 +67,7 @@ class Delivered:
     """What the warehouse tells about a day.
 
     item_ids, user_ids: by position, None where an id was erased.
-    test: (N, D) pairs that were delivered since `judged_day`.
+    test: (N, D) pairs that were delivered since `evaluated_day`.
     """
 
     item_ids: Array
@@ -107,42 +110,45 @@ class Promoted:
     removed: list[str]
 
 
-def judged_day(state: DayState, day: date) -> date:
+def evaluated_day(days: Days, day: date) -> date:
     """The day of the model that is backtested in place of a day's own."""
-    return state.latest(day - timedelta(days=state.settings.evaluation.horizon_days))
+    return days.latest(day - timedelta(days=days.settings.evaluation.horizon_days))
 
 
 def store_day(
-    state: DayState,
+    days: Days,
     registry: ModelRegistry,
     day: date,
     delivered: Delivered,
     backtest: Backtest | None,
-    engine: Engine = IN_MEMORY,
+    engine: RowsEngine = IN_MEMORY,
 ) -> str:
     """Store the model of a day as a version and name it; the champion stays."""
-    return registry.add(candidate(state, day, delivered, backtest, engine))
+    return registry.add(candidate(days, day, delivered, backtest, engine))
 
 
 def promote_day(
-    state: DayState,
+    days: Days,
     registry: ModelRegistry,
     day: date,
     delivered: Delivered,
     backtest: Backtest | None,
-    engine: Engine = IN_MEMORY,
+    engine: RowsEngine = IN_MEMORY,
 ) -> Promoted:
     """Store the model of a day as a version, and let it take over if the gate lets it pass.
 
-    backtest: of the model of `judged_day`, None when there is none.
+    backtest: of the model of `evaluated_day`, None when there is none.
+    Raises NotUsable when a check of the day failed, or it had too little data.
     """
-    challenger = candidate(state, day, delivered, backtest, engine)
-    version, settings = registry.add(challenger), state.settings.promotion
-    decision = _decision(state, registry, version, challenger, delivered, backtest, engine)
+    for asset in _CHAIN:
+        days.usable(asset, day)
+    challenger = candidate(days, day, delivered, backtest, engine)
+    version, settings = registry.add(challenger), days.settings.promotion
+    decision = _decision(days, registry, version, challenger, delivered, backtest, engine)
     if decision.passed and settings.enabled:
         registry.promote(version, decision.words)
     elif decision.passed:
-        words = f"left out: promotion.enabled is false, though it {decision.words}"
+        words = f"not promoted: promotion.enabled is false, though it {decision.words}"
         decision = replace(decision, passed=False, words=words)
     removed = registry.remove_old(settings.keep_versions)
     metrics = challenger.manifest.metrics
@@ -150,33 +156,64 @@ def promote_day(
 
 
 def candidate(
-    state: DayState,
+    days: Days,
     day: date,
     delivered: Delivered,
     backtest: Backtest | None,
-    engine: Engine = IN_MEMORY,
+    engine: RowsEngine = IN_MEMORY,
 ) -> ServedModel:
     """The model of a day as it will be served."""
-    model, decomposition = state.model(day, engine)
-    matrix = state.fitting("interaction_matrix", day, with_arrays=False)
-    rows, user_ids = state.rows(day), delivered.user_ids
+    model, matrix = days.model(day), days.usable("interaction_matrix", day)
+    decomposition = days.usable("decomposition", day)
+    rows, user_ids = days.rows(day), delivered.user_ids
     named = np.array([user is not None for user in user_ids[: rows.X.shape[0]]], dtype=bool)
     users = np.flatnonzero(named & (np.diff(rows.X.indptr) > 0))
-    histories = _histories(rows, users, state.half_life(day), engine)
+    histories = _histories(rows, users, days.half_life(day), engine)
     manifest = Manifest(
         version="",
         day=day.isoformat(),
         code_version=CODE_VERSION,
-        data=matrix.parents["raw_logs"],
-        settings=asdict(state.chosen(day).model),
+        data=matrix.inputs[LOGS],
+        settings=asdict(days.chosen(day).model),
         parents={"decomposition": decomposition.version, "interaction_matrix": matrix.version},
         metrics=metrics_of(backtest) if backtest else {},
     )
     items = np.array(["" if item is None else item for item in delivered.item_ids], dtype=object)
-    return ServedModel(manifest, model, items[: model.n_items], user_ids[users], histories)
+    figures = figures_of(days, day)
+    return ServedModel(manifest, model, items[: model.n_items], user_ids[users], histories, figures)
 
 
-def _histories(rows: DayRows, users: Array, half_life: float, engine: Engine) -> Csr:
+def figures_of(days: Days, day: date) -> ModelFigures | None:
+    """What a version tells about its fit; None where the sums of the day are gone."""
+    try:
+        fit, whitening = days.usable("decomposition", day), days.whitening(day)
+        anchor, sums = days.moments(day)
+        weights = days.arrays("decomposition", day)["weights"]
+    except NotUsable:
+        return None
+    earlier = [d for d in days.computed() if d <= day]
+    trend = (_day_figures(days, other) for other in earlier[-TREND_DAYS:])
+    return ModelFigures(
+        spectrum=tuple(whitening.spectrum.tolist()),
+        bounds=bounds_of(anchor.estimator, sums.first, whitening.eigenvalues, weights),
+        days=tuple(filter(None, trend)),
+        **{name: fit.facts[name] for name in ("residual", "weight_sum", "negative_mass")},
+    )
+
+
+def _day_figures(days: Days, day: date) -> FitFigures | None:
+    fit, sums = (days.made.get((asset, day)) for asset in ("decomposition", "m2_statistics"))
+    if fit is None or sums is None or "agreement" not in fit.facts:
+        return None
+    return FitFigures(
+        day=day.isoformat(),
+        full=str(sums.facts["mode"]).startswith("full"),
+        **{name: sums.facts[name] for name in ("changed_users", "users", "captured_share")},
+        **{name: fit.facts[name] for name in ("drift", "agreement", "mean_agreement")},
+    )
+
+
+def _histories(rows: DayRows, users: Array, half_life: float, engine: RowsEngine) -> Csr:
     """The rows of some users as the ranking reads them, (n, D); a block of users at a time."""
     indptr = np.append(0, np.cumsum(np.diff(rows.X.indptr)[users]))
     data = engine.array((int(indptr[-1]),), rows.X.data.dtype)
@@ -210,28 +247,28 @@ def contest_with_popularity(backtest: Backtest) -> Contest:
 
 
 def contest_with_champion(
-    state: DayState,
+    days: Days,
     day: date,
     champion: ServedModel,
     delivered: Delivered,
     backtest: Backtest,
-    engine: Engine = IN_MEMORY,
+    engine: RowsEngine = IN_MEMORY,
 ) -> Contest:
     """The champion on the users, histories and days of the backtest; see the module."""
-    before, cutoffs = judged_day(state, day), backtest.model.cutoffs
-    test, seen = delivered.test, state.settings.serving.exclude_seen
+    before, cutoffs = evaluated_day(days, day), backtest.model.cutoffs
+    test, seen = delivered.test, days.settings.serving.exclude_seen
     ours: Backtest | None = backtest
 
     def refitted(settings: ChosenSettings) -> Backtest | None:
-        users = engine.users(state.rows(before))
+        users = engine.users(days.rows(before))
         history = _fitted(settings, users)
         return backtest_model(history, users, test, cutoffs, exclude_seen=seen)
 
-    if state.chosen(day).method != state.chosen(before).method:
-        ours = refitted(state.chosen(day))
+    if days.chosen(day).method != days.chosen(before).method:
+        ours = refitted(days.chosen(day))
     if champion.manifest.day <= before.isoformat():
         columns, width = _columns(champion.item_ids, delivered.item_ids[: test.shape[1]])
-        users = MovedItems(engine.users(state.rows(before)), columns, width)
+        users = MovedItems(engine.users(days.rows(before)), columns, width)
         history = HistoryOf(champion.model, champion.model.half_life)
         later = moved_items(test, columns, width)
         rival = backtest_model(history, users, later, cutoffs, exclude_seen=seen)
@@ -251,7 +288,7 @@ def decide(contest: Contest, *, max_loss: float, rng: np.random.Generator) -> De
     """
     ours, theirs = contest.challenger_ap, contest.rival_ap
     if not (np.isfinite(ours).all() and np.isfinite(theirs).all()):
-        return Decision(False, "kept out: the precision of some user is not finite")
+        return Decision(False, "refused: the precision of some user is not finite")
     d, low, high = (float(value) for value in paired_interval(ours, theirs, rng, level=LEVEL))
     compared = (
         f"MAP {ours.mean():.4f} against {theirs.mean():.4f} of {contest.rival}, difference "
@@ -263,87 +300,82 @@ def decide(contest: Contest, *, max_loss: float, rng: np.random.Generator) -> De
     bound = -max_loss * float(theirs.mean())
     # The same lists twice are no loss, even where none is allowed.
     passed = low >= bound
-    verdict = "passed" if passed else "kept out"
+    verdict = "passed" if passed else "refused"
     words = f"{verdict}: {compared}; the interval must not reach below {bound:+.5f}"
     return Decision(passed, words, d, low, high)
 
 
 def _decision(
-    state: DayState,
+    days: Days,
     registry: ModelRegistry,
     version: str,
     challenger: ServedModel,
     delivered: Delivered,
     backtest: Backtest | None,
-    engine: Engine,
+    engine: RowsEngine,
 ) -> Decision:
     """Return what the gate says about the model of a day; see the module."""
     if version == registry.champion_version():
         return Decision(False, "it is the champion already")
     day = date.fromisoformat(challenger.manifest.day)
-    if objections := _objections(state, day, challenger):
-        return Decision(False, "kept out: " + "; ".join(objections))
+    if objections := _objections(challenger):
+        return Decision(False, "refused: " + "; ".join(objections))
     try:
         champion = registry.champion()
     except (NoChampion, DamagedModel, UnknownVersion):
         # A champion that cannot be read answers nobody: the next one is the first again.
         if backtest is None:
             return Decision(True, "passed as the first model, unproven: no days to judge it on yet")
-        return _decide(state, contest_with_popularity(backtest))
+        return _decide(days, contest_with_popularity(backtest))
     if refusal := _refusal(registry, champion, day):
         return Decision(False, refusal)
-    return _against_champion(state, champion, day, delivered, backtest, engine)
+    return _against_champion(days, champion, day, delivered, backtest, engine)
 
 
 def _against_champion(
-    state: DayState,
+    days: Days,
     champion: ServedModel,
     day: date,
     delivered: Delivered,
     backtest: Backtest | None,
-    engine: Engine,
+    engine: RowsEngine,
 ) -> Decision:
-    if _same_method(champion, state.chosen(day)):
+    if _same_method(champion, days.chosen(day)):
         same_day = champion.manifest.day == day.isoformat()
         what = "the day's data were corrected" if same_day else "a new day of data"
         return Decision(True, f"passed: {what}, settings and code as before")
     if backtest is None and champion.manifest.metrics:
-        return Decision(False, "kept out: other settings, and no days yet to compare them on")
+        return Decision(False, "refused: other settings, and no days yet to compare them on")
     if backtest is None:
         return Decision(True, "passed: other settings; neither model has days to judge it on yet")
     try:
-        contest = contest_with_champion(state, day, champion, delivered, backtest, engine)
-        return _decide(state, contest)
+        contest = contest_with_champion(days, day, champion, delivered, backtest, engine)
+        return _decide(days, contest)
     except VisitFailed:
         raise
     except MomError as error:
-        return Decision(False, f"kept out: it cannot be compared with the champion: {error}")
+        return Decision(False, f"refused: it cannot be compared with the champion: {error}")
 
 
-def _decide(state: DayState, contest: Contest) -> Decision:
-    rng = np.random.default_rng(state.settings.model.seed)
-    return decide(contest, max_loss=state.settings.promotion.max_loss, rng=rng)
+def _decide(days: Days, contest: Contest) -> Decision:
+    rng = np.random.default_rng(days.settings.model.seed)
+    return decide(contest, max_loss=days.settings.promotion.max_loss, rng=rng)
 
 
 def _refusal(registry: ModelRegistry, champion: ServedModel, day: date) -> str:
     """Why a champion stays, whatever the challenger is; "" when it need not."""
     if registry.is_chosen():
         return (
-            f"left out: a person put {champion.manifest.version} in use; `mom-pipeline promote "
+            f"not promoted: a person put {champion.manifest.version} in use; `mom-pipeline promote "
             "--auto` leaves the choice to the gate again"
         )
     if champion.manifest.day > day.isoformat():
-        return f"kept out: the champion is of a later day, {champion.manifest.day}"
+        return f"refused: the champion is of a later day, {champion.manifest.day}"
     return ""
 
 
-def _objections(state: DayState, day: date, challenger: ServedModel) -> list[str]:
-    """What speaks against a model whatever it scores: a failed check, a number not finite."""
-    objections = []
-    try:
-        state.require_chain(day)
-    except StaleArtifact as reason:
-        objections.append(str(reason))
+def _objections(challenger: ServedModel) -> list[str]:
+    """What speaks against a model whatever it scores: a number that is not finite."""
     model = challenger.model
     arrays = {
         "O": model.item_probs,
@@ -352,7 +384,7 @@ def _objections(state: DayState, day: date, challenger: ServedModel) -> list[str
         "a history": challenger.histories.data,
     }
     broken = (name for name, array in arrays.items() if not np.isfinite(array).all())
-    return [*objections, *(f"{name} is not finite" for name in broken)]
+    return [f"{name} is not finite" for name in broken]
 
 
 def _ap(metrics: RankingMetrics) -> Array:
@@ -369,11 +401,10 @@ def _same_method(champion: ServedModel, chosen: ChosenSettings) -> bool:
 
 
 def _settings_of(champion: ServedModel) -> ChosenSettings:
-    """The settings of a champion; InvalidSetting when this code knows them no more."""
-    try:
-        settings = ModelSettings(**{**champion.manifest.settings, "rows": champion.model.rows})
-    except TypeError as error:
-        raise InvalidSetting(f"the champion's settings are of other code: {error}") from error
+    """The settings of a champion, as far as this code still has them."""
+    known, values = ModelSettings.__dataclass_fields__, champion.manifest.settings
+    own = {name: value for name, value in values.items() if name in known}
+    settings = checked(ModelSettings, **{**own, "rows": champion.model.rows})
     ranking = champion.model.pair_ranking
     return ChosenSettings(settings, RankingWeights() if ranking is None else ranking.weights)
 

@@ -1,17 +1,9 @@
-"""The HTTP service: questions about the promoted model, as JSON, and the explorer.
+"""The HTTP service: questions about the model in use, as JSON, and the explorer.
 
-It reads the registry, and for the explorer manifests of the days and written reports; the
-warehouse is never opened. A thread of its own looks at the pointer, loads a new champion beside
-the old one, and swaps one reference. A question takes the reference once and is answered by that
-model to its end.
+It reads the registry, and written reports; the warehouse is never opened.
 """
 
-import threading
-from collections.abc import Callable, Collection, Sequence
-from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
 
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -22,7 +14,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.serving.answers import (
     Error,
@@ -36,127 +27,33 @@ from mom_pipeline.serving.answers import (
     UnknownItem,
     UnknownUser,
 )
+from mom_pipeline.serving.champion import NO_MODEL, Champion
 from mom_pipeline.serving.explorer.routes import explorer_router
-from mom_pipeline.serving.limits import (
+from mom_pipeline.serving.messages import (
     DEFAULT_LIST,
+    HEADERS,
     QUESTIONS,
     BadRequest,
     Group,
+    ItemsQuestion,
     ListLength,
     PathId,
+    Question,
     UserQuestion,
-    UsersQuestion,
     body_question,
     check_address,
-    first_problem,
-)
-from mom_pipeline.serving.monitoring import Measured, RequestMetrics
-from mom_pipeline.serving.recommender import Choice, Recommender
-from mom_pipeline.serving.registry import ModelRegistry, NoChampion, Promotion
-from mom_pipeline.serving.responses import (
-    HEADERS,
     documented,
+    first_problem,
     json_answer,
     recommender_in_use,
 )
+from mom_pipeline.serving.monitoring import Measured, ServiceMetrics
+from mom_pipeline.serving.recommender import Recommender
+from mom_pipeline.serving.registry import NoChampion
 
-LOOK_EVERY_SECONDS = 0.25
-# A champion that could not be loaded is tried again after so many looks: it may be restored.
-_LOOKS_UNTIL_RETRY = 40
-_NO_MODEL = "no model is promoted yet; run `mom-pipeline update`"
 # Of these addresses, not of the program: it rises when an answer changes its form.
 _INTERFACE = "2"
 _ANY_QUESTION = {"anyOf": [kind.model_json_schema() for kind in QUESTIONS]}
-
-
-class Champion:
-    """The model in use now; a context manager that watches the registry while it is open."""
-
-    def __init__(
-        self,
-        registry: ModelRegistry,
-        *,
-        exclude_seen: bool = True,
-        catalogue: Catalogue | None = None,
-        left_out: Collection[str] = (),
-        on_change: Callable[[str], None] = lambda message: None,
-    ) -> None:
-        self._registry = registry
-        self._rules: dict[str, Any] = {
-            "exclude_seen": exclude_seen,
-            "catalogue": catalogue,
-            "left_out": left_out,
-        }
-        self._on_change = on_change
-        self._current: Recommender | None = None
-        self._failed_version: str | None = None
-        self._looks_since_failure = 0
-        self.problem: str | None = None  # why the promoted model is not the one in use
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="champion", daemon=True)
-
-    def __enter__(self) -> Self:
-        self.look()
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def recommender(self) -> Recommender:
-        """The model in use; NoChampion when there has been none yet."""
-        current = self._current
-        if current is None:
-            raise NoChampion(self.problem or _NO_MODEL)
-        return current
-
-    def version(self) -> str | None:
-        """Return the version in use; None before there is one."""
-        current = self._current
-        return None if current is None else current.version
-
-    def history(self) -> list[Promotion]:
-        """Every change of the champion, oldest first."""
-        return self._registry.history()
-
-    def look(self) -> None:
-        """Load the champion if it is another one; what cannot be loaded changes nothing."""
-        version = None
-        try:
-            version = self._registry.champion_version()
-            if version is None or version == self.version():
-                self.problem = None
-                return
-            if self.problem is not None and self._failed_version == version:
-                self._looks_since_failure += 1
-                if self._looks_since_failure < _LOOKS_UNTIL_RETRY:
-                    return
-            served = self._registry.load(version)
-            self._current = Recommender(served, **self._rules)
-        except Exception as error:
-            # Whatever it is, the model before keeps answering, and the watch goes on.
-            self._fail(version, error)
-            return
-        self.problem = None
-        self._on_change(f"Model {version} is in use.")
-
-    def _fail(self, version: str | None, error: Exception) -> None:
-        kept = self.version()
-        still = "nothing can be answered" if kept is None else f"{kept} stays in use"
-        message = f"the promoted model {version or ''} cannot be used, {still}: {error}"
-        if self.problem != message:
-            self._on_change(message)
-        self._failed_version, self._looks_since_failure, self.problem = version, 0, message
-
-    def _watch(self) -> None:
-        while not self._stop.wait(LOOK_EVERY_SECONDS):
-            self.look()
 
 
 class _IdConvertor(Convertor[str]):
@@ -175,13 +72,8 @@ register_url_convertor("id", _IdConvertor())
 _router = APIRouter(generate_unique_id_function=lambda route: route.name)
 
 
-def create_app(
-    champion: Champion, *, artifacts_dir: Path | None = None, reports_dir: Path | None = None
-) -> FastAPI:
-    """The ASGI application over a champion that is being watched.
-
-    artifacts_dir: of the days, for the drift of the components.  reports_dir: pages to show.
-    """
+def create_app(champion: Champion, *, reports_dir: Path | None = None) -> FastAPI:
+    """The ASGI application over a champion that is being watched. reports_dir: pages to show."""
     app = FastAPI(
         title="mom-pipeline",
         version=_INTERFACE,
@@ -201,9 +93,8 @@ def create_app(
             ClientDisconnect: _gone,
         },
     )
-    app.state.champion = champion
-    app.state.artifacts_dir, app.state.reports_dir = artifacts_dir, reports_dir
-    app.state.metrics = RequestMetrics()
+    app.state.champion, app.state.reports_dir = champion, reports_dir
+    app.state.metrics = ServiceMetrics()
     # Inside of the other one, which hands on another scope than the one it got.
     app.add_middleware(Measured, metrics=app.state.metrics)
     app.add_middleware(_HeadLikeGet)
@@ -228,10 +119,8 @@ async def recommend(
 ) -> Response:
     """The best items of a user; popular ones, marked as fallback, without a history."""
     check_address(request, "n", "group")
-    question = partial(
-        _answer, recommender_in_use(request), user=user, n=n, choice=Choice(group=group)
-    )
-    return json_answer(await run_in_threadpool(question))
+    asked = UserQuestion.model_construct(user=user, n=n, group=group)
+    return json_answer(await run_in_threadpool(_answer, recommender_in_use(request), asked))
 
 
 @_router.post(
@@ -249,35 +138,17 @@ async def recommend_items(request: Request) -> Response:
     since the model was made; or of several users.
     """
     check_address(request)
-    asked, recommender = await body_question(request), recommender_in_use(request)
-    if isinstance(asked, UsersQuestion):
-        many = partial(_answers, recommender, asked.users, asked.n, asked.choice)
-        return json_answer(await run_in_threadpool(many))
-    user = asked.user if isinstance(asked, UserQuestion) else None
-    items, choice = asked.items or (), asked.choice
-    question = partial(_answer, recommender, user=user, n=asked.n, choice=choice, items=items)
-    return json_answer(await run_in_threadpool(question))
+    asked = await body_question(request)
+    return json_answer(await run_in_threadpool(_answer, recommender_in_use(request), asked))
 
 
-def _answer(
-    recommender: Recommender,
-    *,
-    user: str | None,
-    n: int,
-    choice: Choice,
-    items: Sequence[str] = (),
-) -> Recommendations:
-    among = recommender.choose(choice)
-    if user is None:
-        return recommender.recommend_items(items, n, among=among)
-    return recommender.recommend(user, n, events=items, among=among)
-
-
-def _answers(
-    recommender: Recommender, users: Sequence[str], n: int, choice: Choice
-) -> ManyRecommendations:
-    among = recommender.choose(choice)
-    lists = tuple(recommender.recommend(user, n, among=among) for user in users)
+def _answer(recommender: Recommender, asked: Question) -> Recommendations | ManyRecommendations:
+    among, n = recommender.choose(asked.choice), asked.n
+    if isinstance(asked, ItemsQuestion):
+        return recommender.recommend_items(asked.items, n, among=among)
+    if isinstance(asked, UserQuestion):
+        return recommender.recommend(asked.user, n, events=asked.items or (), among=among)
+    lists = tuple(recommender.recommend(user, n, among=among) for user in asked.users)
     return ManyRecommendations(model=recommender.version, lists=lists)
 
 
@@ -300,10 +171,11 @@ async def health(request: Request) -> Response:
     champion: Champion = request.app.state.champion
     version, problem = champion.version(), champion.problem
     if version is None:
-        unavailable = Health(status="unavailable", model=None, problem=problem or _NO_MODEL)
-        return json_answer(unavailable, 503)
-    status = Health(status="degraded" if problem else "ok", model=version, problem=problem)
-    return json_answer(status)
+        said = Health(status="unavailable", model=None, problem=problem or NO_MODEL)
+        return json_answer(said, 503)
+    return json_answer(
+        Health(status="degraded" if problem else "ok", model=version, problem=problem)
+    )
 
 
 @_router.get("/model", **documented(ModelInUse, 422, 503))

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -25,11 +25,12 @@ from mom_pipeline.core.ranking.explain import (
     similar_scores,
     strongest,
 )
+from mom_pipeline.core.ranking.parts import COMPONENTS
 from mom_pipeline.core.ranking.topn import BestItems, most_popular, top_n
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.serving.answers import (
     Contribution,
-    Explanation,
+    ExplainedScore,
     InvalidQuestion,
     ModelInUse,
     Reason,
@@ -42,12 +43,11 @@ from mom_pipeline.serving.answers import (
     UnknownUser,
     shown,
 )
-from mom_pipeline.serving.explorer.exploring import Explorer
+from mom_pipeline.serving.explorer.explorer import Explorer
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.serving.served_model import ServedModel
-from mom_pipeline.settings import load_settings
+from mom_pipeline.settings import Settings, load_settings
 
-MODELS = "models"
 MAX_LIST = 1_000
 MAX_HISTORY = 10_000
 _SHOWN_GROUPS = 10
@@ -56,7 +56,7 @@ _NEGLIGIBLE = 1e-12
 
 
 @dataclass(frozen=True)
-class Choice:
+class ItemFilter:
     """Which items a list may hold: some alone, all but some, those of a group."""
 
     only: tuple[str, ...] | None = None
@@ -65,11 +65,8 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """A choice in the items of one model.
-
-    allowed: (D,) of bool.  unknown: ids of the choice that the model does not know.
-    """
+class AllowedItems:
+    """A filter in the items of one model. allowed: (D,) of bool.  unknown: ids it does not know."""
 
     allowed: Array
     unknown: tuple[str, ...]
@@ -90,9 +87,7 @@ class Recommender:
         catalogue: Catalogue | None = None,
         left_out: Collection[str] = (),
     ) -> None:
-        if left_out:
-            hidden = np.array([str(item) in left_out for item in served.item_ids], dtype=bool)
-            served = replace(served, model=replace(served.model, left_out=hidden))
+        served = replace(served, model=served.model.excluding(left_out, served.item_ids))
         self._served = served
         self._exclude_seen = exclude_seen
         self._catalogue = catalogue or Catalogue()
@@ -100,21 +95,18 @@ class Recommender:
         _ = served.item_positions, served.user_positions
 
     @classmethod
-    def open(cls, data_dir: str | os.PathLike[str], *, exclude_seen: bool = True) -> Self:
-        """Load the promoted model of a data folder.
+    def open(cls, data_dir: str | os.PathLike[str], *, exclude_seen: bool | None = None) -> Self:
+        """Load the model in use of a data folder. exclude_seen: None for what its settings say.
 
         Raises NoChampion before the first promotion, DamagedModel when its files differ from
         what was written.
         """
-        folder = Path(data_dir)
-        catalogue, settings = Catalogue.open(folder), load_settings(folder)
-        serving = settings.serving
-        return cls(
-            ModelRegistry(folder / MODELS, mapped=settings.engine.mapped).champion(),
-            exclude_seen=exclude_seen,
-            catalogue=catalogue,
-            left_out=catalogue.left_out(serving.leave_out_items, serving.leave_out_groups),
-        )
+        settings = load_settings(Path(data_dir))
+        registry = ModelRegistry(settings.models_dir, mapped=settings.engine.mapped)
+        rules = list_rules(settings)
+        if exclude_seen is not None:
+            rules["exclude_seen"] = exclude_seen
+        return cls(registry.champion(), **rules)
 
     @property
     def version(self) -> str:
@@ -132,12 +124,12 @@ class Recommender:
         """What the pages show beside the lists."""
         return Explorer(self._served, self._catalogue)
 
-    def choose(self, choice: Choice) -> Chosen | None:
-        """Which items a choice leaves, for `recommend`; None where it leaves them all.
+    def choose(self, choice: ItemFilter) -> AllowedItems | None:
+        """Which items a filter leaves, for `recommend`; None where it leaves them all.
 
         Raises UnknownGroup for a group that no item of the catalogue has.
         """
-        if choice == Choice():
+        if choice == ItemFilter():
             return None
         groups = self._groups
         if choice.group is not None and choice.group not in groups:
@@ -154,7 +146,7 @@ class Recommender:
         if choice.group is not None:
             allowed &= groups[choice.group]
         unknown = [i for i in (*(choice.only or ()), *choice.without) if i not in positions]
-        return Chosen(allowed, tuple(dict.fromkeys(unknown)))
+        return AllowedItems(allowed, tuple(dict.fromkeys(unknown)))
 
     def recommend(
         self,
@@ -163,7 +155,7 @@ class Recommender:
         *,
         exclude_seen: bool | None = None,
         events: Sequence[str] = (),
-        among: Chosen | None = None,
+        among: AllowedItems | None = None,
     ) -> Recommendations:
         """The n best items of a user; popular ones where there is no history.
 
@@ -172,19 +164,16 @@ class Recommender:
         among: of `choose`; the list is the best of these items alone.
         """
         _check_length(n)
-        history = self._history(user)
-        if events:
-            fresh, unknown = self._taken(events)
+        history, note = self._history(user), ""
+        fresh, unknown = self._taken(events) if events else (None, ())
+        if fresh is not None:
             history = fresh if history is None else history + fresh
-        else:
-            unknown = ()
         if history is None:
             note = f"the model does not know the user {shown(user)}: popular items"
-            return self._popular(user, n, note, unknown, among)
-        if not history.nnz:
+        elif not history.nnz:
             note = f"the user {shown(user)} has no history: popular items"
-            return self._popular(user, n, note, unknown, among)
-        return self._list(user, history, n, exclude_seen, unknown, among)
+        lines = self._lines(history, n, exclude_seen, among)
+        return self._list(user, lines, note, unknown, among)
 
     def best_items(self, users: Sequence[str], n: int) -> dict[str, list[str]]:
         """The n best items of many users at once; no entry for a user without a history."""
@@ -204,7 +193,7 @@ class Recommender:
         n: int = 20,
         *,
         exclude_seen: bool | None = None,
-        among: Chosen | None = None,
+        among: AllowedItems | None = None,
     ) -> Recommendations:
         """The n best items of somebody new who took the given ones.
 
@@ -214,10 +203,9 @@ class Recommender:
         """
         _check_length(n)
         history, unknown = self._taken(items)
-        if not history.nnz:
-            note = "the model knows none of the given items: popular items"
-            return self._popular(None, n, note, unknown, among)
-        return self._list(None, history, n, exclude_seen, unknown, among)
+        note = "" if history.nnz else "the model knows none of the given items: popular items"
+        lines = self._lines(history, n, exclude_seen, among)
+        return self._list(None, lines, note, unknown, among)
 
     def _taken(self, items: Sequence[str]) -> tuple[Csr, tuple[str, ...]]:
         """Items as a history, and those that the model does not know."""
@@ -237,8 +225,7 @@ class Recommender:
         A look at every id: for a person who waits, not for a service.
         """
         known = self._served.user_positions if user else self._served.item_positions
-        wanted = user or item
-        return "" if wanted in known else did_you_mean(wanted, known)
+        return "" if (user or item) in known else did_you_mean(user or item, known)
 
     def similar(self, item: str, n: int = 20) -> SimilarItems:
         """The n items that go with one most often, compared with their popularity.
@@ -258,7 +245,7 @@ class Recommender:
         )
         return SimilarItems(item=item, model=self.version, items=lines)
 
-    def explain(self, user: str, item: str) -> Explanation:
+    def explain(self, user: str, item: str) -> ExplainedScore:
         """What the user's score of an item is made of.
 
         Raises UnknownUser when there is no history, UnknownItem.
@@ -275,7 +262,8 @@ class Recommender:
         score = float(best.scores[0, 0])
         names = [self._id(int(y)) for y in history.indices]
         own = taken_apart.by_history[0].tolist()
-        return Explanation(
+        numbers = map(str, range(1, len(components) + 1))
+        return ExplainedScore(
             user=user,
             item=item,
             model=self.version,
@@ -286,7 +274,7 @@ class Recommender:
                 _contribution(name, float(part[0]), score)
                 for name, part in taken_apart.by_part.items()
             ),
-            components=_largest_first(zip(_numbers(components), components, strict=True), score),
+            components=_largest_first(zip(numbers, components, strict=True), score),
             history=tuple(
                 term.model_copy(update={"label": self._catalogue.label(term.name)})
                 for term in _largest_first(zip(names, own, strict=True), score)
@@ -311,60 +299,62 @@ class Recommender:
             return Reason(kind="component", name=str(cause + 1), share=share, examples=examples)
         return Reason(kind="popularity", name="", share=share)
 
+    def _lines(
+        self, history: Csr | None, n: int, exclude_seen: bool | None, among: AllowedItems | None
+    ) -> list[tuple[int, float, Reason]]:
+        """Positions, scores and reasons of the best items; of popular ones without a history."""
+        model, only = self._served.model, None if among is None else among.allowed
+        if history is None or not history.nnz:
+            allowed = model.candidates if only is None else model.candidates & only
+            items, shares = most_popular(np.where(allowed, model.popularity, 0.0), n)
+            popular = Reason(kind="popularity", name="", share=1.0)
+            return [
+                (y, share, popular)
+                for y, share in zip(items.tolist(), shares.tolist(), strict=True)
+            ]
+        exclude = self._exclude_seen if exclude_seen is None else exclude_seen
+        # Zeros where no part of the score reads them.
+        P = model.memberships(history) if self._by_components else np.zeros((1, len(model.weights)))
+        best = model.best(history, n, exclude_seen=exclude, memberships=P, only=only)
+        # A short list ends with -1; there is a reason for every item before it.
+        reasons = self._reasons(history, P, best)
+        scores = best.scores[0].tolist()
+        return list(zip(best.items[0].tolist(), scores, reasons, strict=False))
+
     def _list(
         self,
         user: str | None,
-        history: Csr,
-        n: int,
-        exclude_seen: bool | None,
-        unknown: tuple[str, ...] = (),
-        among: Chosen | None = None,
+        lines: Sequence[tuple[int, float, Reason]],
+        note: str,
+        unknown: tuple[str, ...],
+        among: AllowedItems | None,
     ) -> Recommendations:
-        exclude = self._exclude_seen if exclude_seen is None else exclude_seen
-        model, only = self._served.model, None if among is None else among.allowed
-        P = model.memberships(history)
-        best = model.best(history, n, exclude_seen=exclude, memberships=P, only=only)
-        reasons = self._reasons(history, P, best)
-        # A short list ends with -1; there is a reason for every item before it.
-        lines = zip(best.items[0].tolist(), best.scores[0].tolist(), reasons, strict=False)
+        """The answer. note: why the items are popular ones, "" where they are not."""
+        unknown += among.unknown if among else ()
+        notes = [note] if note else []
+        if unknown and not note:
+            notes.append("items that the model does not know were left out")
+        if not lines and among is not None:
+            left = int(among.allowed.sum())
+            notes.append(
+                f"the choice leaves {left:,} items of the model, none of which can be recommended"
+            )
         return Recommendations(
             user=user,
             model=self.version,
-            fallback=False,
-            note=_note(unknown, among, empty=not reasons),
+            fallback=bool(note),
+            note="; ".join(notes),
             items=tuple(
                 Recommendation(item=self._id(y), name=self._name(y), score=score, reason=reason)
                 for y, score, reason in lines
             ),
-            unknown_items=unknown + (among.unknown if among else ()),
+            unknown_items=unknown,
         )
 
-    def _popular(
-        self,
-        user: str | None,
-        n: int,
-        note: str,
-        unknown: tuple[str, ...],
-        among: Chosen | None,
-    ) -> Recommendations:
-        model = self._served.model
-        listed = model.candidates if among is None else model.candidates & among.allowed
-        items, shares = most_popular(np.where(listed, model.popularity, 0.0), n)
-        left = _note((), among, empty=not len(items))
-        note = f"{note}; {left}" if left else note
-        reason = self._reason(0, -1, 1.0)
-        lines = zip(items.tolist(), shares.tolist(), strict=True)
-        return Recommendations(
-            user=user,
-            model=self.version,
-            fallback=True,
-            note=note,
-            items=tuple(
-                Recommendation(item=self._id(y), name=self._name(y), score=share, reason=reason)
-                for y, share in lines
-            ),
-            unknown_items=unknown + (among.unknown if among else ()),
-        )
+    @cached_property
+    def _by_components(self) -> bool:
+        """Whether a part of the score reads P[component | user]."""
+        return any(part.name == COMPONENTS for part, _ in self._served.model.top().score.parts)
 
     @cached_property
     def _groups(self) -> dict[str, Array]:
@@ -408,17 +398,14 @@ class Recommender:
         return self._catalogue.label(self._id(position))
 
 
-def _note(unknown: tuple[str, ...], among: Chosen | None, *, empty: bool) -> str:
-    """What to know about a list."""
-    notes = []
-    if unknown or (among is not None and among.unknown):
-        notes.append("items that the model does not know were left out")
-    if empty and among is not None:
-        left = int(among.allowed.sum())
-        notes.append(
-            f"the choice leaves {left:,} items of the model, none of which can be recommended here"
-        )
-    return "; ".join(notes)
+def list_rules(settings: Settings) -> dict[str, Any]:
+    """What the settings say about every list, as arguments of a Recommender."""
+    serving, catalogue = settings.serving, Catalogue.open(settings.data_dir)
+    return {
+        "exclude_seen": serving.exclude_seen,
+        "catalogue": catalogue,
+        "left_out": catalogue.left_out(serving.exclude_items, serving.exclude_groups),
+    }
 
 
 def _some(groups: Collection[str]) -> str:
@@ -430,11 +417,6 @@ def _some(groups: Collection[str]) -> str:
 def _check_length(n: int) -> None:
     if not 1 <= n <= MAX_LIST:
         raise InvalidQuestion(f"n must lie between 1 and {MAX_LIST:,}, found {n}")
-
-
-def _numbers(components: Sequence[float]) -> list[str]:
-    """The numbers of the components as the pages and the table of lists show them: from 1."""
-    return [str(k) for k in range(1, len(components) + 1)]
 
 
 def _largest_first(terms: Iterable[tuple[str, float]], score: float) -> tuple[Contribution, ...]:

@@ -13,7 +13,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from mom_pipeline.artifacts.versions import (
@@ -33,7 +33,7 @@ PROMOTED, ROLLED_BACK = "promoted", "rolled back"
 KEPT, LIFTED = "kept", "left to the gate again"
 GATE, PERSON = "gate", "person"
 _VERSION = re.compile(r"\d{4}-\d{2}-\d{2}-[0-9a-f]{12}")
-_DIGITS = 12
+_DIGITS, _ISO_DAY = 12, 10
 
 
 class NoChampion(MomError):
@@ -121,6 +121,11 @@ class ModelRegistry:
         """The version in use, or None before the first promotion."""
         return next(reversed(_champions(self.history())), None)
 
+    def version_as_of(self, day: date) -> str | None:
+        """The version in use as of a day: the last one put in use that is of no later day."""
+        champions = reversed(_champions(self.history()))
+        return next((v for v in champions if v[:_ISO_DAY] <= day.isoformat()), None)
+
     def champion(self) -> ServedModel:
         """The model in use; NoChampion when there is none."""
         while (version := self.champion_version()) is not None:
@@ -193,6 +198,22 @@ class ModelRegistry:
             self.load(stack[-2])
             self._point([*history, Promotion.now(stack[-2], ROLLED_BACK, reason, PERSON)])
         return stack[-2]
+
+    def set_aside_pointer(self) -> None:
+        """Rename a file of the champion that cannot be read: versions are promoted anew."""
+        with locked(self.root):
+            try:
+                self.history()
+            except DamagedPointer:
+                path = self.root / POINTER
+                path.replace(path.with_name(f"{POINTER}.damaged"))
+
+    def fall_back(self, reason: str) -> str | None:
+        """Put the newest whole version in use; None where there is none."""
+        whole = [entry.version for entry in self.versions() if not entry.damage]
+        if whole:
+            self.promote(whole[-1], reason)
+        return whole[-1] if whole else None
 
     def remove_old(self, keep: int) -> list[str]:
         """Remove all but the newest `keep` versions (0: keep all), and return the removed.
@@ -313,4 +334,4 @@ def _renamed(history: Sequence[Promotion], new_names: Mapping[str, str | None]) 
 def _age(folder: Path) -> tuple[str, int, str]:
     manifest = folder / MANIFEST
     written = manifest.stat().st_mtime_ns if manifest.exists() else 0
-    return folder.name[:10], written, folder.name
+    return folder.name[:_ISO_DAY], written, folder.name

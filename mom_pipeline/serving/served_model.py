@@ -5,6 +5,7 @@ It answers without the warehouse: one folder holds all of it.
     model.npz       the fitted model
     smoothed.npz    its low-pass and EASE parts, which stay until the rows are read again
     people.npz      item ids, user ids, and the users' histories as sparse rows
+    figures.json    how the fit came about, for the report and the explorer
     manifest.json   what it was made of, and the sha256 of every file
 """
 
@@ -18,12 +19,14 @@ from scipy import sparse
 
 from mom_pipeline.artifacts.versions import check_files, read_manifest
 from mom_pipeline.core.errors import DamagedModel, InvalidInteractions
+from mom_pipeline.core.files import write_text
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.persistence import load_arrays, save_arrays
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.errors import DamagedArtifact
+from mom_pipeline.serving.figures import ModelFigures
 
-MODEL, SMOOTHED, PEOPLE = "model.npz", "smoothed.npz", "people.npz"
+MODEL, SMOOTHED, PEOPLE, FIGURES = "model.npz", "smoothed.npz", "people.npz", "figures.json"
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class ServedModel:
     """Everything that an answer needs.
 
     item_ids: (D,) text.  user_ids: (N,) text.  histories: (N, D).
+    figures: of the fit; None where nobody noted them.
     """
 
     manifest: Manifest
@@ -78,6 +82,7 @@ class ServedModel:
     item_ids: Array
     user_ids: Array
     histories: Csr
+    figures: ModelFigures | None = None
 
     @cached_property
     def item_positions(self) -> dict[str, int]:
@@ -96,6 +101,8 @@ class ServedModel:
             counted = replace(ranking, low_pass=None, ease=None)
             answering = replace(answering, pair_ranking=counted)
         answering.save(folder / MODEL, self.manifest.settings)
+        if self.figures is not None:
+            write_text(folder / FIGURES, self.figures.model_dump_json())
         X = self.histories
         save_arrays(
             folder / PEOPLE,
@@ -126,7 +133,10 @@ class ServedModel:
                 ranking = fitted.pair_ranking.with_smoothed(smoothed)
                 fitted = replace(fitted, pair_ranking=ranking)
             header, arrays = load_arrays(folder / PEOPLE, mapped=mapped)
-        except OSError as error:  # removed by another process while it was read
+            path, figures = folder / FIGURES, None
+            if path.exists():
+                figures = ModelFigures.model_validate_json(path.read_bytes())
+        except (OSError, ValueError) as error:  # removed by another process while it was read
             raise DamagedModel(f"{folder} cannot be read: {error}") from error
         histories: Csr = sparse.csr_array(
             (arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(header["shape"])
@@ -137,13 +147,13 @@ class ServedModel:
                 f"{folder} holds {len(users)} users and {len(items)} items, "
                 f"histories of {histories.shape} and a model of {fitted.n_items} items"
             )
-        return cls(manifest, fitted, items, users, histories)
+        return cls(manifest, fitted, items, users, histories, figures)
 
     def without_user(self, user_id: str) -> Self | None:
         """The model without a user's id, history and pairs; None if unknown.
 
-        Components, low-pass and EASE parts stay as they were fitted: they come from sums over
-        everyone, and name nobody.
+        Items that nobody else has lose their name, and no list holds them. Components, low-pass
+        and EASE parts stay as they were fitted: they come from sums over everyone, and name nobody.
         """
         own = np.array([str(user) == user_id for user in self.user_ids], dtype=bool)
         if not own.any():
@@ -156,7 +166,15 @@ class ServedModel:
                 raise DamagedModel("the pairs do not hold the history of a user") from error
             model = replace(model, pair_ranking=replace(ranking, counts=counts))
         histories = sparse.csr_array(self.histories[~own])
-        return replace(self, model=model, user_ids=self.user_ids[~own], histories=histories)
+        is_left = np.bincount(histories.indices, minlength=histories.shape[1]) > 0
+        popularity = np.where(is_left, model.popularity, 0.0)
+        return replace(
+            self,
+            model=replace(model, popularity=popularity / (popularity.sum() or 1.0)),
+            item_ids=np.where(is_left, self.item_ids, ""),
+            user_ids=self.user_ids[~own],
+            histories=histories,
+        )
 
 
 def _as_bytes(ids: Array) -> Array:

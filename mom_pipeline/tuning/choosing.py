@@ -1,34 +1,36 @@
 """The settings of a day: kept from the day before, or chosen anew on the last days of the logs.
 
-After `tuning.every_days` days, once the pairs of users and items have grown by `tuning.pair_growth`
-or four times as many days have passed, the settings that nothing fixes are tried on the last
-`evaluation.horizon_days` days: learnt on what came before, asked for what users took then. The
-model itself is then made from all rows. With few days or few users to ask nothing is chosen, and
-the weights are such that pairs count for as much as they are popular: on no log that was tried
-does that rank below popularity.
+After `tuning.every_days` days, once the interactions have grown by a quarter or four times as many
+days have passed, the settings that nothing fixes are tried on the last `evaluation.horizon_days`
+days: learnt on what came before, asked for what users took then. The model itself is then made from
+all rows. With few days or few users to ask nothing is chosen, and the weights are such that pairs
+count for as much as they are popular: on no log that was tried does that rank below popularity.
 """
 
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
-from mom_pipeline.core.day_rows import IN_MEMORY, Engine
 from mom_pipeline.core.errors import MomError, VisitFailed
+from mom_pipeline.core.moments.users import IN_MEMORY, RowsEngine
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.logs.ledger import delivery_days
-from mom_pipeline.settings import Settings
-from mom_pipeline.settings.chosen import ChosenSettings
-from mom_pipeline.settings.sections import TuningSettings
+from mom_pipeline.pipeline.choice import ChosenSettings, weights_of
+from mom_pipeline.settings import Settings, TuningSettings
 from mom_pipeline.tuning.sweep import Sweep, run_sweep
 from mom_pipeline.tuning.validation import Trial, ValidationDays
 from mom_pipeline.warehouse.connection import Warehouse
 
 # Days with rows that it takes to choose, and users to ask about.
 _ENOUGH_DAYS, _ENOUGH_USERS = 8, 100
+# What a choice may take; what does not fit is left out, and said.
+_SECONDS = 120.0
 # What a choice in few seconds leaves as it is: another one costs as much as all the rest.
 _NOT_IN_HASTE = ("ranking.user_exponent",)
 # What is ranked by until something is chosen, and when nothing is better than popularity.
 _UNTIL_CHOSEN = {"ease": 0.0, "low_pass": 0.0, "components": 0.0, "candidate_exponent": 0.0}
+# And once the interactions have grown by this share since, or so many times as many days passed.
+_GROWTH = 0.25
 # How many times `tuning.every_days` a choice is kept where the pairs hardly grow.
 _LONGEST = 4
 _POPULARITY = RankingWeights(popularity=1.0, pairs=0.0, ease=0.0, low_pass=0.0, components=0.0)
@@ -40,13 +42,13 @@ def settings_of_day(
     n_pairs: int,
     earlier: ChosenSettings | None,
     seconds: float = 0.0,
-    engine: Engine = IN_MEMORY,
+    engine: RowsEngine = IN_MEMORY,
 ) -> ChosenSettings:
     """Return the settings that the model of a day is made with.
 
     n_pairs: of users and items as of the day.
     earlier: the settings of the day before; None where there are none to keep.
-    seconds: what a choice may take; 0: as `tuning.budget_seconds` says.
+    seconds: what a choice may take; 0: two minutes.
     engine: who visits the users for what is learnt from all of them.
     """
     settings = warehouse.settings
@@ -71,14 +73,14 @@ def _kept_because(tuning: TuningSettings, day: date, n_pairs: int, earlier: Chos
     age, every = (day - date.fromisoformat(earlier.chosen_on)).days, tuning.every_days
     if 0 <= age < every:
         return f"after {every} days"
-    grown = (1 + tuning.pair_growth) * earlier.evidence["pairs"]
+    grown = (1 + _GROWTH) * earlier.evidence["pairs"]
     if every <= age < _LONGEST * every and n_pairs < grown:
         return f"with {grown:,.0f} pairs, or after {_LONGEST * every} days"
     return ""
 
 
 def _chosen(
-    warehouse: Warehouse, day: date, settings: Settings, seconds: float, engine: Engine
+    warehouse: Warehouse, day: date, settings: Settings, seconds: float, engine: RowsEngine
 ) -> ChosenSettings:
     horizon = settings.evaluation.horizon_days
     with warehouse.reading() as connection:
@@ -93,10 +95,10 @@ def _chosen(
         settings.model,
         _until_chosen(settings),
         fixed=(*settings.fixed, *_NOT_IN_HASTE) if seconds else settings.fixed,
-        budget_seconds=seconds or settings.tuning.budget_seconds,
+        budget_seconds=seconds or _SECONDS,
     )
     choice = sweep.choice_of(settings.model.ranking)
-    ranking = choice.ranking_weights or settings.ranking
+    ranking = choice.ranking_weights or weights_of(settings)
     if choice.map < sweep.popularity and choice.ranking_weights is not None:
         ranking = _POPULARITY
     evidence = _evidence(sweep, choice, days, day)
@@ -127,4 +129,4 @@ def _not_chosen(settings: Settings, reason: str) -> ChosenSettings:
 def _until_chosen(settings: Settings) -> RankingWeights:
     """Return the weights before any choice: those that are fixed, and cautious ones."""
     cautious = {n: v for n, v in _UNTIL_CHOSEN.items() if f"ranking.{n}" not in settings.fixed}
-    return replace(settings.ranking, **cautious)
+    return replace(weights_of(settings), **cautious)

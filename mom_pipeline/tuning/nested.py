@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Self
 
 from mom_pipeline.core.algorithm.decompose import DecomposeSettings, decompose
-from mom_pipeline.core.algorithm.recovery import ProjectionName
 from mom_pipeline.core.algorithm.whitening import whiten
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.interactions import RowsName
@@ -45,11 +44,9 @@ class NestedMoments:
         """The largest K that the second moment supports."""
         return whiten(self.sums, self.largest, dtype=self.anchor.basis.dtype).n_components
 
-    def model(
-        self, n_components: int, personalization: Personalization, projection: ProjectionName
-    ) -> FittedModel:
+    def model(self, n_components: int, personalization: Personalization) -> FittedModel:
         """Return the model of K components, from the sums alone."""
-        settings = DecomposeSettings(n_components, projection=projection, seed=self.seed)
+        settings = DecomposeSettings(n_components, seed=self.seed)
         components = decompose(self.anchor, self.sums, settings)
         return FittedModel(
             item_probs=components.item_probs,

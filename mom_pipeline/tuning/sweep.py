@@ -13,6 +13,7 @@ from mom_pipeline.core.ranking.choose import MAX_USERS, choose_weights, given_sp
 from mom_pipeline.core.ranking.low_pass import LowPass, scaled_pairs
 from mom_pipeline.core.ranking.memberships import Personalization, RuleName
 from mom_pipeline.core.ranking.score import RankingWeights
+from mom_pipeline.pipeline.choice import method_of
 from mom_pipeline.settings import ESTIMATORS, PERSONALIZATIONS, ModelSettings
 from mom_pipeline.tuning.nested import NestedMoments, sizes
 from mom_pipeline.tuning.validation import Trial, ValidationDays
@@ -232,10 +233,10 @@ def _component_trials(
 ) -> list[Trial]:
     """One K with every rule of personalization."""
     trials = []
-    fitted = moments.model(k, Personalization.from_settings(model), model.projection)
+    fitted = moments.model(k, Personalization.from_settings(method_of(model)))
     for rule in plan.rules:
         tried = replace(model, n_components=k, personalization=rule, ranking="components")
-        own = replace(fitted, personalization=Personalization.from_settings(tried))
+        own = replace(fitted, personalization=Personalization.from_settings(method_of(tried)))
         trials.append(plan.days.trial(tried, None, own))
     return trials
 
@@ -245,7 +246,7 @@ def _three_moment_trials(
 ) -> tuple[list[Trial], list[str]]:
     """The three-moment ranking with the present weights, and with weights chosen for it."""
     days, k, D = plan.days, best.n_components, plan.days.train.shape[1]
-    fitted = moments.model(k, Personalization.from_settings(best), best.projection)
+    fitted = moments.model(k, Personalization.from_settings(method_of(best)))
     tried = replace(best, ranking="three-moment")
     weights = [plan.weights]
     n_users = min(MAX_USERS, int(min(plan.seconds_left, 1e6) * _PAIRS_PER_SECOND / D))
@@ -281,7 +282,7 @@ def _present_trial(plan: _Plan, moments: NestedMoments) -> Trial:
     """Return the trial of the settings as they are."""
     days, model, weights = plan.days, plan.model, plan.weights
     k = min(model.n_components, moments.supported)
-    fitted = moments.model(k, Personalization.from_settings(model), model.projection)
+    fitted = moments.model(k, Personalization.from_settings(method_of(model)))
     if model.ranking == "components":
         return days.trial(model, None, fitted)
     return days.trial(model, weights, days.ranked(fitted, plan.low_pass_of(weights), weights))

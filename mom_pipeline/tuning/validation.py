@@ -8,13 +8,19 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.core.day_rows import IN_MEMORY, DayRows, Engine
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.evaluation.metrics import RankingMetrics, evaluate_ranking
 from mom_pipeline.core.fitted import FittedModel
-from mom_pipeline.core.interactions import grown
+from mom_pipeline.core.interactions import resized
 from mom_pipeline.core.moments.sums import users_per_item
-from mom_pipeline.core.moments.users import UserRows, Users, UsersInMemory
+from mom_pipeline.core.moments.users import (
+    IN_MEMORY,
+    DayRows,
+    RowsEngine,
+    UserRows,
+    Users,
+    UsersInMemory,
+)
 from mom_pipeline.core.ranking.choose import MAX_USERS
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
@@ -78,7 +84,7 @@ class ValidationDays:
 
     @classmethod
     def from_warehouse(
-        cls, warehouse: Warehouse, until: date, last: date, engine: Engine = IN_MEMORY
+        cls, warehouse: Warehouse, until: date, last: date, engine: RowsEngine = IN_MEMORY
     ) -> Self:
         """Learn from the days up to one, and ask about those after it up to the last.
 
@@ -151,7 +157,7 @@ class ValidationDays:
 
     def _measured(self, lists: Array) -> RankingMetrics:
         later = self.test[self.asked.positions]
-        had = grown(self.asked.X, later.shape) if self.exclude_seen else None
+        had = resized(self.asked.X, later.shape) if self.exclude_seen else None
         return evaluate_ranking(lists, later, (CUTOFF,), train=had)
 
     def ranked(
@@ -167,7 +173,7 @@ def _some_users(train: Csr, test: Csr, seed: int, *, exclude_seen: bool) -> Arra
 
     Of those with a history and with an item in `test`, beyond it where what was seen is excluded.
     """
-    train, users = grown(train, test.shape), [np.empty(0, dtype=np.int64)]
+    train, users = resized(train, test.shape), [np.empty(0, dtype=np.int64)]
     for block in cut(train.indptr + test.indptr, _PAIRS_PER_BLOCK, test.shape[0]):
         had, took = train[block].astype(bool), test[block].astype(bool)
         new = (took > had).tocsr() if exclude_seen else took

@@ -1,4 +1,4 @@
-"""Dagster's pages for this pipeline: the guarded webserver and the daemon beside it."""
+"""Dagster's pages for this pipeline: a guard before `dagster-webserver`, and the daemon."""
 
 from mom_pipeline.core.errors import MomError
 
@@ -7,9 +7,5 @@ class PortTaken(MomError):
     """The requested port belongs to another program."""
 
 
-class DaemonRunsAlready(MomError):
-    """Another process runs the daemon of the same data folder."""
-
-
-class DaemonStopped(MomError):
-    """The daemon ended without being asked to."""
+class ProgramMissing(MomError):
+    """A program of Dagster ended without being asked to, or must not be started twice."""

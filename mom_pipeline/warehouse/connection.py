@@ -1,32 +1,33 @@
 """The DuckDB file: short connections, a bounded wait, one transaction each to write."""
 
-import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from contextvars import ContextVar
 from importlib.resources import files
 from pathlib import Path
-from threading import Lock, Timer
-from types import MappingProxyType
 
 import duckdb
 
 from mom_pipeline.errors import (
     DataFolderClosed,
     WarehouseBusy,
-    WarehouseMissing,
     WarehouseUnreadable,
 )
 from mom_pipeline.settings import Settings
 
 _RETRY_SECONDS = 0.1
-# How long a file that is kept open stays so: in all, and while nothing is done with it.
-_SECONDS_PER_TURN, _IDLE_SECONDS = 1.0, 0.05
 # Of the tables; a warehouse of an earlier version is brought up to date when it is opened.
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
+# Of the version before, besides rows, files, decisions and positions.
+_MADE_ANEW = (
+    "recommendations",
+    "finished_days",
+    "dictionary_sources",
+    "day_figures",
+    "held_days",
+)
 # Reading and writing at once, within one process.
 _OTHER_ACCESS = "with a different configuration than existing connections"
 _NOT_ALLOWED = ("Permission denied", "Read-only file system")
@@ -55,6 +56,7 @@ class Warehouse:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.path = settings.warehouse_path
+        self._file: Connection | None = None  # while it is kept open
 
     def exists(self) -> bool:
         return self.path.exists()
@@ -72,46 +74,38 @@ class Warehouse:
             yield connection
 
     @contextmanager
-    def kept_open(self, seconds: float = _SECONDS_PER_TURN) -> Iterator[None]:
-        """Within the block, pieces of work that follow each other closely find the file open.
+    def kept_open(self) -> Iterator[None]:
+        """Within the block the file stays open, for pieces of work that follow each other.
 
-        Opening and closing it costs more than a small piece of work. The file is closed after the
-        given seconds, and whenever nothing is done with it for a moment, so that other processes
-        get their turn. Every piece of work still has a connection and transactions of its own.
+        Opening it costs more than a small piece of work. Other processes wait for the block.
         """
-        if self._kept() is not None:
+        if self._file is not None:
             yield
             return
-        kept = _KeptOpen(self._write_access, seconds)
-        token = _kept_open.set({**_kept_open.get(), self.path: kept})
-        try:
-            yield
-        finally:
-            _kept_open.reset(token)
-            kept.close()
-
-    def _kept(self) -> "_KeptOpen | None":
-        return _kept_open.get().get(self.path)
+        with closing(self._write_access()) as self._file:
+            try:
+                yield
+            finally:
+                self._file = None
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Yield a read-only connection. Raises WarehouseMissing when there is no warehouse yet."""
+        """Yield a read-only connection. Raises WarehouseUnreadable when there is none yet."""
         if not self.exists():
-            raise WarehouseMissing(
-                f"{self.path} does not exist yet; run `mom-pipeline ingest` first"
+            raise WarehouseUnreadable(
+                f"{self.path} does not exist yet; run `mom-pipeline update` first"
             )
-        if self._kept() is not None:
+        if self._file is not None:
             with self.opened() as connection:
                 yield connection
             return
-        with self._connection(read_only=True) as connection:
+        with closing(_open(self.path, self.settings, read_only=True)) as connection:
             current = _version_of(connection) == SCHEMA_VERSION
             if current:
+                self._set_zone(connection)
                 yield connection
         if not current:
-            with self.opened():
-                pass
-            with self._connection(read_only=True) as connection:
+            with self.opened() as connection:
                 yield connection
 
     @contextmanager
@@ -120,12 +114,8 @@ class Warehouse:
 
         For what DuckDB does only outside of one, such as a rowid that counts the rows.
         """
-        kept = self._kept()
-        if kept is None:
-            with closing(self._write_access()) as connection:
-                yield connection
-            return
-        with kept.connection() as connection:
+        file = self._file.cursor() if self._file is not None else self._write_access()
+        with closing(file) as connection:
             self._set_zone(connection)
             yield connection
 
@@ -133,89 +123,14 @@ class Warehouse:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         connection = _open(self.path, self.settings, read_only=False)
         try:
-            self._set_zone(connection)
             _bring_up_to_date(connection, self.path)
         except BaseException:
             connection.close()
             raise
         return connection
 
-    @contextmanager
-    def _connection(self, *, read_only: bool) -> Iterator[Connection]:
-        with closing(_open(self.path, self.settings, read_only=read_only)) as connection:
-            self._set_zone(connection)
-            yield connection
-
     def _set_zone(self, connection: Connection) -> None:
         connection.execute("SET TimeZone = $zone", {"zone": self.settings.logs.timezone})
-
-
-class _KeptOpen:
-    """A file that stays open between pieces of work of one thread; see `Warehouse.kept_open`."""
-
-    def __init__(self, open_file: Callable[[], Connection], seconds: float) -> None:
-        self._open_file = open_file
-        self._seconds = seconds
-        self._lock = Lock()  # against the timer
-        self._file: Connection | None = None
-        self._since = 0.0
-        self._in_use = 0
-        self._timer: Timer | None = None
-
-    @contextmanager
-    def connection(self) -> Iterator[Connection]:
-        """Yield a connection of its own to the open file."""
-        with self._lock:
-            self._stop_timer()
-            if self._file is None:
-                self._file, self._since = self._open_file(), time.monotonic()
-            connection = self._file.cursor()
-            self._in_use += 1
-        failed = True
-        try:
-            yield connection
-            failed = False
-        finally:
-            connection.close()
-            with self._lock:
-                self._in_use -= 1
-                # After a failed COMMIT a file has to be opened again.
-                if failed:
-                    self._since = -math.inf
-                if not self._in_use:
-                    self._end_of_work()
-
-    def close(self) -> None:
-        """Close the file, unless a piece of work still has it; then that closes it at its end."""
-        with self._lock:
-            self._stop_timer()
-            self._since = -math.inf
-            if not self._in_use:
-                self._close_file()
-
-    def _end_of_work(self) -> None:
-        if time.monotonic() - self._since >= self._seconds:
-            self._close_file()
-            return
-        self._timer = Timer(_IDLE_SECONDS, self.close)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _close_file(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-
-# By the path of the file.
-_kept_open: ContextVar[Mapping[Path, _KeptOpen]] = ContextVar(
-    "kept open", default=MappingProxyType({})
-)
 
 
 def _version_of(connection: Connection) -> int:
@@ -227,19 +142,24 @@ def _version_of(connection: Connection) -> int:
 
 
 def _bring_up_to_date(connection: Connection, path: Path) -> None:
-    """Make the tables of a new file, or change those of an earlier version."""
+    """Make the tables of a new file; carry over those of the version before.
+
+    Rows, files, decisions and positions stay; lists and what was made of days are made anew.
+    """
     version = _version_of(connection)
     if version == SCHEMA_VERSION:
         return
-    if version > SCHEMA_VERSION:
+    if version not in (0, SCHEMA_VERSION - 1):
         raise WarehouseUnreadable(
             f"{path} is of schema version {version}, this code knows {SCHEMA_VERSION}; update "
             "mom-pipeline, or remove the file and ingest again"
         )
     with transaction(connection):
-        connection.execute(load_sql("warehouse/schema.sql"))
         if version:
-            connection.execute(load_sql("warehouse/upgrade.sql"))
+            for table in _MADE_ANEW:
+                connection.execute(f"DROP TABLE IF EXISTS {table}")
+        connection.execute(load_sql("warehouse/schema.sql"))
+        connection.execute("DELETE FROM schema_version")
         connection.execute(
             "INSERT INTO schema_version VALUES ($version)", {"version": SCHEMA_VERSION}
         )
@@ -302,8 +222,6 @@ def _options(settings: Settings) -> dict[str, str | bool | int | float | list[st
         "temp_directory": str(settings.scratch_dir.resolve()),
         "preserve_insertion_order": True,
     }
-    if settings.warehouse.threads:
-        options["threads"] = settings.warehouse.threads
     if settings.warehouse.memory_limit:
         options["memory_limit"] = settings.warehouse.memory_limit
     return options

@@ -1,14 +1,12 @@
-"""Append-only dictionaries: from text ids to the stable positions of arrays."""
+"""Dictionaries: from text ids to the stable positions of arrays."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import date
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql, scalar
+from mom_pipeline.warehouse.connection import Connection, load_sql, scalar
 
 Kind = Literal["user", "item"]
 # In place of an id that was erased: no event has it, and its position is never given again.
@@ -16,61 +14,24 @@ ERASED = ""
 KINDS: tuple[Kind, Kind] = ("user", "item")  # the only identifiers put into SQL below
 
 
-@contextmanager
-def reading_dictionaries(warehouse: Warehouse, day: date) -> Iterator[Connection]:
-    """A read-only connection; before it, the dictionaries take in what they do not hold yet."""
-    with warehouse.reading() as connection:
-        is_complete = not _new_sources(connection, day)
-        if is_complete:
-            yield connection
-    if not is_complete:
-        with warehouse.connect() as connection:
-            extend_dictionaries(connection, day)
-        with warehouse.reading() as connection:
-            yield connection
-
-
 def extend_dictionaries(connection: Connection, day: date) -> None:
-    """Give positions to all ids delivered up to `day`; existing positions never change."""
-    if not _new_sources(connection, day):
-        return
+    """Give positions to all ids admitted up to a day; existing positions never change."""
     for kind in KINDS:
-        for name in ("warehouse/extend_dictionary.sql", "warehouse/earlier_first_days.sql"):
-            connection.execute(load_sql(name).replace("{kind}", kind))
-    connection.execute(
-        "DELETE FROM dictionary_sources WHERE source_file IN (SELECT source_file FROM new_sources)"
-    )
-    connection.execute("INSERT INTO dictionary_sources FROM new_sources")
+        for name in ("extend_dictionary", "earlier_first_days"):
+            sql = load_sql(f"warehouse/{name}.sql").replace("{kind}", kind)
+            connection.execute(sql, {"day": day.isoformat()})
 
 
-def renumber(connection: Connection, first: date) -> bool:
-    """Number the ids first delivered on a day or later as if all days had come in order.
+def forget_positions(connection: Connection, first: date) -> None:
+    """Take back the positions given on a day and later: the days are numbered anew, in order.
 
-    Returns whether a position changed: then no array of these days may be used again. So days
-    that come late or are corrected end with the same arrays as days that come in order.
+    So days that come late or are corrected end with the same arrays as days that come in order.
     """
-    moved = 0
     for kind in KINDS:
-        of_day = {"first": first.isoformat()}
-        connection.execute(load_sql("warehouse/ids_in_order.sql").replace("{kind}", kind), of_day)
-        moved += scalar(
-            connection,
-            f"SELECT count(*) FROM (SELECT * FROM {kind}_dictionary "  # noqa: S608
-            "WHERE first_day >= $first::DATE EXCEPT FROM ids_in_order)",
-            of_day,
-        )
         connection.execute(
             f"DELETE FROM {kind}_dictionary WHERE first_day >= $first::DATE",  # noqa: S608
-            of_day,
+            {"first": first.isoformat()},
         )
-        connection.execute(f"INSERT INTO {kind}_dictionary FROM ids_in_order")
-    return moved > 0
-
-
-def _new_sources(connection: Connection, day: date) -> int:
-    """Fill `new_sources` with the deliveries whose ids the dictionaries do not hold yet."""
-    connection.execute(load_sql("warehouse/new_sources.sql"), {"day": day.isoformat()})
-    return scalar(connection, "SELECT count(*) FROM new_sources")
 
 
 def dictionary_size(connection: Connection, kind: Kind, day: date) -> int:

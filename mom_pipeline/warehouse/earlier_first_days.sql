@@ -4,8 +4,8 @@ UPDATE {kind}_dictionary
 SET first_day = earlier.first_day
 FROM (
     SELECT {kind}_id, min(delivery_day) AS first_day
-    FROM raw_logs
-    SEMI JOIN new_sources USING (source_file)
+    FROM admitted_logs
+    WHERE delivery_day <= $day::DATE
     GROUP BY {kind}_id
 ) AS earlier
 WHERE {kind}_dictionary.{kind}_id = earlier.{kind}_id

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array, get_index_dtype
 from mom_pipeline.core.evaluation.metrics import RankingMetrics
 from mom_pipeline.core.interactions import NewArray
 from mom_pipeline.warehouse.connection import Connection, Warehouse
-from mom_pipeline.warehouse.dictionaries import KINDS, dictionary_size, reading_dictionaries
+from mom_pipeline.warehouse.dictionaries import KINDS, dictionary_size
 from mom_pipeline.warehouse.pairs import StoredPairs, stored_pairs
 
 
@@ -33,18 +33,14 @@ def delivered_pairs(
     after: date,
     until: date,
     new_array: NewArray = np.empty,
-    *,
-    kept_out: bool = False,
 ) -> csr_array:
     """1 for every user and item in the deliveries after one day and up to another, unfiltered.
 
     new_array: makes the arrays of the pairs, which may lie in files; see `matrix_as_of`.
-    kept_out: also those of days that are kept out, as far as other days know their ids.
     """
-    table = "raw_logs" if kept_out else "admitted_logs"
     query = (
-        "SELECT DISTINCT users.position::INTEGER AS user_position, "  # noqa: S608 - one of two
-        f"items.position::INTEGER AS item_position FROM {table} "
+        "SELECT DISTINCT users.position::INTEGER AS user_position, "
+        "items.position::INTEGER AS item_position FROM admitted_logs "
         "JOIN user_dictionary AS users USING (user_id) "
         "JOIN item_dictionary AS items USING (item_id) "
         "WHERE delivery_day > $after::DATE AND delivery_day <= $until::DATE "
@@ -52,7 +48,7 @@ def delivered_pairs(
         "ORDER BY user_position, item_position"
     )
     period = {"after": after.isoformat(), "until": until.isoformat()}
-    with reading_dictionaries(warehouse, until) as connection:
+    with warehouse.reading() as connection:
         n_users, n_items = (dictionary_size(connection, kind, until) for kind in KINDS)
         with stored_pairs(connection, query, period) as pairs:
             return _ones(pairs, (n_users, n_items), new_array)

@@ -8,8 +8,8 @@ SELECT
     first_day
 FROM (
     SELECT {kind}_id, min(delivery_day) AS first_day
-    FROM raw_logs
-    SEMI JOIN new_sources USING (source_file)
+    FROM admitted_logs
     ANTI JOIN {kind}_dictionary USING ({kind}_id)
+    WHERE delivery_day <= $day::DATE
     GROUP BY {kind}_id
 );

@@ -9,9 +9,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from mom_pipeline.core.interactions import NewArray
-from mom_pipeline.settings import MatrixSettings, Settings, fingerprint
+from mom_pipeline.settings import MatrixSettings, Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql
-from mom_pipeline.warehouse.dictionaries import dictionary_size, reading_dictionaries
+from mom_pipeline.warehouse.dictionaries import dictionary_size
 from mom_pipeline.warehouse.pairs import StoredPairs, stored_pairs
 
 _MILLIONTHS = 1_000_000
@@ -27,7 +27,7 @@ class DayMatrix:
         the dictionaries, and what the filters removed is empty.
     last_days: (users, items) with the same entries: the day of a pair's last event, a number
         of days.
-    fingerprint: of the deliveries and settings that it was made from.
+    fingerprint: of the deliveries that it was made from.
     """
 
     day: date
@@ -41,12 +41,13 @@ def matrix_as_of(warehouse: Warehouse, day: date, new_array: NewArray = np.empty
 
     Linear in the events of the window. Items with at least `min_item_users` users are kept,
     then users with at least `min_user_items` of these items.
+    The dictionaries must hold the ids of these days.
     new_array: makes the arrays that the rows lie in. A block of pairs is written at a time, so
     that these may lie in files; what DuckDB holds is bounded by `warehouse.memory_limit`.
     """
     settings = warehouse.settings
-    with reading_dictionaries(warehouse, day) as connection:
-        state = state_fingerprint(connection, settings, day)
+    with warehouse.reading() as connection:
+        state = logs_fingerprint(connection, day)
         shape = (dictionary_size(connection, "user", day), dictionary_size(connection, "item", day))
         query = load_sql("warehouse/window_events.sql")
         with stored_pairs(connection, query, _window(settings, day)) as pairs:
@@ -102,21 +103,18 @@ def _midnight(settings: Settings, day: date) -> str:
     return datetime(day.year, day.month, day.day, tzinfo=settings.logs.zone).isoformat()
 
 
-def state_fingerprint(connection: Connection, settings: Settings, day: date) -> str:
-    """Changes whenever the matrix as of `day` may: other deliveries up to it, other settings."""
-    return state_fingerprints(connection, settings, [day])[day]
+def logs_fingerprint(connection: Connection, day: date) -> str:
+    """Changes whenever the admitted deliveries up to a day do."""
+    return logs_fingerprints(connection, [day])[day]
 
 
-def state_fingerprints(
-    connection: Connection, settings: Settings, days: Collection[date]
-) -> dict[date, str]:
+def logs_fingerprints(connection: Connection, days: Collection[date]) -> dict[date, str]:
     """The fingerprints of several days; linear in the deliveries."""
     rows = connection.execute(
         "SELECT delivery_day, source_file, sha256, settings FROM ingest_ledger "
-        "WHERE delivery_day NOT IN (SELECT day FROM held_days) ORDER BY ALL",
+        "WHERE delivery_day NOT IN (SELECT day FROM excluded_days) ORDER BY ALL",
     ).fetchall()
-    digest = hashlib.sha256(f"{settings.logs.timezone} {fingerprint(settings.matrix)}".encode())
-    fingerprints, n_rows = {}, 0
+    digest, fingerprints, n_rows = hashlib.sha256(), {}, 0
     for day in sorted(days):
         while n_rows < len(rows) and rows[n_rows][0] <= day:
             digest.update(repr(rows[n_rows]).encode())

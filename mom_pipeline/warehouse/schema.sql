@@ -48,21 +48,19 @@ CREATE TABLE IF NOT EXISTS refused_files (
     refused_at   TIMESTAMPTZ NOT NULL
 );
 
--- What the gate looked at on each delivery day: its rows, and the model of the day before on them.
+-- Figures of each delivery day, by which the gate admits it and the days after it.
 CREATE TABLE IF NOT EXISTS day_figures (
     day     DATE    NOT NULL,
-    judge   VARCHAR NOT NULL,  -- 'rows' or 'model'
     figures VARCHAR NOT NULL   -- JSON: name -> number
 );
 
--- Delivery days whose rows are set aside: the gate kept them out. They stay in raw_logs.
-CREATE TABLE IF NOT EXISTS held_days (
+-- Delivery days that the gate excluded. Their rows stay in raw_logs.
+CREATE TABLE IF NOT EXISTS excluded_days (
     day    DATE    NOT NULL,
-    judge  VARCHAR NOT NULL,  -- 'rows' or 'model': each replaces its own verdict
     reason VARCHAR NOT NULL
 );
 
--- Delivery days that a person took in, whatever the gate says, as long as their files are these.
+-- Delivery days that a person accepted, whatever the gate says, as long as their files are these.
 CREATE TABLE IF NOT EXISTS accepted_days (
     day         DATE        NOT NULL,
     contents    VARCHAR     NOT NULL,
@@ -70,8 +68,8 @@ CREATE TABLE IF NOT EXISTS accepted_days (
 );
 
 -- The rows that count.
-CREATE VIEW IF NOT EXISTS admitted_logs AS
-SELECT * FROM raw_logs WHERE delivery_day NOT IN (SELECT day FROM held_days);
+CREATE OR REPLACE VIEW admitted_logs AS
+SELECT * FROM raw_logs WHERE delivery_day NOT IN (SELECT day FROM excluded_days);
 
 -- Positions are append-only, so that yesterday's arrays stay valid.
 CREATE TABLE IF NOT EXISTS user_dictionary (
@@ -86,24 +84,16 @@ CREATE TABLE IF NOT EXISTS item_dictionary (
     first_day DATE    NOT NULL
 );
 
--- Which deliveries the dictionaries already hold.
-CREATE TABLE IF NOT EXISTS dictionary_sources (
-    source_file VARCHAR NOT NULL,
-    sha256      VARCHAR NOT NULL,
-    settings    VARCHAR NOT NULL
-);
-
--- Lists as they were made: `day` is the day that made a list. The list as of a day is the
--- user's newest up to it, so a day writes only the users that it visited.
+-- The lists of the model in use, everybody's, replaced as a whole when another one is.
 CREATE TABLE IF NOT EXISTS recommendations (
-    day     DATE    NOT NULL,
-    model   VARCHAR NOT NULL,  -- day and version of the decomposition behind the list
+    model   VARCHAR NOT NULL,  -- version of the model in use
     user_id VARCHAR NOT NULL,
     rank    INTEGER NOT NULL,  -- 1 is the best
     item_id VARCHAR NOT NULL,
     score   DOUBLE  NOT NULL,
     reason  VARCHAR NOT NULL   -- 'component 3', 'item <id>' of the history, or 'popular'
 );
+
 CREATE TABLE IF NOT EXISTS evaluation_metrics (
     day             DATE    NOT NULL,  -- last day of the test period
     model_day       DATE    NOT NULL,
@@ -116,9 +106,26 @@ CREATE TABLE IF NOT EXISTS evaluation_metrics (
     users           INTEGER NOT NULL
 );
 
--- What was made of a day beside its arrays: lists, metrics, a version of the model, a page.
-CREATE TABLE IF NOT EXISTS finished_days (
-    asset     VARCHAR NOT NULL,
-    day       DATE    NOT NULL,
-    made_from VARCHAR NOT NULL  -- fingerprint of the day's arrays at that time
+-- The ledger of what was made: one row for each asset and day, written in the transaction that
+-- publishes it. Arrays are immutable files named by version; the row is the pointer to them.
+CREATE TABLE IF NOT EXISTS materializations (
+    asset    VARCHAR     NOT NULL,
+    day      DATE        NOT NULL,
+    version  VARCHAR     NOT NULL,  -- of the content
+    inputs   VARCHAR     NOT NULL,  -- JSON: name -> the version that it was made from
+    settings VARCHAR     NOT NULL,  -- fingerprint of the settings that decide the content
+    code     VARCHAR     NOT NULL,
+    sound    BOOLEAN     NOT NULL,  -- whether its blocking checks passed
+    facts    VARCHAR     NOT NULL,  -- JSON: figures worth keeping when the arrays are gone
+    made_at  TIMESTAMPTZ NOT NULL
+);
+
+-- Runs: that each began, and how it ended. One without an end was killed, or goes on.
+CREATE TABLE IF NOT EXISTS runs (
+    run_id    VARCHAR     NOT NULL,
+    first_day DATE        NOT NULL,
+    last_day  DATE        NOT NULL,
+    began_at  TIMESTAMPTZ NOT NULL,
+    ended_at  TIMESTAMPTZ,
+    failure   VARCHAR              -- asset and reason; '' for a run that succeeded
 );

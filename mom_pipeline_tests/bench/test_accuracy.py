@@ -4,28 +4,34 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mom_pipeline.bench.accuracy import plot_recovery, run_gowalla, run_recovery, tables_recovery
+from mom_pipeline.bench.accuracy import (
+    PAPER,
+    UNBIASED,
+    line,
+    recovery_chart,
+    run_gowalla,
+    run_recovery,
+)
 from mom_pipeline.core import MethodOfMoments, evaluate_ranking
 from mom_pipeline.core.ranking.topn import brute_force
-from mom_pipeline.datasets.user_lists import read_split
+from mom_pipeline.datasets.splits import read_split
 
 GOWALLA = Path(__file__).parents[2].parent / "shared" / "data" / "gowalla"
 
 
 def test_only_unbiased_counts_fall_as_one_over_root_n():
     """The smaller version of `mom-pipeline bench recovery`."""
-    result = run_recovery(sizes=(2_000, 8_000, 32_000), n_items=400, n_components=4, seed=2)
-    slopes = result["slopes"]
-    assert -0.6 < slopes["unbiased, counts"] < -0.4
+    result = run_recovery(users=(2_000, 8_000, 32_000), n_items=400, n_components=4, seed=2)
+    slopes = {row["estimator"]: row["slope"] for row in result["slopes"]}
+    assert -0.6 < slopes[UNBIASED] < -0.4
     assert slopes["paper, counts"] > -0.3
-    assert slopes["paper, binary"] > -0.3
-    last = {f"{p['estimator']}, {p['data']}": p for p in result["points"][-4:]}
-    assert abs(last["unbiased, counts"]["weight_sum"] - 1) < 0.02
-    assert last["unbiased, counts"]["error"] < 0.5 * last["paper, counts"]["error"]
-    assert plot_recovery(result).startswith(b"\x89PNG")
-    (table,) = tables_recovery(result)
-    assert [row["mean L1 error of O"] for row in table.rows] == list(slopes)
-    assert table.rows[2]["32,000 users"] == f"{last['unbiased, counts']['error']:.3f}"
+    assert slopes[PAPER] > -0.3
+    last = {name: line(result["points"], name)[-1] for name in slopes}
+    assert abs(last[UNBIASED]["weight_sum"] - 1) < 0.02
+    assert last[UNBIASED]["error"] < 0.5 * last["paper, counts"]["error"]
+    chart = recovery_chart(result)
+    assert [*chart.series] == [*slopes, "1/√N"]
+    assert chart.series[UNBIASED][1][-1] == last[UNBIASED]["error"]
 
 
 def test_runs_on_a_split_in_the_same_format(tmp_path):
@@ -36,7 +42,7 @@ def test_runs_on_a_split_in_the_same_format(tmp_path):
             for user in range(60)
         ]
         (tmp_path / f"{name}.txt.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
-    rows = run_gowalla(tmp_path, 4)["rows"]
+    rows = run_gowalla(tmp_path, n_components=4)["rows"]
     assert [row["method"].split(",")[0] for row in rows] == ["paper", "balanced", "balanced"]
     train, test = read_split(tmp_path / "train.txt.gz", tmp_path / "test.txt.gz")
     model = MethodOfMoments(4, "balanced", "em", ranking="components").fit(train)

@@ -5,7 +5,7 @@ from mom_pipeline.bench.daily import run_daily
 
 def test_every_share_of_changed_users_is_measured():
     """Small sizes: what it reports, never how fast it was."""
-    result = run_daily(3_000, 800, 20_000, 5, shares=(0.01, 0.1))
+    result = run_daily(0.003, n_components=5, shares=(0.01, 0.1))
     assert [day["share_changed"] for day in result["days"]] == [0.01, 0.1]
     full, everyone = result["full_seconds"], result["personalization_seconds"]
     for day in result["days"]:

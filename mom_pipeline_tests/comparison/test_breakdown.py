@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from mom_pipeline.comparison.breakdown import AGE, HISTORY, breakdown
-from mom_pipeline.comparison.split import Trial
+from mom_pipeline.comparison.split import TrainTest
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def trial():
     test = sparse.csr_array(
         np.array([[0.0, 1, 0, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 1, 1]])  # the last is unknown
     )
-    return Trial(train, np.array([0, 1, 2]), test, last_days=days)
+    return TrainTest(train, np.array([0, 1, 2]), test, last_days=days)
 
 
 def test_each_group_has_its_own_mean(trial):
@@ -36,5 +36,5 @@ def test_each_group_has_its_own_mean(trial):
 
 
 def test_without_days_there_are_no_ages(trial):
-    undated = Trial(trial.train, trial.users, trial.test)
+    undated = TrainTest(trial.train, trial.users, trial.test)
     assert set(breakdown(np.array([[1], [2], [0]]), undated, 1)) == {HISTORY}

@@ -1,6 +1,7 @@
 """Results on disk, in tables and in the figure."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
+from datetime import date
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from mom_pipeline.comparison.results import (
     Interval,
     MethodResult,
     load,
+    newest_until,
     save,
 )
 
@@ -41,7 +43,7 @@ def comparison():
     theirs = method("theirs", 0.15, differences=dict.fromkeys(ours.means, gains))
     failed = MethodResult("wrmf", "WRMF", failure="takes longer than the 60 s allowed")
     return Comparison(
-        data=DataDescription("Ta-Feng", 24_304, 21_533, 417_246, 274_479, 99.92, "Online Grocery"),
+        data=DataDescription("Ta-Feng", 24_304, 21_533, 417_246, 274_479, "Online Grocery"),
         period="train 1 to 2, test 3",
         cutoffs=CUTOFFS,
         reference="ours",
@@ -56,50 +58,44 @@ def comparison():
     )
 
 
-def same(one, two):
-    bare = [
-        replace(c, results=tuple(replace(r, per_user={}) for r in c.results)) for c in (one, two)
-    ]
-    assert asdict(bare[0]) == asdict(bare[1])
-    for a, b in zip(one.results, two.results, strict=True):
-        assert a.per_user.keys() == b.per_user.keys()
-        for name in a.per_user:
-            np.testing.assert_array_equal(a.per_user[name], b.per_user[name])
+def bare(comparison):
+    return replace(comparison, results=tuple(replace(r, per_user={}) for r in comparison.results))
 
 
-def test_what_is_saved_is_loaded(comparison, tmp_path):
-    save(comparison, tmp_path / "a")
-    found = load(tmp_path / "a")
-    same(found, comparison)
-    assert found.result("theirs").differences["map"][1] == Interval(-0.1, -0.12, -0.08)
-    assert isinstance(found.cutoffs, tuple)
-    bare = load(tmp_path / "a", per_user=False)
-    assert bare.result("theirs").means == found.result("theirs").means
-    assert not any(result.per_user for result in bare.results)
-
-
-def test_a_second_comparison_takes_the_place_of_the_first(comparison, tmp_path):
+def test_what_is_saved_is_loaded_and_a_second_takes_the_place_of_the_first(comparison, tmp_path):
     save(comparison, tmp_path)
+    assert load(tmp_path) == bare(comparison)
+    with np.load(tmp_path / "per-user.npz", allow_pickle=False) as arrays:
+        np.testing.assert_array_equal(arrays["ours/map"], comparison.result("ours").per_user["map"])
     other = replace(comparison, results=(method("ours", 0.5),))
     save(other, tmp_path)
-    same(load(tmp_path), other)
+    assert load(tmp_path) == bare(other)
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_damage_is_noticed(comparison, tmp_path):
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"results": 3}', '{"data": {"name": "a"}}'])
+def test_damage_is_noticed_and_passed_over(comparison, tmp_path, text):
     with pytest.raises(DamagedComparison, match="run `mom-pipeline compare`"):
-        load(tmp_path)
-    save(comparison, tmp_path)
-    (arrays,) = tmp_path.glob("*.npz")
-    arrays.write_bytes(arrays.read_bytes()[:-1])
-    with pytest.raises(DamagedComparison, match=r"per-user-.* is damaged; compare again"):
-        load(tmp_path)
-    arrays.unlink()
-    with pytest.raises(DamagedComparison, match="no whole comparison"):
-        load(tmp_path)
-    (tmp_path / "comparison.json").write_text("{")
+        load(tmp_path / "none")
+    save(comparison, tmp_path / "good")
+    save(replace(comparison, day="2024-03-06"), tmp_path / "bad")
+    (tmp_path / "bad" / "comparison.json").write_text(text)
     with pytest.raises(DamagedComparison, match="is damaged"):
-        load(tmp_path)
+        load(tmp_path / "bad")
+    assert newest_until(tmp_path, date(2024, 3, 31)) == bare(comparison)
+
+
+def test_the_newest_up_to_a_day(comparison, tmp_path):
+    for name, changed in {
+        "a": {},
+        "b": {"created": "2024-04-01"},
+        "c": {"day": "2024-03-07"},
+        "files": {"day": ""},
+    }.items():
+        save(replace(comparison, **changed), tmp_path / name)
+    assert newest_until(tmp_path, date(2024, 3, 6)).created == "2024-04-01"
+    assert newest_until(tmp_path, date(2024, 3, 7)).day == "2024-03-07"
+    assert newest_until(tmp_path, date(2024, 3, 4)) is None
 
 
 def test_the_papers_tables(comparison):
@@ -111,9 +107,9 @@ def test_the_papers_tables(comparison):
     assert first.rows == (
         ("Ta-Feng", "Online Grocery", "24,304", "21,533", "417,246", "7.97×10⁻⁴", "274,479"),
     )
-    second = tables.time_table(comparison)
-    assert second.columns == ("Dataset", "WRMF", "THEIRS", "OURS")
-    assert second.rows == (("Ta-Feng", "–", "150", "250"),)
+    costs = tables.cost_table(comparison).records()
+    assert [row["fit, s"] for row in costs] == ["–", "150.00", "250.00"]
+    assert costs[2]["settings chosen"] == "n_components 100"
 
 
 def test_the_metrics_table_and_its_remarks(comparison):
@@ -125,46 +121,22 @@ def test_the_metrics_table_and_its_remarks(comparison):
     assert ours[3] == "reference"
     assert {len(row) for row in shown.rows} == {len(shown.columns)}
     said = " ".join(tables.remarks(comparison))
-    assert "Users measured: 4; left out: 1 without a history and 2 who took nothing new" in said
-    assert "3 of the relevant pairs are of items outside of the 21,533 trained on" in said
+    for words in ("Users measured: 4", "1 without a history", "2 who took nothing new"):
+        assert words in said
+    assert "3 of the relevant" in said
     assert "– WRMF: takes longer than the 60 s allowed." in said
     assert "catalogue has" not in said
     assert "Recall@20: WRMF –, THEIRS 0.1500, OURS 0.2500" in tables.summary(comparison)
-    every = tables.cutoff_table(comparison, "map")
-    assert every.columns == ("method", "@5", "@20", "@100")
-    assert every.rows[0] == ("WRMF", "–", "–", "–")
 
 
-def test_wide_tables_come_in_parts(comparison):
-    whole = tables.metrics_table(comparison)
-    assert whole.parts(500) == [whole]
-    first, *others = whole.parts(60)
-    assert others
-    assert all(part.columns[0] == "method" for part in (first, *others))
-    assert first.columns + tuple(c for part in others for c in part.columns[1:]) == whole.columns
-    assert others[-1].rows[1][-1] == whole.rows[1][-1]
-    assert len(whole.parts(10)) == len(whole.columns) - 1
-
-
-def test_cutoffs_beyond_the_catalogue_are_explained(comparison):
+def test_cutoffs_beyond_the_catalogue_and_the_iterations_of_em_are_explained(comparison):
     small = replace(comparison, data=replace(comparison.data, items=30))
     (sentence,) = [said for said in tables.remarks(small) if "catalogue has" in said]
-    assert sentence == (
-        "The catalogue has 30 items: at the cut-offs 100 lists are shorter, and the missing "
-        "positions count as misses."
-    )
-
-
-@pytest.mark.parametrize(
-    ("converged", "sentence"),
-    [
-        (True, "EM: 12 iterations until the stopping rule held."),
-        (False, "EM: 12 iterations, without meeting the stopping rule."),
-    ],
-)
-def test_the_iterations_of_em_are_reported(comparison, converged, sentence):
-    em = method("em", 0.2, notes={"iterations": 12, "converged": converged})
-    assert sentence in tables.remarks(replace(comparison, results=(*comparison.results, em)))
+    assert "at the cut-offs 100 lists" in sentence
+    for converged, words in ((True, "12 iterations, until"), (False, "12 iterations, without")):
+        em = method("em", 0.2, notes={"iterations": 12, "converged": converged})
+        said = tables.remarks(replace(comparison, results=(*comparison.results, em)))
+        assert any(words in sentence for sentence in said)
 
 
 def test_a_reference_without_a_result_is_explained(comparison):

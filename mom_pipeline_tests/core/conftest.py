@@ -89,6 +89,5 @@ def population_sums(
         pairs=U.T @ M2 @ U,
         triples=packed(np.einsum("k,ik,jk,lk->ijl", weights, seen, seen, seen)),
         item_pairs=M2 @ U / scale[:, None],
-        frequent_pairs=np.empty((0, 0)),
     )
     return Anchor(U, scale, Estimator.from_name("paper")), sums

@@ -38,15 +38,6 @@ def test_what_comes_out_are_distributions(counts, estimator, rule, precision):
     np.testing.assert_allclose(memberships.sum(axis=1), 1.0, rtol=1e-5)
 
 
-def test_single_precision_finds_the_same_classes(counts):
-    double, single = (
-        MethodOfMoments(5, "balanced", ranking="components", precision=precision).fit(counts)
-        for precision in ("double", "single")
-    )
-    assert single.item_probs.dtype == np.float32
-    np.testing.assert_allclose(single.item_probs, double.item_probs, atol=1e-4)
-
-
 def test_components_see_the_rows_that_they_are_told_to(counts):
     values = {
         "binary": np.ones_like(counts.data),
@@ -114,28 +105,6 @@ def test_recommendations_leave_out_what_the_user_had(model, counts):
         assert (np.diff(scores, axis=1) <= 0).all()
         with_seen, _ = model.recommend(counts[:50], n=30, ranking=ranking, exclude_seen=False)
         assert np.take_along_axis(taken, with_seen, axis=1).any()
-
-
-def test_what_was_fitted_is_what_ranks(model, counts):
-    ids, scores = model.recommend(counts[:50])
-    expected = model.recommend(counts[:50], ranking="three-moment")
-    np.testing.assert_array_equal(ids, expected[0])
-    np.testing.assert_array_equal(scores, expected[1])
-    plain = MethodOfMoments(5, "unbiased", ranking="classes").fit(counts)
-    assert plain.ranking == "components"
-    by_name = plain.recommend(counts[:50], ranking="classes")
-    np.testing.assert_array_equal(plain.recommend(counts[:50])[0], by_name[0])
-    np.testing.assert_array_equal(by_name[0], model.recommend(counts[:50], ranking="components")[0])
-    assert (by_name[0] != ids).any()
-
-
-def test_new_users_need_no_retraining(model, counts):
-    newcomer = sparse.csr_array(counts[[0]] + counts[[1]])
-    assert model.recommend(newcomer)[0].shape == (1, 20)
-    nobody = sparse.csr_array((1, counts.shape[1]))
-    np.testing.assert_allclose(model.personalize(nobody)[0], model.weights, rtol=1e-9)
-    for ranking in ("components", "three-moment"):
-        assert (model.recommend(nobody, ranking=ranking)[0] >= 0).all()
 
 
 def test_given_validation_data_is_what_the_weights_are_chosen_on(counts):

@@ -50,12 +50,6 @@ def test_mapped_arrays_are_the_same_whether_shrunk_or_not(path: Path):
     assert not isinstance(mapped["counts"], np.memmap)
 
 
-def test_nothing_is_shrunk_that_is_to_be_mapped(tmp_path: Path):
-    with (tmp_path / "plain.npz").open("wb") as file:
-        write_npz(file, ARRAYS, deflated=False)
-    assert isinstance(mapped_arrays(tmp_path / "plain.npz")["counts"], np.memmap)
-
-
 def test_equal_arrays_give_equal_bytes(path: Path):
     again = BytesIO()
     write_npz(again, ARRAYS)

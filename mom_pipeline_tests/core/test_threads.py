@@ -3,7 +3,7 @@ from threading import Barrier, Thread
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mom_pipeline.core.dense import allowing_dense, fits_dense
+from mom_pipeline.core.linear_algebra.dense_limit import allowing_dense, fits_dense
 from mom_pipeline.core.threads import (
     available_cores,
     map_blocks,

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from mom_pipeline.core import MethodOfMoments, evaluate_ranking, simulate
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, NotFitted
-from mom_pipeline.core.interactions import grown
+from mom_pipeline.core.interactions import resized
 from mom_pipeline.core.ranking.choose import hold_out
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.threads import using_cores
@@ -18,7 +18,7 @@ ESTIMATORS = ["paper", "unbiased", "balanced"]
 
 def unfitted(estimator="balanced", **settings):
     return MethodOfMoments(
-        5, estimator, "em", ranking="classes", anchor_width=13, precision="double", **settings
+        5, estimator, "em", ranking="components", anchor_width=13, precision="double", **settings
     )
 
 
@@ -81,7 +81,7 @@ def test_items_that_are_new_have_probabilities(counts):
     old, D = sparse.csr_array(counts[:3000, :280]), counts.shape[1]
     model = unfitted().fit(old)
     model.update(removed=old[:2000], added=counts[:2000])
-    now = sparse.csr_array(sparse.vstack([counts[:2000], grown(old[2000:], (1000, D))]))
+    now = sparse.csr_array(sparse.vstack([counts[:2000], resized(old[2000:], (1000, D))]))
     assert model.item_probs.shape == (D, 5)
     assert model.item_probs[280:].sum() > 0
     assert_same_model(model, unfitted().fit(now, anchor=model.anchor.with_items(D)))
@@ -115,7 +115,7 @@ def test_rows_may_be_lists_and_end_before_the_last_item(counts):
     rows = [[2, 1, 1], [1, 0, 3]]
     model, other = unfitted().fit(counts), unfitted().fit(counts)
     model.update(added=rows).forget(rows[0])
-    other.update(added=grown(sparse.csr_array(rows[1:]), (1, counts.shape[1])))
+    other.update(added=resized(sparse.csr_array(rows[1:]), (1, counts.shape[1])))
     assert_same_model(model, other)
 
 
@@ -165,7 +165,7 @@ def test_three_moments_forget_and_learn_users_exactly(counts, tmp_path):
     model = MethodOfMoments.load(tmp_path / "model.npz")
     model.update(removed=X[:400, :280], added=X[200:400])
     model.update(added=X[2500:]).forget(X[2900:])
-    kept = grown(sparse.csr_array(X[400:2500, :280]), (2100, D))
+    kept = resized(sparse.csr_array(X[400:2500, :280]), (2100, D))
     now = sparse.csr_array(sparse.vstack([kept, X[200:400], X[2500:2900]]))
     fresh = as_if_fitted(model, now)
     pairs, expected = (one.fitted.pair_ranking.counts for one in (model, fresh))
@@ -195,7 +195,7 @@ def test_the_trend_is_updated_with_the_days_of_the_pairs(counts, rng):
 def test_any_number_of_threads_gives_the_same_model_to_the_last_digit(estimator):
     _, X = simulate(9_000, 900, 6, items_per_user=9, seed=2)
     assert_same_on_any_number_of_threads(
-        lambda: MethodOfMoments(20, estimator, ranking="classes").fit(X), X
+        lambda: MethodOfMoments(20, estimator, ranking="components").fit(X), X
     )
 
 
@@ -225,8 +225,8 @@ def assert_same_on_any_number_of_threads(fitted, X):
 
 def test_algorithm_1_is_the_papers_to_the_letter(counts):
     """Steps 1 to 8 written down once more, dense and in the order of the paper."""
+    model = MethodOfMoments.algorithm_1(5).fit(counts)  # of counts only which are above 0 matters
     X = (counts > 0).astype(float)
-    model = MethodOfMoments.algorithm_1(5).fit(X)
     dense, nnz = X.toarray(), np.diff(X.indptr)
     values, vectors = np.linalg.eigh(dense.T @ dense / (nnz**2).sum())
     W = vectors[:, -5:] / np.sqrt(values[-5:])
@@ -237,9 +237,15 @@ def test_algorithm_1_is_the_papers_to_the_letter(counts):
     O = mu / mu.sum(axis=0)
     order = np.argsort(lambdas)
     raw = np.maximum(O[:, order], 0)
-    np.testing.assert_allclose(model.item_probs, raw / raw.sum(axis=0), atol=1e-6)
+    O = raw / raw.sum(axis=0)
+    np.testing.assert_allclose(model.item_probs, O, atol=1e-6)
     pi = lambdas[order] ** -2.0
-    np.testing.assert_allclose(model.weights, pi / pi.sum(), rtol=1e-6)
+    np.testing.assert_allclose(model.weights * model.diagnostics["weight_sum"], pi, rtol=1e-6)
+    P = np.array([pi * np.prod(np.maximum(O[row > 0], 1e-300), axis=0) for row in dense[:50]])
+    P /= P.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.transform(counts[:50]), P, atol=1e-4)
+    best = np.where(dense[:50] > 0, -1.0, P @ O.T).max(axis=1)
+    np.testing.assert_allclose(model.recommend(counts[:50], 1)[1][:, 0], best, rtol=1e-3)
     assert model.diagnostics["bounds"]["mu_bound"] > 0
 
 

@@ -1,11 +1,12 @@
 """Adapters on small files in exactly the published formats, and Online Retail on the real one."""
 
 import gzip
+import os
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -13,9 +14,11 @@ import pytest
 from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.datasets import (
     DATASETS,
-    ImportOptions,
+    Dataset,
     ImportSummary,
+    guess_file,
     import_dataset,
+    own_file,
     read_summary,
 )
 from mom_pipeline.errors import DatasetError
@@ -36,15 +39,18 @@ EVENTS = (
 )
 
 
+def dataset(name: str, path: Path, **options: Any) -> Dataset:
+    return own_file(guess_file(path, options)) if name == "csv" else DATASETS[name](path, **options)
+
+
 def bring(
-    folder: DataFolder, name: str, path: Path, every: int = 1, **options: object
+    folder: DataFolder, name: str, path: Path, every: int = 1, **options: Any
 ) -> ImportSummary:
     """Import a dataset and ingest what it wrote, with the settings that it wrote.
 
     every: 10 ingests each tenth file only.
     """
-    chosen = DATASETS[name](path, ImportOptions(**options))  # type: ignore[arg-type]
-    summary = import_dataset(chosen, folder.settings)
+    summary = import_dataset(dataset(name, path, **options), folder.settings)
     folder.settings = load_settings(folder.settings.data_dir, {})
     files = discover(folder.settings.logs_dir).files
     results = list(ingest_files(folder.warehouse, files[::every]))
@@ -185,9 +191,7 @@ def test_million_song_triplets(folder: DataFolder, tmp_path: Path) -> None:
     assert (summary.train_days, summary.test_days) == ((date(2012, 1, 1),), (date(2012, 1, 2),))
 
 
-@pytest.mark.parametrize(
-    "bad", ["u\ts\n", "u\ts\tx\n", "u\t\t3\n", "u\ts\t0\n", "\n", "a\x00\ts\t1\n"]
-)
+@pytest.mark.parametrize("bad", ["u\ts\n", "u\ts\tx\n", "u\t\t3\n", "u\ts\t0\n", "a\x00\ts\t1\n"])
 def test_a_line_in_another_format_is_named(folder: DataFolder, tmp_path: Path, bad: str) -> None:
     raw = write_triplets(tmp_path / "raw", f"u\ts\t1\n{bad}", "u\tt\t1\n")
     with pytest.raises(DatasetError, match=r"visible.txt: 1 lines .* the first is line 2"):
@@ -284,7 +288,7 @@ def test_csv_errors_say_what_to_do(folder: DataFolder, tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("user,item,timestamp\nu,i,yesterday\n")
     with pytest.raises(DatasetError, match="line 2: 'u,i,yesterday'"):
-        bring(folder, "csv", path)
+        bring(folder, "csv", path, timestamp="timestamp", timestamp_format="iso")
     with pytest.raises(DatasetError, match="exactly one column 'who'"):
         bring(folder, "csv", path, user="who")
 
@@ -296,14 +300,14 @@ def test_a_day_that_no_log_file_can_have_is_refused(
     path = tmp_path / "x.csv"
     path.write_text(f"user,item,timestamp\nu,i,1709287200123\nu,i,{ms}\n")
     with pytest.raises(DatasetError, match="expected events from 1970-01-01 to 2199"):
-        bring(folder, "csv", path, timestamp_format="epoch_ms")
+        bring(folder, "csv", path, timestamp="timestamp", timestamp_format="epoch_ms")
     assert not list(folder.settings.logs_dir.iterdir())
 
 
 def test_a_time_that_was_cut_short_is_no_first_day(folder: DataFolder, tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("user,item,timestamp\nu,i,1390209882\nu,i,1390296282\nu,i,13")
-    summary = bring(folder, "csv", path, timestamp_format="epoch_s")
+    summary = bring(folder, "csv", path, timestamp="timestamp", timestamp_format="epoch_s")
     assert summary.first_day == date(1970, 1, 1)
     assert folder.settings.pipeline.start_date == "2014-01-20"
 
@@ -327,6 +331,32 @@ def test_two_sources_in_one_folder_are_refused(folder: DataFolder, tmp_path: Pat
     folder.write("2023-01-01.csv", "user,item,timestamp\n")
     with pytest.raises(DatasetError, match="already holds 1 log files"):
         bring(folder, "csv", path)
+
+
+@pytest.mark.parametrize("has_folder", [True, False])
+def test_an_import_that_was_killed_begins_again(
+    folder: DataFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_folder: bool
+) -> None:
+    """R4: killed while its days were put in place; without a folder that is one step."""
+    path, logs = tmp_path / "x.csv", folder.settings.logs_dir
+    path.write_text("user,item,timestamp\n" + "".join(f"u,i,2024-03-0{d}\n" for d in range(1, 6)))
+    if not has_folder:
+        logs.rmdir()
+    put = []
+
+    def killed(source: Path, target: Path) -> None:
+        put.append(target)
+        if target == logs or [path.parent for path in put].count(logs) > 2:
+            raise KeyboardInterrupt
+        os.replace(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace" if has_folder else "rename", killed)
+        with pytest.raises(KeyboardInterrupt):
+            import_dataset(dataset("csv", path), folder.settings)
+    assert len(discover(logs).files) == 2 * has_folder
+    folder.settings = load_settings(folder.settings.data_dir, {})
+    assert bring(folder, "csv", path).days == len(discover(logs).files) == 5
 
 
 def test_settings_that_do_not_fit_are_refused(folder: DataFolder, tmp_path: Path) -> None:
@@ -356,7 +386,7 @@ def test_python_memory_does_not_grow_with_the_file(
         path = tmp_path / f"{size}.csv"
         path.write_bytes(b"user,item,timestamp\n" + b"user,item,2024-03-01\n" * size)
         folder = new_folder(str(size))
-        chosen = replace(DATASETS["csv"](path, ImportOptions()))
+        chosen = dataset("csv", path)
         tracemalloc.start()
         import_dataset(chosen, folder.settings)
         peaks.append(tracemalloc.get_traced_memory()[1])

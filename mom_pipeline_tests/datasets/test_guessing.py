@@ -7,7 +7,7 @@ import json
 import duckdb
 import pytest
 
-from mom_pipeline.datasets import csv_file, guess_file, import_dataset, parsed_rows
+from mom_pipeline.datasets import guess_file, import_dataset, own_file
 from mom_pipeline.errors import DatasetError
 from mom_pipeline.logs.time_formats import fitting_formats
 from mom_pipeline_tests.data_folder import DataFolder
@@ -93,9 +93,9 @@ def test_encodings_are_read_to_the_same_names(folder: DataFolder, tmp_path, enco
     if encoding == "latin-1":
         content = [line.replace("“", "'").replace("”", "'") for line in content]
     path = write(tmp_path / "kunden.csv", content, encoding)
-    options = guess_file(path, {}).options
-    assert options.encoding == expected
-    import_dataset(csv_file(path, options), folder.settings)
+    guess = guess_file(path, {})
+    assert guess.options.encoding == expected
+    import_dataset(own_file(guess), folder.settings)
     text = gzip.decompress((folder.settings.logs_dir / "2010-12-01.csv.gz").read_bytes()).decode()
     assert text.splitlines()[1].startswith("Jürgen,ä0,2010-12-01T00:00:00")
     assert "ä0,Größe" in (folder.settings.data_dir / "items.csv").read_text(encoding="utf-8")
@@ -124,20 +124,25 @@ def write_parquet(path):
 )
 def test_json_lines_and_parquet(folder: DataFolder, tmp_path, write_file, name):
     path = write_file(tmp_path / name)
-    options = guess_file(path, {}).options
-    shown = parsed_rows(path, options, 5)
-    assert shown[1] == ("1", "i1", "2010-12-02 09:00:00", "", "<b>")
-    summary = import_dataset(csv_file(path, options), folder.settings)
+    guess = guess_file(path, {})
+    assert guess.parsed_rows(5)[1] == ("1", "i1", "2010-12-02 09:00:00", "", "<b>")
+    summary = import_dataset(own_file(guess), folder.settings)
     assert (summary.rows, summary.days) == (28, 28)
     text = gzip.decompress((folder.settings.logs_dir / "2010-12-02.csv.gz").read_bytes()).decode()
     assert text.splitlines()[1].startswith("1,i1,2010-12-02T09:00:00")
 
 
 def test_what_is_no_event_is_set_aside(folder: DataFolder, tmp_path):
-    content = ["user,item,date,qty", "u,i,2010-12-01,2", ",i,2010-12-01,1", "u,i,2010-12-01,-3"]
+    content = [
+        "user,item,date,qty",
+        "u,i,2010-12-01,2",
+        ",i,2010-12-01,1",
+        "u,i,2010-12-01,-3",
+        "",
+        "",
+    ]
     path = write(tmp_path / "shop.csv", content)
-    options = guess_file(path, {"set_aside": True}).options
-    import_dataset(csv_file(path, options), folder.settings)
+    import_dataset(own_file(guess_file(path, {})), folder.settings)
     text = gzip.decompress((folder.settings.logs_dir / "2010-12-01.csv.gz").read_bytes()).decode()
     reasons = [row["exclude"] for row in csv.DictReader(text.splitlines())]
     assert reasons == ["", "no user", "weight not above 0"]
@@ -161,9 +166,9 @@ def test_a_file_that_cannot_be_told_says_what_to_give(tmp_path, content, message
 
 def test_a_wrong_time_format_is_named_with_the_one_that_fits(folder: DataFolder, tmp_path):
     path = write(tmp_path / "days.csv", ["user,item,date", *lines("u,i,{d}.{m}.{y}")])
-    options = guess_file(path, {"timestamp_format": "iso"}).options
+    guess = guess_file(path, {"timestamp_format": "iso"})
     with pytest.raises(DatasetError, match=r"--timestamp-format '%d.%m.%Y' would read them"):
-        import_dataset(csv_file(path, options), folder.settings)
+        import_dataset(own_file(guess), folder.settings)
 
 
 @pytest.mark.parametrize("values", [[], ["", ""], ["soon", "later"], ["12", "13"]])

@@ -9,15 +9,13 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.cli.failures import told
-from mom_pipeline.definitions import ASSETS
-from mom_pipeline.defs.automation import FULL_CONFIG
-from mom_pipeline.defs.engine import EngineResource
-from mom_pipeline.defs.freshness import note_finished
-from mom_pipeline.defs.resources import DataFolder
-from mom_pipeline.defs.run_tags import range_tags
+from mom_pipeline.defs.automation import full_config
+from mom_pipeline.defs.build import build_defs
+from mom_pipeline.defs.names import Names, range_tags
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
+from mom_pipeline.pipeline.days import Days
+from mom_pipeline.pipeline.freshness import DayStatus, day_statuses, days_behind, stretches
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
@@ -36,10 +34,8 @@ n_components = 3
 ranking = "components"
 [rebuild]
 capture_threshold = 0.0
-frequent_items = 20
 [serving]
 list_length = 5
-refresh_drift = 0.0
 [evaluation]
 horizon_days = 2
 cutoffs = [5, 10, 20]
@@ -60,7 +56,14 @@ MODEL = (
     "whitened_tensor",
     "decomposition",
 )
-SERVED = (*MODEL, "user_personalization", "recommendations", "evaluation_metrics", "promotion")
+SERVED = (
+    *MODEL,
+    "user_personalization",
+    "evaluation_metrics",
+    "promotion",
+    "recommendations",
+    "report",
+)
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -84,12 +87,6 @@ def failures(done: dg.ExecuteInProcessResult) -> list[str]:
     ]
 
 
-def days_between(first: str, last: str) -> list[date]:
-    """The days from first to last."""
-    begin, end = date.fromisoformat(first), date.fromisoformat(last)
-    return [begin + timedelta(days=n) for n in range((end - begin).days + 1)]
-
-
 class Pipeline:
     """A data folder and an instance: deliver files, run days, look at what came out."""
 
@@ -98,19 +95,17 @@ class Pipeline:
         self.instance = instance
         root.mkdir(parents=True, exist_ok=True)
         (root / "pipeline.toml").write_text(SETTINGS_FILE)
-        self.resource = DataFolder(data_dir=str(root))
-        self.resources = {
-            "data_folder": self.resource,
-            "engine": EngineResource(data_dir=str(root)),
-        }
 
     @property
     def settings(self) -> Settings:
         return load_settings(self.root, {})
 
     @property
-    def state(self) -> DayState:
-        return DayState(self.settings)
+    def days(self) -> Days:
+        return Days(self.settings)
+
+    def statuses(self) -> dict[date, DayStatus]:
+        return {entry.day: entry for entry in day_statuses(self.days)}
 
     @property
     def warehouse(self) -> Warehouse:
@@ -139,20 +134,35 @@ class Pipeline:
         full: bool = False,
         succeeds: bool = True,
     ) -> dg.ExecuteInProcessResult:
-        done = dg.materialize(
-            ASSETS,
-            selection=list(only) if only else None,
+        defs = build_defs(self.root, executor=dg.in_process_executor)
+        done = defs.resolve_job_def("daily_update").execute_in_process(
             instance=self.instance,
-            resources=self.resources,
+            asset_selection=[dg.AssetKey(name) for name in only] if only else None,
             tags=range_tags(date.fromisoformat(first), date.fromisoformat(last)),
-            run_config={**QUIET, **(FULL_CONFIG if full else {})},
+            run_config={**QUIET, **(full_config(Names()) if full else {})},
             raise_on_error=False,
         )
         if succeeds:
             assert done.success, failures(done)
-        if only == SERVED and done.success:  # all of a day but its page, which takes longest
-            note_finished(self.warehouse, self.state, "report", days_between(first, last))
         return done
+
+    def behind(self) -> list[tuple[str, str]]:
+        """The first and last day of each run of `mom-pipeline update`."""
+        ends = stretches(days_behind(day_statuses(self.days)))
+        return [(str(first), str(last)) for first, last in ends]
+
+    def update(self) -> None:
+        """As `mom-pipeline update` does: once, and nothing is behind."""
+        for first, last in self.behind():
+            self.run_days(first, last)
+        assert self.behind() == []
+
+    def states(self) -> list[str]:
+        return [entry.status for entry in self.statuses().values()]
+
+    def versions(self, *assets: str) -> dict[tuple[str, date], str]:
+        """What the ledger says of some assets."""
+        return {key: made.version for key, made in self.days.made.items() if key[0] in assets}
 
     def metadata(self, asset: str, number: int) -> dict[str, Any]:
         """The newest metadata of an asset and a day, as the UI shows them."""

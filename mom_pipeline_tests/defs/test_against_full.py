@@ -13,7 +13,6 @@ import dagster as dg
 import numpy as np
 import pytest
 
-from mom_pipeline.artifacts.day_state import item_probs_in
 from mom_pipeline.core.algorithm.decompose import decompose
 from mom_pipeline.core.algorithm.tensor import whitened_tensor
 from mom_pipeline.core.linear_algebra.symmetric import unpacked
@@ -21,9 +20,16 @@ from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 
 from .conftest import MODEL, Pipeline, day
-from .test_graph import assert_same_by_id
+from .test_graph import assert_same_arrays
 
-COMMITTED = Path(__file__).parents[2] / "data" / "pipeline.toml"
+SETTINGS_FILE = """\
+[model]
+n_components = 8
+rows = "counts"
+ranking = "components"
+[tuning]
+every_days = 0
+"""
 N_DAYS = 16
 # The metrics of the last day are those of the model of this one.
 LAST_JUDGED = 9
@@ -49,17 +55,16 @@ def runs(
         shutil.copytree(incremental.root, full.root, dirs_exist_ok=True)
         for pipeline, last in ((incremental, N_DAYS), (full, LAST_JUDGED)):
             pipeline.run(1, last, only=MODEL[2:], full=pipeline is full)
-            # In turn: without the lists between them, Dagster does not know which comes first.
             pipeline.run(N_DAYS - LAST_JUDGED + 1, N_DAYS, only=["evaluation_metrics"])
         yield incremental, full
 
 
 @contextmanager
 def new_pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
-    """An empty folder with the settings that come with the sample logs."""
+    """An empty folder with the settings that the sample logs were drawn by."""
     with dg.DagsterInstance.ephemeral() as instance:
         pipeline = Pipeline(tmp_path_factory.mktemp("sample"), instance)
-        shutil.copy(COMMITTED, pipeline.root / "pipeline.toml")
+        (pipeline.root / "pipeline.toml").write_text(SETTINGS_FILE)
         yield pipeline
 
 
@@ -90,7 +95,7 @@ def going_on(begun: Pipeline, tmp_path: Path) -> Pipeline:
     """A copy of the folder that was begun, with its history."""
     shutil.copytree(begun.root, tmp_path / "going_on")
     pipeline = Pipeline(tmp_path / "going_on", begun.instance)
-    shutil.copy(COMMITTED, pipeline.root / "pipeline.toml")
+    (pipeline.root / "pipeline.toml").write_text(SETTINGS_FILE)
     return pipeline
 
 
@@ -123,19 +128,12 @@ def test_day_by_day_is_one_backfill(
     going_on: Pipeline,
     sample_files: Mapping[str, bytes],
 ):
-    for n in range(1, anchor + 3):
-        if n >= anchor:
-            name = f"{day(n)}.csv.gz"
-            going_on.deliver({name: sample_files[name]})
-            going_on.run(n, only=MODEL)
+    for n in range(anchor, anchor + 3):
+        name = f"{day(n)}.csv.gz"
+        going_on.deliver({name: sample_files[name]})
+        going_on.run(n, only=MODEL)
         assert going_on.mode(n)[:4] == runs[0].mode(n)[:4]
-        for asset in MODEL[1:]:
-            found = [p.state.artifacts.read(asset, day(n)).dense for p in (runs[0], going_on)]
-            assert found[0].keys() == found[1].keys()
-            for array, expected in found[0].items():
-                np.testing.assert_allclose(
-                    found[1][array], expected, rtol=1e-6, atol=1e-6, err_msg=f"{asset} {array} {n}"
-                )
+    assert_same_arrays(runs[0], going_on, anchor + 2, MODEL[3:])
 
 
 def test_late_data_end_where_they_would_have_been_in_time(
@@ -150,28 +148,28 @@ def test_late_data_end_where_they_would_have_been_in_time(
     going_on.deliver({**files, late: gzip.compress(b"".join(lines[: len(lines) // 2]))})
     going_on.run(anchor, last, only=MODEL)
     with pytest.raises(AssertionError):
-        assert_same_by_id(runs[0], going_on, last, with_posteriors=False)
+        assert_same_arrays(runs[0], going_on, last, MODEL[3:])
     going_on.deliver(files)
     going_on.run(late_day, last, only=MODEL)
     assert [going_on.mode(n) for n in (late_day, last)] == ["incremental"] * 2
-    assert_same_by_id(runs[0], going_on, last, with_posteriors=False)
+    assert_same_arrays(runs[0], going_on, last, MODEL[3:])
 
 
 def test_in_full_from_nothing_with_the_same_anchor(runs: tuple[Pipeline, Pipeline], anchor: int):
-    state = runs[0].state
-    start = state.artifacts.read("decomposition", day(anchor)).dense["anchor_components"]
+    days = runs[0].days
+    start = days.arrays("decomposition", day(anchor))["anchor_components"]
     for n in (anchor + 1, anchor + 2):
-        basis, stored, artifact = state.moments(day(n))
-        assert artifact.metadata["anchor_day"] == str(day(anchor))
-        whole = AnchoredSums.from_rows(state.matrix(day(n))[0], basis)
+        assert days.made["m2_statistics", day(n)].facts["anchor_day"] == str(day(anchor))
+        basis = days._anchor_of(days.made["m2_statistics", day(n)]).anchor
+        X = days.rows(day(n)).X
+        basis = basis.with_items(X.shape[1])
+        whole = AnchoredSums.from_rows(X, basis)
         components = decompose(
-            replace(basis, components=start), whole, state.decompose_settings(day(n))
+            replace(basis, components=start), whole, days.decompose_settings(day(n))
         )
-        kept = state.artifacts.read("decomposition", day(n))
-        tensor = state.artifacts.read("whitened_tensor", day(n)).dense["tensor"]
-        np.testing.assert_allclose(stored.pairs, whole.pairs, rtol=1e-6, atol=1e-6)
-        np.testing.assert_allclose(stored.triples, whole.triples, rtol=1e-6, atol=1e-6)
+        kept = days.arrays("decomposition", day(n))
         T = whitened_tensor(whole, components.whitening)
+        tensor = days.arrays("whitened_tensor", day(n))["tensor"]
         np.testing.assert_allclose(unpacked(tensor, len(T)), T, rtol=1e-6, atol=1e-6)
-        np.testing.assert_allclose(item_probs_in(kept), components.item_probs, atol=1e-6)
-        np.testing.assert_allclose(kept.dense["weights"], components.weights, atol=1e-6)
+        np.testing.assert_allclose(kept["item_probs"], components.item_probs, atol=1e-6)
+        np.testing.assert_allclose(kept["weights"], components.weights, atol=1e-6)

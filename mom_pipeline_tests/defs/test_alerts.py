@@ -3,7 +3,7 @@
 import json
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
@@ -11,10 +11,11 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from mom_pipeline.defs.alerts import AlertNotSent, check_alert, failure_alert, send
-from mom_pipeline.settings.sections import AlertSettings
+from mom_pipeline.defs.alerts import AlertNotSent, send
+from mom_pipeline.defs.build import build_defs
+from mom_pipeline.settings import AlertSettings
 
-from .conftest import MODEL, Pipeline, day
+from .conftest import MODEL, QUIET, Pipeline, day
 
 
 @contextmanager
@@ -42,69 +43,84 @@ def webhook(status: int = 200) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 
 def evaluate(
-    sensor: Callable[..., Any], pipeline: Pipeline, done: dg.ExecuteInProcessResult
+    name: str, pipeline: Pipeline, done: dg.ExecuteInProcessResult
 ) -> dg.SkipReason | None:
     """Let a sensor look at the end of a run."""
     ends = ("PIPELINE_SUCCESS", "PIPELINE_FAILURE")
     with dg.build_run_status_sensor_context(
-        sensor_name="alert",
+        sensor_name=name,
         dagster_instance=pipeline.instance,
         dagster_run=done.dagster_run,
         dagster_event=[e for e in done.all_events if e.event_type_value in ends][-1],
-        resources=pipeline.resources,
     ) as context:
-        return sensor(context if sensor is check_alert else context.for_run_failure())
+        sensor = build_defs(pipeline.root).get_sensor_def(name)
+        return sensor(context if name == "check_alert" else context.for_run_failure())
 
 
 def configure_alerts(pipeline: Pipeline, url: str) -> None:
     pipeline.configure("[matrix]", f'[alerts]\nwebhook = "{url}"\n[matrix]')
 
 
-def test_a_failed_check_is_told_with_its_day(copied: Pipeline):
-    copied.configure("n_components = 3", "n_components = 20")
-    done = copied.run(4, only=MODEL)
-    assert "neither alerts.webhook nor" in evaluate(check_alert, copied, done).skip_message
-    with webhook() as (url, got):
-        configure_alerts(copied, url)
-        evaluate(check_alert, copied, done)
-    (message,) = got
-    assert message["days"] == str(day(4))
-    assert message["run"] == done.run_id
-    told = {entry["check"]: entry for entry in message["checks"]}
-    assert told["enough_users"]["asset"] == "m2_statistics"
-    assert told["enough_users"]["severity"] == "WARN"
-    assert told["enough_users"]["day"] == str(day(4))
-    assert "m2_statistics: enough_users" in message["text"]
+def test_without_anybody_to_notify_there_are_no_sensors(empty: Pipeline):
+    assert {sensor.name for sensor in build_defs(empty.root).sensors} == {"log_file_sensor"}
 
 
-def test_no_line_of_a_log_is_told(empty: Pipeline):
-    """What a refused file holds is in the verdict of the check, but not in the message."""
-    empty.deliver({f"{day(1)}.csv": b"ada,jazz-001,2024-03-01T10:00:00\n"})  # without a header
-    done = empty.run(1, only=["raw_logs"])
-    (refused,) = [c for c in done.get_asset_check_evaluations() if c.check_name == "files_taken"]
-    assert "ada" in refused.description
+def test_runs_of_others_are_not_ours(empty: Pipeline):
+    @dg.asset
+    def theirs() -> None:
+        raise ValueError("their own matter")
+
+    done = dg.materialize([theirs], instance=empty.instance, run_config=QUIET, raise_on_error=False)
     with webhook() as (url, got):
         configure_alerts(empty, url)
-        evaluate(check_alert, empty, done)
-    assert "files_taken" in str(got)
-    assert "ada" not in str(got)
-
-
-def test_nothing_is_told_where_every_check_passed(copied: Pipeline):
-    done = copied.run(4, only=["raw_logs"])
-    with webhook() as (url, got):
-        configure_alerts(copied, url)
-        assert "every check passed" in evaluate(check_alert, copied, done).skip_message
+        assert "a run of others" in evaluate("failure_alert", empty, done).skip_message
     assert got == []
 
 
-def test_a_failed_run_is_told_with_the_asset_that_failed(copied: Pipeline):
+def test_a_failed_check_is_notified_with_its_day(copied: Pipeline):
+    copied.configure("n_components = 3", "n_components = 20")
+    done = copied.run(4, only=MODEL)
+    with webhook() as (url, got):
+        configure_alerts(copied, url)
+        evaluate("check_alert", copied, done)
+    (message,) = got
+    assert message["days"] == str(day(4))
+    assert message["run"] == done.run_id
+    failed = {entry["check"]: entry for entry in message["checks"]}
+    assert failed["enough_users"]["asset"] == "m2_statistics"
+    assert failed["enough_users"]["severity"] == "WARN"
+    assert failed["enough_users"]["day"] == str(day(4))
+    assert "m2_statistics: enough_users" in message["text"]
+
+
+def test_no_line_of_a_log_is_notified(empty: Pipeline):
+    """Nor kept by Dagster: what a refused file holds is for `status` alone."""
+    empty.deliver({f"{day(1)}.csv": b"ada,jazz-001,2024-03-01T10:00:00\n"})  # without a header
+    done = empty.run(1, only=["raw_logs"])
+    assert "ada" in empty.query("SELECT reason FROM refused_files")[0][0]
+    assert not [c for c in done.get_asset_check_evaluations() if "ada," in str(c.description)]
+    with webhook() as (url, got):
+        configure_alerts(empty, url)
+        evaluate("check_alert", empty, done)
+    assert "files_ingested" in str(got)
+    assert "ada" not in str(got)
+
+
+def test_nothing_is_notified_where_every_check_passed(copied: Pipeline):
+    done = copied.run(4, only=["raw_logs"])
+    with webhook() as (url, got):
+        configure_alerts(copied, url)
+        assert "every check passed" in evaluate("check_alert", copied, done).skip_message
+    assert got == []
+
+
+def test_a_failed_run_is_notified_with_the_asset_that_failed(copied: Pipeline):
     with copied.warehouse.connect() as connection:
         connection.execute("DELETE FROM raw_logs WHERE delivery_day = '2024-03-04' AND line = 5")
     done = copied.run(4, succeeds=False)
     with webhook() as (url, got):
         configure_alerts(copied, url)
-        evaluate(failure_alert, copied, done)
+        evaluate("failure_alert", copied, done)
     (message,) = got
     assert message["assets"] == ["raw_logs"]
     assert "failed at raw_logs (2024-03-04), run " in message["text"]

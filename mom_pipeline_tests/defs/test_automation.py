@@ -1,219 +1,150 @@
-"""The sensor and the schedules, through Dagster's own evaluation functions."""
+"""The sensor and the schedules, through Dagster's own evaluation: they ask as `update` does."""
 
-import hashlib
 import os
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import dagster as dg
 import pytest
 
-from mom_pipeline.definitions import defs
-from mom_pipeline.defs import automation
-from mom_pipeline.defs.automation import FULL_CONFIG, MAX_ATTEMPTS
-from mom_pipeline.defs.freshness import freshness
+from mom_pipeline.artifacts.lock import writing_to
+from mom_pipeline.defs.automation import MAX_ATTEMPTS, full_config
+from mom_pipeline.defs.build import build_defs
+from mom_pipeline.defs.names import RANGE_END, RANGE_START, Names
 from mom_pipeline.defs.partitions import daily_partitions
-from mom_pipeline.defs.run_tags import RANGE_END, RANGE_START
-from mom_pipeline.logs.admission import drop_day
+from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.logs.decisions import drop_day
 from mom_pipeline.settings import load_settings
+from mom_pipeline.warehouse.materializations import begin_run, end_run
 
 from .conftest import N_DAYS, Pipeline, day, lines_of
 
-ENDED = {"MOM_PIPELINE__END_DATE": "2024-03-06"}
-REPOSITORY = defs.get_repository_def()
 
-
-def look(pipeline: Pipeline, cursor: str | None = None):
+def look(pipeline: Pipeline) -> Any:
     """One tick of the sensor."""
+    defs = build_defs(pipeline.root)
     with dg.build_sensor_context(
         instance=pipeline.instance,
-        cursor=cursor,
-        resources=pipeline.resources,
-        repository_def=REPOSITORY,
+        resources={"data_folder": DataFolder(data_dir=str(pipeline.root))},
+        repository_def=defs.get_repository_def(),
     ) as context:
         return defs.get_sensor_def("log_file_sensor").evaluate_tick(context)
 
 
-def scheduled(pipeline: Pipeline, name: str, day_of_march: int):
+def scheduled(pipeline: Pipeline, name: str) -> Any:
     """One tick of a schedule, at night."""
+    defs = build_defs(pipeline.root)
     with dg.build_schedule_context(
         instance=pipeline.instance,
-        scheduled_execution_time=datetime(2024, 3, day_of_march, 5, tzinfo=UTC),
-        resources=pipeline.resources,
-        repository_def=REPOSITORY,
+        scheduled_execution_time=datetime(2024, 3, 10, 5, tzinfo=UTC),
+        resources={"data_folder": DataFolder(data_dir=str(pipeline.root))},
+        repository_def=defs.get_repository_def(),
     ) as context:
         return defs.get_schedule_def(name).evaluate_tick(context)
 
 
-def asked_days(tick) -> list[tuple[str, str]]:
+def asked_days(tick: Any) -> list[tuple[str, str]]:
     return [(r.tags[RANGE_START], r.tags[RANGE_END]) for r in tick.run_requests]
 
 
-def test_new_files_are_asked_for_until_they_are_computed(empty: Pipeline, log_files):
-    empty.deliver(dict(sorted(log_files.items())[:2]))
-    first = look(empty)
-    assert asked_days(first) == [("2024-03-01", "2024-03-02")]
-    assert look(empty).run_requests[0].run_key == first.run_requests[0].run_key
-    empty.run(1, 2)
-    settled = look(empty, first.cursor)
-    assert not settled.run_requests
-    assert "no day is missing or stale" in settled.skip_message
-    assert "nothing has changed" in look(empty, settled.cursor).skip_message
+def late_file(pipeline: Pipeline) -> None:
+    pipeline.deliver({f"{day(4)}-late.csv": lines_of(day(4), "ben-00001")})
 
 
-def test_the_next_day_today_and_a_correction_in_the_same_second(
-    copied: Pipeline, log_files, monkeypatch
-):
-    names = sorted(log_files)
-    today = datetime.now(tz=UTC).date()
-    settled = look(copied)
-    copied.deliver(
-        {
-            "2024-03-06.csv": lines_of(day(6), "user-00001", "user-00002"),
-            f"{today}.csv": lines_of(today, "user-00001", "user-00003"),
-            names[2]: log_files[names[3]],
-        }
-    )
-    monkeypatch.setattr(automation, "DAILY", daily_partitions(load_settings(copied.root, ENDED)))
-    assert f"{today} lies after the last day of these definitions" in look(copied).skip_message
-    # As after a minute: definitions that were loaded with the new file there.
-    monkeypatch.setattr(automation, "DAILY", daily_partitions(copied.settings))
-    tick = look(copied, settled.cursor)
-    assert asked_days(tick) == [(str(day(3)), str(day(6))), (str(today), str(today))]
-    copied.run(3, 6)
-    taken = {str(delivered) for (delivered,) in copied.query("SELECT delivery_day FROM raw_logs")}
-    assert taken == {str(day(n)) for n in range(1, 7)}
-    assert asked_days(look(copied, tick.cursor)) == [(str(today), str(today))]
-
-
-def test_a_failed_run_is_asked_for_again_but_not_for_ever(empty: Pipeline, log_files):
-    empty.deliver(dict(sorted(log_files.items())[:1]))
-    tick, keys = look(empty), []
-    for _ in range(MAX_ATTEMPTS):
-        keys.append(tick.run_requests[0].run_key)
-        tick = look(empty, tick.cursor or "")
-    assert len(set(keys)) == MAX_ATTEMPTS
-    assert not tick.run_requests
-    assert "3 times and failed" in tick.skip_message
-    empty.deliver(dict(sorted(log_files.items())[1:2]))
-    assert asked_days(look(empty, tick.cursor)) == [("2024-03-01", "2024-03-02")]
-
-
-def test_nothing_is_asked_for_while_a_run_is_under_way(empty: Pipeline, log_files):
-    empty.deliver(dict(sorted(log_files.items())[:1]))
-    first = look(empty)
-    run = dg.DagsterRun(job_name="daily_update", status=dg.DagsterRunStatus.STARTED)
-    empty.instance.add_run(run)
-    assert "under way" in look(empty, first.cursor).skip_message
-    empty.instance.report_run_failed(run)
-    assert look(empty, first.cursor).run_requests
-
-
-def test_a_file_of_a_day_that_has_not_come_waits_for_it(copied: Pipeline):
-    copied.configure("[matrix]", "[pipeline]\nend_date = '2024-03-05'\n[matrix]")
-    settled = look(copied)
-    copied.deliver({"2024-03-06.csv": lines_of(day(6), "user-00001")})
-    waiting = look(copied, settled.cursor)
-    assert not waiting.run_requests
-    states = {str(e.day): e.status for e in freshness(copied.warehouse, copied.state)}
-    assert states["2024-03-06"] == "waiting"
-    copied.configure("2024-03-05", "2024-03-06")
-    assert asked_days(look(copied, waiting.cursor)) == [("2024-03-06", "2024-03-06")]
-
-
-def test_an_added_file_of_an_old_day_is_late(copied: Pipeline):
-    copied.deliver({"2024-03-04-late.csv": lines_of(day(4), "user-00001")})
-    assert asked_days(look(copied)) == [(str(day(4)), str(day(N_DAYS)))]
-
-
-def test_the_same_bytes_again_ask_for_nothing(copied: Pipeline, log_files):
-    quiet = look(copied)
-    os.utime(copied.settings.logs_dir / sorted(log_files)[2])
-    tick = look(copied, quiet.cursor)
-    assert not tick.run_requests
-    assert tick.cursor != quiet.cursor
-
-
-def test_a_dropped_day_is_asked_for_without_a_new_file(copied: Pipeline):
-    settled = look(copied)
-    drop_day(copied.warehouse, day(4))
-    assert asked_days(look(copied, settled.cursor)) == [(str(day(4)), str(day(N_DAYS)))]
-
-
-def test_a_checksum_that_confirms_a_refused_file_is_noticed(empty: Pipeline):
-    content = lines_of(day(1), "user-1").rstrip(b"\n")
-    empty.deliver({"2024-03-01.csv": content})
-    tick = look(empty)
-    empty.run(1, 1)
-    settled = look(empty, tick.cursor)
-    assert "no day is missing or stale" in settled.skip_message
-    empty.deliver({"2024-03-01.csv.sha256": hashlib.sha256(content).hexdigest().encode()})
-    assert asked_days(look(empty, settled.cursor)) == [("2024-03-01", "2024-03-01")]
-
-
-def test_other_settings_are_noticed(copied: Pipeline):
-    settled = look(copied)
-    copied.configure("n_components = 3", "n_components = 2")
-    assert asked_days(look(copied, settled.cursor)) == [(str(day(1)), str(day(N_DAYS)))]
-
-
-def test_a_correction_of_the_same_size_and_time_is_noticed(copied: Pipeline, log_files):
-    copied.deliver({"2024-03-05-late.csv": lines_of(day(5), "user-00001")})
-    copied.run(5, 5)
-    settled = look(copied)
-    path = copied.settings.logs_dir / "2024-03-05-late.csv"
-    before = path.stat()
-    path.write_bytes(lines_of(day(5), "user-00002"))
+def same_size_and_time(pipeline: Pipeline) -> None:
+    path = next(pipeline.settings.logs_dir.glob(f"{day(4)}*"))
+    before, content = path.stat(), bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert asked_days(look(copied, settled.cursor)) == [(str(day(5)), str(day(5)))]
 
 
-def test_a_cursor_of_an_earlier_version_is_no_obstacle(copied: Pipeline):
-    assert "no day is missing or stale" in look(copied, '{"2024-03-01.csv": [1, 2]}').skip_message
+CHANGES = {
+    "nothing": (lambda pipeline: None, []),
+    "the same bytes again": (lambda p: os.utime(next(p.settings.logs_dir.iterdir())), []),
+    "a late file": (late_file, [(4, N_DAYS)]),
+    "a correction of the same size and time": (same_size_and_time, [(4, N_DAYS)]),
+    "a dropped day": (lambda p: drop_day(p.warehouse, day(4)), [(4, N_DAYS)]),
+    "other settings": (
+        lambda p: p.configure("n_components = 3", "n_components = 2"),
+        [(1, N_DAYS)],
+    ),
+    "a new day": (
+        lambda p: p.deliver({f"{day(6)}.csv": lines_of(day(6), "ben-00001")}),
+        [(6, 6)],
+    ),
+    "a day that has not come": (
+        lambda p: p.deliver({"2999-01-01.csv": lines_of(date(2999, 1, 1), "ben-00001")}),
+        [],
+    ),
+}
 
 
-def test_the_nightly_schedule_takes_all_that_is_behind(copied: Pipeline, log_files):
-    def tick():
-        return scheduled(copied, "daily_update_schedule", 5)
+@pytest.mark.parametrize("change", CHANGES)
+def test_sensor_and_schedule_ask_for_the_days_of_update(copied: Pipeline, change: str):
+    make, numbers = CHANGES[change]
+    make(copied)
+    expected = [(str(day(first)), str(day(last))) for first, last in numbers]
+    tick = look(copied)
+    assert copied.behind() == asked_days(tick) == expected
+    assert asked_days(scheduled(copied, "daily_update_schedule")) == expected
+    if expected:  # the same request until it is done
+        assert look(copied).run_requests[0].run_key == tick.run_requests[0].run_key
+    else:
+        assert "no day is missing or stale" in tick.skip_message
 
-    assert "no day is missing or stale" in tick().skip_message
-    copied.deliver({"2024-03-06.csv": lines_of(day(6), "user-00001")})
-    assert asked_days(tick()) == [("2024-03-06", "2024-03-06")]
+
+def test_a_failing_run_is_asked_for_three_times_until_a_file_changes(empty: Pipeline, log_files):
+    empty.deliver(dict(sorted(log_files.items())[:1]))
+    keys = []
+    for attempt in range(MAX_ATTEMPTS):
+        keys.append(look(empty).run_requests[0].run_key)
+        with empty.warehouse.connect() as connection:
+            begin_run(connection, f"run {attempt}", day(1), day(1))
+            end_run(connection, f"run {attempt}", "raw_logs failed: it is odd")
+    assert len(set(keys)) == MAX_ATTEMPTS
+    assert empty.states() == ["failed"]
+    assert f"failed {MAX_ATTEMPTS} times" in look(empty).skip_message
+    empty.deliver(dict(sorted(log_files.items())[1:2]))
+    assert asked_days(look(empty)) == [(str(day(1)), str(day(2)))]
 
 
-def test_the_weekly_schedule_takes_the_newest_day_with_logs(copied: Pipeline, empty: Pipeline):
-    def tick(pipeline: Pipeline):
-        return scheduled(pipeline, "weekly_rebuild_schedule", 10)
+def test_nothing_is_asked_for_while_somebody_writes_or_a_run_waits(empty: Pipeline, log_files):
+    empty.deliver(dict(sorted(log_files.items())[:1]))
+    with writing_to(empty.settings, "erase"):
+        assert "erase" in look(empty).skip_message
+    run = dg.DagsterRun(job_name="daily_update", status=dg.DagsterRunStatus.NOT_STARTED)
+    empty.instance.add_run(run)
+    assert "a run waits" in look(empty).skip_message
+    empty.instance.report_run_failed(run)
+    assert look(empty).run_requests
 
-    assert [r.partition_key for r in tick(copied).run_requests] == [str(day(N_DAYS))]
-    assert "no log file" in tick(empty).skip_message
-    (request,) = tick(copied).run_requests
-    assert request.run_config == FULL_CONFIG
-    from_the_page = defs.resolve_job_def("full_rebuild").partitioned_config
-    assert from_the_page.get_run_config_for_partition_key(str(day(1))) == FULL_CONFIG
+
+def test_the_weekly_schedules_take_the_newest_day_with_logs(copied: Pipeline, empty: Pipeline):
+    for name, config in (("rebuild", full_config(Names())), ("comparison", {})):
+        (request,) = scheduled(copied, f"weekly_{name}_schedule").run_requests
+        assert (request.partition_key, request.run_config) == (str(day(N_DAYS)), config)
+    assert "no log file" in scheduled(empty, "weekly_rebuild_schedule").skip_message
 
 
 @pytest.mark.parametrize(
     ("environment", "ends"),
     [
-        ({}, ("2000-01-01", str(day(N_DAYS)))),
-        ({"MOM_PIPELINE__START_DATE": "2024-03-01"}, ("2024-03-01", str(day(N_DAYS)))),
-        ({"MOM_PIPELINE__END_DATE": "2024-03-10"}, ("2000-01-01", "2024-03-10")),
+        ({}, (str(day(1)), str(day(N_DAYS)))),
+        ({"MOM_PIPELINE__START_DATE": "2024-02-01"}, ("2024-02-01", str(day(N_DAYS)))),
+        ({"MOM_PIPELINE__END_DATE": "2024-03-10"}, (str(day(1)), "2024-03-10")),
     ],
 )
-def test_the_days_are_those_of_the_settings_and_end_with_the_logs(backfilled, environment, ends):
+def test_the_days_are_those_of_the_logs_and_the_settings(backfilled, environment, ends):
     days = daily_partitions(load_settings(backfilled.root, environment))
     assert (days.get_first_partition_key(), days.get_last_partition_key()) == ends
 
 
-@pytest.mark.parametrize("age", [None, 0, 60])
+@pytest.mark.parametrize("age", [None, 0, 59])
 def test_the_days_of_logs_that_go_on_end_today(empty: Pipeline, age: int | None):
+    """A new day needs no reload of the definitions."""
     today = datetime.now(tz=UTC).date()
     if age is not None:
         newest = today - timedelta(days=age)
-        empty.deliver({f"{newest}.csv": lines_of(newest, "user-00001")})
+        empty.deliver({f"{newest}.csv": lines_of(newest, "ben-00001")})
     assert daily_partitions(empty.settings).end is None
-
-
-def test_a_day_whose_file_is_gone_is_still_one(copied: Pipeline):
-    (copied.settings.logs_dir / f"{day(N_DAYS)}.csv.gz").unlink()
-    assert daily_partitions(copied.settings).get_last_partition_key() == str(day(N_DAYS))

@@ -1,70 +1,47 @@
-"""The asset `model_comparison`: thin, on its own, kept where the command keeps its results."""
+"""The asset `model_comparison`: each day that was asked for, and a note where there is nothing."""
 
 import dagster as dg
 import pytest
 
 from mom_pipeline.comparison.results import load
-from mom_pipeline.definitions import OCCASIONAL_ASSETS
-from mom_pipeline.defs.assets.comparison import compared_days
-from mom_pipeline.defs.run_tags import range_tags
+from mom_pipeline.defs.build import build_defs
+from mom_pipeline.defs.names import range_tags
+from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 
-from .conftest import N_DAYS, QUIET, Pipeline, day, failures
+from .conftest import QUIET, Pipeline, day
+
+LOGS = SampleSettings(n_days=9, n_users=100, n_items=30, n_components=3, events_per_day=300, seed=4)
 
 
 @pytest.fixture
-def logs_only(empty: Pipeline, log_files) -> Pipeline:
+def logs_only(empty: Pipeline) -> Pipeline:
     """All days in the warehouse, and nothing computed: a comparison needs no more."""
-    empty.deliver(log_files)
-    empty.run(1, N_DAYS, only=["raw_logs"])
+    empty.deliver({one.name: one.content for one in sample_deliveries(LOGS)})
+    empty.run(1, LOGS.n_days, only=["raw_logs"])
+    empty.configure("[serving]\n", '[comparison]\nmethods = ["popularity"]\n[serving]\n')
     return empty
 
 
-def compare(pipeline: Pipeline, number: int) -> dg.ExecuteInProcessResult:
-    done = dg.materialize(
-        OCCASIONAL_ASSETS,
-        instance=pipeline.instance,
-        resources=pipeline.resources,
-        tags=range_tags(day(number), day(number)),
-        run_config=QUIET,
-        raise_on_error=False,
+def compare(pipeline: Pipeline, first: int, last: int) -> None:
+    job = build_defs(pipeline.root, executor=dg.in_process_executor).resolve_job_def("comparison")
+    done = job.execute_in_process(
+        instance=pipeline.instance, tags=range_tags(day(first), day(last)), run_config=QUIET
     )
-    assert done.success, failures(done)
-    return done
+    assert done.success
 
 
-def test_a_day_is_compared_and_shown(logs_only: Pipeline):
-    logs_only.configure(
-        "[serving]\n",
-        '[comparison]\nmethods = ["popularity", "mom-balanced"]\ntest_days = 2\n[serving]\n',
-    )
-    compare(logs_only, N_DAYS)
-    shown = logs_only.metadata("model_comparison", N_DAYS)
-    assert shown["reference"] == "mom-balanced"
-    assert shown["figure_2"].startswith("![")
-    assert "Train 2024-03-01 to 2024-03-03, test 2024-03-04 to 2024-03-05" in shown["remarks"]
-    rows = [record.data for record in shown["metrics"].records]
-    assert [row["method"] for row in rows] == ["Popularity", "MoM (balanced)"]
-    kept = load(logs_only.settings.comparisons_dir / str(day(N_DAYS)))
-    assert kept.day == str(day(N_DAYS))
+def test_the_last_day_is_compared_and_every_day_is_green(logs_only: Pipeline):
+    last = LOGS.n_days
+    compare(logs_only, last - 1, last)
+    shown = logs_only.metadata("model_comparison", last)
+    kept = load(logs_only.settings.comparisons_dir / str(day(last)))
+    assert kept.day == str(day(last))
     assert kept.cutoffs == (5, 10, 20)
     assert kept.n_users == shown["users"]
-    assert kept.result("mom-balanced").settings["n_components"] == 3
-    assert rows[0]["Recall@20"] == f"{kept.result('popularity').means['recall'][2]:.4f}"
+    assert [record.data["method"] for record in shown["metrics"].records] == ["Popularity"]
     assert not list(logs_only.settings.scratch_dir.glob("comparison-*"))
-    version = shown["version"]
-    compare(logs_only, N_DAYS)
-    assert logs_only.metadata("model_comparison", N_DAYS)["version"] == version
-
-
-def test_a_run_over_many_days_compares_some_of_them():
-    keys = [str(day(n)) for n in range(1, 18)]
-    assert compared_days(keys, 7) == {day(17), day(10), day(3)}
-    assert len(compared_days(keys, 1)) == 17
-
-
-def test_a_day_with_too_little_before_it_is_skipped_with_the_reason(logs_only: Pipeline):
-    done = compare(logs_only, 2)
-    said = [entry.user_message for entry in logs_only.instance.all_logs(done.run_id)]
-    assert any("before the first day with events" in line for line in said)
-    assert not logs_only.instance.get_materialized_partitions(dg.AssetKey("model_comparison"))
-    assert not logs_only.settings.comparisons_dir.exists()
+    assert "last day of a run" in logs_only.metadata("model_comparison", last - 1)["note"]
+    compare(logs_only, 2, 2)
+    assert "skipped" in logs_only.metadata("model_comparison", 2)["note"]
+    green = {str(day(n)) for n in (2, last - 1, last)}
+    assert logs_only.instance.get_materialized_partitions(dg.AssetKey("model_comparison")) == green

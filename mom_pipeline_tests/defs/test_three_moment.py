@@ -6,7 +6,7 @@ import dagster as dg
 import numpy as np
 import pytest
 
-from mom_pipeline.core.moments.pair_counts import PairCounts
+from mom_pipeline.core.moments.cooccurrences import Cooccurrences
 from mom_pipeline.warehouse.dictionaries import ids_by_position
 
 from .conftest import N_DAYS, SERVED, Pipeline, day
@@ -29,15 +29,13 @@ def test_the_moments_and_the_pairs_are_incremental(ranked: Pipeline):
     assert modes.count("incremental") > N_DAYS / 2
     assert all("pairs changed since" in mode for mode in modes if mode != "incremental")
     assert ranked.mode(N_DAYS) == "incremental"
-    said = ranked.metadata("recommendations", N_DAYS)["ranking"]
-    assert said == f"three-moment: pairs and components of {day(N_DAYS)}"
 
 
 def test_the_lists_are_the_best_scores(ranked: Pipeline):
-    rows_of_day, _ = ranked.state.matrix(day(N_DAYS))
-    model, _ = ranked.state.model(day(N_DAYS))
+    rows_of_day = ranked.days.rows(day(N_DAYS)).X
+    model = ranked.days.model(day(N_DAYS))
     assert model.pair_ranking is not None
-    counted = PairCounts.from_rows(rows_of_day, model.pair_ranking.weights.user_exponent)
+    counted = Cooccurrences.from_rows(rows_of_day, model.pair_ranking.weights.user_exponent)
     for name, array in model.pair_ranking.counts.as_arrays().items():
         np.testing.assert_array_equal(array, counted.as_arrays()[name])
     X = rows_of_day.toarray()
@@ -50,8 +48,7 @@ def test_the_lists_are_the_best_scores(ranked: Pipeline):
             for kind in ("user", "item")
         )
     rows = ranked.query(
-        "SELECT user_id, rank, item_id, score FROM recommendations "
-        f"WHERE day = '{day(N_DAYS)}' ORDER BY user_id, rank"
+        "SELECT user_id, rank, item_id, score FROM recommendations ORDER BY user_id, rank"
     )
     n = ranked.settings.serving.list_length
     assert len(rows) == n * X.any(axis=1).sum()

@@ -1,6 +1,5 @@
 """Settings that nobody touched: chosen on the last days, kept, and stated with their evidence."""
 
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import date, timedelta
@@ -11,19 +10,16 @@ import dagster as dg
 import numpy as np
 import pytest
 
-from mom_pipeline.artifacts.day_artifacts import StaleArtifact
-from mom_pipeline.artifacts.day_state import DayState
 from mom_pipeline.bench.day_gate import read_log
 from mom_pipeline.bench.poison import Events
-from mom_pipeline.core.day_rows import DayRows, InMemory
 from mom_pipeline.core.errors import VisitFailed
-from mom_pipeline.core.moments.users import Users, UsersInMemory
+from mom_pipeline.core.moments.users import DayRows, InMemoryEngine, Users, UsersInMemory
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.logs.ingest import ingest_day
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
+from mom_pipeline.pipeline.choice import ChosenSettings
+from mom_pipeline.pipeline.days import Days, NotUsable
 from mom_pipeline.serving.registry import ModelRegistry
-from mom_pipeline.settings import load_settings
-from mom_pipeline.settings.chosen import ChosenSettings
 from mom_pipeline.tuning.choosing import settings_of_day
 
 from .conftest import SERVED, Pipeline, day
@@ -64,23 +60,9 @@ def test_with_few_days_nothing_is_chosen_and_that_is_said(chosen: Pipeline):
     shown = chosen.metadata("chosen_settings", 7)
     assert shown["chosen_on"] == "not chosen"
     assert shown["words"] == "not chosen: 7 days are too few to choose on"
-    weights = chosen.state.chosen(day(7)).ranking
+    weights = chosen.days.chosen(day(7)).ranking
     pairs = {"ease": 0.0, "low_pass": 0.0, "components": 0.0, "candidate_exponent": 0.0}
     assert weights == RankingWeights(**pairs)
-
-
-def test_an_anchor_outlives_the_choice_of_its_day(chosen: Pipeline, tmp_path):
-    """Old days leave the disk, and their anchor stays while later days rest on it."""
-    shutil.copytree(chosen.root, tmp_path / "later")
-    state = DayState(load_settings(tmp_path / "later", {}))
-    _, _, sums = state.moments(day(10))
-    assert sums.metadata["anchor_day"] == str(day(8))
-    for asset in ("chosen_settings", "interaction_matrix", "m2_statistics", "decomposition"):
-        assert state.artifacts.remove(asset, day(8))
-    later = DayState(state.settings)
-    anchor, _, _ = later.moments(day(10))
-    assert anchor.estimator == later.moment_settings(day(10)).estimator
-    later.model(day(10))
 
 
 def test_the_choice_and_its_evidence_are_metadata(chosen: Pipeline):
@@ -89,16 +71,16 @@ def test_the_choice_and_its_evidence_are_metadata(chosen: Pipeline):
     assert shown["left_out"] == "nothing"
     assert shown["users"] >= 100
     assert shown["map"] > 1.2 * shown["popularity_map"]
-    model = chosen.state.chosen(day(8)).model
+    model = chosen.days.chosen(day(8)).model
     assert (model.n_components, model.estimator) == (shown["n_components"], shown["estimator"])
     assert model.ranking == "three-moment"
 
 
 def test_the_choice_is_kept_until_it_is_due(chosen: Pipeline):
-    first, later = chosen.state.chosen(day(8)), chosen.state.chosen(day(10))
+    first, later = chosen.days.chosen(day(8)), chosen.days.chosen(day(10))
     assert first.method == later.method
     assert later.chosen_on == str(day(8))
-    n_pairs = chosen.state.rows(day(8)).X.nnz
+    n_pairs = chosen.days.rows(day(8)).X.nnz
 
     def chosen_on(days_later: int, growth: float) -> str:
         on = day(8) + timedelta(days=days_later)
@@ -117,9 +99,8 @@ def test_a_choice_of_other_moments_is_a_full_rebuild_and_later_days_are_not(chos
 
 
 def test_the_model_is_made_with_the_choice_and_its_version_names_it(chosen: Pipeline):
-    state, registry = chosen.state, ModelRegistry(chosen.settings.models_dir)
-    model, _ = state.model(day(10))
-    method = state.chosen(day(10))
+    registry = ModelRegistry(chosen.settings.models_dir)
+    model, method = chosen.days.model(day(10)), chosen.days.chosen(day(10))
     assert model.pair_ranking is not None
     assert model.pair_ranking.weights == method.ranking
     assert model.item_probs.shape[1] <= method.model.n_components
@@ -165,7 +146,7 @@ def test_a_pass_that_fails_is_no_reason_to_choose_nothing(chosen: Pipeline):
         settings_of_day(chosen.warehouse, day(8), 1000, None, engine=Gone())
 
 
-class Gone(InMemory):
+class Gone(InMemoryEngine):
     """An engine whose scheduler went away after the rows were sent."""
 
     def users(self, rows: DayRows) -> Users:
@@ -204,7 +185,7 @@ def test_an_untouched_folder_is_far_ahead_of_popularity_on_a_real_log(tmp_path: 
             pipeline.run_days(str(one), str(one), only=SERVED[:-1])
     rows = pipeline.query("SELECT ranking, recall_at_k FROM evaluation_metrics WHERE cutoff = 20")
     recall = dict(rows)
-    assert pipeline.state.chosen(before).chosen_on == str(before)
+    assert pipeline.days.chosen(before).chosen_on == str(before)
     assert recall["three-moment"] > 1.2 * recall["popularity"] > 0
 
 
@@ -228,6 +209,6 @@ def test_a_choice_for_other_lists_is_not_kept(chosen: Pipeline):
     """Weights are chosen for lists with or without what the user had before."""
     settings = chosen.settings
     serving = replace(settings.serving, exclude_seen=not settings.serving.exclude_seen)
-    other = DayState(replace(settings, serving=serving))
-    with pytest.raises(StaleArtifact, match="other settings"):
+    other = Days(settings.model_copy(update={"serving": serving}))
+    with pytest.raises(NotUsable, match="other settings"):
         other.chosen(day(8))

@@ -29,7 +29,6 @@ from mom_pipeline.engine import (
     write_shards,
 )
 from mom_pipeline.engine.dask import DaskEngine, EngineUnreachable, dask_engine
-from mom_pipeline.engine.shards import ShardRows
 from mom_pipeline_tests.engine.conftest import K
 
 
@@ -38,11 +37,11 @@ class DyingOnce:
     """A pass that kills its worker the first time it sees a shard."""
 
     marker: Path
-    name: str
+    user: int
     work: AnchoredPass
 
-    def __call__(self, rows: ShardRows) -> np.ndarray:
-        if rows.name == self.name and not self.marker.exists():
+    def __call__(self, rows: UserRows) -> AnchoredSums:
+        if self.user in rows.positions and not self.marker.exists():
             self.marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return self.work(rows)
@@ -66,7 +65,7 @@ class VisitDyingOnce:
 class Deadly:
     """A pass that kills every worker that does it."""
 
-    def __call__(self, rows: ShardRows) -> int:
+    def __call__(self, rows: UserRows) -> int:
         os.kill(os.getpid(), signal.SIGKILL)
         return 0
 
@@ -75,7 +74,7 @@ class Deadly:
 class Wrong:
     """A pass with a mistake."""
 
-    def __call__(self, rows: ShardRows) -> int:
+    def __call__(self, rows: UserRows) -> int:
         return int("seven")
 
 
@@ -116,7 +115,7 @@ def test_a_worker_killed_in_the_middle_of_a_pass_changes_nothing(
     work = an_anchored_pass(interactions)
     undisturbed = cluster.add_up(work, shards)
     marker = tmp_path / "killed"
-    disturbed = cluster.add_up(DyingOnce(marker, shards.entries[2].name, work), shards)
+    disturbed = cluster.add_up(DyingOnce(marker, 100, work), shards)
     assert marker.exists()
     assert_equal_sums(disturbed, undisturbed)
 
@@ -150,7 +149,7 @@ def test_no_task_writes_over_its_input(cluster: DaskEngine) -> None:
 def test_the_only_worker_may_be_killed(shards: Shards, interactions: Csr, tmp_path: Path) -> None:
     work = an_anchored_pass(interactions)
     with dask_engine(n_workers=1) as engine:
-        dying = DyingOnce(tmp_path / "killed", shards.entries[0].name, work)
+        dying = DyingOnce(tmp_path / "killed", 100, work)
         total = engine.add_up(dying, shards)
     assert_equal_sums(total, LocalEngine().add_up(work, shards), rtol=1e-12)
 

@@ -1,30 +1,31 @@
 """What a process holds while a cluster works on the rows of all users."""
 
 import tracemalloc
-from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from mom_pipeline.artifacts.store import ArtifactStore
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.interactions import changed_rows
+from mom_pipeline.core.ranking.lists import HistoryOf, refresh_memberships, visit_lists
 from mom_pipeline.core.types import Csr
-from mom_pipeline.core.visits import HistoryOf, refresh_memberships, visit_lists
 from mom_pipeline.engine.dask import DaskVisits
 from mom_pipeline_tests.mapped import is_mapped
 
 N, D, PER_USER = 60_000, 500, 25
-DAY = date(2024, 3, 1)
 
 
-def many_rows() -> Csr:
+def many_rows(folder: Path) -> Csr:
+    """Rows that stay in files, mapped into memory."""
     rng = np.random.default_rng(0)
     items = np.sort((rng.integers(0, D, (N, 1)) + np.arange(PER_USER) * 7) % D, axis=1)
     ends = np.arange(N + 1, dtype=np.int32) * PER_USER
-    return sparse.csr_array((np.ones(N * PER_USER), items.ravel().astype(np.int32), ends), (N, D))
+    for name, array in {"data": np.ones(N * PER_USER), "items": items.astype(np.int32)}.items():
+        np.save(folder / f"{name}.npy", array.ravel())
+    data, indices = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("data", "items"))
+    return sparse.csr_array((data, indices, ends), (N, D))
 
 
 def test_a_small_part_of_the_rows_and_memberships(
@@ -33,13 +34,10 @@ def test_a_small_part_of_the_rows_and_memberships(
     """Shards are written, moments fitted, users compared and listed; rows stay in their files."""
     monkeypatch.setattr("mom_pipeline.engine.shards.PAIRS_PER_SHARD", 60_000)
     monkeypatch.setattr("mom_pipeline.core.interactions._PAIRS_PER_BLOCK", 60_000)
-    store = ArtifactStore(tmp_path / "artifacts", mapped=True)
-    store.write("interaction_matrix", DAY, {"interactions": many_rows()}, "settings")
     P = np.lib.format.open_memmap(tmp_path / "P.npy", "w+", np.float64, (N, 40))
     everyone = np.arange(N)
     with DaskVisits("", 2, str(tmp_path / "shards")) as visits:
-        X = store.read("interaction_matrix", DAY).arrays["interactions"]
-        assert isinstance(X, sparse.csr_array)
+        X = many_rows(tmp_path)
         assert is_mapped(X.data)
         visits.users("another", X[:10])  # what is loaded and started once
         tracemalloc.start()

@@ -1,19 +1,19 @@
 """Fits and days over shards are those in memory; results are added in one order."""
 
+import operator
+
 import numpy as np
 import pytest
 
 from mom_pipeline.core import MethodOfMoments
-from mom_pipeline.core.moments.counting import rare_items
+from mom_pipeline.core.moments.cooccurrences import Cooccurrences, rare_items
 from mom_pipeline.core.moments.days import MomentSettings, advance
 from mom_pipeline.core.moments.estimators import Estimator
-from mom_pipeline.core.moments.pair_counts import PairCounts
 from mom_pipeline.core.moments.users import UserRows, UsersInMemory
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.types import Csr
 from mom_pipeline.engine import EngineFailed, LocalEngine, ShardedUsers, Shards, write_shards
-from mom_pipeline.engine.shards import ShardRows
-from mom_pipeline.engine.users import add_in_order, add_tree
+from mom_pipeline.engine.users import add_in_order
 from mom_pipeline_tests.engine.conftest import K
 
 
@@ -40,11 +40,11 @@ def test_few_items_are_decomposed_directly(interactions: Csr, tmp_path) -> None:
 
 @pytest.mark.parametrize("estimator", ["unbiased", "balanced"])
 def test_a_day_rebuilt_over_shards_is_the_day(interactions: Csr, shards: Shards, estimator) -> None:
-    settings = MomentSettings(Estimator.from_name(estimator), K, K + 8, n_frequent=20, halves=True)
+    settings = MomentSettings(Estimator.from_name(estimator), K, K + 8, halves=True)
     whole = advance(interactions, None, "", settings)
     parts = advance(interactions, None, "", settings, ShardedUsers(LocalEngine(), shards))
     theirs = whole.sums.as_arrays()
-    assert {"item_pairs", "half_triples", "frequent_pairs"} <= theirs.keys()
+    assert {"item_pairs", "half_triples"} <= theirs.keys()
     for name, array in parts.sums.as_arrays().items():
         np.testing.assert_allclose(array, theirs[name], atol=1e-9, err_msg=name)
 
@@ -81,16 +81,16 @@ def test_three_moments_over_shards_rank_like_those_of_the_rows(interactions: Csr
 def test_items_left_out_for_lack_of_bytes_are_the_same_over_shards(
     interactions: Csr, shards: Shards, share: float
 ) -> None:
-    most = int(share * PairCounts.from_rows(interactions, 1.0).n_pairs)
+    most = int(share * Cooccurrences.from_rows(interactions, 1.0).n_pairs)
     users = [ShardedUsers(LocalEngine(), shards), UsersInMemory(interactions)]
     ours, theirs = (rare_items(own, 48 * most) for own in users)
     np.testing.assert_array_equal(ours, theirs)
-    counts = PairCounts.from_rows(interactions, 1.0, uncounted=ours)
+    counts = Cooccurrences.from_rows(interactions, 1.0, uncounted=ours)
     assert counts.n_pairs <= most
     if share < 1:  # and not one item more would have fitted
         taken = np.bincount(interactions.indices, minlength=interactions.shape[1])
         best = ours[np.lexsort((ours, -taken[ours]))[0]]
-        wider = PairCounts.from_rows(interactions, 1.0, uncounted=ours[ours != best])
+        wider = Cooccurrences.from_rows(interactions, 1.0, uncounted=ours[ours != best])
         assert wider.n_pairs > most
 
 
@@ -129,10 +129,10 @@ def as_seen(rows: UserRows, along: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
 
 
 def test_lack_of_memory_names_the_shard(shards: Shards) -> None:
-    def greedy(rows: ShardRows) -> int:
+    def greedy(rows: UserRows) -> int:
         return int(np.empty(2**57).size)
 
-    with pytest.raises(EngineFailed, match=f"{shards.entries[0].name} of .* users .* smaller"):
+    with pytest.raises(EngineFailed, match=f"{shards.entries[0].name} of .*MemoryError.*smaller"):
         LocalEngine().add_up(greedy, shards)
 
 
@@ -159,20 +159,8 @@ def terms(n: int) -> list[Term]:
         (5, "(((0 1) (2 3)) 4)"),
         (6, "(((0 1) (2 3)) (4 5))"),
         (7, "(((0 1) (2 3)) ((4 5) 6))"),
+        (11, "((((0 1) (2 3)) ((4 5) (6 7))) ((8 9) 10))"),
     ],
 )
 def test_the_order_of_addition(n: int, expected: str) -> None:
-    assert add_tree(terms(n), lambda a, b: a + b).text == expected
-
-
-@pytest.mark.parametrize("n", range(1, 35))
-def test_adding_as_they_come_is_the_same_tree(n: int) -> None:
-    assert add_in_order(terms(n)).text == add_tree(terms(n), lambda a, b: a + b).text
-
-
-@pytest.mark.parametrize("n", range(1, 12))
-def test_no_result_is_written_over(n: int) -> None:
-    results = [np.full(3, float(i)) for i in range(n)]
-    np.testing.assert_array_equal(add_in_order(results), sum(range(n)))
-    for i, result in enumerate(results):
-        np.testing.assert_array_equal(result, float(i))
+    assert add_in_order(terms(n), operator.add).text == expected

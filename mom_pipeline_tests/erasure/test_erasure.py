@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import json
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,22 +18,23 @@ import pytest
 from mom_pipeline.core.files import replacing
 from mom_pipeline.erasure import tables
 from mom_pipeline.erasure.erasing import (
+    NobodyToErase,
     Receipt,
-    UnknownUser,
     begin_receipt,
     find_user,
     finish_receipt,
     storage_steps,
     take_steps,
 )
-from mom_pipeline.erasure.history import erase_from_history
 from mom_pipeline.erasure.search import files_with
 from mom_pipeline.erasure.tables import is_part_of_others
-from mom_pipeline.errors import HistoryBusy, WarehouseBusy
+from mom_pipeline.errors import WarehouseBusy
 from mom_pipeline.logs.ingest import pending_files
 from mom_pipeline.logs.ledger import ledger_entries
+from mom_pipeline.pipeline.days import LOGS, Days
 from mom_pipeline.warehouse.dictionaries import extend_dictionaries
 from mom_pipeline.warehouse.erased import erased_users
+from mom_pipeline.warehouse.matrix import logs_fingerprints, matrix_as_of
 from mom_pipeline_tests.data_folder import HEADER, DataFolder
 
 # Long enough to be found in bytes; a short one, such as 7, is a part of everything.
@@ -89,7 +89,6 @@ def test_the_state_is_that_of_files_without_the_user(
     clean.take(HEADER + "".join(",".join(r) + "\n" for r in OTHERS) + "x,y\n")
     clean.take(json.dumps(other) + "\n", "2024-03-02.jsonl")
     assert lenient.tables() == clean.tables()
-    assert lenient.query("SELECT count(*) FROM user_dictionary WHERE user_id = 'ann'") == [(0,)]
     assert left(lenient, user) == []
     assert pending_files(lenient.warehouse) == []
 
@@ -174,19 +173,19 @@ def test_the_receipt_says_what_and_not_who(folder: DataFolder):
 def test_nobody_of_that_id(user: str, folder: DataFolder):
     folder.take(csv_lines(USER))
     before = folder.tables()
-    with pytest.raises(UnknownUser):
+    with pytest.raises(NobodyToErase):
         erase(folder, user)
     assert folder.tables() == before
     assert not folder.settings.erasures_dir.exists()
 
 
-@pytest.mark.parametrize("stopped_after", [0, 1, 2, 5, 8])
+@pytest.mark.parametrize("stopped_after", [0, 1, 2, 4, 6])
 def test_interrupted_after_any_step_it_is_completed_later(stopped_after: int, folder: DataFolder):
     folder.take(csv_lines(USER))
     traces = find_user(folder.settings, USER)
     receipt = begin_receipt(folder.settings, USER)
     steps = list(storage_steps(folder.settings, traces))
-    assert len(steps) == 8
+    assert len(steps) == 6
     take_steps(folder.settings, receipt, iter(steps[:stopped_after]), lambda name: None)
     (stored,) = folder.settings.erasures_dir.glob("*.json")
     assert json.loads(stored.read_text())["finished"] == ""
@@ -223,9 +222,8 @@ def test_a_warehouse_in_use_is_named_and_nothing_is_lost(folder: DataFolder):
     )
     assert process.stdout is not None
     process.stdout.readline()
-    quick = replace(
-        folder.settings, warehouse=replace(folder.settings.warehouse, lock_wait_seconds=0.1)
-    )
+    warehouse = replace(folder.settings.warehouse, lock_wait_seconds=0.1)
+    quick = folder.settings.model_copy(update={"warehouse": warehouse})
     try:
         with pytest.raises(WarehouseBusy, match=f"PID {process.pid}"):
             find_user(quick, USER)
@@ -244,23 +242,17 @@ def test_a_short_id_takes_no_other_with_it(lenient: DataFolder):
     assert lenient.reasons() == [(4, "expected 3 fields, found 2")]
 
 
-def test_an_id_that_begins_another_takes_nothing_of_it(lenient: DataFolder, tmp_path: Path):
+def test_an_id_that_begins_another_takes_nothing_of_it(lenient: DataFolder):
     longer = f"{USER}2"
     bad = f"{longer},malformed\nx {longer}\n"
     lenient.take(csv_lines(USER) + f"{longer},tea,2024-03-01T12:00:00\n" + bad)
-    path = history(tmp_path / "home", {"message": f"{longer} and {USER}"})
     erase(lenient, USER)
-    erase_from_history(tmp_path / "home", USER)
     assert lenient.ids() == [("ann", "tea"), ("bob", "jam"), (longer, "tea")]
     assert len(lenient.reasons()) == 2
     with lenient.warehouse.connect() as connection:
         extend_dictionaries(connection, date(2024, 3, 1))
         assert is_part_of_others(connection, USER)
         assert not is_part_of_others(connection, longer)
-    with sqlite3.connect(path) as events:
-        [[text]] = events.execute("SELECT event FROM event_logs").fetchall()
-    events.close()
-    assert json.loads(text) == {"message": f"{longer} and (erased)"}
 
 
 def test_pages_with_users_and_what_killed_processes_left(folder: DataFolder):
@@ -271,44 +263,22 @@ def test_pages_with_users_and_what_killed_processes_left(folder: DataFolder):
         "reports/2024-03-01.html",
         "comparisons/2024-03-01/comparison.json",
         "comparisons/2024-03-01/per-user-1.npz",
-        f"exports/.x.parquet.{ended.pid}.tmp",
-        f"artifacts/anchor/.new-{ended.pid}/basis.npz",
+        f"exports/.x.parquet.0123abcd.{ended.pid}.tmp",
+        f"artifacts/anchor/.2024-03-01.npz.0123abcd.{ended.pid}.tmp",
         f"tmp/ingest-{ended.pid}/1.lines",
     ]
     for name in [*gone, "comparisons/split/comparison.json"]:
         (data / name).parent.mkdir(parents=True, exist_ok=True)
         day = "" if "split" in name else USER
         (data / name).write_text(json.dumps({"comparison": {"day": day}}))
+    folder.query(
+        "INSERT INTO runs VALUES ('r', '2024-03-01', '2024-03-01', now(), now(), "
+        f"'raw_logs failed: {USER} did')"
+    )
     erase(folder, USER)
     assert [name for name in gone if (data / name).exists()] == []
     assert (data / "comparisons" / "split" / "comparison.json").exists()
     assert left(folder, USER) == []
-
-
-def history(home: Path, *events: object) -> Path:
-    path = home / "history" / "runs.db"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE event_logs (id INTEGER PRIMARY KEY, event TEXT)")
-        rows = [(json.dumps(event),) for event in events]
-        connection.executemany("INSERT INTO event_logs (event) VALUES (?)", rows)
-    connection.close()
-    return path
-
-
-@pytest.mark.parametrize("user", [*HARD_IDS, "7"])
-def test_records_of_runs_lose_the_user_alone(user: str, tmp_path: Path):
-    def records(*users: str) -> list[object]:
-        return [{"__class__": "TableRecord", "data": {"user": u, "history": "a7"}} for u in users]
-
-    path = history(tmp_path, {"records": records("ann", user, "77"), "rows": 7, "text": "7 days"})
-    erase_from_history(tmp_path, user)
-    with sqlite3.connect(path) as connection:
-        [[text]] = connection.execute("SELECT event FROM event_logs").fetchall()
-    connection.close()
-    assert json.loads(text) == {"records": records("ann", "77"), "rows": 7, "text": "7 days"}
-    if len(user) > 1:
-        assert files_with(tmp_path, user) == []
 
 
 def test_an_id_of_digits_is_no_part_of_a_number_or_a_hash(tmp_path: Path):
@@ -319,29 +289,6 @@ def test_an_id_of_digits_is_no_part_of_a_number_or_a_hash(tmp_path: Path):
     (tmp_path / "log.csv").write_text("user,item\n17850,tea\n")
     np.savez(tmp_path / "people.npz", ids=np.frombuffer(b"123451785054321", dtype=np.uint8))
     assert files_with(tmp_path, "17850") == ["log.csv", "people.npz"]
-
-
-def test_texts_of_runs_lose_a_distinctive_id(tmp_path: Path):
-    history(tmp_path, {"message": f"failed at {USER}, see there"})
-    log = tmp_path / "storage" / "run" / "out"
-    log.parent.mkdir(parents=True)
-    log.write_text(f"one\nuser {USER}\nthree\n")
-    erase_from_history(tmp_path, USER)
-    assert log.read_text() == "one\nthree\n"
-    assert files_with(tmp_path, USER) == []
-
-
-def test_a_history_in_use_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("mom_pipeline.erasure.history._WAIT_SECONDS", 0.1)
-    path = history(tmp_path, {"message": USER})
-    with sqlite3.connect(path, isolation_level=None) as holder:
-        holder.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(HistoryBusy, match="close `mom-pipeline ui`"):
-            erase_from_history(tmp_path, USER)
-        holder.execute("ROLLBACK")
-    holder.close()
-    erase_from_history(tmp_path, USER)
-    assert files_with(tmp_path, USER) == []
 
 
 def test_a_log_of_the_old_warehouse_is_not_replayed_into_the_new_one(
@@ -361,3 +308,39 @@ def test_a_log_of_the_old_warehouse_is_not_replayed_into_the_new_one(
     tables.compact(folder.warehouse)
     assert not beside.exists()
     assert len(folder.query("FROM raw_logs")) == 4
+
+
+def test_what_only_the_user_took_goes_too(folder: DataFolder):
+    folder.take(csv_lines(USER) + f"{USER},her-own-thing,2024-03-01T12:00:00\n")
+    with folder.warehouse.connect() as connection:
+        extend_dictionaries(connection, date(2024, 3, 1))
+    erase(folder, USER)
+    assert left(folder, "her-own-thing") == []
+    assert folder.query("SELECT item_id FROM item_dictionary WHERE item_id <> '' ORDER BY 1") == [
+        ("jam",),
+        ("tea",),
+    ]
+    assert folder.query("SELECT count(*) FROM user_dictionary WHERE user_id = ''") == [(1,)]
+
+
+def test_days_that_keep_no_arrays_count_as_made_from_what_is_left(folder: DataFolder):
+    """They are not computed again: their figures are means and counts over everybody."""
+    folder.take(csv_lines(USER), "2024-03-01.csv")
+    folder.take(csv_lines(USER), "2024-03-20.csv")
+    retention = replace(folder.settings.artifacts, retention_days=7)
+    settings = folder.settings.model_copy(update={"artifacts": retention})
+    days = Days(settings)
+    old, new = date(2024, 3, 1), date(2024, 3, 20)
+    for day in (old, new):
+        with folder.warehouse.connect() as connection:
+            extend_dictionaries(connection, day)
+        days.write_matrix(matrix_as_of(folder.warehouse, day), {})
+    assert len(list(folder.settings.artifacts_dir.rglob("*.npz"))) == 2
+    traces, receipt = find_user(settings, USER), begin_receipt(settings, USER)
+    take_steps(settings, receipt, storage_steps(settings, traces), lambda name: None)
+    assert list(folder.settings.artifacts_dir.rglob("*.npz")) == []
+    with folder.warehouse.reading() as connection:
+        now = logs_fingerprints(connection, [old, new])
+    made = Days(settings).made
+    assert made["interaction_matrix", old].inputs[LOGS] == now[old]
+    assert made["interaction_matrix", new].inputs[LOGS] != now[new]

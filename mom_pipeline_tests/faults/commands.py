@@ -31,8 +31,6 @@ from typing import IO, Any
 _BEFORE_THE_FORK = (
     "alembic.command",
     "dagster",
-    "dagster._core.storage.sqlite_storage",
-    "matplotlib.backends.backend_agg",
     "mom_pipeline.cli.erase",
     "mom_pipeline.cli.models",
     "mom_pipeline.cli.run",
@@ -187,45 +185,37 @@ def _become(
 
 
 def _prepare(kill: Kill | None) -> None:
-    """Leave out the pictures, and set the point of the kill, before the assets are imported."""
-    from mom_pipeline.defs import days, metadata
-
-    metadata.drawn = lambda *_: b"not drawn"
+    """Set the point of the kill, before the assets are imported."""
     if kill is None:
         return
     if not kill.asset:
         _kill_after(kill.seconds)
         return
-    loop = days.for_each_day
+    from mom_pipeline.defs import daily
 
-    def killed(context: Any, compute: Any) -> Any:
-        def computed(day: Any) -> Any:
-            here = (context.asset_key.to_user_string(), str(day)) == (kill.asset, kill.day)
-            if here and kill.when == "full":
-                _fill_the_disk()
-            elif here and kill.when != "after":
-                _kill_after(kill.seconds)
-            output = compute(day)
-            if here and kill.when == "after":
-                _kill_after(kill.seconds)
-            return output
+    one_day = daily._one_day
 
-        return loop(context, computed)
+    def killed(asset: Any, run: Any, day: Any) -> Any:
+        here = (asset.name, str(day)) == (kill.asset, kill.day)
+        if here and kill.when == "full":
+            _fill_the_disk()
+        elif here and kill.when != "after":
+            _kill_after(kill.seconds)
+        output = one_day(asset, run, day)
+        if here and kill.when == "after":
+            _kill_after(kill.seconds)
+        return output
 
-    days.for_each_day = killed
+    daily._one_day = killed
 
 
 def _fill_the_disk() -> None:
-    """Leave room for one array and a half."""
+    """Leave room for half an array."""
     from mom_pipeline.artifacts import store
 
-    write, whole = store.write_npz, [True]
+    write = store.write_npz
 
     def write_half(file: IO[bytes], arrays: Any, **how: Any) -> None:
-        if whole:
-            whole.pop()
-            write(file, arrays, **how)
-            return
         array = io.BytesIO()
         write(array, arrays, **how)
         file.write(array.getvalue()[: len(array.getvalue()) // 2])

@@ -54,7 +54,7 @@ def fuzz(root: Path, n_files: int, seed: int) -> Fuzzed:
     rng = random.Random(seed)
     folder = DataFolder(root).with_logs(max_reject_share=1.0)
     counts = Fuzzed()
-    with folder.warehouse.kept_open(60.0):
+    with folder.warehouse.kept_open():
         for number in range(n_files):
             name = rng.choice(_NAMES)
             content = _damaged(_content(name, rng), rng)

@@ -14,14 +14,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 
-from mom_pipeline.artifacts.day_state import DayState
-from mom_pipeline.defs.freshness import days_behind, freshness
 from mom_pipeline.erasure.search import files_with
+from mom_pipeline.pipeline.days import LOGS, Days
+from mom_pipeline.pipeline.freshness import day_statuses, days_behind
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings, load_settings
-from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline_tests.defs.conftest import SERVED
 from mom_pipeline_tests.faults.commands import Commands, Kill, commands
 from mom_pipeline_tests.faults.folders import (
@@ -33,10 +33,9 @@ from mom_pipeline_tests.faults.folders import (
     write_folder,
 )
 
-ASSETS = (*SERVED, "report")
 # Computed again after the late file.
 DAYS = ("2024-03-02", "2024-03-03")
-USER = "user-00001"
+USER = "ben-00001"
 # Of an update and of an erasure on an idle machine, in seconds; kills come up to twice as late.
 _LONGEST = 4.0
 # Tables that an erasure leaves the same, whenever it was interrupted.
@@ -107,7 +106,7 @@ def _points(rng: random.Random) -> Iterator[tuple[str, Kill]]:
     while True:
         at_assets = [
             Kill(asset, day, when, rng.uniform(0.005, 0.15) if when == "within" else 0.0)
-            for asset in ASSETS
+            for asset in SERVED
             for day in DAYS
             for when in ("before", "after", "within")
         ]
@@ -143,7 +142,7 @@ def strike_erase(ground: Ground, folder: Path, kill: Kill, counts: Killed) -> No
         return
     again = ground.run.run(folder, "erase", USER, "--yes")
     settings = load_settings(folder, {})
-    behind = days_behind(freshness(Warehouse(settings), DayState(settings)))
+    behind = days_behind(day_statuses(Days(settings)))
     expected, found = contents(ground.erased), contents(folder)
     tables = [
         name for name in expected if name.startswith(tuple(f"table {t}" for t in _ERASED_TABLES))
@@ -164,18 +163,22 @@ def _same_arrays(settings: Settings, others: Settings) -> bool:
     """Up to rounding: a day that was interrupted is summed over all its rows."""
     for asset in ("interaction_matrix", "m2_statistics", "decomposition"):
         for day in DAYS:
-            pair = [
-                DayState(s).artifacts.read(asset, date.fromisoformat(day))
-                for s in (settings, others)
-            ]
-            ours, theirs = (artifact.dense for artifact in pair)
+            ours, theirs = (
+                _dense(Days(s).arrays(asset, date.fromisoformat(day))) for s in (settings, others)
+            )
             if ours.keys() != theirs.keys():
                 return False
             for name, array in ours.items():
                 scale = np.abs(theirs[name]).max(initial=1e-12)
-                if not np.allclose(array, theirs[name], rtol=0, atol=1e-6 * scale):
+                if array.shape != theirs[name].shape or not np.allclose(
+                    array, theirs[name], rtol=0, atol=1e-6 * scale
+                ):
                     return False
     return True
+
+
+def _dense(arrays: dict[str, Any]) -> dict[str, Any]:
+    return {n: a.toarray() if hasattr(a, "toarray") else a for n, a in arrays.items() if n != LOGS}
 
 
 def strike_promote(ground: Ground, folder: Path, kill: Kill, counts: Killed) -> None:
@@ -188,6 +191,7 @@ def strike_promote(ground: Ground, folder: Path, kill: Kill, counts: Killed) -> 
     _require_champion(registry, {before, first}, counts)
     ground.run.run(folder, "promote", first)
     _require_champion(registry, {first}, counts)
+    _require_lists(folder, first, counts)
 
 
 def strike_rollback(ground: Ground, folder: Path, kill: Kill, counts: Killed) -> None:
@@ -207,6 +211,13 @@ def _require_champion(registry: ModelRegistry, allowed: set[str | None], counts:
     champion = registry.champion().manifest.version
     if champion not in allowed or any(entry.damage for entry in registry.versions()):
         counts.failures.append(f"the champion is {champion}, expected one of {allowed}")
+
+
+def _require_lists(folder: Path, version: str, counts: Killed) -> None:
+    with duckdb.connect(str(folder / "warehouse.duckdb"), read_only=True) as connection:
+        found = connection.execute("SELECT DISTINCT model FROM recommendations").fetchall()
+    if found != [(version,)]:
+        counts.failures.append(f"the lists are those of {found}, expected {version}")
 
 
 def _was_killed(code: int, command: str, counts: Killed) -> bool:

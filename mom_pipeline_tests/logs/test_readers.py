@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from mom_pipeline.core.interactions import MAX_ID
-from mom_pipeline.errors import LogFileError, TooManyRejects
+from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.scan import MAX_LINE_BYTES
 from mom_pipeline_tests.data_folder import HEADER, DataFolder
 
@@ -473,5 +473,5 @@ def test_scratch_files_are_removed(folder: DataFolder, tmp_path: Path) -> None:
 
 def test_a_wrong_time_format_is_named_with_the_one_that_fits(folder: DataFolder) -> None:
     rows = "".join(f"u,i,{day}/03/2024 09:30\n" for day in range(13, 29))
-    with pytest.raises(TooManyRejects, match=r"timestamp_format = '%d/%m/%Y %H:%M' would read"):
+    with pytest.raises(LogFileError, match=r"timestamp_format = '%d/%m/%Y %H:%M' would read"):
         folder.take(HEADER + rows, "2024-03-31.csv")

@@ -2,15 +2,18 @@
 
 import gzip
 from collections import Counter
-from pathlib import Path
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
+from mom_pipeline.catalogue import Catalogue
+from mom_pipeline.cli.sources import write_sample
+from mom_pipeline.errors import InvalidSetting
+from mom_pipeline.logs.logfiles import discover
+from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries, sample_records
 from mom_pipeline_tests.data_folder import DataFolder
 
-COMMITTED = Path(__file__).parents[2] / "data" / "logs"
 SMALL = SampleSettings(n_days=28, n_users=200, n_items=60, n_components=4, events_per_day=400)
 
 
@@ -21,12 +24,25 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
     assert first != [(d.name, d.content) for d in sample_deliveries(other)]
 
 
-def test_the_committed_sample_is_what_simulate_writes() -> None:
-    final = {d.name: gzip.decompress(d.content) for d in sample_deliveries(SampleSettings())}
-    paths = sorted(COMMITTED.iterdir())
-    assert {path.name: gzip.decompress(path.read_bytes()) for path in paths} == final
-    assert all(text.endswith(b"\n") for text in final.values())
-    assert sum(path.stat().st_size for path in paths) < 2_000_000
+def test_every_record_has_a_name_of_its_own_and_a_genre() -> None:
+    many = replace(SMALL, n_items=700)
+    records = {record.item: record for record in sample_records(many)}
+    assert len({record.name for record in records.values()}) == len(records) == 700
+    assert {record.group for record in records.values()} == {"Jazz", "Rock", "Folk", "Metal"}
+    (first, *_) = sample_deliveries(many)
+    rows = [line.split(",") for line in gzip.decompress(first.content).decode().splitlines()[1:]]
+    named = sum(len(row) == 3 and row[1] in records for row in rows)
+    assert named > 0.95 * len(rows)
+
+
+def test_the_last_day_is_yesterday_unless_a_first_day_is_given(folder: DataFolder) -> None:
+    settings, today = folder.settings, datetime.now(UTC).date()
+    write_sample(settings, n_days=2, n_users=20, n_items=10, events_per_day=30)
+    (*_, last) = discover(settings.logs_dir).files
+    assert today <= last.day + timedelta(days=1) <= datetime.now(UTC).date()
+    assert len(Catalogue.open(settings.data_dir).items) == 10
+    write_sample(settings, date(2024, 3, 1), n_days=2, n_users=20, n_items=10, events_per_day=30)
+    assert discover(settings.logs_dir).files[0].day == date(2024, 3, 1)
 
 
 def test_the_sample_has_everything_that_real_logs_have(folder: DataFolder) -> None:

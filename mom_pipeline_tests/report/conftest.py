@@ -1,6 +1,6 @@
 """Data of a made-up day, with the worst texts that users, files and methods could bring."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import date, timedelta
 
 import numpy as np
@@ -9,10 +9,11 @@ import pytest
 from mom_pipeline.comparison.results import Comparison, DataDescription, Interval, MethodResult
 from mom_pipeline.core.evaluation.theorem1 import theorem_1
 from mom_pipeline.logs.ledger import LedgerEntry
-from mom_pipeline.report.data import Component, DayHistory, ReportData
+from mom_pipeline.report.data import InUse, ListUse, Person, ReportComponent, ReportData
 from mom_pipeline.report.page import render
-from mom_pipeline.report.people import Change, ListUse, Person
-from mom_pipeline.settings import Settings
+from mom_pipeline.serving.figures import FitFigures, ModelFigures
+from mom_pipeline.serving.served_model import Manifest
+from mom_pipeline.settings import ModelSettings, Settings
 from mom_pipeline.warehouse.evaluations import MetricsRow
 
 HOSTILE = "<script>document.title='taken'</script>\"'&<img src=x onerror=alert(1)>"
@@ -44,7 +45,7 @@ def method(name: str, title: str, level: float, *, failure: str = "") -> MethodR
 
 def comparison() -> Comparison:
     return Comparison(
-        data=DataDescription("shop <b>x</b> $1 $_", 2000, 500, 30000, 9000, 97.0),
+        data=DataDescription("shop <b>x</b> $1 $_", 2000, 500, 30000, 9000),
         period="train 2024-03-01 to 2024-03-21, test after",
         cutoffs=CUTOFFS,
         reference="three-moment",
@@ -63,12 +64,13 @@ def comparison() -> Comparison:
     )
 
 
-def components(n: int) -> tuple[Component, ...]:
+def components(n: int) -> tuple[ReportComponent, ...]:
     names = [HOSTILE, LONG, *(f"item-{k}" for k in range(6))]
     items = tuple((name, 0.2 / (k + 1)) for k, name in enumerate(names))
     agreement = np.linspace(1, 0.2, n)
     return tuple(
-        Component(1 / n, float(a), None if k else 0.01, items) for k, a in enumerate(agreement)
+        ReportComponent(1 / n, float(a), None if k else 0.01, items)
+        for k, a in enumerate(agreement)
     )
 
 
@@ -111,36 +113,45 @@ def delivery(day: date) -> LedgerEntry:
 @pytest.fixture(scope="session")
 def report_data(tmp_path_factory: pytest.TempPathFactory) -> ReportData:
     spectrum = np.geomspace(5e-5, 1e-6, 16)
+    shown = components(8)
+    days = tuple(
+        FitFigures(
+            day=str(DAY - timedelta(days=ago)),
+            full=ago == 9,
+            changed_users=900,
+            users=2400,
+            captured_share=0.98,
+            drift=(0.02,) * 8,
+            agreement=tuple(component.agreement for component in shown),
+            mean_agreement=0.6,
+        )
+        for ago in range(9, -1, -1)
+    )
+    figures = ModelFigures(
+        spectrum=tuple(spectrum),
+        residual=0.01,
+        weight_sum=0.97,
+        negative_mass=0.02,
+        bounds=theorem_1(2436, (16.0, 400.0, 15000.0), spectrum[:8], np.full(8, 1 / 8)),
+        days=days,
+    )
     return ReportData(
         day=DAY,
         settings=Settings(data_dir=tmp_path_factory.mktemp("report")),
+        manifest=Manifest("2024-03-27-def", "2024-03-27", "1", "", asdict(ModelSettings()), {}, {}),
+        figures=figures,
         n_users=2436,
         n_items=512,
         n_pairs=40_375,
-        spectrum=spectrum,
-        components=components(8),
-        model={
-            "residual": 0.01,
-            "negative_mass": 0.02,
-            "weight_sum": 0.97,
-            "largest_drift": 0.02,
-            "lowest_agreement": 0.2,
-            "mean_agreement": 0.6,
-        },
-        bounds=theorem_1(2436, (16.0, 400.0, 15000.0), spectrum[:8], np.full(8, 1 / 8)),
+        components=shown,
         entropy=np.random.default_rng(0).exponential(0.4, 2436),
-        history=tuple(
-            DayHistory(DAY - timedelta(days=ago), ago == 9, 900, 2400, 0.98, 0.02, 0.2, 0.6)
-            for ago in range(9, -1, -1)
-        ),
         deliveries=tuple(delivery(DAY - timedelta(days=ago)) for ago in range(40, -1, -1)),
         metrics=metrics(),
         comparison=comparison(),
-        seconds={"raw_logs": 0.2, "decomposition": 1.0},
         versions={"python": "3.11"},
         people=(Person(HOSTILE, (HOSTILE, LONG), ("item-1",)), Person(LONG, (), (LONG, HOSTILE))),
         list_use=ListUse(coverage=0.61, head_listed=0.42, head_taken=0.30),
-        change=Change("2024-03-21-abc", "2024-03-21", "2024-03-22", HOSTILE, "gate", 0.75, 100),
+        in_use=InUse("2024-03-28", HOSTILE, "gate", "2024-03-21-abc", 0.75, 100),
     )
 
 
@@ -153,14 +164,13 @@ def report_html(report_data: ReportData) -> str:
 @pytest.fixture
 def bare_data(report_data: ReportData) -> ReportData:
     """The first day of all: nothing to compare, nothing to look back at."""
+    figures = report_data.figures.model_copy(update={"days": report_data.figures.days[-1:]})
     return replace(
         report_data,
+        figures=figures,
         metrics=(),
         comparison=None,
-        entropy=None,
-        seconds={},
         people=(),
         list_use=None,
-        change=None,
-        history=report_data.history[-1:],
+        in_use=None,
     )

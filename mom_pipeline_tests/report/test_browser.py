@@ -69,7 +69,7 @@ def test_every_picture_is_decoded_and_nothing_is_asked_for(opened: tuple[Page, l
 
 def test_hostile_ids_are_shown_as_they_are(opened: tuple[Page, list[str]]):
     page, _ = opened
-    assert page.title().startswith("Model of 2024-03-28")
+    assert page.title().startswith("Model in use on 2024-03-28")
     assert page.locator("script").count() == 0
     shown = page.locator(".components .item").first
     assert HOSTILE in shown.inner_text()

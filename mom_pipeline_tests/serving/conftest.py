@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from mom_pipeline.core import MethodOfMoments, simulate
+from mom_pipeline.serving.figures import FitFigures, ModelFigures
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.serving.served_model import Manifest, ServedModel
 from mom_pipeline.settings import ModelSettings
@@ -14,7 +15,7 @@ N, D, K = 200, 30, 3
 @pytest.fixture(scope="session")
 def fitted():
     _, X = simulate(N, D, K, items_per_user=8, seed=0)
-    return X, MethodOfMoments(K, ranking="classes").fit(X).fitted
+    return X, MethodOfMoments(K, ranking="components").fit(X).fitted
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +49,31 @@ def make(fitted):
 @pytest.fixture
 def registry(tmp_path):
     return ModelRegistry(tmp_path / "models")
+
+
+def figures(drift: dict[str, tuple[float, ...]]) -> ModelFigures:
+    """Figures of a model whose components moved like this, by day."""
+    days = tuple(
+        FitFigures(
+            day=day,
+            full=False,
+            changed_users=10,
+            users=N,
+            captured_share=0.98,
+            drift=moved,
+            agreement=tuple(1 - value for value in moved),
+            mean_agreement=0.9,
+        )
+        for day, moved in drift.items()
+    )
+    return ModelFigures(
+        spectrum=(3.0, 2.0, 1.0, 0.1),
+        residual=0.01,
+        weight_sum=0.97,
+        negative_mass=0.02,
+        bounds=None,
+        days=days,
+    )
 
 
 def day_of(served: ServedModel) -> set[int]:

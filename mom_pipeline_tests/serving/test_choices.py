@@ -11,7 +11,7 @@ from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.serving.answers import UnknownGroup
 from mom_pipeline.serving.diff import compare_versions
-from mom_pipeline.serving.recommender import Choice
+from mom_pipeline.serving.recommender import ItemFilter
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.serving.served_model import Manifest, ServedModel
 from mom_pipeline.settings import ModelSettings
@@ -52,10 +52,10 @@ def items_of(answer):
 @pytest.mark.parametrize(
     "choice",
     [
-        Choice(only=tuple(f"item {y}" for y in range(3, 30, 3))),
-        Choice(without=tuple(f"item {y}" for y in range(40))),
-        Choice(group="Odd"),
-        Choice(only=tuple(f"item {y}" for y in range(20)), without=("item 3",), group="Odd"),
+        ItemFilter(only=tuple(f"item {y}" for y in range(3, 30, 3))),
+        ItemFilter(without=tuple(f"item {y}" for y in range(40))),
+        ItemFilter(group="Odd"),
+        ItemFilter(only=tuple(f"item {y}" for y in range(20)), without=("item 3",), group="Odd"),
     ],
 )
 def test_a_list_among_some_items_is_the_whole_list_without_the_others(recommender, choice):
@@ -77,7 +77,7 @@ def test_lists_of_many_rows_are_exact_among_some_items_too(served):
 
 
 def test_a_choice_that_leaves_nothing_says_so(recommender):
-    among = recommender.choose(Choice(only=("no such item",)))
+    among = recommender.choose(ItemFilter(only=("no such item",)))
     answer = recommender.recommend("user 0", 5, among=among)
     assert answer.items == ()
     assert answer.unknown_items == ("no such item",)
@@ -87,9 +87,9 @@ def test_a_choice_that_leaves_nothing_says_so(recommender):
 
 def test_an_unknown_group_is_refused_with_what_is_near(recommender):
     with pytest.raises(UnknownGroup, match="'Od'; did you mean 'Odd'"):
-        recommender.choose(Choice(group="Od"))
+        recommender.choose(ItemFilter(group="Od"))
     with pytest.raises(UnknownGroup, match="known groups: 'All', 'Odd'"):
-        recommender.choose(Choice(group="x"))
+        recommender.choose(ItemFilter(group="x"))
 
 
 def test_fresh_events_count_like_those_of_the_history(served, recommender):
@@ -153,9 +153,9 @@ def test_over_http(served, tmp_path):
     registry = ModelRegistry(tmp_path / "models")
     registry.promote(registry.add(served), "a test")
     CATALOGUE.save(tmp_path)
-    (tmp_path / "pipeline.toml").write_text('[serving]\nleave_out_items = ["item 1"]\n')
+    (tmp_path / "pipeline.toml").write_text('[serving]\nexclude_items = ["item 1"]\n')
     recommender = Recommender.open(tmp_path)
-    odd = recommender.choose(Choice(group="Odd"))
+    odd = recommender.choose(ItemFilter(group="Odd"))
     with running_service(tmp_path) as service:
         status, answer = service.get("/recommend/user%200?n=4&group=Odd")
         assert status == 200

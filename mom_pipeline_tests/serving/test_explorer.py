@@ -7,7 +7,7 @@ import pytest
 
 from mom_pipeline.catalogue import Catalogue, Item
 from mom_pipeline.serving.answers import UnknownUser
-from mom_pipeline.serving.explorer.exploring import Explorer
+from mom_pipeline.serving.explorer.explorer import Explorer, TextIndex
 from mom_pipeline.serving.explorer.layout import (
     component_places,
     moved_apart,
@@ -15,7 +15,8 @@ from mom_pipeline.serving.explorer.layout import (
     shares_of_components,
     shown_items,
 )
-from mom_pipeline.serving.explorer.search import TextIndex
+
+from .conftest import figures
 
 
 @pytest.fixture
@@ -59,7 +60,9 @@ def test_items_are_found_by_id_and_by_name(served):
     explorer = Explorer(served, catalogue)
     assert [item.item for item in explorer.search("TEA", 5).items] == ["1/9", "1/7"]
     assert [item.name for item in explorer.search("1/7", 5).items] == ["Blue teapot", "Teacup 1/7"]
-    assert explorer.search("user 19", 3).users == ("user 19", "user 190", "user 191")
+    found = explorer.search("user 19", 3)
+    assert (found.users, found.more) == (("user 19", "user 190", "user 191"), True)
+    assert not explorer.search("user 19", 50).more
 
 
 def test_without_a_text_the_most_active_come_first(served):
@@ -86,9 +89,9 @@ def test_a_history_is_that_of_the_model(served):
 
 
 def test_the_map_places_items_between_their_components(served):
-    drift = {"2024-03-01": [0.1, 0.2, 0.3], "2024-03-02": [0.4, 0.5, 0.6], "2024-03-03": [1.0]}
-    answer = Explorer(served, Catalogue()).map(drift)
-    assert answer.days == ("2024-03-01", "2024-03-02")  # the third had other components
+    moved = {"2024-02-28": (1.0,), "2024-02-29": (0.1, 0.2, 0.3), "2024-03-01": (0.4, 0.5, 0.6)}
+    answer = Explorer(replace(served, figures=figures(moved)), Catalogue()).map
+    assert answer.days == ("2024-02-29", "2024-03-01")  # the first had other components
     assert [component.drift for component in answer.components] == [
         (0.1, 0.4),
         (0.2, 0.5),
@@ -143,6 +146,6 @@ def test_a_model_of_one_item_has_a_map(served):
         served.model, item_probs=np.ones((1, 1)), weights=np.ones(1), popularity=np.ones(1)
     )
     one = replace(served, model=model, item_ids=np.array(["only"], dtype=object))
-    answer = Explorer(one, Catalogue()).map({})
+    answer = Explorer(one, Catalogue()).map
     assert [item.item for item in answer.items] == ["only"]
     assert answer.days == ()

@@ -1,18 +1,17 @@
 """The explorer in a real browser: a service with the worst ids and names, every width, no mouse."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from datetime import date
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from mom_pipeline.artifacts.store import ArtifactStore
 from mom_pipeline.catalogue import Catalogue, Item
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline_tests.accessibility import has_axe, serious_findings
+from mom_pipeline_tests.serving.conftest import figures
 from mom_pipeline_tests.serving.service import Service, encoded, running_service
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&amp;<script>alert(2)</script>"
@@ -41,7 +40,9 @@ class Opened:
 @pytest.fixture(scope="module")
 def service(make, tmp_path_factory) -> Iterator[Service]:
     data = tmp_path_factory.mktemp("explorer")
-    registry, served = ModelRegistry(data / "models"), make(1)
+    moved = {"2024-02-29": (0.2, 0.1, 0.1), "2024-03-01": (0.02, 0.01, 0.03)}
+    registry = ModelRegistry(data / "models")
+    served = replace(make(1), figures=figures(moved))
     served.user_ids[:3] = [HOSTILE, TURNED, LONG[:1000]]
     # In many lists and histories: all of them shown.
     for position, item in zip(
@@ -51,15 +52,6 @@ def service(make, tmp_path_factory) -> Iterator[Service]:
     registry.promote(registry.add(served), f"passed {HOSTILE}")
     named = {str(served.item_ids[5]): Item(str(served.item_ids[5]), NAME)}
     Catalogue(named).save(data)
-    store = ArtifactStore(data / "artifacts")
-    for day, moved in (("2024-02-29", [0.2, 0.1, 0.1]), ("2024-03-01", [0.02, 0.01, 0.03])):
-        store.write(
-            "decomposition",
-            date.fromisoformat(day),
-            {"weights": served.model.weights},
-            "settings",
-            metadata={"drift": moved},
-        )
     (data / "reports").mkdir()
     (data / "reports" / "index.html").write_text("<h1>Days</h1>")
     with running_service(data) as running:

@@ -11,7 +11,9 @@ from scipy import sparse
 from mom_pipeline import Recommender
 from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.errors import DamagedModel
-from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, POPULAR, reasoned_lists
+from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, POPULAR
+from mom_pipeline.core.ranking.lists import reasoned_lists
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.ranking.topn import brute_force
 from mom_pipeline.serving.answers import Contribution, InvalidQuestion, UnknownItem, UnknownUser
@@ -24,10 +26,10 @@ N, D, K = 250, 60, 3
 ODD = ['say "it"', "two\nlines", '=HYPERLINK("http://x")', "a/b/../c", "ünïcode 🙂", " ", "%2F"]
 
 
-@pytest.fixture(scope="module", params=["classes", "three-moment", "all parts"])
+@pytest.fixture(scope="module", params=["components", "three-moment", "all parts"])
 def served(request):
     _, X = simulate(N, D, K, items_per_user=8, seed=1)
-    ranking = "classes" if request.param == "classes" else "three-moment"
+    ranking = "components" if request.param == "components" else "three-moment"
     weights = None
     if request.param == "all parts":
         weights = RankingWeights(popularity=0.1, ease=0.4, low_pass=0.5, components=1.5)
@@ -58,6 +60,16 @@ def test_lists_equal_those_of_core(served, recommender, exclude_seen):
         assert [line.item for line in answer.items] == list(served.item_ids[ids[user][kept]])
         ours = [line.score for line in answer.items]
         np.testing.assert_allclose(ours, scores[user][kept], rtol=1e-5)
+
+
+def test_memberships_are_computed_where_a_part_reads_them(served, monkeypatch):
+    asked = []
+    own = FittedModel.memberships
+    monkeypatch.setattr(FittedModel, "memberships", lambda s, X: asked.append(X) or own(s, X))
+    Recommender(served).recommend("user 20", 3)
+    ranking = served.model.pair_ranking
+    reads = ranking is None or ranking.weights.components > 0
+    assert len(asked) == int(reads)
 
 
 def test_the_items_of_many_users_are_those_of_each(served, recommender):

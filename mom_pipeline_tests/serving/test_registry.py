@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from datetime import date
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from mom_pipeline.core.files import sha256_of
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.erasure.search import files_with
 from mom_pipeline.serving.registry import (
+    PERSON,
     POINTER,
     VERSIONS,
     DamagedPointer,
@@ -26,7 +28,7 @@ from mom_pipeline.serving.registry import (
 )
 from mom_pipeline.serving.served_model import MODEL, PEOPLE, SMOOTHED, Manifest
 
-from .conftest import N, day_of
+from .conftest import N, day_of, figures
 
 FILES = (MODEL, PEOPLE, MANIFEST)
 
@@ -58,13 +60,14 @@ def test_equal_content_is_one_version_that_is_never_written_again(registry, make
 
 
 def test_what_was_saved_comes_back(registry, make):
-    served = make(1)
+    served = replace(make(1), figures=figures({"2024-03-01": (0.1, 0.2, 0.3)}))
     served.item_ids[-2:] = ["naïve \n'\"", "="]
     served.user_ids[-1] = "ü" * 300
     again = registry.load(registry.add(served))
     assert again.manifest == replace(served.manifest, version=again.manifest.version)
     assert list(again.item_ids) == list(served.item_ids)
     assert again.user_positions == served.user_positions
+    assert again.figures == served.figures
     assert (again.histories != served.histories).nnz == 0
     np.testing.assert_array_equal(again.model.item_probs, served.model.item_probs)
 
@@ -359,3 +362,16 @@ def test_writers_in_other_processes_take_turns(registry, make):
     changes = [entry.version for entry in registry.history()]
     assert len(changes) == 2 * turns * len(pairs)
     assert registry.champion_version() == changes[-1]
+
+
+def test_the_version_in_use_as_of_a_day(registry, make):
+    a, b, c = (registry.add(make(day)) for day in (1, 3, 4))
+    registry.promote(a, "")
+    registry.promote(c, "")
+    as_of = {day: registry.version_as_of(date(2024, 3, day)) for day in range(1, 6)}
+    assert as_of == {1: a, 2: a, 3: a, 4: c, 5: c}
+    registry.promote(b, "by hand", by=PERSON)
+    assert registry.version_as_of(date(2024, 3, 5)) == b
+    registry.rollback()
+    assert registry.version_as_of(date(2024, 3, 5)) == c
+    assert registry.version_as_of(date(2024, 2, 29)) is None

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from mom_pipeline.core.errors import DamagedModel
-from mom_pipeline.core.moments.pair_counts import PairCounts
+from mom_pipeline.core.moments.cooccurrences import Cooccurrences
 from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
@@ -47,13 +47,24 @@ def test_the_pairs_lose_the_history(make):
     served = replace(served, model=replace(served.model, pair_ranking=ranking))
     left = served.without_user(USER)
     others = np.delete(np.arange(X.shape[0]), 3 + 117)
-    expected = PairCounts.from_rows(X[others], 1.0)
+    expected = Cooccurrences.from_rows(X[others], 1.0)
     for name, array in left.model.pair_ranking.counts.as_arrays().items():
         np.testing.assert_array_equal(array, expected.as_arrays()[name])
     no_pairs = replace(ranking, counts=ranking.counts.nothing())
     other = replace(served.model, pair_ranking=no_pairs)
     with pytest.raises(DamagedModel):
         replace(served, model=other).without_user(USER)
+
+
+def test_an_item_that_nobody_else_has_loses_its_name_and_is_listed_no_more(make):
+    served = make(1)
+    X = served.histories.tolil()
+    X[:, 7] = 0
+    X[117, 7] = 1
+    left = replace(served, histories=sparse.csr_array(X)).without_user(USER)
+    assert (left.item_ids[7], left.model.candidates[7]) == ("", False)
+    assert left.model.popularity.sum() == pytest.approx(1)
+    assert (left.item_ids == "").sum() == (np.diff(left.histories.tocsc().indptr) == 0).sum()
 
 
 def test_no_registry_is_no_problem(registry):

@@ -10,7 +10,7 @@ import pytest
 
 from mom_pipeline import Recommender
 from mom_pipeline.core.interactions import MAX_ID
-from mom_pipeline.serving.limits import MAX_BODY_BYTES
+from mom_pipeline.serving.messages import MAX_BODY_BYTES
 from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.serving.served_model import MODEL

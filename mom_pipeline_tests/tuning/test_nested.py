@@ -19,7 +19,7 @@ def test_a_smaller_model_is_a_corner_of_the_larger_one(data, estimator):
     nested = NestedMoments.from_users(UsersInMemory(data), estimator, "counts", 9, seed=0)
     for k in (2, 4, 9):
         alone = MethodOfMoments(k, estimator, ranking="components", rows="counts", seed=0).fit(data)
-        nested_model = nested.model(k, Personalization(), "clip")
+        nested_model = nested.model(k, Personalization())
         np.testing.assert_allclose(nested_model.item_probs, alone.item_probs, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(nested_model.weights, alone.weights, rtol=1e-6)
 

@@ -11,8 +11,8 @@ from mom_pipeline.core.evaluation.backtest import backtest
 from mom_pipeline.core.interactions import as_binary
 from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.choose import given_split, hold_out
+from mom_pipeline.core.ranking.lists import HistoryOf
 from mom_pipeline.core.ranking.score import RankingWeights
-from mom_pipeline.core.visits import HistoryOf
 from mom_pipeline.settings import ModelSettings
 from mom_pipeline.tuning.sweep import Sweep, run_sweep
 from mom_pipeline.tuning.validation import Trial, ValidationDays

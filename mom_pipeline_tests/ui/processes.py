@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import mom_pipeline
-from mom_pipeline.ui.daemon import DAEMON_MODULE
+from mom_pipeline.ui.programs import MODULE as PROGRAMS
 from mom_pipeline_tests.ui.waiting import wait_until
 
 ROOT = Path(mom_pipeline.__file__).parent.parent
@@ -44,8 +44,7 @@ class UiServer:
 
 
 def ui_command(module: str, *arguments: str) -> list[str]:
-    installed = Path(sys.executable).with_name("mom-pipeline")
-    return [str(installed), "ui", "--module", module, *arguments]
+    return [sys.executable, "-m", "mom_pipeline", "ui", "--module", module, *arguments]
 
 
 def ui_environment(data_dir: Path, **settings: str) -> dict[str, str]:
@@ -109,22 +108,34 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def end_with_all_below(server: UiServer, ending: signal.Signals) -> None:
-    """Send a signal to the server: it ends in order, the daemon before it, the others with it."""
+    """Send a signal to the server: it ends in order, Dagster's programs before it."""
     below = descendants(server.process.pid)
-    daemon = daemon_of(server)
+    programs = [program_of(server, name) for name in ("dagster-webserver", "dagster-daemon")]
     server.process.send_signal(ending)
     assert server.process.wait(SECONDS_TO_STOP) == 0
-    assert command_line(daemon) == ""
-    gone = lambda: not any(command_line(pid) == below[pid] for pid in below)  # noqa: E731
-    wait_until(gone, SECONDS_TO_STOP, f"the end of {below}")
+    assert [command_line(pid) for pid in programs] == ["", ""]
+    wait_for_the_end(below)
     assert "Stopped." in server.printed
 
 
-def daemon_of(server: UiServer) -> int:
-    """The id of the one daemon below a server."""
+def wait_for_the_end(below: dict[int, str]) -> None:
+    """Wait until no process of `descendants` is left."""
+    gone = lambda: not any(command_line(pid) == below[pid] for pid in below)  # noqa: E731
+    wait_until(gone, SECONDS_TO_STOP, f"the end of {below}")
+
+
+def program_of(server: UiServer, name: str) -> int:
+    """The id of one of Dagster's programs below a server."""
     below = descendants(server.process.pid)
-    [daemon] = [pid for pid, command in below.items() if f"{DAEMON_MODULE} run" in command]
-    return daemon
+    [found] = [pid for pid, command in below.items() if f"{PROGRAMS} {name} " in command]
+    return found
+
+
+def inner_port(server: UiServer) -> int:
+    """The port on which `dagster-webserver` itself listens."""
+    found = re.search(r" -p (\d+) ", command_line(program_of(server, "dagster-webserver")))
+    assert found
+    return int(found[1])
 
 
 def descendants(pid: int) -> dict[int, str]:

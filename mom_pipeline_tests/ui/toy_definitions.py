@@ -32,4 +32,16 @@ def patient_number() -> int:
     return 4
 
 
-defs = dg.Definitions(assets=[first_number, doubled_number, unrelated_number, patient_number])
+@dg.asset(
+    group_name="days",
+    pool="duckdb",
+    partitions_def=dg.DailyPartitionsDefinition("2024-03-01", end_date="2024-03-04"),
+)
+def daily_number(context: dg.AssetExecutionContext) -> int:
+    context.log.info(f"counted for {context.partition_key}")
+    return int(context.partition_key[-2:])
+
+
+defs = dg.Definitions(
+    assets=[first_number, doubled_number, unrelated_number, patient_number, daily_number]
+)

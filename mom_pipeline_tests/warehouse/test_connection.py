@@ -2,16 +2,14 @@
 
 import subprocess
 import sys
-import threading
 from dataclasses import replace
 from typing import Any
 
 import duckdb
 import pytest
 
-from mom_pipeline.errors import WarehouseBusy, WarehouseMissing, WarehouseUnreadable
-from mom_pipeline.warehouse import connection as connection_module
-from mom_pipeline.warehouse.connection import SCHEMA_VERSION, Warehouse, scalar
+from mom_pipeline.errors import WarehouseBusy, WarehouseUnreadable
+from mom_pipeline.warehouse.connection import SCHEMA_VERSION, scalar
 from mom_pipeline_tests.data_folder import DataFolder
 
 _HOLD = """
@@ -24,9 +22,6 @@ sys.stdin.readline()
 
 def hold(folder: DataFolder, opened: str = "duckdb.connect(sys.argv[1])") -> subprocess.Popen[str]:
     folder.take("user,item,timestamp\n")
-    for timer in threading.enumerate():  # that close a file kept open
-        if isinstance(timer, threading.Timer) and timer.interval == 0:
-            timer.join()
     process = subprocess.Popen(
         [sys.executable, "-c", _HOLD.replace("OPEN", opened), str(folder.warehouse.path)],
         stdin=subprocess.PIPE,
@@ -41,7 +36,7 @@ def hold(folder: DataFolder, opened: str = "duckdb.connect(sys.argv[1])") -> sub
 
 def with_wait(folder: DataFolder, seconds: float) -> DataFolder:
     warehouse = replace(folder.settings.warehouse, lock_wait_seconds=seconds)
-    folder.settings = replace(folder.settings, warehouse=warehouse)
+    folder.settings = folder.settings.model_copy(update={"warehouse": warehouse})
     return folder
 
 
@@ -92,54 +87,31 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return calls
 
 
-def test_small_pieces_of_work_share_an_open_file(
-    folder: DataFolder, opened: list[object], monkeypatch: pytest.MonkeyPatch
+def test_small_pieces_of_work_share_an_open_file_and_a_failure_undoes_its_own(
+    folder: DataFolder, opened: list[object]
 ) -> None:
-    monkeypatch.setattr(connection_module, "_IDLE_SECONDS", 3600)
-    with folder.warehouse.kept_open(seconds=3600):
+    warehouse = folder.warehouse
+    insert = "INSERT INTO user_dictionary VALUES ($n, 'a', DATE '2024-03-01')"
+    with warehouse.kept_open():
         for number in range(5):
-            with folder.warehouse.connect() as connection:
+            with warehouse.connect() as connection:
                 connection.execute("CREATE TEMP TABLE own AS SELECT 1")  # of this piece alone
-                connection.execute(
-                    "INSERT INTO user_dictionary VALUES ($n, 'a', DATE '2024-03-01')", {"n": number}
-                )
-            # Also another object for the same file, and one who only reads.
-            with Warehouse(folder.settings).reading() as connection:
+                connection.execute(insert, {"n": number})
+            with warehouse.reading() as connection:
                 assert scalar(connection, "SELECT count(*) FROM user_dictionary") == number + 1
+        with pytest.raises(duckdb.CatalogException), warehouse.connect() as connection:
+            connection.execute(f"{insert.replace('$n', '9')}; FROM nothing")
     assert len(opened) == 1
+    process = hold(folder)  # another process can open the file now
+    process.communicate("\n")
     assert folder.query("SELECT count(*) FROM user_dictionary") == [(5,)]
 
 
-def test_a_failure_in_a_file_kept_open_is_rolled_back_and_the_file_opened_again(
-    folder: DataFolder, opened: list[object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection_module, "_IDLE_SECONDS", 3600)
-    with folder.warehouse.kept_open(seconds=3600):
-        with pytest.raises(duckdb.CatalogException):
-            folder.query(
-                "INSERT INTO user_dictionary VALUES (0, 'a', DATE '2024-03-01'); FROM nothing"
-            )
-        assert folder.query("SELECT * FROM user_dictionary") == []
-    assert len(opened) == 2
-
-
-@pytest.mark.parametrize(("seconds", "idle"), [(0.0, 3600.0), (3600.0, 0.0)])
-def test_a_file_kept_open_lets_other_processes_in(
-    folder: DataFolder, seconds: float, idle: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After its turn, and while nothing is done with it."""
-    monkeypatch.setattr(connection_module, "_IDLE_SECONDS", idle)
-    with folder.warehouse.kept_open(seconds):
-        assert folder.query("SELECT 1") == [(1,)]
-        process = hold(folder)  # another process can open the file meanwhile
-        process.communicate("\n")
-        assert folder.query("SELECT 1") == [(1,)]
-
-
 def test_the_zone_is_declared_in_a_file_kept_open_too(folder: DataFolder) -> None:
-    other = folder.with_logs(timezone="Asia/Taipei")
-    with other.warehouse.kept_open():
-        assert other.query("SELECT current_setting('TimeZone')") == [("Asia/Taipei",)]
+    warehouse = folder.with_logs(timezone="Asia/Taipei").warehouse
+    with warehouse.kept_open(), warehouse.connect() as connection:
+        zone = connection.execute("SELECT current_setting('TimeZone')").fetchall()
+    assert zone == [("Asia/Taipei",)]
 
 
 def test_a_damaged_warehouse_is_no_lock(folder: DataFolder) -> None:
@@ -155,7 +127,7 @@ def test_the_session_is_in_the_declared_zone(folder: DataFolder) -> None:
 
 
 def test_who_reads_cannot_write(folder: DataFolder) -> None:
-    with pytest.raises(WarehouseMissing), folder.warehouse.reading():
+    with pytest.raises(WarehouseUnreadable), folder.warehouse.reading():
         pass
     folder.take("user,item,timestamp\n")
     bytes_before = folder.warehouse.path.read_bytes()
@@ -182,36 +154,31 @@ def test_reading_while_this_process_writes_is_named(folder: DataFolder) -> None:
         pass
 
 
-def as_version_1(folder: DataFolder) -> None:
-    """A warehouse as it was before it said its version."""
-    with folder.warehouse.opened() as connection:
-        connection.execute("DROP TABLE schema_version")
-        connection.execute("ALTER TABLE recommendations DROP COLUMN reason")
-        connection.execute("INSERT INTO recommendations VALUES ('2024-03-01', 'm', 'u', 1, 'i', 2)")
-        connection.execute("CREATE TABLE item_support (day DATE)")
-        connection.execute(
-            "INSERT INTO evaluation_metrics VALUES "
-            "('2024-03-02', '2024-03-01', 'classes', 20, 1, 1, 1, 1, 3)"
-        )
-
-
 @pytest.mark.parametrize("access", ["reading", "connect"])
 def test_a_warehouse_of_the_version_before_is_brought_up_to_date(
     folder: DataFolder, access: str
 ) -> None:
+    """Rows, files, decisions and positions stay; lists and what was made of days go."""
     folder.take("user,item,timestamp\nu,i,2024-03-01\n")
-    as_version_1(folder)
+    with folder.warehouse.opened() as connection:
+        connection.execute("INSERT INTO accepted_days VALUES ('2024-03-01', 'sha', now())")
+        connection.execute("INSERT INTO user_dictionary VALUES (0, 'u', '2024-03-01')")
+        connection.execute("UPDATE schema_version SET version = $v", {"v": SCHEMA_VERSION - 1})
+        connection.execute("DROP TABLE recommendations")
+        connection.execute("CREATE TABLE recommendations (day DATE, user_id VARCHAR)")
+        connection.execute("INSERT INTO recommendations VALUES ('2024-03-01', 'u')")
+        connection.execute("DROP TABLE materializations")
+    kept = folder.tables()
     with getattr(folder.warehouse, access)() as connection:
-        tables = {name for (name,) in connection.execute("SHOW TABLES").fetchall()}
-        assert "item_support" not in tables
-        assert connection.execute("SELECT version FROM schema_version").fetchall() == [
-            (SCHEMA_VERSION,)
-        ]
-        lists = connection.execute("SELECT user_id, reason FROM recommendations").fetchall()
-        assert lists == [("u", "")]
-        rankings = connection.execute("SELECT ranking FROM evaluation_metrics").fetchall()
-        assert rankings == [("components",)]
-    assert folder.ids() == [("u", "i")]
+        assert scalar(connection, "SELECT version FROM schema_version") == SCHEMA_VERSION
+        for table, rows in {
+            "recommendations": 0,
+            "materializations": 0,
+            "accepted_days": 1,
+        }.items():
+            assert scalar(connection, f"SELECT count(*) FROM {table}") == rows
+        assert connection.execute("SELECT user_id FROM user_dictionary").fetchall() == [("u",)]
+    assert folder.tables() == kept
 
 
 def test_a_warehouse_of_a_later_version_is_refused(folder: DataFolder) -> None:

@@ -1,50 +1,40 @@
 """EASE: the item weights of a linear autoencoder in closed form (Steck, 2019)."""
 
 import resource
+from contextlib import nullcontext
 
 import numpy as np
+from scipy.linalg import inv
 
 from mom_pipeline.comparison.isolated import memory_of_machine, memory_status
-from mom_pipeline.comparison.methods.interface import (
-    Fitted,
-    Method,
-    Setting,
-    Settings,
-    TooLarge,
-    filled,
-    in_range,
-    weighted,
-)
-from mom_pipeline.core.linear_algebra.inverse import invert_in_place
+from mom_pipeline.comparison.methods.interface import Fitted, Method, TooLarge, weighted
+from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Csr
 
 # Above this many items in single precision: half the memory, and rounding still far below
 # what the ridge term leaves open.
 _SINGLE_FROM = 10_000
 # One item x item matrix, worked on in place, and the sparse products that fill it.
-_OVERHEAD = 1.25
+_MATRICES = 1.25
 _SHARE_OF_MEMORY = 0.5
+_THREADED_ROWS = 20_000
 _COLUMNS_PER_BLOCK = 512
 
-DEFAULTS: dict[str, Setting] = {"regularization": 300.0, "values": "binary"}
 
-
-def fit_ease(X: Csr, settings: Settings, seed: int) -> Fitted:
+def fit_ease(X: Csr, seed: int, *, regularization: float = 300.0, values: str = "binary") -> Fitted:
     """Fit x ~ x B with diag B = 0 by least squares with a ridge.
 
         P = (X^T X + lambda I)^-1,   B_ij = -P_ij / P_jj,   B_jj = 0
 
-    X: (N, D).  B: (D, D). Nothing is random; the seed is not used.
+    X: (N, D).  B: (D, D). Nothing is random.
     Raises TooLarge when B would take more than half of the machine's memory, or than is left
     to this process: LAPACK does not survive it when the memory ends while it works.
     """
-    chosen = filled(settings, DEFAULTS)
-    ridge = in_range("regularization", chosen["regularization"], 0, above=True)
     require_memory(X.shape[1])
-    B = item_weights(weighted(X, chosen["values"]), ridge)
+    B = item_weights(weighted(X, values), regularization)
 
     def scores(rows: Csr) -> Array:
-        return np.asarray(weighted(rows, chosen["values"]).astype(B.dtype) @ B)
+        return np.asarray(weighted(rows, values).astype(B.dtype) @ B)
 
     return Fitted(scores, {"precision": str(B.dtype)})
 
@@ -58,32 +48,29 @@ def item_weights(X: Csr, ridge: float) -> Array:
         columns = slice(start, start + _COLUMNS_PER_BLOCK)
         G[columns] = (X_by_item[:, columns].T @ X).toarray()
     G[np.diag_indices(D)] += ridge
-    if not invert_in_place(G):
-        raise np.linalg.LinAlgError(f"X^T X + {ridge:g} I cannot be inverted; raise regularization")
-    G /= -np.diag(G).copy()
-    np.fill_diagonal(G, 0.0)
-    return G
+    # By columns, as LAPACK has them: only then the inverse takes the place of G.
+    # The threads of OpenBLAS crash in LAPACK's Cholesky from between 22,000 and 30,000 rows on.
+    with one_blas_thread() if D > _THREADED_ROWS else nullcontext():
+        B = inv(G.T, overwrite_a=True, check_finite=False, assume_a="pos").T
+    B /= -np.diag(B).copy()
+    np.fill_diagonal(B, 0.0)
+    return np.asarray(B)
 
 
 def require_memory(n_items: int) -> None:
     """Raise TooLarge when the item x item matrix does not fit."""
-    needed = n_items**2 * np.dtype(_precision(n_items)).itemsize * _OVERHEAD
-    allowed, why = allowed_memory()
+    needed = n_items**2 * np.dtype(_precision(n_items)).itemsize * _MATRICES
+    allowed, why = memory_of_machine() * _SHARE_OF_MEMORY, "half of this machine"
+    budget = resource.getrlimit(resource.RLIMIT_DATA)[0]
+    if budget != resource.RLIM_INFINITY:
+        left = max(budget - memory_status("VmData"), 0)
+        of_budget = left, f"what is left of the budget of {budget / 1e9:g} GB"
+        allowed, why = min((allowed, why), of_budget)
     if needed > allowed:
         raise TooLarge(
             f"EASE over {n_items} items needs {needed / 1e9:.2f} GB, allowed are "
             f"{allowed / 1e9:.2f} GB ({why}); keep fewer items or leave EASE out"
         )
-
-
-def allowed_memory() -> tuple[float, str]:
-    """Return the bytes that may be taken, and what sets this limit."""
-    half = memory_of_machine() * _SHARE_OF_MEMORY, "half of this machine"
-    budget = resource.getrlimit(resource.RLIMIT_DATA)[0]
-    if budget == resource.RLIM_INFINITY:
-        return half
-    left = max(budget - memory_status("VmData"), 0)
-    return min(half, (left, f"what is left of the budget of {budget / 1e9:g} GB"))
 
 
 def _precision(n_items: int) -> type[np.floating]:
@@ -95,11 +82,7 @@ EASE = Method(
     "EASE",
     fit_ease,
     (
-        {"regularization": 300.0},
-        {"regularization": 30.0},
-        {"regularization": 100.0},
-        {"regularization": 1000.0},
-        {"regularization": 3000.0},
+        *({"regularization": ridge} for ridge in (300.0, 30.0, 100.0, 1000.0, 3000.0)),
         {"regularization": 300.0, "values": "log"},
         {"regularization": 1000.0, "values": "log"},
     ),

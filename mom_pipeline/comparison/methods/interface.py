@@ -5,16 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from mom_pipeline.core.errors import InvalidSetting, MomError
+from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.ranking.topn import Scorer
 from mom_pipeline.core.types import Csr
 
-Setting = int | float | str
-Settings = Mapping[str, Setting]
-
-VALUES = ("binary", "counts", "log")
+Settings = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -36,15 +32,15 @@ class Method:
     """One recommender under a name.
 
     name: as typed on a command line.  title: as printed in a table.
-    fit: (interactions (N, D), settings, seed) to a fitted recommender.
+    fit: (interactions (N, D), seed, **settings) to a fitted recommender.
     grid: settings to choose from on validation data; the first is the default.
     size: name of the setting for K, the components or factors; empty for a method without.
     lists: name of the setting for what lists hold, "new" or "all" items; empty for a method
         that chooses nothing by it.
-    choose: (interactions, what the same users took later, settings, seed) to settings with all
+    choose: (interactions, what the same users took later, seed, **settings) to settings with all
         that the method chooses by itself; None for a method with nothing beyond its grid.
-    reads_days: `fit` and `choose` take `last_days` as well, (N, D) the day of every pair's last
-        event, or None where no day is known.
+    reads_days: `fit` and `choose` take `last_days` as well, (N, D) the day of every last
+        interaction, or None where no day is known.
     """
 
     name: str
@@ -58,81 +54,21 @@ class Method:
 
 
 class TooLarge(MomError):
-    """The data needs more memory than the method may take."""
+    """The data needs more memory than the method may use."""
 
 
 class MissingLibrary(MomError):
     """A library that only this method needs is not installed."""
 
 
-def filled(settings: Settings, defaults: Settings) -> dict[str, Setting]:
-    """Return the defaults with the given settings in their place.
-
-    Raises InvalidSetting for a name that the method does not know, and for a number where a
-    word belongs or the other way round.
-    """
-    unknown = sorted(set(settings) - set(defaults))
-    if unknown:
-        raise InvalidSetting(
-            f"expected settings among {', '.join(sorted(defaults)) or 'none at all'}, "
-            f"found {', '.join(unknown)}; drop or rename them"
-        )
-    for name, value in settings.items():
-        if isinstance(value, str) != isinstance(defaults[name], str):
-            raise InvalidSetting(
-                f"{name} must be of the kind of {defaults[name]!r}, its default, found {value!r}"
-            )
-    return {**defaults, **settings}
-
-
-def in_range(name: str, value: Setting, low: float, *, above: bool = False) -> float:
-    """Return the number, or raise InvalidSetting when it is below `low` (or at it: `above`)."""
-    number = float(value)
-    if not np.isfinite(number) or number < low or (above and number == low):
-        raise InvalidSetting(
-            f"{name} must be {'above' if above else 'at least'} {low:g}, found {value}"
-        )
-    return number
-
-
-def whole(name: str, value: Setting, low: int = 1) -> int:
-    """Return the whole number, or raise InvalidSetting when it is none or below `low`."""
-    number = in_range(name, value, low)
-    if number != int(number):
-        raise InvalidSetting(f"{name} must be a whole number, found {value}")
-    return int(number)
-
-
-def weighted(X: Csr, values: Setting) -> Csr:
-    """Return the counts as the method is to see them: as float64, the positions shared with X.
+def weighted(X: Csr, values: str) -> Csr:
+    """Return the counts as a method is to see them, in float64.
 
     values: "binary", taken or not; "counts", as they are; "log", log2(1 + count): 1 for one.
     """
-    if values not in VALUES:
-        raise InvalidSetting(f"values must be one of {', '.join(VALUES)}, found {values!r}")
-    data = X.data.astype(np.float64)
+    result = X.astype(np.float64)
     if values == "binary":
-        data = np.ones_like(data)
+        result.data[:] = 1
     elif values == "log":
-        data = np.log2(1 + data)
-    # Made without the constructor, which would look through all positions again.
-    result = X.copy()
-    result.data = data
+        result.data[:] = np.log2(1 + result.data)
     return result
-
-
-def missing_implicit(method: str, error: ImportError) -> MissingLibrary:
-    """Return the error that says what is missing and how to install it."""
-    return MissingLibrary(
-        f"{method} needs the library implicit, which cannot be imported here ({error}); "
-        "install it with: pip install 'mom-pipeline[baselines]'"
-    )
-
-
-def as_user_items(X: Csr) -> sparse.csr_matrix:
-    """Return a copy of the type, precision and order of indices that `implicit` expects."""
-    matrix = sparse.csr_matrix(X, dtype=np.float32, copy=True)
-    matrix.indices = matrix.indices.astype(np.int32, copy=False)
-    matrix.indptr = matrix.indptr.astype(np.int32, copy=False)
-    matrix.sort_indices()
-    return matrix

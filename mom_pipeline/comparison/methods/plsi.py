@@ -5,17 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.comparison.methods.interface import (
-    Fitted,
-    Method,
-    Setting,
-    Settings,
-    filled,
-    in_range,
-    weighted,
-    whole,
-)
-from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.comparison.methods.interface import Fitted, Method, weighted
 from mom_pipeline.core.interactions import require_events
 from mom_pipeline.core.ranking.memberships import (
     Personalization,
@@ -23,9 +13,8 @@ from mom_pipeline.core.ranking.memberships import (
     smoothed,
     user_blocks,
 )
-from mom_pipeline.core.ranking.topn import Scorer
 from mom_pipeline.core.threads import map_blocks
-from mom_pipeline.core.types import Array, Csr, Float64
+from mom_pipeline.core.types import Array, Csr
 
 # From this many numbers in P[component | user] on, single precision.
 _SINGLE_FROM = 10_000_000
@@ -33,61 +22,46 @@ _SINGLE_FROM = 10_000_000
 _ENTRIES_PER_TASK = 65_536
 _ENTRIES_AT_A_TIME = 2048
 
-DEFAULTS: dict[str, Setting] = {
-    "n_components": 100,
-    "temperature": 1.0,
-    "tol": 0.001,
-    "max_iterations": 500,
-    "em_steps": 20,
-    "smoothing": 0.01,
-    "values": "counts",
-}
 
-
-def fit_plsi(X: Csr, settings: Settings, seed: int) -> Fitted:
+def fit_plsi(  # noqa: PLR0913 - settings by name
+    X: Csr,
+    seed: int,
+    *,
+    n_components: int = 100,
+    temperature: float = 1.0,
+    tol: float = 0.001,
+    max_iterations: int = 500,
+    em_steps: int = 20,
+    smoothing: float = 0.01,
+    values: str = "counts",
+) -> Fitted:
     """Fit P[y | u] = sum_k P[y | k] P[k | u] to the counts, and score by it.
 
     A history is folded in by `em_steps` steps of EM with P[y | k] fixed, for users of the fit
     and new ones alike. `smoothing` is the share of popularity in P[y | k] during these steps.
     X: (N, D).
     """
-    chosen = filled(settings, DEFAULTS)
     require_events(X)
-    counts = weighted(X, chosen["values"])
+    counts = weighted(X, values)
     fit = expectation_maximisation(
         counts,
-        whole("n_components", chosen["n_components"]),
+        n_components,
         np.random.default_rng(seed),
-        temperature=in_range("temperature", chosen["temperature"], 0, above=True),
-        tol=in_range("tol", chosen["tol"], 0),
-        max_iterations=whole("max_iterations", chosen["max_iterations"]),
+        temperature=temperature,
+        tol=tol,
+        max_iterations=max_iterations,
     )
-    rule = Personalization(
-        "em",
-        em_steps=whole("em_steps", chosen["em_steps"]),
-        smoothing=in_range("smoothing", chosen["smoothing"], 0, above=True),
-    )
-    score = _scorer(fit, counts, rule)
+    item_events, events = counts.sum(axis=0), counts.sum(axis=1)
+    pi = events @ fit.memberships / events.sum()
+    O = smoothed(fit.item_probs, item_events / item_events.sum(), smoothing)
+    rule = Personalization("em", em_steps=em_steps, smoothing=smoothing)
 
     def scores(rows: Csr) -> Array:
-        return score(weighted(rows, chosen["values"]))
+        return np.asarray(memberships(weighted(rows, values), O, pi, rule) @ fit.item_probs.T)
 
-    notes = {
-        "iterations": fit.iterations,
-        "log_likelihood": fit.log_likelihoods[-1],
-        "converged": has_converged(fit.log_likelihoods, float(chosen["tol"])),
-    }
-    return Fitted(scores, notes)
-
-
-def _scorer(fit: "PlsiFit", counts: Csr, rule: Personalization) -> Scorer:
-    """Return the scores of folded-in histories. counts: (N, D), those of the fit."""
-    item_events = np.asarray(counts.sum(axis=0)).ravel()
-    events = np.asarray(counts.sum(axis=1)).ravel()
-    pi = events @ fit.memberships / events.sum()
-    O = fit.item_probs
-    positive = smoothed(O, item_events / item_events.sum(), rule.smoothing)
-    return lambda rows: memberships(rows, positive, pi, rule) @ O.T
+    L = fit.log_likelihoods
+    notes = {"log_likelihood": L[-1], "converged": has_converged(L, tol)}
+    return Fitted(scores, {"iterations": fit.iterations, **notes})
 
 
 @dataclass(frozen=True)
@@ -104,7 +78,6 @@ class PlsiFit:
 
     @property
     def iterations(self) -> int:
-        """EM steps made."""
         return len(self.log_likelihoods) - 1
 
 
@@ -126,25 +99,28 @@ def expectation_maximisation(
     1/b sum x log sum_k (theta O)^b, which these steps never lower (Hofmann's tempered EM).
     X: (N, D) counts. Memory beside X: its entries once more, and (N + D) K numbers a few times.
     """
-    if temperature > 1:
-        raise InvalidSetting(f"temperature must be at most 1, found {temperature:g}")
-    N, D = X.shape
+    (N, D), b = X.shape, temperature
     dtype = np.float32 if N * n_components >= _SINGLE_FROM else np.float64
     theta = _distributions(rng, N, n_components).astype(dtype)
     O = np.ascontiguousarray(_distributions(rng, n_components, D).T.astype(dtype))
-    step = _Steps(X.astype(dtype), temperature)
+    X = X.astype(dtype)
+    idle = np.diff(X.indptr) == 0
+    # The positions of X's entries in the order of its transpose, whose pattern is sorted once.
+    by_item = sparse.csr_array((np.arange(X.nnz), X.indices, X.indptr), shape=X.shape).T.tocsr()
     L: list[float] = []
     while True:
-        theta_b, O_b = step.tempered(theta), step.tempered(O)
-        R, level = step.ratios(theta_b, O_b)
-        L.append(level)
+        theta_b, O_b = (theta, O) if b == 1 else (np.power(theta, b), np.power(O, b))
+        R, level = _ratios(X, theta_b, O_b)
+        L.append(level / b)
         if len(L) > max_iterations or has_converged(L, tol):
             return PlsiFit(O, theta, L)
-        theta_new = theta_b * step.product(R, O_b)
-        O_new = O_b * step.product(step.transposed(R), theta_b)
+        pattern = (by_item.indices, by_item.indptr)
+        RT = sparse.csr_array((R.data[by_item.data], *pattern), shape=by_item.shape)
+        theta_new, O_new = theta_b * _product(R, O_b), O_b * _product(RT, theta_b)
         O = O_new / _or_one(O_new.sum(axis=0, dtype=np.float64).astype(dtype))
         theta_new /= _or_one(theta_new.sum(axis=1, keepdims=True))
-        theta[step.active] = theta_new[step.active]
+        theta_new[idle] = theta[idle]
+        theta = theta_new
 
 
 def has_converged(L: list[float], tol: float) -> bool:
@@ -152,60 +128,37 @@ def has_converged(L: list[float], tol: float) -> bool:
     return len(L) > 1 and L[-1] - L[-2] < tol * abs(L[-2])
 
 
-class _Steps:
-    """The parts of a step that pass over the data, in blocks of rows on all cores."""
+def _ratios(X: Csr, theta: Array, O: Array) -> tuple[Csr, float]:
+    """Return R, (N, D), and sum x log p, by tasks on all cores."""
+    x, items = X.data, X.indices
+    users = np.repeat(np.arange(X.shape[0], dtype=items.dtype), np.diff(X.indptr))
+    R = X.copy()
 
-    def __init__(self, X: Csr, temperature: float) -> None:
-        self.X = X
-        self.b = temperature
-        self.active = np.diff(X.indptr) > 0
-        self._users = np.repeat(np.arange(X.shape[0], dtype=X.indices.dtype), np.diff(X.indptr))
-        positions = sparse.csr_array((np.arange(X.nnz), X.indices, X.indptr), shape=X.shape)
-        by_item = positions.T.tocsr()
-        self._order = by_item.data
-        self._by_item = sparse.csr_array(
-            (X.data[self._order], by_item.indices, by_item.indptr), shape=by_item.shape
-        )
+    def task(start: int) -> float:
+        total, end = 0.0, min(start + _ENTRIES_PER_TASK, len(x))
+        for first in range(start, end, _ENTRIES_AT_A_TIME):
+            e = slice(first, min(first + _ENTRIES_AT_A_TIME, end))
+            p = np.einsum("ek,ek->e", theta[users[e]], O[items[e]])
+            p = np.maximum(p, np.finfo(p.dtype).tiny)
+            R.data[e] = x[e] / p
+            total += float(x[e].astype(np.float64) @ np.log(p.astype(np.float64)))
+        return total
 
-    def tempered(self, factors: Array) -> Array:
-        """Return the factors to the power of the temperature."""
-        return factors.copy() if self.b == 1 else factors**self.b
-
-    def ratios(self, theta: Array, O: Array) -> tuple[Csr, float]:
-        """Return R, (N, D), and the log-likelihood."""
-        x, items, users = self.X.data, self.X.indices, self._users
-        R = self.X.copy()
-
-        def task(start: int) -> float:
-            total, end = 0.0, min(start + _ENTRIES_PER_TASK, len(x))
-            for first in range(start, end, _ENTRIES_AT_A_TIME):
-                e = slice(first, min(first + _ENTRIES_AT_A_TIME, end))
-                p = np.einsum("ek,ek->e", theta[users[e]], O[items[e]])
-                p = np.maximum(p, np.finfo(p.dtype).tiny)
-                R.data[e] = x[e] / p
-                total += float(x[e].astype(np.float64) @ np.log(p.astype(np.float64)))
-            return total
-
-        return R, sum(map_blocks(task, range(0, len(x), _ENTRIES_PER_TASK))) / self.b
-
-    def transposed(self, R: Csr) -> Csr:
-        """Return R^T, (D, N), whose pattern was sorted once."""
-        RT = self._by_item.copy()
-        RT.data = R.data[self._order]
-        return RT
-
-    def product(self, R: Csr, factors: Array) -> Array:
-        """Return R @ factors."""
-        result = np.empty((R.shape[0], factors.shape[1]), dtype=factors.dtype)
-
-        def block(rows: slice) -> None:
-            result[rows] = R[rows] @ factors
-
-        map_blocks(block, user_blocks(R))
-        return result
+    return R, sum(map_blocks(task, range(0, len(x), _ENTRIES_PER_TASK)))
 
 
-def _distributions(rng: np.random.Generator, n: int, size: int) -> Float64:
+def _product(R: Csr, factors: Array) -> Array:
+    """Return R @ factors, in blocks of rows on all cores."""
+    result = np.empty((R.shape[0], factors.shape[1]), dtype=factors.dtype)
+
+    def block(rows: slice) -> None:
+        result[rows] = R[rows] @ factors
+
+    map_blocks(block, user_blocks(R))
+    return result
+
+
+def _distributions(rng: np.random.Generator, n: int, size: int) -> Array:
     """Draw n distributions over `size` values, all equally likely: (n, size).
 
     Near the uniform one EM hardly moves at first, and the stopping rule would end it there.
@@ -227,10 +180,7 @@ PLSI = Method(
     fit_plsi,
     (
         {"temperature": 1.0, "em_steps": 20},
-        {"temperature": 1.0, "em_steps": 1},
-        {"temperature": 0.9, "em_steps": 1},
-        {"temperature": 0.85, "em_steps": 1},
-        {"temperature": 0.8, "em_steps": 1},
+        *({"temperature": b, "em_steps": 1} for b in (1.0, 0.9, 0.85, 0.8)),
         {"temperature": 0.85, "em_steps": 1, "values": "log"},
         {"temperature": 0.9, "em_steps": 1, "values": "binary"},
         {"temperature": 0.85, "em_steps": 1, "values": "binary"},

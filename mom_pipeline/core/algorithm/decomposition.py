@@ -103,8 +103,8 @@ def decompose_tensor(
 
     "simultaneous" finds all at once; "deflation" is the robust power method of the paper,
     one after another.
-    start: (K, any) vectors to begin with, for "simultaneous". From there a fixed number of
-    sweeps is made, so that rounding does not decide where to stop.
+    start: (K, any) vectors to begin with, for "simultaneous": from there at most 15 sweeps, until
+    no column moves by more than rounding.
     """
     if method == "deflation":
         return decompose_by_deflation(T, rng)

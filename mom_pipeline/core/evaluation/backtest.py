@@ -1,4 +1,4 @@
-"""Backtest: the lists of an earlier model on what users took later."""
+"""Backtest: the lists of an earlier model against later interactions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,29 +14,23 @@ from mom_pipeline.core.evaluation.metrics import (
     evaluate_ranking,
     nearest_cutoff,
 )
-from mom_pipeline.core.interactions import grown
+from mom_pipeline.core.interactions import resized
 from mom_pipeline.core.moments.users import UserRows, VisitedUsers, rows_of
+from mom_pipeline.core.ranking.lists import HistoryOf
 from mom_pipeline.core.ranking.topn import lists_by_popularity
 from mom_pipeline.core.types import Array, Csr, Float64
-from mom_pipeline.core.visits import HistoryOf
 
 
 @dataclass(frozen=True)
 class Backtest:
-    """A model and popularity on the same users.
-
-    n_newcomers: users of the test period without a history, left out.
-    """
+    """A model and popularity on the same users. n_newcomers: without a history, not evaluated."""
 
     model: RankingMetrics
     popularity: RankingMetrics
     n_newcomers: int
 
     def as_arrays(self) -> dict[str, Array]:
-        """Return the values of each user at the cut-off that is shown, to be stored.
-
-        `from_arrays` reads them back.
-        """
+        """Return the values of each user at the cut-off that is shown, to be stored."""
         k = nearest_cutoff(self.model.cutoffs)
         ours, theirs = self.model.at(k), self.popularity.at(k)
         return {
@@ -63,8 +57,8 @@ class Backtest:
 class _Tested:
     """Some users of the test period.
 
-    users: (n,) positions of those with a history.  relevant: (m,) of these, those who took
-    something new.  model, popularity: (m, metrics, cut-offs), how the lists of each did.
+    users: (n,) positions, with a history.  relevant: (m,) of these, with something to be found.
+    model, popularity: (m, metrics, cut-offs).
     """
 
     users: Array
@@ -75,10 +69,7 @@ class _Tested:
 
 @dataclass(frozen=True)
 class BacktestVisit:
-    """Compares the lists of a model, and of popularity, with what the same users took later.
-
-    exclude_seen: what a user had before is neither listed nor relevant.
-    """
+    """Compares lists of a model and of popularity with later interactions; see `backtest`."""
 
     history: HistoryOf
     cutoffs: tuple[int, ...]
@@ -88,7 +79,7 @@ class BacktestVisit:
         known = np.flatnonzero(np.diff(rows.X.indptr) > 0)
         users, later = rows.positions[known], along[known]
         rows = rows_of(rows, users)
-        X, seen = self.history(rows), grown(rows.X, (len(users), later.shape[1]))
+        X, seen = self.history(rows), resized(rows.X, (len(users), later.shape[1]))
         if self.exclude_seen:
             later = sparse.csr_array(later.astype(bool) > seen.astype(bool))
         later.eliminate_zeros()
@@ -120,17 +111,16 @@ def backtest(
     *,
     exclude_seen: bool = True,
 ) -> Backtest | None:
-    """Score the lists of a model, and of popularity, on what users took later.
+    """Score the lists of a model, and of popularity, on later interactions.
 
-    train: rows of the model's day.  test: (N', D') later pairs, with newer users and items; an
-    item that the model does not know cannot be listed and counts as missed.
-    exclude_seen: what a user had before is neither listed nor relevant.
-    Returns None when no user of the test period has a history.
+    train: rows of the model's day.  test: (N', D') later, with newer users and items; an item that
+    the model does not know counts as missed.  exclude_seen: earlier items are neither listed nor
+    relevant.  None when no user of the test period has a history.
     """
-    asked = np.flatnonzero(np.diff(test.indptr) > 0)
+    sampled = np.flatnonzero(np.diff(test.indptr) > 0)
     cutoffs = checked_cutoffs(cutoffs)
     work = BacktestVisit(history.answering(), cutoffs, exclude_seen)
-    parts = list(train.visit(work, asked, test))
+    parts = list(train.visit(work, sampled, test))
     if not sum(len(part.relevant) for part in parts):
         return None
     users, relevant = (
@@ -144,4 +134,4 @@ def backtest(
         per_user = {metric: values[:, i] for i, metric in enumerate(METRICS)}
         return RankingMetrics.from_values(cutoffs, per_user, own, len(users) - len(relevant))
 
-    return Backtest(metrics("model"), metrics("popularity"), len(asked) - len(users))
+    return Backtest(metrics("model"), metrics("popularity"), len(sampled) - len(users))

@@ -18,7 +18,7 @@ class CatalogueUse:
     """Two figures at every cut-off, over all lists together.
 
     coverage: cut-off -> share of the catalogue that is in any list.
-    novelty: cut-off -> mean over the listed items of -log2(share of users who took it), in bits.
+    novelty: cut-off -> mean over the listed items of -log2(share of users who have it), in bits.
     """
 
     cutoffs: tuple[int, ...]
@@ -27,10 +27,9 @@ class CatalogueUse:
 
 
 def catalogue_use(ids: Array, train: Csr, cutoffs: Sequence[int] = CUTOFFS) -> CatalogueUse:
-    """Look at lists, not at what users took of them.
+    """Return coverage and novelty of lists.
 
-    ids: (N, n) item positions, best first, -1 for no item.
-    train: (any users, D). An item that nobody took counts as taken by one user.
+    ids: (N, n) positions, best first, -1 for no item.  train: (any, D); every item has one user.
     """
     cutoffs = checked_cutoffs(cutoffs)
     D = train.shape[1]
@@ -72,7 +71,7 @@ def _require_positions(ids: Array, n_items: int) -> None:
 
 
 def _information(train: Csr) -> Array:
-    """Return -log2(share of users who took the item), (D + 1,), and 0 for no item."""
+    """Return -log2(share of users who have the item), (D + 1,), and 0 for no item."""
     taken = train.astype(bool)
     taken.sum_duplicates()
     taken.eliminate_zeros()

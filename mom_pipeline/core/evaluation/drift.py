@@ -1,4 +1,4 @@
-"""Drift of components, popularity and lists since an earlier day."""
+"""How much components and popularities moved between two days."""
 
 import numpy as np
 
@@ -17,16 +17,6 @@ def drift(item_probs: Array, earlier: Array) -> Float64:
     moved = np.ones(K)
     moved[:shared] = np.abs(now[:, :shared] - before[:, :shared]).sum(axis=0) / 2
     return moved
-
-
-def list_drift(lists: Array, earlier: Array) -> float:
-    """Return the share of all listed items that the earlier lists of the same users lack.
-
-    lists, earlier: (users, n) positions, -1 for no item.
-    """
-    listed = lists >= 0
-    kept = (lists[:, :, None] == earlier[:, None, :]).any(axis=2) & listed
-    return 1 - float(kept.sum() / max(listed.sum(), 1))
 
 
 def popularity_drift(item_events: Array, earlier: Array) -> float:

@@ -25,6 +25,8 @@ from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Float64
 
+# A component on which the halves agree less (0: not at all, 1: the same) may be an accident.
+MIN_AGREEMENT = 0.5
 # Single precision: an agreement of three digits is looked at.
 _DTYPE, _TOLERANCE = np.float32, 1e-6
 

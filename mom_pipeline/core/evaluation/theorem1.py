@@ -19,11 +19,10 @@ _LARGEST_PI_ERROR = 1.0
 class Bounds:
     """How far O and pi may be from the truth, with probability 1 - delta.
 
-    mu_bound, pi_bound: Theorem 1's bounds of ||mu_k - mu_k'|| and |pi_k - pi_k'|.
-    n1, n2, n3: users that the theorem asks for. Its Omega(.) and c1, c2 hide constants that the
-    paper leaves open: `constants` = (c1, c2, the factor of n2 and n3), 1 unless given.
+    mu_bound, pi_bound: of ||mu_k - mu_k'|| and |pi_k - pi_k'|.
+    n1, n2, n3: users that the theorem asks for; constants: (c1, c2, the factor of n2 and n3),
+    which the paper leaves open.
     d1s, d2s, d3s: means of nnz, nnz^2, nnz^3.  sigma_1, sigma_k: ends of the spectrum of M2.
-    warnings: what a reader should know before trusting the numbers.
     """
 
     mu_bound: float
@@ -66,7 +65,7 @@ def _clause(what: str, bound: float, largest: float, anything: str) -> str:
     )
 
 
-def bounds_of_fit(fit: ComponentFit, delta: float) -> Bounds | None:
+def bounds_of_fit(fit: ComponentFit, delta: float = 0.05) -> Bounds | None:
     """Evaluate Theorem 1 on a fit; see `bounds_of`."""
     eigenvalues = fit.components.whitening.eigenvalues
     weights = fit.components.weights
@@ -74,7 +73,11 @@ def bounds_of_fit(fit: ComponentFit, delta: float) -> Bounds | None:
 
 
 def bounds_of(
-    estimator: Estimator, sums: MomentSums, eigenvalues: Float64, weights: Float64, delta: float
+    estimator: Estimator,
+    sums: MomentSums,
+    eigenvalues: Float64,
+    weights: Float64,
+    delta: float = 0.05,
 ) -> Bounds | None:
     """Evaluate Theorem 1 on a model that it is about: one of the paper's plain sums; else None."""
     if not estimator.is_the_papers:
@@ -102,22 +105,9 @@ def theorem_1(
     eps = float(1 + np.sqrt(np.log(1 / delta) / 2))
     mu_bound, pi_bound = _error_bounds(eps / np.sqrt(n_users), d2, d3, s1, sk)
     n1, n2, n3 = _users_needed(eps, d2, d3, sk, weights, constants)
-    needed = max(n1, n2, n3)
+    warnings = _warnings(n_users, len(eigenvalues), mu_bound, pi_bound, max(n1, n2, n3))
     return Bounds(
-        mu_bound=mu_bound,
-        pi_bound=pi_bound,
-        n1=n1,
-        n2=n2,
-        n3=n3,
-        n_users=n_users,
-        d1s=d1,
-        d2s=d2,
-        d3s=d3,
-        sigma_1=s1,
-        sigma_k=sk,
-        delta=delta,
-        constants=constants,
-        warnings=_warnings(n_users, len(eigenvalues), mu_bound, pi_bound, needed),
+        mu_bound, pi_bound, n1, n2, n3, n_users, d1, d2, d3, s1, sk, delta, constants, warnings
     )
 
 

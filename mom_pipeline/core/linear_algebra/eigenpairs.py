@@ -1,9 +1,7 @@
-"""Leading eigenpairs of a second moment that is known by its products.
+"""Leading eigenpairs of a matrix that is known by its products: a block Krylov method.
 
-Block subspace iteration that keeps what it has seen: each pass multiplies a narrow block by M2,
-makes it orthogonal to all blocks before (Cholesky-QR, twice) and Rayleigh-Ritz takes the best
-from their common span, a block Krylov space. When the span is full it is folded to its leading
-Ritz vectors and goes on.
+Each pass multiplies a narrow block by M2 and makes it orthogonal to all blocks before (Cholesky-QR,
+twice); Rayleigh-Ritz takes the best from their span, which is folded when it is full.
 """
 
 from dataclasses import dataclass
@@ -12,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from scipy import linalg
 
-from mom_pipeline.core.dense import fits_dense
+from mom_pipeline.core.linear_algebra.dense_limit import fits_dense
 from mom_pipeline.core.linear_algebra.tall import (
     cross,
     multiply,
@@ -23,14 +21,11 @@ from mom_pipeline.core.linear_algebra.tall import (
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Float64
 
-# Below this many items LAPACK's full eigendecomposition is quicker than any iteration. Above, it
-# is asked for where it costs less time and the matrix may be written out.
+# Below this many items LAPACK is always quicker; above, where `is_direct` says so.
 DIRECT_ITEMS = 600
-# What LAPACK needs for D items, in products D x D x D: the reduction to three diagonals, half
-# of it bound by memory.
+# What LAPACK needs for D items, in products D x D x D.
 _DIRECT_PRODUCTS = 4
-# What a look at the Ritz values of w columns needs, in products w x w x w, on the mean of passes:
-# their values alone, and at the end the vectors.
+# What the Ritz values of w columns need, in products w x w x w, on the mean of passes.
 _RITZ_PRODUCTS = 4
 # Columns multiplied in one pass, as a share of those that are wanted, and at least this many.
 _BLOCK_SHARE = 4
@@ -39,8 +34,8 @@ _MIN_BLOCK = 8
 _SPAN_FACTOR = 3
 # A column that loses more than this of its length to the span is made orthogonal once more.
 _REPEAT_BELOW = 0.1
-# From this size of a D x K' block on, single precision: the statistical error is far larger
-# than its rounding, and the products are twice as fast.
+# From this size of a D x K' block on, single precision: its rounding is far below the
+# statistical error.
 _SINGLE_FROM = 1_000_000
 # Random columns that look for what a span has lost.
 _PROBES = 8
@@ -55,7 +50,7 @@ class SymmetricOperator(Protocol):
     def dtype(self) -> np.dtype[np.floating]: ...
     @property
     def explicit(self) -> Array:
-        """The matrix itself, made when it is asked for."""
+        """The matrix itself, made when it is read."""
         ...
 
     def apply(self, Q: Array, /) -> Array: ...
@@ -67,7 +62,7 @@ class Eigenpairs:
 
     values: (k,).  vectors: (D, k), orthonormal, each with a positive sum.
     passes: products with M2 that it took.
-    residual: largest ||M2 v - value v|| / values[0] among the pairs that were asked for.
+    residual: largest ||M2 v - value v|| / values[0] among the k that were wanted.
     """
 
     values: Float64
@@ -88,9 +83,8 @@ def top_eigenpairs(
 ) -> Eigenpairs:
     """Return the k (and the guard) leading eigenpairs of M2.
 
-    Stops when the sum of the k leading Ritz values grows by less than `tol` of itself for
-    each pass, or after `max_passes` passes. warm_start: (D, any) columns to begin with.
-    direct: by LAPACK; None where that is quicker.
+    Stops when a pass adds less than `tol` to the sum of the k leading Ritz values, or after
+    `max_passes`. warm_start: (D, any) columns to begin with.  direct: by LAPACK; None: if quicker.
     """
     D = M2.n_items
     width, block = guarded_width(k, D), block_width(k, D)
@@ -163,9 +157,7 @@ def ritz_values_beyond(
 
         Q = orth( (I - U U.T) M2 Z ),  Z random;     values of  [U Q].T M2 [U Q]
 
-    U: (D, K') orthonormal.  H = U.T M2 U is known already, so only the narrow block Z, and Q
-    after it, are multiplied by M2: two passes that see everything outside of the span, also
-    what has no pair with anything inside.
+    U: (D, K') orthonormal.  H = U.T M2 U is known already: two narrow passes.
     """
     D = M2.n_items
     if D <= DIRECT_ITEMS and fits_dense(D * D * M2.dtype.itemsize):
@@ -184,10 +176,9 @@ def ritz_values_beyond(
 
 
 def _keeps_rounding(gram: Float64, within: Float64) -> bool:
-    """Tell whether a remainder has a column that is little more than the rounding of the rest.
+    """Return whether a column of the remainder is little more than the rounding of the rest.
 
-    ||M2 v||^2 = ||C||^2 + ||rest||^2, with C = V.T M2 v `within` the span and the squares of the
-    rest on the diagonal of its gram.
+    ||M2 v||^2 = ||C||^2 + ||rest||^2,  C = V.T M2 v `within` the span.
     """
     rest, inside = np.diag(gram), (within**2).sum(axis=0)
     return bool((rest < _REPEAT_BELOW**2 * (rest + inside)).any())

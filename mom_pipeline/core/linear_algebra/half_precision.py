@@ -7,21 +7,11 @@ import numpy as np
 
 from mom_pipeline.core.types import Array
 
-BITS = 11
 
-
-def to_half(A: Array, bits: int = BITS) -> tuple[Array, Array]:
-    """Return the rows in half precision, and the exponents that they were divided by.
-
-    bits: significant ones of each entry, 1 to 11. The fewer they are, the better it deflates.
-    """
+def to_half(A: Array) -> tuple[Array, Array]:
+    """Return the rows in half precision, and the exponents that they were divided by."""
     exponents = np.frexp(np.abs(A).max(axis=1, initial=0.0))[1]
-    halves = np.ldexp(A, -exponents[:, None]).astype(np.float16)
-    step = 2 ** (BITS - bits)
-    numbers = halves.view(np.uint16)
-    numbers += np.uint16(step // 2)
-    numbers &= np.uint16(2**16 - step)
-    return halves, exponents.astype(np.int16)
+    return np.ldexp(A, -exponents[:, None]).astype(np.float16), exponents.astype(np.int16)
 
 
 def from_half(rows: Array, exponents: Array) -> Array:

@@ -1,8 +1,7 @@
-"""Products of tall matrices, rows in blocks on threads of our own, in place where that is possible.
+"""Products of tall matrices, rows in blocks on threads of our own.
 
-BLAS's own threads wait for each other after every product, and at this shape, many rows and few
-columns, there is little to share out in one. A block is used for all that is wanted of it while
-it is in the cache. Sums over the rows are added in a fixed order, in double precision.
+At this shape BLAS's threads wait for each other. A block is used while it is in the cache; sums
+over the rows are added in a fixed order, in double precision.
 """
 
 from collections.abc import Callable

@@ -7,7 +7,7 @@ is made of comes from these sums; no row is read again.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
@@ -15,7 +15,6 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions
-from mom_pipeline.core.interactions import as_binary
 from mom_pipeline.core.linear_algebra.symmetric import packed
 from mom_pipeline.core.linear_algebra.tall import multiply
 from mom_pipeline.core.moments.estimators import Estimator
@@ -24,7 +23,6 @@ from mom_pipeline.core.moments.sums import (
     MomentSums,
     events_per_user,
     padded,
-    scaled_rows_and_columns,
 )
 from mom_pipeline.core.moments.triples import span_sums
 from mom_pipeline.core.threads import map_blocks
@@ -34,17 +32,12 @@ from mom_pipeline.core.types import Array, Csr, Float64
 _COLUMNS_PER_SLAB = 32
 
 
-def _none() -> Array:
-    return np.empty(0, dtype=np.int64)
-
-
 @dataclass(frozen=True)
 class Anchor:
     """What a full rebuild fixes.
 
     basis: U, (D, K') orthonormal columns in the scaled space; its precision is that of the
     products with rows.  item_scale: the diagonal of S, (D,).
-    frequent_items: (F,) positions, among which pairs are counted exactly; empty for none.
     components: (K', K) those of the anchor's own day in the coordinates of the basis, where
     every later decomposition starts from; None before the first.
     half_components: (2, K', K) the same of either half of the users, where these are told apart.
@@ -54,7 +47,6 @@ class Anchor:
     basis: Array
     item_scale: Float64
     estimator: Estimator
-    frequent_items: Array = field(default_factory=_none)
     components: Float64 | None = None
     half_components: Array | None = None
     passes: int = 0
@@ -91,7 +83,6 @@ class AnchoredSums:
     pairs: H, (K', K').  triples: T_B without its repetitions, see `packed`.
     item_pairs: C, (D, K'), M2 seen through the basis from one side; None where only the
     components are compared, as for a half.
-    frequent_pairs: (F, F) users who took both of two frequent items.
     half: the sums over the first half of the users, where halves are told apart.
     """
 
@@ -99,7 +90,6 @@ class AnchoredSums:
     pairs: Float64
     triples: Float64
     item_pairs: Array | None
-    frequent_pairs: Float64
     half: Self | None = None
 
     @classmethod
@@ -133,8 +123,7 @@ class AnchoredSums:
         if C is not None and Y is not None:
             weights = signs * estimator.term_weights(events_per_user(weighted), 2)[0]
             C[items] += _item_pairs(rows, Y, weights)
-        frequent = _pair_counts(X, signs, anchor.frequent_items)
-        return cls(_signed_first(X, signs, estimator), pairs, packed(triples), None, frequent)
+        return cls(_signed_first(X, signs, estimator), pairs, packed(triples), None)
 
     def update(
         self, removed: Csr, added: Csr, anchor: Anchor, *, in_half: Array | None = None
@@ -178,7 +167,6 @@ class AnchoredSums:
             pairs=combine(self.pairs, other.pairs),
             triples=combine(self.triples, other.triples),
             item_pairs=C,
-            frequent_pairs=combine(self.frequent_pairs, other.frequent_pairs),
             half=half,
         )
 
@@ -197,7 +185,6 @@ class AnchoredSums:
             **{name: getattr(first, name) for name in ITEM_SUMS},
             "pairs": self.pairs,
             "triples": self.triples,
-            "frequent_pairs": self.frequent_pairs,
         }
         if self.item_pairs is not None:
             arrays["item_pairs"] = self.item_pairs
@@ -222,7 +209,6 @@ class AnchoredSums:
             arrays["pairs"],
             arrays["triples"],
             arrays.get("item_pairs"),
-            arrays["frequent_pairs"],
             cls.from_arrays(half) if half else None,
         )
 
@@ -287,13 +273,6 @@ def _scaled_basis(anchor: Anchor, items: Array) -> Array:
     B = anchor.basis[items]
     B *= anchor.item_scale[items, None].astype(B.dtype)
     return B
-
-
-def _pair_counts(X: Csr, signs: Float64, items: Array) -> Float64:
-    """Return how many users took both of two items, (F, F); whole numbers."""
-    taken = as_binary(X[:, items])
-    signed = scaled_rows_and_columns(taken, signs, np.ones(len(items)), np.float64)
-    return np.asarray((taken.T @ signed).toarray(), dtype=np.float64)
 
 
 def _require_items(X: Csr, anchor: Anchor) -> None:

@@ -1,9 +1,7 @@
 """One day of the moments: from yesterday's sums and the changed rows to today's, or in full.
 
-A day without a yesterday fixes an anchor and sums over all users; that is also what a fit does.
-What is computed from the sums (`algorithm/`) depends on them and the anchor alone, never on the
-path that led to them: day by day, in one go, or after late data, the same rows give the same
-model up to rounding.
+A day without a yesterday fixes an anchor and sums over all users, as a fit does. The model depends
+on the sums and the anchor alone, never on the days that led to them.
 """
 
 import sys
@@ -14,7 +12,7 @@ from typing import Self
 import numpy as np
 
 from mom_pipeline.core.errors import TooLittleData
-from mom_pipeline.core.interactions import changed_rows, grown
+from mom_pipeline.core.interactions import changed_rows, resized
 from mom_pipeline.core.linear_algebra.eigenpairs import (
     block_width,
     guarded_width,
@@ -23,14 +21,18 @@ from mom_pipeline.core.linear_algebra.eigenpairs import (
     working_precision,
 )
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
-from mom_pipeline.core.moments.counting import MAX_PAIR_BYTES, count_pairs, most_pairs
+from mom_pipeline.core.moments.cooccurrences import (
+    MAX_PAIR_BYTES,
+    Cooccurrences,
+    count_cooccurrences,
+    most_pairs,
+)
 from mom_pipeline.core.moments.estimators import Estimator
-from mom_pipeline.core.moments.pair_counts import PairCounts
+from mom_pipeline.core.moments.second_moment import SecondMoment
 from mom_pipeline.core.moments.sums import MomentSums
 from mom_pipeline.core.moments.users import (
     AnchoredPass,
     MomentsPass,
-    SecondMoment,
     Users,
     UsersInMemory,
     in_first_half,
@@ -38,7 +40,7 @@ from mom_pipeline.core.moments.users import (
 from mom_pipeline.core.threads import cut
 from mom_pipeline.core.types import Array, Csr
 
-# Pairs of changed users whose rows are in memory at a time.
+# Interactions of changed users that are in memory at a time.
 _PAIRS_PER_BLOCK = 4_000_000
 
 
@@ -46,14 +48,11 @@ _PAIRS_PER_BLOCK = 4_000_000
 class MomentSettings:
     """What the sums depend on.
 
-    anchor_width: columns of the anchor's basis; K for a fit of its own, wider where days will
-    follow, so that the span still holds M2 when it has moved.
-    n_frequent: items among which pairs are counted exactly.
+    anchor_width: columns of the anchor's basis: K, or more where days will follow.
     halves: keep the sums of one half of the users apart.
     capture_threshold: a day is computed in full below this share; see `captured_share`.
-    pair_exponent: e of the pairs that the ranking uses, see `PairCounts`; None to keep none.
-    pair_bytes: what these may take.  pair_drift: a day is computed in full when more of its pairs
-    came after the last rebuild.
+    pair_exponent: e of the co-occurrences; None to keep none.  pair_bytes: what these may take.
+    pair_drift: a day is computed in full when more of them changed since the last rebuild.
     dtype: of the products; None for what suits the size.
     """
 
@@ -64,7 +63,6 @@ class MomentSettings:
     tol: float = 1e-5
     max_passes: int = 10
     dtype: type[np.floating] | None = None
-    n_frequent: int = 0
     halves: bool = False
     capture_threshold: float = 0.0
     pair_exponent: float | None = None
@@ -103,12 +101,10 @@ def fix_anchor(users: Users, settings: MomentSettings, warm_start: Array | None 
     )
     basis = pairs.vectors[:, :width]
     basis[~taken] = 0.0  # the rounding of a direct solver
-    frequent = np.argsort(-sums.item_users, kind="stable")[: settings.n_frequent]
     return Anchor(
         basis=basis,
         item_scale=M2.item_scale,
         estimator=estimator,
-        frequent_items=np.sort(frequent[sums.item_users[frequent] > 0]),
         passes=pairs.passes,
         residual=pairs.residual,
     )
@@ -121,12 +117,11 @@ def sum_users(users: Users, anchor: Anchor, settings: MomentSettings) -> Anchore
 
 @dataclass(frozen=True)
 class DayStep:
-    """How the sums of a day came about.
+    """The sums of a day, and how they came about.
 
     reason: why the day was computed in full; empty when it was not.
     changed: positions of the users whose rows were visited.
     captured_share: of M2, what the span held before a rebuild; 1 where nothing was before.
-    pairs: those of the anchor's day and what changed since; None where none are kept.
     """
 
     anchor: Anchor
@@ -134,35 +129,35 @@ class DayStep:
     reason: str
     changed: Array
     captured_share: float
-    pairs: "AnchoredPairs | None" = None
+    pairs: "AnchoredCooccurrences | None" = None
 
 
 @dataclass(frozen=True)
-class AnchoredPairs:
-    """Pairs as of the last rebuild, and what changed since."""
+class AnchoredCooccurrences:
+    """Co-occurrences as of the last rebuild, and what changed since."""
 
-    base: PairCounts
-    change: PairCounts
+    base: Cooccurrences
+    change: Cooccurrences
 
     @classmethod
     def from_users(cls, users: Users, settings: MomentSettings) -> Self | None:
-        """Count the pairs of all users; None where the settings keep none."""
+        """Count those of all users; None where the settings keep none."""
         if settings.pair_exponent is None:
             return None
-        base = count_pairs(users, settings.pair_exponent, settings.pair_bytes)
+        base = count_cooccurrences(users, settings.pair_exponent, settings.pair_bytes)
         return cls(base, base.nothing())
 
     def update(self, removed: Csr, added: Csr) -> Self:
         return replace(self, change=self.change + self.base.change(removed, added))
 
     @cached_property
-    def counts(self) -> PairCounts:
-        """The pairs of the day."""
+    def counts(self) -> Cooccurrences:
+        """Those of the day."""
         return self.base.after(self.change)
 
     @property
     def drift(self) -> float:
-        """How much of the day's pairs came or went since the rebuild."""
+        """The share of the day's co-occurrences that came or went since the rebuild."""
         pairs = self.base.units.sum() + self.change.units.sum()
         return float(np.abs(self.change.units).sum() / max(pairs, 1))
 
@@ -174,7 +169,7 @@ class Yesterday:
     X: Csr
     anchor: Anchor
     sums: AnchoredSums
-    pairs: AnchoredPairs | None = None
+    pairs: AnchoredCooccurrences | None = None
 
 
 def advance(
@@ -200,15 +195,12 @@ def advance(
                 return step
     anchor = fix_anchor(users, settings)
     sums = sum_users(users, anchor, settings)
-    pairs = AnchoredPairs.from_users(users, settings)
+    pairs = AnchoredCooccurrences.from_users(users, settings)
     return DayStep(anchor, sums, reason, np.flatnonzero(np.diff(X.indptr)), share, pairs)
 
 
 def _too_many_pairs(X: Csr, changed: Array, settings: MomentSettings) -> str:
-    """Why the pairs of the changed users are not counted on their own; empty where they are.
-
-    What changed is kept beside the pairs of the last rebuild, and must not outgrow them.
-    """
+    """Why the changed users are not counted on their own: what they may add exceeds its bytes."""
     if settings.pair_exponent is None:
         return ""
     n = np.diff(X.indptr)[changed].astype(np.float64)
@@ -222,7 +214,7 @@ def _next_day(
     X: Csr, users: Users, yesterday: Yesterday, changed: Array, settings: MomentSettings
 ) -> DayStep:
     """Subtract the old rows of the changed users and add their new ones, in blocks of them."""
-    before, anchor = grown(yesterday.X, X.shape), yesterday.anchor.with_items(X.shape[1])
+    before, anchor = resized(yesterday.X, X.shape), yesterday.anchor.with_items(X.shape[1])
     sums, pairs = yesterday.sums, yesterday.pairs
     sizes = np.append(0, np.cumsum(np.diff(before.indptr)[changed] + np.diff(X.indptr)[changed]))
     # Also where nobody changed: there may be items that the sums do not have yet.
@@ -256,10 +248,8 @@ def captured_share(
 ) -> float:
     """Return the share of the K leading eigenvalues of today's M2 that the span still holds.
 
-    Compares the Ritz values inside the span with those after it was widened by what two narrow
-    passes over the users find outside: 1 means that nothing was lost. Items that came after the
-    anchor are scaled by their users of today: their rows of the basis are zero, so this changes
-    nothing but how much of M2 is seen to lie outside of the span.
+    Compares the Ritz values inside the span with those after two narrow passes widened it. Items
+    that came after the anchor are scaled by their users of today.
     """
     today = anchor.estimator.item_scale(sums.first.item_users)
     scaled = replace(anchor, item_scale=np.where(anchor.known, anchor.item_scale, today))

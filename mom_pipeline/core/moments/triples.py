@@ -60,11 +60,6 @@ def span_sums(
     return H, T
 
 
-def multiply_adds(K: int) -> int:
-    """Return how many multiply-adds the kernel executes for one user."""
-    return sum(g * (K - first) ** 2 for first, _, g in _row_groups(K))
-
-
 def _weighted_powers(
     X: Csr, a2: Float64, a3: Float64, basis: Array, projections: Array | None
 ) -> tuple[Float64, Float64]:

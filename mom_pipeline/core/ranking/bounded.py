@@ -8,8 +8,6 @@ Many users read tiers of the items as matrix products, until no user needs more.
 only the components that matter to them are read first:
 
     P[y | u]  <=  sum_(k read) P[y | k] P[k | u]  +  |P[k not read | u]| |P[y | .]|
-
-Where parts are added up, the bounds are those of `factored.py`.
 """
 
 from dataclasses import dataclass, replace
@@ -19,34 +17,33 @@ from typing import Self
 import numpy as np
 from scipy.linalg import get_blas_funcs
 
-from mom_pipeline.core.ranking.factored import BoundedFactors
-from mom_pipeline.core.ranking.parts import Components, Histories
+from mom_pipeline.core.ranking.one_user import OneUser
+from mom_pipeline.core.ranking.parts import ComponentsPart, Histories
 from mom_pipeline.core.ranking.score import Score
 from mom_pipeline.core.ranking.topn import BestItems, Progress, hide_seen, top_n, user_blocks
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr
 
-# Up to this many users are looked at one by one.
+# Up to this many users are scored one by one.
 _FEW_USERS = 4
 # The bounds hold for exact sums; a sum in single precision may exceed them by rounding.
 _ROUNDING = 1 + 1e-4
-# One user: items read before the first look at the bound, components read between two looks,
-# and how many items read for one component cost as much as one item scored in full.
+# One user: items read before the bound is first checked, components read between two checks, and
+# how many items read for one component cost as much as one item scored in full.
 _FIRST_ITEMS_OF_ONE, _COMPONENTS_PER_LOOK, _ITEMS_PER_FULL_SCORE = 2048, 4, 64
-# Many users. Each component brings some n items that can reach a list of n. A catalogue of fewer
-# than this many times all of these is one tier: its bounds would rule out too little.
+# Many users: a catalogue of fewer than this many times n K items is one tier, since its bounds
+# would rule out too little.
 _ITEMS_PER_REACHING = 4
 # The first tier: at least the first number of items, and the second for every position of a list.
 _FIRST_ITEMS, _FIRST_ITEMS_PER_POSITION = 1024, 10
-# By how much the next tier is larger: users read so much more than they need at most. And how
-# many tiers ahead users go at most: what they read there raises the score to reach.
+# By how much the next tier is larger, and how many tiers ahead users go at most: what they read
+# there raises the score to reach.
 _GROWTH, _TIERS_AHEAD = 0.25, 8
-# Scores of a block of users, in numbers: few enough to stay in a core's cache, unless so few
-# users would be left that reading the items takes the time; never more than a thread may hold.
+# Scores of a block of users: few enough for a core's cache, unless too few users would be left;
+# never more than a thread may hold.
 _SCORES_IN_CACHE, _SCORES_IN_MEMORY = 1_000_000, 32_000_000
 _FEWEST_USERS, _MOST_USERS = 128, 1024
-# The whole catalogue: some 10 MB of scores for each part and thread, which is memory that is used
-# again from block to block; or more, rather than so few users that their products are slower.
+# The whole catalogue: some 10 MB of scores for each part and thread, or more for enough users.
 _SCORES_PER_BLOCK, _USERS_PER_BLOCK = 2_500_000, 256
 
 
@@ -71,57 +68,54 @@ class ExactTop:
             hidden = rows.X if exclude_seen else None
             self._components.fill(best, rows.memberships, hidden, progress)
             return best
+        if len(best.items) == 1 and self._one_user is not None:
+            found = self._one_user.best(rows, n, self.candidates, exclude_seen)
+            if found is not None:
+                items, scores, factors = found
+                best.items[0, : len(items)], best.scores[0, : len(items)] = items, scores
+                best.factors.update(factors)
+                return best
         for part, _ in self.score.parts:
             best.factors[part.name] = np.empty(len(best.items))
-        left = np.arange(len(best.items))
-        if self._factored is not None:
-            left = self._factored.fill(best, rows, self._no_candidates, exclude_seen, progress)
-        self._fill_blocks(best, rows, left, exclude_seen)
+        self._fill_blocks(best, rows, exclude_seen)
         progress(1.0)
         return best
 
     def among(self, items: Array) -> Self:
-        """Return the same among some of the items. items: (D,) of bool.
-
-        Every bound is one of a single item, so it holds in any subset; what does not depend on
-        the candidates is kept.
-        """
+        """Return the same among some of the items. items: (D,) of bool."""
         top = replace(self, candidates=self.candidates & items)
-        if "_factored" in self.__dict__:
-            top.__dict__["_factored"] = self._factored
+        if "_one_user" in self.__dict__:
+            top.__dict__["_one_user"] = self._one_user  # does not depend on the candidates
         return top
 
     def prepare(self) -> None:
         """Compute now what the first question would otherwise wait for."""
         if self._components is not None:
             _ = self._components.by_component
-        _ = self._factored
+        _ = self._one_user
 
     @cached_property
     def _components(self) -> "BoundedComponents | None":
         """O in the order of what its items can score, where the components alone rank."""
         part = self.score.parts[0][0]
-        if self.score.relative or not isinstance(part, Components):
+        if self.score.relative or not isinstance(part, ComponentsPart):
             return None
         return BoundedComponents.from_probs(part.item_probs, self.candidates)
 
     @cached_property
-    def _factored(self) -> BoundedFactors | None:
-        """The order of the items by their factors, where most of them need not be read."""
-        return BoundedFactors.from_score(self.score, len(self.candidates))
+    def _one_user(self) -> OneUser | None:
+        return OneUser.from_score(self.score, len(self.candidates))
 
     @cached_property
     def _no_candidates(self) -> Array:
         return np.flatnonzero(~self.candidates)
 
-    def _fill_blocks(
-        self, best: BestItems, rows: Histories, users: Array, exclude_seen: bool
-    ) -> None:
-        """Score the whole catalogue for some of the users."""
+    def _fill_blocks(self, best: BestItems, rows: Histories, exclude_seen: bool) -> None:
+        """Score the whole catalogue, a block of users at a time."""
         n, D = best.items.shape[1], rows.X.shape[1]
         most = min(max(_SCORES_PER_BLOCK // max(D, 1), _USERS_PER_BLOCK), _MOST_USERS)
 
-        def block(some: Array) -> None:
+        def block(some: slice) -> None:
             own = rows.block(some)
             scores, factors = self.score(own)
             scores[:, self._no_candidates] = -np.inf
@@ -133,7 +127,7 @@ class ExactTop:
             for name, factor in factors.items():
                 best.factors[name][some] = factor
 
-        map_blocks(block, [users[own] for own in user_blocks(len(users), D, most)])
+        map_blocks(block, user_blocks(len(best.items), D, most))
 
     def factors(self, rows: Histories) -> dict[str, Array]:
         """Return by what each part of the users' scores is multiplied, name -> (users,)."""
@@ -194,10 +188,9 @@ class BoundedComponents:
     ) -> None:
         """Write the best items of every user to `best`, empty lists of N users.
 
-        P: (N, K), rows sum to 1.  hidden: (N, D), what is not to be listed, or None. An item
-        that no component of the user can bring is not listed.
+        P: (N, K), rows sum to 1.  hidden: (N, D), not to be listed, or None. Nor is a score of 0.
         """
-        best.factors[Components.name] = np.ones(len(P))
+        best.factors[ComponentsPart.name] = np.ones(len(P))
         if len(P) <= _FEW_USERS:
             for user, own in enumerate(P):
                 seen = self.order[:0]
@@ -251,10 +244,7 @@ class BoundedComponents:
         return _Tier(items, self.item_probs[items], positions)
 
     def _reaching(self, least: Array) -> Array:
-        """Return how many items may score as much as the last of each list, (users,).
-
-        least: (users,), 0 for a short list, which every item may reach.
-        """
+        """Return how many items may reach the last score of each list, (users,)."""
         return np.searchsorted(self.bounds, -least.astype(self.bounds.dtype), side="right")
 
     @cached_property

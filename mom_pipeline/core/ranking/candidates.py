@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mom_pipeline.core.evaluation.metrics import metrics_of_hits
-from mom_pipeline.core.moments.counting import count_pairs
+from mom_pipeline.core.moments.cooccurrences import count_cooccurrences
 from mom_pipeline.core.moments.users import Users
 from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.low_pass import LowPass
@@ -82,7 +82,7 @@ class SearchParts:
         components: Scorer,
     ) -> "SearchParts":
         """Make the parts from the rows of all users; trends where their days are known."""
-        counted = [Pairs.from_counts(count_pairs(users, exponent)) for exponent in low_pass]
+        counted = [Pairs.from_counts(count_cooccurrences(users, exponent)) for exponent in low_pass]
         half_lives = grid["trend_half_life"] if users.with_days else ()
         trends = {h: users.add_up(TrendPass(h)).relative() for h in half_lives}
         return cls(

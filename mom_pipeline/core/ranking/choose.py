@@ -95,7 +95,7 @@ class HeldOut:
 
 
 @dataclass(frozen=True)
-class Choice:
+class WeightChoice:
     """The chosen weights, and the mean of Recall@20, nDCG@20 and MAP@20 reached."""
 
     weights: RankingWeights
@@ -189,7 +189,7 @@ def choose_weights(
     progress: Callable[[float], None] = lambda share: None,
     *,
     fixed: Mapping[str, float] = MappingProxyType({}),
-) -> Choice:
+) -> WeightChoice:
     """Search the grid for the best mean of Recall@20, nDCG@20 and MAP@20.
 
     From several starts, one setting at a time; every move must be a gain that exceeds its standard
@@ -228,7 +228,7 @@ def choose_weights(
         trial = _Trial.from_choice(held_out, low_pass, eases, components, best)
         for name, options in last.items():
             best = trial.with_best(best, name, options)
-    return Choice(best, quality, len(asked.users), known)
+    return WeightChoice(best, quality, len(asked.users), known)
 
 
 def _last(

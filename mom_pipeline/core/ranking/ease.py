@@ -1,9 +1,10 @@
-"""The EASE part of the score: the regression of every item on the others, from counted pairs.
+"""EASE: the regression of every item on the others, from co-occurrences G (Steck 2019).
 
-Up to some 4,000 items the second moment is inverted. In a larger catalogue every item is
-regressed on its nearest items alone, those that it was taken with most often:
+    P = (G + ridge g I)^-1,    B = I - P diag(P)^-1,    score = x B,     g: mean diagonal of G
 
-    B_Ny = (G_NN + ridge g I)^-1 G_Ny,     N: the nearest items of y
+Beyond some 4,000 items every item is regressed on its nearest items N alone:
+
+    B_Ny = (G_NN + ridge g I)^-1 G_Ny
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,13 +12,17 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
-from scipy import sparse
+from scipy import linalg, sparse
 
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.interactions import with_narrow_indices
-from mom_pipeline.core.linear_algebra.inverse import invert_in_place
-from mom_pipeline.core.moments.counting import MAX_PAIR_BYTES, count_pairs
-from mom_pipeline.core.moments.pair_counts import PairCounts, from_steps, steps_of
+from mom_pipeline.core.moments.cooccurrences import (
+    MAX_PAIR_BYTES,
+    Cooccurrences,
+    count_cooccurrences,
+    from_steps,
+    steps_of,
+)
 from mom_pipeline.core.moments.sums import padded
 from mom_pipeline.core.moments.users import Users
 from mom_pipeline.core.ranking.item_matrix import ItemMatrix, last_true, owners
@@ -25,10 +30,10 @@ from mom_pipeline.core.ranking.parts import EASE, Histories, added_up
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr
 
-# The pairs of busy users in it made it better.
+# Better than 1: co-occurrences of busy users count for more.
 _USER_EXPONENT = 0.5
-# Up to so many items G is inverted, a second on two cores. Of each row of the inverse so many
-# entries are kept, which on three logs was within .5 % of nDCG@20.
+# Up to so many items G is inverted, a second on two cores. Of each row so many entries are kept:
+# within .5 % of nDCG@20 on three logs.
 MAX_INVERTED_ITEMS = 4_000
 _ENTRIES = 256
 # Otherwise every item is regressed on so many nearest ones; so many items at a time take 64 MB.
@@ -38,18 +43,9 @@ _ITEMS_PER_BLOCK, _SOLVED_PER_BLOCK = 256, 4096
 
 @dataclass(frozen=True)
 class Ease:
-    """Pairs that remain when the other items of the history have explained their share.
+    """B ~ matrix + 1 rest^T: the largest entries of each row, and each column's mean of the others.
 
-        P = (G + ridge g I)^-1,    B = I - P diag(P)^-1,    score = x B
-
-    g is the mean of G's diagonal. B is the regression of every item on all others with the
-    given ridge (Steck 2019, "Embarrassingly shallow autoencoders"), from the second moment alone.
-    Of each row of an inverse the largest entries are kept, and the mean of the others of each
-    column:
-
-        B ~ matrix + 1 rest^T
-
-    matrix: (D, D), entries of the order of 1 with the digits of half precision.
+    matrix: (D, D), with the digits of half precision.
     rest: (D,), zero where every item is regressed on its nearest ones.
     """
 
@@ -59,7 +55,6 @@ class Ease:
 
     @classmethod
     def from_users(cls, users: Users, ridge: float, max_pair_bytes: int = MAX_PAIR_BYTES) -> Self:
-        """Invert the second moment of some users."""
         return cls.for_ridges(users, (ridge,), max_pair_bytes)[ridge]
 
     @classmethod
@@ -69,7 +64,7 @@ class Ease:
         """Return the part for each of the ridges."""
         if min(ridges) <= 0:
             raise InvalidSetting(f"ridge of the EASE part must be above 0, found {min(ridges)}")
-        counts = count_pairs(users, _USER_EXPONENT, max_pair_bytes)
+        counts = count_cooccurrences(users, _USER_EXPONENT, max_pair_bytes)
         items = np.flatnonzero(counts.item_users)
         if len(items) > MAX_INVERTED_ITEMS:
             by_ridge = _local_regressions(counts.matrix(), ridges)
@@ -78,7 +73,7 @@ class Ease:
         return {ridge: cls._inverted(counts, items, ridge) for ridge in ridges}
 
     @classmethod
-    def _inverted(cls, counts: PairCounts, items: Array, ridge: float) -> Self:
+    def _inverted(cls, counts: Cooccurrences, items: Array, ridge: float) -> Self:
         D, rest = counts.n_items, np.zeros(counts.n_items, dtype=np.float32)
         if not len(items):
             nothing = sparse.csr_array((D, D)).astype(np.float32)
@@ -101,10 +96,7 @@ class Ease:
         )
 
     def as_arrays(self) -> dict[str, Array]:
-        """Return the part as named arrays, to be stored; `from_arrays` reads them back.
-
-        Without the items that came later: they are the same arrays until it is made again.
-        """
+        """Return named arrays to be stored, the same until it is made again: no later items."""
         B = self.matrix.entries
         known = (np.diff(B.indptr) > 0) | (self.rest != 0)
         known[B.indices] = True
@@ -118,7 +110,6 @@ class Ease:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
-        """Return the part that `as_arrays` named; see `with_items`."""
         data, steps, indptr, rest = (
             arrays[f"ease_{name}"] for name in ("data", "steps", "indptr", "rest")
         )
@@ -141,14 +132,13 @@ class Ease:
 
 
 def _regressions(G: Array, ridge: float) -> Array:
-    """Return B, zero on its diagonal, in the memory of G, (F, F)."""
-    diagonal = np.einsum("ii->i", G)
-    diagonal += ridge * diagonal.mean()
-    if not invert_in_place(G):
-        raise np.linalg.LinAlgError("the second moment with its ridge is not positive definite")
-    G /= -np.diag(G)
-    np.fill_diagonal(G, 0.0)
-    return G
+    """Return B, (F, F), zero on its diagonal. G: (F, F), written over."""
+    np.einsum("ii->i", G)[:] += ridge * np.diag(G).mean()
+    # By columns, as LAPACK has them: only then the inverse takes the place of G.
+    P = linalg.inv(G.T, overwrite_a=True, check_finite=False, assume_a="pos").T
+    P /= -np.diag(P).copy()
+    np.fill_diagonal(P, 0.0)
+    return P
 
 
 def _largest_of_rows(B: Array) -> Array:

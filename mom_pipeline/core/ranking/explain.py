@@ -1,12 +1,11 @@
 """Explanations: which item of the history, or which component, a score comes from.
 
-Pairs, EASE and low-pass are sums over the items of the history; the components' part is a sum
-over the components; popularity has no such terms. Each part is taken apart into its terms.
+Pairs, EASE and low-pass are sums over the items of the history, the components' part is one over
+the components; popularity has no such terms.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from mom_pipeline.core.ranking.item_matrix import owners
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.parts import COMPONENTS, OWN, Histories, Own, Pairs
 from mom_pipeline.core.ranking.score import Score
-from mom_pipeline.core.ranking.topn import BestItems, most_popular, user_blocks
+from mom_pipeline.core.ranking.topn import BestItems, user_blocks
 from mom_pipeline.core.threads import cut, map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
@@ -29,55 +28,15 @@ _TERMS = 2_000_000
 
 @dataclass(frozen=True)
 class Reasons:
-    """What contributed most to each score of N users' lists.
+    """What contributed most to each listed score; (N, n) each.
 
-    kinds: (N, n), one of POPULAR, COMPONENT, ITEM; POPULAR where neither of the others added
-    anything.  causes: (N, n), the number of the component (from 0) or the position of the item;
-    -1 for POPULAR.  terms: (N, n), what the cause added to the score.
+    kinds: POPULAR, COMPONENT or ITEM.  causes: the number of the component, from 0, or the
+    position of the item; -1 for POPULAR.  terms: what the cause added to the score.
     """
 
     kinds: Array
     causes: Array
     terms: Float64
-
-
-@dataclass(frozen=True)
-class ReasonedLists:
-    """Lists of N users, the best first; a short list ends with -1 and is never padded.
-
-    items, scores: (N, n).  kinds, causes: as in `Reasons`.
-    """
-
-    items: Array
-    scores: Float64
-    kinds: Array
-    causes: Array
-
-    @classmethod
-    def empty(cls, n_users: int, n: int) -> Self:
-        """Return lists without items."""
-        best = BestItems.empty(n_users, n)
-        kinds, causes = (np.full(best.items.shape, value) for value in (POPULAR, -1))
-        return cls(best.items, best.scores, kinds, causes)
-
-
-def reasoned_lists(
-    X: Csr, P: Array, model: FittedModel, n: int, *, exclude_seen: bool = True
-) -> ReasonedLists:
-    """Make the lists of some users; one without a history gets the most popular items.
-
-    X: (N, D).  P: (N, K), the memberships of the same users.
-    """
-    known = np.diff(X.indptr) > 0
-    lists = ReasonedLists.empty(X.shape[0], n)
-    popular, shares = most_popular(np.where(model.candidates, model.popularity, 0.0), n)
-    lists.items[~known, : len(popular)], lists.scores[~known, : len(popular)] = popular, shares
-    own, P = X[known], P[known]
-    best = model.best(own, n, exclude_seen=exclude_seen, memberships=P)
-    why = strongest(model, own, P, best)
-    lists.items[known], lists.scores[known] = best.items, best.scores
-    lists.kinds[known], lists.causes[known] = why.kinds, why.causes
-    return lists
 
 
 def strongest(model: FittedModel, X: Csr, P: Array, best: BestItems) -> Reasons:
@@ -116,7 +75,7 @@ def strongest(model: FittedModel, X: Csr, P: Array, best: BestItems) -> Reasons:
 
 
 def _name_own(causes: Array, terms: Array, rows: Histories, items: Array, factor: Array) -> None:
-    """Name an item of the history as its own reason where that adds most; both are written to."""
+    """Name an item of the history as its own reason where that adds most, in place."""
     for users in user_blocks(*rows.X.shape):
         own = Own().at(rows.block(users), np.maximum(items[users], 0)) * factor[users, None]
         more = (own > terms[users]) & (items[users] >= 0)
@@ -124,7 +83,7 @@ def _name_own(causes: Array, terms: Array, rows: Histories, items: Array, factor
 
 
 @dataclass(frozen=True)
-class Explanation:
+class ScoreExplanation:
     """The scores of some items for one user, taken apart in three ways.
 
     best: the items as a list, in the order in which they were given.  memberships: (1, K).
@@ -139,7 +98,7 @@ class Explanation:
     by_history: Float64
 
 
-def explain_row(model: FittedModel, row: Csr, items: Array) -> Explanation:
+def explain_row(model: FittedModel, row: Csr, items: Array) -> ScoreExplanation:
     """Take the scores of some items apart, seen or not. row: (1, D).  items: (n,) positions."""
     P = model.memberships(row)
     rows, top = model.histories(row, P), model.top()
@@ -155,21 +114,16 @@ def explain_row(model: FittedModel, row: Csr, items: Array) -> Explanation:
     history += components_by_history(model, row, P[0], items, components)
     scores = sum(parts.values(), np.zeros(len(items)))
     best = BestItems(items[None], scores[None], factors)
-    return Explanation(best, P, parts, components, history)
+    return ScoreExplanation(best, P, parts, components, history)
 
 
 def by_component(model: FittedModel, P: Array, items: Array, factor: float) -> Float64:
-    """Return what each component adds to each score, (n, K); rows sum to the components' part.
-
-        factor P[k | u] P[y | k]
-
-    P: (K,).  items: (n,).  factor: of the components, 0 where they have no weight.
-    """
+    """Return factor P[k | u] P[y | k], (n, K): rows sum to the components' part. P: (K,)."""
     return np.asarray(model.item_probs[items].astype(np.float64) * P * factor)
 
 
 def by_entry(score: Score, rows: Histories, items: Array, factors: Mapping[str, Array]) -> Float64:
-    """Return what each entry of the histories adds by pairs to its user's items, (entries, n).
+    """Return what each entry of the histories adds to its user's items, (entries, n).
 
     A user's entries sum to the parts of the second moment: pairs, EASE and low-pass.
     items: (users, n) positions.  factors: by what each part was multiplied, name -> (users,).
@@ -190,10 +144,8 @@ def components_by_history(
 ) -> Float64:
     """Share the components' part out to the history, (n, history); rows sum to it.
 
-        term_h = x_h sum_k P[k | h, u] P[y | k] ...,   P[k | h, u] ~ P[k | u] P[h | k]
+        term_h ~ x_h sum_k P[k | h, u] P[y | k],   P[k | h, u] ~ P[k | u] P[h | k]
 
-    The posterior is no sum over the history; each item is credited with the component that it
-    most likely came from, and the credits are scaled to the whole.
     row: (1, D).  P: (K,).  component_terms: of `by_component`.
     """
     responsible = model.smoothed_item_probs[row.indices] * P.astype(np.float64)
@@ -206,11 +158,9 @@ def components_by_history(
 
 
 def similar_scores(model: FittedModel, item: int) -> Array:
-    """Return how often each item goes with one, compared with their popularity, (D,).
+    """Return P[item and y] / sqrt(P[item] P[y]) of every item y, (D,).
 
-        P[item and y] / sqrt(P[item] P[y])
-
-    Counted pairs where the model ranks with them; else the pairs that its components imply,
+    Counted where the model ranks with co-occurrences; else as its components imply,
     P[a and b] = sum_k pi_k P[a | k] P[b | k].
     """
     ranking = model.pair_ranking

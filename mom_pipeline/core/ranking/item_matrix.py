@@ -7,18 +7,16 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.core.dense import fits_dense
+from mom_pipeline.core.linear_algebra.dense_limit import fits_dense
 from mom_pipeline.core.threads import cut
 from mom_pipeline.core.types import Array, Csr
 
-# The matrix is written out in full where at least this share of its entries occurs: a row of it
-# is then added up some ten times as fast. A ranking has a few such matrices, of single numbers.
+# Written out in full where at least this share of its entries occurs: some ten times as fast. A
+# ranking has a few such matrices, in single precision.
 _DENSE_SHARE, _DENSE_BYTES = 0.1, 4 * 4
-# Sparse rows are added up for a few users in one call. Their entries, 4 MB unless one user has
-# more, stay in a core's cache.
+# Sparse rows are added up for a few users in one call: 4 MB of entries stay in a core's cache.
 _ENTRIES_AT_A_TIME, _USERS_AT_A_TIME = 500_000, 32
-# Single entries are looked up in rows written out in full, 4 MB of them at a time: a search in
-# the sparse rows takes some five times as long.
+# Single entries are looked up in 4 MB of rows written out: five times as fast as a search.
 _PANEL = 1_000_000
 
 
@@ -97,9 +95,8 @@ def owners(X: Csr) -> Array:
 
 
 def _stacked(M: Csr, bounds: Array) -> sparse.csc_array:
-    """Return the matrix whose product adds up the rows of M user by user: (users D, entries).
+    """Return (users D, entries): column e is row e of M, moved down to the D rows of its user.
 
-    Column e is row e of M, moved down to the D rows of its user.
     M: (entries, D), written to.  bounds: (users + 1,), where the entries of each user begin.
     """
     for user, (start, stop) in enumerate(pairwise(M.indptr[bounds])):

@@ -1,4 +1,4 @@
-"""The low-pass part of the score: what many pairs have in common."""
+"""Low-pass: what many co-occurrences have in common, without the noise of the single one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,29 +13,26 @@ from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.linear_algebra.eigenpairs import top_eigenpairs
 from mom_pipeline.core.linear_algebra.half_precision import from_half, rounded, to_half
 from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.second_moment import SecondMoment
 from mom_pipeline.core.moments.sums import padded
-from mom_pipeline.core.moments.users import MomentsPass, SecondMoment, Users
+from mom_pipeline.core.moments.users import MomentsPass, Users
 from mom_pipeline.core.ranking.item_matrix import last_true
-from mom_pipeline.core.ranking.parts import LOW_PASS, Histories, row_norms
+from mom_pipeline.core.ranking.parts import LOW_PASS, Histories
 from mom_pipeline.core.threads import cut
 from mom_pipeline.core.types import Array, Csr, Float64
 
-# The low-pass part takes as many eigenvectors as are worth asking for and fit in memory, and at
-# most a quarter of them all: through all of them a history is seen as it is.
+# Eigenvectors, and their entries in all. At most a quarter of all: through all of them a history
+# is seen as it is.
 _LOW_PASS_RANK, _LOW_PASS_SIZE = 512, 32_000_000
-# Rows of listed items and of histories that are read at a time, 1 MB of each unless one user has
-# more: they stay in a core's cache.
+# Rows of the basis that are read at a time: 1 MB stays in a core's cache.
 _ROWS_PER_BLOCK = 512
 
 
 @dataclass(frozen=True)
 class LowPass:
-    """What many pairs have in common, without the noise of the single pair.
+    """score = x S V diag(f) V^T S^-1,  f = s / (s + ridge),  V, s eigenpairs of S G S.
 
-        score = x S V diag(f) V^T S^-1,     f = s / (s + ridge)
-
-    V, s are eigenpairs of S G S, S = diag(c^-scaling); s and the ridge are in units of its mean
-    diagonal. A ridge of 0 is a plain cut after the last eigenvector.
+    S = diag(c^-scaling); s and the ridge are in units of the mean diagonal of S G S.
     basis: V, (D, rank) orthonormal, with the digits of half precision.
     item_scale: the diagonal of S, (D,).  strengths: s, (rank,).
     """
@@ -66,10 +63,7 @@ class LowPass:
         return cls(rounded(top.vectors[:, :rank]), pairs.M2.item_scale, strengths)
 
     def as_arrays(self) -> dict[str, Array]:
-        """Return the part as named arrays, to be stored; `from_arrays` reads them back.
-
-        Without the items that came later: they are the same arrays until it is made again.
-        """
+        """Return named arrays to be stored, the same until it is made again: no later items."""
         n = last_true(np.asarray(self.basis.any(axis=1))) + 1
         rows, exponents = to_half(self.basis[:n])
         return {
@@ -81,10 +75,7 @@ class LowPass:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
-        """Return the part that `as_arrays` named, without a ridge; see `with_items`.
-
-        Raises ValueError where they do not fit together.
-        """
+        """Return the part without a ridge; ValueError where the arrays do not fit together."""
         rows, exponents, scale, strengths = (
             arrays[f"low_pass_{name}"] for name in ("rows", "exponents", "scale", "strengths")
         )
@@ -100,7 +91,9 @@ class LowPass:
         return replace(self, basis=padded(self.basis, n_items), item_scale=scale)
 
     def scores(self, rows: Histories) -> Array:
-        return self.products(self.user_factors(rows))
+        scores = self.user_factors(rows) @ self.basis.T
+        scores /= self._scale
+        return np.asarray(scores)
 
     def at(self, rows: Histories, items: Array) -> Array:
         return self.at_ridges(rows, items, (self.ridge,))[0]
@@ -120,34 +113,20 @@ class LowPass:
             history, first = X.indices[bounds[0] : bounds[-1]], bounds[0]
             filtered = self.basis[history] * self._scale[history, None] * self._filter(self.ridge)
             for spread, (start, stop) in zip(
-                self._spread(items[users]), pairwise(bounds), strict=True
+                self.item_factors(items[users]), pairwise(bounds), strict=True
             ):
                 terms[start:stop] = (spread @ filtered[start - first : stop - first].T).T
         return terms
 
     def user_factors(self, rows: Histories) -> Array:
-        """Return v = x S V diag(f), (users, rank); an item's score is v . V_y / S_y."""
+        """Return x S V diag(f), (users, rank)."""
         return np.asarray(self._projected(rows) * self._filter(self.ridge))
 
-    def products(self, a: Array, items: Array | None = None) -> Array:
-        if items is None:
-            products = a @ self.basis.T
-            products /= self._scale
-            return np.asarray(products)
-        return np.asarray((a @ self.basis.take(items, axis=0).T) / self._scale[items])
+    def norms(self) -> Array:
+        """Return the length of every item's factors, (D,)."""
+        return np.sqrt(np.einsum("yk,yk->y", self.basis, self.basis)) / self._scale
 
-    def norms(self) -> Float64:
-        return row_norms(self.basis) / self.item_scale
-
-    def among(self, items: Array) -> Self:
-        basis = self.basis.take(items, axis=0)
-        return replace(self, basis=basis, item_scale=self.item_scale[items])
-
-    @property
-    def rank(self) -> int:
-        return len(self.strengths)
-
-    def _spread(self, items: Array) -> Array:
+    def item_factors(self, items: Array) -> Array:
         """Return V_y / S_y of some items, (..., rank)."""
         return np.asarray(self.basis[items] / self._scale[items][..., None])
 

@@ -24,10 +24,9 @@ _NEGLIGIBLE = 1e-20
 class Personalization:
     """How a history becomes memberships.
 
-    rule: "product", the paper's Bayes rule; "tempered", the same with the likelihood to the
-    power `temperature`; "em", `em_steps` steps of EM on the user's own mixture, O fixed.
-    smoothing: share of the items' popularity mixed into O before any logarithm, so that one
-    item that a component has never shown does not rule the component out.
+    rule: "product", the paper's Bayes rule; "tempered", with the likelihood to the power
+    `temperature`; "em", `em_steps` steps of EM on the user's own mixture, O fixed.
+    smoothing: share of popularity mixed into O, so that no single item rules a component out.
     """
 
     rule: RuleName = "product"
@@ -37,7 +36,6 @@ class Personalization:
 
     @classmethod
     def from_settings(cls, settings: Any) -> Self:
-        """Take the rule and its numbers from any object that has them among its settings."""
         return cls(
             settings.personalization, settings.temperature, settings.em_steps, settings.smoothing
         )
@@ -73,8 +71,7 @@ def smoothed(item_probs: Array, popularity: Array, smoothing: float) -> Array:
 def memberships(X: Csr, item_probs: Array, weights: Array, settings: Personalization) -> Array:
     """Return P[component | user], (N, K), rows sum to 1; an empty history gives pi.
 
-    item_probs: (D, K), strictly positive (see `smoothed`); of few rows only their items are read.
-    weights: (K,).
+    item_probs: (D, K), strictly positive (see `smoothed`).  weights: (K,).
     """
     if settings.rule == "em":
         block_rule = _em_rule(item_probs, weights, settings.em_steps)

@@ -1,4 +1,4 @@
-"""What a fitted model ranks with besides its components: pairs, low-pass, EASE and trend."""
+"""What a fitted model ranks with besides its components: co-occurrences and parts made of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -6,12 +6,15 @@ from functools import cached_property
 from typing import Any, Self, TypeVar
 
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
-from mom_pipeline.core.moments.counting import MAX_PAIR_BYTES, count_pairs
-from mom_pipeline.core.moments.pair_counts import PairCounts
+from mom_pipeline.core.moments.cooccurrences import (
+    MAX_PAIR_BYTES,
+    Cooccurrences,
+    count_cooccurrences,
+)
 from mom_pipeline.core.moments.users import Users
 from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.low_pass import LowPass
-from mom_pipeline.core.ranking.parts import Components, Own, Pairs, Part, Popularity
+from mom_pipeline.core.ranking.parts import ComponentsPart, Own, Pairs, Part, Popularity
 from mom_pipeline.core.ranking.recency import Trend, TrendPass
 from mom_pipeline.core.ranking.score import RankingWeights, Score
 from mom_pipeline.core.types import Array, Csr, SentPlain
@@ -23,13 +26,12 @@ PartT = TypeVar("PartT", Ease, LowPass)
 class PairRanking(SentPlain):
     """The second moment's share of a fitted model.
 
-    counts, trend: sums over users, which changed users alone update. The trend is None where it
-    has no weight or the days of the pairs are not known.
-    low_pass, ease: made from all rows at once, and kept until these are read again; they say
-    nothing about items that came later. None where they have no weight.
+    counts, trend: sums over users, which changed users alone update.
+    low_pass, ease: made from all rows at once and kept until these are read again; they say
+    nothing about later items.  None: without weight, or days for the trend.
     """
 
-    counts: PairCounts
+    counts: Cooccurrences
     low_pass: LowPass | None
     weights: RankingWeights
     ease: Ease | None = None
@@ -44,10 +46,9 @@ class PairRanking(SentPlain):
         *,
         max_pair_bytes: int = MAX_PAIR_BYTES,
     ) -> Self:
-        """Rank with the pairs of some users and, where days are known, the trend of the items."""
         with_trend = users.with_days and weights.trend > 0
         return cls(
-            counts=count_pairs(users, weights.user_exponent, max_pair_bytes),
+            counts=count_cooccurrences(users, weights.user_exponent, max_pair_bytes),
             low_pass=low_pass,
             weights=weights,
             ease=Ease.from_users(users, weights.ease_ridge, max_pair_bytes)
@@ -70,16 +71,13 @@ class PairRanking(SentPlain):
         removed_days: Csr | None = None,
         added_days: Csr | None = None,
     ) -> Self:
-        """Return the ranking after some rows were taken away and others added.
-
-        removed, added: (any, D).  removed_days, added_days: of the same pairs, for the trend.
-        """
+        """Return the ranking without some rows and with others: (any, D), with their days."""
         D, trend = added.shape[1], self.trend
         if trend is not None:
             if removed_days is None or added_days is None:
                 raise InvalidInteractions(
-                    "this model ranks by the trend of the items too: give the days of the pairs "
-                    "with the rows, as in `fit`"
+                    "this model ranks by the trend of the items too: give the days with the rows, "
+                    "as in `fit`"
                 )
             trend = trend.update(removed_days, added_days)
         return replace(
@@ -92,7 +90,6 @@ class PairRanking(SentPlain):
 
     @cached_property
     def pairs(self) -> Pairs:
-        """The pairs, with the exponents of the weights."""
         w = self.weights
         return replace(
             Pairs.from_counts(self.counts, w.sharpness),
@@ -101,10 +98,7 @@ class PairRanking(SentPlain):
         )
 
     def score(self, item_probs: Array) -> Score:
-        """Return the three-moment score with the given components; parts of weight 0 are left out.
-
-        item_probs: (D, K).
-        """
+        """Return the three-moment score, of the parts whose weight is not 0. item_probs: (D, K)."""
         w = self.weights
         parts: list[tuple[Part, float]] = []
         if w.popularity:
@@ -117,7 +111,7 @@ class PairRanking(SentPlain):
             low_pass = _made(self.low_pass, "low-pass")
             parts.append((replace(low_pass, ridge=w.low_pass_ridge), w.low_pass))
         if w.components:
-            parts.append((Components(item_probs), w.components))
+            parts.append((ComponentsPart(item_probs), w.components))
         if w.own:
             parts.append((Own(), w.own))
         trend = None if self.trend is None else self.trend.factors(w.trend)
@@ -139,7 +133,6 @@ class PairRanking(SentPlain):
             raise ValueError("the pair ranking is of another number of items")
 
     def as_arrays(self) -> dict[str, Array]:
-        """Return all but the weights as named arrays; `from_arrays` reads them back."""
         trend = {} if self.trend is None else self.trend.as_arrays()
         return self.counts.as_arrays() | self.smoothed_arrays() | trend
 
@@ -161,11 +154,10 @@ class PairRanking(SentPlain):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array], weights: Mapping[str, Any]) -> Self:
-        """Return the ranking that `as_arrays` named, with weights as a mapping."""
         return cls(
-            counts=PairCounts.from_arrays(arrays),
+            counts=Cooccurrences.from_arrays(arrays),
             low_pass=None,
-            weights=RankingWeights.from_saved(weights),
+            weights=RankingWeights(**weights),
             trend=Trend.from_arrays(arrays) if "trend_users" in arrays else None,
         ).with_smoothed(arrays)
 

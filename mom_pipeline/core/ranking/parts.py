@@ -1,8 +1,7 @@
 """The parts of the score: what each moment says about every item, for a block of histories.
 
 Each part gives its plain scores of all items (`scores`) and of some (`at`); those that are sums
-over the items of a history also say what each of these adds (`by_entry`). How they become one
-score stands in `score.py`. G is the second moment as counted pairs (`moments/pair_counts.py`).
+over the items of a history also what each of these adds, (entries, n) (`by_entry`).
 """
 
 from collections.abc import Callable, Sequence
@@ -14,25 +13,18 @@ from typing import ClassVar, Protocol, Self
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.core.moments.counting import count_pairs
-from mom_pipeline.core.moments.pair_counts import PairCounts
+from mom_pipeline.core.moments.cooccurrences import Cooccurrences, count_cooccurrences
 from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.item_matrix import ItemMatrix, owners
 from mom_pipeline.core.types import Array, Csr, Float64
 
-POPULARITY, PAIRS, EASE, LOW_PASS, COMPONENTS, OWN = (
-    "popularity",
-    "pairs",
-    "ease",
-    "low-pass",
-    "components",
-    "own",
-)
+POPULARITY, PAIRS, EASE = "popularity", "pairs", "ease"
+LOW_PASS, COMPONENTS, OWN = "low-pass", "components", "own"
 
 
 @dataclass(frozen=True)
 class Histories:
-    """Rows of users in the forms that the parts read.
+    """Rows of users as the parts read them.
 
     X: (users, D), canonical.  posterior: gives P[component | user], (users, K), of such rows.
     known: these memberships, where they are known already.
@@ -44,14 +36,11 @@ class Histories:
 
     @cached_property
     def memberships(self) -> Array:
-        """P[component | user], (users, K)."""
         return self.posterior(self.X) if self.known is None else self.known
 
     @cached_property
     def once(self) -> Csr:
-        """The histories as sets, which the second moment is about: every item counts once, or
-        less where it was taken long ago.
-        """
+        """The histories as sets: every item counts once, or less where it was long ago."""
         once = copy(self.X)
         once.data = np.minimum(self.X.data, 1.0)
         return once
@@ -76,43 +65,9 @@ class Part(Protocol):
     def at(self, rows: Histories, items: Array) -> Array: ...
 
 
-class HistoryPart(Part, Protocol):
-    """A part that is a sum over the items of a history."""
-
-    def by_entry(self, X: Csr, items: Array) -> Array:
-        """Return what each entry of X adds to each item of its user, (entries, n).
-
-        X: (users, D), read as ones.  items: (users, n) positions.
-        """
-        ...
-
-
-class FactoredPart(Part, Protocol):
-    """A part whose score is the product of a user's factors and an item's: a . F_y."""
-
-    def user_factors(self, rows: Histories) -> Array:
-        """Return a, (users, rank)."""
-        ...
-
-    def products(self, a: Array, items: Array | None = None) -> Array:
-        """Return a . F_y of some items or of all, (..., items). a: (..., rank)."""
-        ...
-
-    def norms(self) -> Float64:
-        """Return |F_y| of every item, (D,)."""
-        ...
-
-    def among(self, items: Array) -> Self:
-        """Return the part of some items alone."""
-        ...
-
-    @property
-    def rank(self) -> int: ...
-
-
 @dataclass(frozen=True)
 class Popularity:
-    """How many users took an item, the same for every history. item_users: (D,)."""
+    """How many users had an item, the same for every history. item_users: (D,)."""
 
     name: ClassVar[str] = POPULARITY
     item_users: Float64
@@ -126,7 +81,7 @@ class Popularity:
 
 @dataclass(frozen=True)
 class Pairs:
-    """How often a candidate goes with the history's items.
+    """Co-occurrences G of a candidate with the items of the history.
 
         score_y = sum_h x_h (c_h^-history G_hy c_y^-candidate)^sharpness
 
@@ -143,17 +98,15 @@ class Pairs:
 
     @classmethod
     def from_rows(cls, X: Csr, user_exponent: float = 1.0, sharpness: float = 1.0) -> Self:
-        """Count the pairs of every user, within the bytes that pairs may take."""
-        return cls.from_counts(count_pairs(UsersInMemory(X), user_exponent), sharpness)
+        return cls.from_counts(count_cooccurrences(UsersInMemory(X), user_exponent), sharpness)
 
     @classmethod
-    def from_counts(cls, counts: PairCounts, sharpness: float = 1.0) -> Self:
+    def from_counts(cls, counts: Cooccurrences, sharpness: float = 1.0) -> Self:
         item_users = counts.item_users.astype(np.float64)
         plain = cls(ItemMatrix(counts.matrix()), item_users, counts.user_exponent, 1.0)
         return plain.sharpened(sharpness)
 
     def sharpened(self, sharpness: float) -> Self:
-        """Return the same pairs to another power."""
         if sharpness == self.sharpness:
             return self
         G = self.powers.entries
@@ -194,14 +147,14 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class Components:
+class ComponentsPart:
     """P[y | u] = sum_k P[y | k] P[k | u] (paper, equation 9). item_probs: O, (D, K)."""
 
     name: ClassVar[str] = COMPONENTS
     item_probs: Array
 
     def scores(self, rows: Histories) -> Array:
-        return self.products(self.user_factors(rows))
+        return np.asarray(rows.memberships @ self.item_probs.T)
 
     def at(self, rows: Histories, items: Array) -> Array:
         return np.einsum("uk,unk->un", rows.memberships, self.item_probs[items])
@@ -209,39 +162,21 @@ class Components:
     def user_factors(self, rows: Histories) -> Array:
         return rows.memberships
 
-    def products(self, a: Array, items: Array | None = None) -> Array:
-        probs = self.item_probs if items is None else self.item_probs.take(items, axis=0)
-        return np.asarray(a @ probs.T)
+    def item_factors(self, items: Array) -> Array:
+        return self.item_probs[items]
 
-    def norms(self) -> Float64:
-        return row_norms(self.item_probs)
-
-    def among(self, items: Array) -> Self:
-        return replace(self, item_probs=self.item_probs.take(items, axis=0))
-
-    @property
-    def rank(self) -> int:
-        return int(self.item_probs.shape[1])
+    def norms(self) -> Array:
+        """Return the length of every item's factors, (D,)."""
+        return np.sqrt(np.einsum("yk,yk->y", self.item_probs, self.item_probs))
 
 
 @dataclass(frozen=True)
 class Own:
-    """What a user took before: what is taken again and again is taken once more.
-
-        score_y = log(1 + x_y) / (the largest of the user),     0 for any other item
-
-    For lists that may hold items of the history; elsewhere it says nothing.
-    """
+    """The user's own history, for lists that may hold it: log(1 + x_y) / the user's largest."""
 
     name: ClassVar[str] = OWN
 
     def scores(self, rows: Histories) -> Array:
-        return np.asarray(self._shares(rows).toarray())
-
-    def at(self, rows: Histories, items: Array) -> Array:
-        return np.take_along_axis(self.scores(rows), items, axis=1)
-
-    def _shares(self, rows: Histories) -> Csr:
         shares = copy(rows.X)
         shares.data = np.log1p(rows.X.data).astype(np.float32)
         lengths = np.diff(shares.indptr)
@@ -249,15 +184,13 @@ class Own:
         if len(taken):
             largest = np.maximum.reduceat(shares.data, shares.indptr[taken])
             shares.data /= np.repeat(largest, lengths[taken])
-        return shares
+        return np.asarray(shares.toarray())
+
+    def at(self, rows: Histories, items: Array) -> Array:
+        return np.take_along_axis(self.scores(rows), items, axis=1)
 
 
 def added_up(X: Csr, terms: Array) -> Array:
     """Return the sum of what the entries of each row add, (users, n). terms: (entries, n)."""
     by_user = (X.data, np.arange(X.nnz), X.indptr)
     return np.asarray(sparse.csr_array(by_user, shape=(X.shape[0], X.nnz)) @ terms)
-
-
-def row_norms(F: Array) -> Float64:
-    """Return the length of every row, (rows,), without a copy of them."""
-    return np.sqrt(np.einsum("yk,yk->y", F, F), dtype=np.float64)

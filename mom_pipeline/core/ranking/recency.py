@@ -1,16 +1,13 @@
-"""What the days of the pairs tell: how far a history has aged, and the trend of the items.
-
-A history ages by its own latest event, so that it stays as it is while its user does nothing:
+"""Recency: how far a history has aged, and the trend of the items.
 
     x_uy = 2^(-(latest_u - day_uy) / half-life)
 
-The trend says which items are taken more than before:
+A history ages by its own latest event, so that it stays as it is while its user does nothing.
 
     trend_y ~ (r_y + s m) / (c_y + s),    r_y = sum_u 2^(-age_uy / half-life),    m = sum r / sum c
 
-c_y users took item y, and age_uy is how long ago user u took it last; items of few users are drawn
-to the mean m. A score is multiplied by the trend to some power: with popularity alone and a power
-of 1, that is recent popularity. Only the ratios between items matter, so no day has to be today.
+c_y: users of item y; items of few users are drawn to the mean m. Only ratios between items
+matter, so no day has to be today.
 """
 
 from collections.abc import Mapping
@@ -35,9 +32,9 @@ _PAIRS_PER_BLOCK = 4_000_000
 
 
 def as_last_days(last_days: object, X: Csr) -> Csr:
-    """Return the day of every pair's last event, with the positions of X, or say what is wrong.
+    """Return the day of every entry's last event, (N, D), or say what is wrong with it.
 
-    last_days: (N, D) numbers of days, above 0, such as `date.toordinal()`, where X has entries.
+    last_days: numbers of days, above 0, such as `date.toordinal()`, where X has entries.
     """
     days = as_interactions(last_days, n_items=X.shape[1])
     same = (
@@ -54,10 +51,9 @@ def as_last_days(last_days: object, X: Csr) -> Csr:
 
 
 def aged(X: Csr, last_days: Csr | None, half_life: float) -> Csr:
-    """Return histories in which an item counts for less the longer ago it was taken, (N, D).
+    """Return histories, (N, D), in which an item counts for less the longer ago it was.
 
     X itself where the days are not known or the half-life is NO_AGEING.
-    last_days: (N, D), with the entries of X.  half_life: in days.
     """
     if last_days is None or half_life >= NO_AGEING or not X.nnz:
         return X
@@ -72,11 +68,7 @@ def aged(X: Csr, last_days: Csr | None, half_life: float) -> Csr:
 
 @dataclass(frozen=True)
 class Trend:
-    """The sums over users that the trend is made of.
-
-    day: of the newest event that was counted, a number.  recent: r, (D,), as of that day.
-    users: c, (D,).  half_life: in days.
-    """
+    """Sums over users. day: of the newest event.  recent: r, (D,), as of it.  users: c, (D,)."""
 
     day: float
     recent: Float64
@@ -85,7 +77,6 @@ class Trend:
 
     @classmethod
     def from_rows(cls, last_days: Csr, half_life: float) -> Self:
-        """Sum over some users. last_days: (N, D)."""
         n_items = int(last_days.shape[1])
         day = float(last_days.data.max(initial=0.0))
         recent, users = np.zeros(n_items), np.zeros(n_items)
@@ -102,10 +93,7 @@ class Trend:
         return replace(mine, recent=mine.recent + theirs.recent, users=mine.users + theirs.users)
 
     def update(self, removed: Csr, added: Csr) -> Self:
-        """Return the sums after some rows were taken away and others added, up to rounding.
-
-        removed, added: days of the last events, (any, D), with D at least that of these sums.
-        """
+        """Return the sums without some rows and with others, up to rounding. Both: (any, D)."""
         gone, come = (type(self).from_rows(days, self.half_life) for days in (removed, added))
         day = max(self.day, gone.day, come.day)
         mine = self.with_items(removed.shape[1])._as_of(day)
@@ -115,7 +103,6 @@ class Trend:
         return replace(mine, recent=recent, users=users)
 
     def with_items(self, n_items: int) -> Self:
-        """Return the same sums among more items."""
         return replace(self, recent=padded(self.recent, n_items), users=padded(self.users, n_items))
 
     def relative(self) -> Float64:
@@ -132,7 +119,6 @@ class Trend:
         return np.asarray(self.relative() ** exponent, dtype=np.float32)
 
     def as_arrays(self) -> dict[str, Array]:
-        """Return the sums as named arrays, to be stored; `from_arrays` reads them back."""
         return {
             "trend_clock": np.array([self.day, self.half_life]),
             "trend_recent": self.recent,

@@ -1,30 +1,22 @@
-"""One score from all three moments: popularity, pairs, and the components.
+"""One score from all three moments: a weighted sum of parts.
 
-    score = popularity * M1 + pairs * M2 + ease * M2^-1 + low_pass * (top part of M2)
-            + components * P[y | u] + own * (the user's own history)
+    score_y = trend_y^trend * sum_part weight_part part_y / (its best unseen item of the user)
 
-    score_y is multiplied by trend_y^trend (`trend.py`), where the days of the pairs are known.
-
-Each part is divided by its own best unseen item of the user before the parts are added, so
-that the weights mean the same for every user. The ranking by components alone is the same with
-one part whose factor is 1.
+Divided so, the weights mean the same for every user. The trend (`recency.py`) is 1 where no days
+are known. The ranking by components alone is the same with one part whose factor is 1.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Literal, Self, get_args
 
 import numpy as np
 
 from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.core.ranking.parts import Components, Histories, Part
+from mom_pipeline.core.ranking.parts import ComponentsPart, Histories, Part
 from mom_pipeline.core.types import Array, Float64
 
 RankingName = Literal["components", "three-moment"]
-# Names of rankings in earlier versions, which are still accepted.
-_SYNONYMS = {"classes": "components"}
-# Names of weights in earlier versions, and what they are called now.
-RENAMED_WEIGHTS = {"classes": "components", "explained": "ease", "explained_ridge": "ease_ridge"}
 
 # Scores that are weighted before they are added, in numbers: few enough to stay in the cache.
 _SCORES_AT_A_TIME = 500_000
@@ -39,20 +31,16 @@ NO_AGEING = 36_500.0
 class RankingWeights:
     """Weights and exponents of the three-moment ranking.
 
-    The defaults are what ranks where nothing can be chosen. On hidden items of four data sets and
-    later days of three of them they were 3 to 13 % better than pairs and their low-pass part.
-    popularity to components: weights of the parts.  own: of the user's own items, for lists that
-        may hold them.
-    user_exponent: power of a user's items that divides what their pairs count.
-    history_exponent, candidate_exponent: powers of an item's users that divide a pair's count
-        on the side of the history and on the side of the candidate.
-    sharpness: power of the count so divided: above 1 the nearest items of a history speak
-        louder than many distant ones.
+    The defaults are used where nothing can be chosen: on held-out items of four data sets and
+    later days of three of them 3 to 13 % better than pairs and their low-pass part.
+    popularity to own: weights of the parts; `own` for lists that may hold the user's own items.
+    user_exponent: power of a user's number of items that divides their co-occurrences.
+    history_exponent, candidate_exponent: powers of an item's users that divide a co-occurrence
+        on either side.  sharpness: power of the result.
     low_pass_scaling: power of an item's users that divides it in the low-pass part.
     ease_ridge, low_pass_ridge: in units of the mean diagonal of the second moment.
-    trend: power of the items' trend that multiplies the score; trend_half_life: in days.
-    history_half_life: days after which an item of a history counts half, before its user's
-        latest one; NO_AGEING for never.
+    trend: power of the items' trend; trend_half_life, history_half_life: in days, NO_AGEING for
+        histories that do not age.
     """
 
     popularity: float = 0.0
@@ -72,14 +60,9 @@ class RankingWeights:
     trend_half_life: float = 30.0
     history_half_life: float = NO_AGEING
 
-    @classmethod
-    def from_saved(cls, values: Mapping[str, float]) -> Self:
-        """Return weights that were written as a mapping, under names of any version."""
-        return cls(**{RENAMED_WEIGHTS.get(name, name): value for name, value in values.items()})
-
     @property
     def anchored(self) -> tuple[float, ...]:
-        """What the pairs, the low-pass and the EASE part depend on: other values need all rows."""
+        """What co-occurrences, low-pass and EASE depend on: other values need all rows."""
         scaling = self.low_pass_scaling if self.low_pass else -1.0
         return (self.user_exponent, scaling, self.ease_ridge if self.ease else -1.0)
 
@@ -96,21 +79,19 @@ class RankingWeights:
 
 
 def ranking_name(name: str) -> RankingName:
-    """Return the name of a ranking as it is today; InvalidSetting for an unknown one."""
-    today = _SYNONYMS.get(name, name)
+    """Return the name of a ranking; InvalidSetting for an unknown one."""
     for known in get_args(RankingName):
-        if today == known:
+        if name == known:
             return known
     raise InvalidSetting(f"ranking must be 'components' or 'three-moment', found {name!r}")
 
 
 @dataclass(frozen=True)
 class Score:
-    """Parts and their weights.
+    """Parts with their weights.
 
-    Pairs, EASE and low-pass take a history as a set; how often an item was taken tells about
-    repeats, not about what comes new. The components see the counts.
-    parts: with weights above zero.  relative: whether parts are divided by their best unseen item.
+    Pairs, EASE and low-pass read a history as a set, the components its counts.
+    relative: whether parts are divided by their best unseen item.
     trend: (D,), what the sum of the parts is multiplied by; None for 1.
     """
 
@@ -121,7 +102,7 @@ class Score:
     @classmethod
     def from_probs(cls, item_probs: Array) -> Self:
         """Return the score P[item | user], undivided."""
-        return cls(((Components(item_probs), 1.0),), relative=False)
+        return cls(((ComponentsPart(item_probs), 1.0),), relative=False)
 
     def __call__(self, rows: Histories) -> tuple[Array, dict[str, Array]]:
         """Return the scores, (users, D), and by what each part was multiplied: name -> (users,)."""
@@ -169,25 +150,13 @@ def combined(
 def best_unseen(scores: Array, seen: tuple[Array, ...]) -> Float64:
     """Return the largest score of every row outside of the entries `seen`: (rows,).
 
-    seen: row and column of these entries.
-
-    1 where there is none, or where it is only the rounding of the row's other entries.
+    seen: row and column of these.  1 where there is none but the rounding of the others.
     """
-    return or_one(*largest_unseen(scores, seen))
-
-
-def largest_unseen(scores: Array, seen: tuple[Array, ...]) -> tuple[Array, Array]:
-    """Return the largest score of every row outside of the entries `seen`, and of all of it."""
     own = scores[seen]
     scores[seen] = -np.inf
     best = scores.max(axis=1)
     scores[seen] = own
     largest = best.copy()
     np.maximum.at(largest, seen[0], own)
-    return best, largest
-
-
-def or_one(best: Array, largest: Array) -> Float64:
-    """Return what to divide by: `best`, or 1 where it is not clear of the rounding of `largest`."""
     rounding = np.finfo(best.dtype).eps * np.maximum(largest, 0.0)
     return np.where(best > rounding, best, 1.0).astype(np.float64)

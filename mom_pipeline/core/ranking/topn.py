@@ -1,7 +1,4 @@
-"""The exact best n of any scores: selection, and the whole catalogue in blocks of users.
-
-The brute force is the oracle of `bounded.py`, which gives the same lists without reading all.
-"""
+"""The exact best n of any scores: selection, and the whole catalogue in blocks of users."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,11 +41,7 @@ class BestItems:
 def brute_force(
     X: Csr, scorer: Scorer, n: int, *, exclude_seen: bool = True
 ) -> tuple[Array, Float64]:
-    """Return the n best items of every user and their scores, (N, n) each.
-
-    Ties go to the lower item position. A user with fewer than n candidates gets a short list,
-    filled with -1 and a score of 0.
-    """
+    """Return the n best items of every user and their scores, (N, n) each, as `top_n` does."""
     best = BestItems.empty(X.shape[0], n)
 
     def block(users: slice) -> None:
@@ -65,7 +58,7 @@ def brute_force(
 
 
 def most_popular(popularity: Array, n: int) -> tuple[Array, Float64]:
-    """Return the n most popular items, fewer where fewer have been taken, and their shares."""
+    """Return the n most popular items, fewer where fewer have users, and their shares."""
     require_length(n)
     items, shares = top_n(np.where(popularity > 0, popularity, -np.inf)[None], n)
     return items[0][items[0] >= 0], shares[0][items[0] >= 0]
@@ -74,11 +67,8 @@ def most_popular(popularity: Array, n: int) -> tuple[Array, Float64]:
 def lists_by_popularity(popularity: Array, X: Csr, n: int, *, exclude_seen: bool = True) -> Array:
     """Return the n most popular items of every user, (N, n), as `brute_force` would.
 
-    popularity: (D,), the same for everyone; -inf is no candidate.
-    One order serves all. Of a user who has seen those at r_0 < r_1 < ... of it, r_i - i others come
-    before the i-th of these, so the j-th of the list stands at
-
-        j + #{i : r_i - i <= j}
+    popularity: (D,), -inf is no candidate. One order serves all: of a user who has seen those at
+    r_0 < r_1 < ... of it, the j-th of the list stands at  j + #{i : r_i - i <= j}.
     """
     require_length(n)
     N, D = X.shape
@@ -104,10 +94,7 @@ def require_length(n: int) -> None:
 
 
 def user_blocks(n_users: int, n_items: int, most: int = 1024) -> list[slice]:
-    """Cut the users into blocks whose scores fit into memory, one block per core at a time.
-
-    most: users of a block.
-    """
+    """Cut users into blocks of at most `most`, whose scores fit into memory on all cores."""
     step = max(1, min(most, _SCORES_IN_MEMORY // (max(n_items, 1) * available_cores())))
     return [slice(start, min(start + step, n_users)) for start in range(0, n_users, step)]
 
@@ -135,9 +122,9 @@ def top_n(scores: Array, n: int) -> tuple[Array, Float64]:
 def best_entries(
     scores: Array, owners: Array, positions: Array, rows: int, n: int
 ) -> tuple[Array, Float64]:
-    """Return positions and scores of the n largest entries of every row, (rows, n) each.
+    """Return positions and scores of the n largest entries of every row, as `top_n` does.
 
-    scores, owners, positions: (entries,), by row and position. As in `top_n`.
+    scores, owners, positions: (entries,), by row and position.
     """
     per_row = np.bincount(owners, minlength=rows)
     ranks = np.arange(len(owners)) - np.repeat(np.cumsum(per_row) - per_row, per_row)
@@ -155,9 +142,7 @@ def best_entries(
 def nth_largest_bound(scores: Array, n: int) -> Array:
     """Return a number per row that at least n of its entries reach, and few more: (rows, 1).
 
-    Of the maxima of many small groups the n-th largest is such a number: each of the n groups
-    holds an entry as large. Reading the groups once is far quicker than selecting among all;
-    a group takes entries at a fixed distance, so that many maxima are found at a time.
+    The n-th largest of the maxima of many small groups: far quicker than selecting among all.
     """
     rows, D = scores.shape
     size = D // (_GROUPS_PER_RESULT * n)

@@ -1,202 +1,189 @@
-"""Group `serving`: memberships and lists, for the users that a day asks for."""
+"""Group `serving`: the gate before a model is in use, and the lists of the model in use."""
 
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
 import dagster as dg
-import numpy as np
 
-from mom_pipeline.artifacts.day_artifacts import StaleArtifact
-from mom_pipeline.artifacts.day_state import DayState
-from mom_pipeline.catalogue import Catalogue, shortened
-from mom_pipeline.core.evaluation.drift import list_drift
-from mom_pipeline.core.fitted import FittedModel
-from mom_pipeline.core.interactions import changed_rows
-from mom_pipeline.core.moments.users import UserRows
-from mom_pipeline.core.types import Array, Csr
-from mom_pipeline.core.visits import HistoryOf, refresh_memberships, visit_lists
-from mom_pipeline.defs import checks, metadata
-from mom_pipeline.defs.assets.model import decomposition
-from mom_pipeline.defs.conditions import DAILY_FRESH
-from mom_pipeline.defs.days import DayOutput, Materialized, content_hash, daily_asset, for_each_day
-from mom_pipeline.defs.engine import EngineResource
-from mom_pipeline.defs.partitions import YESTERDAY
-from mom_pipeline.defs.resources import DataFolder
-from mom_pipeline.warehouse import recommendations as lists
+from mom_pipeline.catalogue import shortened
+from mom_pipeline.core.errors import MomError
+from mom_pipeline.defs import metadata
+from mom_pipeline.defs.daily import OWNERS, DayOutput, DayRun, content_hash, daily_asset
+from mom_pipeline.defs.names import Names
+from mom_pipeline.defs.policies import DAILY_FRESH
+from mom_pipeline.logs.gate import excluded_days
+from mom_pipeline.pipeline.days import NotUsable
+from mom_pipeline.serving.gate import (
+    Delivered,
+    Promoted,
+    evaluated_day,
+    promote_day,
+    store_day,
+)
+from mom_pipeline.serving.lists import renew_lists
+from mom_pipeline.serving.registry import NoChampion
+from mom_pipeline.warehouse.dictionaries import ids_by_position
+from mom_pipeline.warehouse.evaluations import delivered_pairs
+from mom_pipeline.warehouse.lists import listed_items, most_listed
 
 _SHOWN_ITEMS = 10
-# Users whose lists tell whether everyone's would change.
-_ASKED = 128
+_VERSION = "dagster/data_version"
 
 
-@dataclass(frozen=True)
-class _Visit:
-    """Which users a day visits, with the model of which day, and why.
-
-    previous: memberships that the other users keep; None when everyone is visited.
-    """
-
-    users: Array
-    model_day: date
-    previous: Array | None
-    reason: str
-
-
-@daily_asset(
-    "serving",
-    {"numpy"},
-    [
-        decomposition,
-        dg.AssetDep("user_personalization", partition_mapping=YESTERDAY),
-    ],
-    revision=1,
-)
-def user_personalization(
-    context: dg.AssetExecutionContext, data_folder: DataFolder, engine: EngineResource
-) -> Materialized:
-    """P[component | user] of every user.
-
-    Users whose history changed are visited every day; everyone is when the lists of the others
-    would change by more than `serving.refresh_drift` since everyone was visited last.
-    """
-    state = data_folder.state
-
-    def compute(day: date) -> DayOutput:
-        rows = state.rows(day)
-        visit = _visit(state, engine, day, rows.X)
-        model, parent = state.model(visit.model_day, engine, with_pairs=False)
-        history = HistoryOf(model, state.half_life(day))
-        P = engine.array((rows.X.shape[0], len(model.weights)), model.item_probs.dtype)
-        refresh_memberships(history, engine.users(rows), visit.users, visit.previous, P)
-        verdicts = [checks.distributions("posteriors", posteriors=P.T)]
-        written = state.write(
-            "user_personalization",
-            day,
-            {"memberships": P, "visited": visit.users},
-            {"decomposition": parent.version, "interaction_matrix": rows.version},
-            {"model_day": visit.model_day.isoformat()},
-            sound=checks.sound(verdicts),
-        )
-        shown = {
-            "users_visited": len(visit.users),
-            "visited_because": visit.reason,
-            "model_day": visit.model_day.isoformat(),
-            **metadata.entropy(P, rows.X),
-        }
-        summary = f"{len(visit.users)} users visited: {visit.reason}"
-        return DayOutput(written.version, summary, shown, verdicts)
-
-    return for_each_day(context, compute)
-
-
-def _visit(state: DayState, engine: EngineResource, day: date, X: Csr) -> _Visit:
-    everyone, yesterday = np.arange(X.shape[0]), state.day_before(day)
-    try:
-        before = state.built_on("user_personalization", yesterday, "interaction_matrix")
-        rows = state.rows(yesterday).X
-        model_day = date.fromisoformat(before.metadata["model_day"])
-        served, made = state.model(model_day, engine)
-        if made.version != before.parents["decomposition"]:
-            raise StaleArtifact(f"the decomposition of {model_day} was replaced")
-        if state.chosen(day).method != state.chosen(model_day).method:
-            raise StaleArtifact(f"other settings were chosen since {model_day}")
-    except StaleArtifact as reason:
-        return _Visit(everyone, day, None, f"everyone: {reason}")
-    # Users who are new have no list yet, also when the filters left nothing of their history.
-    new = np.arange(rows.shape[0], X.shape[0])
-    users = np.union1d(changed_rows(rows, X), new)
-    allowed = state.settings.serving.refresh_drift
-    if not allowed:
-        return _Visit(everyone, day, None, "everyone: serving.refresh_drift is 0")
-    moved = _lists_moved(state, engine, day, served, np.setdiff1d(everyone, users))
-    if moved > allowed:
-        return _Visit(everyone, day, None, f"everyone: {moved:.1%} of the lists would change")
-    return _Visit(users, model_day, before.dense["memberships"], "changed histories")
-
-
-def _lists_moved(
-    state: DayState, engine: EngineResource, day: date, served: FittedModel, unchanged: Array
-) -> float:
-    """How much of the lists of some users the model of a day would fill otherwise."""
-    today, serving = state.model(day, engine)[0], state.settings.serving
-    some = unchanged[:: -(-len(unchanged) // _ASKED) or 1]
-    rows = state.rows(day)
-    asked = UserRows(some, rows.X[some], rows.last_days[some])
-    lists = (
-        model.best(
-            HistoryOf(model, state.half_life(day))(asked),
-            serving.list_length,
-            exclude_seen=serving.exclude_seen,
-        ).items
-        for model in (today, served)
+def log_files(names: Names) -> dg.AssetSpec:
+    """Where the graph begins: files are delivered, no run makes them."""
+    return dg.AssetSpec(
+        names.key("log_files"),
+        group_name=names.group or "logs",
+        kinds={"csv", "file"},
+        owners=OWNERS,
+        description="The files of the logs folder, each named after its delivery day.",
     )
-    return list_drift(*lists)
 
 
-@daily_asset(
-    "serving",
-    {"duckdb", "table"},
-    [user_personalization],
-    revision=1,
-    uses_warehouse=True,
-    freshness_policy=DAILY_FRESH,
-)
-def recommendations(
-    context: dg.AssetExecutionContext, data_folder: DataFolder, engine: EngineResource
-) -> Materialized:
-    """The best items of every user, each with its reason: a table in the warehouse.
+def model_in_use(names: Names) -> dg.AssetSpec:
+    """Where it ends: a person may put another version in use; the next run notes which it is."""
+    return dg.AssetSpec(
+        names.key("model_in_use"),
+        deps=[names.key("promotion")],
+        group_name=names.group or "serving",
+        kinds={"numpy"},
+        owners=OWNERS,
+        freshness_policy=DAILY_FRESH,
+        description="The version that commands, Python, HTTP, table and export answer from.",
+    )
 
-    A day writes the lists of the users that it visited, in one transaction; the list of any
-    other user is the newest of an earlier day. Users without a history get what is popular.
-    All lists as of the day are exported to `exports/recommendations/<day>.parquet`.
-    """
-    state = data_folder.state
-    serving, folder = state.settings.serving, state.settings.exports_dir / "recommendations"
-    catalogue = Catalogue.open(state.settings.data_dir)
 
-    def compute(day: date) -> DayOutput:
-        personalized = state.built_on("user_personalization", day, "interaction_matrix")
-        visited, P = personalized.dense["visited"], personalized.dense["memberships"]
-        model_day = personalized.metadata["model_day"]
-        model, made = state.model(date.fromisoformat(model_day), engine)
-        parts = visit_lists(
-            HistoryOf(data_folder.listing(model), state.half_life(day)),
-            engine.users(state.rows(day)),
-            visited,
-            P,
-            serving.list_length,
-            exclude_seen=serving.exclude_seen,
-        )
-        name = f"{model_day} {made.version[:12]}"
-        with data_folder.warehouse.connect() as connection:
-            stored = lists.replace_lists(connection, day, name, parts)
-            listed = lists.listed_items(connection, day)
-            favourites = lists.most_listed(connection, day, _SHOWN_ITEMS)
-            exported = lists.export_lists(connection, day, folder, catalogue)
+def _note_model_in_use(run: DayRun) -> None:
+    """Tell Dagster of the version in use, since when and why."""
+    history = run.folder.registry.history()
+    if history:
+        change = history[-1]
         shown = {
-            "rows": stored.rows,
-            "users": len(visited),
-            "users_without_history": stored.n_newcomers,
-            "coverage": listed / max(model.n_items, 1),
-            "ranking": _ranking(state, model_day),
-            "most_listed": metadata.table([_named(catalogue, row) for row in favourites]),
-            "export": dg.MetadataValue.path(exported.resolve()),
+            "model_version": change.version,
+            "since": change.time,
+            "kind": change.kind,
+            "by": change.by,
+            "reason": change.reason,
         }
-        version = content_hash(personalized.version, stored.contents)
-        return DayOutput(version, f"{stored.rows} rows for {len(visited)} users", shown)
-
-    return for_each_day(context, compute)
+        key, tags = run.names.key("model_in_use"), {_VERSION: change.version}
+        run.context.log_event(dg.AssetMaterialization(key, metadata=shown, tags=tags))
 
 
-def _named(catalogue: Catalogue, row: dict[str, Any]) -> dict[str, Any]:
-    """A row with the name of its item, where there is one."""
-    name = catalogue.name(row["item"])
-    return {**row, "name": shortened(name)} if catalogue.items else row
+@daily_asset("serving", {"numpy"}, "evaluation_metrics", after=_note_model_in_use)
+def promotion(run: DayRun, day: date) -> DayOutput:
+    """The model of the day as a version in `models`; in use if it passes the gate.
+
+    The first model is in use at once. Later, a model of the same settings and code passes with
+    a new day of data, unless that day was excluded or a check failed. Other settings or code are
+    compared with the model in use on the same users and days, days that neither has learnt from:
+    the paired bootstrap interval of the MAP must exclude a loss beyond `promotion.max_loss`. What
+    a person put in use stays until a person lifts that.
+
+    The newest usual day of a run goes through the gate, or the one before it where a check failed;
+    the days before are versions, as many as are kept.
+    """
+    with run.folder.warehouse.reading() as connection:
+        excluded = excluded_days(connection)
+    if day in excluded:
+        return _no_version(run, day, f"excluded: {excluded[day]}")
+    usual = [d for d in run.run_days if d not in excluded]
+    keep = run.folder.settings.promotion.keep_versions
+    if keep and day not in usual[-keep:]:
+        return _no_version(run, day, "older than those that promotion.keep_versions keeps")
+    if day != usual[-1]:
+        try:
+            backtest = run.days.backtest(day, evaluated_day(run.days, day))
+            delivered, folder = _delivered(run, day), run.folder
+            version = store_day(run.days, folder.registry, day, delivered, backtest, folder)
+        except NotUsable as reason:
+            return _no_version(run, day, str(reason))
+        run.days.publish("promotion", day, version=version)
+        note = "a version; only the newest usual day of a run goes through the gate"
+        return DayOutput(version, note, {"model_version": version, "note": note})
+    done = _through_gate(run, usual)
+    version = content_hash(done.version, done.champion)
+    run.days.publish("promotion", day, version=version, facts={"decision": done.decision.words})
+    return DayOutput(version, f"{done.version} {done.decision.words}", _shown(done))
 
 
-def _ranking(state: DayState, model_day: str) -> str:
-    """What the lists are made of."""
-    if state.chosen(date.fromisoformat(model_day)).model.ranking == "components":
-        return "components: P[item | user]"
-    return f"three-moment: pairs and components of {model_day}"
+def _through_gate(run: DayRun, usual: list[date]) -> Promoted:
+    """Let the newest usual day that is sound go through the gate."""
+    failure: NotUsable | None = None
+    for day in reversed(usual):
+        try:
+            backtest = run.days.backtest(day, evaluated_day(run.days, day))
+            return promote_day(
+                run.days, run.folder.registry, day, _delivered(run, day), backtest, run.folder
+            )
+        except NotUsable as reason:
+            failure = failure or reason
+    raise failure or NotUsable("no day of the run is usual")
+
+
+def _delivered(run: DayRun, day: date) -> Delivered:
+    warehouse = run.folder.warehouse
+    with warehouse.reading() as connection:
+        items, users = (ids_by_position(connection, kind) for kind in ("item", "user"))
+    since = evaluated_day(run.days, day)
+    return Delivered(items, users, delivered_pairs(warehouse, since, day, run.folder.array))
+
+
+def _no_version(run: DayRun, day: date, reason: str) -> DayOutput:
+    note = f"no version: {reason}"
+    version = content_hash(day, note)
+    run.days.publish("promotion", day, version=version, facts={"decision": reason})
+    return DayOutput(version, note, {"note": note, "decision": reason})
+
+
+def _shown(done: Promoted) -> dict[str, Any]:
+    decision = done.decision
+    compared = {"difference": decision.difference, "low": decision.low, "high": decision.high}
+    return {
+        "model_version": done.version,
+        "decision": decision.words,
+        "promoted": decision.passed,
+        "champion": done.champion or "none",
+        **{f"map_{name}": value for name, value in compared.items() if value is not None},
+        **done.metrics,
+        "versions_removed": len(done.removed),
+    }
+
+
+@daily_asset("serving", {"duckdb", "table"}, "promotion", freshness_policy=DAILY_FRESH)
+def recommendations(run: DayRun, day: date) -> DayOutput:
+    """The best items of every user, each with its reason: those of the model in use.
+
+    One product: this table, `exports/recommendations.parquet`, HTTP, Python, report and explorer
+    give the same lists. Written for the last day of a run.
+    """
+    if day != run.run_days[-1]:
+        return _no_lists(run, day, "the lists are those of the newest day of the run")
+    try:
+        renewed = renew_lists(run.folder.settings, run.folder.warehouse, run.folder)
+    except NoChampion as reason:
+        return _no_lists(run, day, str(reason))
+    except MomError as error:
+        raise MomError(f"the model in use cannot answer: {error}") from error
+    catalogue = run.folder.catalogue
+    with run.folder.warehouse.reading() as connection:
+        listed, favourites = listed_items(connection), most_listed(connection, _SHOWN_ITEMS)
+    for row in favourites:
+        row["name"] = shortened(catalogue.name(row["item"])) if catalogue.items else ""
+    version = content_hash(renewed.model, renewed.rows)
+    run.days.publish("recommendations", day, version=version, facts={"model": renewed.model})
+    shown = {
+        "model_version": renewed.model,
+        "rows": renewed.rows,
+        "users": renewed.users,
+        "coverage": listed / max(renewed.items, 1),
+        "most_listed": metadata.table(favourites),
+        "export": dg.MetadataValue.path(renewed.export.resolve()),
+    }
+    return DayOutput(version, f"{renewed.rows} rows for {renewed.users} users", shown)
+
+
+def _no_lists(run: DayRun, day: date, note: str) -> DayOutput:
+    version = content_hash(day, note)
+    run.days.publish("recommendations", day, version=version)
+    return DayOutput(version, note, {"note": note})

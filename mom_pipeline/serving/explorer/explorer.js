@@ -154,8 +154,9 @@ async function showUser(user) {
     ask("/history", { user, n: HISTORY }).catch(() => ({ items: [], total: 0 })),
   ]);
   const heaviest = Math.max(...history.items.map((entry) => entry.weight), Number.MIN_VALUE);
+  const even = history.items.every((entry) => entry.weight === heaviest);
   const lines = history.items.map((entry) => line(entry, {
-    below: why(entry.weight / heaviest, "item", `weight ${entry.weight.toPrecision(3)}`),
+    below: even ? null : why(entry.weight / heaviest, "item", `weight ${entry.weight.toPrecision(3)}`),
   }));
   const more = history.total - lines.length;
   return [
@@ -165,21 +166,26 @@ async function showUser(user) {
         lines.length ? element("ul", {}, ...lines) : note("The model has no history of this person."),
         more > 0 ? note(`and ${more.toLocaleString("en")} more`) : null),
       card("Recommended", list.note ? note(visible(list.note)) : null,
-        element("ol", {}, ...list.items.map((entry) => recommended(entry, list.fallback ? null : user))))),
+        recommended(list.items, list.fallback ? null : user))),
   ];
 }
 
-function recommended(entry, user) {
-  const reason = entry.reason;
-  const texts = {
-    item: () => `because of ${visible(reason.label || reason.name)}`,
-    component: () => `component ${reason.name}: ${reason.examples.map(visible).join(", ")}`,
-    popularity: () => "popular",
-  };
-  return line(entry, {
-    below: why(reason.share, reason.kind, `${percent(reason.share)} ${texts[reason.kind]()}`),
-    explain: user,
-  });
+function recommended(items, user) {
+  // A bar is the score beside the best one; a reason that several items share is said once.
+  const best = Math.max(...items.map((entry) => entry.score), Number.MIN_VALUE);
+  let said = "";
+  return element("ol", {}, ...items.map((entry) => {
+    const text = because(entry.reason);
+    const below = why(entry.score / best, entry.reason.kind, text === said ? "for the same reason" : text);
+    said = text;
+    return line(entry, { below, explain: user });
+  }));
+}
+
+function because(reason) {
+  if (reason.kind === "item") return `because of ${visible(reason.label || reason.name)}`;
+  if (reason.kind === "popularity") return "popular";
+  return `component ${reason.name}: ${reason.examples.map(visible).join(", ")}`;
 }
 
 function why(share, kind, text) {
@@ -294,7 +300,7 @@ async function showBasket() {
     })));
   return [title, element("ul", { className: "chips", "aria-label": "Items of the basket" }, ...chips),
     element("div", { className: "columns" }, card("Recommended", list.note ? note(visible(list.note)) : null,
-      element("ol", {}, ...list.items.map((entry) => recommended(entry, null)))))];
+      recommended(list.items, null)))];
 }
 
 // The map
@@ -506,7 +512,7 @@ function showMatches(found) {
   matches.hidden = options.length === 0;
   query.setAttribute("aria-expanded", String(options.length > 0));
   query.removeAttribute("aria-activedescendant");
-  say(options.length ? `${options.length} matches` : "Nobody and nothing has such an id or name.");
+  say(options.length ? `${found.more ? "The first " : ""}${options.length} matches` : "Nobody and nothing has such an id or name.");
 }
 
 function option(kind, text, target) {

@@ -1,33 +1,39 @@
 """Addresses of the explorer: its files, its answers, the reports, and /metrics."""
 
 import re
-from datetime import date
-from functools import cache, partial
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from mom_pipeline.artifacts.store import ArtifactStore
 from mom_pipeline.core.interactions import MAX_ID
-from mom_pipeline.errors import DamagedArtifact
-from mom_pipeline.serving.answers import Explanation
-from mom_pipeline.serving.explorer.answers import Change, Changes, ComponentMap, History, Matches
-from mom_pipeline.serving.limits import DEFAULT_LIST, ListLength, check_address
-from mom_pipeline.serving.monitoring import CONTENT_TYPE, exposition
-from mom_pipeline.serving.registry import NoChampion
-from mom_pipeline.serving.responses import (
+from mom_pipeline.serving.answers import (
+    ComponentMap,
+    ExplainedScore,
+    History,
+    Matches,
+    ModelChanges,
+)
+from mom_pipeline.serving.messages import (
+    DEFAULT_LIST,
     HEADERS,
+    ListLength,
+    QueryId,
+    check_address,
     documented,
     json_answer,
     page,
     recommender_in_use,
 )
+from mom_pipeline.serving.monitoring import ServiceMetrics
+from mom_pipeline.serving.registry import NoChampion
 
 _ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="5" cy="6" r="4" '
@@ -35,7 +41,6 @@ _ICON = (
     'fill="#009e73"/></svg>'
 )
 _KINDS = {".css": "text/css", ".js": "text/javascript"}
-_DRIFT_DAYS = 60
 _CHANGES = 20
 _REPORT = re.compile(r"(index|\d{4}-\d{2}-\d{2})\.html", re.ASCII)
 # A report is complete in itself; its styles are inside of it, its pictures too.
@@ -46,7 +51,6 @@ _REPORT_POLICY = (
 
 explorer_router = APIRouter(generate_unique_id_function=lambda route: route.name)
 _SearchText = Annotated[str, Query(max_length=MAX_ID, description="A part of an id or a name.")]
-_Id = Annotated[str, Query(min_length=1, max_length=MAX_ID)]
 
 
 @cache
@@ -89,14 +93,14 @@ async def search(request: Request, q: _SearchText = "", n: ListLength = DEFAULT_
 
 
 @explorer_router.get("/history", **documented(History, 404, 422, 503))
-async def history(request: Request, user: _Id, n: ListLength = DEFAULT_LIST) -> Response:
+async def history(request: Request, user: QueryId, n: ListLength = DEFAULT_LIST) -> Response:
     """What a user took, what counts most first."""
     check_address(request, "user", "n")
     return json_answer(recommender_in_use(request).explorer.history(user, n))
 
 
-@explorer_router.get("/explain", **documented(Explanation, 404, 422, 503))
-async def explain(request: Request, user: _Id, item: _Id) -> Response:
+@explorer_router.get("/explain", **documented(ExplainedScore, 404, 422, 503))
+async def explain(request: Request, user: QueryId, item: QueryId) -> Response:
     """A user's score of an item by part, by component and by item of the history."""
     check_address(request, "user", "item")
     return json_answer(await run_in_threadpool(recommender_in_use(request).explain, user, item))
@@ -106,38 +110,16 @@ async def explain(request: Request, user: _Id, item: _Id) -> Response:
 async def components(request: Request) -> Response:
     """The components as a map, and their drift over the days where that is known."""
     check_address(request)
-    recommender = recommender_in_use(request)
-    artifacts: Path | None = request.app.state.artifacts_dir
-
-    def answer() -> ComponentMap:
-        until = date.fromisoformat(recommender.describe().day)
-        return recommender.explorer.map(drift_by_day(artifacts, until) if artifacts else {})
-
-    return json_answer(await run_in_threadpool(answer))
+    explorer = recommender_in_use(request).explorer
+    return json_answer(await run_in_threadpool(lambda: explorer.map))
 
 
-def drift_by_day(artifacts: Path, until: date) -> dict[str, list[float]]:
-    """The drift of every component since the day before, by day; what is damaged is left out."""
-    store = ArtifactStore(artifacts)
-    days = [day for day in store.days("decomposition") if day <= until][-_DRIFT_DAYS:]
-    drift = {}
-    for day in days:
-        try:
-            moved = store.describe("decomposition", day).metadata.get("drift")
-        except DamagedArtifact:
-            continue
-        if moved:
-            drift[day.isoformat()] = [float(value) for value in moved]
-    return drift
-
-
-@explorer_router.get("/promotions", **documented(Changes, 422))
+@explorer_router.get("/promotions", **documented(ModelChanges, 422))
 async def promotions(request: Request) -> Response:
     """What the gate, or a person, put in use and why; the newest first."""
     check_address(request)
     entries = await run_in_threadpool(request.app.state.champion.history)
-    newest = reversed(entries[-_CHANGES:])
-    return json_answer(Changes(changes=tuple(Change(**vars(entry)) for entry in newest)))
+    return json_answer(ModelChanges(changes=tuple(reversed(entries[-_CHANGES:]))))
 
 
 @explorer_router.get("/reports", include_in_schema=False)
@@ -164,11 +146,14 @@ async def report(request: Request, name: str = "index.html") -> Response:
 @explorer_router.get("/metrics", include_in_schema=False)
 async def metrics(request: Request) -> Response:
     """For Prometheus."""
-    state = request.app.state
-    say = partial(exposition, state.metrics, degraded=state.champion.problem is not None)
+    said: ServiceMetrics = request.app.state.metrics
+    said.degraded.set(request.app.state.champion.problem is not None)
+    said.model.clear()
     try:
         model = recommender_in_use(request).describe()
-        text = say(version=model.version, users=model.users, items=model.items)
+        said.model.labels(model.version).set(1)
+        said.users.set(model.users)
+        said.items.set(model.items)
     except NoChampion:
-        text = say(version=None, users=0, items=0)
-    return Response(text, headers=HEADERS | {"content-type": CONTENT_TYPE})
+        pass
+    return Response(generate_latest(said), headers=HEADERS, media_type=CONTENT_TYPE_PLAIN_0_0_4)

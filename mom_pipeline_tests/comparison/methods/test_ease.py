@@ -35,7 +35,7 @@ def test_weights_are_the_least_squares_of_every_item_on_the_others(many):
 
 
 def test_scores_are_the_history_times_the_weights(many):
-    fitted = fit_ease(many, {"regularization": 4.0, "values": "log"}, 0)
+    fitted = fit_ease(many, 0, regularization=4.0, values="log")
     seen = np.log2(1 + many.toarray())
     np.testing.assert_allclose(fitted.scores(many), seen @ closed_form(seen, 4.0), atol=1e-10)
 
@@ -50,7 +50,7 @@ def test_single_precision_is_close(many, monkeypatch):
 def test_too_many_items_are_refused_with_numbers(many, monkeypatch):
     monkeypatch.setattr(ease, "memory_of_machine", lambda: 100_000)
     with pytest.raises(TooLarge, match=r"over 90 items needs 0\.00 GB, allowed are 0\.00 GB"):
-        fit_ease(many, {}, 0)
+        fit_ease(many, 0)
     monkeypatch.setattr(ease, "memory_of_machine", lambda: 16_000_000_000)
     message = r"over 200000 items needs 200\.00 GB, allowed are 8\.00 GB \(half of this machine\)"
     with pytest.raises(TooLarge, match=message):

@@ -1,10 +1,11 @@
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
-from mom_pipeline.comparison.methods import METHODS
-from mom_pipeline.comparison.methods.moments import OPEN_SETTINGS, WEIGHTS
+from mom_pipeline.comparison.methods import METHODS, PARTS
 from mom_pipeline.core import MethodOfMoments, RankingWeights, evaluate_ranking
-from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
+from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.ranking.topn import brute_force
 from mom_pipeline.core.threads import using_cores
 
@@ -22,8 +23,8 @@ def past(past_and_future):
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_components_rank_as_the_model_does(name, past):
-    settings = {"n_components": 5, "values": "counts"}
-    fitted = METHODS[name].fit(past, settings, 3)
+    settings = {"n_components": 5, "rows": "counts"}
+    fitted = METHODS[name].fit(past, 3, **settings)
     rows = {"ranking": "components", "rows": "counts", "seed": 3}
     model = MethodOfMoments(5, **EXPECTED[name], **rows).fit(past)
     ids, scores = brute_force(past, fitted.scores, 10)
@@ -34,7 +35,7 @@ def test_components_rank_as_the_model_does(name, past):
 
 
 def test_the_paper_sees_binary_data_and_has_no_other_rule(past):
-    fitted = METHODS["mom-paper"].fit(past, {"n_components": 5}, 0)
+    fitted = METHODS["mom-paper"].fit(past, 0, n_components=5)
     ones = (past > 0).astype(float)
     model = MethodOfMoments(5, "paper", "product", ranking="components").fit(ones)
     np.testing.assert_array_equal(fitted.scores(past), model.scorer()(ones))
@@ -43,8 +44,8 @@ def test_the_paper_sees_binary_data_and_has_no_other_rule(past):
 
 
 def test_three_moments_rank_as_the_model_does(past):
-    settings = {"n_components": 5, "values": "counts", "personalization": "tempered"}
-    fitted = METHODS["three-moment"].fit(past, settings, 3)
+    settings = {"n_components": 5, "rows": "counts", "personalization": "tempered"}
+    fitted = METHODS["three-moment"].fit(past, 3, **settings)
     model = MethodOfMoments(5, "balanced", "tempered", rows="counts", seed=3).fit(past)
     ids, scores = brute_force(past, fitted.scores, 10)
     expected_ids, expected_scores = model.recommend(past, 10, ranking="three-moment")
@@ -54,8 +55,8 @@ def test_three_moments_rank_as_the_model_does(past):
 
 
 def test_weights_that_are_given_are_not_chosen(past):
-    settings = {"n_components": 5, "values": "counts", "pairs": 0.0, "components": 1.0}
-    fitted = METHODS["three-moment"].fit(past, settings, 3)
+    settings = {"n_components": 5, "rows": "counts", "pairs": 0.0, "components": 1.0}
+    fitted = METHODS["three-moment"].fit(past, 3, **settings)
     weights = RankingWeights(pairs=0.0, components=1.0)
     own = {"ranking_weights": weights, "rows": "counts", "seed": 3}
     model = MethodOfMoments(5, "balanced", "em", **own).fit(past)
@@ -64,22 +65,20 @@ def test_weights_that_are_given_are_not_chosen(past):
 
 def test_weights_are_chosen_on_what_lists_may_hold(past):
     """People who only take the same things again: nothing is new, and everything is found."""
-    method, settings = METHODS["three-moment"], {"n_components": 5, "values": "counts"}
+    method, settings = METHODS["three-moment"], {"n_components": 5, "rows": "counts"}
     with pytest.raises(InvalidInteractions, match="an item beyond it"):
-        method.choose(past, past, settings, 0)
-    chosen = method.choose(past, past, {**settings, "lists": "all"}, 0)
+        method.choose(past, past, 0, **settings)
+    chosen = method.choose(past, past, 0, **settings, lists="all")
     found, default = (
-        brute_force(past, method.fit(past, one, 0).scores, 20, exclude_seen=False)[0]
-        for one in (chosen, {**settings, **WEIGHTS})
+        brute_force(past, method.fit(past, 0, **one).scores, 20, exclude_seen=False)[0]
+        for one in (chosen, {**settings, **asdict(RankingWeights())})
     )
     recalls = [evaluate_ranking(ids, past, [20]).recall[20] for ids in (found, default)]
     assert recalls[1] < recalls[0] == 1.0
-    with pytest.raises(InvalidSetting, match="lists must be one of new, all, found 'old'"):
-        method.fit(past, {**settings, "lists": "old"}, 0)
 
 
 def test_the_default_number_of_components_shrinks_to_the_data(counts):
-    fitted = METHODS["mom-balanced"].fit(counts, {}, 0)
+    fitted = METHODS["mom-balanced"].fit(counts, 0)
     assert fitted.notes["n_components"] <= 6
     assert np.isfinite(fitted.scores(counts)).all()
 
@@ -91,20 +90,23 @@ def test_algorithm_1_is_the_papers_and_nothing_of_it_is_chosen(past):
     scores = []
     for cores in (1, 2, 3):
         with using_cores(cores):
-            scores.append(method.fit(past, {"n_components": 5}, 3).scores(past[:50]))
+            scores.append(method.fit(past, 3, n_components=5).scores(past[:50]))
     np.testing.assert_array_equal(scores[0], scores[1])
     np.testing.assert_array_equal(scores[0], scores[2])
-    paper = METHODS["mom-paper"].fit(past, {"n_components": 5}, 3).scores(past[:50])
+    paper = METHODS["mom-paper"].fit(past, 3, n_components=5).scores(past[:50])
     assert np.abs(scores[0] - paper).max() > 1e-3 * np.abs(paper).max()
-    with pytest.raises(InvalidSetting, match="found smoothing"):
-        method.fit(past, {"smoothing": 0.05}, 3)
 
 
 def test_distinct_draws_are_not_offered_fractions_of_events():
-    assert {s.get("values", "counts") for s in METHODS["mom-unbiased"].grid} == {"counts", "binary"}
-    assert "log" in {s.get("values") for s in METHODS["mom-balanced"].grid}
+    assert {s.get("rows", "counts") for s in METHODS["mom-unbiased"].grid} == {"counts", "binary"}
+    assert "log" in {s.get("rows") for s in METHODS["mom-balanced"].grid}
 
 
-def test_what_a_method_leaves_open_is_as_in_the_library():
-    model = MethodOfMoments()
-    assert {name: getattr(model, name) for name in OPEN_SETTINGS} == OPEN_SETTINGS
+def test_each_part_is_left_out_by_its_weight(past):
+    known = set(asdict(RankingWeights()))
+    for name in PARTS[1:]:
+        (weight,) = METHODS[name].fit.keywords["fixed_weights"]
+        assert weight in known
+        assert METHODS[name].choose.keywords == METHODS[name].fit.keywords
+    chosen = METHODS["without-pairs"].choose(past, past[::-1], 0, n_components=5)
+    assert chosen["pairs"] == 0

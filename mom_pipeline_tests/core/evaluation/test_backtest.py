@@ -8,9 +8,9 @@ from mom_pipeline.core import simulate
 from mom_pipeline.core.evaluation.backtest import backtest
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.moments.users import UsersInMemory
+from mom_pipeline.core.ranking.lists import HistoryOf, refresh_memberships
 from mom_pipeline.core.ranking.memberships import Personalization, posterior_entropy
 from mom_pipeline.core.ranking.topn import brute_force
-from mom_pipeline.core.visits import HistoryOf, refresh_memberships
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +67,6 @@ def test_a_backtest_compares_with_popularity_on_users_with_a_history(world):
     assert result.n_newcomers == int(((later.sum(axis=1) > 0) & ~history).sum())
     assert result.model.recall[20] > result.popularity.recall[20] > 0
     assert result.model.n_users == result.popularity.n_users <= 500
-
-
-def test_nothing_new_was_taken(world):
-    model, X = world
-    assert backtest(HistoryOf(model), UsersInMemory(X), X, (5,)) is None
 
 
 def test_popularity_is_by_users_and_no_item_of_nobody_is_listed(world):

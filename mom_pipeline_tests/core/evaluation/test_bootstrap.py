@@ -42,12 +42,6 @@ def test_covers_the_truth_as_often_as_it_says():
     assert 0.42 < ((low <= 0.2) & (high >= 0.2)).mean() < 0.58
 
 
-def test_a_method_does_not_differ_from_itself(rng):
-    values = rng.random((70, 3))
-    for end in paired_interval(values, values.copy(), generator()):
-        np.testing.assert_array_equal(end, np.zeros(3))
-
-
 def test_equal_generators_give_equal_intervals_in_any_blocks_and_shape(rng, monkeypatch):
     values, reference = rng.random((40, 2, 3)), rng.random((40, 2, 3))
     once = paired_interval(values, reference, generator(), samples=90)

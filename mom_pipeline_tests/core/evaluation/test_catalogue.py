@@ -9,14 +9,6 @@ from mom_pipeline.core.evaluation.catalogue import catalogue_use
 TRAIN = sparse.csr_array(np.array([[1, 1, 2, 0], [1, 1, 0, 0], [3, 0, 0, 0], [1, 0, 0, 0.0]]))
 
 
-def test_by_hand():
-    found = catalogue_use(np.array([[0, 1], [0, 3], [2, -1]]), TRAIN, [1, 2, 5])
-    assert found.cutoffs == (1, 2, 5)
-    assert found.coverage == {1: 0.5, 2: 1.0, 5: 1.0}
-    # Bits: 0, 1, 2, and 2 for the item of nobody, as if one user had taken it.
-    assert found.novelty == pytest.approx({1: 2 / 3, 2: 5 / 5, 5: 5 / 5})
-
-
 def test_agrees_with_a_plain_loop(rng):
     train = sparse.csr_array((rng.random((50, 80)) < 0.1).astype(float))
     ids = rng.permuted(np.tile(np.arange(-1, 80), (1500, 1)), axis=1)[:, :9]

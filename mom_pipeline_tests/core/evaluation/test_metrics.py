@@ -9,21 +9,6 @@ from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
 from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 
 
-def test_by_hand():
-    test = sparse.csr_array(np.array([[0, 1, 0, 1, 0], [0, 0, 0, 0, 0], [1, 0, 0, 0, 0.0]]))
-    ids = np.array([[1, 0, 3], [0, 1, 2], [4, 3, -1]])
-    found = evaluate_ranking(ids, test, [1, 3])
-    assert found.n_users == 2
-    assert found.n_dropped == 1
-    np.testing.assert_array_equal(found.users, [0, 2])
-    assert found.precision == pytest.approx({1: 0.5, 3: 1 / 3})
-    assert found.recall == pytest.approx({1: 0.25, 3: 0.5})
-    assert found.map == pytest.approx({1: 0.5, 3: (1 + 2 / 3) / 2 / 2})
-    ideal = 1 + 1 / np.log2(3)
-    assert found.ndcg == pytest.approx({1: 0.5, 3: (1 + 0.5) / ideal / 2})
-    np.testing.assert_allclose(found.per_user["recall"], [[0.5, 1.0], [0.0, 0.0]])
-
-
 def test_agrees_with_ir_measures(rng):
     test = sparse.csr_array((rng.random((300, 60)) < 0.06).astype(float))
     ids = np.argsort(rng.random((300, 60)), axis=1)[:, :20]
@@ -70,20 +55,6 @@ def test_bad_input_is_refused():
         evaluate_ranking(np.zeros((2, 2), dtype=int), test, [0, 5])
     with pytest.raises(InvalidInteractions, match="none of the 2 users"):
         evaluate_ranking(np.zeros((2, 2), dtype=int), sparse.csr_array((2, 3)), [5])
-
-
-def test_slots_shared_by_many_items_change_nothing(rng):
-    """Positions that fall into one slot are told apart, among many more items than slots."""
-    D = 50_000
-    test = sparse.random_array((700, D), density=0.002, format="csr", rng=rng)
-    ids = rng.permuted(np.tile(np.arange(-1, 2000) * 25, (700, 1)), axis=1)[:, :60]
-    ids[ids < 0] = -1
-    found = evaluate_ranking(ids, test, [7, 60])
-    taken = [set(test.indices[test.indptr[u] : test.indptr[u + 1]]) for u in range(700)]
-    for c, k in enumerate(found.cutoffs):
-        hits = [sum(y in taken[u] for y in ids[u, :k]) for u in found.users]
-        assert sum(hits) > 0
-        np.testing.assert_allclose(found.per_user["precision"][:, c], np.array(hits) / k)
 
 
 def test_the_cutoff_that_is_shown_is_the_nearest_to_20():

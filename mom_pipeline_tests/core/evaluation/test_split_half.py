@@ -68,25 +68,6 @@ def test_a_later_day_starts_from_its_halves_and_ends_where_a_cold_start_does(bin
     assert (warm.agreement[TRUE_COMPONENTS:] < 0.5).all()
 
 
-def test_more_users_agree_more():
-    _, counts = simulate(8_000, 200, FITTED, items_per_user=8, seed=5)
-    means = []
-    for n_users in (300, 8_000):
-        _, sums, components = fitted((counts[:n_users] > 0).astype(np.float64))
-        means.append(split_half(sums, components, 0).agreement.mean())
-    assert means[0] + 0.1 < means[1]
-
-
-def test_one_half_twice_agrees_with_itself(binary):
-    """If both halves are the same users, every component is found again."""
-    half_rows = binary[in_first_half(np.arange(binary.shape[0]))]
-    _, sums, components = fitted(half_rows)
-    alone = replace(sums, half=None)
-    twice = replace(alone + alone, half=replace(alone, item_pairs=None))
-    agreement = split_half(twice, components, 0).agreement
-    assert (agreement[:TRUE_COMPONENTS] > 0.9999).all()
-
-
 @pytest.mark.parametrize("estimator", ["balanced", "unbiased", "paper"])
 def test_the_half_is_kept_up_to_date(estimator):
     _, counts = simulate(600, 80, 3, items_per_user=10, seed=1)

@@ -48,11 +48,6 @@ def test_a_bound_that_says_nothing_says_so():
     assert "says nothing" not in tight.in_words
 
 
-def test_one_component_is_finite():
-    found = theorem_1(100, SIZES, np.array([1.0]), np.array([1.0]))
-    assert np.isfinite([found.n1, found.n2, found.n3, found.mu_bound, found.pi_bound]).all()
-
-
 def test_delta_out_of_range_is_refused():
     with pytest.raises(InvalidSetting, match="between 0 and 1"):
         theorem_1(10, SIZES, EIGENVALUES, WEIGHTS, delta=1.0)

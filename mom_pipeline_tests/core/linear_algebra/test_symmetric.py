@@ -17,11 +17,3 @@ def test_a_symmetric_tensor_comes_back_to_the_last_digit(K):
     np.testing.assert_array_equal(unpacked(values, K), T)
     np.testing.assert_array_equal(T, np.transpose(T, (2, 0, 1)))
     np.testing.assert_array_equal(T, np.transpose(T, (1, 0, 2)))
-
-
-def test_every_entry_has_its_place():
-    T = np.empty((3, 3, 3))
-    for a, b, c in np.ndindex(T.shape):
-        T[a, b, c] = sum(10**i for i in (a, b, c))
-    np.testing.assert_array_equal(packed(T), [3, 12, 102, 21, 111, 201, 30, 120, 210, 300])
-    np.testing.assert_array_equal(unpacked(packed(T), 3), T)

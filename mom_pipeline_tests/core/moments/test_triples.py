@@ -70,27 +70,8 @@ def test_blocks_and_threads_do_not_change_the_sum(counts, K, rng, monkeypatch):
     np.testing.assert_allclose(triple_sums(counts, basis, estimator), whole, rtol=1e-9)
 
 
-def test_tensor_is_symmetric_and_adds_up_over_users(counts, rng):
-    basis = rng.standard_normal((counts.shape[1], 12))
-    estimator = Estimator.from_name("unbiased")
-    T = triple_sums(counts, basis, estimator)
-    for axes in [(0, 2, 1), (1, 0, 2), (2, 1, 0)]:
-        np.testing.assert_allclose(T, T.transpose(axes), rtol=1e-12, atol=1e-12)
-    parts = triple_sums(counts[:2500], basis, estimator) + triple_sums(
-        counts[2500:], basis, estimator
-    )
-    np.testing.assert_allclose(parts, T, rtol=1e-10, atol=1e-10)
-
-
 def test_single_precision_agrees_with_double(counts, rng):
     basis = rng.standard_normal((counts.shape[1], 40))
     double = triple_sums(counts, basis, Estimator.from_name("balanced"))
     single = triple_sums(counts, basis.astype(np.float32), Estimator.from_name("balanced"))
     assert np.linalg.norm(single - double) < 2e-6 * np.linalg.norm(double)
-
-
-def test_nobody_adds_nothing():
-    nobody = sparse.csr_array((0, 5))
-    pairs, cubes = span_sums(nobody, np.ones((5, 4)), Estimator.from_name("balanced"))
-    np.testing.assert_array_equal(pairs, np.zeros((4, 4)))
-    np.testing.assert_array_equal(cubes, np.zeros((4, 4, 4)))

@@ -14,17 +14,15 @@ from mom_pipeline.core.ranking.explain import (
     ITEM,
     POPULAR,
     explain_row,
-    reasoned_lists,
     similar_scores,
     strongest,
 )
+from mom_pipeline.core.ranking.lists import reasoned_lists
 from mom_pipeline.core.ranking.low_pass import LowPass, scaled_pairs
 from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.parts import COMPONENTS, POPULARITY, Histories
 from mom_pipeline.core.ranking.recency import Trend
-from mom_pipeline.core.ranking.topn import BestItems
-from mom_pipeline.core.threads import using_cores
 
 
 @pytest.fixture(scope="module")
@@ -101,18 +99,6 @@ def test_blocks_do_not_change_the_reasons(world, three_moment, monkeypatch):
     np.testing.assert_array_equal(blocks.kinds, whole.kinds)
 
 
-def test_threads_do_not_change_the_lists(world, three_moment, monkeypatch):
-    _, X = world
-    monkeypatch.setattr("mom_pipeline.core.ranking.explain._TERMS", 500)
-    P, results = three_moment.memberships(X), []
-    for n in (1, 2, 3):
-        with using_cores(n):
-            results.append(reasoned_lists(X, P, three_moment, 5))
-    for other in results[1:]:
-        for name, array in vars(results[0]).items():
-            np.testing.assert_array_equal(getattr(other, name), array)
-
-
 @pytest.mark.parametrize("ranking", ["components", "three-moment"])
 def test_without_a_history_popular_items_and_marked_as_such(world, three_moment, ranking):
     model, X = world
@@ -137,24 +123,6 @@ def test_lists_are_short_and_not_padded(world, three_moment, ranking):
         assert set(listed) == set(np.flatnonzero(model.popularity)) - set(history)
         assert len(listed) == len(set(listed)) < 40 - len(history)
         assert (lists.items[user][len(listed) :] == -1).all()
-
-
-def test_seen_items_stay_when_they_are_asked_for(world):
-    model, X = world
-    P = model.memberships(X)
-    lists = reasoned_lists(X, P, model, 40, exclude_seen=False)
-    history = X.indices[X.indptr[0] : X.indptr[1]]
-    assert set(history) <= set(lists.items[0])
-
-
-def test_no_reason_where_no_component_has_the_item():
-    P, O = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0], [1.0, 0.0]])
-    half = np.array([0.5, 0.5])
-    model = FittedModel(O, half, half, Personalization(), None, {})
-    listed = BestItems(np.array([[0, 1, -1]]), np.zeros((1, 3)), {COMPONENTS: np.ones(1)})
-    why = strongest(model, sparse.csr_array((1, 2)), P, listed)
-    np.testing.assert_array_equal(why.kinds, [[POPULAR, COMPONENT, POPULAR]])
-    np.testing.assert_array_equal(why.causes, [[-1, 0, -1]])
 
 
 @pytest.fixture(scope="module", params=["components", "three-moment", "all parts"])
@@ -220,19 +188,6 @@ def test_the_largest_terms_are_those_of_histories_of_one_item(fitted):
         assert of_items.any() == bool(len(history))
         assert (why.kinds[user, len(listed) :] == POPULAR).all()
         assert (why.causes[user, len(listed) :] == -1).all()
-
-
-def test_of_equal_terms_the_first_item_of_the_history_is_named():
-    X = sparse.csr_array(np.array([[0.0, 1, 1, 0], [0, 0, 0, 0], [0, 0, 1, 1], [1, 0, 0, 0]]))
-    half, quarter = np.array([0.5, 0.5]), np.full(4, 0.25)
-    low_pass = LowPass(np.full((4, 1), 0.5), np.ones(4), np.ones(1))
-    weights = RankingWeights(pairs=0, low_pass=1, ease=0, components=0)
-    ranking = PairRanking.from_users(UsersInMemory(X), low_pass, weights)
-    model = FittedModel(np.full((4, 2), 0.25), half, quarter, Personalization(), ranking, {})
-    listed = BestItems(np.array([[0, 3]] * 4), np.zeros((4, 2)), {LowPass.name: np.ones(4)})
-    why = strongest(model, X, np.tile(half, (4, 1)), listed)
-    np.testing.assert_array_equal(why.causes, [[1, 1], [-1, -1], [2, 2], [0, 0]])
-    np.testing.assert_allclose(why.terms, [[0.25] * 2, [0] * 2, [0.25] * 2, [0.25] * 2])
 
 
 def test_a_seen_item_can_be_explained(fitted):

@@ -1,7 +1,5 @@
 """The user's own items as a part of the score, for lists that may hold them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -10,8 +8,8 @@ from mom_pipeline.core import MethodOfMoments, RankingWeights
 from mom_pipeline.core.evaluation.backtest import backtest
 from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.explain import ITEM, explain_row, strongest
+from mom_pipeline.core.ranking.lists import HistoryOf
 from mom_pipeline.core.ranking.parts import Histories, Own
-from mom_pipeline.core.visits import HistoryOf
 
 N, D = 300, 30
 
@@ -46,15 +44,6 @@ def test_lists_hold_the_own_items_first_where_they_may(X, model):
     taken = most > 1
     first = X.toarray()[np.arange(N), items[:, 0]]
     np.testing.assert_array_equal(first[taken], most[taken])
-
-
-def test_lists_of_new_items_do_not_change(X, model):
-    weights = replace(model.fitted.pair_ranking.weights, own=0.0)
-    ranking = replace(model.fitted.pair_ranking, weights=weights)
-    without = replace(model.fitted, pair_ranking=ranking).best(X, 5)
-    best = model.fitted.best(X, 5)
-    np.testing.assert_array_equal(best.items, without.items)
-    np.testing.assert_allclose(best.scores, without.scores, rtol=1e-5)
 
 
 def test_an_own_item_is_its_own_reason(X, model):

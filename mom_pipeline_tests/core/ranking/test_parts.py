@@ -4,17 +4,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mom_pipeline.core.dense import allowing_dense
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.interactions import as_binary, as_interactions
-from mom_pipeline.core.moments.counting import rare_items
+from mom_pipeline.core.linear_algebra.dense_limit import allowing_dense
+from mom_pipeline.core.moments.cooccurrences import Cooccurrences
 from mom_pipeline.core.moments.estimators import Estimator
-from mom_pipeline.core.moments.pair_counts import PairCounts
 from mom_pipeline.core.moments.sums import MomentSums
 from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.low_pass import LowPass, low_pass_rank, scaled_pairs
-from mom_pipeline.core.ranking.parts import Components, Histories, Pairs, Popularity
+from mom_pipeline.core.ranking.parts import ComponentsPart, Histories, Pairs, Popularity
 
 # The rounding of half precision: low-pass and EASE parts are kept in it.
 HALF = 2**-11
@@ -38,13 +37,6 @@ def G(X):
     return total
 
 
-def test_counted_pairs_are_the_sum_over_users(X, G):
-    np.testing.assert_allclose(PairCounts.from_rows(X, 0.5).matrix().toarray(), G, rtol=1e-6)
-    once = (X.toarray() > 0).astype(float)
-    by_user = once.T @ (once / np.maximum(once.sum(axis=1, keepdims=True), 1.0))
-    np.testing.assert_allclose(PairCounts.from_rows(X, 1.0).matrix().toarray(), by_user, rtol=1e-6)
-
-
 @pytest.mark.parametrize("sharpness", [1.0, 1.5, 2.0])
 def test_pair_scores_are_the_formula(X, G, sharpness):
     once = X.toarray() > 0
@@ -54,15 +46,6 @@ def test_pair_scores_are_the_formula(X, G, sharpness):
         Pairs.from_rows(X, 0.5, sharpness), history_exponent=0.7, candidate_exponent=0.2
     ).scores(rows(X))
     np.testing.assert_allclose(scores, expected, rtol=1e-4)
-
-
-def test_pairs_can_be_sharpened_step_by_step(X):
-    steps = Pairs.from_rows(X, 0.5, 1.5).sharpened(2.0)
-    np.testing.assert_allclose(
-        steps.powers.entries.toarray(),
-        Pairs.from_rows(X, 0.5, 2.0).powers.entries.toarray(),
-        rtol=1e-5,
-    )
 
 
 def written_out(ease):
@@ -113,16 +96,6 @@ def test_in_a_large_catalogue_an_item_is_regressed_on_its_nearest_ones(X, G, mon
     assert not B[:, 25].any()
 
 
-def test_with_all_others_nearest_both_ways_agree(rng, monkeypatch):
-    X = as_interactions(rng.poisson(0.8, size=(80, 25)).astype(float))
-    assert PairCounts.from_rows(X, 0.5).matrix().nnz == 25 * 25
-    whole = written_out(Ease.from_users(UsersInMemory(X), 0.7))
-    monkeypatch.setattr("mom_pipeline.core.ranking.ease.MAX_INVERTED_ITEMS", 10)
-    np.testing.assert_allclose(
-        written_out(Ease.from_users(UsersInMemory(X), 0.7)), whole, rtol=HALF, atol=1e-5
-    )
-
-
 def test_of_the_inverse_each_row_keeps_its_largest_entries_and_each_column_a_mean(X, monkeypatch):
     whole = written_out(Ease.from_users(UsersInMemory(X), 0.7))
     monkeypatch.setattr("mom_pipeline.core.ranking.ease._ENTRIES", 6)
@@ -161,38 +134,12 @@ def eigenpairs(X, user_exponent, scaling):
 def test_of_all_eigenpairs_it_is_a_dense_solve(X, user_exponent, scaling):
     whole, once = eigenpairs(X, user_exponent, scaling), as_binary(X).toarray()
     S = np.diag(np.maximum(once.sum(axis=0), 1.0) ** -scaling)
-    M2 = S @ PairCounts.from_rows(X, user_exponent).matrix().toarray() @ S
+    M2 = S @ Cooccurrences.from_rows(X, user_exponent).matrix().toarray() @ S
     ridge = 3.0 * np.diag(M2).mean()
     expected = once @ S @ np.linalg.solve(M2 + ridge * np.eye(25), M2) @ np.linalg.inv(S)
     np.testing.assert_allclose(
         replace(whole, ridge=3.0).scores(rows(X)), expected, rtol=HALF, atol=4 * HALF
     )
-
-
-@pytest.mark.parametrize("wrong", [-0.1, np.nan, np.inf])
-def test_a_scaling_below_zero_is_refused(X, wrong):
-    with pytest.raises(InvalidSetting, match="scaling of the low-pass part must be zero or more"):
-        eigenpairs(X, 1.0, wrong)
-
-
-def test_without_a_ridge_it_is_a_projection(X, whole):
-    cut = LowPass(whole.basis[:, :4], whole.item_scale, whole.strengths[:4])
-    S, V = np.diag(cut.item_scale), cut.basis
-    expected = as_binary(X).toarray() @ S @ V @ V.T @ np.linalg.inv(S)
-    np.testing.assert_allclose(cut.scores(rows(X)), expected, rtol=1e-5, atol=1e-6)
-
-
-def test_scores_with_several_ridges_are_those_of_each(X, whole, rng):
-    items = rng.integers(0, 25, size=(80, 7))
-    several = whole.at_ridges(rows(X), items, [0.0, 2.0])
-    for part, ridge in zip(several, (0.0, 2.0), strict=True):
-        expected = np.take_along_axis(replace(whole, ridge=ridge).scores(rows(X)), items, axis=1)
-        np.testing.assert_allclose(part, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_a_direction_without_strength_does_not_pass(whole, X):
-    nothing = LowPass(whole.basis, whole.item_scale, np.zeros(25), ridge=1.0)
-    np.testing.assert_array_equal(nothing.scores(rows(X)), 0.0)
 
 
 @pytest.fixture(params=["popularity", "pairs", "ease", "low-pass", "components"])
@@ -202,7 +149,7 @@ def part(request, X, whole, rng):
         "pairs": lambda: Pairs.from_rows(X, 0.5, 1.5),
         "ease": lambda: Ease.from_users(UsersInMemory(X), 1.0),
         "low-pass": lambda: replace(whole, ridge=2.0),
-        "components": lambda: Components(rng.dirichlet(np.ones(25), size=3).T),
+        "components": lambda: ComponentsPart(rng.dirichlet(np.ones(25), size=3).T),
     }[request.param]()
 
 
@@ -231,16 +178,6 @@ def test_pairs_written_out_give_the_same_scores(X, monkeypatch, pairs, users):
     assert dense.any()
 
 
-@pytest.mark.parametrize("panel", [1, 60, 10**6])
-def test_pairs_are_looked_up_in_panels_of_any_size(X, G, rng, monkeypatch, panel):
-    monkeypatch.setattr("mom_pipeline.core.ranking.item_matrix._PANEL", panel)
-    pairs, items = Pairs.from_rows(X, 0.5), rng.integers(0, 25, size=(80, 7))
-    c = np.maximum((X.toarray() > 0).sum(axis=0), 1.0)
-    users, history = X.nonzero()
-    expected = (c[:, None] ** -0.5 * G * c**-0.3)[history[:, None], items[users]]
-    np.testing.assert_allclose(pairs.by_entry(X, items), expected, rtol=1e-5)
-
-
 def test_popularity_counts_users_and_not_events():
     X = as_interactions(np.array([[9.0, 1.0], [0.0, 1.0], [0.0, 1.0]]))
     sums = MomentSums.from_rows(X, Estimator.from_name("balanced"))
@@ -252,17 +189,3 @@ def test_the_rank_of_the_low_pass_part_is_bounded():
     assert low_pass_rank((100, 2_000)) == 25
     assert low_pass_rank((3, 3)) == 1
     assert low_pass_rank((10**6, 10**5)) == 320
-
-
-def test_ease_is_bounded_with_the_pairs(X):
-    """The least popular items have no pairs, and EASE has nothing to say of them."""
-    most = 48 * (PairCounts.from_rows(X, 0.0).n_pairs // 3)
-    bounded = Ease.from_users(UsersInMemory(X), 1.0, most)
-    rare = rare_items(UsersInMemory(X), most)
-    assert len(rare)
-    for ease, least, most_said in (
-        (bounded, 0, 1e-6),
-        (Ease.from_users(UsersInMemory(X), 1.0), 1e-3, 1),
-    ):
-        said = np.abs(ease.matrix.entries[rare].toarray() + ease.rest).max()
-        assert least <= said <= most_said

@@ -8,9 +8,7 @@ from scipy import sparse
 
 from mom_pipeline.core import MethodOfMoments, RankingWeights
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
-from mom_pipeline.core.ranking.explain import explain_row, strongest
 from mom_pipeline.core.ranking.recency import Trend, aged, as_last_days
-from mom_pipeline.core.ranking.score import NO_AGEING
 
 N, D = 400, 40
 WEIGHTS = RankingWeights(
@@ -54,20 +52,6 @@ def test_a_history_ages_by_its_own_latest_event(log):
     np.testing.assert_array_equal(aged(X, later, 10.0).toarray(), older)
 
 
-def test_nothing_ages_without_days_or_a_half_life(log):
-    X, last_days = log
-    assert aged(X, None, 10.0) is X
-    assert aged(X, last_days, NO_AGEING) is X
-    empty = sparse.csr_array((3, D))
-    assert aged(empty, empty, 10.0) is empty
-
-
-def test_an_item_of_long_ago_is_still_of_the_history():
-    X = sparse.csr_array(np.ones((1, 2)))
-    days = sparse.csr_array(np.array([[1.0, 30_000.0]]))
-    assert (aged(X, days, 3.0).toarray() > 0).all()
-
-
 def test_the_trend_is_the_share_of_recent_users(log):
     _, last_days = log
     days = last_days.toarray()
@@ -77,12 +61,6 @@ def test_the_trend_is_the_share_of_recent_users(log):
     expected = (recent + 3 * recent.sum() / users.sum()) / (users + 3)
     np.testing.assert_allclose(values, expected / expected.max(), rtol=1e-12)
     assert values[D // 2 :].min() > 3 * values[: D // 2].max()
-
-
-def test_an_item_without_users_has_no_trend():
-    days = sparse.csr_array(np.array([[5.0, 0.0, 1.0]]))
-    assert Trend.from_rows(days, 2.0).relative()[1] == 0
-    assert not Trend.from_rows(sparse.csr_array((2, 3)), 2.0).relative().any()
 
 
 def test_scores_are_multiplied_by_the_trend(log, model):
@@ -95,36 +73,6 @@ def test_scores_are_multiplied_by_the_trend(log, model):
     lists, _ = model.recommend(X, 10, last_days=last_days)
     without = plain.best(rows, 10).items
     assert (lists >= D // 2).mean() > 0.1 + (without >= D // 2).mean()
-
-
-def test_lists_of_one_and_of_many_are_those_of_brute_force(log, model):
-    X, last_days = log
-    rows = model.fitted.aged(X, last_days)
-    scores = np.where(X.toarray() > 0, -np.inf, model.fitted.scores(rows))
-    many, values = model.recommend(X, 8, last_days=last_days)
-    for user in range(0, N, 37):
-        best = np.argsort(-scores[user], kind="stable")[:8]
-        np.testing.assert_array_equal(many[user], best)
-        alone, own = model.recommend(X[[user]], 8, last_days=last_days[[user]])
-        np.testing.assert_array_equal(alone[0], best)
-        np.testing.assert_allclose(own[0], values[user], rtol=1e-5)
-
-
-def test_explanations_sum_to_the_scores(log, model):
-    X, last_days = log
-    rows = model.fitted.aged(X, last_days)
-    items = np.arange(0, D, 3)
-    why = explain_row(model.fitted, rows[[3]], items)
-    scores = model.fitted.scores(rows[[3]])[0, items]
-    np.testing.assert_allclose(why.best.scores[0], scores, rtol=1e-4)
-    parts = sum(why.by_part.values())
-    np.testing.assert_allclose(parts, scores, rtol=1e-4)
-    popularity = why.by_part["popularity"]
-    np.testing.assert_allclose(why.by_history.sum(axis=1) + popularity, scores, rtol=1e-4)
-    P = model.fitted.memberships(rows[[3]])
-    best = model.fitted.best(rows[[3]], 5)
-    named = strongest(model.fitted, rows[[3]], P, best)
-    assert (named.terms <= best.scores + 1e-6).all()
 
 
 def test_a_saved_model_ranks_alike(log, model, tmp_path):

@@ -8,10 +8,8 @@ from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
 from mom_pipeline.core.evaluation.metrics import evaluate_ranking
 from mom_pipeline.core.interactions import as_interactions
 from mom_pipeline.core.moments.users import UsersInMemory
-from mom_pipeline.core.ranking import candidates as candidates_module
-from mom_pipeline.core.ranking import choose
 from mom_pipeline.core.ranking.candidates import Candidates, SearchParts
-from mom_pipeline.core.ranking.choose import HeldOut, choose_weights, given_split, hold_out
+from mom_pipeline.core.ranking.choose import choose_weights, given_split, hold_out
 from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.parts import Histories, Pairs, Popularity
@@ -106,44 +104,10 @@ def test_candidates_are_ranked_as_the_ranking_ranks_them(X, low_pass, exclude_se
     np.testing.assert_allclose(candidates.quality(weights), expected, rtol=1e-6)
 
 
-def test_ranks_of_the_search_are_those_of_a_stable_sort(rng):
-    """Many equal scores: the lower column comes first, and entries past the cut-off are left."""
-    scores = rng.integers(0, 5, size=(30, 60)).astype(np.float32)
-    rows, columns = np.nonzero(rng.random(scores.shape) < 0.2)
-    order = np.argsort(-scores, axis=1, kind="stable")
-    ranks = np.argsort(order, axis=1)
-    expected = sorted(
-        (row, ranks[row, column])
-        for row, column in zip(rows, columns, strict=True)
-        if ranks[row, column] < 20
-    )
-    listed = candidates_module._listed(scores, (rows, columns))
-    np.testing.assert_array_equal(np.transpose(listed), expected)
-
-
-def test_blocks_do_not_change_the_choice(X, low_pass, monkeypatch):
-    split = hold_out(X, np.random.default_rng(0))
-    whole = choose_weights(split, lambda e, scaling: low_pass, rising)
-    monkeypatch.setattr(choose, "_USERS_PER_BLOCK", 7)
-    monkeypatch.setattr(candidates_module, "_SCALED_KEPT", 2)
-    assert choose_weights(split, lambda e, scaling: low_pass, rising) == whole
-
-
-def test_rankings_have_their_names_of_today():
-    assert ranking_name("classes") == ranking_name("components") == "components"
+def test_an_unknown_ranking_is_refused():
+    assert ranking_name("components") == "components"
     with pytest.raises(InvalidSetting, match="'components' or 'three-moment', found 'best'"):
         ranking_name("best")
-
-
-def test_weights_are_read_under_the_names_of_earlier_versions():
-    saved = {"classes": 0.2, "explained": 0.3, "explained_ridge": 4.0, "pairs": 0.5}
-    weights = RankingWeights(components=0.2, ease=0.3, ease_ridge=4.0, pairs=0.5)
-    assert RankingWeights.from_saved(saved) == weights
-
-
-def test_a_user_who_has_everything_stays_finite():
-    X = as_interactions(np.ones((2, 4)))
-    np.testing.assert_array_equal(best_unseen(np.ones((2, 4)), X.nonzero()), [1, 1])
 
 
 def test_hold_out_hides_a_fifth_of_everybody(X):
@@ -157,10 +121,6 @@ def test_hold_out_hides_a_fifth_of_everybody(X):
     together = split.train[split.users] + split.test
     np.testing.assert_array_equal(together.toarray(), X[split.users].toarray())
     assert split.train[split.users].multiply(split.test).nnz == 0
-
-
-def test_nothing_can_be_hidden_of_single_items():
-    assert hold_out(as_interactions(np.eye(4)), np.random.default_rng(0)) is None
 
 
 def test_the_search_turns_to_the_part_that_knows_the_answer(X, low_pass):
@@ -184,30 +144,6 @@ def test_the_search_turns_to_the_part_that_knows_the_answer(X, low_pass):
 def test_weights_out_of_range_are_refused(wrong):
     with pytest.raises(InvalidSetting, match="zero or more"):
         RankingWeights(**wrong)
-
-
-def test_the_search_takes_ease_where_only_it_explains(rng):
-    """Thirty items that always come together are one piece of evidence, not thirty.
-
-    Each user has one of 5 such bundles, which brings its target in 4 of 10 cases, and one of
-    8 single items, which brings another target in 6 of 10: that one is to be found.
-    """
-    N, D = 600, 5 * 30 + 8 + 5 + 8
-    bundle, single = rng.integers(0, 5, size=N), rng.integers(0, 8, size=N)
-    dense, wanted = np.zeros((N, D)), np.zeros((N, D))
-    for u in range(N):
-        dense[u, bundle[u] * 30 : bundle[u] * 30 + 30] = 1
-        dense[u, 150 + single[u]] = 1
-        dense[u, 158 + bundle[u]] = u >= 200 and rng.random() < 0.4
-        brought = rng.random() < 0.6
-        dense[u, 163 + single[u]] = u >= 200 and brought
-        wanted[u, 163 + single[u]] = u < 200
-    asked = np.arange(200)
-    split = HeldOut(as_interactions(dense), asked, as_interactions(wanted[asked]))
-    ignorant = LowPass(np.zeros((D, 1)), np.ones(D), np.ones(1))
-    choice = choose_weights(split, lambda e, scaling: ignorant, lambda rows: np.ones(rows.shape))
-    assert choice.weights.ease > choice.weights.pairs
-    assert choice.quality > 0.9
 
 
 def test_what_a_user_had_before_is_not_to_be_found_again(X):
@@ -270,16 +206,6 @@ def test_hidden_items_must_promise_a_tenth_more_than_the_defaults(X, low_pass):
     assert little.weights.components > 0
     assert chosen(hidden, 5).weights == RankingWeights()
     assert chosen(hidden, 80) == much
-
-
-def test_many_users_are_asked_only_where_some_of_them_promise_much(X):
-    hidden = hold_out(sparse.vstack([X] * 20, format="csr"), np.random.default_rng(0))
-    (some, half), (everybody, all_of_it) = hidden.looks()
-    assert (len(some.users), half, all_of_it) == (534, 0.05, 0.1)
-    assert everybody is hidden
-    np.testing.assert_array_equal(some.test.toarray(), hidden.test[::3].toarray())
-    later = replace(hidden, least_gain=0.0)
-    assert later.looks() == [(later, 0.0)]
 
 
 def test_the_rounding_of_a_seen_item_is_not_divided_by():

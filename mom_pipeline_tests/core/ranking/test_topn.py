@@ -9,10 +9,8 @@ from mom_pipeline.core.ranking import topn as prediction
 from mom_pipeline.core.ranking.topn import (
     brute_force,
     lists_by_popularity,
-    most_popular,
     top_n,
 )
-from mom_pipeline.core.threads import cut
 
 
 def sorted_reference(scores, n):
@@ -35,13 +33,6 @@ def test_top_n_equals_sorting_with_ties_by_position(rows, columns, n, seed):
     np.testing.assert_array_equal(ids, sorted_reference(scores, n))
     expected = np.where(ids < 0, 0.0, np.take_along_axis(scores, np.maximum(ids, 0), axis=1))
     np.testing.assert_array_equal(values, expected)
-
-
-def test_only_items_that_were_taken_are_popular():
-    items, shares = most_popular(np.array([0.1, 0.0, 0.6, 0.1, 0.2]), 9)
-    np.testing.assert_array_equal(items, [2, 4, 0, 3])
-    np.testing.assert_array_equal(shares, [0.6, 0.2, 0.1, 0.1])
-    np.testing.assert_array_equal(most_popular(np.array([0.5, 0.5]), 1)[0], [0])
 
 
 def test_seen_items_are_left_out_and_short_lists_are_filled():
@@ -95,16 +86,3 @@ def test_memory_is_bounded_by_small_blocks(rng, monkeypatch):
 def test_a_list_of_no_items_is_refused():
     with pytest.raises(InvalidSetting, match="at least 1"):
         brute_force(sparse.csr_array((1, 2)), lambda rows: rows.toarray(), 0)
-
-
-@pytest.mark.parametrize(("size", "most"), [(1, 1), (5, 100), (5, 2), (10**6, 100), (0, 3)])
-def test_rows_of_different_sizes_are_cut_into_blocks(rng, size, most):
-    sizes = rng.integers(0, 7, size=50)
-    before = np.append(0, np.cumsum(sizes)).astype(np.int32)
-    blocks = cut(before, size, most)
-    np.testing.assert_array_equal(np.concatenate([np.arange(50)[own] for own in blocks]), range(50))
-    for own in blocks:
-        n = own.stop - own.start
-        assert n <= most
-        assert n == 1 or sizes[own].sum() <= size
-    assert cut(before[:1], size, most) == []

@@ -1,0 +1,153 @@
+"""The lock of a data folder: whoever writes to it, one process at a time.
+
+Commands, runs of the daemon and erasures take it for as long as they write. It is an flock, which
+the system takes back when the process ends, however it ends: a process that was killed never
+stands in the way. Reading needs no lock. Neither do `promote` and `rollback`, which must not wait
+for a run of an hour: the registry has a lock of its own, held for one change.
+"""
+
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from mom_pipeline.artifacts.scratch import remove_left_behind
+from mom_pipeline.errors import DataFolderBusy, DataFolderClosed
+from mom_pipeline.settings import Settings
+
+LOCK = ".writer"
+OWNER_ONLY = 0o077
+_LOOK_EVERY_SECONDS = 0.2
+_SECONDS_OF_A_LOOK = 0.5
+# The locks that this process holds: what it calls may ask for them again.
+_held: dict[Path, IO[str]] = {}
+
+Tell = Callable[[str], None]
+
+
+@contextmanager
+def writing_to(settings: Settings, who: str, *, waiting: Tell | None = None) -> Iterator[None]:
+    """Be the one who writes to a data folder; what dead processes left behind is removed.
+
+    waiting: told once whom this waits for. Without it, raises DataFolderBusy at once.
+    """
+    path = settings.data_dir.resolve() / LOCK
+    if path in _held:
+        yield
+        return
+    before = os.umask(OWNER_ONLY)
+    try:
+        with _opened(path) as lock:
+            _acquire(lock, settings.data_dir, waiting)
+            _sign(lock, who)
+            _held[path] = lock
+            try:
+                _close_to_others(settings)
+                remove_left_behind(settings)
+                yield
+            finally:
+                _held.pop(path, None)
+                lock.truncate(0)
+    finally:
+        os.umask(before)
+
+
+def writer_of(settings: Settings) -> str:
+    """Return who writes to a data folder now and since when; "" for nobody."""
+    try:
+        with (settings.data_dir / LOCK).open(encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _signature(settings.data_dir / LOCK)
+    except (FileNotFoundError, PermissionError):
+        pass  # nobody has ever written, or somebody whose folder this is not
+    return ""
+
+
+def _opened(path: Path) -> IO[str]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise DataFolderClosed(
+            f"{path.parent} cannot be written to: {error.strerror}. Nothing was changed; give the "
+            "user of this command the right to write there, and try again"
+        ) from error
+
+
+def _acquire(lock: IO[str], folder: Path, waiting: Tell | None) -> None:
+    told, begin = False, time.monotonic()
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            who = _signature(folder / LOCK)
+            # Whoever only looks (`writer_of`) holds it for an instant.
+            if waiting is None and time.monotonic() - begin > _SECONDS_OF_A_LOOK:
+                raise DataFolderBusy(
+                    f"{folder} is being written to: {who}. Nothing was changed; try again when "
+                    "that has ended"
+                ) from error
+            if waiting is not None and not told:
+                waiting(f"Waiting for {who}, which writes to {folder}.")
+                told = True
+            time.sleep(_LOOK_EVERY_SECONDS)
+        else:
+            return
+
+
+def _sign(lock: IO[str], who: str) -> None:
+    """Say who holds the lock; for people, so that a full disk does not matter here."""
+    now = datetime.now(tz=UTC).isoformat(sep=" ", timespec="seconds")
+    with suppress(OSError):
+        lock.truncate(0)
+        lock.write(f"{who} (process {os.getpid()}) since {now}")
+        lock.flush()
+
+
+def _signature(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") or "another process"
+
+
+def _close_to_others(settings: Settings) -> None:
+    """Leave what holds people's ids to its owner alone, also what an earlier version wrote.
+
+    Not the log files: whoever delivers them decides who may read them.
+    """
+    folders = [
+        settings.warehouse_path,
+        settings.artifacts_dir,
+        settings.comparisons_dir,
+        settings.models_dir,
+        settings.reports_dir,
+        settings.exports_dir,
+        settings.erasures_dir,
+        settings.scratch_dir,
+        settings.data_dir / "dagster_home",
+    ]
+    for top in folders:
+        # What lies below a closed folder was closed with it, or made after it.
+        if top.exists() and not top.is_symlink() and _is_open(top):
+            for path in (*top.rglob("*"), top):
+                with suppress(OSError):  # of another owner, or gone by now
+                    if not path.is_symlink():  # what a link names may lie outside of the folder
+                        path.chmod(stat.S_IMODE(path.stat().st_mode) & ~OWNER_ONLY)
+
+
+def _is_open(path: Path) -> bool:
+    return bool(path.stat().st_mode & OWNER_ONLY)
+
+
+def _leave_to_parent() -> None:
+    """A forked process holds no lock, and does not keep that of its parent alive."""
+    for lock in _held.values():
+        lock.close()
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)

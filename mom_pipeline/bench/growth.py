@@ -1,0 +1,89 @@
+"""Benchmark of growth: seconds and memory of a fit from shards, as the users become more."""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mom_pipeline.bench.data import ClusteredCatalogue
+from mom_pipeline.bench.measure import Progress, in_a_process, no_progress, timed
+from mom_pipeline.comparison.isolated import peak_bytes
+from mom_pipeline.core import MethodOfMoments
+from mom_pipeline.engine import LocalEngine, ShardedUsers, Shards, ShardWriter
+from mom_pipeline.engine.shards import suitable_number
+
+_USERS, _ITEMS, _PAIRS = 10_000_000, 718_675, 57_000_000
+_USERS_PER_BLOCK = 1_000_000
+# Of the progress bar: writing the data.
+_DATA_SHARE = 0.3
+
+
+def run_growth(
+    scale: float = 1.0,
+    *,
+    n_components: int = 100,
+    eighths: Sequence[int] = (1, 2, 4, 8),
+    progress: Progress = no_progress,
+) -> dict[str, Any]:
+    """Fit some eighths of the users, each in a process of its own, with all memberships.
+
+    Shards hold a random part of the users each, so that the first eighth of the shards is an
+    eighth of the users. The slope is that of log time against log users: 1 is linear.
+    """
+    n_users, n_pairs = round(scale * _USERS), round(scale * _PAIRS)
+    n_items = round(min(scale, 1.0) * _ITEMS)
+    with tempfile.TemporaryDirectory(prefix="mom-bench-") as folder:
+        shards = _write(str(Path(folder) / "shards"), n_users, n_items, n_pairs, progress)
+        rows: list[dict[str, Any]] = []
+        for eighth in eighths:
+            part = first_part(shards, eighth / 8)
+            done = sum(eighths[: len(rows)]) / sum(eighths)
+            progress(f"{part.shape[0]:,} users", _DATA_SHARE + (1 - _DATA_SHARE) * done)
+            rows.append(in_a_process(_fit, part, n_components))
+    users, seconds = ([row[name] for row in rows] for name in ("users", "seconds"))
+    slope = np.polyfit(np.log(users), np.log(seconds), 1)[0] if len(users) > 1 else None
+    return {
+        "items": n_items,
+        "n_components": n_components,
+        "slope": None if slope is None else float(slope),
+        "rows": [row | {"multiple": row["seconds"] / seconds[0]} for row in rows],
+    }
+
+
+def first_part(shards: Shards, share: float) -> Shards:
+    """Return the first shards as a data set of their own."""
+    entries = shards.entries[: round(share * len(shards.entries))]
+    n_users = sum(entry.n_users for entry in entries)
+    return replace(shards, shape=(n_users, shards.shape[1]), entries=entries)
+
+
+def _write(url: str, n_users: int, n_items: int, n_pairs: int, progress: Progress) -> Shards:
+    rng = np.random.default_rng(0)
+    catalogue = ClusteredCatalogue.random(n_items, min(100, n_items), rng)
+    per_eighth = -(-suitable_number(n_pairs) // 8)
+    with ShardWriter(url, n_items, per_eighth * 8) as writer:
+        for start in range(0, n_users, _USERS_PER_BLOCK):
+            stop = min(start + _USERS_PER_BLOCK, n_users)
+            pairs = n_pairs * stop // n_users - n_pairs * start // n_users
+            writer.add(catalogue.interactions(stop - start, pairs, rng))
+            progress("data", _DATA_SHARE * stop / n_users)
+    return writer.shards
+
+
+def _fit(shards: Shards, n_components: int) -> dict[str, Any]:
+    model = MethodOfMoments(n_components, ranking="components")
+    fit, _ = timed(lambda: model.fit_users(ShardedUsers(LocalEngine(), shards)))
+    everyone, users = timed(
+        lambda: sum(len(model.personalize(shards.read(i).X)) for i in range(len(shards.entries)))
+    )
+    return {
+        "users": users,
+        "interactions": shards.n_pairs,
+        "seconds": fit + everyone,
+        "fit_seconds": fit,
+        "peak_gigabytes": peak_bytes() / 1e9,
+        "stages": model.diagnostics["seconds"],
+    }

@@ -1,0 +1,368 @@
+"""Co-occurrences as sums over users, within some bytes.
+
+    G_hy = sum_u n_u^-e,     over the users who have both h and y;  n_u: items of user u
+
+A weight n_u^-e is counted in whole units, so that a sum is the same in whatever order it is made:
+all users at once, shards, or day by day with old rows subtracted.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from scipy import sparse
+
+from mom_pipeline.core.errors import InvalidInteractions
+from mom_pipeline.core.interactions import resized, with_narrow_indices
+from mom_pipeline.core.moments.sums import padded
+from mom_pipeline.core.moments.users import UserRows, Users
+from mom_pipeline.core.threads import cut, map_blocks
+from mom_pipeline.core.types import Array, Csr, Float64
+
+# A weight of 1: 2^27 users with one item each still fit into 64 bits.
+_UNITS = 2**36
+# The names under which they are stored.
+PAIR_ARRAYS = (
+    "pair_starts",
+    "pair_steps",
+    "pair_units",
+    "pair_item_users",
+    "pair_user_exponent",
+    "pair_uncounted",
+)
+# Of an entry: 12 for its item and its sum, 16 for both directions in the ranking, 20 meanwhile.
+_BYTES_PER_PAIR = 48
+# Bytes of a model's entries: beyond, those of the least popular items are not counted.
+MAX_PAIR_BYTES = 2**30
+# Entries that one thread counts at a time, some 50 MB, unless one item has more.
+_PAIRS_PER_SLAB = 2_000_000
+
+
+@dataclass(frozen=True)
+class Cooccurrences:
+    """G of some users.
+
+    upper: (D, D) of int64, canonical: G_hy in units, for h <= y.
+    item_users: (D,) users of each item.  user_exponent: e.
+    uncounted: positions, rising, of items without entries; see `rare_items`.
+    """
+
+    upper: Csr
+    item_users: Array
+    user_exponent: float
+    uncounted: Array
+
+    @classmethod
+    def from_rows(cls, X: Csr, user_exponent: float, *, uncounted: Array | tuple[()] = ()) -> Self:
+        """Count over the users of X, (N, D), whose counts are read as ones."""
+        excluded = np.asarray(uncounted, dtype=np.int64)
+        item_users = np.bincount(X.indices, minlength=X.shape[1]).astype(np.int64)
+        n = np.maximum(np.diff(X.indptr), 1).astype(np.float64)
+        weights = np.rint(_UNITS * n**-user_exponent).astype(np.int64)
+        upper = _counted(_without_items(X, excluded), weights)
+        return cls(upper, item_users, user_exponent, excluded)
+
+    def update(self, removed: Csr, added: Csr) -> Self:
+        """Return the sums without some rows and with others, exact. Both: (any, D) or more D."""
+        return self.after(self.change(removed, added))
+
+    def change(self, removed: Csr, added: Csr) -> Self:
+        """Return what `added` has beyond `removed`; some of it may be negative."""
+        return self.counted_alike(added) - self.counted_alike(removed)
+
+    def counted_alike(self, X: Csr) -> Self:
+        """Return those of other rows, counted as these are. X: (N, D)."""
+        return type(self).from_rows(X, self.user_exponent, uncounted=self.uncounted)
+
+    def after(self, change: Self) -> Self:
+        """Return the sums after a change; InvalidInteractions where one falls below zero."""
+        updated = self + change
+        if min(updated.units.min(initial=0), updated.item_users.min(initial=0)) < 0:
+            raise InvalidInteractions(
+                "more co-occurrences were removed than there are; remove rows as they were when "
+                "they were added"
+            )
+        return updated
+
+    def nothing(self) -> Self:
+        """Return sums over nobody, among the same items."""
+        none = sparse.csr_array(self.upper.shape, dtype=np.int64)
+        return replace(self, upper=none, item_users=np.zeros_like(self.item_users))
+
+    def __add__(self, other: Self) -> Self:
+        n_items = max(self.n_items, other.n_items)
+        ours, theirs = (_canonical(resized(p.upper, (n_items, n_items))) for p in (self, other))
+        item_users = padded(self.item_users, n_items) + padded(other.item_users, n_items)
+        # An entry whose sum is 0 is dropped from the sum of two canonical matrices.
+        return replace(
+            self, upper=_canonical(sparse.csr_array(ours + theirs)), item_users=item_users
+        )
+
+    def __sub__(self, other: Self) -> Self:
+        return self + replace(other, upper=-other.upper, item_users=-other.item_users)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.item_users)
+
+    @property
+    def n_pairs(self) -> int:
+        return int(self.upper.nnz)
+
+    @property
+    def units(self) -> Array:
+        """The stored entries of G, in units."""
+        return np.asarray(self.upper.data)
+
+    def matrix(self) -> Csr:
+        """Return G in single precision, (D, D), in canonical format."""
+        upper, shape = self.upper, self.upper.shape
+        values = np.divide(
+            upper.data, _UNITS, out=np.empty(upper.nnz, np.float32), casting="unsafe"
+        )
+        beyond = values.copy()
+        beyond[self._diagonal] = 0.0  # counted once
+        above = sparse.csr_array((values, upper.indices, upper.indptr), shape=shape)
+        below = sparse.csr_array((beyond, upper.indices, upper.indptr), shape=shape).T
+        both = _canonical(above) + _canonical(sparse.csr_array(below))
+        return with_narrow_indices(sparse.csr_array(both))
+
+    def among(self, items: Array) -> Array:
+        """Return G among some items in single precision, (F, F). items: positions, rising."""
+        G = self.upper[items][:, items].toarray() / _UNITS
+        return np.asarray(G + np.triu(G, 1).T, dtype=np.float32)
+
+    def as_arrays(self) -> dict[str, Array]:
+        """Return named arrays to be stored, the items by their steps, which deflate well."""
+        arrays = (
+            self.upper.indptr,
+            steps_of(self.upper.indices, self.n_items),
+            self.units,
+            self.item_users,
+            np.array(self.user_exponent),
+            self.uncounted,
+        )
+        return dict(zip(PAIR_ARRAYS, arrays, strict=True))
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
+        """Read what `as_arrays` named; ValueError where it does not fit together."""
+        starts, items = arrays["pair_starts"], from_steps(arrays["pair_steps"])
+        units, item_users = arrays["pair_units"], arrays["pair_item_users"]
+        D, n_pairs = len(item_users), np.diff(starts)
+        if (
+            len(starts) != D + 1
+            or (n_pairs < 0).any()
+            or not starts[0] == 0 <= starts[-1] == len(items) == len(units)
+        ):
+            raise ValueError("the items and sums of the pairs do not fit together")
+        taken = np.flatnonzero(n_pairs)
+        first, last = items[starts[taken]], items[starts[taken + 1] - 1]
+        rising = items[1:] > items[:-1]
+        rising[starts[taken[1:]] - 1] = True  # from one item's pairs to the next one's
+        if (first < taken).any() or (last >= D).any() or not rising.all():
+            raise ValueError("the items of the pairs are not in order")
+        upper = sparse.csr_array((units, items.astype(np.int32), starts), shape=(D, D))
+        exponent = float(arrays["pair_user_exponent"])
+        upper = _canonical(with_narrow_indices(upper))
+        return cls(upper, item_users, exponent, arrays["pair_uncounted"])
+
+    @property
+    def _diagonal(self) -> Array:
+        """Where the diagonal stands: the first of its row."""
+        starts, indices = self.upper.indptr, self.upper.indices
+        rows = np.flatnonzero(np.diff(starts))
+        return starts[rows][indices[starts[rows]] == rows]
+
+
+@dataclass(frozen=True)
+class CooccurrencesPass:
+    """Counts co-occurrences where the users are."""
+
+    user_exponent: float
+    uncounted: Array
+
+    def __call__(self, rows: UserRows) -> Cooccurrences:
+        return Cooccurrences.from_rows(rows.X, self.user_exponent, uncounted=self.uncounted)
+
+
+def most_pairs(max_bytes: int) -> int:
+    """Return how many entries fit into some bytes."""
+    return max_bytes // _BYTES_PER_PAIR
+
+
+def count_cooccurrences(
+    users: Users, user_exponent: float, max_bytes: int = MAX_PAIR_BYTES
+) -> Cooccurrences:
+    """Count the co-occurrences of as many popular items as fit into some bytes."""
+    return users.add_up(CooccurrencesPass(user_exponent, rare_items(users, max_bytes)))
+
+
+def rare_items(users: Users, max_bytes: int) -> Array:
+    """Return the least popular items, positions, rising, without which G fits into some bytes.
+
+    Exact, and the same over any shards: distinct pairs are counted a run of items at a time, the
+    most popular first, of which each run has no more than fit.
+    """
+    D, most = users.shape[1], most_pairs(max_bytes)
+    sizes = users.add_up(_SizesPass())
+    if min(sizes.n_pairs, D * (D + 1) / 2) <= most:
+        return np.empty(0, dtype=np.int64)
+    by_popularity = np.argsort(-sizes.item_users, kind="stable")
+    rank = np.empty(D, dtype=np.int32)
+    rank[by_popularity] = np.arange(D, dtype=np.int32)
+    bounds = np.minimum(users.add_up(_PairsBeforePass(rank)), np.arange(1, D + 1))
+    start, before = 0, 0
+    while start < D:
+        run = max(int(np.searchsorted(np.cumsum(bounds[start:]), most, side="right")), 1)
+        names = users.add_up(_PairNamesPass(rank, slice(start, start + run))).names
+        own = np.bincount((names >> 32) - start, minlength=run)
+        in_all = before + np.cumsum(own)
+        kept = int(np.searchsorted(in_all, most, side="right"))
+        if kept < run:
+            return np.sort(by_popularity[start + kept :])
+        start, before = start + run, int(in_all[-1])
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """n_pairs: summed over users.  item_users: (D,)."""
+
+    n_pairs: float
+    item_users: Array
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(self.n_pairs + other.n_pairs, self.item_users + other.item_users)
+
+
+@dataclass(frozen=True)
+class _SizesPass:
+    def __call__(self, rows: UserRows) -> _Sizes:
+        sizes = np.diff(rows.X.indptr).astype(np.float64)
+        item_users = np.bincount(rows.X.indices, minlength=rows.X.shape[1])
+        return _Sizes(float((sizes * (sizes + 1)).sum() / 2), item_users)
+
+
+@dataclass(frozen=True)
+class _PairsBeforePass:
+    """With how many items up to itself an item goes, by rank, summed over users."""
+
+    rank: Array
+
+    def __call__(self, rows: UserRows) -> Float64:
+        X = _by_rank(rows.X, self.rank)
+        owners = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        ordinals = np.arange(X.nnz) - X.indptr[owners] + 1
+        return np.bincount(X.indices, weights=ordinals, minlength=X.shape[1]).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class _PairNames:
+    """Names of pairs, rising; the sum is those of both."""
+
+    names: Array
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(np.union1d(self.names, other.names))
+
+
+@dataclass(frozen=True)
+class _PairNamesPass:
+    """The pairs whose item of the larger rank is among some, each once."""
+
+    rank: Array
+    items: slice
+
+    def __call__(self, rows: UserRows) -> _PairNames:
+        return _PairNames(_pair_names(_by_rank(rows.X, self.rank), self.items))
+
+
+def _by_rank(X: Csr, rank: Array) -> Csr:
+    """Return whether each user has the item of each rank, (N, D)."""
+    taken = np.ones(X.nnz, dtype=np.int8)  # not the counts of X: they would be sorted in place
+    by_rank = sparse.csr_array((taken, rank[X.indices], X.indptr), shape=X.shape)
+    by_rank.sort_indices()
+    return by_rank
+
+
+def _pair_names(X: Csr, items: slice) -> Array:
+    """Return the names y 2^32 + h of all pairs h <= y with y among some items, rising."""
+    columns = X.tocsc()
+    users = sparse.csr_array(columns.T)
+
+    def slab(own: slice) -> Array:
+        both = (users[: own.stop] @ columns[:, own].tocsr()).tocsc()  # (items up to here, these)
+        second = np.repeat(np.arange(own.start, own.stop), np.diff(both.indptr))
+        first = both.indices
+        once = first <= second
+        return np.sort(second[once].astype(np.int64) * 2**32 + first[once])
+
+    slabs = [
+        slice(max(own.start, items.start), min(own.stop, items.stop))
+        for own in pair_slabs(X)
+        if own.stop > items.start and own.start < items.stop
+    ]
+    return np.concatenate([np.empty(0, dtype=np.int64), *map_blocks(slab, slabs)])
+
+
+def _counted(X: Csr, weights: Array) -> Csr:
+    """Return the sums of the weights of the users of every pair of X, (D, D), h <= y."""
+    columns, D = X.tocsc(), X.shape[1]
+    users = columns.T
+    users.data = np.ones(columns.nnz, dtype=np.int64)
+
+    def slab(items: slice) -> Csr:
+        own = sparse.csc_array(columns[:, items])
+        own.data = weights[own.indices]
+        both = (users[items.start :] @ own.tocsr()).tocsc()  # (items from here on, these items)
+        first = np.repeat(np.arange(both.shape[1]), np.diff(both.indptr))
+        seconds = (both.data, both.indices + items.start, both.indptr)
+        by_first = sparse.csr_array(seconds, shape=(both.shape[1], D))
+        return _entries(by_first, both.indices >= first)
+
+    slabs = map_blocks(slab, pair_slabs(X))
+    if not slabs:
+        return sparse.csr_array((D, D), dtype=np.int64)
+    return _canonical(with_narrow_indices(sparse.csr_array(sparse.vstack(slabs, format="csr"))))
+
+
+def pair_slabs(X: Csr) -> list[slice]:
+    """Cut the items so that each slab has some entries at most, or is one item."""
+    lengths = np.diff(X.indptr)
+    others = np.bincount(X.indices, weights=np.repeat(lengths, lengths), minlength=X.shape[1])
+    pairs_before = np.append(0, np.cumsum(np.minimum(others, X.shape[1])))
+    return cut(pairs_before, _PAIRS_PER_SLAB, X.shape[1])
+
+
+def _without_items(X: Csr, items: Array) -> Csr:
+    """Return X without the entries of some items."""
+    if not len(items):
+        return X
+    wanted = np.ones(X.shape[1], dtype=bool)
+    wanted[items] = False
+    return _entries(X, wanted[X.indices])
+
+
+def _entries(X: Csr, kept: Array) -> Csr:
+    """Return X with some of its entries. kept: (nnz,) of bool."""
+    indptr = np.append(0, np.cumsum(kept))[X.indptr]
+    return sparse.csr_array((X.data[kept], X.indices[kept], indptr), shape=X.shape)
+
+
+def _canonical(X: Csr) -> Csr:
+    """Mark a canonical matrix as one: scipy adds two of these in one pass."""
+    X.has_canonical_format = True
+    return X
+
+
+def steps_of(items: Array, n_items: int) -> Array:
+    """Return the steps from item to item, modulo the narrowest type: small where items rise."""
+    narrow = np.min_scalar_type(max(n_items, 1))
+    return np.diff(items.astype(narrow), prepend=narrow.type(0))
+
+
+def from_steps(steps: Array) -> Array:
+    """Return the items whose steps `steps_of` gave, in their type."""
+    return np.cumsum(steps, dtype=steps.dtype)

@@ -1,0 +1,234 @@
+"""Adapters of published datasets: those of the paper with its splits, and two with names."""
+
+import csv
+import io
+from collections.abc import Iterator
+from datetime import date, timedelta
+from functools import partial
+from pathlib import Path
+
+from mom_pipeline.catalogue import Item, tidy
+from mom_pipeline.datasets.importing import Dataset, EventFields, RawFile, open_text
+from mom_pipeline.errors import DatasetError
+from mom_pipeline.logs.readers import Query, delimited_fields
+from mom_pipeline.logs.scan import MARK, MAX_LINE_BYTES
+from mom_pipeline.settings import ColumnSettings
+from mom_pipeline.warehouse.connection import Connection, load_sql
+
+_TAFENG = (
+    "TRANSACTION_DT,CUSTOMER_ID,AGE_GROUP,PIN_CODE,PRODUCT_SUBCLASS,PRODUCT_ID,AMOUNT,ASSET,"
+    "SALES_PRICE"
+)
+_TAFENG_FIELDS, _MONTHS, _TRAIN_MONTHS = 9, ("D01", "D02", "D11", "D12"), (1, 11)
+_ONLINE_RETAIL = "InvoiceNo,StockCode,Quantity,InvoiceDate,UnitPrice,CustomerID,Country"
+_DESCRIPTION = "Description"  # as UCI publishes it; copies without it are common
+_EXCLUDE = """
+    CASE
+        WHEN {CustomerID} = '' THEN 'no customer'
+        WHEN starts_with({InvoiceNo}, 'C') THEN 'cancellation'
+        WHEN coalesce(TRY_CAST({Quantity} AS BIGINT), 0) <= 0 THEN 'quantity not positive'
+        ELSE ''
+    END
+"""
+# Million Song and Yandex carry no dates: their first day is declared.
+_DECLARED = date(2012, 1, 1)
+_LAST_TRAIN_DAY, _MIN_CLICKS = 14, 5  # of Yandex
+
+
+def _read_header(path: Path, delimiter: str, encoding: str = "utf-8-sig") -> list[str]:
+    """The names in the first line of a file, plain or gzip."""
+    if not path.is_file():
+        raise DatasetError(f"{path} is not a file; give the path of the published file")
+    try:
+        with open_text(path) as stream, io.TextIOWrapper(stream, encoding, newline="\n") as lines:
+            text = lines.readline(MAX_LINE_BYTES).rstrip("\r\n")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise DatasetError(f"{path} cannot be read: {error}") from error
+    return next(csv.reader([text], delimiter=delimiter), [])
+
+
+def _with_header(path: Path, delimiter: str, n_fields: int, fields: EventFields) -> RawFile:
+    """A file of delimited text whose first line names the columns."""
+    select = fields.select(delimited_fields(delimiter, n_fields))
+    return RawFile(path, select, other_lines="rowid = 0 OR text IS NULL")
+
+
+def _without_header(path: Path, delimiter: str, n_fields: int, fields: EventFields) -> RawFile:
+    lines = delimited_fields(delimiter, n_fields, header_lines=0, quoted=False)
+    return RawFile(path, fields.select(lines))
+
+
+def _only(folder: Path, pattern: str) -> Path:
+    """The one file of a folder that a pattern fits."""
+    matches = sorted(folder.glob(pattern)) if folder.is_dir() else []
+    if len(matches) != 1:
+        raise DatasetError(
+            f"{folder} must be a folder with exactly one file {pattern}, found "
+            f"{[match.name for match in matches]}"
+        )
+    return matches[0]
+
+
+def online_retail(path: Path) -> Dataset:
+    """UCI Online Retail, `online_retail.csv` or `.csv.gz`: invoice lines of a UK gift shop.
+
+    A line is one interaction of weight 1. Lines without a customer, cancellations (the invoice
+    number begins with C) and lines whose quantity is not positive stay in the log files, set aside
+    with their reason: they are counted in the ledger and are no events.
+    """
+    header = _read_header(path, ",")
+    _require_header(path, [name for name in header if name != _DESCRIPTION], _ONLINE_RETAIL)
+    at = {name: f"f[{number}]" for number, name in enumerate(header, start=1)}
+    fields = EventFields(
+        time=f"coalesce(try_strptime({at['InvoiceDate']}, '%Y-%m-%d %H:%M:%S'), "
+        f"try_strptime({at['InvoiceDate']}, '%m/%d/%Y %H:%M'))",
+        user=at["CustomerID"],
+        item=at["StockCode"],
+        exclude=_EXCLUDE.format(**at),
+        item_name=at.get(_DESCRIPTION, "''"),
+    )
+    return Dataset(
+        name="online-retail",
+        timezone="Europe/London",
+        columns=ColumnSettings(exclude="exclude"),
+        files=(_with_header(path, ",", len(header), fields),),
+        rules="set aside: lines without a customer, cancellations, quantities not positive",
+    )
+
+
+def _require_header(path: Path, header: list[str], expected: str) -> None:
+    if header != expected.split(","):
+        raise DatasetError(
+            f"{path} must begin with the header {expected!r}, found {','.join(header)[:200]!r}; "
+            "give the published file"
+        )
+
+
+def movietweetings(path: Path) -> Dataset:
+    """A folder with `ratings.dat` (user::film::rating::seconds) and `movies.dat`, plain or .gz.
+
+    A rating is one interaction of weight 1, whatever it is. `movies.dat`
+    (film::title (year)::genres) names the items and their groups.
+    """
+    fields = EventFields(
+        time="CASE WHEN f[1] <> '' AND f[2] <> '' AND regexp_full_match(f[4], '[0-9]{1,12}') "
+        "THEN make_timestamp(1000000 * f[4]::BIGINT) END",
+        user="f[1]",
+        item="f[2]",
+    )
+    return Dataset(
+        name="movietweetings",
+        timezone="UTC",
+        columns=ColumnSettings(),
+        files=(_without_header(_only(path, "ratings.dat*"), "::", 4, fields),),
+        rules="every rating counts once",
+        items=partial(_titles, _only(path, "movies.dat*")),
+    )
+
+
+def _titles(path: Path) -> Iterator[Item]:
+    """Yield the films of `movies.dat`; a title may hold the separator, an id and genres do not."""
+    with open_text(path) as stream, io.TextIOWrapper(stream, "utf-8", newline="\n") as lines:
+        for line in lines:
+            film, _, rest = line.rstrip("\r\n").partition("::")
+            title, _, genres = rest.rpartition("::")
+            if film and title:
+                yield Item(film, tidy(title), genres)
+
+
+def tafeng(path: Path) -> Dataset:
+    """Ta-Feng grocery purchases (section 4.1): November 2000 to February 2001.
+
+    Either a folder with the four monthly files (D01, D02, D11, D12: `;`-separated, Big5 header)
+    or the merged CSV. A line is one sale of weight 1.
+    """
+    return Dataset(
+        name="tafeng",
+        timezone="Asia/Taipei",
+        columns=ColumnSettings(),
+        files=_monthly_files(path) if path.is_dir() else (_merged_file(path),),
+        rules="training: January and November; test: February and December",
+        train_days=lambda day: day.month in _TRAIN_MONTHS,
+    )
+
+
+def _merged_file(path: Path) -> RawFile:
+    _require_header(path, _read_header(path, ","), _TAFENG)
+    fields = EventFields(time="try_strptime(f[1], '%m/%d/%Y')", user="f[2]", item="f[6]")
+    return _with_header(path, ",", _TAFENG_FIELDS, fields)
+
+
+def _monthly_files(folder: Path) -> tuple[RawFile, ...]:
+    """D01 … D12, with or without a suffix; ids are padded with blanks there."""
+    fields = EventFields(
+        time="try_strptime(f[1], '%Y-%m-%d %H:%M:%S')", user="trim(f[2])", item="trim(f[6])"
+    )
+    paths = [_only(folder, f"{month}*") for month in _MONTHS]
+    for path in paths:
+        if len(_read_header(path, ";", encoding="big5")) != _TAFENG_FIELDS:
+            raise DatasetError(f"{path} must have {_TAFENG_FIELDS} columns separated by ;")
+    return tuple(_with_header(path, ";", _TAFENG_FIELDS, fields) for path in paths)
+
+
+def million_song(path: Path) -> Dataset:
+    """Million Song (section 4.2): a folder with one `…visible….txt` and one `…hidden….txt` file.
+
+    Triplets `user<TAB>song<TAB>plays` carry no dates: the visible half, for training, is declared
+    to be the first day, the hidden half, for test, the second. Plays are the weight.
+    """
+    files = []
+    for offset, half in enumerate(("visible", "hidden")):
+        fields = EventFields(
+            time="CASE WHEN f[1] <> '' AND f[2] <> '' AND regexp_full_match(f[3], "
+            "'[1-9][0-9]{0,8}') THEN $day::TIMESTAMP END",
+            user="f[1]",
+            item="f[2]",
+            weight="f[3]",
+            parameters={"day": str(_DECLARED + timedelta(days=offset))},
+        )
+        files.append(_without_header(_only(path, f"*{half}*.txt*"), "\t", 3, fields))
+    return Dataset(
+        name="million-song",
+        timezone="UTC",
+        columns=ColumnSettings(weight="weight"),
+        files=tuple(files),
+        rules="visible half: training; hidden half: test; one declared day each; plays as weight",
+        train_days=lambda day: day == _DECLARED,
+    )
+
+
+def yandex(path: Path, sample_users: int = 1_000_000, seed: int = 0) -> Dataset:
+    """Yandex personalised web search (section 4.3): the session log (`train`, plain or .gz).
+
+    Records, separated by tabs: `SessionID M Day UserID`; `SessionID TimePassed Q|T SERPID …`;
+    `SessionID TimePassed C SERPID URLID`. Only clicks are events. URLs with at least five clicks
+    are kept, then a seeded sample of a million users who clicked one of them. Days 1-14 are for
+    training, 15-27 for test. Days carry no date: day 1 is declared.
+    """
+    if not path.is_file():
+        raise DatasetError(f"{path} is not a file; give the session log")
+    before_first = _DECLARED - timedelta(days=1)
+    parameters: dict[str, object] = {"before_first": str(before_first), "mark": MARK}
+    raw = RawFile(
+        path,
+        Query(load_sql("datasets/yandex.sql"), parameters),
+        other_lines="regexp_matches(text, '^[0-9]+\\t(M|[0-9]+\\t[QT])\\t')",
+    )
+    last_train = before_first + timedelta(days=_LAST_TRAIN_DAY)
+
+    def select_clicks(connection: Connection) -> None:
+        """Remove rarely clicked URLs, then all but a sample of the users."""
+        connection.execute(load_sql("datasets/yandex_rare.sql"), {"min_clicks": _MIN_CLICKS})
+        sample = {"sample_users": sample_users, "seed": str(seed)}
+        connection.execute(load_sql("datasets/yandex_sample.sql"), sample)
+
+    return Dataset(
+        name="yandex",
+        timezone="UTC",
+        columns=ColumnSettings(),
+        files=(raw,),
+        rules=f"clicks on URLs with at least {_MIN_CLICKS} clicks; a sample of {sample_users} "
+        f"users, seed {seed}; days 1-14 train, 15-27 test",
+        train_days=lambda day: day <= last_train,
+        finish=select_clicks,
+    )

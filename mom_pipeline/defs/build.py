@@ -1,0 +1,69 @@
+"""`build_defs`: the pipeline as Dagster definitions, alone or merged with somebody's own."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import dagster as dg
+
+from mom_pipeline.defs.alerts import alert_sensors
+from mom_pipeline.defs.assets import comparison, evaluation, logs, model, moments, serving
+from mom_pipeline.defs.automation import Automation
+from mom_pipeline.defs.daily import DailyAsset, build_asset
+from mom_pipeline.defs.names import Names
+from mom_pipeline.defs.partitions import daily_partitions
+from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.settings import load_settings
+
+# The assets of every day, in their order.
+ASSETS: tuple[DailyAsset, ...] = (
+    logs.raw_logs,
+    logs.interaction_matrix,
+    moments.chosen_settings,
+    moments.m2_statistics,
+    moments.whitening_matrix,
+    moments.whitened_tensor,
+    model.decomposition,
+    model.user_personalization,
+    evaluation.evaluation_metrics,
+    serving.promotion,
+    serving.recommendations,
+    evaluation.report,
+)
+
+
+def build_defs(
+    data_dir: str | os.PathLike[str] | None = None,
+    *,
+    key_prefix: str | Sequence[str] = (),
+    group: str = "",
+    executor: dg.ExecutorDefinition | None = None,
+    schedule: str | None = "0 3 * * *",
+) -> dg.Definitions:
+    """The pipeline over one data folder, ready for `Definitions.merge` with others.
+
+    data_dir: the data folder; None for MOM_DATA_DIR, or `data`. All steps need its disk.
+    key_prefix: of asset keys and, joined by "_", of jobs, schedules, sensors, resource and pool.
+    group: one group for all assets; "" for groups of their own.
+    executor: None leaves it to whoever merges. The chain is linear, and a step costs half a second
+    in the process of its run against five outside.
+    schedule: cron of the nightly update; None for no schedules.
+    """
+    settings = load_settings(Path(data_dir) if data_dir else None)
+    prefix = (key_prefix,) if isinstance(key_prefix, str) else tuple(key_prefix)
+    names = Names(tuple(part for part in prefix if part), group)
+    partitions, horizon = daily_partitions(settings), settings.evaluation.horizon_days
+    assets = [
+        build_asset(asset, names, partitions, horizon)
+        for asset in (*ASSETS, comparison.model_comparison)
+    ]
+    automation = Automation(names, partitions, schedule)
+    keys = {asset.key for asset in assets}
+    return dg.Definitions(
+        assets=[serving.log_files(names), *assets, serving.model_in_use(names)],
+        resources={names.resource: DataFolder(data_dir=str(settings.data_dir))},
+        jobs=automation.jobs,
+        schedules=automation.schedules,
+        sensors=[*automation.sensors, *alert_sensors(names, settings.alerts, keys)],
+        executor=executor,
+    )

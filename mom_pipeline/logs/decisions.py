@@ -1,0 +1,212 @@
+"""What a person decides of delivery days, and files that were not ingested as they are.
+
+A refusal holds until the contents of the file, or the settings that it was read by, change: one bad
+file costs its own day, once. So does a file that a person dropped.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+
+from mom_pipeline.core.files import sha256_of
+from mom_pipeline.errors import LogFileError
+from mom_pipeline.logs.gate import contents_hash, excluded_days, is_accepted
+from mom_pipeline.logs.ledger import DELIVERED_TABLES, contents_of_day
+from mom_pipeline.logs.logfiles import LogFile, discover
+from mom_pipeline.settings import Settings, fingerprint
+from mom_pipeline.warehouse.connection import Connection, Warehouse
+
+_DROPPED = "dropped by a person; `mom-pipeline accept {day}` ingests it again"
+_COLUMNS = "source_file, delivery_day, contents, rules, reason, dropped"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One file that was not taken. contents: see `contents_of`.  dropped: by a person."""
+
+    source_file: str
+    day: date
+    contents: str
+    rules: str
+    reason: str
+    dropped: bool = False
+
+    @classmethod
+    def of_file(cls, file: LogFile, settings: Settings, reason: str) -> "Refusal":
+        """Return the refusal of a file as it is now, by the settings of now."""
+        return cls(file.source_file, file.day, contents_of(file), _rules(settings), reason)
+
+    def holds(self, file: LogFile, settings: Settings) -> bool:
+        """Return whether the file is still the one that was not taken."""
+        same_rules = self.dropped or self.rules == _rules(settings)
+        return same_rules and self.contents == contents_of(file)
+
+
+def contents_of(file: LogFile) -> str:
+    """Return the sha256 of a file and of its checksum file, if there is one.
+
+    Size and time stand for a file that cannot be read.
+    """
+    try:
+        own = sha256_of(file.path)
+        beside = file.checksum_path
+        return f"{own} {sha256_of(beside)}" if beside.is_file() else own
+    except OSError:
+        pass
+    try:
+        status = file.path.stat()
+    except OSError:
+        return "not there"
+    return f"unreadable, {status.st_size} bytes, {status.st_mtime_ns}"
+
+
+def refusals(connection: Connection, day: date | None = None) -> list[Refusal]:
+    """Return every refusal, or those of a delivery day, in order."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM refused_files WHERE $day IS NULL OR delivery_day = $day::DATE "  # noqa: S608
+        "ORDER BY delivery_day, source_file",
+        {"day": day.isoformat() if day else None},
+    ).fetchall()
+    return [Refusal(*row) for row in rows]
+
+
+def refusals_by_file(warehouse: Warehouse) -> dict[str, Refusal]:
+    """Return every refusal by the name of its file; none before the first ingest."""
+    if not warehouse.exists():
+        return {}
+    with warehouse.reading() as connection:
+        return {refusal.source_file: refusal for refusal in refusals(connection)}
+
+
+def record_refusals(connection: Connection, made: Sequence[Refusal]) -> None:
+    """Store refusals in place of earlier ones of the same files."""
+    now = datetime.now(tz=UTC)
+    for refusal in made:
+        remove_refusal(connection, refusal.source_file)
+        values = {
+            "source_file": refusal.source_file,
+            "day": refusal.day.isoformat(),
+            "contents": refusal.contents,
+            "rules": refusal.rules,
+            "reason": refusal.reason,
+            "dropped": refusal.dropped,
+            "now": now,
+        }
+        connection.execute(
+            f"INSERT INTO refused_files ({_COLUMNS}, refused_at) VALUES "  # noqa: S608
+            "($source_file, $day::DATE, $contents, $rules, $reason, $dropped, $now)",
+            values,
+        )
+
+
+def remove_refusal(connection: Connection, source_file: str) -> None:
+    """Forget that a file was not taken."""
+    connection.execute(
+        "DELETE FROM refused_files WHERE source_file = $source_file", {"source_file": source_file}
+    )
+
+
+def _rules(settings: Settings) -> str:
+    return fingerprint(settings.logs)
+
+
+def accept_day(warehouse: Warehouse, day: date) -> str:
+    """Accept a day that was excluded or dropped; say what it was. Raises LogFileError."""
+    with warehouse.connect() as connection:
+        held = excluded_days(connection).get(day)
+        dropped = [one for one in refusals(connection, day) if one.dropped]
+        if held is None and not dropped:
+            raise LogFileError(
+                f"{day} is neither excluded nor dropped; `mom-pipeline status` lists the days "
+                "that are"
+            )
+        there = {file.source_file for file in discover(warehouse.settings.logs_dir).files}
+        if held is None and not any(one.source_file in there for one in dropped):
+            names = ", ".join(one.source_file for one in dropped)
+            raise LogFileError(
+                f"{day} was dropped, and its files are no longer in the logs folder: {names}; put "
+                "them there again first"
+            )
+        contents = contents_of_day(connection, day)
+        contents += [(one.source_file, one.contents.split()[0]) for one in dropped]
+        of_day = {"day": day.isoformat()}
+        connection.execute("DELETE FROM excluded_days WHERE day = $day::DATE", of_day)
+        connection.execute(
+            "DELETE FROM refused_files WHERE delivery_day = $day::DATE AND dropped", of_day
+        )
+        _store_acceptance(connection, day, contents)
+    return held or f"dropped: {', '.join(one.source_file for one in dropped)}"
+
+
+@contextmanager
+def keeping_decisions(warehouse: Warehouse, file: LogFile) -> Iterator[None]:
+    """Carry a person's decision on a day over to new contents of a file, as erasure makes them."""
+    with warehouse.reading() as connection:
+        accepted = is_accepted(connection, file.day)
+        dropped = [
+            one
+            for one in refusals(connection, file.day)
+            if one.dropped and one.source_file == file.source_file
+        ]
+    yield
+    with warehouse.connect() as connection:
+        if accepted:
+            _store_acceptance(connection, file.day, contents_of_day(connection, file.day))
+        record_refusals(connection, [replace(one, contents=contents_of(file)) for one in dropped])
+
+
+def _store_acceptance(
+    connection: Connection, day: date, contents: Sequence[tuple[str, str]]
+) -> None:
+    of_day = {"day": day.isoformat()}
+    connection.execute("DELETE FROM accepted_days WHERE day = $day::DATE", of_day)
+    connection.execute(
+        "INSERT INTO accepted_days VALUES ($day::DATE, $contents, $now)",
+        {**of_day, "contents": contents_hash(contents), "now": datetime.now(tz=UTC)},
+    )
+
+
+def drop_day(warehouse: Warehouse, day: date) -> int:
+    """Remove the rows of a day for good, and do not take its files again; return the rows.
+
+    Raises LogFileError when the day brought nothing.
+    """
+    reason = _DROPPED.format(day=day)
+    files = {f.source_file: f for f in discover(warehouse.settings.logs_dir).files if f.day == day}
+    with warehouse.connect() as connection:
+        of_day = {"day": day.isoformat()}
+        ledger = connection.execute(
+            "SELECT source_file, sha256, rows_accepted FROM ingest_ledger "
+            "WHERE delivery_day = $day::DATE",
+            of_day,
+        ).fetchall()
+        if not ledger and not files:
+            raise LogFileError(
+                f"{day} brought no rows and has no file; `mom-pipeline logs` lists the days that do"
+            )
+        dropped = [
+            Refusal(name, day, sha256, "", reason, dropped=True) for name, sha256, _ in ledger
+        ]
+        dropped += [
+            replace(Refusal.of_file(file, warehouse.settings, reason), dropped=True)
+            for file in files.values()
+        ]
+        record_refusals(connection, dropped)
+        for table in DELIVERED_TABLES:
+            connection.execute(f"DELETE FROM {table} WHERE delivery_day = $day::DATE", of_day)  # noqa: S608
+        for table in ("excluded_days", "accepted_days", "day_figures"):
+            connection.execute(f"DELETE FROM {table} WHERE day = $day::DATE", of_day)  # noqa: S608
+    return sum(rows for _, _, rows in ledger)
+
+
+def removed_files(connection: Connection, there: Collection[str]) -> dict[date, list[str]]:
+    """Return the files of the ledger that are no longer in the folder, by day; their rows stay."""
+    rows = connection.execute(
+        "SELECT delivery_day, source_file FROM ingest_ledger ORDER BY ALL"
+    ).fetchall()
+    removed: dict[date, list[str]] = {}
+    for day, name in rows:
+        if name not in there:
+            removed.setdefault(day, []).append(name)
+    return removed

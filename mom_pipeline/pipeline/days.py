@@ -1,0 +1,472 @@
+"""`Days`: what was made of each day, read and written as what it means.
+
+The ledger (`warehouse.materializations`) says what there is; the arrays lie in files. A run holds
+the lock of the folder, so the copy of the ledger in memory is the ledger. Nothing is fitted here.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mom_pipeline.artifacts.store import Arrays, ArrayStore
+from mom_pipeline.core.algorithm.decompose import Components, DecomposeSettings
+from mom_pipeline.core.algorithm.whitening import Whitening
+from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.evaluation.backtest import Backtest
+from mom_pipeline.core.evaluation.split_half import SplitHalf
+from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
+from mom_pipeline.core.moments.cooccurrences import Cooccurrences
+from mom_pipeline.core.moments.days import (
+    AnchoredCooccurrences,
+    DayStep,
+    MomentSettings,
+    Yesterday,
+    width_for_days,
+)
+from mom_pipeline.core.moments.estimators import Estimator
+from mom_pipeline.core.moments.users import DayRows
+from mom_pipeline.core.ranking.ease import Ease
+from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.memberships import Personalization
+from mom_pipeline.core.ranking.pair_ranking import PairRanking
+from mom_pipeline.core.ranking.score import NO_AGEING
+from mom_pipeline.errors import DamagedArtifact
+from mom_pipeline.pipeline.choice import ChosenSettings, method_of
+from mom_pipeline.settings import Settings, fingerprint
+from mom_pipeline.warehouse.connection import Connection, Warehouse
+from mom_pipeline.warehouse.materializations import Materialization, materializations, record
+from mom_pipeline.warehouse.matrix import DayMatrix
+
+# Raised by one whenever the same rows would come out as other arrays, or with other facts.
+CODE_VERSION = "12"
+# The assets of every day in their order, each with those of the same day that it is made from.
+INPUTS: Mapping[str, tuple[str, ...]] = {
+    "raw_logs": (),
+    "interaction_matrix": ("raw_logs",),
+    "chosen_settings": ("interaction_matrix",),
+    "m2_statistics": ("interaction_matrix", "chosen_settings"),
+    "whitening_matrix": ("m2_statistics",),
+    "whitened_tensor": ("whitening_matrix",),
+    "decomposition": ("whitened_tensor",),
+    "user_personalization": ("decomposition", "interaction_matrix"),
+    "evaluation_metrics": ("user_personalization",),
+    "promotion": ("evaluation_metrics",),
+    "recommendations": ("promotion",),
+    "report": ("recommendations",),
+}
+THREE_MOMENT = "three-moment"
+TOO_LITTLE = "too_little"
+# The fingerprint of all admitted deliveries up to a day, among the inputs of its matrix.
+LOGS = "logs"
+# Files beside those of assets: what a rebuild fixed, and the sums that the next day starts from.
+_ANCHOR, _SUMS = "anchor", "moment_sums"
+# The days whose sums stay: the newest, and the one that it started from.
+_DAYS_OF_SUMS = 2
+_PAIR_DRIFT = 0.5
+
+
+class NotUsable(MomError):
+    """What was made of a day cannot be built upon; the message is the reason."""
+
+
+class TooLittleYet(NotUsable):
+    """The rows up to a day do not suffice for a model; the message is the reason."""
+
+
+class Days:
+    """What was made of the days of one data folder."""
+
+    def __init__(self, settings: Settings, warehouse: Warehouse | None = None) -> None:
+        self.settings = settings
+        self.warehouse = warehouse or Warehouse(settings)
+        self.store = ArrayStore(settings.artifacts_dir, mapped=settings.engine.mapped)
+        self._anchor: _StoredAnchor | None = None
+
+    @cached_property
+    def made(self) -> dict[tuple[str, date], Materialization]:
+        """The ledger, by asset and day."""
+        if not self.warehouse.exists():
+            return {}
+        with self.warehouse.reading() as connection:
+            return materializations(connection)
+
+    # What there is.
+
+    def computed(self) -> list[date]:
+        """The days that have a matrix, in order."""
+        return sorted(day for asset, day in self.made if asset == "interaction_matrix")
+
+    def latest(self, until: date) -> date:
+        """The newest computed day up to a day; that day itself where there is none.
+
+        Days without log files may be skipped, so the day before is not always yesterday.
+        """
+        if ("interaction_matrix", until) in self.made:
+            return until
+        return max((day for day in self.computed() if day <= until), default=until)
+
+    def day_before(self, day: date) -> date:
+        """The newest computed day before a day."""
+        return self.latest(day - timedelta(days=1))
+
+    def staleness(self, asset: str, day: date) -> str:
+        """Why an asset of a day is not up to date with settings, code and its inputs; or ""."""
+        made = self.made.get((asset, day))
+        if made is None:
+            return f"there is no {asset} of {day}"
+        if made.code != CODE_VERSION:
+            return f"{asset} of {day} was made by code version {made.code}, not {CODE_VERSION}"
+        if made.settings != self.settings_of(asset):
+            return f"{asset} of {day} was made with other settings"
+        for name in INPUTS[asset]:
+            now = self.made.get((name, day))
+            if now is None or made.inputs.get(name) != now.version:
+                return f"{asset} of {day} was made from an earlier {name} of that day"
+        return ""
+
+    def usable(self, asset: str, day: date) -> Materialization:
+        """The row of an asset that can be built upon, or NotUsable with the reason."""
+        if reason := self.staleness(asset, day):
+            raise NotUsable(reason)
+        made = self.made[asset, day]
+        if TOO_LITTLE in made.facts:
+            raise TooLittleYet(made.facts[TOO_LITTLE])
+        if not made.sound:
+            raise NotUsable(f"{asset} of {day} did not pass its checks")
+        return made
+
+    def arrays(self, asset: str, day: date) -> Arrays:
+        """The arrays of an asset that can be built upon."""
+        return self._read(asset, self.usable(asset, day).version, day)
+
+    def _read(self, asset: str, version: str, day: date) -> Arrays:
+        try:
+            return self.store.read(asset, version)
+        except DamagedArtifact as error:
+            raise NotUsable(f"the arrays of {asset} of {day} are gone or damaged") from error
+
+    def lacks_arrays(self, asset: str, day: date) -> bool:
+        """Whether the file of an asset is gone, of a day that should have it."""
+        made = self.made[asset, day]
+        return "bytes" in made.facts and not self.store.path(asset, made.version).exists()
+
+    def settings_of(self, asset: str) -> str:
+        """Fingerprint of the settings that decide what an asset makes of its inputs."""
+        s = self.settings
+        decisive: dict[str, tuple[Any, ...]] = {
+            "raw_logs": (s.logs.reading_rules(),),
+            "interaction_matrix": (s.matrix, s.logs.timezone),
+            "chosen_settings": (
+                *(s.model, s.ranking, s.tuning.every_days, s.fixed),
+                *(s.serving.exclude_seen, s.evaluation.horizon_days),
+            ),
+            "evaluation_metrics": (s.evaluation.horizon_days, s.evaluation.cutoffs),
+            "recommendations": (s.serving,),
+        }
+        return fingerprint(*decisive.get(asset, ()))
+
+    # Writing.
+
+    def publish(  # noqa: PLR0913 - the columns of the ledger
+        self,
+        asset: str,
+        day: date,
+        *,
+        version: str = "",
+        arrays: Mapping[str, Any] | None = None,
+        facts: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, str] | None = None,
+        sound: bool = True,
+        also: Callable[[Connection], object] = lambda connection: None,
+    ) -> Materialization:
+        """Store what an asset made of a day, and point to it in one transaction.
+
+        version: of the content, where there are no arrays.  inputs: beside the assets of the day.
+        sound: whether its blocking checks passed.  also: what else the transaction writes.
+        """
+        facts = dict(facts or {})
+        if arrays is not None:
+            version = self.store.write(asset, day, arrays)
+            facts["bytes"] = self.store.path(asset, version).stat().st_size
+        own = {
+            name: self.made[name, day].version for name in INPUTS[asset] if (name, day) in self.made
+        }
+        made = Materialization(
+            *(asset, day, version, {**own, **(inputs or {})}),
+            *(self.settings_of(asset), CODE_VERSION, sound, facts),
+        )
+        with self.warehouse.connect() as connection:
+            also(connection)
+            record(connection, made)
+        self.made[asset, day] = made
+        return made
+
+    def forget_from(self, first: date) -> None:
+        """Drop a day and all later ones from the copy in memory, as is done in the ledger."""
+        for asset, day in list(self.made):
+            if day >= first and asset != "raw_logs":
+                del self.made[asset, day]
+
+    def remove_old(self) -> int:
+        """Remove the files that no kept day needs; return how many there were."""
+        return self.store.remove_others(self.kept_files())
+
+    def kept_files(self) -> dict[tuple[str, str], date]:
+        """The files of the last `artifacts.retention_days` days (0: all), each with its day.
+
+        Named by asset and version; of the sums those of the newest two days.
+        """
+        kept: dict[tuple[str, str], date] = {}
+        days = [day for day in self.computed() if self.is_kept(day)]
+        for (asset, day), made in self.made.items():
+            if day in days and "bytes" in made.facts:
+                kept[asset, made.version] = day
+            if asset == "m2_statistics" and day in days and _ANCHOR in made.facts:
+                kept[_ANCHOR, made.facts[_ANCHOR]] = day
+                if day in days[-_DAYS_OF_SUMS:]:
+                    kept[_SUMS, made.facts[_SUMS]] = day
+        return kept
+
+    def is_kept(self, day: date) -> bool:
+        """Whether a day keeps its arrays."""
+        kept, days = self.settings.artifacts.retention_days, self.computed()
+        return not kept or not days or day > days[-1] - timedelta(days=kept)
+
+    # The assets, typed.
+
+    def write_matrix(self, matrix: DayMatrix, facts: Mapping[str, Any]) -> Materialization:
+        """Store the matrix as of a day, with the days of its interactions."""
+        arrays = {
+            "interactions": matrix.interactions,
+            "last_days": matrix.last_days.data,
+            # Equal rows of other ids are another matrix.
+            LOGS: np.frombuffer(matrix.fingerprint.encode(), dtype=np.uint8),
+        }
+        inputs = {LOGS: matrix.fingerprint}
+        return self.publish(
+            "interaction_matrix", matrix.day, arrays=arrays, facts=facts, inputs=inputs
+        )
+
+    def rows(self, day: date) -> DayRows:
+        """The rows as of a day, with the days of their interactions."""
+        arrays = self.arrays("interaction_matrix", day)
+        X = arrays["interactions"]
+        last_days = type(X)((arrays["last_days"], X.indices, X.indptr), shape=X.shape)
+        return DayRows(X, last_days, self.made["interaction_matrix", day].version)
+
+    def chosen(self, day: date) -> ChosenSettings:
+        """The method of a day: as the settings stood, or as it was chosen on the logs."""
+        return ChosenSettings.from_dict(self.usable("chosen_settings", day).facts["chosen"])
+
+    def moment_settings(self, day: date) -> MomentSettings:
+        """The settings that the sums of a day depend on."""
+        chosen = self.chosen(day)
+        model, pairs = chosen.model, chosen.model.ranking == THREE_MOMENT
+        return MomentSettings(
+            estimator=Estimator.from_name(model.estimator, rows=model.rows),
+            n_components=model.n_components,
+            anchor_width=width_for_days(model.n_components),
+            seed=model.seed,
+            halves=True,
+            capture_threshold=self.settings.rebuild.capture_threshold,
+            pair_exponent=chosen.ranking.user_exponent if pairs else None,
+            pair_drift=_PAIR_DRIFT,
+        )
+
+    def decompose_settings(self, day: date) -> DecomposeSettings:
+        """The settings of steps 2 to 8 of Algorithm 1 on a day."""
+        return DecomposeSettings.from_settings(method_of(self.chosen(day).model))
+
+    def half_life(self, day: date) -> float:
+        """How fast histories age, as the ranking of a day reads them; NO_AGEING for never."""
+        chosen = self.chosen(day)
+        three_moment = chosen.model.ranking == THREE_MOMENT
+        return chosen.ranking.history_half_life if three_moment else NO_AGEING
+
+    def write_moments(
+        self,
+        day: date,
+        step: DayStep,
+        parts: Mapping[str, Any],
+        facts: Mapping[str, Any],
+        *,
+        sound: bool,
+    ) -> Materialization:
+        """Store the sums of a day, and its anchor where it was computed in full.
+
+        parts: arrays of the low-pass and EASE parts, which hold until the next rebuild.
+        """
+        if step.reason:
+            fixed = {"basis": step.anchor.basis, "item_scale": step.anchor.item_scale, **parts}
+            fixed |= step.pairs.base.as_arrays() if step.pairs else {}
+            anchor = {_ANCHOR: self.store.write(_ANCHOR, day, fixed), "anchor_day": day.isoformat()}
+        else:
+            before = self.made["m2_statistics", self.day_before(day)].facts
+            anchor = {name: before[name] for name in (_ANCHOR, "anchor_day")}
+        sums = self.store.write(_SUMS, day, step.sums.as_arrays())
+        arrays = {"item_users": step.sums.first.item_users}
+        arrays |= step.pairs.change.as_arrays() if step.pairs else {}
+        facts = {**facts, **anchor, _SUMS: sums}
+        return self.publish("m2_statistics", day, arrays=arrays, facts=facts, sound=sound)
+
+    def moments(self, day: date) -> tuple[Anchor, AnchoredSums]:
+        """The sums of a day with their anchor."""
+        made = self.usable("m2_statistics", day)
+        sums = AnchoredSums.from_arrays(self._read(_SUMS, made.facts[_SUMS], day))
+        anchor = self._anchor_of(made).anchor
+        return anchor.with_items(len(sums.first.item_users)), sums
+
+    def _pairs(
+        self, day: date, made: Materialization, arrays: Arrays
+    ) -> AnchoredCooccurrences | None:
+        if "pair_steps" not in arrays:
+            return None
+        return AnchoredCooccurrences(self._anchor_of(made).pairs, Cooccurrences.from_arrays(arrays))
+
+    def yesterday(self, day: date) -> Yesterday:
+        """Rows and sums of the day before; NotUsable when the day cannot start from them."""
+        before = self.day_before(day)
+        if not self.chosen(day).same_moments(self.chosen(before)):
+            raise NotUsable(f"other settings were chosen than those of {before}")
+        X, width = self.rows(before).X, self.rows(day).X.shape
+        if X.shape[0] > width[0] or X.shape[1] > width[1]:
+            raise NotUsable(f"interaction_matrix of {day} is older than that of {before}")
+        anchor, sums = self.moments(before)
+        made, arrays = self.made["m2_statistics", before], self.arrays("m2_statistics", before)
+        return Yesterday(X, anchor, sums, self._pairs(before, made, arrays))
+
+    def whitening(self, day: date) -> Whitening:
+        """The whitening of a day inside the span of its anchor."""
+        arrays = self.arrays("whitening_matrix", day)
+        K = self.chosen(day).model.n_components
+        return Whitening(arrays["factors"], arrays["spectrum"], K)
+
+    def with_components(self, day: date, anchor: Anchor) -> Anchor:
+        """The anchor with the components of its own day, where a day's decomposition starts.
+
+        Without any when the day before was seen through another anchor: the day finds its own.
+        """
+        before = self.day_before(day)
+        try:
+            arrays = self.arrays("decomposition", before)
+        except NotUsable:
+            return anchor
+        own, other = (self.made["m2_statistics", d].facts[_ANCHOR] for d in (day, before))
+        if own != other:
+            return anchor
+        names = {"components": "anchor_components", "half_components": "half_components"}
+        return replace(anchor, **{field: arrays[name] for field, name in names.items()})
+
+    def item_probs(self, day: date) -> Any:
+        """O of a day, (D, K), single precision; None where there is none to compare with."""
+        try:
+            return self.arrays("decomposition", day)["item_probs"]
+        except NotUsable:
+            return None
+
+    def write_components(
+        self,
+        day: date,
+        components: Components,
+        halves: SplitHalf,
+        anchor: Anchor,
+        facts: Mapping[str, Any],
+        *,
+        sound: bool,
+    ) -> Materialization:
+        """Store O, pi and where the next day starts from.
+
+        O in single precision: rounding is far below the statistical error.
+        """
+        start, half_starts = anchor.components, anchor.half_components
+        if start is None:
+            start, half_starts = components.in_span, halves.components.astype(np.float32)
+        arrays = {
+            "item_probs": components.item_probs.astype(np.float32, copy=False),
+            "weights": components.weights,
+            "lambdas": components.decomposition.lambdas,
+            "anchor_components": start,
+            "half_components": half_starts,
+        }
+        return self.publish("decomposition", day, arrays=arrays, facts=facts, sound=sound)
+
+    def model(self, day: date, *, with_pairs: bool = True) -> FittedModel:
+        """The model of a day, ready to personalize and to recommend.
+
+        with_pairs: False for the components alone, whatever the ranking is.
+        """
+        components, settings = self.arrays("decomposition", day), self.chosen(day).model
+        statistics = self.arrays("m2_statistics", day)
+        item_users = statistics["item_users"]
+        ranked = with_pairs and settings.ranking == THREE_MOMENT
+        return FittedModel(
+            item_probs=components["item_probs"],
+            weights=components["weights"],
+            popularity=item_users / item_users.sum(),
+            personalization=Personalization.from_settings(method_of(settings)),
+            pair_ranking=self._pair_ranking(day, statistics) if ranked else None,
+            rows=settings.rows,
+        )
+
+    def _pair_ranking(self, day: date, statistics: Arrays) -> PairRanking:
+        """The co-occurrences as of a day, with the low-pass and EASE parts of its anchor's day."""
+        weights, made = self.chosen(day).ranking, self.made["m2_statistics", day]
+        pairs, fixed = self._pairs(day, made, statistics), self._anchor_of(made)
+        if pairs is None:
+            raise NotUsable(f"m2_statistics of {day} was made for another ranking")
+        D = pairs.counts.n_items
+        trend = PairRanking.trend_of(self.rows(day).last_days if weights.trend else None, weights)
+        return PairRanking(
+            pairs.counts,
+            fixed.low_pass.with_items(D) if weights.low_pass else None,
+            weights,
+            fixed.ease.with_items(D) if weights.ease else None,
+            trend,
+        )
+
+    def backtest(self, day: date, model_day: date) -> Backtest | None:
+        """How the present model of `model_day` did up to a day; None where that is not known."""
+        try:
+            made = self.usable("evaluation_metrics", day)
+            if made.inputs["model"] != self.usable("decomposition", model_day).version:
+                return None
+            return Backtest.from_arrays(self.arrays("evaluation_metrics", day))
+        except (NotUsable, KeyError):
+            return None
+
+    def _anchor_of(self, made: Materialization) -> "_StoredAnchor":
+        """What the rebuild before a day fixed, kept in memory from day to day."""
+        version = made.facts[_ANCHOR]
+        if self._anchor is None or self._anchor.version != version:
+            arrays = self._read(_ANCHOR, version, made.day)
+            estimator = self.moment_settings(made.day).estimator
+            anchor = Anchor(arrays["basis"], arrays["item_scale"], estimator)
+            self._anchor = _StoredAnchor(version, arrays, anchor)
+        return self._anchor
+
+
+@dataclass(frozen=True)
+class _StoredAnchor:
+    """What a rebuild fixed, each part made ready when a day first needs it."""
+
+    version: str
+    arrays: Arrays
+    anchor: Anchor
+
+    @cached_property
+    def pairs(self) -> Cooccurrences:
+        """Those of the anchor's day."""
+        return Cooccurrences.from_arrays(self.arrays)
+
+    @cached_property
+    def low_pass(self) -> LowPass:
+        return LowPass.from_arrays(self.arrays)
+
+    @cached_property
+    def ease(self) -> Ease:
+        return Ease.from_arrays(self.arrays)

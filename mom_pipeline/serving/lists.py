@@ -1,0 +1,65 @@
+"""The lists of the model in use as a table and an export: what every other answer gives, too."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mom_pipeline.catalogue import Catalogue
+from mom_pipeline.core.files import locked
+from mom_pipeline.core.moments.users import IN_MEMORY, DayRows, RowsEngine
+from mom_pipeline.core.ranking.lists import HistoryOf, ListsVisit
+from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.settings import Settings
+from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.lists import export_lists, replace_lists
+
+# Users whose lists are in memory at a time.
+_BLOCK = 65_536
+
+
+@dataclass(frozen=True)
+class RenewedLists:
+    """What was written. model: the version in use."""
+
+    model: str
+    users: int
+    items: int
+    rows: int
+    export: Path
+
+
+def export_path(settings: Settings) -> Path:
+    """Where everybody's lists lie as one file."""
+    return settings.exports_dir / "recommendations.parquet"
+
+
+def renew_lists(
+    settings: Settings, warehouse: Warehouse, engine: RowsEngine = IN_MEMORY
+) -> RenewedLists:
+    """Write the lists of the model in use, from the histories of its day, to table and export.
+
+    Raises NoChampion before the first promotion. Writers take turns and read which model is in use
+    in their turn, so the last of them writes the present one.
+    """
+    path, serving = export_path(settings), settings.serving
+    with locked(path.parent):
+        served = ModelRegistry(settings.models_dir, mapped=settings.engine.mapped).champion()
+        catalogue, X = Catalogue.open(settings.data_dir), served.histories
+        excluded = catalogue.left_out(serving.exclude_items, serving.exclude_groups)
+        model = served.model.excluding(excluded, served.item_ids)
+        # Histories are aged already, as the ranking reads them.
+        work = ListsVisit(HistoryOf(model), serving.list_length, serving.exclude_seen)
+        users = engine.users(DayRows(X, X, served.manifest.version))
+        blocks = (np.arange(i, min(i + _BLOCK, X.shape[0])) for i in range(0, X.shape[0], _BLOCK))
+        parts = (part for block in blocks for part in users.visit(work, block))
+        with warehouse.connect() as connection:
+            rows = replace_lists(
+                connection,
+                served.manifest.version,
+                served.user_ids,
+                served.item_ids,
+                ((part.users, part.lists) for part in parts),
+            )
+            export_lists(connection, path, catalogue)
+    return RenewedLists(served.manifest.version, X.shape[0], X.shape[1], rows, path)

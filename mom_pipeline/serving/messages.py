@@ -1,0 +1,199 @@
+"""Requests over HTTP, read within limits, and responses: JSON and pages with their headers."""
+
+import json
+from typing import Annotated, Any, NoReturn
+from urllib.parse import unquote_to_bytes
+
+from fastapi import Path, Query, Request
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from starlette.responses import Response
+
+from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.interactions import MAX_ID
+from mom_pipeline.serving.answers import Error, ModelAnswer
+from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST, ItemFilter, Recommender
+
+DEFAULT_LIST = 20
+MAX_BODY_BYTES = 1_000_000
+# Users of one question: their lists are made one after the other.
+MAX_USERS = 100
+HEADERS = {
+    "cache-control": "no-store",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+# For pages: nothing from outside, no script or style inside of the page, no frame around it.
+_ONLY_OUR_FILES = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+_REFUSALS = {
+    400: "The body is not JSON.",
+    404: "The model does not know the user, the item, or the group.",
+    413: f"The body is longer than {MAX_BODY_BYTES:,} bytes.",
+    415: "The body is not declared as JSON.",
+    422: "A value is outside of its limits.",
+    503: "No model is promoted yet.",
+}
+
+
+class BadRequest(MomError):
+    """A request that is answered with a 4xx."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def _from_digits(text: object) -> object:
+    """Python also reads 1_0, +1 and other digits as numbers; an address does not."""
+    if isinstance(text, str) and not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise ValueError(f"a whole number from 1 to {MAX_LIST} is expected")
+    return text
+
+
+def _no_text(value: object) -> object:
+    """In JSON, 3.0 is a whole number; true and "3" are none."""
+    if isinstance(value, bool | str):
+        raise ValueError(f"a whole number from 1 to {MAX_LIST} is expected")
+    return value
+
+
+_Length = Annotated[int, Field(ge=1, le=MAX_LIST)]
+_Id = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
+_Ids = Annotated[list[_Id], Field(min_length=1, max_length=MAX_HISTORY)]
+ListLength = Annotated[_Length, BeforeValidator(_from_digits), Query(description="How many items.")]
+Group = Annotated[
+    str | None, Query(min_length=1, max_length=MAX_ID, description="A group of items.")
+]
+PathId = Annotated[str, Path(min_length=1, max_length=MAX_ID, description="Percent-encoded.")]
+QueryId = Annotated[str, Query(min_length=1, max_length=MAX_ID)]
+
+
+class _Question(BaseModel):
+    """What all bodies have in common. only, not, group: which items the list may hold."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    n: Annotated[_Length, BeforeValidator(_no_text)] = DEFAULT_LIST
+    only: _Ids | None = None
+    without: _Ids | None = Field(default=None, alias="not")
+    group: _Id | None = None
+
+    @property
+    def choice(self) -> ItemFilter:
+        only = None if self.only is None else tuple(self.only)
+        return ItemFilter(only, tuple(self.without or ()), self.group)
+
+
+class ItemsQuestion(_Question):
+    """About somebody new, who took the items."""
+
+    items: _Ids
+
+
+class UserQuestion(_Question):
+    """About a user, who took the items since the model was made."""
+
+    user: _Id
+    items: _Ids | None = None
+
+
+class UsersQuestion(_Question):
+    """About several users."""
+
+    users: Annotated[list[_Id], Field(min_length=1, max_length=MAX_USERS)]
+
+
+Question = ItemsQuestion | UserQuestion | UsersQuestion
+QUESTIONS: tuple[type[Question], ...] = (ItemsQuestion, UserQuestion, UsersQuestion)
+
+
+def check_address(request: Request, *names: str) -> None:
+    """Refuse what is not UTF-8, parameters besides the given ones, and any that comes twice.
+
+    A plain call in each route: as a dependency of FastAPI it adds some 60 us to a request.
+    """
+    if request.scope["query_string"]:
+        given = [name for name, _ in request.query_params.multi_items()]
+        if set(given) - set(names) or len(set(given)) < len(given):
+            expected = f"{', '.join(names)}, once each" if names else "none"
+            raise BadRequest(422, f"parameters may be {expected}; found {given[:5]!r}")
+    try:
+        unquote_to_bytes(request.scope["raw_path"]).decode()
+    except UnicodeDecodeError as error:
+        raise BadRequest(422, "the address is not percent-encoded UTF-8") from error
+
+
+async def body_question(request: Request) -> Question:
+    """The question in a body, within its limits."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise BadRequest(415, f"Content-Type must be application/json, found {kind[:80]!r}")
+    value = _json(await _bounded_body(request))
+    try:
+        return _kind_of(value).model_validate(value)
+    except ValidationError as error:
+        raise BadRequest(422, first_problem(error.errors(include_url=False))) from error
+
+
+def _kind_of(value: Any) -> type[Question]:
+    """The kind of a question, by whom it is about."""
+    named = value if isinstance(value, dict) else {}
+    if "users" in named:
+        return UsersQuestion
+    return UserQuestion if "user" in named else ItemsQuestion
+
+
+def first_problem(errors: Any) -> str:
+    """The first of pydantic's errors in one line."""
+    first = errors[0]
+    where = ".".join(str(part) for part in first["loc"] if part not in ("query", "path"))
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{where or 'the body'}: {message}, found {first['input']!r:.40}"
+
+
+async def _bounded_body(request: Request) -> bytes:
+    """Read the body; stop as soon as it is too long, whatever its header promised."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY_BYTES:
+            raise BadRequest(413, f"the body is longer than {MAX_BODY_BYTES:,} bytes")
+    return bytes(body)
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body.decode("utf-8"), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(400, f"the body is not JSON: {str(error)[:120]}") from error
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def documented(model: Any, *refusals: int) -> dict[str, Any]:
+    """What a route says about itself. Answers are JSON when they leave it: none is made twice."""
+    answers: dict[int | str, dict[str, Any]] = {200: {"model": model}}
+    answers |= {s: {"model": Error, "description": _REFUSALS[s]} for s in refusals}
+    return {"response_model": None, "responses": answers}
+
+
+def json_answer(
+    answer: ModelAnswer, status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    return Response(answer.model_dump_json(), status, HEADERS | (headers or {}), "application/json")
+
+
+def page(content: bytes, policy: str = _ONLY_OUR_FILES) -> Response:
+    """An HTML page that may use only what its Content-Security-Policy allows."""
+    headers = HEADERS | {"content-security-policy": policy}
+    return Response(content, headers=headers, media_type="text/html")
+
+
+def recommender_in_use(request: Request) -> Recommender:
+    """The model that answers; NoChampion when there has been none yet."""
+    recommender: Recommender = request.app.state.champion.recommender()
+    return recommender

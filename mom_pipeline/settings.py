@@ -1,0 +1,536 @@
+"""Settings: the defaults, then `pipeline.toml` of the data folder, then the environment.
+
+`MOM_DATA_DIR` chooses the data folder; `MOM_<SECTION>__<KEY>` overrides one key, for example
+`MOM_LOGS__TIMEZONE=Asia/Taipei` or `MOM_LOGS__COLUMNS__USER=customer`.
+"""
+
+import difflib
+import hashlib
+import json
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
+from datetime import date, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeVar, cast, get_args
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+from pydantic.dataclasses import dataclass
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from mom_pipeline.errors import InvalidSetting
+
+DATA_DIR_VARIABLE = "MOM_DATA_DIR"
+SETTINGS_FILE = "pipeline.toml"
+# The first day while no setting names one: early, so that no log has to wait for it.
+EARLIEST_DAY = "2000-01-01"
+# Of the code that judges a line: 2 since times, weights, ids and keys are checked by their form.
+RULES_VERSION = 2
+# Settings of [logs] that refuse a whole file and say nothing about a line.
+_OF_FILES = ("max_reject_share", "require_checksum")
+# Fields of `Settings` that no source may name.
+_NOT_KEYS = {"data_dir", "fixed"}
+_SECTION = ConfigDict(extra="forbid")
+T = TypeVar("T")
+
+# The names of core, which this module does not import; a test compares them.
+Delimiter = Literal[",", ";", "|"]
+EstimatorName = Literal["paper", "unbiased", "balanced"]
+RowsName = Literal["binary", "counts", "log"]
+RuleName = Literal["product", "tempered", "em"]
+RankingName = Literal["components", "three-moment"]
+DELIMITERS: tuple[Delimiter, ...] = get_args(Delimiter)
+ESTIMATORS: tuple[EstimatorName, ...] = get_args(EstimatorName)
+PERSONALIZATIONS: tuple[RuleName, ...] = get_args(RuleName)
+
+
+def _rule(expected: str, holds: Callable[[Any], bool]) -> AfterValidator:
+    """Return a check of one value. expected: completes "must be"."""
+
+    def check(value: Any) -> Any:
+        _require(holds(value), expected, value)
+        return value
+
+    return AfterValidator(check)
+
+
+def _require(holds: bool, expected: str, value: object, *keys: str) -> None:
+    """Check what no type can say. keys: below the section, of the value to be corrected."""
+    if not holds:
+        context = {"expected": expected, "value": value, "keys": keys}
+        raise PydanticCustomError("setting", "Input should be {expected}", context)
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+def _is_zone(text: str) -> bool:
+    try:
+        ZoneInfo(text)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
+
+
+Count = Annotated[StrictInt, Field(ge=1)]
+CountOrZero = Annotated[StrictInt, Field(ge=0)]
+Share = Annotated[StrictFloat, Field(ge=0, le=1)]
+NotNegative = Annotated[StrictFloat, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[StrictFloat, Field(gt=0, allow_inf_nan=False)]
+Day = Annotated[StrictStr, _rule("empty or a YYYY-MM-DD", lambda day: not day or _is_day(day))]
+Zone = Annotated[StrictStr, _rule("an IANA zone such as 'UTC' or 'Asia/Taipei'", _is_zone)]
+ColumnName = Annotated[
+    StrictStr, _rule("printable without quotes", lambda s: '"' not in s and s.isprintable())
+]
+RequiredColumn = Annotated[ColumnName, Field(min_length=1)]
+TimestampFormat = Annotated[
+    StrictStr,
+    _rule(
+        "'iso', 'epoch_s', 'epoch_ms' or a pattern such as '%d/%m/%Y %H:%M'",
+        lambda text: text in ("iso", "epoch_s", "epoch_ms") or "%" in text,
+    ),
+]
+MemoryLimit = Annotated[
+    StrictStr,
+    _rule(
+        "empty or like '4GB'",
+        lambda text: not text or re.fullmatch(r"\d+(\.\d+)? ?[KMGT]i?B", text) is not None,
+    ),
+]
+Webhook = Annotated[
+    StrictStr,
+    _rule(
+        "empty or an address that begins with http:// or https://",
+        lambda text: not text or re.match(r"https?://[^/\s]", text) is not None,
+    ),
+]
+# A list in the file, comma-separated in the environment.
+Texts = tuple[StrictStr, ...]
+Names = Annotated[Texts, Field(min_length=1)]
+Cutoffs = Annotated[
+    tuple[Count, ...],
+    Field(min_length=1),
+    _rule("ascending", lambda numbers: list(numbers) == sorted(set(numbers))),
+]
+
+
+@dataclass(frozen=True, config=_SECTION)
+class PipelineSettings:
+    """The days of the pipeline; an empty day is decided by the log files."""
+
+    start_date: Day = ""
+    end_date: Day = ""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        holds = not (self.start_date and self.end_date) or self.start_date <= self.end_date
+        _require(holds, "on or after start_date", self.end_date, "end_date")
+        return self
+
+
+@dataclass(frozen=True, config=_SECTION)
+class ColumnSettings:
+    """Names of the columns in the log files; an empty optional name means "not there"."""
+
+    user: RequiredColumn = "user"
+    item: RequiredColumn = "item"
+    timestamp: RequiredColumn = "timestamp"
+    weight: ColumnName = ""
+    exclude: ColumnName = ""
+
+    @model_validator(mode="after")
+    def _different(self) -> Self:
+        names = [name for name in asdict(self).values() if name]
+        _require(len(set(names)) == len(names), "different names", names)
+        return self
+
+
+@dataclass(frozen=True, config=_SECTION)
+class LogSettings:
+    """How log files are read, and which of them are refused (`_OF_FILES`)."""
+
+    timezone: Zone = "UTC"
+    delimiter: Delimiter = ","
+    timestamp_format: TimestampFormat = "iso"
+    max_reject_share: Share = 0.01
+    require_checksum: StrictBool = False
+    columns: ColumnSettings = ColumnSettings()
+
+    @property
+    def zone(self) -> ZoneInfo:
+        return ZoneInfo(self.timezone)
+
+    def reading_rules(self) -> str:
+        """What decides what a line means, as canonical JSON for the ledger.
+
+        A file that was read by other rules is read again, so code that judges lines differently
+        has another RULES_VERSION.
+        """
+        rules = {key: value for key, value in asdict(self).items() if key not in _OF_FILES}
+        rules["version"] = RULES_VERSION
+        return json.dumps(rules, sort_keys=True, ensure_ascii=False)
+
+
+@dataclass(frozen=True, config=_SECTION)
+class MatrixSettings:
+    """Which events make the interaction matrix as of a day."""
+
+    window_days: CountOrZero = 0
+    min_item_users: Count = 5
+    min_user_items: Count = 1
+
+
+@dataclass(frozen=True, config=_SECTION)
+class ModelSettings:
+    """The method: which moments, how many components, and how a history becomes a list."""
+
+    n_components: Count = 100
+    estimator: EstimatorName = "balanced"
+    rows: RowsName = "binary"
+    personalization: RuleName = "em"
+    ranking: RankingName = "three-moment"
+    seed: CountOrZero = 0
+
+
+@dataclass(frozen=True, config=_SECTION)
+class RankingSettings:
+    """Weights of the three-moment ranking, as in `core`, which has exponents besides."""
+
+    popularity: NotNegative = 0.0
+    pairs: NotNegative = 1.0
+    ease: NotNegative = 2.0
+    low_pass: NotNegative = 0.2
+    components: NotNegative = 0.2
+    own: NotNegative = 0.0
+    trend: NotNegative = 0.0
+    history_half_life: Positive = 36_500.0
+
+
+@dataclass(frozen=True, config=_SECTION)
+class RebuildSettings:
+    """When a day is computed from all users instead of from its changed users."""
+
+    capture_threshold: Share = 0.98
+
+
+@dataclass(frozen=True, config=_SECTION)
+class TuningSettings:
+    """How often settings that are not fixed are chosen anew."""
+
+    every_days: CountOrZero = 28
+
+
+@dataclass(frozen=True, config=_SECTION)
+class ServingSettings:
+    """The lists that are kept for every user."""
+
+    list_length: Count = 20
+    exclude_seen: StrictBool = True
+    exclude_items: Texts = ()
+    exclude_groups: Texts = ()
+
+
+@dataclass(frozen=True, config=_SECTION)
+class EvaluationSettings:
+    """How a model is compared with what users took afterwards."""
+
+    horizon_days: Count = 7
+    cutoffs: Cutoffs = (5, 10, 20, 40, 60, 80, 100, 200, 300, 400, 500)
+
+
+@dataclass(frozen=True, config=_SECTION)
+class PromotionSettings:
+    """When a day's model takes the place of the one in use, and how many versions are kept."""
+
+    enabled: StrictBool = True
+    max_loss: Share = 0.05
+    keep_versions: CountOrZero = 1
+
+
+@dataclass(frozen=True, config=_SECTION)
+class ComparisonSettings:
+    """Which methods the asset `model_comparison` compares."""
+
+    methods: Names = ("popularity", "item-knn", "mom-balanced", "three-moment")
+
+
+@dataclass(frozen=True, config=_SECTION)
+class WarehouseSettings:
+    """How the DuckDB file is opened."""
+
+    lock_wait_seconds: NotNegative = 30.0
+    memory_limit: MemoryLimit = ""
+
+
+@dataclass(frozen=True, config=_SECTION)
+class ArtifactSettings:
+    """How many days keep their arrays (0: all)."""
+
+    retention_days: CountOrZero = 35
+
+
+@dataclass(frozen=True, config=_SECTION)
+class AlertSettings:
+    """Whom to notify of runs and checks that failed."""
+
+    webhook: Webhook = ""
+    command: Texts = ()
+
+
+@dataclass(frozen=True, config=_SECTION)
+class EngineSettings:
+    """Who visits the users of a day."""
+
+    kind: Literal["local", "dask"] = "local"
+    address: StrictStr = ""
+    workers: Count = 2
+    shards_url: StrictStr = ""
+
+    @property
+    def mapped(self) -> bool:
+        """Whether rows stay in files: with a cluster no process is to hold those of all users."""
+        return self.kind != "local"
+
+
+class Settings(BaseSettings):
+    """All settings of one data folder.
+
+    fixed: the keys of `[model]` and `[ranking]` that a source names, such as "model.estimator";
+    the others may be chosen on the logs.
+    """
+
+    # strict: variables are read as the type of their key; the sections have strict types.
+    model_config = SettingsConfigDict(
+        frozen=True, strict=True, extra="forbid", env_prefix="MOM_", env_nested_delimiter="__"
+    )
+
+    data_dir: Path
+    fixed: tuple[str, ...] = ()
+    pipeline: PipelineSettings = PipelineSettings()
+    logs: LogSettings = LogSettings()
+    matrix: MatrixSettings = MatrixSettings()
+    model: ModelSettings = ModelSettings()
+    ranking: RankingSettings = RankingSettings()
+    rebuild: RebuildSettings = RebuildSettings()
+    tuning: TuningSettings = TuningSettings()
+    serving: ServingSettings = ServingSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+    promotion: PromotionSettings = PromotionSettings()
+    comparison: ComparisonSettings = ComparisonSettings()
+    warehouse: WarehouseSettings = WarehouseSettings()
+    artifacts: ArtifactSettings = ArtifactSettings()
+    alerts: AlertSettings = AlertSettings()
+    engine: EngineSettings = EngineSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments before the environment before the file of the folder."""
+        given = cast("InitSettingsSource", init_settings).init_kwargs
+        environment = _Environment(settings_cls, given.pop("environment", os.environ))
+        file = TomlConfigSettingsSource(settings_cls, given["data_dir"] / SETTINGS_FILE)
+        for name in (_NOT_KEYS & file.toml_data.keys()) | environment.unknown:
+            raise InvalidSetting(_unknown([name], _Named()))
+        return init_settings, environment, file
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_fixed(cls, values: dict[str, Any]) -> dict[str, Any]:
+        named = ((section, values.get(section)) for section in ("model", "ranking"))
+        fixed = (f"{s}.{key}" for s, keys in named if isinstance(keys, dict) for key in keys)
+        return values | {"fixed": tuple(fixed)}
+
+    @model_validator(mode="after")
+    def _evaluated_before_removed(self) -> Self:
+        kept, horizon = self.artifacts.retention_days, self.evaluation.horizon_days
+        _require(
+            kept == 0 or kept > horizon + 1,
+            f"0 (keep all) or above evaluation.horizon_days + 1 = {horizon + 1}: the model of "
+            "that day is still to be evaluated",
+            kept,
+            "artifacts",
+            "retention_days",
+        )
+        return self
+
+    def first_and_last_day(self) -> tuple[date, date]:
+        """Return the delivery days between which a day can be computed now."""
+        today = datetime.now(tz=self.logs.zone).date()
+        first, last = self.pipeline.start_date or EARLIEST_DAY, self.pipeline.end_date
+        return date.fromisoformat(first), min(today, date.fromisoformat(last)) if last else today
+
+    @property
+    def logs_dir(self) -> Path:
+        return self.data_dir / "logs"
+
+    @property
+    def warehouse_path(self) -> Path:
+        return self.data_dir / "warehouse.duckdb"
+
+    @property
+    def artifacts_dir(self) -> Path:
+        return self.data_dir / "artifacts"
+
+    @property
+    def comparisons_dir(self) -> Path:
+        return self.data_dir / "comparisons"
+
+    @property
+    def models_dir(self) -> Path:
+        return self.data_dir / "models"
+
+    @property
+    def reports_dir(self) -> Path:
+        return self.data_dir / "reports"
+
+    @property
+    def exports_dir(self) -> Path:
+        return self.data_dir / "exports"
+
+    @property
+    def erasures_dir(self) -> Path:
+        return self.data_dir / "erasures"
+
+    @property
+    def scratch_dir(self) -> Path:
+        return self.data_dir / "tmp"
+
+
+class _Environment(EnvSettingsSource):
+    """Variables of a mapping; their lists are comma-separated."""
+
+    def __init__(self, settings_cls: type[BaseSettings], environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        super().__init__(settings_cls)
+
+    def _load_env_vars(self) -> Mapping[str, str | None]:
+        return {name.lower(): text for name, text in self._environment.items()}
+
+    @property
+    def unknown(self) -> set[str]:
+        """Sections that do not exist; pydantic-settings would skip them silently."""
+        names = [name.removeprefix("mom_") for name in self.env_vars if name.startswith("mom_")]
+        sections = {name.split("__")[0] for name in names if "__" in name}
+        return sections - (Settings.model_fields.keys() - _NOT_KEYS)
+
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
+        """Return a list of the type of its key, or of texts for the settings to refuse."""
+        entries, kinds = value.split(","), get_args(field.annotation)
+        try:
+            return [TypeAdapter(kinds[0]).validate_strings(entry) for entry in entries]
+        except (IndexError, ValidationError):
+            return entries
+
+
+def load_settings(
+    data_dir: Path | None = None, environment: Mapping[str, str] | None = None
+) -> Settings:
+    """Return the settings of a data folder.
+
+    Raises InvalidSetting for a key that does not exist, and for a value of another type or outside
+    of its range.
+    """
+    environment = os.environ if environment is None else environment
+    folder = data_dir or Path(environment.get(DATA_DIR_VARIABLE) or "data")
+    file, values = folder / SETTINGS_FILE, {"data_dir": folder, "environment": environment}
+    if file.exists() and not file.is_file():
+        raise InvalidSetting(f"{file} must be a file, found a folder; remove it")
+    try:
+        return Settings(**cast("Any", values))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidSetting(f"{file} is not valid TOML ({error}); correct it") from error
+    except ValidationError as error:
+        raise InvalidSetting(_mistakes(error, _Named(file, frozenset(environment)))) from None
+
+
+@lru_cache(maxsize=256, typed=True)
+def fingerprint(*sections: Any) -> str:
+    """sha256 over sections or single values: equal settings, equal fingerprint."""
+    text = json.dumps(sections, sort_keys=True, default=asdict)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def checked(section: type[T], **values: Any) -> T:
+    """Make a section; InvalidSetting says what is wrong with its values."""
+    try:
+        return section(**values)
+    except ValidationError as error:
+        raise InvalidSetting(_mistakes(error, _Named())) from None
+
+
+@dataclass(frozen=True)
+class _Named:
+    """Where settings are named: a file, and variables of the environment."""
+
+    file: Path | None = None
+    variables: frozenset[str] = frozenset()
+
+    def place(self, keys: list[str]) -> str:
+        variable = f"MOM_{'__'.join(keys).upper()}"
+        if variable in self.variables:
+            return variable
+        return ".".join(keys) + (f" in {self.file}" if self.file else "")
+
+
+def _mistakes(error: ValidationError, source: _Named) -> str:
+    """Return a sentence for each value that was refused: what was expected, and found."""
+    return "\n".join(_mistake(one, source) for one in error.errors())
+
+
+def _mistake(one: ErrorDetails, source: _Named) -> str:
+    context = one.get("ctx", {})
+    keys = [key for key in (*one["loc"], *context.get("keys", ())) if isinstance(key, str)]
+    if one["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+        return _unknown(keys, source)
+    expected = re.sub(r"^\w+ should ", "must ", one["msg"])
+    if one["type"] == "dataclass_type":
+        expected = f"must be a section [{'.'.join(keys)}]"
+    return f"{source.place(keys)} {expected}, found {context.get('value', one['input'])!r}"
+
+
+def _unknown(keys: list[str], source: _Named) -> str:
+    """What to say about a key that its section does not have."""
+    if len(keys) == 1:
+        names = [name for name in Settings.model_fields if name not in _NOT_KEYS]
+    else:
+        section = Settings.model_fields[keys[0]].default
+        for key in keys[1:-1]:
+            section = getattr(section, key)
+        names = [field.name for field in fields(section)]
+    near = difflib.get_close_matches(keys[-1], names, n=1)
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    return f"unknown setting {source.place(keys)}; {meant}known here: {', '.join(names)}"

@@ -1,0 +1,130 @@
+"""The table `recommendations`, which holds the lists of the model in use, and its export."""
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mom_pipeline.catalogue import Catalogue
+from mom_pipeline.core.files import replacing
+from mom_pipeline.core.ranking.explain import COMPONENT, ITEM
+from mom_pipeline.core.ranking.lists import ReasonedLists
+from mom_pipeline.core.types import Array
+from mom_pipeline.warehouse.connection import Connection, load_sql, scalar
+
+# Digits of a stored score: the rank says the order, and these take half of the room.
+_DIGITS = 5
+
+
+def replace_lists(
+    connection: Connection,
+    model: str,
+    user_ids: Array,
+    item_ids: Array,
+    parts: Iterable[tuple[Array, ReasonedLists]],
+) -> int:
+    """Store everybody's lists in place of the present ones; return the rows.
+
+    model: the version.  parts: positions of some users, and their lists. All in the transaction
+    of the connection.
+    """
+    for table, ids in (("list_users", user_ids), ("list_items", item_ids)):
+        connection.register("ids", {"position": np.arange(len(ids)), "id": ids})
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS FROM ids")
+        connection.unregister("ids")
+    connection.execute("DELETE FROM recommendations")
+    return sum(_insert(connection, model, users, lists) for users, lists in parts)
+
+
+def _insert(connection: Connection, model: str, users: Array, lists: ReasonedLists) -> int:
+    owners, ranks = np.nonzero(lists.items >= 0)
+    rows = {
+        "user_position": users[owners],
+        "rank": ranks + 1,
+        "item_position": lists.items[owners, ranks],
+        "score": _rounded(lists.scores[owners, ranks]),
+        "kind": lists.kinds[owners, ranks],
+        "cause": lists.causes[owners, ranks],
+    }
+    connection.register("new_lists", rows)
+    values = {"model": model, "component": COMPONENT, "item": ITEM}
+    inserted = scalar(connection, load_sql("warehouse/insert_lists.sql"), values)
+    connection.unregister("new_lists")
+    return inserted
+
+
+def _rounded(scores: Array) -> Array:
+    """Return numbers of a few significant digits."""
+    sizes = np.abs(scores, dtype=np.float64)
+    exponents = np.floor(np.log10(sizes, out=np.zeros_like(sizes), where=sizes > 0))
+    unit = 10.0 ** (_DIGITS - 1 - exponents)
+    return np.asarray(np.rint(scores * unit) / unit)
+
+
+def export_lists(connection: Connection, path: Path, catalogue: Catalogue) -> None:
+    """Write all lists to one Parquet file, with the names of the items, whole or not at all."""
+    names = [[entry.item, entry.name] for entry in catalogue.items.values()]
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE item_names AS SELECT unnest($ids::VARCHAR[]) AS item_id, "
+        "unnest($names::VARCHAR[]) AS item_name",
+        {"ids": [item for item, _ in names], "names": [name for _, name in names]},
+    )
+    with replacing(path) as temporary:
+        connection.sql(
+            "SELECT model, user_id, rank, item_id, coalesce(item_name, '') AS item_name, score, "
+            "reason FROM recommendations LEFT JOIN item_names USING (item_id) "
+            "ORDER BY user_id, rank"
+        ).write_parquet(str(temporary), compression="zstd")
+
+
+def model_of_lists(connection: Connection) -> str:
+    """The version whose lists the table holds; "" where it holds none."""
+    rows = connection.execute("SELECT model FROM recommendations LIMIT 1").fetchall()
+    return rows[0][0] if rows else ""
+
+
+def most_listed(connection: Connection, n: int) -> list[dict[str, Any]]:
+    """The items that are in most lists, and in how many; no user is named."""
+    rows = connection.execute(
+        "SELECT item_id, count(*) FROM recommendations "
+        "GROUP BY item_id ORDER BY count(*) DESC, item_id LIMIT $n",
+        {"n": n},
+    ).fetchall()
+    return [{"item": item, "lists": count} for item, count in rows]
+
+
+def listed_items(connection: Connection) -> int:
+    """How many different items the lists hold."""
+    return scalar(connection, "SELECT count(DISTINCT item_id) FROM recommendations")
+
+
+def lists_of(connection: Connection, users: Sequence[str]) -> dict[str, list[str]]:
+    """The items of the lists of some users, the best first; no entry for no list."""
+    rows = connection.execute(
+        "SELECT user_id, list(item_id ORDER BY rank) FROM recommendations "
+        "WHERE user_id IN (SELECT unnest($users::VARCHAR[])) GROUP BY user_id",
+        {"users": list(users)},
+    ).fetchall()
+    return dict(rows)
+
+
+def sample_users(connection: Connection, n: int) -> list[str]:
+    """Some users with a list: those of the most events, then by id."""
+    rows = connection.execute(
+        "SELECT user_id FROM raw_logs SEMI JOIN recommendations USING (user_id) "
+        "GROUP BY user_id ORDER BY count(*) DESC, user_id LIMIT $n",
+        {"n": n},
+    ).fetchall()
+    return [user for (user,) in rows]
+
+
+def latest_items(connection: Connection, user_id: str, day: date, n: int) -> list[str]:
+    """What a user took last, the newest first."""
+    rows = connection.execute(
+        "SELECT item_id FROM raw_logs WHERE user_id = $user AND delivery_day <= $day::DATE "
+        "GROUP BY item_id ORDER BY max(event_time) DESC, item_id LIMIT $n",
+        {"user": user_id, "day": day.isoformat(), "n": n},
+    ).fetchall()
+    return [item for (item,) in rows]

@@ -1,0 +1,82 @@
+"""Commands as typed, in this process, and a small folder that they have computed."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import duckdb
+import pytest
+from click.testing import CliRunner
+
+from mom_pipeline.cli.main import cli
+from mom_pipeline.core.errors import MomError
+from mom_pipeline_tests.defs.conftest import SETTINGS_FILE
+
+SIZES = ("--days", "4", "--users", "300", "--items", "60", "--components", "3", "--events", "900")
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed; the error that ended it is a part of stderr, as `main` prints it."""
+
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.stdout)
+
+
+def mom(folder: Path, *arguments: str, code: int = 0, typed: str | None = None) -> Said:
+    """Run a command on a data folder; its exit code must be the given one."""
+    with mock.patch.dict(os.environ, {"MOM_DATA_DIR": str(folder), "COLUMNS": "200"}):
+        done = CliRunner().invoke(cli, arguments, input=typed)
+    error = done.exception
+    if error is not None and not isinstance(error, MomError | SystemExit):
+        raise error
+    said = Said(done.stdout, done.stderr + (str(error) if isinstance(error, MomError) else ""))
+    assert done.exit_code == code, f"{done.exit_code}: {said.stdout}\n{said.stderr}"
+    return said
+
+
+def statuses(folder: Path) -> dict[str, str]:
+    """The status of every day, by the day of March."""
+    days = mom(folder, "status", "--json").json["days"]
+    return {day["day"][-2:]: day["status"] for day in days}
+
+
+def rows(folder: Path, sql: str) -> list[tuple[Any, ...]]:
+    with duckdb.connect(str(folder / "warehouse.duckdb"), read_only=True) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def sample(folder: Path) -> Path:
+    """Four days of sample logs, with settings under which they are computed in seconds."""
+    mom(folder, "simulate", *SIZES, "--first-day", "2024-03-01")
+    (folder / "pipeline.toml").write_text(SETTINGS_FILE)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def computed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample after `update`. Only to be looked at."""
+    folder = sample(tmp_path_factory.mktemp("computed") / "data")
+    mom(folder, "update")
+    return folder
+
+
+@pytest.fixture
+def shop(computed: Path, tmp_path: Path) -> Path:
+    """A copy of the computed folder, to be changed."""
+    return Path(shutil.copytree(computed, tmp_path / "shop"))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., Said]:
+    """Commands on an empty folder."""
+    return lambda *arguments, **how: mom(tmp_path / "data", *arguments, **how)
