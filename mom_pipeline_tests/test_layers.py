@@ -87,7 +87,7 @@ BUDGETS = {
     "warehouse": 860,
     "artifacts": 470,
     "pipeline": 750,
-    "defs": 2_220,
+    "defs": 2_260,
     "engine": 740,
     "serving": 3_010,
     "comparison": 2_240,

@@ -5,6 +5,7 @@ later assets before they start; every day has a verdict of its own, with its num
 Dagster plots. Where there is too little to judge by, a check passes and says so.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -26,6 +27,8 @@ _USUAL_VOLUME = (0.5, 2.0)
 _POPULARITY_DRIFT = 0.25
 _NOT_ENOUGH = "not enough data"
 _SHOWN_COMPONENTS = 10
+# Dagster gives no more in one answer.
+_RECORDS_AT_A_TIME = 1_000
 
 
 @dataclass(frozen=True)
@@ -264,20 +267,50 @@ def check_specs(
 
 
 def evaluations(
-    asset: str, names: Names, verdicts: Mapping[str, Sequence[Verdict]]
+    asset: str,
+    names: Names,
+    verdicts: Mapping[str, Sequence[Verdict]],
+    instance: dg.DagsterInstance,
 ) -> Iterator[Any]:
     """The verdict of every check on every day of a run; and the outputs that Dagster expects."""
-    key = names.key(asset)
-    for check in _checks_of(asset):
+    key, checks = names.key(asset), _checks_of(asset)
+    for check in checks:
         spec = dg.AssetCheckSpec(name=check.name, asset=key)
         yield dg.Output(None, output_name=spec.get_python_identifier())
-    for check in _checks_of(asset):
+    targets = _newest_materializations(instance, key, list(verdicts)) if checks else {}
+    for check in checks:
         for day, own in verdicts.items():
-            yield _evaluation(check, key, day, _verdict(check, own))
+            yield _evaluation(check, key, day, _verdict(check, own), targets.get(day))
 
 
 def _checks_of(asset: str) -> list[Check]:
     return [check for check in CHECKS if check.asset == asset]
+
+
+def _newest_materializations(
+    instance: dg.DagsterInstance, key: dg.AssetKey, days: list[str]
+) -> dict[str, Any]:
+    """What a verdict on each day is about: a day whose verdict does not name it counts as missing.
+
+    Its class has no public name, so it is made from the form in which Dagster stores it.
+    """
+    wanted = dg.AssetRecordsFilter(asset_key=key, asset_partitions=days)
+    found: dict[str, Any] = {}
+    cursor, more = None, True
+    while more and len(found) < len(days):
+        page = instance.fetch_materializations(
+            wanted, limit=min(len(days), _RECORDS_AT_A_TIME), cursor=cursor
+        )
+        for record in page.records:  # the newest first
+            stored = {
+                "__class__": "AssetCheckEvaluationTargetMaterializationData",
+                "storage_id": record.storage_id,
+                "run_id": record.run_id,
+                "timestamp": record.timestamp,
+            }
+            found.setdefault(str(record.partition_key), dg.deserialize_value(json.dumps(stored)))
+        cursor, more = page.cursor, page.has_more
+    return found
 
 
 def _verdict(check: Check, verdicts: Sequence[Verdict]) -> Verdict:
@@ -287,7 +320,7 @@ def _verdict(check: Check, verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def _evaluation(
-    check: Check, key: dg.AssetKey, day: str, verdict: Verdict
+    check: Check, key: dg.AssetKey, day: str, verdict: Verdict, target: Any
 ) -> dg.AssetCheckEvaluation:
     severe = check.blocking or check.severe
     numbers = {name: float(value) for name, value in verdict.numbers.items()}
@@ -300,6 +333,7 @@ def _evaluation(
         metadata={name: dg.MetadataValue.float(value) for name, value in numbers.items()},
         blocking=check.blocking,
         partition=day,
+        target_materialization_data=target,
     )
 
 

@@ -167,7 +167,8 @@ def _materialize(
     versions = [output.version for output in outputs.values()]
     joint = versions[0] if len(versions) == 1 else content_hash(*versions)
     yield dg.MaterializeResult(data_version=dg.DataVersion(joint))
-    yield from evaluations(asset.name, names, {k: o.verdicts for k, o in outputs.items()})
+    verdicts = {key: output.verdicts for key, output in outputs.items()}
+    yield from evaluations(asset.name, names, verdicts, context.instance)
 
 
 def _outputs(asset: DailyAsset, run: DayRun) -> dict[str, DayOutput]:
