@@ -25,6 +25,8 @@ from mom_pipeline.defs.tables import lineage_metadata, table_metadata
 from mom_pipeline.pipeline.days import CODE_VERSION, TOO_LITTLE, Days, NotUsable, TooLittleYet
 
 OWNERS = ["team:recommendations"]
+# A day that took so long is no small piece of work, for which the warehouse stays open.
+_QUICK_SECONDS = 0.5
 # Days of a run that share a message in its log; each message is an event that Dagster stores.
 _DAYS_PER_MESSAGE = 10
 _SECONDS_PER_TURN = 1.0
@@ -73,7 +75,6 @@ class DailyAsset:
 
     deps: names of assets of the same day.  from_yesterday: whether it rests on its own day before.
     horizon: whether it reads `deps` of the evaluation's days before, too.
-    queries: whether most of its work are queries, for which the warehouse is kept open.
     config: fields of its run config.  before, after: what a run does once, around all of its days.
     more: as `dg.asset` names it.
     """
@@ -84,7 +85,6 @@ class DailyAsset:
     deps: tuple[str, ...] = ()
     from_yesterday: bool = False
     horizon: bool = False
-    queries: bool = False
     config: Mapping[str, dg.Field] = field(default_factory=dict)
     before: Once | None = None
     after: Once | None = None
@@ -175,7 +175,7 @@ def _outputs(asset: DailyAsset, run: DayRun) -> dict[str, DayOutput]:
     """The days of a run, by their partition."""
     outputs: dict[str, DayOutput] = {}
     lines: list[str] = []
-    for day, begin in _in_turns(asset, run):
+    for day, begin in _in_turns(run):
         output = _one_day(asset, run, day)
         shown = {"version": output.version, "seconds": time.perf_counter() - begin}
         run.context.add_asset_metadata({**output.metadata, **shown}, partition_key=str(day))
@@ -188,20 +188,21 @@ def _outputs(asset: DailyAsset, run: DayRun) -> dict[str, DayOutput]:
     return outputs
 
 
-def _in_turns(asset: DailyAsset, run: DayRun) -> Iterator[tuple[date, float]]:
+def _in_turns(run: DayRun) -> Iterator[tuple[date, float]]:
     """The days of a run, each with the time at which it begins.
 
-    The warehouse stays open from day to day for whoever asks it many things, a second at a time:
-    other processes wait for it.
+    The warehouse stays open from one quick day to the next, a second at a time: opening it takes
+    as long as a small day, and other processes wait for it.
     """
-    since = -math.inf
+    since = begin = -math.inf
     with ExitStack() as stack:
         for day in run.run_days:
-            begin = time.perf_counter()
-            if asset.queries and begin - since > _SECONDS_PER_TURN:
+            before, begin = begin, time.perf_counter()
+            if begin - since > _SECONDS_PER_TURN:
                 stack.close()
-                stack.enter_context(run.folder.warehouse.kept_open())
-                since = begin
+                if begin - before < _QUICK_SECONDS:
+                    stack.enter_context(run.folder.warehouse.kept_open())
+                    since = begin
             yield day, begin
 
 

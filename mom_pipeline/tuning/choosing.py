@@ -3,15 +3,16 @@
 After `tuning.every_days` days, once the interactions have grown by a quarter or four times as many
 days have passed, the settings that nothing fixes are tried on the last `evaluation.horizon_days`
 days: learnt on what came before, asked for what users took then. The model itself is then made from
-all rows. With few days or few users to ask nothing is chosen, and the weights are such that pairs
-count for as much as they are popular: on no log that was tried does that rank below popularity.
+all rows. With few days or few users to ask nothing is chosen: as many components as N >= K^2 users
+support, and weights such that pairs count for as much as they are popular: on no log that was
+tried does that rank below popularity.
 """
 
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
-from mom_pipeline.core.errors import MomError, VisitFailed
+from mom_pipeline.core.errors import MomError, TooLittleData, VisitFailed
 from mom_pipeline.core.moments.users import IN_MEMORY, RowsEngine
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.logs.ledger import delivery_days
@@ -23,6 +24,8 @@ from mom_pipeline.warehouse.connection import Warehouse
 
 # Days with rows that it takes to choose, and users to ask about.
 _ENOUGH_DAYS, _ENOUGH_USERS = 8, 100
+# Components of the smallest log.
+_FEWEST = 4
 # What a choice may take; what does not fit is left out, and said.
 _SECONDS = 120.0
 # What a choice in few seconds leaves as it is: another one costs as much as all the rest.
@@ -39,6 +42,7 @@ _POPULARITY = RankingWeights(popularity=1.0, pairs=0.0, ease=0.0, low_pass=0.0, 
 def settings_of_day(
     warehouse: Warehouse,
     day: date,
+    n_users: int,
     n_pairs: int,
     earlier: ChosenSettings | None,
     seconds: float = 0.0,
@@ -46,7 +50,7 @@ def settings_of_day(
 ) -> ChosenSettings:
     """Return the settings that the model of a day is made with.
 
-    n_pairs: of users and items as of the day.
+    n_users, n_pairs: users, and pairs of user and item, as of the day.
     earlier: the settings of the day before; None where there are none to keep.
     seconds: what a choice may take; 0: two minutes.
     engine: who visits the users for what is learnt from all of them.
@@ -65,7 +69,7 @@ def settings_of_day(
     except VisitFailed:
         raise
     except MomError as reason:
-        return _not_chosen(settings, str(reason))
+        return _not_chosen(settings, n_users, str(reason))
 
 
 def _kept_because(tuning: TuningSettings, day: date, n_pairs: int, earlier: ChosenSettings) -> str:
@@ -86,10 +90,10 @@ def _chosen(
     with warehouse.reading() as connection:
         delivered = [one for one in delivery_days(connection) if one <= day]
     if len(delivered) < max(_ENOUGH_DAYS, horizon + 1):
-        return _not_chosen(settings, f"{len(delivered)} days are too few to choose on")
+        raise TooLittleData(f"{len(delivered)} days are too few to choose on")
     days = ValidationDays.from_warehouse(warehouse, day - timedelta(days=horizon), day, engine)
     if days.n_users < _ENOUGH_USERS:
-        return _not_chosen(settings, f"{days.n_users} users are too few to choose on")
+        raise TooLittleData(f"{days.n_users} users are too few to choose on")
     sweep = run_sweep(
         days,
         settings.model,
@@ -121,9 +125,12 @@ def _evidence(sweep: Sweep, choice: Trial, days: ValidationDays, day: date) -> d
     }
 
 
-def _not_chosen(settings: Settings, reason: str) -> ChosenSettings:
-    evidence = {"words": f"not chosen: {reason}"}
-    return ChosenSettings(settings.model, _until_chosen(settings), evidence=evidence)
+def _not_chosen(settings: Settings, n_users: int, reason: str) -> ChosenSettings:
+    model, evidence = settings.model, {"words": f"not chosen: {reason}"}
+    if "model.n_components" not in settings.fixed:
+        supported = 2 ** ((n_users.bit_length() - 1) // 2)  # the largest with K^2 <= N
+        model = replace(model, n_components=min(model.n_components, max(supported, _FEWEST)))
+    return ChosenSettings(model, _until_chosen(settings), evidence=evidence)
 
 
 def _until_chosen(settings: Settings) -> RankingWeights:

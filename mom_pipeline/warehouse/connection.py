@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from importlib.resources import files
 from pathlib import Path
+from typing import ClassVar
 
 import duckdb
 
@@ -53,10 +54,12 @@ class Warehouse:
     for one piece of work and closed again; see `kept_open` for many small ones.
     """
 
+    # The files that this process keeps open: DuckDB has one way to open a file for all of it.
+    _kept: ClassVar[dict[Path, Connection]] = {}
+
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.path = settings.warehouse_path
-        self._file: Connection | None = None  # while it is kept open
 
     def exists(self) -> bool:
         return self.path.exists()
@@ -79,14 +82,15 @@ class Warehouse:
 
         Opening it costs more than a small piece of work. Other processes wait for the block.
         """
-        if self._file is not None:
+        if self.path in self._kept:
             yield
             return
-        with closing(self._write_access()) as self._file:
+        with closing(self._write_access()) as file:
+            self._kept[self.path] = file
             try:
                 yield
             finally:
-                self._file = None
+                del self._kept[self.path]
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -95,7 +99,7 @@ class Warehouse:
             raise WarehouseUnreadable(
                 f"{self.path} does not exist yet; run `mom-pipeline update` first"
             )
-        if self._file is not None:
+        if self.path in self._kept:
             with self.opened() as connection:
                 yield connection
             return
@@ -114,8 +118,8 @@ class Warehouse:
 
         For what DuckDB does only outside of one, such as a rowid that counts the rows.
         """
-        file = self._file.cursor() if self._file is not None else self._write_access()
-        with closing(file) as connection:
+        kept = self._kept.get(self.path)
+        with closing(kept.cursor() if kept else self._write_access()) as connection:
             self._set_zone(connection)
             yield connection
 

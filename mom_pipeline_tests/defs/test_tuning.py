@@ -84,7 +84,7 @@ def test_the_choice_is_kept_until_it_is_due(chosen: Pipeline):
 
     def chosen_on(days_later: int, growth: float) -> str:
         on = day(8) + timedelta(days=days_later)
-        return settings_of_day(chosen.warehouse, on, int(growth * n_pairs), later).chosen_on
+        return settings_of_day(chosen.warehouse, on, 900, int(growth * n_pairs), later).chosen_on
 
     assert chosen_on(27, 9.0) == str(day(8))
     assert chosen_on(28, 1.2) == str(day(8))
@@ -135,7 +135,7 @@ def test_what_is_fixed_stays_and_the_rest_is_chosen(chosen: Pipeline, tmp_path: 
     settings = pipeline.settings
     assert set(settings.fixed) == {"model.n_components", "model.estimator", "ranking.trend"}
     pipeline.warehouse.path.write_bytes(chosen.warehouse.path.read_bytes())
-    method = settings_of_day(pipeline.warehouse, day(10), 1000, None)
+    method = settings_of_day(pipeline.warehouse, day(10), 900, 1000, None)
     assert method.chosen_on == str(day(10))
     assert (method.model.n_components, method.model.estimator) == (5, "paper")
     assert method.ranking.trend == 0.25
@@ -143,7 +143,7 @@ def test_what_is_fixed_stays_and_the_rest_is_chosen(chosen: Pipeline, tmp_path: 
 
 def test_a_pass_that_fails_is_no_reason_to_choose_nothing(chosen: Pipeline):
     with pytest.raises(VisitFailed, match="the scheduler is gone"):
-        settings_of_day(chosen.warehouse, day(8), 1000, None, engine=Gone())
+        settings_of_day(chosen.warehouse, day(8), 900, 1000, None, engine=Gone())
 
 
 class Gone(InMemoryEngine):
@@ -162,7 +162,7 @@ def test_no_choice_takes_the_settings_as_they_stand(chosen: Pipeline):
     with dg.DagsterInstance.ephemeral() as instance:
         text = UNTOUCHED + "[tuning]\nevery_days = 0\n"
         pipeline = untouched(chosen.root / "off", instance, text)
-    method = settings_of_day(pipeline.warehouse, day(10), 1000, None)
+    method = settings_of_day(pipeline.warehouse, day(10), 900, 1000, None)
     assert method == ChosenSettings.as_they_stand(pipeline.settings)
     assert method.ranking == RankingWeights()
 

@@ -30,7 +30,6 @@ def _note_files(run: DayRun) -> None:
     "logs",
     {"duckdb", "table"},
     "log_files",
-    queries=True,
     after=_note_files,
     freshness_policy=DAILY_FRESH,
     retry_policy=RETRIED,
@@ -85,7 +84,6 @@ def _number_anew(run: DayRun) -> None:
     {"duckdb", "scipy"},
     "raw_logs",
     from_yesterday=True,
-    queries=True,
     before=_number_anew,
 )
 def interaction_matrix(run: DayRun, day: date) -> DayOutput:
@@ -105,7 +103,8 @@ def interaction_matrix(run: DayRun, day: date) -> DayOutput:
     X, excluded = matrix.interactions, "" if verdict.admitted else "; ".join(verdict.reasons)
     n_changed = X.shape[0] if before is None else len(changed_rows(before, X))
     shown = metadata.of_matrix(X, n_changed)
-    facts = {"interactions": int(X.nnz), **({"excluded": excluded} if excluded else {})}
+    facts = {"users": shown["users"], "interactions": int(X.nnz)}
+    facts |= {"excluded": excluded} if excluded else {}
     made = days.write_matrix(matrix, facts)
     moved = 0.0 if before is None else popularity_drift(column_sums(X), column_sums(before))
     reasons = "; ".join(verdict.reasons)

@@ -35,9 +35,10 @@ def chosen_settings(run: DayRun, day: date) -> DayOutput:
     the day before. What the settings file names is not for choice.
     """
     days = run.days
-    n_pairs = days.usable("interaction_matrix", day).facts["interactions"]
+    matrix, earlier = days.usable("interaction_matrix", day).facts, _earlier(days, day)
+    sizes = matrix["users"], matrix["interactions"]
     chosen = settings_of_day(
-        run.folder.warehouse, day, n_pairs, _earlier(days, day), run.config["seconds"], run.folder
+        run.folder.warehouse, day, *sizes, earlier, run.config["seconds"], run.folder
     )
     version = content_hash(chosen.method)
     days.publish("chosen_settings", day, version=version, facts={"chosen": chosen.as_dict()})
