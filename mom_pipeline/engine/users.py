@@ -18,16 +18,8 @@ import numpy as np
 
 from mom_pipeline.core.errors import MomError, VisitFailed
 from mom_pipeline.core.interactions import as_binary, rows_at
-from mom_pipeline.core.moments.estimators import Estimator
-from mom_pipeline.core.moments.second_moment import SecondMoment
-from mom_pipeline.core.moments.sums import MomentSums
-from mom_pipeline.core.moments.users import (
-    Pass,
-    UserRows,
-    Visit,
-    rows_of,
-)
-from mom_pipeline.core.types import Array, Csr, Float64
+from mom_pipeline.core.moments.users import Pass, UserRows, Visit, rows_of
+from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.engine.shards import Shards, shard_indices
 
 Sum = TypeVar("Sum")
@@ -57,13 +49,17 @@ class Engine(Protocol):
 
 
 @dataclass(frozen=True)
-class OncePass(Generic[Sum]):
-    """A pass over rows in which every item counts once."""
+class ChangedRowsPass(Generic[Sum]):
+    """A pass over rows that are changed before it, one change after another."""
 
     work: Pass[Sum]
+    changes: tuple[Callable[[Csr], Csr], ...]
 
     def __call__(self, rows: UserRows) -> Sum:
-        return self.work(replace(rows, X=as_binary(rows.X)))
+        X = rows.X
+        for change in self.changes:
+            X = change(X)
+        return self.work(replace(rows, X=X))
 
 
 @dataclass(frozen=True)
@@ -72,7 +68,7 @@ class ShardedUsers:
 
     engine: Engine
     shards: Shards
-    each_once: bool = False
+    changes: tuple[Callable[[Csr], Csr], ...] = ()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -82,13 +78,17 @@ class ShardedUsers:
     def with_days(self) -> bool:
         return self.shards.with_days
 
+    def with_rows(self, change: Callable[[Csr], Csr]) -> Self:
+        """Return the same users, whose rows are changed wherever a pass reads them."""
+        return replace(self, changes=(*self.changes, change))
+
     def once(self) -> Self:
         """Return the same users, of whose items each counts once."""
-        return replace(self, each_once=True)
+        return self.with_rows(as_binary)
 
     def add_up(self, work: Pass[Sum]) -> Sum:
         """Return the sum of a pass over all users."""
-        return self.engine.add_up(OncePass(work) if self.each_once else work, self.shards)
+        return self.engine.add_up(ChangedRowsPass(work, self.changes), self.shards)
 
     def visit(
         self, work: Visit[Sum], users: Array, along: Array | Csr | None = None
@@ -102,16 +102,6 @@ class ShardedUsers:
         for index in np.unique(shards):
             own = users[shards == index]
             yield ShardUsers(int(index), own, None if along is None else rows_at(along, own))
-
-    def second_moment(
-        self,
-        sums: MomentSums,
-        estimator: Estimator,
-        dtype: type[np.floating],
-        item_scale: Float64 | None = None,
-    ) -> SecondMoment:
-        """Return M2 as an operator that makes a pass over the shards for every product."""
-        return SecondMoment.from_users(self, sums, estimator, dtype, item_scale)
 
 
 class LocalEngine:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mom_pipeline.core.linear_algebra.symmetric import packed
+from mom_pipeline.core.linear_algebra.compact import packed
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.sums import MomentSums

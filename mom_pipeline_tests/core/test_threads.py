@@ -3,7 +3,6 @@ from threading import Barrier, Thread
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mom_pipeline.core.linear_algebra.dense_limit import allowing_dense, fits_dense
 from mom_pipeline.core.threads import (
     available_cores,
     map_blocks,
@@ -45,13 +44,12 @@ def test_sums_are_added_in_the_order_of_the_tasks():
 
 
 def test_what_is_granted_holds_in_the_threads_too():
-    """Its share of the cores, and the bytes; a thread alone would start from the defaults."""
-    with using_cores(3), allowing_dense(10):
-        assert map_blocks(fits_dense, (10, 11)) == [True, False]
-        assert map_blocks(lambda _: available_cores(), range(1)) == [3]
-        assert map_blocks(lambda _: available_cores(), range(5)) == [1] * 5
-        assert sum_blocks(lambda n: [fits_dense(n)], (10, 11)) == [True, False]
-    assert fits_dense(11)
+    """Its share of the cores; a thread alone would start from all of them."""
+    with using_cores(7):
+        assert map_blocks(lambda _: available_cores(), range(1)) == [7]
+        assert map_blocks(lambda _: available_cores(), range(3)) == [2] * 3
+        assert map_blocks(lambda _: available_cores(), range(9)) == [1] * 9
+        assert sum_blocks(lambda _: [available_cores()], range(3)) == [2] * 3
 
 
 def test_an_error_in_a_block_reaches_the_caller():

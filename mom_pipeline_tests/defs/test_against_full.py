@@ -15,7 +15,7 @@ import pytest
 
 from mom_pipeline.core.algorithm.decompose import decompose
 from mom_pipeline.core.algorithm.tensor import whitened_tensor
-from mom_pipeline.core.linear_algebra.symmetric import unpacked
+from mom_pipeline.core.linear_algebra.compact import unpacked
 from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 

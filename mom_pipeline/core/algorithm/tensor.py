@@ -3,7 +3,7 @@
 import numpy as np
 
 from mom_pipeline.core.algorithm.whitening import Whitening
-from mom_pipeline.core.linear_algebra.symmetric import unpacked
+from mom_pipeline.core.linear_algebra.compact import unpacked
 from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Float64

@@ -10,7 +10,6 @@ from typing import Protocol
 import numpy as np
 from scipy import linalg
 
-from mom_pipeline.core.linear_algebra.dense_limit import fits_dense
 from mom_pipeline.core.linear_algebra.tall import (
     cross,
     multiply,
@@ -23,36 +22,33 @@ from mom_pipeline.core.types import Array, Float64
 
 # Below this many items LAPACK is always quicker; above, where `is_direct` says so.
 DIRECT_ITEMS = 600
+# Bytes of a matrix that may be written out where its products are quicker so.
+_DENSE_BYTES = 2**28
 # What LAPACK needs for D items, in products D x D x D.
 _DIRECT_PRODUCTS = 4
 # What the Ritz values of w columns need, in products w x w x w, on the mean of passes.
 _RITZ_PRODUCTS = 4
 # Columns multiplied in one pass, as a share of those that are wanted, and at least this many.
-_BLOCK_SHARE = 4
-_MIN_BLOCK = 8
+_BLOCK_SHARE, _MIN_BLOCK = 4, 8
 # The span is folded when it is this many times as wide as what is wanted.
 _SPAN_FACTOR = 3
 # A column that loses more than this of its length to the span is made orthogonal once more.
 _REPEAT_BELOW = 0.1
-# From this size of a D x K' block on, single precision: its rounding is far below the
-# statistical error.
+# Single precision from this size of a D x K' block on: rounding is far below the statistical error.
 _SINGLE_FROM = 1_000_000
 # Random columns that look for what a span has lost.
 _PROBES = 8
 
 
 class SymmetricOperator(Protocol):
-    """A symmetric D x D matrix known by its products."""
+    """A symmetric D x D matrix known by its products. explicit: the matrix, made when read."""
 
     @property
     def n_items(self) -> int: ...
     @property
     def dtype(self) -> np.dtype[np.floating]: ...
     @property
-    def explicit(self) -> Array:
-        """The matrix itself, made when it is read."""
-        ...
-
+    def explicit(self) -> Array: ...
     def apply(self, Q: Array, /) -> Array: ...
 
 
@@ -79,18 +75,15 @@ def top_eigenpairs(
     warm_start: Array | None = None,
     tol: float = 1e-5,
     max_passes: int = 10,
-    direct: bool | None = None,
 ) -> Eigenpairs:
-    """Return the k (and the guard) leading eigenpairs of M2.
+    """Return the k (and the guard) leading eigenpairs of M2, by LAPACK where that is quicker.
 
     Stops when a pass adds less than `tol` to the sum of the k leading Ritz values, or after
-    `max_passes`. warm_start: (D, any) columns to begin with.  direct: by LAPACK; None: if quicker.
+    `max_passes`. warm_start: (D, any) columns to begin with.
     """
     D = M2.n_items
     width, block = guarded_width(k, D), block_width(k, D)
-    if direct is None:
-        direct = is_direct(M2, k, max_passes)
-    if direct:
+    if is_direct(M2, k, max_passes):
         return _by_lapack(M2.explicit, width)
     start = rng.standard_normal((D, block), dtype=np.float32) if warm_start is None else warm_start
     most_columns = start.shape[1] + block * max(max_passes - 1, 1)
@@ -102,13 +95,13 @@ def top_eigenpairs(
         if span.passes >= max_passes or span.width == D:
             break
         if span.width >= width:
-            before, captured = captured, float(span.values()[:k].sum())
+            before, captured = captured, float(span.ritz()[0][:k].sum())
             if captured - before <= tol * captured:
                 break
         if span.width + block > capacity:
             span.fold(width)
         span.append(remainder, min(block, D - span.width))
-    values, residuals = span.ritz_values()
+    values, residuals = span.ritz()[0], span.residuals()
     scale = max(abs(float(values[0])), np.finfo(np.float64).tiny)
     vectors = with_positive_sums(span.fold(width))
     return Eigenpairs(values[:width], vectors, span.passes, float(residuals[:k].max()) / scale)
@@ -133,6 +126,11 @@ def is_direct(M2: SymmetricOperator, k: int, passes: int) -> bool:
     span = min(D, (block + _SPAN_FACTOR * width) // 2)
     one_pass = 4 * D * span * block + _RITZ_PRODUCTS * span**3
     return passes * one_pass >= _DIRECT_PRODUCTS * D**3
+
+
+def fits_dense(n_bytes: int) -> bool:
+    """Return whether a matrix of so many bytes may be written out."""
+    return n_bytes <= _DENSE_BYTES
 
 
 def guarded_width(k: int, D: int) -> int:
@@ -164,10 +162,7 @@ def ritz_values_beyond(
         return np.linalg.eigvalsh(M2.explicit)[::-1]
     Z = rng.standard_normal((D, min(_PROBES, D)), dtype=np.float32).astype(M2.dtype)
     Q = M2.apply(Z)
-    within = cross(U, Q)
-    gram = subtract_product(Q, U, within)
-    if _keeps_rounding(gram, within):
-        gram = subtract_product(Q, U, cross(U, Q))
+    _, gram = _leave_span(Q, U)
     Q = orthonormal_into(np.empty_like(Q), Q, gram)
     M2_Q = M2.apply(Q)
     C = cross(U, M2_Q)
@@ -175,13 +170,18 @@ def ritz_values_beyond(
     return np.linalg.eigvalsh((widened + widened.T) / 2)[::-1]
 
 
-def _keeps_rounding(gram: Float64, within: Float64) -> bool:
-    """Return whether a column of the remainder is little more than the rounding of the rest.
+def _leave_span(G: Array, V: Array) -> tuple[Float64, Float64]:
+    """Subtract from G, in place, what lies in the span of V; return V.T G, and G.T G of the rest.
 
-    ||M2 v||^2 = ||C||^2 + ||rest||^2,  C = V.T M2 v `within` the span.
+    Once more where a column of the rest is little more than the rounding of what was subtracted:
+    ||M2 v||^2 = ||C||^2 + ||rest||^2,  C = V.T M2 v.
     """
-    rest, inside = np.diag(gram), (within**2).sum(axis=0)
-    return bool((rest < _REPEAT_BELOW**2 * (rest + inside)).any())
+    C = cross(V, G)
+    gram = subtract_product(G, V, C)
+    rest, inside = np.diag(gram), (C**2).sum(axis=0)
+    if (rest < _REPEAT_BELOW**2 * (rest + inside)).any():
+        gram = subtract_product(G, V, cross(V, G))
+    return C, gram
 
 
 class _Span:
@@ -219,44 +219,35 @@ class _Span:
         old, V = self.width, self._columns[:, : self._n_columns]
         G = self.M2.apply(V[:, old:])
         self.passes += 1
-        C = cross(V, G)
-        gram = subtract_product(G, V, C)
-        if _keeps_rounding(gram, C):
-            gram = subtract_product(G, V, cross(V, G))
+        C, self._remainder_gram = _leave_span(G, V)
         H = np.empty((self._n_columns, self._n_columns))
         H[:old, :old] = self._H
         H[:, old:] = C
         H[old:, :old] = C[:old].T
-        self._H, self._remainder_gram = (H + H.T) / 2, gram
-        self._pairs = None
+        self._H, self._pairs = (H + H.T) / 2, None
         return G
 
-    def values(self) -> Float64:
-        """Return the eigenvalues of H alone, largest first: a third of the work of all."""
-        with one_blas_thread():
-            return np.asarray(np.linalg.eigvalsh(self._H)[::-1], dtype=np.float64)
-
-    def ritz_values(self) -> tuple[Float64, Float64]:
-        """Return the eigenvalues of H, largest first, and ||M2 v - value v|| of each.
-
-        What leaves the span comes from the newest columns alone, so their share tells.
-        """
-        values, E = self._ritz()
-        newest = E[self.width - len(self._remainder_gram) :]
-        squares = np.einsum("ik,ij,jk->k", newest, self._remainder_gram, newest, optimize=True)
-        return values, np.sqrt(np.maximum(squares, 0.0))
-
-    def fold(self, width: int) -> Array:
-        """Keep only the leading Ritz vectors, and return them: (D, at most width)."""
-        values, E = self._ritz()
-        E = E[:, :width]
-        self._n_columns = E.shape[1]
-        self._H, self._pairs = np.diag(values[: self._n_columns]), None
-        return multiply(self._columns[:, : len(E)], E, out=self._columns)
-
-    def _ritz(self) -> tuple[Float64, Float64]:
+    def ritz(self) -> tuple[Float64, Float64]:
+        """Return the eigenvalues of H, largest first, and its eigenvectors."""
         if self._pairs is None:
             with one_blas_thread():  # more of them are slower at this size
                 values, E = np.linalg.eigh(self._H)
             self._pairs = values[::-1], E[:, ::-1]
         return self._pairs
+
+    def residuals(self) -> Float64:
+        """Return ||M2 v - value v|| of each Ritz pair.
+
+        What leaves the span comes from the newest columns alone, so their share tells.
+        """
+        newest = self.ritz()[1][self.width - len(self._remainder_gram) :]
+        squares = np.einsum("ik,ij,jk->k", newest, self._remainder_gram, newest, optimize=True)
+        return np.sqrt(np.maximum(squares, 0.0))
+
+    def fold(self, width: int) -> Array:
+        """Keep only the leading Ritz vectors, and return them: (D, at most width)."""
+        values, E = self.ritz()
+        E = E[:, :width]
+        self._n_columns = E.shape[1]
+        self._H, self._pairs = np.diag(values[: self._n_columns]), None
+        return multiply(self._columns[:, : len(E)], E, out=self._columns)

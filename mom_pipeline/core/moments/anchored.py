@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions
-from mom_pipeline.core.linear_algebra.symmetric import packed
+from mom_pipeline.core.linear_algebra.compact import packed
 from mom_pipeline.core.linear_algebra.tall import multiply
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.sums import (

@@ -8,6 +8,7 @@ all users at once, shards, or day by day with old rows subtracted.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -22,15 +23,6 @@ from mom_pipeline.core.types import Array, Csr, Float64
 
 # A weight of 1: 2^27 users with one item each still fit into 64 bits.
 _UNITS = 2**36
-# The names under which they are stored.
-PAIR_ARRAYS = (
-    "pair_starts",
-    "pair_steps",
-    "pair_units",
-    "pair_item_users",
-    "pair_user_exponent",
-    "pair_uncounted",
-)
 # Of an entry: 12 for its item and its sum, 16 for both directions in the ranking, 20 meanwhile.
 _BYTES_PER_PAIR = 48
 # Bytes of a model's entries: beyond, those of the least popular items are not counted.
@@ -69,11 +61,11 @@ class Cooccurrences:
 
     def change(self, removed: Csr, added: Csr) -> Self:
         """Return what `added` has beyond `removed`; some of it may be negative."""
-        return self.counted_alike(added) - self.counted_alike(removed)
-
-    def counted_alike(self, X: Csr) -> Self:
-        """Return those of other rows, counted as these are. X: (N, D)."""
-        return type(self).from_rows(X, self.user_exponent, uncounted=self.uncounted)
+        gained, lost = (
+            self.from_rows(rows, self.user_exponent, uncounted=self.uncounted)
+            for rows in (added, removed)
+        )
+        return gained - lost
 
     def after(self, change: Self) -> Self:
         """Return the sums after a change; InvalidInteractions where one falls below zero."""
@@ -92,12 +84,10 @@ class Cooccurrences:
 
     def __add__(self, other: Self) -> Self:
         n_items = max(self.n_items, other.n_items)
-        ours, theirs = (_canonical(resized(p.upper, (n_items, n_items))) for p in (self, other))
+        ours, theirs = (resized(each.upper, (n_items, n_items)) for each in (self, other))
         item_users = padded(self.item_users, n_items) + padded(other.item_users, n_items)
         # An entry whose sum is 0 is dropped from the sum of two canonical matrices.
-        return replace(
-            self, upper=_canonical(sparse.csr_array(ours + theirs)), item_users=item_users
-        )
+        return replace(self, upper=sparse.csr_array(ours + theirs), item_users=item_users)
 
     def __sub__(self, other: Self) -> Self:
         return self + replace(other, upper=-other.upper, item_users=-other.item_users)
@@ -117,16 +107,16 @@ class Cooccurrences:
 
     def matrix(self) -> Csr:
         """Return G in single precision, (D, D), in canonical format."""
-        upper, shape = self.upper, self.upper.shape
-        values = np.divide(
-            upper.data, _UNITS, out=np.empty(upper.nnz, np.float32), casting="unsafe"
-        )
+        starts, items, shape = self.upper.indptr, self.upper.indices, self.upper.shape
+        values = np.empty(len(items), dtype=np.float32)
+        np.divide(self.units, _UNITS, out=values, casting="unsafe")
+        taken = np.flatnonzero(np.diff(starts))
+        first = starts[taken]  # of its row: on the diagonal, which is counted once, or beyond it
         beyond = values.copy()
-        beyond[self._diagonal] = 0.0  # counted once
-        above = sparse.csr_array((values, upper.indices, upper.indptr), shape=shape)
-        below = sparse.csr_array((beyond, upper.indices, upper.indptr), shape=shape).T
-        both = _canonical(above) + _canonical(sparse.csr_array(below))
-        return with_narrow_indices(sparse.csr_array(both))
+        beyond[first[items[first] == taken]] = 0.0
+        above = sparse.csr_array((values, items, starts), shape=shape)
+        below = sparse.csr_array(sparse.csr_array((beyond, items, starts), shape=shape).T)
+        return with_narrow_indices(sparse.csr_array(above + below))
 
     def among(self, items: Array) -> Array:
         """Return G among some items in single precision, (F, F). items: positions, rising."""
@@ -135,15 +125,14 @@ class Cooccurrences:
 
     def as_arrays(self) -> dict[str, Array]:
         """Return named arrays to be stored, the items by their steps, which deflate well."""
-        arrays = (
-            self.upper.indptr,
-            steps_of(self.upper.indices, self.n_items),
-            self.units,
-            self.item_users,
-            np.array(self.user_exponent),
-            self.uncounted,
-        )
-        return dict(zip(PAIR_ARRAYS, arrays, strict=True))
+        return {
+            "pair_starts": self.upper.indptr,
+            "pair_steps": steps_of(self.upper.indices, self.n_items),
+            "pair_units": self.units,
+            "pair_item_users": self.item_users,
+            "pair_user_exponent": np.array(self.user_exponent),
+            "pair_uncounted": self.uncounted,
+        }
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
@@ -165,26 +154,7 @@ class Cooccurrences:
             raise ValueError("the items of the pairs are not in order")
         upper = sparse.csr_array((units, items.astype(np.int32), starts), shape=(D, D))
         exponent = float(arrays["pair_user_exponent"])
-        upper = _canonical(with_narrow_indices(upper))
-        return cls(upper, item_users, exponent, arrays["pair_uncounted"])
-
-    @property
-    def _diagonal(self) -> Array:
-        """Where the diagonal stands: the first of its row."""
-        starts, indices = self.upper.indptr, self.upper.indices
-        rows = np.flatnonzero(np.diff(starts))
-        return starts[rows][indices[starts[rows]] == rows]
-
-
-@dataclass(frozen=True)
-class CooccurrencesPass:
-    """Counts co-occurrences where the users are."""
-
-    user_exponent: float
-    uncounted: Array
-
-    def __call__(self, rows: UserRows) -> Cooccurrences:
-        return Cooccurrences.from_rows(rows.X, self.user_exponent, uncounted=self.uncounted)
+        return cls(with_narrow_indices(upper), item_users, exponent, arrays["pair_uncounted"])
 
 
 def most_pairs(max_bytes: int) -> int:
@@ -196,7 +166,7 @@ def count_cooccurrences(
     users: Users, user_exponent: float, max_bytes: int = MAX_PAIR_BYTES
 ) -> Cooccurrences:
     """Count the co-occurrences of as many popular items as fit into some bytes."""
-    return users.add_up(CooccurrencesPass(user_exponent, rare_items(users, max_bytes)))
+    return users.add_up(partial(_cooccurrences, user_exponent, rare_items(users, max_bytes)))
 
 
 def rare_items(users: Users, max_bytes: int) -> Array:
@@ -206,17 +176,16 @@ def rare_items(users: Users, max_bytes: int) -> Array:
     most popular first, of which each run has no more than fit.
     """
     D, most = users.shape[1], most_pairs(max_bytes)
-    sizes = users.add_up(_SizesPass())
-    if min(sizes.n_pairs, D * (D + 1) / 2) <= most:
+    if min(users.add_up(_n_pairs), D * (D + 1) / 2) <= most:
         return np.empty(0, dtype=np.int64)
-    by_popularity = np.argsort(-sizes.item_users, kind="stable")
+    by_popularity = np.argsort(-users.add_up(_item_users), kind="stable")
     rank = np.empty(D, dtype=np.int32)
     rank[by_popularity] = np.arange(D, dtype=np.int32)
-    bounds = np.minimum(users.add_up(_PairsBeforePass(rank)), np.arange(1, D + 1))
+    bounds = np.minimum(users.add_up(partial(_pairs_by_rank, rank)), np.arange(1, D + 1))
     start, before = 0, 0
     while start < D:
         run = max(int(np.searchsorted(np.cumsum(bounds[start:]), most, side="right")), 1)
-        names = users.add_up(_PairNamesPass(rank, slice(start, start + run))).names
+        names = users.add_up(partial(_pair_names, rank, slice(start, start + run))).names
         own = np.bincount((names >> 32) - start, minlength=run)
         in_all = before + np.cumsum(own)
         kept = int(np.searchsorted(in_all, most, side="right"))
@@ -226,41 +195,34 @@ def rare_items(users: Users, max_bytes: int) -> Array:
     return np.empty(0, dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    """n_pairs: summed over users.  item_users: (D,)."""
-
-    n_pairs: float
-    item_users: Array
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)(self.n_pairs + other.n_pairs, self.item_users + other.item_users)
+# Passes over users. They are functions of a module, so that they can be sent to where the rows are.
 
 
-@dataclass(frozen=True)
-class _SizesPass:
-    def __call__(self, rows: UserRows) -> _Sizes:
-        sizes = np.diff(rows.X.indptr).astype(np.float64)
-        item_users = np.bincount(rows.X.indices, minlength=rows.X.shape[1])
-        return _Sizes(float((sizes * (sizes + 1)).sum() / 2), item_users)
+def _cooccurrences(user_exponent: float, uncounted: Array, rows: UserRows) -> Cooccurrences:
+    return Cooccurrences.from_rows(rows.X, user_exponent, uncounted=uncounted)
 
 
-@dataclass(frozen=True)
-class _PairsBeforePass:
-    """With how many items up to itself an item goes, by rank, summed over users."""
+def _n_pairs(rows: UserRows) -> float:
+    """Return the pairs of items of each user, an item with itself among them, summed over users."""
+    sizes = np.diff(rows.X.indptr).astype(np.float64)
+    return float((sizes * (sizes + 1)).sum() / 2)
 
-    rank: Array
 
-    def __call__(self, rows: UserRows) -> Float64:
-        X = _by_rank(rows.X, self.rank)
-        owners = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-        ordinals = np.arange(X.nnz) - X.indptr[owners] + 1
-        return np.bincount(X.indices, weights=ordinals, minlength=X.shape[1]).astype(np.float64)
+def _item_users(rows: UserRows) -> Array:
+    return np.bincount(rows.X.indices, minlength=rows.X.shape[1])
+
+
+def _pairs_by_rank(rank: Array, rows: UserRows) -> Float64:
+    """Return with how many items up to itself an item goes, by rank, summed over users, (D,)."""
+    X = _by_rank(rows.X, rank)
+    owners = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    ordinals = np.arange(X.nnz) - X.indptr[owners] + 1
+    return np.bincount(X.indices, weights=ordinals, minlength=X.shape[1]).astype(np.float64)
 
 
 @dataclass(frozen=True)
 class _PairNames:
-    """Names of pairs, rising; the sum is those of both."""
+    """Names y 2^32 + h of pairs h <= y, by rank, rising; the sum is those of both."""
 
     names: Array
 
@@ -268,27 +230,9 @@ class _PairNames:
         return type(self)(np.union1d(self.names, other.names))
 
 
-@dataclass(frozen=True)
-class _PairNamesPass:
-    """The pairs whose item of the larger rank is among some, each once."""
-
-    rank: Array
-    items: slice
-
-    def __call__(self, rows: UserRows) -> _PairNames:
-        return _PairNames(_pair_names(_by_rank(rows.X, self.rank), self.items))
-
-
-def _by_rank(X: Csr, rank: Array) -> Csr:
-    """Return whether each user has the item of each rank, (N, D)."""
-    taken = np.ones(X.nnz, dtype=np.int8)  # not the counts of X: they would be sorted in place
-    by_rank = sparse.csr_array((taken, rank[X.indices], X.indptr), shape=X.shape)
-    by_rank.sort_indices()
-    return by_rank
-
-
-def _pair_names(X: Csr, items: slice) -> Array:
-    """Return the names y 2^32 + h of all pairs h <= y with y among some items, rising."""
+def _pair_names(rank: Array, items: slice, rows: UserRows) -> _PairNames:
+    """Return the pairs whose item of the larger rank is among some, each once."""
+    X = _by_rank(rows.X, rank)
     columns = X.tocsc()
     users = sparse.csr_array(columns.T)
 
@@ -301,10 +245,19 @@ def _pair_names(X: Csr, items: slice) -> Array:
 
     slabs = [
         slice(max(own.start, items.start), min(own.stop, items.stop))
-        for own in pair_slabs(X)
+        for own in _pair_slabs(X)
         if own.stop > items.start and own.start < items.stop
     ]
-    return np.concatenate([np.empty(0, dtype=np.int64), *map_blocks(slab, slabs)])
+    names = np.concatenate([np.empty(0, dtype=np.int64), *map_blocks(slab, slabs)])
+    return _PairNames(names)
+
+
+def _by_rank(X: Csr, rank: Array) -> Csr:
+    """Return whether each user has the item of each rank, (N, D)."""
+    taken = np.ones(X.nnz, dtype=np.int8)  # not the counts of X: they would be sorted in place
+    by_rank = sparse.csr_array((taken, rank[X.indices], X.indptr), shape=X.shape)
+    by_rank.sort_indices()
+    return by_rank
 
 
 def _counted(X: Csr, weights: Array) -> Csr:
@@ -322,13 +275,13 @@ def _counted(X: Csr, weights: Array) -> Csr:
         by_first = sparse.csr_array(seconds, shape=(both.shape[1], D))
         return _entries(by_first, both.indices >= first)
 
-    slabs = map_blocks(slab, pair_slabs(X))
+    slabs = map_blocks(slab, _pair_slabs(X))
     if not slabs:
         return sparse.csr_array((D, D), dtype=np.int64)
-    return _canonical(with_narrow_indices(sparse.csr_array(sparse.vstack(slabs, format="csr"))))
+    return with_narrow_indices(sparse.csr_array(sparse.vstack(slabs, format="csr")))
 
 
-def pair_slabs(X: Csr) -> list[slice]:
+def _pair_slabs(X: Csr) -> list[slice]:
     """Cut the items so that each slab has some entries at most, or is one item."""
     lengths = np.diff(X.indptr)
     others = np.bincount(X.indices, weights=np.repeat(lengths, lengths), minlength=X.shape[1])
@@ -349,12 +302,6 @@ def _entries(X: Csr, kept: Array) -> Csr:
     """Return X with some of its entries. kept: (nnz,) of bool."""
     indptr = np.append(0, np.cumsum(kept))[X.indptr]
     return sparse.csr_array((X.data[kept], X.indices[kept], indptr), shape=X.shape)
-
-
-def _canonical(X: Csr) -> Csr:
-    """Mark a canonical matrix as one: scipy adds two of these in one pass."""
-    X.has_canonical_format = True
-    return X
 
 
 def steps_of(items: Array, n_items: int) -> Array:

@@ -84,7 +84,7 @@ def fix_anchor(users: Users, settings: MomentSettings, warm_start: Array | None 
     sums = users.add_up(MomentsPass(estimator))
     require_triples(sums, estimator)
     dtype = settings.dtype or working_precision(settings.n_components, D)
-    M2 = users.second_moment(sums, estimator, dtype)
+    M2 = SecondMoment.from_users(users, sums, estimator, dtype)
     width = min(settings.anchor_width, D)
     k = width if width > guarded_width(settings.n_components, D) else settings.n_components
     rng, taken = np.random.default_rng(settings.seed), sums.item_users > 0
@@ -263,7 +263,7 @@ def captured_share(
 def operator(users: Users, anchor: Anchor, sums: MomentSums) -> SecondMoment:
     """Return M2 of the users in the anchor's scaling, in the precision of its basis."""
     dtype = anchor.basis.dtype.type
-    return users.second_moment(sums, anchor.estimator, dtype, anchor.item_scale)
+    return SecondMoment.from_users(users, sums, anchor.estimator, dtype, anchor.item_scale)
 
 
 def require_triples(sums: MomentSums, estimator: Estimator) -> None:

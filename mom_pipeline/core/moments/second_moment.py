@@ -3,21 +3,18 @@
 M2 = R^T R - diag(diagonal),     R = A^(1/2) X S / sqrt(sum_u omega_u)
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
 from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.sums import MomentSums, events_per_user, scaled_rows_and_columns
+from mom_pipeline.core.moments.users import UserRows, Users
 from mom_pipeline.core.threads import available_cores, map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
-
-if TYPE_CHECKING:
-    from mom_pipeline.core.moments.users import UserRows, Users
 
 # Columns of Q handled by one thread at a time: wide enough that a gathered row fills whole
 # cache lines, narrow enough that the N x columns product stays small.
@@ -26,55 +23,36 @@ _COLUMNS_PER_SLAB = 64
 
 @dataclass(frozen=True)
 class SecondMoment:
-    """M2 in the item space scaled by S, as an operator.
+    """M2 in the item space scaled by S, as an operator: every product is one pass over the users.
 
-    gram: gives R^T R Q of a (D, columns) Q.  written_out: gives R^T R, (D, D).
+    users: whose rows are those of R, (N, D).  item_scale: (D,) the diagonal of S.
     diagonal: (D,), events paired with themselves; zero unless the draws are distinct.
-    item_scale: (D,) the diagonal of S.
     """
 
-    gram: Callable[[Array], Array]
-    written_out: Callable[[], Array]
+    users: Users
     diagonal: Array
     item_scale: Float64
 
     @classmethod
-    def from_rows(
-        cls,
-        X: Csr,
-        sums: MomentSums,
-        estimator: Estimator,
-        *,
-        item_scale: Float64 | None = None,
-        dtype: type[np.floating] = np.float64,
-    ) -> Self:
-        """Keep the scaled rows, since every product needs them; see `from_users`."""
-        s = estimator.item_scale(sums.item_users) if item_scale is None else item_scale
-        R = normalised_rows(X, sums.pair_weight, estimator, s, dtype)
-        diagonal = repeated_pairs(sums, estimator, s).astype(dtype)
-        return cls(partial(gram_product, R), lambda: (R.T @ R).toarray(), diagonal, s)
-
-    @classmethod
     def from_users(
         cls,
-        users: "Users",
+        users: Users,
         sums: MomentSums,
         estimator: Estimator,
-        dtype: type[np.floating],
+        dtype: type[np.floating] = np.float64,
         item_scale: Float64 | None = None,
     ) -> Self:
-        """Visit the users anew for every product.
-
-        item_scale: replaces the scaling computed from the sums.
-        """
+        """Scale the rows of the users. item_scale: replaces the scaling computed from the sums."""
+        if sums.pair_weight <= 0:
+            raise TooLittleData(
+                "no user has the 2 events that a pair needs; lower the filters or add days"
+            )
         s = estimator.item_scale(sums.item_users) if item_scale is None else item_scale
-        own = (sums.pair_weight, estimator, s)
-        return cls(
-            lambda Q: users.add_up(PairProductPass(Q, *own)),
-            lambda: users.add_up(WrittenOutPass(*own, dtype)),
-            repeated_pairs(sums, estimator, s).astype(dtype),
-            s,
-        )
+        diagonal = np.zeros_like(s)
+        if estimator.distinct:
+            diagonal = s**2 * sums.pair_diagonal / sums.pair_weight
+        scaled = partial(_scaled_rows, estimator, sums.pair_weight, s, dtype)
+        return cls(users.with_rows(scaled), diagonal.astype(dtype), s)
 
     @property
     def n_items(self) -> int:
@@ -87,71 +65,35 @@ class SecondMoment:
     @cached_property
     def explicit(self) -> Array:
         """M2 as a matrix, (D, D)."""
-        return self.written_out() - np.diag(self.diagonal)
+        return self.users.add_up(_gram) - np.diag(self.diagonal)
 
     def apply(self, Q: Array, /) -> Array:
-        """Return M2 @ Q, one pass over the data. Q: (D, columns)."""
-        G = self.gram(Q)
+        """Return M2 @ Q. Q: (D, columns)."""
+        G = self.users.add_up(partial(_gram_times, Q))
         if self.diagonal.any():
             G -= self.diagonal[:, None] * Q
         return G
 
 
-@dataclass(frozen=True)
-class PairProductPass:
-    """What some users add to R^T R Q.  Q: (D, columns)."""
-
-    Q: Array
-    pair_weight: float
-    estimator: Estimator
-    item_scale: Float64
-
-    def __call__(self, rows: "UserRows") -> Array:
-        R = normalised_rows(
-            rows.X, self.pair_weight, self.estimator, self.item_scale, self.Q.dtype.type
-        )
-        return gram_product(R, self.Q)
-
-
-@dataclass(frozen=True)
-class WrittenOutPass:
-    """What some users add to R^T R, (D, D)."""
-
-    pair_weight: float
-    estimator: Estimator
-    item_scale: Float64
-    dtype: type[np.floating]
-
-    def __call__(self, rows: "UserRows") -> Array:
-        R = normalised_rows(rows.X, self.pair_weight, self.estimator, self.item_scale, self.dtype)
-        return np.asarray((R.T @ R).toarray())
-
-
-def normalised_rows(
-    X: Csr,
-    pair_weight: float,
+def _scaled_rows(
     estimator: Estimator,
+    pair_weight: float,
     item_scale: Float64,
     dtype: type[np.floating],
+    X: Csr,
 ) -> Csr:
-    """Return R, (N, D). pair_weight: sum of omega over all users, also those not in X."""
-    if pair_weight <= 0:
-        raise TooLittleData(
-            "no user has the 2 events that a pair needs; lower the filters or add days"
-        )
+    """Return R of some users, (N, D). pair_weight: sum of omega over all users."""
     X = estimator.weighted(X)
     a, _ = estimator.term_weights(events_per_user(X), 2)
     return scaled_rows_and_columns(X, np.sqrt(a / pair_weight), item_scale, dtype)
 
 
-def repeated_pairs(sums: MomentSums, estimator: Estimator, item_scale: Float64) -> Float64:
-    """Return what events paired with themselves add to the diagonal of R^T R, (D,).
+def _gram(rows: UserRows) -> Array:
+    return np.asarray((rows.X.T @ rows.X).toarray())
 
-    Zero unless the draws are distinct: then M2 is to be without it.
-    """
-    if not estimator.distinct:
-        return np.zeros_like(item_scale)
-    return np.asarray(item_scale**2 * sums.pair_diagonal / sums.pair_weight)
+
+def _gram_times(Q: Array, rows: UserRows) -> Array:
+    return gram_product(rows.X, Q)
 
 
 def gram_product(R: Csr, Q: Array) -> Array:

@@ -13,9 +13,8 @@ import numpy as np
 from mom_pipeline.core.interactions import as_binary, rows_at
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.estimators import Estimator
-from mom_pipeline.core.moments.second_moment import SecondMoment
 from mom_pipeline.core.moments.sums import MomentSums
-from mom_pipeline.core.types import Array, Csr, Float64
+from mom_pipeline.core.types import Array, Csr
 
 Sum = TypeVar("Sum")
 
@@ -66,21 +65,15 @@ class Users(VisitedUsers, Protocol):
         """Whether the days of the interactions are known."""
         ...
 
+    def with_rows(self, change: Callable[[Csr], Csr], /) -> "Users":
+        """Return the same users with other rows. change: (n, D) -> (n, D), some users at a time."""
+        ...
+
     def once(self) -> "Users":
         """Return the same users, of whose items each counts once."""
         ...
 
     def add_up(self, work: Pass[Sum], /) -> Sum: ...
-    def second_moment(
-        self,
-        sums: MomentSums,
-        estimator: Estimator,
-        dtype: type[np.floating],
-        item_scale: Float64 | None = None,
-        /,
-    ) -> SecondMoment:
-        """Return M2 as an operator; `item_scale` replaces the scaling computed from the sums."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -98,8 +91,11 @@ class UsersInMemory:
     def with_days(self) -> bool:
         return self.last_days is not None
 
+    def with_rows(self, change: Callable[[Csr], Csr]) -> Self:
+        return replace(self, X=change(self.X))
+
     def once(self) -> Self:
-        return replace(self, X=as_binary(self.X))
+        return self.with_rows(as_binary)
 
     def add_up(self, work: Pass[Sum]) -> Sum:
         return work(UserRows(np.arange(self.X.shape[0]), self.X, self.last_days))
@@ -109,15 +105,6 @@ class UsersInMemory:
     ) -> Iterator[Sum]:
         rows = UserRows(np.arange(self.X.shape[0]), self.X, self.last_days)
         yield work(rows_of(rows, users), None if along is None else rows_at(along, users))
-
-    def second_moment(
-        self,
-        sums: MomentSums,
-        estimator: Estimator,
-        dtype: type[np.floating],
-        item_scale: Float64 | None = None,
-    ) -> SecondMoment:
-        return SecondMoment.from_rows(self.X, sums, estimator, item_scale=item_scale, dtype=dtype)
 
 
 @dataclass(frozen=True)

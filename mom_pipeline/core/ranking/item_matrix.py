@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.core.linear_algebra.dense_limit import fits_dense
+from mom_pipeline.core.linear_algebra.eigenpairs import fits_dense
 from mom_pipeline.core.threads import cut
 from mom_pipeline.core.types import Array, Csr
 

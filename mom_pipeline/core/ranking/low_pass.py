@@ -10,8 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidSetting
+from mom_pipeline.core.linear_algebra.compact import from_half, rounded, to_half
 from mom_pipeline.core.linear_algebra.eigenpairs import top_eigenpairs
-from mom_pipeline.core.linear_algebra.half_precision import from_half, rounded, to_half
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.second_moment import SecondMoment
 from mom_pipeline.core.moments.sums import padded
@@ -172,7 +172,7 @@ def scaled_pairs(
     # At e = 1 and a scaling of 1/2 this is the balanced estimator.
     estimator = Estimator.from_name("balanced", user_weight=2 - user_exponent, item_scaling=scaling)
     sums = once.add_up(MomentsPass(estimator))
-    M2 = once.second_moment(sums, estimator, dtype)
+    M2 = SecondMoment.from_users(once, sums, estimator, dtype)
     trace = float((M2.item_scale**2 * sums.item_squares).sum() / sums.pair_weight)
     return ScaledPairs(M2, trace / users.shape[1], users.shape)
 

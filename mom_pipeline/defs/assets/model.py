@@ -8,7 +8,7 @@ from mom_pipeline.core.algorithm.decompose import ComponentFit, find_components
 from mom_pipeline.core.evaluation.drift import drift
 from mom_pipeline.core.evaluation.split_half import split_half
 from mom_pipeline.core.evaluation.theorem1 import bounds_of_fit
-from mom_pipeline.core.linear_algebra.symmetric import unpacked
+from mom_pipeline.core.linear_algebra.compact import unpacked
 from mom_pipeline.core.ranking.lists import HistoryOf, refresh_memberships
 from mom_pipeline.core.types import Array
 from mom_pipeline.defs import checks, metadata

@@ -9,7 +9,7 @@ from mom_pipeline.core.algorithm.tensor import symmetry_error
 from mom_pipeline.core.algorithm.tensor import whitened_tensor as whiten_triples
 from mom_pipeline.core.algorithm.whitening import whiten, whitening_error
 from mom_pipeline.core.errors import TooLittleData
-from mom_pipeline.core.linear_algebra.symmetric import packed
+from mom_pipeline.core.linear_algebra.compact import packed
 from mom_pipeline.core.moments.days import Yesterday, advance
 from mom_pipeline.core.types import Csr
 from mom_pipeline.defs import checks, metadata

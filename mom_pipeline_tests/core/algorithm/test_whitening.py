@@ -25,7 +25,9 @@ def wide():
 
 def operator(X, name, dtype=np.float64):
     estimator = Estimator.from_name(name)
-    return SecondMoment.from_rows(X, MomentSums.from_rows(X, estimator), estimator, dtype=dtype)
+    return SecondMoment.from_users(
+        UsersInMemory(X), MomentSums.from_rows(X, estimator), estimator, dtype
+    )
 
 
 def whitened(X, name, K, dtype=np.float64):

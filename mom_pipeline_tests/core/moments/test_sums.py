@@ -3,15 +3,20 @@ import pytest
 from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
-from mom_pipeline.core.linear_algebra.dense_limit import allowing_dense
 from mom_pipeline.core.linear_algebra.eigenpairs import is_direct, top_eigenpairs
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.second_moment import SecondMoment, gram_product
 from mom_pipeline.core.moments.sums import MomentSums, column_sums, users_per_item
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.threads import using_cores
 from mom_pipeline_tests.core.conftest import distinct_pairs
 
 NAMES = ["paper", "unbiased", "balanced"]
+
+
+def operator(X, estimator):
+    sums = MomentSums.from_rows(X, estimator)
+    return SecondMoment.from_users(UsersInMemory(X), sums, estimator)
 
 
 def second_moment(X, estimator):
@@ -38,8 +43,7 @@ def second_moment(X, estimator):
 def test_operator_equals_brute_force_over_users(few_rows, name, binary, rng):
     X = sparse.csr_array((few_rows > 0).astype(float)) if binary else few_rows
     estimator = Estimator.from_name(name)
-    sums = MomentSums.from_rows(X, estimator)
-    M2 = SecondMoment.from_rows(X, sums, estimator)
+    M2 = operator(X, estimator)
     S = np.diag(M2.item_scale)
     expected = S @ second_moment(X, estimator) @ S
     Q = rng.standard_normal((5, 3))
@@ -48,8 +52,7 @@ def test_operator_equals_brute_force_over_users(few_rows, name, binary, rng):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_matrix_free_product_equals_the_explicit_one(counts, name, rng):
-    estimator = Estimator.from_name(name)
-    M2 = SecondMoment.from_rows(counts, MomentSums.from_rows(counts, estimator), estimator)
+    M2 = operator(counts, Estimator.from_name(name))
     Q = rng.standard_normal((counts.shape[1], 9))
     np.testing.assert_allclose(M2.apply(Q), M2.explicit @ Q, rtol=1e-10, atol=1e-16)
 
@@ -107,9 +110,8 @@ def test_unknown_estimator_and_no_pairs_are_refused():
     with pytest.raises(InvalidSetting, match="'balanced', 'paper', 'unbiased'"):
         Estimator.from_name("best")
     single = sparse.csr_array(np.eye(3))
-    unbiased = Estimator.from_name("unbiased")
     with pytest.raises(InvalidInteractions, match="2 events"):
-        SecondMoment.from_rows(single, MomentSums.from_rows(single, unbiased), unbiased)
+        operator(single, Estimator.from_name("unbiased"))
 
 
 def test_distinct_draws_refuse_fractional_counts_with_the_reason():
@@ -119,16 +121,11 @@ def test_distinct_draws_refuse_fractional_counts_with_the_reason():
     assert MomentSums.from_rows(X, Estimator.from_name("balanced")).n_users == 2
 
 
-def test_a_second_moment_too_large_for_memory_is_not_written_out(counts):
-    estimator = Estimator.from_name("balanced")
-    M2 = SecondMoment.from_rows(counts, MomentSums.from_rows(counts, estimator), estimator)
-    whole = 8 * counts.shape[1] ** 2
-    with allowing_dense(whole - 1):
-        assert not is_direct(M2, 2, passes=10)
-        by_rows = top_eigenpairs(M2, 2, np.random.default_rng(0)).values
-        assert "explicit" not in M2.__dict__
-    with allowing_dense(whole):
-        assert is_direct(M2, 2, passes=10)
-        np.testing.assert_allclose(
-            top_eigenpairs(M2, 2, np.random.default_rng(0)).values[:2], by_rows[:2], rtol=1e-4
-        )
+def test_a_second_moment_too_large_for_memory_is_not_written_out(counts, rng, monkeypatch):
+    M2, whole = operator(counts, Estimator.from_name("balanced")), 8 * counts.shape[1] ** 2
+    found = {}
+    for allowed in (whole - 1, whole):
+        monkeypatch.setattr("mom_pipeline.core.linear_algebra.eigenpairs._DENSE_BYTES", allowed)
+        found[allowed] = top_eigenpairs(M2, 2, rng).values[:2]
+        assert is_direct(M2, 2, passes=10) == ("explicit" in M2.__dict__) == (allowed == whole)
+    np.testing.assert_allclose(found[whole], found[whole - 1], rtol=1e-4)

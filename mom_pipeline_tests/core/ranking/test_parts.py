@@ -6,7 +6,6 @@ from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.interactions import as_binary, as_interactions
-from mom_pipeline.core.linear_algebra.dense_limit import allowing_dense
 from mom_pipeline.core.moments.cooccurrences import Cooccurrences
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.sums import MomentSums
@@ -172,8 +171,8 @@ def test_pairs_written_out_give_the_same_scores(X, monkeypatch, pairs, users):
     dense = Pairs.from_rows(X, 0.5, 1.5).history_sums(as_binary(X), (0.3, 0.6))
     monkeypatch.setattr("mom_pipeline.core.ranking.item_matrix._ENTRIES_AT_A_TIME", pairs)
     monkeypatch.setattr("mom_pipeline.core.ranking.item_matrix._USERS_AT_A_TIME", users)
-    with allowing_dense(0):
-        a_few_users = Pairs.from_rows(X, 0.5, 1.5).history_sums(as_binary(X), (0.3, 0.6))
+    monkeypatch.setattr("mom_pipeline.core.linear_algebra.eigenpairs._DENSE_BYTES", 0)
+    a_few_users = Pairs.from_rows(X, 0.5, 1.5).history_sums(as_binary(X), (0.3, 0.6))
     np.testing.assert_allclose(dense, a_few_users, rtol=1e-5)
     assert dense.any()
 
