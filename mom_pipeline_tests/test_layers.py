@@ -90,7 +90,7 @@ BUDGETS = {
     "defs": 2_260,
     "engine": 740,
     "serving": 3_010,
-    "comparison": 2_240,
+    "comparison": 2_070,
     "report": 710,
     "pictures": 370,
     "erasure": 600,

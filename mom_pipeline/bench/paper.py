@@ -14,8 +14,8 @@ from mom_pipeline.bench.measure import Progress, no_progress, within
 from mom_pipeline.comparison.fitting import FitAnswer, Task, run_task, write_data
 from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.methods.interface import Fitted, Method
-from mom_pipeline.comparison.methods.library import fit_wrmf, trained_bpr
 from mom_pipeline.comparison.methods.plsi import expectation_maximisation
+from mom_pipeline.comparison.methods.rivals import fit_wrmf, trained_bpr
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.threads import available_cores
 from mom_pipeline.core.types import Array, Csr
@@ -88,7 +88,7 @@ def _bpr(X: Csr, seed: int, n_components: int) -> Fitted:
 def _plsi(X: Csr, seed: int, n_components: int) -> Fitted:
     """Run EM until L_t - L_{t-1} < 0.001 |L_{t-1}| (paper, section 4)."""
     fit = expectation_maximisation(X, n_components, np.random.default_rng(seed), tol=0.001)
-    return Fitted(_no_scores, {"iterations": fit.iterations})
+    return Fitted(_no_scores, {"iterations": len(fit.log_likelihoods) - 1})
 
 
 def _no_scores(rows: Csr) -> Array:
@@ -130,7 +130,7 @@ def run_paper(
         rng, nobody = np.random.default_rng(seed), np.empty(0, dtype=np.int64)
         X = clustered_interactions(size.n_users, size.n_items, size.n_pairs, rng)
         with tempfile.TemporaryDirectory(prefix="mom-bench-") as folder:
-            write_data(Path(folder), X, nobody)
+            write_data(Path(folder), nobody, train=X)
             for position, mode in enumerate(modes):
                 own = []
                 for done, method in enumerate(methods):

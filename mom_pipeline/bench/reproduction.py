@@ -26,7 +26,6 @@ from mom_pipeline.comparison.split import (
     split_by_days,
     split_by_time,
     split_of_matrices,
-    untuned,
 )
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.logs.ledger import delivery_days
@@ -150,7 +149,7 @@ def simulated_split(size: PaperSize, seed: int) -> Split:
         kind="simulated",
         words="tuples hidden at random",
     )
-    return untuned(split, _MAX_USERS, seed)
+    return split.untuned(_MAX_USERS, seed)
 
 
 def _part(X: Csr, chosen: Array) -> Csr:
@@ -168,4 +167,4 @@ def log_split(log: LogToSplit, plan: Plan) -> Split:
             days = delivery_days(connection)
         train_until = days[int(_TRAIN_SHARE * (len(days) - 1))] if days else date.max
         split = split_by_time(log.warehouse, train_until, name=log.name, seed=plan.seed)
-    return untuned(split, _MAX_USERS, plan.seed) if plan.is_quick else split
+    return split.untuned(_MAX_USERS, plan.seed) if plan.is_quick else split

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.bench.measure import Progress, no_progress
-from mom_pipeline.comparison.methods.library import as_user_items, implicit_library
+from mom_pipeline.comparison.methods.rivals import as_user_items, implicit_library
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.low_pass import LowPass, scaled_pairs

@@ -2,7 +2,7 @@
 
 import math
 import tempfile
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -215,8 +215,7 @@ def require_writable(path: Path, option: str) -> None:
 def _show(comparison: Comparison, folder: Path, *, as_json: bool) -> None:
     remarks = tables.remarks(comparison)
     if as_json:
-        bare = tuple(replace(result, per_user={}) for result in comparison.results)
-        print_json({**asdict(replace(comparison, results=bare)), "remarks": remarks})
+        print_json({**comparison.summary(), "remarks": remarks})
         return
     shown = (
         tables.description_table(comparison),

@@ -1,8 +1,8 @@
 """Fits of one method in a separate process: one for each of some settings, with its lists.
 
-The data, the lists and what a process prints lie in files; the measurements come through a pipe,
-one `FitAnswer` per setting as soon as it is done. The test data do not reach the process. Nothing
-is imported here that a method does not need: its memory is that of the process.
+The data and the lists lie in files; a `FitAnswer` per setting comes through a pipe as soon as it is
+done. The test data do not reach the process. Nothing is imported here that a method does not
+need: its memory is that of the process.
 """
 
 import time
@@ -21,14 +21,15 @@ from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.ranking.topn import brute_force
 from mom_pipeline.core.types import Array, Csr
 
+_MATRICES = ("train", "later", "last_days")
 _USERS_PER_WRITE = 8192
 
 
 @dataclass(frozen=True)
 class Task:
-    """Fit one method with each of some settings, and make lists.
+    """Fit one method with each of some settings, and make lists of `length` items.
 
-    registry: module whose `METHODS` holds the method.  length: items in a list.
+    registry: module whose `METHODS` holds the method.
     """
 
     registry: str
@@ -54,21 +55,15 @@ class FitAnswer:
     chosen: dict[str, Any] = field(default_factory=dict)
 
 
-def write_data(
-    folder: Path,
-    train: Csr,
-    users: Array,
-    later: Csr | None = None,
-    last_days: Csr | None = None,
-) -> None:
-    """Store the data of all methods: the training matrix and the users to make lists for.
+def write_data(folder: Path, users: Array, **matrices: Csr | None) -> None:
+    """Store the data of all methods.
 
-    later: (N, D) what the users took later, for methods that choose settings by themselves.
-    last_days: (N, D) of `train`.
+    users: positions of those to make lists for.  matrices: all (N, D); `train`; `later`, what the
+    users took later, for methods that choose settings by themselves; `last_days` of `train`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / "users.npy", users, allow_pickle=False)
-    for name, matrix in (("train", train), ("later", later), ("last_days", last_days)):
+    for name, matrix in matrices.items():
         if matrix is not None:
             sparse.save_npz(folder / f"{name}.npz", matrix, compressed=False)
 
@@ -112,8 +107,10 @@ def answer_task(
 ) -> Iterator[FitAnswer]:
     """Yield an answer per setting of a task; whatever goes wrong becomes a sentence."""
     data, task = Path(data_folder), Task(**values)
+    files = {name: data / f"{name}.npz" for name in _MATRICES}
     matrices: Any = {
-        name: _read_matrix(data / f"{name}.npz") for name in ("train", "later", "last_days")
+        name: sparse.csr_array(sparse.load_npz(path)) if path.exists() else None
+        for name, path in files.items()
     }
     users = np.load(data / "users.npy", allow_pickle=False)
     for position, settings in enumerate(task.settings):
@@ -122,10 +119,6 @@ def answer_task(
             yield _answer(task, settings, users, lists, **matrices)
         except Exception as error:
             yield FitAnswer(failure=_failure(error, memory_bytes))
-
-
-def _read_matrix(path: Path) -> Csr | None:
-    return sparse.csr_array(sparse.load_npz(path)) if path.exists() else None
 
 
 def _answer(

@@ -21,6 +21,9 @@ from typing import Any
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _SHOWN_ERROR = 200
+# Python, numpy and scipy with the threads of two cores take 200 MB. OpenBLAS that gets less may
+# ask for it again and again, without a word.
+_LEAST_MEMORY = 256_000_000
 # What Python, its extensions, OpenBLAS and the loader of libraries print when they get no memory.
 _NO_MEMORY = (
     "MemoryError",
@@ -59,6 +62,8 @@ def run_isolated(
     limits stand.  log: file for what the process prints.
     Returns why the work was not finished, or an empty string when it was.
     """
+    if 0 < budget.memory_bytes < _LEAST_MEMORY:
+        return out_of_memory(budget.memory_bytes)
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe(duplex=False)
     process = spawn.Process(target=_work, args=(theirs, work, arguments, budget, str(log)))
@@ -86,7 +91,6 @@ def _left(deadline: float | None) -> float | None:
 
 
 def out_of_memory(memory_bytes: int) -> str:
-    """Say that the memory did not suffice."""
     allowed = f"the {memory_bytes / 1e9:g} GB allowed" if memory_bytes else "this machine has"
     return f"needs more memory than {allowed}"
 
@@ -116,7 +120,6 @@ def memory_status(name: str) -> int:
 def _work(
     results: Connection, work: str, arguments: tuple[Any, ...], budget: Budget, log: str
 ) -> None:
-    """Do the work; this is what the new process runs."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with open(log, "wb") as out:
         os.dup2(out.fileno(), 1)
@@ -160,7 +163,6 @@ def _ending(code: int, log: Path, budget: Budget) -> str:
 
 
 def _last_line(log: Path) -> str:
-    """Return what a process printed last."""
     printed = log.read_text(encoding="utf-8", errors="replace").strip() if log.exists() else ""
     return printed.splitlines()[-1][:_SHOWN_ERROR] if printed else ""
 

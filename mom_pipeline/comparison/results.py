@@ -2,6 +2,7 @@
 
 import json
 import platform
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -111,10 +112,12 @@ class Comparison:
 
     def result(self, name: str) -> MethodResult:
         """Return the result of a method; KeyError when it did not take part."""
-        for result in self.results:
-            if result.name == name:
-                return result
-        raise KeyError(name)
+        return {result.name: result for result in self.results}[name]
+
+    def summary(self) -> dict[str, Any]:
+        """Return all but the users' values, as plain values."""
+        bare = tuple(replace(result, per_user={}) for result in self.results)
+        return asdict(replace(self, results=bare))
 
 
 def save(comparison: Comparison, folder: Path) -> None:
@@ -129,8 +132,7 @@ def save(comparison: Comparison, folder: Path) -> None:
     }
     with writing(folder / "per-user.npz") as out:
         np.savez_compressed(out, allow_pickle=False, **arrays)
-    bare = replace(comparison, results=tuple(replace(r, per_user={}) for r in comparison.results))
-    text = json.dumps(asdict(bare), indent=1, ensure_ascii=False, default=str)
+    text = json.dumps(comparison.summary(), indent=1, ensure_ascii=False, default=str)
     write_text(folder / SUMMARY, text)
 
 
@@ -186,31 +188,20 @@ def newest_until(folder: Path, day: date) -> Comparison | None:
 
 def surroundings() -> dict[str, Any]:
     """Return the time, the machine in words, and versions by library."""
-    memory = memory_of_machine() / 1e9
+    cpu_info, memory = Path("/proc/cpuinfo"), memory_of_machine() / 1e9
+    found = re.search(r"model name\s*: (.+)", cpu_info.read_text() if cpu_info.exists() else "")
+    processor = found[1] if found else platform.machine()
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": f"{available_cores()} cores of {_processor()}, {memory:.0f} GB",
+        "machine": f"{available_cores()} cores of {processor}, {memory:.0f} GB",
         "versions": versions(_LIBRARIES),
     }
-
-
-def _processor() -> str:
-    """Return the name of the processor, or at least its kind."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.machine()
 
 
 def versions(libraries: Iterable[str]) -> dict[str, str]:
     """Return the version of Python and of every library that is installed."""
     installed = {"python": platform.python_version()}
     for name in libraries:
-        try:
+        with suppress(PackageNotFoundError):
             installed[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return installed

@@ -2,7 +2,8 @@
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from mom_pipeline.comparison.breakdown import breakdown
 from mom_pipeline.comparison.fitting import FitAnswer, Task, read_lists, run_task, write_data
 from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.methods.interface import Method, Settings
@@ -25,15 +25,19 @@ from mom_pipeline.comparison.split import Split, TrainTest
 from mom_pipeline.core.evaluation.bootstrap import paired_interval
 from mom_pipeline.core.evaluation.catalogue import catalogue_use
 from mom_pipeline.core.evaluation.metrics import CUTOFFS, METRICS, evaluate_ranking, nearest_cutoff
-from mom_pipeline.core.types import Array
+from mom_pipeline.core.types import Array, Csr
 
 REGISTRY = "mom_pipeline.comparison.methods"
 REFERENCE = "three-moment"
 # Lists of this length decide about settings, for at most so many users.
 CHOICE_CUTOFF = 20
 CHOICE_USERS = 3000
+# nDCG is also given by the length of the history and by the age of the item, in days from its
+# first user to the last training day. The largest value of each group:
+HISTORY, AGE = "length of history", "age of item"
+_LENGTHS, _AGES = (2, 5, 10, 30), (7, 30)
 
-# Called with what is being done, and the share of the settings of all methods that is done.
+# Called with what is being done, and the share that is done.
 Progress = Callable[[str, float], None]
 
 
@@ -86,24 +90,26 @@ def run_comparison(
     scratch: a folder for the files of the processes; what is written there is removed again.
     """
     methods, reference = check_options(options)
-    rng = np.random.default_rng(options.seed)
     final, validation = split.final, split.validation
-    write_data(scratch / "final", final.train, final.users, last_days=final.last_days)
+    write_data(scratch / "final", final.users, train=final.train, last_days=final.last_days)
     if validation is not None:
-        validation = validation.sample(CHOICE_USERS, rng)
-        later = validation.test_in_catalogue() if split.validation_is_later else None
-        last_days = validation.last_days
-        write_data(scratch / "validation", validation.train, validation.users, later, last_days)
-    steps = [len(m.grid) * (len(m.grid) > 1) + 1 for m in methods]
+        validation = validation.sample(CHOICE_USERS, np.random.default_rng(options.seed))
+        write_data(
+            scratch / "validation",
+            validation.users,
+            train=validation.train,
+            later=validation.test_in_catalogue() if split.validation_is_later else None,
+            last_days=validation.last_days,
+        )
+    work = _Work(replace(split, validation=validation), options, scratch)
     results = []
     for number, method in enumerate(methods):
-        before = sum(steps[:number])
 
-        def tell(text: str, n_done: int, before: int = before) -> None:
-            progress(text, (before + n_done) / sum(steps))
+        def tell(text: str, share: float, number: int = number, title: str = method.title) -> None:
+            progress(f"{title}: {text}", (number + share) / len(methods))
 
-        work = _Work(method, split, validation, options, scratch, tell)
-        results.append(work.result())
+        results.append(work.result(method, tell))
+    base = next(result for result in results if result.name == reference)
     return Comparison(
         data=split.data,
         period=split.period,
@@ -113,7 +119,7 @@ def run_comparison(
         n_dropped=final.n_dropped,
         exclude_seen=split.exclude_seen,
         seed=options.seed,
-        results=with_differences(results, reference, options.seed),
+        results=tuple(_with_differences(result, base, options.seed) for result in results),
         day=str(split.day or ""),
         n_newcomers=final.n_newcomers,
         n_unknown=final.n_unknown,
@@ -139,19 +145,16 @@ def grid_for(
 
 @dataclass(frozen=True)
 class _Work:
-    """One method of a comparison. tell: called with a text and the number of settings done."""
+    """What is done with every method; the data lie below `scratch`."""
 
-    method: Method
     split: Split
-    validation: TrainTest | None
     options: Options
     scratch: Path
-    tell: Callable[[str, int], None]
 
-    def result(self) -> MethodResult:
+    def result(self, method: Method, tell: Progress) -> MethodResult:
         """Choose the settings of the method on validation, then fit and measure it."""
-        begin, method, final = time.perf_counter(), self.method, self.split.final
-        chosen = self._choose()
+        begin, final = time.perf_counter(), self.split.final
+        position, chosen = self._choose(method, tell)
         result = MethodResult(
             method.name,
             method.title,
@@ -161,74 +164,64 @@ class _Work:
         )
         if chosen.failure:
             return result
-        self.tell(f"{method.title}: final fit", len(method.grid) * (len(method.grid) > 1))
-        settings = {**chosen.settings, **self._grid(final)[chosen.position]}
-        folder = self.scratch / "final" / method.name
-        (answer,) = self._run("final", (settings,), max(self.options.cutoffs))
-        result = replace(
-            result,
-            settings=settings,
-            failure=answer.failure,
-            fit_seconds=answer.fit_seconds,
-            predict_seconds=answer.predict_seconds,
-            peak_bytes=answer.peak_bytes,
-            notes={**answer.notes, **result.notes},
-        )
-        if not answer.failure:
-            result = measured(result, read_lists(folder, 0), final, self.options.cutoffs)
-            result = _kept_on_disk(result, folder)
-        shutil.rmtree(folder)
+        tell("final fit", len(method.grid) / (len(method.grid) + 1))
+        settings = {**chosen.chosen, **self._grid(method, final)[position]}
+        with self._fits("final", method, (settings,), max(self.options.cutoffs)) as fits:
+            (answer,), folder = fits
+            result = replace(
+                result,
+                settings=settings,
+                failure=answer.failure,
+                fit_seconds=answer.fit_seconds,
+                predict_seconds=answer.predict_seconds,
+                peak_bytes=answer.peak_bytes,
+                notes={**answer.notes, **result.notes},
+            )
+            if not answer.failure:
+                result = measured(result, read_lists(folder, 0), final, self.options.cutoffs)
+                result = _kept_on_disk(result, folder)
         return result
 
-    def _choose(self) -> "BestSetting":
-        """Choose among the grid; a grid of one leaves no choice."""
-        n, title = len(self.method.grid), self.method.title
-        if n == 1 or self.validation is None:
-            return BestSetting()
+    def _choose(self, method: Method, tell: Progress) -> tuple[int, FitAnswer]:
+        """Return the position of the best setting of the grid, and its answer."""
+        n, trial = len(method.grid), self.split.validation
+        if n == 1 or trial is None:
+            return 0, FitAnswer()
 
-        def tell(n_done: int) -> None:
-            self.tell(f"{title}: choosing settings, {min(n_done + 1, n)} of {n}", n_done)
+        def progress(n_done: int) -> None:
+            tell(f"choosing settings, {min(n_done + 1, n)} of {n}", n_done / (n + 1))
 
-        answers = self._run("validation", self._grid(self.validation), CHOICE_CUTOFF, tell)
-        folder = self.scratch / "validation" / self.method.name
-        chosen = best_setting(answers, folder, self.validation)
-        shutil.rmtree(folder)
-        return chosen
+        grid = self._grid(method, trial)
+        with self._fits("validation", method, grid, CHOICE_CUTOFF, progress) as (answers, folder):
+            return best_setting(answers, folder, trial)
 
-    def _grid(self, trial: TrainTest) -> tuple[Settings, ...]:
+    def _grid(self, method: Method, trial: TrainTest) -> tuple[Settings, ...]:
         K, exclude_seen = self.options.n_components, self.split.exclude_seen
-        return grid_for(self.method, K, trial, exclude_seen=exclude_seen)
+        return grid_for(method, K, trial, exclude_seen=exclude_seen)
 
-    def _run(
+    @contextmanager
+    def _fits(
         self,
         data: str,
+        method: Method,
         settings: tuple[Settings, ...],
         length: int,
         progress: Callable[[int], None] = lambda n_done: None,
-    ) -> list[FitAnswer]:
-        """Fit on the "validation" or the "final" data; lists lie in a folder of the method."""
-        options, name, folder = self.options, self.method.name, self.scratch / data
+    ) -> Iterator[tuple[list[FitAnswer], Path]]:
+        """Fit on the "validation" or the "final" data; the lists lie in a folder for the block."""
+        options, folder = self.options, self.scratch / data / method.name
         exclude_seen = self.split.exclude_seen
-        task = Task(options.registry, name, settings, options.seed, length, exclude_seen)
-        return run_task(folder, folder / name, task, options.budget, progress)
+        task = Task(options.registry, method.name, settings, options.seed, length, exclude_seen)
+        try:
+            yield run_task(folder.parent, folder, task, options.budget, progress), folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-@dataclass(frozen=True)
-class BestSetting:
-    """Which setting of the grid is the best.
-
-    failure: why none could be tried; empty otherwise.
-    settings: what the method chose by itself beyond the grid.
-    """
-
-    position: int = 0
-    failure: str = ""
-    notes: dict[str, Any] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
-
-
-def best_setting(answers: Sequence[FitAnswer], folder: Path, trial: TrainTest) -> BestSetting:
-    """Choose by the mean of Recall@20 and MAP@20; of equals the first.
+def best_setting(
+    answers: Sequence[FitAnswer], folder: Path, trial: TrainTest
+) -> tuple[int, FitAnswer]:
+    """Choose by the mean of Recall@20 and MAP@20; of equals the first. Returns its position too.
 
     answers, and the lists below `folder`: one for each setting of the grid.
     """
@@ -239,13 +232,13 @@ def best_setting(answers: Sequence[FitAnswer], folder: Path, trial: TrainTest) -
             qualities[position] = (metrics.recall[CHOICE_CUTOFF] + metrics.map[CHOICE_CUTOFF]) / 2
     tried = {position: q for position, q in enumerate(qualities) if q is not None}
     if not tried:
-        return BestSetting(failure=answers[0].failure)
+        return 0, answers[0]
     best = max(tried, key=tried.__getitem__)
     notes: dict[str, Any] = {"validation quality by setting": qualities}
     if len(tried) < len(answers):
         reason = next(answer.failure for answer in answers if answer.failure)
         notes["settings tried"] = f"{len(tried)} of {len(answers)}: one {reason}"
-    return BestSetting(best, "", notes, answers[best].chosen)
+    return best, replace(answers[best], notes=notes)
 
 
 def measured(
@@ -279,31 +272,62 @@ def _kept_on_disk(result: MethodResult, folder: Path) -> MethodResult:
     return replace(result, per_user=per_user)
 
 
-def with_differences(
-    results: Sequence[MethodResult], reference: str, seed: int
-) -> tuple[MethodResult, ...]:
-    """Add the difference of every method to the reference, with its paired bootstrap interval.
+def _with_differences(result: MethodResult, base: MethodResult, seed: int) -> MethodResult:
+    """Add the differences to the reference with their paired bootstrap intervals, if both have any.
 
-    Users are resampled in the same way for every method. None where the reference failed.
+    Users are resampled in the same way for every method.
     """
-    (base,) = (result for result in results if result.name == reference)
-    return tuple(
-        result
-        if result is base or result.failure or base.failure
-        else replace(result, differences=_differences(result, base, seed))
-        for result in results
-    )
-
-
-def _differences(
-    result: MethodResult, base: MethodResult, seed: int
-) -> dict[str, tuple[Interval, ...]]:
-    """Return an interval for each metric and cut-off."""
+    if result is base or result.failure or base.failure:
+        return result
     # The users' values of all metrics: (users, metrics, cut-offs).
     ours, theirs = (np.stack([r.per_user[m] for m in METRICS], axis=1) for r in (result, base))
     # (metrics, cut-offs, 3): difference, low, high
     ends = np.stack(paired_interval(ours, theirs, np.random.default_rng(seed)), axis=-1)
-    return {
-        name: tuple(Interval(*interval) for interval in row.tolist())
-        for name, row in zip(METRICS, ends, strict=True)
+    by_metric = zip(METRICS, ends.tolist(), strict=True)
+    return replace(
+        result, differences={name: tuple(Interval(*own) for own in row) for name, row in by_metric}
+    )
+
+
+def breakdown(ids: Array, trial: TrainTest, cutoff: int) -> dict[str, dict[str, float]]:
+    """Return nDCG at a cut-off: kind -> group that has users -> mean over them.
+
+    ids: (users of the trial, n).  Of items of an age it is that of these items alone, as if nothing
+    else had been wanted.
+    """
+    metrics = evaluate_ranking(ids, trial.test, [cutoff])
+    ndcg, lengths = metrics.per_user["ndcg"][:, 0], np.diff(trial.train[trial.users].indptr)
+    by_length = {
+        f"{name} items ({own.sum():,} users)": float(ndcg[own].mean())
+        for name, own in _groups(lengths[metrics.users], _LENGTHS, 1)
+        if own.any()
     }
+    if trial.last_days is None:
+        return {HISTORY: by_length}
+    by_age, ages = {}, _ages(trial.last_days)
+    for name, own in _groups(ages, _AGES, 0):
+        wanted = trial.test.copy()
+        wanted.data = np.append(own, False)[np.minimum(wanted.indices, len(ages))].astype(float)
+        wanted.eliminate_zeros()
+        if wanted.nnz:
+            metrics = evaluate_ranking(ids, wanted, [cutoff])
+            label = f"{name} days ({metrics.n_users:,} users)"
+            by_age[label] = float(metrics.per_user["ndcg"].mean())
+    return {HISTORY: by_length, AGE: by_age}
+
+
+def _groups(values: Array, largest: tuple[int, ...], first: int) -> list[tuple[str, Array]]:
+    """Return name and members of every group."""
+    group, starts = np.searchsorted(largest, values), (first, *(value + 1 for value in largest))
+    names = [f"{start}–{end}" for start, end in zip(starts, largest, strict=False)]
+    names.append(f"over {largest[-1]}")
+    return [(name, group == number) for number, name in enumerate(names)]
+
+
+def _ages(last_days: Csr) -> Array:
+    """Return the days since the first user of every item, (D,); those of no user are old."""
+    days = last_days.tocoo()
+    first = np.full(last_days.shape[1], -np.inf)
+    first[days.col] = np.inf
+    np.minimum.at(first, days.col, days.data)
+    return days.data.max() - first

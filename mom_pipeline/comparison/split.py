@@ -1,9 +1,8 @@
 """Training, validation and test data of a comparison: by time, or from a ready split."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,8 @@ from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.dictionaries import extend_dictionaries
 from mom_pipeline.warehouse.evaluations import delivered_pairs
 from mom_pipeline.warehouse.matrix import matrix_as_of
+
+_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,9 @@ class TrainTest:
 
     def test_in_catalogue(self) -> Csr:
         """Return the relevant interactions inside the catalogue, rows and columns as in `train`."""
-        known = self.test.tocoo()
-        inside = known.col < self.train.shape[1]
-        positions = (self.users[known.row[inside]], known.col[inside])
-        rows = sparse.csr_array((known.data[inside], positions), shape=self.train.shape)
-        return with_narrow_indices(rows)
+        known = self.test[:, : self.train.shape[1]].tocoo()
+        entries = (known.data, (self.users[known.row], known.col))
+        return with_narrow_indices(sparse.csr_array(entries, shape=self.train.shape))
 
     def sample(self, n_users: int, rng: np.random.Generator) -> "TrainTest":
         """Return the same with at most n_users of the users; `train` stays whole."""
@@ -71,33 +70,42 @@ def make_trial(
     exclude_seen: items of the user's own history are not relevant.
     last_days: with the entries of `train`.
     """
-    shape = (max(train.shape[0], test.shape[0]), max(train.shape[1], test.shape[1]))
-    days = None if last_days is None else _canonical(last_days, shape)
-    train, test = _canonical(train, shape), _canonical(test.astype(bool), shape)
+    shape = _common_shape(train, test)
+    train, test = resized(train, shape), resized(test, shape).astype(bool)
     with_history = np.flatnonzero(np.diff(train.indptr))
     came = np.diff(test.indptr) > 0
     wanted = test[with_history]
     if exclude_seen:
-        wanted = wanted > train[with_history].astype(bool)
-    wanted = sparse.csr_array(wanted)
-    wanted.eliminate_zeros()
+        wanted = sparse.csr_array(wanted > train[with_history].astype(bool))
     users = np.flatnonzero(np.diff(wanted.indptr))
     relevant = wanted[users].astype(np.float64)
     known = np.unique(train.indices)
     unknown = np.setdiff1d(relevant.indices, known)
+    days = None if last_days is None else resized(last_days, shape)[with_history]
     return TrainTest(
         train=_columns(train[with_history], known),
         users=users,
         test=_columns(relevant, np.concatenate([known, unknown])),
         n_newcomers=int(came.sum() - came[with_history].sum()),
         n_dropped=int(came[with_history].sum()) - len(users),
-        last_days=None if days is None else _columns(days[with_history], known),
+        last_days=None if days is None else _columns(days, known),
     )
+
+
+def _columns(X: Csr, columns: Array) -> Csr:
+    """Return X with these columns in this order."""
+    moved = X[:, columns]
+    moved.sort_indices()
+    return with_narrow_indices(moved)
+
+
+def _common_shape(one: Csr, other: Csr) -> tuple[int, int]:
+    return max(one.shape[0], other.shape[0]), max(one.shape[1], other.shape[1])
 
 
 @dataclass(frozen=True)
 class Split:
-    """The data of a comparison.
+    """The data of a comparison; ComparisonError where there is nothing to find.
 
     final: fitted on all training data, measured on the test data.
     validation: made of training data alone, to choose settings on; None when there is too little.
@@ -108,10 +116,30 @@ class Split:
     data: DataDescription
     period: str
     final: TrainTest
-    validation: TrainTest | None
-    exclude_seen: bool
+    validation: TrainTest | None = None
+    exclude_seen: bool = True
     day: date | None = None
     validation_is_later: bool = False
+
+    def __post_init__(self) -> None:
+        final, words = self.final, self.period.partition(";")[0]
+        if self.data.test_tuples == 0:
+            raise ComparisonError(
+                f"no test items: nobody took anything in the test data ({words}); "
+                "use a longer test period, or another file"
+            )
+        if len(final.users) == 0:
+            raise ComparisonError(
+                f"no test item is relevant: of the test users {final.n_newcomers:,} have no "
+                f"history and {final.n_dropped:,} took nothing new ({words}); use a longer test "
+                "period, or --include-seen where people take things again"
+            )
+
+    def untuned(self, max_users: int, seed: int) -> "Split":
+        """Return the same with at most so many users, and nothing chosen on it."""
+        final = self.final.sample(max_users, np.random.default_rng(seed))
+        period = f"{self.period.partition(';')[0]}; default settings"
+        return replace(self, final=final, validation=None, validation_is_later=False, period=period)
 
 
 def split_by_time(
@@ -129,30 +157,35 @@ def split_by_time(
     Training data pass the filters and the window of the pipeline; test data pass none.
     Validation is to the training days as the test is to all days: the last of them.
     """
-    first, last = _ends(warehouse)
+    days = _days_with_positions(warehouse)
+    first, last = days[0], days[-1]
     _check_days(first, last, train_until, test_until or last)
     test_until = min(test_until or last, last)
-    matrix = matrix_as_of(warehouse, train_until)
-    train, test = matrix.interactions, delivered_pairs(warehouse, train_until, test_until)
+
+    def trial(until: date, tested_until: date) -> tuple[Csr, Csr, TrainTest]:
+        matrix, test = (
+            matrix_as_of(warehouse, until),
+            delivered_pairs(warehouse, until, tested_until),
+        )
+        train, last_days = matrix.interactions, matrix.last_days
+        return train, test, make_trial(train, test, exclude_seen=exclude_seen, last_days=last_days)
+
+    train, test, final = trial(train_until, test_until)
     if train.nnz == 0:
         raise ComparisonError(
             f"no interaction is left to train on up to {train_until}; train until a later day, "
             "or lower matrix.min_item_users and matrix.min_user_items"
         )
-    words = (
-        f"train {first} to {train_until}, test {train_until + timedelta(days=1)} to {test_until}"
-    )
+    words = f"train {first} to {train_until}, test {train_until + _DAY} to {test_until}"
     start = validation_start(first, train_until, test_until)
-    validation = None
+    validation, chosen = None, f"; settings chosen on {start} to {train_until}"
     if start is not None:
-        validation = _later_days(warehouse, start, train_until, exclude_seen)
-    is_later, chosen = validation is not None, f"; settings chosen on {start} to {train_until}"
-    if validation is None:
+        validation = trial(start - _DAY, train_until)[2]
+    is_later = validation is not None and len(validation.users) > 0
+    if not is_later:
         validation, chosen = _hidden_fifth(train, exclude_seen, seed)
-    final = make_trial(train, test, exclude_seen=exclude_seen, last_days=matrix.last_days)
-    name = name or f"{train_until}"
-    split = _split(name, "daily logs", words + chosen, final, test, validation, exclude_seen)
-    return replace(split, day=test_until, validation_is_later=is_later)
+    data = _description(name or str(train_until), "daily logs", final, test)
+    return Split(data, words + chosen, final, validation, exclude_seen, test_until, is_later)
 
 
 def split_of_files(
@@ -169,9 +202,10 @@ def split_of_files(
         raise ComparisonError(f"{train_file} has users but no items; there is nothing to train on")
     validation, chosen = _hidden_fifth(train, exclude_seen, seed)
     words = f"train {train_file.name}, test {test_file.name}{chosen}"
-    name = name or train_file.resolve().parent.name
     final = make_trial(train, test, exclude_seen=exclude_seen)
-    return _split(name, "ready split", words, final, test, validation, exclude_seen)
+    name = name or train_file.resolve().parent.name
+    data = _description(name, "ready split", final, test)
+    return Split(data, words, final, validation, exclude_seen)
 
 
 def split_by_days(
@@ -181,34 +215,30 @@ def split_by_days(
 
     So the paper divides the months of Ta-Feng. An interaction counts once, and no filter is passed.
     """
-    _ends(warehouse)
-    with warehouse.reading() as connection:
-        days = delivery_days(connection)
-    runs = [(is_train, list(run)) for is_train, run in groupby(days, lambda d: d in train_days)]
-    train, test = (
-        _pairs_of_runs(warehouse, [run for is_train, run in runs if is_train is wanted])
-        for wanted in (True, False)
-    )
-    if train.nnz == 0:
+    days = _days_with_positions(warehouse)
+    trained = [day for day in days if day in train_days]
+    if not trained:
         raise ComparisonError(
             f"none of the {len(train_days)} training days has events in {warehouse.path}; "
             "import the dataset again, or choose a last training day"
         )
+    train = _delivered_on(warehouse, trained)
+    test = _delivered_on(warehouse, (day for day in days if day not in train_days))
     validation, chosen = _hidden_fifth(train, True, seed)
-    n = sum(len(run) for is_train, run in runs if is_train)
+    n = len(trained)
     words = f"train {n} days of the dataset, test the other {len(days) - n}{chosen}"
     final = make_trial(train, test)
-    return _split(name, "daily logs", words, final, test, validation, True)
+    return Split(_description(name, "daily logs", final, test), words, final, validation)
 
 
-def _pairs_of_runs(warehouse: Warehouse, runs: Sequence[Sequence[date]]) -> Csr:
-    """Return 1 for every interaction of any of the days, each run of them unbroken."""
-    pairs = sparse.csr_array((1, 1))
-    for run in runs:
-        more = delivered_pairs(warehouse, run[0] - timedelta(days=1), run[-1])
-        shape = (max(pairs.shape[0], more.shape[0]), max(pairs.shape[1], more.shape[1]))
-        pairs = sparse.csr_array(resized(pairs, shape) + resized(more, shape))
-    return as_binary(pairs)
+def _delivered_on(warehouse: Warehouse, days: Iterable[date]) -> Csr:
+    """Return 1 for every interaction of any of the days."""
+    delivered = sparse.csr_array((1, 1))
+    for day in days:
+        more = delivered_pairs(warehouse, day - _DAY, day)
+        shape = _common_shape(delivered, more)
+        delivered = sparse.csr_array(resized(delivered, shape) + resized(more, shape))
+    return as_binary(delivered)
 
 
 def split_of_matrices(train: Csr, test: Csr, *, name: str, kind: str, words: str) -> Split:
@@ -216,14 +246,8 @@ def split_of_matrices(train: Csr, test: Csr, *, name: str, kind: str, words: str
 
     kind: of data, in a word or two.  words: how they were made.
     """
-    return _split(name, kind, words, make_trial(train, test), test, None, True)
-
-
-def untuned(split: Split, max_users: int, seed: int) -> Split:
-    """Return the same with at most so many users, and nothing chosen on it."""
-    final = split.final.sample(max_users, np.random.default_rng(seed))
-    period = f"{split.period.partition(';')[0]}; default settings"
-    return replace(split, final=final, validation=None, validation_is_later=False, period=period)
+    final = make_trial(train, test)
+    return Split(_description(name, kind, final, test), words, final)
 
 
 def validation_start(first: date, train_until: date, test_until: date) -> date | None:
@@ -237,8 +261,8 @@ def validation_start(first: date, train_until: date, test_until: date) -> date |
     return train_until - timedelta(days=n_days - 1) if n_days < train_days else None
 
 
-def _ends(warehouse: Warehouse) -> tuple[date, date]:
-    """Return the first and the last day with events, all of whose ids then have positions."""
+def _days_with_positions(warehouse: Warehouse) -> list[date]:
+    """Return the days with events, all of whose ids then have positions."""
     with warehouse.reading() as connection:
         days = delivery_days(connection)
     if not days:
@@ -248,7 +272,7 @@ def _ends(warehouse: Warehouse) -> tuple[date, date]:
         )
     with warehouse.connect() as connection:
         extend_dictionaries(connection, days[-1])
-    return days[0], days[-1]
+    return days
 
 
 def _check_days(first: date, last: date, train_until: date, test_until: date) -> None:
@@ -265,69 +289,14 @@ def _check_days(first: date, last: date, train_until: date, test_until: date) ->
             raise ComparisonError(fault)
 
 
-def _later_days(
-    warehouse: Warehouse, start: date, train_until: date, exclude_seen: bool
-) -> TrainTest | None:
-    """Test on the training days from `start` on; None where there is nothing to find."""
-    before = start - timedelta(days=1)
-    matrix = matrix_as_of(warehouse, before)
-    trial = make_trial(
-        matrix.interactions,
-        delivered_pairs(warehouse, before, train_until),
-        exclude_seen=exclude_seen,
-        last_days=matrix.last_days,
-    )
-    return trial if len(trial.users) else None
-
-
 def _hidden_fifth(train: Csr, exclude_seen: bool, seed: int) -> tuple[TrainTest | None, str]:
     """Hide a fifth of each user's items; returns the trial, and how it was made in words."""
     held_out = hold_out(train, np.random.default_rng(seed), max_users=train.shape[0])
     if held_out is None:
         return None, "; default settings, as no user has two items to choose on"
-    hidden = train - held_out.train
-    trial = make_trial(held_out.train, hidden, exclude_seen=exclude_seen)
+    trial = make_trial(held_out.train, train - held_out.train, exclude_seen=exclude_seen)
     return trial, "; settings chosen on a fifth of everybody's training items"
 
 
-def _split(
-    name: str,
-    kind: str,
-    words: str,
-    final: TrainTest,
-    test: Csr,
-    validation: TrainTest | None,
-    exclude_seen: bool,
-) -> Split:
-    if test.nnz == 0:
-        raise ComparisonError(
-            f"no test items: nobody took anything in the test data ({words}); "
-            "use a longer test period, or another file"
-        )
-    if len(final.users) == 0:
-        raise ComparisonError(
-            f"no test item is relevant: of the test users {final.n_newcomers:,} have no "
-            f"history and {final.n_dropped:,} took nothing new ({words}); use a longer test "
-            "period, or --include-seen where people take things again"
-        )
-    if validation is not None and len(validation.users) == 0:
-        validation = None
-    data = DataDescription(name, *final.train.shape, final.train.nnz, test.nnz, kind)
-    return Split(data, words, final, validation, exclude_seen)
-
-
-def _columns(X: Csr, columns: Array) -> Csr:
-    """Return X with only these columns, which hold all its entries, in this order."""
-    positions = np.full(X.shape[1], -1, dtype=np.int64)
-    positions[columns] = np.arange(len(columns))
-    moved = sparse.csr_array((X.data, positions[X.indices], X.indptr), (X.shape[0], len(columns)))
-    moved.sort_indices()
-    return with_narrow_indices(moved)
-
-
-def _canonical(X: Csr, shape: tuple[int, int]) -> Csr:
-    """Return a canonical copy of X with empty rows and columns at its ends."""
-    wide = resized(X, shape).copy()
-    wide.sum_duplicates()
-    wide.eliminate_zeros()
-    return wide
+def _description(name: str, kind: str, final: TrainTest, test: Csr) -> DataDescription:
+    return DataDescription(name, *final.train.shape, final.train.nnz, test.nnz, kind)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mom_pipeline.comparison.results import Comparison, MethodResult
 from mom_pipeline.core.evaluation.metrics import nearest_cutoff
@@ -13,19 +14,19 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True)
 class TextTable:
-    """Texts in rows and columns."""
+    """Values in rows and columns, to be printed."""
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[Any, ...], ...]
 
     @classmethod
-    def of(cls, title: str, rows: Iterable[Mapping[str, str]]) -> "TextTable":
+    def of(cls, title: str, rows: Iterable[Mapping[str, Any]]) -> "TextTable":
         """Make it of rows by column."""
         listed = list(rows)
         return cls(title, tuple(listed[0]), tuple(tuple(row.values()) for row in listed))
 
-    def records(self) -> list[dict[str, str]]:
+    def records(self) -> list[dict[str, Any]]:
         """Return the rows by column."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
@@ -47,24 +48,23 @@ def description_table(comparison: Comparison) -> TextTable:
 
 def cost_table(comparison: Comparison) -> TextTable:
     """What each method took, in a process of its own; a dash for one that did not finish."""
-    longest = max(comparison.cutoffs)
-    return TextTable.of(
-        f"Costs: lists of up to {longest} for {comparison.n_users:,} users",
-        (
-            {
-                "method": r.title,
-                "choosing, s": f"{r.choice_seconds:.1f}",
-                "fit, s": _or_dash(r, f"{r.fit_seconds:.2f}"),
-                "lists, s": _or_dash(r, f"{r.predict_seconds:.2f}"),
-                "peak memory, MB": _or_dash(r, f"{r.peak_bytes / 1e6:,.0f}"),
-                "settings chosen": ", ".join(
-                    f"{name} {value}" for name, value in r.settings.items()
-                )
-                or NO_VALUE,
-            }
-            for r in comparison.results
-        ),
-    )
+
+    def row(r: MethodResult) -> dict[str, str]:
+        costs = {
+            "fit, s": f"{r.fit_seconds:.2f}",
+            "lists, s": f"{r.predict_seconds:.2f}",
+            "peak memory, MB": f"{r.peak_bytes / 1e6:,.0f}",
+        }
+        settings = ", ".join(f"{name} {value}" for name, value in r.settings.items())
+        return {
+            "method": r.title,
+            "choosing, s": f"{r.choice_seconds:.1f}",
+            **(dict.fromkeys(costs, NO_VALUE) if r.failure else costs),
+            "settings chosen": settings or NO_VALUE,
+        }
+
+    lists = f"lists of up to {max(comparison.cutoffs)} for {comparison.n_users:,} users"
+    return TextTable.of(f"Costs: {lists}", map(row, comparison.results))
 
 
 def metrics_table(comparison: Comparison) -> TextTable:
@@ -72,8 +72,8 @@ def metrics_table(comparison: Comparison) -> TextTable:
     base, c = comparison.result(comparison.reference), shown_cutoff(comparison.cutoffs)
     k = comparison.cutoffs[c]
 
-    def mean(r: MethodResult, name: str) -> str:
-        return NO_VALUE if r.failure else f"{r.means[name][c]:.4f}"
+    def shown(r: MethodResult, values: Sequence[float], form: str = ".4f") -> str:
+        return NO_VALUE if r.failure else format(values[c], form)
 
     def difference(r: MethodResult, name: str) -> str:
         if not r.differences:
@@ -82,24 +82,24 @@ def metrics_table(comparison: Comparison) -> TextTable:
         ends = interval.difference, interval.low, interval.high
         return "{:+.1f} [{:+.1f}, {:+.1f}]".format(*(1000 * value for value in ends))
 
-    return TextTable.of(
+    def row(r: MethodResult) -> dict[str, str]:
+        return {
+            "method": r.title,
+            f"Precision@{k}": shown(r, r.means.get("precision", ())),
+            f"Recall@{k}": shown(r, r.means.get("recall", ())),
+            "Δ Recall [95 %]": difference(r, "recall"),
+            f"MAP@{k}": shown(r, r.means.get("map", ())),
+            "Δ MAP [95 %]": difference(r, "map"),
+            f"nDCG@{k}": shown(r, r.means.get("ndcg", ())),
+            f"coverage@{k}": shown(r, r.coverage, ".3f"),
+            f"novelty@{k}, bits": shown(r, r.novelty, ".2f"),
+        }
+
+    title = (
         f"{comparison.data.name}: {comparison.n_users:,} users; differences (Δ) to {base.title} "
-        "in thousandths",
-        (
-            {
-                "method": r.title,
-                f"Precision@{k}": mean(r, "precision"),
-                f"Recall@{k}": mean(r, "recall"),
-                "Δ Recall [95 %]": difference(r, "recall"),
-                f"MAP@{k}": mean(r, "map"),
-                "Δ MAP [95 %]": difference(r, "map"),
-                f"nDCG@{k}": mean(r, "ndcg"),
-                f"coverage@{k}": NO_VALUE if r.failure else f"{r.coverage[c]:.3f}",
-                f"novelty@{k}, bits": NO_VALUE if r.failure else f"{r.novelty[c]:.2f}",
-            }
-            for r in comparison.results
-        ),
+        "in thousandths"
     )
+    return TextTable.of(title, map(row, comparison.results))
 
 
 def group_tables(comparison: Comparison) -> list[TextTable]:
@@ -176,10 +176,6 @@ def scientific(value: float) -> str:
     return f"{mantissa}×10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
 
 
-def _or_dash(result: MethodResult, text: str) -> str:
-    return NO_VALUE if result.failure else text
-
-
 def figure_2(comparison: Comparison) -> tuple[Lines, Lines]:
     """The paper's Figure 2: precision over recall, and MAP at every cut-off.
 
@@ -191,13 +187,8 @@ def figure_2(comparison: Comparison) -> tuple[Lines, Lines]:
     precision_recall = {title: (m["recall"], m["precision"]) for title, m in means.items()}
     map_at = {title: (comparison.cutoffs, m["map"]) for title, m in means.items()}
     x, y = f"mean recall@τ ({n})", f"mean precision@τ ({n})"
-    at = Axes(
-        f"MAP@τ, {name}",
-        "cut-off τ, items in the list",
-        f"MAP@τ ({n})",
-        spaced(comparison.cutoffs),
-        log_x=True,
-    )
+    cutoffs, ticks = "cut-off τ, items in the list", spaced(comparison.cutoffs)
+    at = Axes(f"MAP@τ, {name}", cutoffs, f"MAP@τ ({n})", ticks, log_x=True)
     return (
         Lines(Axes(f"Precision–recall, {name}", x, y, x_from=0.0), precision_recall, bold),
         Lines(at, map_at, bold),

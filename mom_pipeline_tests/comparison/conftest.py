@@ -1,13 +1,15 @@
-"""A small split with the taste of real data, and a way to compare stub methods on it."""
+"""Small data with the taste of real ones: a ready split, days of logs, and counts to fit."""
 
 from datetime import date, timedelta
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.run import Options, run_comparison
 from mom_pipeline.comparison.split import split_of_files
+from mom_pipeline.core.simulation import simulate
 from mom_pipeline.logs.ingest import ingest_file
 from mom_pipeline.logs.logfiles import log_file
 from mom_pipeline.settings import load_settings
@@ -42,7 +44,7 @@ def split(files):
 def compare(split, tmp_path):
     """Compare some stub methods on the small split."""
 
-    def run(*methods, seconds=60.0, memory=1_000_000_000, **choices):
+    def run(*methods, seconds=600.0, memory=1_000_000_000, **choices):
         options = Options(
             methods=methods, budget=Budget(seconds, memory), registry=STUBS, **choices
         )
@@ -51,13 +53,18 @@ def compare(split, tmp_path):
     return run
 
 
-@pytest.fixture
-def deliver(tmp_path):
-    """Write days of `user item` pairs, ingest them, and return the warehouse."""
+@pytest.fixture(scope="session")
+def deliver(tmp_path_factory):
+    """Write days of `user item` pairs, ingest them once, and return the warehouse."""
+    folders = {}
 
-    def ingest(*days, **matrix):
+    def warehouse(*days, **matrix):
         environment = {f"MOM_MATRIX__{key.upper()}": str(value) for key, value in matrix.items()}
-        settings = load_settings(tmp_path / "data", environment)
+        key = str(days)
+        if known := folders.get(key):
+            return Warehouse(load_settings(known, environment))
+        folders[key] = tmp_path_factory.mktemp("data")
+        settings = load_settings(folders[key], environment)
         settings.logs_dir.mkdir(parents=True)
         for number, pairs in enumerate(days):
             if not pairs:
@@ -69,4 +76,40 @@ def deliver(tmp_path):
             ingest_file(Warehouse(settings), log_file(path, settings.logs_dir))
         return Warehouse(settings)
 
-    return ingest
+    return warehouse
+
+
+@pytest.fixture
+def counts():
+    """Ten users of six items, one of them without a history, two with the same one."""
+    rows = [
+        [2, 0, 1, 0, 3, 0],
+        [0, 1, 0, 1, 0, 0],
+        [1, 1, 1, 1, 1, 0],
+        [0] * 6,
+        [4, 0, 0, 0, 1, 0],
+        [1, 0, 0, 0, 0, 1],
+        [0, 1, 0, 1, 0, 0],
+        [0, 2, 1, 0, 0, 1],
+        [0, 0, 1, 1, 0, 1],
+        [1, 3, 0, 0, 0, 0],
+    ]
+    return sparse.csr_array(np.array(rows, dtype=float))
+
+
+@pytest.fixture(scope="session")
+def past_and_future():
+    """Counts of 1,500 users of 120 items in five components, and the fifth of them to be found."""
+    _, X = simulate(1_500, 120, 5, items_per_user=15, seed=3, zipf_exponent=0.3)
+    hidden = np.random.default_rng(0).random(X.nnz) < 0.2
+    past, future = X.copy(), X.copy()
+    past.data = np.where(hidden, 0, X.data)
+    future.data = np.where(hidden, X.data, 0)
+    past.eliminate_zeros()
+    future.eliminate_zeros()
+    return past, future
+
+
+@pytest.fixture
+def past(past_and_future):
+    return past_and_future[0][:400]

@@ -13,7 +13,8 @@ from mom_pipeline.core.threads import available_cores
 
 def _popular(X, seed, sign=1, **settings):
     taken = np.bincount(X.indices, minlength=X.shape[1]).astype(float)
-    return Fitted(lambda rows: np.tile(sign * taken, (rows.shape[0], 1)), {"items": X.shape[1]})
+    notes = {"cores": available_cores()}
+    return Fitted(lambda rows: np.tile(sign * taken, (rows.shape[0], 1)), notes)
 
 
 def _pairs(X, seed):
@@ -53,10 +54,6 @@ def _lacks(X, seed):
     import a_library_that_nobody_has  # noqa: F401
 
 
-def _cores(X, seed):
-    return Fitted(_popular(X, seed).scores, {"cores": available_cores()})
-
-
 def _writes_pid(X, seed, path):
     Path(path).write_text(str(os.getpid()))
     time.sleep(600)
@@ -76,10 +73,8 @@ METHODS = {
         Method("refuses", "Refuses", _refuses),
         Method("lacks", "Lacks", _lacks),
         Method("plain", "Plain", _popular),
-        Method("cores", "Cores", _cores),
         Method("writes_pid", "Writes its id", _writes_pid),
-        Method("sized", "Sized", _popular, ({},), "n_components"),
-        Method("listing", "Listing", _popular, lists="lists"),
+        Method("sized", "Sized", _popular, size="n_components", lists="lists"),
     )
 }
 ALL = tuple(METHODS)

@@ -14,15 +14,38 @@ import pytest
 from ir_measures import P, R, nDCG
 from scipy import sparse
 
-from mom_pipeline.comparison.fitting import Budget, Task, read_lists, run_task, write_data
-from mom_pipeline.comparison.isolated import run_isolated
+from mom_pipeline.comparison import isolated
+from mom_pipeline.comparison.fitting import Task, read_lists, run_task, write_data
+from mom_pipeline.comparison.isolated import Budget, run_isolated
 from mom_pipeline.comparison.results import ComparisonError
-from mom_pipeline.comparison.run import Options, check_options, run_comparison
-from mom_pipeline.comparison.split import split_of_files
-
-from .conftest import STUBS
+from mom_pipeline.comparison.run import (
+    AGE,
+    HISTORY,
+    Options,
+    breakdown,
+    check_options,
+    grid_for,
+    run_comparison,
+)
+from mom_pipeline.comparison.split import TrainTest, split_of_files
+from mom_pipeline_tests.comparison.conftest import STUBS
+from mom_pipeline_tests.comparison.stubs import METHODS
 
 GOWALLA = Path(__file__).parents[2].parent / "shared" / "data" / "gowalla"
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """Give the seconds that a process has left whenever that is asked; then there is no limit.
+
+    So a test decides when the time is over, and not how busy the machine is.
+    """
+
+    def left(*seconds):
+        given = iter(seconds)
+        monkeypatch.setattr(isolated, "_left", lambda deadline: next(given, None))
+
+    return left
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +89,19 @@ def test_methods_by_hand(split, found):
     assert interval.low < interval.difference < interval.high
     assert not pairs.differences
     assert (found.n_users, found.n_dropped, found.n_newcomers) == (80, 0, 0)
-    assert popular.fit_seconds > 0
-    assert popular.predict_seconds > 0
+    assert popular.fit_seconds > 0 < popular.predict_seconds
     assert 20e6 < popular.peak_bytes < 500e6
     assert popular.coverage[0] <= popular.coverage[-1] == 1.0
     assert len(popular.novelty) == 11
+
+
+def test_progress_only_grows_and_nothing_is_left(found, told, scratch):
+    assert [share for share, _ in told] == sorted(share for share, _ in told)
+    assert len(set(told)) == len(told)
+    assert {text for _, text in told} >= {"Popular: final fit", "Pairs: final fit"}
+    assert 0 <= told[0][0] <= told[-1][0] <= 1
+    assert (scratch / "final").is_dir()
+    assert not list((scratch / "final").glob("*/"))
 
 
 def test_the_choice_is_made_on_validation_alone(split, found, tmp_path):
@@ -86,13 +117,12 @@ def test_the_choice_is_made_on_validation_alone(split, found, tmp_path):
 
 
 def test_agrees_with_ir_measures_end_to_end(split, found, tmp_path):
-    write_data(tmp_path, split.final.train, split.final.users)
+    write_data(tmp_path, split.final.users, train=split.final.train)
     task = Task(STUBS, "pairs", ({},), 0, 20, True)
-    (answer,) = run_task(tmp_path, tmp_path / "task", task, Budget(60))
+    (answer,) = run_task(tmp_path, tmp_path / "task", task, Budget())
     assert not answer.failure
-    lists = read_lists(tmp_path / "task", 0)
+    lists, test = read_lists(tmp_path / "task", 0), split.final.test
     users = range(len(split.final.users))
-    test = split.final.test
     qrels = [
         ir_measures.Qrel(str(u), str(i), 1)
         for u in users
@@ -106,104 +136,104 @@ def test_agrees_with_ir_measures_end_to_end(split, found, tmp_path):
     assert means["ndcg"][found.cutoffs.index(10)] == pytest.approx(oracle[nDCG @ 10])
 
 
-def test_one_method_out_of_its_budget_leaves_the_others_alone(compare):
-    found = compare("sleeps", "greedy", "plain", seconds=6, reference="plain")
-    assert found.result("sleeps").failure == "takes longer than the 6 s allowed"
-    assert found.result("greedy").failure == "needs more memory than the 1 GB allowed"
-    assert not found.result("sleeps").means
-    assert found.result("plain").means["recall"][-1] > 0
-
-
-def test_too_little_memory_to_begin_with(compare, monkeypatch):
-    """Not even the libraries fit: said by Python, by OpenBLAS or by the loader."""
-    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)  # as a user has it
-    for memory in (30_000_000, 100_000_000, 200_000_000):
-        failure = compare("plain", memory=memory).result("plain").failure
-        assert failure == f"needs more memory than the {memory / 1e9:g} GB allowed"
-
-
-def starved_and_stuck() -> Iterator[None]:
-    """Says that there is no memory, and ends no more."""
-    print("MemoryError", flush=True)
-    time.sleep(60)
-    yield
-
-
-def test_a_process_that_is_stuck_for_lack_of_memory_is_told_so(tmp_path):
-    work, told = f"{__name__}:starved_and_stuck", []
-    failure = run_isolated(work, (), Budget(seconds=5), tmp_path / "log", told.append)
-    assert failure == "needs more memory than this machine has"
-    assert not told
-
-
-def test_crashes_and_missing_libraries_become_sentences(compare):
-    found = compare("crashes", "raises", "refuses", "lacks", "plain", reference="crashes")
-    failures = {result.name: result.failure for result in found.results}
-    assert failures == {
+def test_what_goes_wrong_becomes_a_sentence_and_leaves_the_others_alone(compare, waits):
+    waits(0)  # of the first process
+    bad = ("sleeps", "greedy", "crashes", "raises", "refuses", "lacks")
+    found = compare(*bad, "plain", reference="crashes", seconds=6)
+    assert {result.name: result.failure for result in found.results} == {
+        "sleeps": "takes longer than the 6 s allowed",
+        "greedy": "needs more memory than the 1 GB allowed",
         "crashes": "was ended by SIGABRT, perhaps for lack of memory",
         "raises": "failed with ZeroDivisionError: nothing to divide by",
         "refuses": "this data cannot be used; add days",
         "lacks": "the library a_library_that_nobody_has is not installed",
         "plain": "",
     }
+    assert not found.result("sleeps").means
+    assert found.result("plain").means["recall"][-1] > 0
     # The reference has no result, so there is nothing to differ from.
     assert not found.result("plain").differences
 
 
-def test_the_best_of_the_settings_tried_in_time(compare):
+def test_the_clock_ends_a_process(compare):
+    """No process so much as starts within a millisecond."""
+    assert compare("plain", seconds=1e-3).result("plain").failure == (
+        "takes longer than the 0.001 s allowed"
+    )
+
+
+def test_the_best_of_the_settings_tried_in_time(compare, waits):
+    waits(None, None, 0)  # two answers, and then the time is over
     found = compare("tires", seconds=5).result("tires")
     assert found.settings == {"asleep": 0}
     assert found.notes["settings tried"] == "2 of 3: one takes longer than the 5 s allowed"
 
 
+@pytest.mark.parametrize("memory", [30_000_000, 100_000_000, 200_000_000])
+def test_too_little_memory_to_begin_with(compare, memory):
+    """Not even the libraries fit."""
+    failure = compare("plain", memory=memory).result("plain").failure
+    assert failure == f"needs more memory than the {memory / 1e9:g} GB allowed"
+
+
+def starved(line: str, seconds: float) -> Iterator[None]:
+    """Says that there is no memory, and ends with that or, for a long time, does not."""
+    print(line, flush=True)
+    time.sleep(seconds)
+    sys.exit(1)
+    yield
+
+
+@pytest.mark.parametrize("is_stuck", [True, False])
+def test_a_process_that_says_it_lacks_memory_is_told_so(tmp_path, monkeypatch, is_stuck):
+    """By Python, by OpenBLAS or by the loader, and also where it never ends."""
+    log, told = tmp_path / "log", []
+    line = "MemoryError" if is_stuck else "OpenBLAS error: Memory allocation still failed"
+
+    def left(deadline):
+        _wait(lambda: log.exists() and line in log.read_text())
+        return 0.0 if is_stuck else None
+
+    monkeypatch.setattr(isolated, "_left", left)
+    arguments = (line, 600.0 * is_stuck)
+    failure = run_isolated(f"{__name__}:starved", arguments, Budget(5), log, told.append)
+    assert failure == "needs more memory than this machine has"
+    assert not told
+
+
 def test_the_same_seed_gives_the_same_figures(compare):
-    one, two = (compare("random", "plain", seed=5) for _ in range(2))
-    other = compare("random", seed=6)
-    for name in ("random", "plain"):
-        a, b = one.result(name), two.result(name)
-        assert (a.means, a.differences, a.settings) == (b.means, b.differences, b.settings)
-        assert (a.coverage, a.novelty) == (b.coverage, b.novelty)
-        for metric in a.per_user:
-            np.testing.assert_array_equal(a.per_user[metric], b.per_user[metric])
-    assert other.result("random").means != one.result("random").means
+    a, b, other = (compare("random", seed=seed).result("random") for seed in (5, 5, 6))
+    assert (a.means, a.coverage, a.novelty) == (b.means, b.coverage, b.novelty)
+    for metric in a.per_user:
+        np.testing.assert_array_equal(a.per_user[metric], b.per_user[metric])
+    assert other.means != a.means
 
 
-def test_the_number_of_components_goes_where_the_method_wants_it(compare):
-    assert compare("sized", n_components=7).result("sized").settings == {"n_components": 7}
-    assert compare("sized", n_components=99).result("sized").settings == {"n_components": 40}
+def test_the_number_of_components_and_what_lists_hold_go_where_the_method_wants_them(split):
+    sized, plain, trial = METHODS["sized"], METHODS["plain"], split.final
+    assert grid_for(sized, 7, trial) == ({"n_components": 7},)
+    assert grid_for(sized, 99, trial) == ({"n_components": 40},)
+    everything = grid_for(sized, 7, trial, exclude_seen=False)
+    assert everything == ({"n_components": 7, "lists": "all"},)
+    assert grid_for(plain, 7, trial, exclude_seen=False) == ({},)
 
 
 def test_one_core_and_only_the_memory_of_the_method(split, tmp_path):
-    options = Options(("cores",), registry=STUBS, budget=Budget(threads=1))
+    options = Options(("plain",), registry=STUBS, budget=Budget(threads=1))
     held_here = bytearray(600_000_000)
     found = run_comparison(split, options, tmp_path / "scratch")
-    assert found.result("cores").notes == {"cores": 1}
+    assert found.result("plain").notes == {"cores": 1}
     # ru_maxrss of a started program counts what its parent had.
-    assert found.result("cores").peak_bytes < len(held_here) / 2
+    assert found.result("plain").peak_bytes < len(held_here) / 2
 
 
 def test_seen_items_may_be_listed(files, tmp_path):
     split = split_of_files(*files, exclude_seen=False)
-    options = Options(("popular", "listing"), registry=STUBS)
-    found = run_comparison(split, options, tmp_path / "scratch")
+    found = run_comparison(split, Options(("sized",), registry=STUBS), tmp_path / "scratch")
     # The whole catalogue fits into a list of 40, so everything is found.
-    assert found.result("popular").means["recall"][found.cutoffs.index(40)] == 1.0
+    assert found.result("sized").means["recall"][found.cutoffs.index(40)] == 1.0
     assert not found.exclude_seen
-    # A method that chooses for its lists is told.
-    assert found.result("listing").settings == {"lists": "all"}
-
-
-def test_a_method_is_told_about_its_lists_only_where_they_hold_everything(compare):
-    assert compare("listing").result("listing").settings == {}
-
-
-def test_progress_only_grows(found, told, scratch):
-    assert [share for share, _ in told] == sorted(share for share, _ in told)
-    assert len(set(told)) == len(told)
-    assert {text for _, text in told} >= {"Popular: final fit", "Pairs: final fit"}
-    assert 0 <= told[0][0] <= told[-1][0] <= 1
-    assert (scratch / "final").is_dir()
-    assert not list((scratch / "final").glob("*/"))
+    assert found.result("sized").settings == {"n_components": 40, "lists": "all"}
 
 
 @pytest.mark.parametrize(
@@ -219,11 +249,10 @@ def test_unknown_names(options, message):
 
 
 def test_a_worker_ends_with_its_parent(split, tmp_path):
-    write_data(tmp_path, split.final.train, split.final.users)
+    write_data(tmp_path, split.final.users, train=split.final.train)
     code = (
         "from pathlib import Path\n"
-        "from mom_pipeline.comparison.fitting import Budget, run_task\n"
-        "from mom_pipeline.comparison.fitting import Task\n"
+        "from mom_pipeline.comparison.fitting import Budget, Task, run_task\n"
         f"here = Path({str(tmp_path)!r})\n"
         f"task = Task({STUBS!r}, 'writes_pid', ({{'path': str(here / 'pid')}},), 0, 5, True)\n"
         "run_task(here, here / 'task', task, Budget())\n"
@@ -237,11 +266,11 @@ def test_a_worker_ends_with_its_parent(split, tmp_path):
     _wait(lambda: not Path(f"/proc/{worker}").exists())
 
 
-def _wait(condition, seconds=60):
+def _wait(condition, seconds=300):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
-        time.sleep(0.05)
+        time.sleep(0.02)
 
 
 @pytest.mark.skipif(not GOWALLA.exists(), reason="the Gowalla split is not beside the repository")
@@ -255,3 +284,30 @@ def test_popularity_on_gowalla_has_its_known_recall(tmp_path):
     assert found.data.users == 29_858
     assert found.data.name == "gowalla"
     assert found.result("plain").means["recall"][0] == pytest.approx(0.0416, abs=0.003)
+
+
+@pytest.fixture
+def trial():
+    """Two users of one item and one of three; items 0 and 1 are old, 2 of 10 days, 3 is new."""
+    days = sparse.csr_array(
+        np.array([[100.0, 0, 0, 0], [0, 101, 0, 0], [110, 190, 191, 0], [0, 0, 0, 200]])
+    )
+    train = sparse.csr_array((days.toarray() > 0).astype(float))
+    test = sparse.csr_array(
+        np.array([[0.0, 1, 0, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 1, 1]])  # the last is unknown
+    )
+    return TrainTest(train, np.array([0, 1, 2]), test, last_days=days)
+
+
+def test_each_group_of_users_and_of_items_has_its_own_mean(trial):
+    ids, second = np.array([[1, 2], [2, 3], [0, 1]]), 1 / np.log2(3)
+    by_length = {
+        "1–2 items (2 users)": pytest.approx((1 + second) / 2),
+        "3–5 items (1 users)": 0.0,
+    }
+    by_age = {
+        "0–7 days (2 users)": pytest.approx(second / 2),
+        "over 30 days (1 users)": 1.0,
+    }
+    assert breakdown(ids, trial, 2) == {HISTORY: by_length, AGE: by_age}
+    assert breakdown(ids, replace(trial, last_days=None), 2) == {HISTORY: by_length}

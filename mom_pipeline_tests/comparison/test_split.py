@@ -12,12 +12,10 @@ from mom_pipeline.comparison.split import (
     split_by_time,
     split_of_files,
     split_of_matrices,
-    untuned,
     validation_start,
 )
 from mom_pipeline.errors import DatasetError, WarehouseUnreadable
-
-from .conftest import FIRST
+from mom_pipeline_tests.comparison.conftest import FIRST
 
 
 def day(number):
@@ -43,14 +41,13 @@ def test_by_time(deliver):
     )
     assert split.day == day(6)
     # ann a b c, bob a b c, cat a b, dan a c; the test: ann d (unknown), cat c; eve is new.
-    assert split.data.users == 4
-    assert split.data.items == 3
-    assert split.data.train_tuples == 10
-    assert split.data.test_tuples == 5
+    data = split.data
+    assert (data.users, data.items, data.train_tuples, data.test_tuples) == (4, 3, 10, 5)
     final = split.final
     assert len(final.users) == 2
     assert (final.n_newcomers, final.n_dropped, final.n_unknown) == (1, 1, 1)
     # Validation: trained on three days, ann and bob then take c, which is too rare to be known.
+    assert split.validation_is_later
     assert split.validation.train.shape == (4, 2)
     assert len(split.validation.users) == 2
     assert split.validation.n_unknown == 2
@@ -62,14 +59,10 @@ def test_the_filters_and_the_window_of_the_pipeline_hold(deliver):
     assert split.final.train.shape == (4, 3)
 
 
-def test_an_earlier_end_of_the_test(deliver):
-    split = split_by_time(deliver(*DAYS, min_item_users=1), day(4), day(5))
-    assert split.data.test_tuples == 3
-    assert split.day == day(5)
-
-
-def test_the_test_ends_with_the_last_events(deliver):
+def test_the_test_ends_where_it_is_told_and_at_the_latest_with_the_last_events(deliver):
     warehouse = deliver(*DAYS, min_item_users=1)
+    split = split_by_time(warehouse, day(4), day(5))
+    assert (split.data.test_tuples, split.day) == (3, day(5))
     split = split_by_time(warehouse, day(4), date(2031, 1, 1))
     assert split.day == day(6)
     assert split.period == split_by_time(warehouse, day(4)).period
@@ -79,8 +72,8 @@ def test_one_training_day_is_divided_by_items(deliver):
     first = ["ann a", "ann b", "bob a", "bob c", "cat a", "cat b", "cat c"]
     split = split_by_time(deliver(first, ["ann c"], min_item_users=1), day(1))
     assert "a fifth of everybody's training items" in split.period
-    assert split.validation.test.nnz == 3
-    assert split.validation.train.nnz == 4
+    assert (split.validation.test.nnz, split.validation.train.nnz) == (3, 4)
+    assert not split.validation_is_later
 
 
 @pytest.mark.parametrize(
@@ -111,20 +104,14 @@ def test_impossible_days_are_named(deliver, train, test, message):
         split_by_time(warehouse, day(train), day(test) if test else None)
 
 
-def test_a_test_period_without_anything_to_find_is_named(deliver):
+def test_nothing_to_find_and_nothing_to_train_on_are_named(deliver):
     warehouse = deliver(["ann a", "ann b"], ["eve a", "ann a"], [], ["bob b"], min_item_users=1)
     with pytest.raises(ComparisonError, match="1 have no history and 1 took nothing new"):
         split_by_time(warehouse, day(1), day(2))
     with pytest.raises(ComparisonError, match="nobody took anything in the test data"):
         split_by_time(warehouse, day(2), day(3))
-
-
-def test_nothing_left_to_train_on_is_named(deliver):
     with pytest.raises(ComparisonError, match=r"lower matrix.min_item_users"):
         split_by_time(deliver(*DAYS, min_item_users=9), day(4))
-
-
-def test_no_events_and_no_warehouse_are_named(deliver, tmp_path):
     with pytest.raises(WarehouseUnreadable, match="run `mom-pipeline update` first"):
         split_by_time(deliver(), day(4))
 
@@ -139,9 +126,6 @@ def test_by_days_that_lie_apart(deliver):
     assert (len(final.users), final.n_newcomers, final.n_dropped) == (1, 2, 1)
     assert split.period.startswith("train 3 days of the dataset, test the other 3; settings")
     assert split.day is None
-
-
-def test_training_days_without_events_are_named(deliver):
     with pytest.raises(ComparisonError, match="none of the 1 training days has events"):
         split_by_days(deliver(*DAYS), {day(20)}, name="months")
 
@@ -150,18 +134,17 @@ def test_matrices_and_fewer_users_are_asked_without_a_choice():
     train, test = sparse.eye_array(6, format="csr"), sparse.csr_array(np.eye(6)[::-1])
     split = split_of_matrices(train, test, name="toy", kind="simulated", words="by hand")
     assert (len(split.final.users), split.validation, split.period) == (6, None, "by hand")
-    fewer = untuned(split, 4, seed=0)
+    fewer = split.untuned(4, seed=0)
     assert len(fewer.final.users) == 4
     assert fewer.final.train.shape == split.final.train.shape
     assert fewer.period == "by hand; default settings"
 
 
 def test_a_ready_split(files, split):
-    assert split.data.name == files[0].parent.name
-    assert (split.data.users, split.data.items) == (80, 40)
-    assert (split.data.train_tuples, split.data.test_tuples) == (800, 240)
-    assert split.validation.test.nnz == 160
-    assert split.validation.train.nnz == 640
+    data = split.data
+    assert data.name == files[0].parent.name
+    assert (data.users, data.items, data.train_tuples, data.test_tuples) == (80, 40, 800, 240)
+    assert (split.validation.test.nnz, split.validation.train.nnz) == (160, 640)
     assert split.day is None
     again = split_of_files(*files)
     np.testing.assert_array_equal(again.validation.test.toarray(), split.validation.test.toarray())
@@ -195,28 +178,18 @@ def test_histories_of_one_item_leave_the_defaults(tmp_path):
 
 
 # Items a, b, c, d, e: nobody takes c before the test.
-TRAIN = np.array(
-    [
-        [2, 1, 0, 0, 0],  # takes c and b later
-        [0, 0, 0, 0, 0],  # a newcomer, takes a later
-        [0, 1, 0, 1, 0],  # takes b again, nothing new
-        [1, 0, 0, 0, 1],  # never comes back
-        [0, 0, 0, 1, 0],
-    ]
-)
-TEST = np.array(
-    [
-        [0, 1, 1, 0, 0],
-        [1, 0, 0, 0, 0],
-        [0, 1, 0, 0, 0],
-        [0, 0, 0, 0, 0],
-        [1, 0, 0, 0, 1],
-    ]
-)
+TRAIN = [
+    [2.0, 1, 0, 0, 0],  # takes c and b later
+    [0, 0, 0, 0, 0],  # a newcomer, takes a later
+    [0, 1, 0, 1, 0],  # takes b again, nothing new
+    [1, 0, 0, 0, 1],  # never comes back
+    [0, 0, 0, 1, 0],
+]
+TEST = [[0, 1.0, 1, 0, 0], [1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 0], [1, 0, 0, 0, 1]]
 
 
 def trial(**how):
-    return make_trial(sparse.csr_array(TRAIN * 1.0), sparse.csr_array(TEST * 1.0), **how)
+    return make_trial(sparse.csr_array(np.array(TRAIN)), sparse.csr_array(np.array(TEST)), **how)
 
 
 def test_users_with_a_history_and_something_new_are_asked_about():
@@ -228,6 +201,9 @@ def test_users_with_a_history_and_something_new_are_asked_about():
     # Columns a, b, d, e of the catalogue, then c, which cannot be asked.
     np.testing.assert_array_equal(asked.test.toarray(), [[0, 0, 0, 0, 1], [1, 0, 0, 1, 0]])
     assert (asked.n_newcomers, asked.n_dropped, asked.n_unknown) == (1, 1, 1)
+    np.testing.assert_array_equal(
+        asked.test_in_catalogue().toarray(), [[0] * 4, [0] * 4, [0] * 4, [1, 0, 0, 1]]
+    )
 
 
 def test_seen_items_are_to_be_found_again_if_asked_for():
@@ -242,8 +218,7 @@ def test_later_users_and_items_lie_behind_the_matrix():
     later = sparse.csr_array(np.array([[0, 1.0, 1], [0, 0, 0], [1, 0, 0]]))
     asked = make_trial(small, later)
     np.testing.assert_array_equal(asked.test.toarray(), [[0, 1, 1]])
-    assert asked.n_newcomers == 1
-    assert asked.n_unknown == 1
+    assert (asked.n_newcomers, asked.n_unknown) == (1, 1)
 
 
 def test_a_sample_keeps_the_training_and_the_pairing():

@@ -1,10 +1,8 @@
-"""The interface of a compared method: settings to choose from, and a fit that scores items."""
+"""What a comparison knows of a method: settings to choose from, and a fit that scores items."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.ranking.topn import Scorer
@@ -35,8 +33,7 @@ class Method:
     fit: (interactions (N, D), seed, **settings) to a fitted recommender.
     grid: settings to choose from on validation data; the first is the default.
     size: name of the setting for K, the components or factors; empty for a method without.
-    lists: name of the setting for what lists hold, "new" or "all" items; empty for a method
-        that chooses nothing by it.
+    lists: name of the setting for what lists hold, "new" or "all" items, where it matters.
     choose: (interactions, what the same users took later, seed, **settings) to settings with all
         that the method chooses by itself; None for a method with nothing beyond its grid.
     reads_days: `fit` and `choose` take `last_days` as well, (N, D) the day of every last
@@ -59,16 +56,3 @@ class TooLarge(MomError):
 
 class MissingLibrary(MomError):
     """A library that only this method needs is not installed."""
-
-
-def weighted(X: Csr, values: str) -> Csr:
-    """Return the counts as a method is to see them, in float64.
-
-    values: "binary", taken or not; "counts", as they are; "log", log2(1 + count): 1 for one.
-    """
-    result = X.astype(np.float64)
-    if values == "binary":
-        result.data[:] = 1
-    elif values == "log":
-        result.data[:] = np.log2(1 + result.data)
-    return result

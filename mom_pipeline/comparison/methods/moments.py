@@ -31,15 +31,13 @@ def fit_algorithm_1(X: Csr, seed: int, *, n_components: int = 100) -> Fitted:
 def fit_three_moment(X: Csr, seed: int, *, last_days: Csr | None = None, **settings: Any) -> Fitted:
     """Rank by popularity, co-occurrences and components together (see `core.ranking`).
 
-    The weights of the parts are those of the settings (see `choose_three_moment`); without
-    any there, they are chosen on a hidden part of X.
+    The weights of the parts are those of the settings; without any there, they are chosen on a
+    hidden part of X.
     """
-    given = {name: value for name, value in settings.items() if name in _WEIGHTS}
-    own = {name: value for name, value in settings.items() if name not in _WEIGHTS}
+    given = {name: settings.pop(name) for name in _WEIGHTS & settings.keys()}
     weights = replace(RankingWeights(), **given) if given else None
-    model = _three_moment_model(X, seed, last_days=last_days, ranking_weights=weights, **own)
-    older = model.fitted.aged(X, last_days)
-    fitted = _fitted(model)
+    model = _three_moment_model(X, seed, last_days=last_days, ranking_weights=weights, **settings)
+    older, fitted = model.fitted.aged(X, last_days), _fitted(model)
     notes = fitted.notes | model.diagnostics["ranking_weights"]
     return Fitted(fitted.scores, notes, None if older is X else older)
 
@@ -80,32 +78,6 @@ _RULES: tuple[Settings, ...] = (
     {"personalization": "tempered", "temperature": 0.3},
     {"personalization": "product"},
 )
-MOM_ALGORITHM_1 = Method(
-    "mom-algorithm-1", "MoM (Algorithm 1)", fit_algorithm_1, size="n_components"
-)
-# The paper's plain sums leave nothing to choose but how a repeated item counts.
-MOM_PAPER = Method(
-    "mom-paper",
-    "MoM (paper)",
-    partial(fit_components, estimator="paper", personalization="product", rows="binary"),
-    ({"rows": "binary"}, {"rows": "counts"}),
-    size="n_components",
-)
-# No logarithms of counts: distinct pairs and triples are of whole events.
-MOM_UNBIASED = Method(
-    "mom-unbiased",
-    "MoM (unbiased)",
-    partial(fit_components, estimator="unbiased", **_EM),
-    _RULES,
-    size="n_components",
-)
-MOM_BALANCED = Method(
-    "mom-balanced",
-    "MoM (balanced)",
-    partial(fit_components, estimator="balanced", **_EM),
-    (*_RULES, {"personalization": "em", "em_steps": 5, "rows": "log"}),
-    size="n_components",
-)
 THREE_MOMENT = Method(
     "three-moment",
     "Three moments",
@@ -116,9 +88,36 @@ THREE_MOMENT = Method(
     choose=choose_three_moment,
     reads_days=True,
 )
+FORMS = (
+    Method("mom-algorithm-1", "MoM (Algorithm 1)", fit_algorithm_1, size="n_components"),
+    # The paper's plain sums leave nothing to choose but how a repeated item counts.
+    Method(
+        "mom-paper",
+        "MoM (paper)",
+        partial(fit_components, estimator="paper", personalization="product", rows="binary"),
+        ({"rows": "binary"}, {"rows": "counts"}),
+        size="n_components",
+    ),
+    # No logarithms of counts: distinct pairs and triples are of whole events.
+    Method(
+        "mom-unbiased",
+        "MoM (unbiased)",
+        partial(fit_components, estimator="unbiased", **_EM),
+        _RULES,
+        size="n_components",
+    ),
+    Method(
+        "mom-balanced",
+        "MoM (balanced)",
+        partial(fit_components, estimator="balanced", **_EM),
+        (*_RULES, {"personalization": "em", "em_steps": 5, "rows": "log"}),
+        size="n_components",
+    ),
+    THREE_MOMENT,
+)
 
 # Each part of the score left out in turn, the weights of the others chosen anew.
-_WITHOUT: dict[str, dict[str, float]] = {
+_WITHOUT = {
     "popularity": {"popularity": 0.0},
     "pairs": {"pairs": 0.0},
     "ease": {"ease": 0.0},

@@ -1,72 +1,58 @@
 """Probabilistic latent semantic indexing by EM (Hofmann, 1999), as the paper runs it."""
 
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
-from mom_pipeline.comparison.methods.interface import Fitted, Method, weighted
-from mom_pipeline.core.interactions import require_events
-from mom_pipeline.core.ranking.memberships import (
-    Personalization,
-    memberships,
-    smoothed,
-    user_blocks,
-)
+from mom_pipeline.comparison.methods.interface import Fitted, Method
+from mom_pipeline.core.interactions import RowsName, require_events, weighted_rows
+from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr
 
+# The paper's rule: EM ends with a step that gains less than this share of the log-likelihood.
+TOLERANCE = 0.001
 # From this many numbers in P[component | user] on, single precision.
 _SINGLE_FROM = 10_000_000
-# Entries of one task, and those of it whose factors are gathered at a time: they stay in cache.
-_ENTRIES_PER_TASK = 65_536
-_ENTRIES_AT_A_TIME = 2048
+# Entries whose factors are gathered at a time: they stay in cache.
+_ENTRIES_PER_BLOCK = 4096
 
 
-def fit_plsi(  # noqa: PLR0913 - settings by name
+def fit_plsi(
     X: Csr,
     seed: int,
     *,
     n_components: int = 100,
-    temperature: float = 1.0,
-    tol: float = 0.001,
-    max_iterations: int = 500,
     em_steps: int = 20,
     smoothing: float = 0.01,
-    values: str = "counts",
+    values: RowsName = "counts",
+    **em: Any,
 ) -> Fitted:
     """Fit P[y | u] = sum_k P[y | k] P[k | u] to the counts, and score by it.
 
     A history is folded in by `em_steps` steps of EM with P[y | k] fixed, for users of the fit
     and new ones alike. `smoothing` is the share of popularity in P[y | k] during these steps.
-    X: (N, D).
+    X: (N, D).  em: see `expectation_maximisation`.
     """
     require_events(X)
-    counts = weighted(X, values)
-    fit = expectation_maximisation(
-        counts,
-        n_components,
-        np.random.default_rng(seed),
-        temperature=temperature,
-        tol=tol,
-        max_iterations=max_iterations,
-    )
+    counts, rng = weighted_rows(X, values), np.random.default_rng(seed)
+    fit = expectation_maximisation(counts, n_components, rng, **em)
     item_events, events = counts.sum(axis=0), counts.sum(axis=1)
     pi = events @ fit.memberships / events.sum()
     O = smoothed(fit.item_probs, item_events / item_events.sum(), smoothing)
     rule = Personalization("em", em_steps=em_steps, smoothing=smoothing)
 
     def scores(rows: Csr) -> Array:
-        return np.asarray(memberships(weighted(rows, values), O, pi, rule) @ fit.item_probs.T)
+        return np.asarray(memberships(weighted_rows(rows, values), O, pi, rule) @ fit.item_probs.T)
 
     L = fit.log_likelihoods
-    notes = {"log_likelihood": L[-1], "converged": has_converged(L, tol)}
-    return Fitted(scores, {"iterations": fit.iterations, **notes})
+    converged = has_converged(L, em.get("tol", TOLERANCE))
+    notes = {"iterations": len(L) - 1, "log_likelihood": L[-1], "converged": converged}
+    return Fitted(scores, notes)
 
 
-@dataclass(frozen=True)
-class PlsiFit:
-    """The mixture that EM arrived at.
+class Mixture(NamedTuple):
+    """What EM arrived at.
 
     item_probs: O = P[item | component], (D, K).  memberships: theta = P[component | user], (N, K).
     log_likelihoods: before every step, and after the last one.
@@ -76,10 +62,6 @@ class PlsiFit:
     memberships: Array
     log_likelihoods: list[float]
 
-    @property
-    def iterations(self) -> int:
-        return len(self.log_likelihoods) - 1
-
 
 def expectation_maximisation(
     X: Csr,
@@ -87,9 +69,9 @@ def expectation_maximisation(
     rng: np.random.Generator,
     *,
     temperature: float = 1.0,
-    tol: float = 0.001,
+    tol: float = TOLERANCE,
     max_iterations: int = 500,
-) -> PlsiFit:
+) -> Mixture:
     """Run EM until L_t - L_{t-1} < tol |L_{t-1}| (paper, section 4).
 
         R_uy = x_uy / sum_k theta_uk O_yk,
@@ -97,7 +79,7 @@ def expectation_maximisation(
 
     With a temperature b below 1, theta^b and O^b stand in for theta and O on the right, and L is
     1/b sum x log sum_k (theta O)^b, which these steps never lower (Hofmann's tempered EM).
-    X: (N, D) counts. Memory beside X: its entries once more, and (N + D) K numbers a few times.
+    X: (N, D) counts.
     """
     (N, D), b = X.shape, temperature
     dtype = np.float32 if N * n_components >= _SINGLE_FROM else np.float64
@@ -105,18 +87,14 @@ def expectation_maximisation(
     O = np.ascontiguousarray(_distributions(rng, n_components, D).T.astype(dtype))
     X = X.astype(dtype)
     idle = np.diff(X.indptr) == 0
-    # The positions of X's entries in the order of its transpose, whose pattern is sorted once.
-    by_item = sparse.csr_array((np.arange(X.nnz), X.indices, X.indptr), shape=X.shape).T.tocsr()
     L: list[float] = []
     while True:
-        theta_b, O_b = (theta, O) if b == 1 else (np.power(theta, b), np.power(O, b))
+        theta_b, O_b = _power(theta, b), _power(O, b)
         R, level = _ratios(X, theta_b, O_b)
         L.append(level / b)
         if len(L) > max_iterations or has_converged(L, tol):
-            return PlsiFit(O, theta, L)
-        pattern = (by_item.indices, by_item.indptr)
-        RT = sparse.csr_array((R.data[by_item.data], *pattern), shape=by_item.shape)
-        theta_new, O_new = theta_b * _product(R, O_b), O_b * _product(RT, theta_b)
+            return Mixture(O, theta, L)
+        theta_new, O_new = theta_b * (R @ O_b), O_b * (R.T @ theta_b)
         O = O_new / _or_one(O_new.sum(axis=0, dtype=np.float64).astype(dtype))
         theta_new /= _or_one(theta_new.sum(axis=1, keepdims=True))
         theta_new[idle] = theta[idle]
@@ -124,38 +102,24 @@ def expectation_maximisation(
 
 
 def has_converged(L: list[float], tol: float) -> bool:
-    """Tell whether the last step gained less than `tol` of the level (paper, section 4)."""
+    """Tell whether the last step gained less than `tol` of the level."""
     return len(L) > 1 and L[-1] - L[-2] < tol * abs(L[-2])
 
 
 def _ratios(X: Csr, theta: Array, O: Array) -> tuple[Csr, float]:
-    """Return R, (N, D), and sum x log p, by tasks on all cores."""
+    """Return R, (N, D), and sum x log p, by blocks of entries on all cores."""
     x, items = X.data, X.indices
     users = np.repeat(np.arange(X.shape[0], dtype=items.dtype), np.diff(X.indptr))
     R = X.copy()
 
-    def task(start: int) -> float:
-        total, end = 0.0, min(start + _ENTRIES_PER_TASK, len(x))
-        for first in range(start, end, _ENTRIES_AT_A_TIME):
-            e = slice(first, min(first + _ENTRIES_AT_A_TIME, end))
-            p = np.einsum("ek,ek->e", theta[users[e]], O[items[e]])
-            p = np.maximum(p, np.finfo(p.dtype).tiny)
-            R.data[e] = x[e] / p
-            total += float(x[e].astype(np.float64) @ np.log(p.astype(np.float64)))
-        return total
+    def block(start: int) -> float:
+        e = slice(start, start + _ENTRIES_PER_BLOCK)
+        p = np.einsum("ek,ek->e", theta[users[e]], O[items[e]])
+        p = np.maximum(p, np.finfo(p.dtype).tiny)
+        R.data[e] = x[e] / p
+        return float(x[e].astype(np.float64) @ np.log(p.astype(np.float64)))
 
-    return R, sum(map_blocks(task, range(0, len(x), _ENTRIES_PER_TASK)))
-
-
-def _product(R: Csr, factors: Array) -> Array:
-    """Return R @ factors, in blocks of rows on all cores."""
-    result = np.empty((R.shape[0], factors.shape[1]), dtype=factors.dtype)
-
-    def block(rows: slice) -> None:
-        result[rows] = R[rows] @ factors
-
-    map_blocks(block, user_blocks(R))
-    return result
+    return R, sum(map_blocks(block, range(0, len(x), _ENTRIES_PER_BLOCK)))
 
 
 def _distributions(rng: np.random.Generator, n: int, size: int) -> Array:
@@ -165,6 +129,10 @@ def _distributions(rng: np.random.Generator, n: int, size: int) -> Array:
     """
     draws = rng.standard_exponential((n, size))
     return np.asarray(draws / draws.sum(axis=1, keepdims=True))
+
+
+def _power(values: Array, exponent: float) -> Array:
+    return values if exponent == 1 else np.power(values, exponent)
 
 
 def _or_one(sums: Array) -> Array:

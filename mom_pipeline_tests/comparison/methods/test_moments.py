@@ -16,11 +16,6 @@ EXPECTED = {
 }
 
 
-@pytest.fixture
-def past(past_and_future):
-    return past_and_future[0][:400]
-
-
 @pytest.mark.parametrize("name", EXPECTED)
 def test_components_rank_as_the_model_does(name, past):
     settings = {"n_components": 5, "rows": "counts"}
