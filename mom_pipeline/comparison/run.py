@@ -22,9 +22,14 @@ from mom_pipeline.comparison.results import (
     surroundings,
 )
 from mom_pipeline.comparison.split import Split, TrainTest
-from mom_pipeline.core.evaluation.bootstrap import paired_interval
-from mom_pipeline.core.evaluation.catalogue import catalogue_use
-from mom_pipeline.core.evaluation.metrics import CUTOFFS, METRICS, evaluate_ranking, nearest_cutoff
+from mom_pipeline.core.evaluation.metrics import (
+    CUTOFFS,
+    METRICS,
+    catalogue_use,
+    evaluate_ranking,
+    nearest_cutoff,
+    paired_interval,
+)
 from mom_pipeline.core.types import Array, Csr
 
 REGISTRY = "mom_pipeline.comparison.methods"

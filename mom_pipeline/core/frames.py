@@ -3,7 +3,7 @@
 pandas is imported inside these methods alone.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Self
@@ -156,20 +156,17 @@ def _cells(*values: object) -> str:
 
 def _require_columns(frame: "pd.DataFrame", *names: str | None) -> None:
     """Raise InvalidInteractions for a column that is missing, and for ids that are."""
-    missing = [name for name in names if name is not None and name not in frame.columns]
+    missing = [repr(name) for name in names if name is not None and name not in frame.columns]
     if missing:
         raise InvalidInteractions(
-            f"the frame has no column {_listed(missing)}; it has {_listed(frame.columns)}"
+            f"the frame has no column {', '.join(missing)}; "
+            f"it has {', '.join(map(repr, frame.columns))}"
         )
     for name in names:
         if name is not None and (lacking := int(frame[name].isna().sum())):
             raise InvalidInteractions(
                 f"column {name!r} is empty in {lacking} of {len(frame)} rows; drop those rows"
             )
-
-
-def _listed(names: Iterable[object]) -> str:
-    return ", ".join(repr(name) for name in names)
 
 
 def _interactions(

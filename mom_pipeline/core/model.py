@@ -2,18 +2,23 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from functools import partial
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.core.algorithm.decompose import ComponentFit, DecomposeSettings, decompose
+from mom_pipeline.core.algorithm.decompose import (
+    ComponentFit,
+    DecomposeSettings,
+    Stages,
+    decompose,
+)
 from mom_pipeline.core.algorithm.decomposition import DecompositionName
 from mom_pipeline.core.algorithm.recovery import ProjectionName
-from mom_pipeline.core.diagnostics import describe_fit
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, NotFitted
+from mom_pipeline.core.evaluation.theorem1 import bounds_of, few_users
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.frames import FrameApi
 from mom_pipeline.core.interactions import (
@@ -23,12 +28,10 @@ from mom_pipeline.core.interactions import (
     require_events,
     resized,
 )
-from mom_pipeline.core.linear_algebra.eigenpairs import working_precision
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.days import MomentSettings, fix_anchor, sum_users
 from mom_pipeline.core.moments.estimators import Estimator, EstimatorName, own_rows
 from mom_pipeline.core.moments.users import Users, UsersInMemory
-from mom_pipeline.core.progress import Stages
 from mom_pipeline.core.ranking.choose import (
     HeldOut,
     WeightChoice,
@@ -43,27 +46,23 @@ from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.recency import as_last_days
 from mom_pipeline.core.ranking.score import RankingName, RankingWeights, ranking_name
 from mom_pipeline.core.ranking.topn import Scorer
-from mom_pipeline.core.sklearn_api import EstimatorApi
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Csr, Float64
 
-Precision = Literal["auto", "single", "double"]
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
-# What makes the method the paper's Algorithm 1; see `MethodOfMoments.algorithm_1`.
-ALGORITHM_1: dict[str, Any] = {
-    "estimator": "paper",
-    "rows": "binary",
-    "decomposition": "deflation",
-    "cap_weights": False,
-    "personalization": "product",
-    "smoothing": 0.0,
-    "ranking": "components",
-}
+Precision = Literal["auto", "single", "double"]
+# Of the products with rows; None: single precision where the basis is large.
+_DTYPES = {"auto": None, "single": np.float32, "double": np.float64}
 
 
 @dataclass(eq=False)
-class MethodOfMoments(EstimatorApi, FrameApi):
+class MethodOfMoments(FrameApi):
     """Components of users' tastes from the first three moments of their interactions.
+
+    Takes the manners of scikit-learn, so that `clone`, `Pipeline` and `GridSearchCV` take the
+    model; scikit-learn is no dependency.
 
     n_components: K.
     estimator: "paper" (plain sums), "unbiased" (whole counts: the error falls as 1/sqrt(N)) or
@@ -108,7 +107,7 @@ class MethodOfMoments(EstimatorApi, FrameApi):
 
     def __post_init__(self) -> None:
         self.ranking = ranking_name(self.ranking)
-        if self.precision not in ("auto", "single", "double"):
+        if self.precision not in _DTYPES:
             raise InvalidSetting(
                 f"precision must be 'auto', 'single' or 'double', found {self.precision!r}"
             )
@@ -139,7 +138,17 @@ class MethodOfMoments(EstimatorApi, FrameApi):
             paper's experiments used a toolbox), and a lambda below 1e-6 counts as 1e-6;
         (6) K is lowered where M2 has fewer positive eigenvalues.
         """
-        return cls(n_components, seed=seed, **ALGORITHM_1)
+        return cls(
+            n_components,
+            estimator="paper",
+            rows="binary",
+            decomposition="deflation",
+            cap_weights=False,
+            personalization="product",
+            smoothing=0.0,
+            ranking="components",
+            seed=seed,
+        )
 
     def fit(  # noqa: PLR0913 - scikit-learn passes y
         self,
@@ -263,13 +272,17 @@ class MethodOfMoments(EstimatorApi, FrameApi):
 
     @property
     def diagnostics(self) -> dict[str, Any]:
-        """Numbers, lists and texts about the fit; see `describe_fit`."""
+        """Numbers, lists and texts about the fit, with Theorem 1's bounds where it applies."""
         return self.fitted.diagnostics
 
     def transform(self, X: Any) -> Array:
         """Return P[component | user], (N, K), rows sum to 1; for users of the fit or others."""
         fitted = self.fitted
         return fitted.memberships(as_interactions(X, n_items=fitted.n_items))
+
+    def fit_transform(self, X: Any, y: None = None, **fit_params: Any) -> Array:
+        """Fit, and return P[component | user] of the same users, (N, K)."""
+        return self.fit(X, y, **fit_params).transform(X)
 
     def personalize(self, X: Any) -> Array:
         """Return P[component | user]: the paper's word for `transform`."""
@@ -317,6 +330,44 @@ class MethodOfMoments(EstimatorApi, FrameApi):
         model._fitted = fitted
         return model
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the settings by name. deep: there are no estimators below this one."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings, all of them or none; what was fitted stays until the next `fit`.
+
+        Raises InvalidSetting for a name or a value that the constructor would refuse.
+        """
+        known = self.get_params()
+        unknown = [name for name in params if name not in known]
+        if unknown:
+            raise InvalidSetting(
+                f"unknown settings: {', '.join(unknown)}; the known ones are {', '.join(known)}"
+            )
+        checked = type(self)(**{**known, **params})
+        for name in params:
+            setattr(self, name, getattr(checked, name))
+        return self
+
+    @property
+    def n_features_in_(self) -> int:
+        """Items of the fit, under scikit-learn's name."""
+        return self.fitted.n_items
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._fitted is not None
+
+    def __sklearn_tags__(self) -> "Tags":
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(preserves_dtype=[]),
+            input_tags=InputTags(sparse=True, positive_only=True),
+        )
+
     @property
     def _rows(self) -> RowsName:
         return self.rows or own_rows(self.estimator)
@@ -329,22 +380,6 @@ class MethodOfMoments(EstimatorApi, FrameApi):
             rows=self._rows,
         )
 
-    def _moment_settings(self, n_items: int) -> MomentSettings:
-        return MomentSettings(
-            estimator=self._estimator(),
-            n_components=self.n_components,
-            anchor_width=self.anchor_width or self.n_components,
-            seed=self.seed,
-            tol=self.tol,
-            max_passes=self.max_passes,
-            dtype=self._dtype(n_items),
-        )
-
-    def _dtype(self, n_items: int) -> type[np.floating]:
-        if self.precision == "auto":
-            return working_precision(self.n_components, n_items)
-        return np.float32 if self.precision == "single" else np.float64
-
     def _fit_components(
         self,
         users: Users,
@@ -354,7 +389,15 @@ class MethodOfMoments(EstimatorApi, FrameApi):
     ) -> ComponentFit:
         """Run Algorithm 1: fix an anchor unless one is given, sum, decompose."""
         require_components(self.n_components, users.shape)
-        settings = self._moment_settings(users.shape[1])
+        settings = MomentSettings(
+            estimator=self._estimator(),
+            n_components=self.n_components,
+            anchor_width=self.anchor_width or self.n_components,
+            seed=self.seed,
+            tol=self.tol,
+            max_passes=self.max_passes,
+            dtype=_DTYPES[self.precision],
+        )
         earlier = None if previous is None else previous.fitted
         if anchor is None:
             with stages.stage("whitening"):
@@ -434,15 +477,42 @@ class MethodOfMoments(EstimatorApi, FrameApi):
             personalization=Personalization.from_settings(self),
             pair_ranking=pair_ranking,
             rows=self._rows,
-            diagnostics=describe_fit(
-                fit,
-                stages.seconds,
-                delta=self.delta,
-                smoothing=self.smoothing,
-                ranking_weights=None if pair_ranking is None else pair_ranking.weights,
-                choice=choice,
-            ),
+            diagnostics={
+                **_diagnostics(fit, self.delta),
+                "smoothing": self.smoothing,
+                "ranking_weights": None if pair_ranking is None else asdict(pair_ranking.weights),
+                "ranking_choice": None if choice is None else asdict(choice),
+                "seconds": dict(stages.seconds),
+            },
         )
+
+
+def _diagnostics(fit: ComponentFit, delta: float) -> dict[str, Any]:
+    """Return figures about the components of a fit, as plain numbers, lists and texts."""
+    anchor, sums, components = fit.anchor, fit.sums.first, fit.components
+    whitening, K = components.whitening, components.whitening.n_components
+    bounds = bounds_of(anchor.estimator, sums, whitening.eigenvalues, components.weights, delta)
+    warnings = few_users(sums.n_users, K) if bounds is None else list(bounds.warnings)
+    if whitening.requested > K:
+        warnings.append(
+            f"the second moment supports {K} components, {whitening.requested} were asked for: "
+            "K was lowered"
+        )
+    return {
+        "n_users": sums.n_users,
+        "n_items": anchor.n_items,
+        "n_components": K,
+        "n_components_requested": whitening.requested,
+        "eigenvalues": whitening.eigenvalues.tolist(),
+        "passes": anchor.passes,
+        "whitening_residual": anchor.residual,
+        "lambdas": components.decomposition.lambdas.tolist(),
+        "decomposition_residual": components.decomposition.residual,
+        "negative_mass": components.recovery.negative_mass,
+        "weight_sum": components.recovery.weight_sum,
+        "bounds": None if bounds is None else asdict(bounds),
+        "warnings": warnings,
+    }
 
 
 def _rows_of(X: Any, n_items: int) -> Csr:

@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 import numpy as np
 
-from mom_pipeline.core.evaluation.split_half import MIN_AGREEMENT
+from mom_pipeline.core.evaluation.stability import MIN_AGREEMENT
 from mom_pipeline.core.types import Array
 from mom_pipeline.defs.names import Names
 from mom_pipeline.logs.ledger import DeliveredDay

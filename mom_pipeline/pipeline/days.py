@@ -17,7 +17,7 @@ from mom_pipeline.core.algorithm.decompose import Components, DecomposeSettings
 from mom_pipeline.core.algorithm.whitening import Whitening
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.evaluation.backtest import Backtest
-from mom_pipeline.core.evaluation.split_half import SplitHalf
+from mom_pipeline.core.evaluation.stability import SplitHalf
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.cooccurrences import Cooccurrences

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from mom_pipeline.comparison.tables import remarks
 from mom_pipeline.core.errors import DamagedModel
-from mom_pipeline.core.evaluation.split_half import MIN_AGREEMENT
+from mom_pipeline.core.evaluation.stability import MIN_AGREEMENT
 from mom_pipeline.core.files import write_text
 from mom_pipeline.pictures.svg import data_url
 from mom_pipeline.report.data import NothingToReport, ReportData, gather

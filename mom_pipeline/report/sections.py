@@ -8,7 +8,7 @@ from typing import Any
 
 from mom_pipeline.comparison import tables
 from mom_pipeline.core.evaluation.metrics import nearest_cutoff
-from mom_pipeline.core.evaluation.split_half import MIN_AGREEMENT
+from mom_pipeline.core.evaluation.stability import MIN_AGREEMENT
 from mom_pipeline.logs.ledger import LedgerEntry
 from mom_pipeline.pictures.charts import (
     Chart,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mom_pipeline.core.evaluation.split_half import MIN_AGREEMENT
+from mom_pipeline.core.evaluation.stability import MIN_AGREEMENT
 from mom_pipeline.report.data import ReportData
 from mom_pipeline.report.sections import delivered, newest_recall
 from mom_pipeline.warehouse.evaluations import MetricsRow

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from mom_pipeline.core.evaluation.drift import drift
+from mom_pipeline.core.evaluation.stability import drift
 from mom_pipeline.core.types import Array
 from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.serving.served_model import Manifest, ServedModel

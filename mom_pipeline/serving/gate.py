@@ -37,8 +37,7 @@ from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.errors import DamagedModel, InvalidSetting, MomError, VisitFailed
 from mom_pipeline.core.evaluation.backtest import Backtest
 from mom_pipeline.core.evaluation.backtest import backtest as backtest_model
-from mom_pipeline.core.evaluation.bootstrap import paired_interval
-from mom_pipeline.core.evaluation.metrics import RankingMetrics, nearest_cutoff
+from mom_pipeline.core.evaluation.metrics import RankingMetrics, nearest_cutoff, paired_interval
 from mom_pipeline.core.evaluation.theorem1 import bounds_of
 from mom_pipeline.core.moments.users import IN_MEMORY, DayRows, RowsEngine, UserRows, Users, Visit
 from mom_pipeline.core.ranking.lists import HistoryOf

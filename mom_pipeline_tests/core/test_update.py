@@ -200,7 +200,7 @@ def test_any_number_of_threads_gives_the_same_model_to_the_last_digit(estimator)
 
 
 def test_any_number_of_threads_chooses_the_same_weights_and_the_same_lists():
-    _, X = simulate(2_000, 300, 6, items_per_user=9, seed=2)
+    _, X = simulate(700, 150, 6, items_per_user=9, seed=2)
     assert_same_on_any_number_of_threads(lambda: MethodOfMoments(8).fit(X), X)
 
 

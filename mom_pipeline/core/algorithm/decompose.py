@@ -4,6 +4,9 @@ There is one way through it. A fit is a day without a yesterday; a later day, a 
 users, a smaller K, shards: the same call on other sums.
 """
 
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -20,7 +23,6 @@ from mom_pipeline.core.algorithm.tensor import whitened_tensor
 from mom_pipeline.core.algorithm.whitening import Whitening, whiten
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.sums import padded
-from mom_pipeline.core.progress import Stages
 from mom_pipeline.core.types import Array, Float64
 
 
@@ -83,6 +85,35 @@ class ComponentFit:
     anchor: Anchor
     sums: AnchoredSums
     components: Components
+
+
+class Stages:
+    """Reports and times the stages of a fit.
+
+    progress: None, a callback(stage, share done), or a `rich.progress.Progress`.
+    """
+
+    def __init__(self, progress: Any = None) -> None:
+        self.seconds: dict[str, float] = {}
+        self._progress = progress
+        self._tasks: dict[str, Any] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[Callable[[float], None]]:
+        """Time one stage; yields a function that takes the share done, 0 to 1."""
+        self._report(name, 0.0)
+        start = time.perf_counter()
+        yield lambda share: self._report(name, share)
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+        self._report(name, 1.0)
+
+    def _report(self, name: str, share: float) -> None:
+        if hasattr(self._progress, "add_task"):
+            if name not in self._tasks:
+                self._tasks[name] = self._progress.add_task(name, total=1.0)
+            self._progress.update(self._tasks[name], completed=share)
+        elif self._progress is not None:
+            self._progress(name, share)
 
 
 def decompose(

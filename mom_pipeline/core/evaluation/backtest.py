@@ -1,21 +1,25 @@
-"""Backtest: the lists of an earlier model against later interactions."""
+"""Lists of a model against what it did not see: later interactions, or hidden ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 
+from mom_pipeline.core.errors import InvalidSetting, TooLittleData
 from mom_pipeline.core.evaluation.metrics import (
     METRICS,
+    SHOWN_CUTOFF,
     RankingMetrics,
     checked_cutoffs,
     evaluate_ranking,
     nearest_cutoff,
 )
-from mom_pipeline.core.interactions import resized
+from mom_pipeline.core.interactions import as_interactions, resized
 from mom_pipeline.core.moments.users import UserRows, VisitedUsers, rows_of
+from mom_pipeline.core.ranking.choose import hold_out
 from mom_pipeline.core.ranking.lists import HistoryOf
 from mom_pipeline.core.ranking.topn import lists_by_popularity
 from mom_pipeline.core.types import Array, Csr, Float64
@@ -67,42 +71,6 @@ class _Tested:
     popularity: Float64
 
 
-@dataclass(frozen=True)
-class BacktestVisit:
-    """Compares lists of a model and of popularity with later interactions; see `backtest`."""
-
-    history: HistoryOf
-    cutoffs: tuple[int, ...]
-    exclude_seen: bool = True
-
-    def __call__(self, rows: UserRows, along: Csr) -> _Tested:
-        known = np.flatnonzero(np.diff(rows.X.indptr) > 0)
-        users, later = rows.positions[known], along[known]
-        rows = rows_of(rows, users)
-        X, seen = self.history(rows), resized(rows.X, (len(users), later.shape[1]))
-        if self.exclude_seen:
-            later = sparse.csr_array(later.astype(bool) > seen.astype(bool))
-        later.eliminate_zeros()
-        relevant = np.flatnonzero(np.diff(later.indptr) > 0)
-        X, later = X[relevant], later[relevant]
-        model, n = self.history.model, self.cutoffs[-1]
-        popular = np.where(model.candidates, model.popularity, -np.inf)
-        by_model = model.best(X, n, exclude_seen=self.exclude_seen).items
-        by_popularity = lists_by_popularity(popular, X, n, exclude_seen=self.exclude_seen)
-        return _Tested(
-            users,
-            users[relevant],
-            self._metrics(by_model, later),
-            self._metrics(by_popularity, later),
-        )
-
-    def _metrics(self, ids: Array, later: Csr) -> Float64:
-        if not len(ids):
-            return np.zeros((0, len(METRICS), len(self.cutoffs)))
-        metrics = evaluate_ranking(ids, later, self.cutoffs).per_user
-        return np.stack([metrics[name] for name in METRICS], axis=1)
-
-
 def backtest(
     history: HistoryOf,
     train: VisitedUsers,
@@ -119,7 +87,7 @@ def backtest(
     """
     sampled = np.flatnonzero(np.diff(test.indptr) > 0)
     cutoffs = checked_cutoffs(cutoffs)
-    work = BacktestVisit(history.answering(), cutoffs, exclude_seen)
+    work = partial(_tested, history.answering(), cutoffs, exclude_seen)
     parts = list(train.visit(work, sampled, test))
     if not sum(len(part.relevant) for part in parts):
         return None
@@ -135,3 +103,71 @@ def backtest(
         return RankingMetrics.from_values(cutoffs, per_user, own, len(users) - len(relevant))
 
     return Backtest(metrics("model"), metrics("popularity"), len(sampled) - len(users))
+
+
+def _tested(
+    history: HistoryOf, cutoffs: tuple[int, ...], exclude_seen: bool, rows: UserRows, later: Csr
+) -> _Tested:
+    """Compare lists of a model and of popularity with what their users took later."""
+    known = np.flatnonzero(np.diff(rows.X.indptr) > 0)
+    users, later = rows.positions[known], later[known]
+    rows = rows_of(rows, users)
+    X, seen = history(rows), resized(rows.X, (len(users), later.shape[1]))
+    if exclude_seen:
+        later = sparse.csr_array(later.astype(bool) > seen.astype(bool))
+    later.eliminate_zeros()
+    relevant = np.flatnonzero(np.diff(later.indptr) > 0)
+    X, later = X[relevant], later[relevant]
+    model, n = history.model, cutoffs[-1]
+    popular = np.where(model.candidates, model.popularity, -np.inf)
+    by_model = model.best(X, n, exclude_seen=exclude_seen).items
+    by_popularity = lists_by_popularity(popular, X, n, exclude_seen=exclude_seen)
+
+    def metrics(ids: Array) -> Float64:
+        if not len(ids):
+            return np.zeros((0, len(METRICS), len(cutoffs)))
+        per_user = evaluate_ranking(ids, later, cutoffs).per_user
+        return np.stack([per_user[name] for name in METRICS], axis=1)
+
+    return _Tested(users, users[relevant], metrics(by_model), metrics(by_popularity))
+
+
+@dataclass(frozen=True)
+class RankingScorer:
+    """Hides a fifth of every user's items, and scores the lists from the rest on it.
+
+    metric: "precision", "recall", "map" or "ndcg", at the cut-off.  seed: of what is hidden; the
+    same users are asked the same whatever the settings.
+
+        GridSearchCV(MethodOfMoments(), {"n_components": [20, 50]}, scoring=RankingScorer())
+    """
+
+    metric: str = "ndcg"
+    cutoff: int = SHOWN_CUTOFF
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.metric not in METRICS:
+            raise InvalidSetting(
+                f"metric must be one of {', '.join(METRICS)}, found {self.metric!r}"
+            )
+
+    def __call__(self, estimator: Any, X: Any, y: None = None) -> float:
+        """Return the mean over the users of X with two items or more; more is better.
+
+        estimator: a fitted model, or a scikit-learn `Pipeline` that ends with one.
+        """
+        X = as_interactions(X)
+        split = hold_out(X, np.random.default_rng(self.seed), max_users=X.shape[0])
+        if split is None:
+            raise TooLittleData(
+                f"none of the {X.shape[0]} users has two items, so that nothing can be hidden; "
+                "score on users with more"
+            )
+        model, rows = estimator, split.train[split.users]
+        if hasattr(estimator, "steps"):
+            model = estimator[-1]
+            rows = estimator[:-1].transform(rows) if len(estimator.steps) > 1 else rows
+        ids, _ = model.recommend(rows, self.cutoff)
+        metrics = evaluate_ranking(ids, split.test, (self.cutoff,))
+        return float(getattr(metrics, self.metric)[self.cutoff])

@@ -1,8 +1,8 @@
-"""Precision, recall, MAP and nDCG of recommended lists (paper, section 4)."""
+"""Lists against what users took (paper, section 4), coverage and novelty, paired intervals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -17,6 +17,8 @@ METRICS = ("precision", "recall", "map", "ndcg")
 # of slots stays within the cache, whatever the number of items.
 _USERS_PER_BLOCK = 512
 _SLOTS = 2048
+# Counts of a bootstrap in memory at once on each thread: 16 MB.
+_COUNTS_PER_BLOCK = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -172,3 +174,104 @@ def metrics_of_hits(
         "map": cumulated(ordinals / (ranks + 1)) / reachable,
         "ndcg": cumulated(1 / np.log2(ranks + 2)) / ideal[reachable - 1],
     }
+
+
+class CatalogueUse(NamedTuple):
+    """Two figures over all lists together, by cut-off.
+
+    coverage: share of the catalogue that is in any list.
+    novelty: mean over the listed items of -log2(share of users who have it), in bits.
+    """
+
+    coverage: dict[int, float]
+    novelty: dict[int, float]
+
+
+def catalogue_use(ids: Array, train: Csr, cutoffs: Sequence[int] = CUTOFFS) -> CatalogueUse:
+    """Return coverage and novelty of lists.
+
+    ids: (N, n) positions, best first, -1 for no item.  train: (any, D); every item has one user.
+    """
+    D, bits, use = train.shape[1], _information(train), CatalogueUse({}, {})
+    if ids.size and not -1 <= ids.min() <= ids.max() < D:
+        raise InvalidInteractions(
+            f"expected item positions from 0 to {D - 1}, or -1, found "
+            f"{ids.min()} to {ids.max()}; are lists and matrix of the same catalogue?"
+        )
+    listed, n_listed, information, start = np.zeros(D, dtype=bool), 0, 0.0, 0
+    for k in checked_cutoffs(cutoffs):
+        items = ids[:, start:k]
+        items = items[items >= 0]
+        listed[items] = True
+        n_listed += len(items)
+        information += float(bits[items].sum())
+        use.coverage[k] = float(listed.mean())
+        use.novelty[k] = information / max(n_listed, 1)
+        start = k
+    if n_listed == 0:
+        raise InvalidInteractions("no list holds any item; there is nothing to measure")
+    return use
+
+
+def _information(train: Csr) -> Float64:
+    """Return -log2(share of users who have the item), (D,)."""
+    taken = train.astype(bool)
+    taken.sum_duplicates()
+    taken.eliminate_zeros()
+    n_users = max(int((np.diff(taken.indptr) > 0).sum()), 1)
+    item_users = np.bincount(taken.indices, minlength=train.shape[1])
+    return np.asarray(-np.log2(np.maximum(item_users, 1) / n_users))
+
+
+def paired_interval(
+    values: Array,
+    reference: Array,
+    rng: np.random.Generator,
+    *,
+    samples: int = 1000,
+    level: float = 0.95,
+) -> tuple[Float64, Float64, Float64]:
+    """Return the mean difference and the ends of its paired bootstrap interval.
+
+        d_u = values_u - reference_u,   mean_s = sum_u c_su d_u / N,   c_s ~ Multinomial(N, 1/N)
+
+    values, reference: (users, ...) of the same users in the same order; every figure behind the
+    first axis has an interval of its own, from the same resampled users. The ends are the
+    quantiles (1 - level) / 2 and (1 + level) / 2 of the resampled means.
+    Equal generators give equal intervals, whatever the number of threads.
+    """
+    d = _differences(values, reference, samples, level)
+    N = len(d)
+    per_block = max(1, _COUNTS_PER_BLOCK // N)
+    sizes = [min(per_block, samples - start) for start in range(0, samples, per_block)]
+
+    def resampled(task: tuple[int, np.random.Generator]) -> Float64:
+        n_samples, own_rng = task
+        drawn = own_rng.integers(0, N, (n_samples, N))
+        drawn += np.arange(0, n_samples * N, N)[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=n_samples * N).astype(np.float64)
+        return np.asarray(counts.reshape(n_samples, N) @ d / N)
+
+    means = np.concatenate(map_blocks(resampled, zip(sizes, rng.spawn(len(sizes)), strict=True)))
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    shape = values.shape[1:]
+    return d.mean(axis=0).reshape(shape), low.reshape(shape), high.reshape(shape)
+
+
+def _differences(values: Array, reference: Array, samples: int, level: float) -> Float64:
+    """Return the differences of all users, (N, figures), after a look at the arguments."""
+    if values.shape != reference.shape or values.ndim == 0 or len(values) == 0:
+        raise InvalidInteractions(
+            "expected figures of the same users, at least one, on both sides; found arrays of "
+            f"shapes {values.shape} and {reference.shape}"
+        )
+    if samples < 1:
+        raise InvalidSetting(f"samples must be at least 1, found {samples}")
+    if not 0 < level < 1:
+        raise InvalidSetting(f"level must lie between 0 and 1, found {level}")
+    d = (np.asarray(values, np.float64) - np.asarray(reference, np.float64)).reshape(
+        len(values), -1
+    )
+    if not np.isfinite(d).all():
+        raise InvalidInteractions("a figure of some user is infinite or NaN; compute it again")
+    return d

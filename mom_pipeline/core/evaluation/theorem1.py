@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mom_pipeline.core.algorithm.decompose import ComponentFit
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.sums import MomentSums
@@ -57,19 +56,13 @@ class Bounds:
 
 
 def _clause(what: str, bound: float, largest: float, anything: str) -> str:
+    told = f"{what} is within {bound:.3g} of the truth"
     if bound <= largest:
-        return f"{what} is within {bound:.3g} of the truth"
+        return told
     return (
-        f"{what} is within {bound:.3g} of the truth, which says nothing about this model: "
-        f"{anything} are never further apart than {largest:.3g}"
+        f"{told}, which says nothing about this model: {anything} are never further apart than "
+        f"{largest:.3g}"
     )
-
-
-def bounds_of_fit(fit: ComponentFit, delta: float = 0.05) -> Bounds | None:
-    """Evaluate Theorem 1 on a fit; see `bounds_of`."""
-    eigenvalues = fit.components.whitening.eigenvalues
-    weights = fit.components.weights
-    return bounds_of(fit.anchor.estimator, fit.sums.first, eigenvalues, weights, delta)
 
 
 def bounds_of(
@@ -100,47 +93,26 @@ def theorem_1(
     """
     if not 0 < delta < 1:
         raise InvalidSetting(f"delta must lie between 0 and 1, found {delta}")
-    d1, d2, d3 = mean_sizes
+    (d1, d2, d3), (c1, c2, c_omega), K = mean_sizes, constants, len(weights)
     s1, sk = float(eigenvalues[0]), float(eigenvalues[-1])
-    eps = float(1 + np.sqrt(np.log(1 / delta) / 2))
-    mu_bound, pi_bound = _error_bounds(eps / np.sqrt(n_users), d2, d3, s1, sk)
-    n1, n2, n3 = _users_needed(eps, d2, d3, sk, weights, constants)
-    warnings = _warnings(n_users, len(eigenvalues), mu_bound, pi_bound, max(n1, n2, n3))
-    return Bounds(
-        mu_bound, pi_bound, n1, n2, n3, n_users, d1, d2, d3, s1, sk, delta, constants, warnings
-    )
-
-
-def _error_bounds(
-    per_root_n: float, d2: float, d3: float, s1: float, sk: float
-) -> tuple[float, float]:
-    """Return the bounds of a column of O and of a weight in pi. per_root_n: eps / sqrt(N)."""
-    mu_bound = per_root_n * (
+    eps = 1 + np.sqrt(np.log(1 / delta) / 2)
+    mu_bound = (eps / np.sqrt(n_users)) * (
         160 * np.sqrt(s1) / (d2 * sk**2.5)
         + 32 * np.sqrt(2 * s1) / (d3 * sk**1.5)
         + 4 * np.sqrt(s1) / (d2 * sk)
     )
-    pi_bound = per_root_n / d3 * (200 / sk**2.5 + 40 * np.sqrt(2) / sk**1.5)
-    return float(mu_bound), float(pi_bound)
-
-
-def _users_needed(
-    eps: float,
-    d2: float,
-    d3: float,
-    sk: float,
-    weights: Float64,
-    constants: tuple[float, float, float],
-) -> tuple[float, float, float]:
-    """Return n1, n2 and n3, the users that the theorem asks for."""
-    (c1, c2, c_omega), K = constants, len(weights)
-    tensor_error = 10 / (d2 * sk**2.5) + 2 * np.sqrt(2) / (d3 * sk**1.5)
+    pi_bound = eps / np.sqrt(n_users) / d3 * (200 / sk**2.5 + 40 * np.sqrt(2) / sk**1.5)
     spread = K / c1 * np.sqrt(weights.max() / weights.min())
     # log log is meaningless for one component, where nothing has to be told apart.
     n1 = c2 * (np.log(K) + np.log(max(np.log(spread), 1.0)))
     n2 = c_omega * (eps / (d2 * sk)) ** 2
+    tensor_error = 10 / (d2 * sk**2.5) + 2 * np.sqrt(2) / (d3 * sk**1.5)
     n3 = c_omega * (K * tensor_error * eps) ** 2
-    return float(n1), float(n2), float(n3)
+    mu_bound, pi_bound, n1, n2, n3 = (float(x) for x in (mu_bound, pi_bound, n1, n2, n3))
+    warnings = _warnings(n_users, K, mu_bound, pi_bound, max(n1, n2, n3))
+    return Bounds(
+        mu_bound, pi_bound, n1, n2, n3, n_users, d1, d2, d3, s1, sk, delta, constants, warnings
+    )
 
 
 def few_users(N: int, K: int) -> list[str]:

@@ -4,7 +4,7 @@ from datetime import date
 
 import dagster as dg
 
-from mom_pipeline.core.evaluation.drift import popularity_drift
+from mom_pipeline.core.evaluation.stability import popularity_drift
 from mom_pipeline.core.interactions import changed_rows
 from mom_pipeline.core.moments.sums import column_sums
 from mom_pipeline.core.types import Csr

@@ -5,9 +5,8 @@ from datetime import date
 import numpy as np
 
 from mom_pipeline.core.algorithm.decompose import ComponentFit, find_components
-from mom_pipeline.core.evaluation.drift import drift
-from mom_pipeline.core.evaluation.split_half import split_half
-from mom_pipeline.core.evaluation.theorem1 import bounds_of_fit
+from mom_pipeline.core.evaluation.stability import drift, split_half
+from mom_pipeline.core.evaluation.theorem1 import bounds_of
 from mom_pipeline.core.linear_algebra.compact import unpacked
 from mom_pipeline.core.ranking.lists import HistoryOf, refresh_memberships
 from mom_pipeline.core.types import Array
@@ -41,10 +40,12 @@ def decomposition(run: DayRun, day: date) -> DayOutput:
         day, components, halves, fit.anchor, stored, sound=checks.sound(verdicts)
     )
     labels = run.folder.item_labels()
+    eigenvalues = components.whitening.eigenvalues
+    bounds = bounds_of(fit.anchor.estimator, fit.sums.first, eigenvalues, pi)
     shown = {
         **facts,
         "components": metadata.component_table(components, moved, halves.agreement, labels),
-        **metadata.of_bounds(bounds_of_fit(fit)),
+        **metadata.of_bounds(bounds),
     }
     summary = f"{len(pi)} components, residual {facts['residual']:.4f}"
     return DayOutput(made.version, summary, shown, verdicts)

@@ -6,7 +6,11 @@ from scipy import sparse
 
 from mom_pipeline.core import evaluate_ranking
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
-from mom_pipeline.core.evaluation.metrics import nearest_cutoff
+from mom_pipeline.core.evaluation import metrics
+from mom_pipeline.core.evaluation.metrics import catalogue_use, nearest_cutoff, paired_interval
+
+# Items 0 to 3 were taken by 4, 2, 1 and 0 of four users.
+TRAIN = sparse.csr_array(np.array([[1, 1, 2, 0], [1, 1, 0, 0], [3, 0, 0, 0], [1, 0, 0, 0.0]]))
 
 
 def test_agrees_with_ir_measures(rng):
@@ -21,10 +25,9 @@ def test_agrees_with_ir_measures(rng):
     run = [ir_measures.ScoredDoc(str(u), str(i), -r) for u in users for r, i in enumerate(ids[u])]
     oracle = ir_measures.calc_aggregate([P @ 5, R @ 20, nDCG @ 10, nDCG @ 20], qrels, run)
     found = evaluate_ranking(ids, test, [5, 10, 20])
-    assert found.precision[5] == pytest.approx(oracle[P @ 5], rel=1e-9)
-    assert found.recall[20] == pytest.approx(oracle[R @ 20], rel=1e-9)
-    assert found.ndcg[10] == pytest.approx(oracle[nDCG @ 10], rel=1e-9)
-    assert found.ndcg[20] == pytest.approx(oracle[nDCG @ 20], rel=1e-9)
+    ours = found.precision[5], found.recall[20], found.ndcg[10], found.ndcg[20]
+    theirs = [oracle[measure] for measure in (P @ 5, R @ 20, nDCG @ 10, nDCG @ 20)]
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
     # ir_measures divides AP by |T|, the paper's protocol by min(k, |T|).
     n_relevant = np.diff(test.indptr)[users]
     per_user = {m.query_id: m.value for m in ir_measures.iter_calc([AP @ 5], qrels, run)}
@@ -62,3 +65,85 @@ def test_the_cutoff_that_is_shown_is_the_nearest_to_20():
     assert nearest_cutoff((5, 100)) == 5
     assert nearest_cutoff((10, 30)) == 10
     assert nearest_cutoff((5, 40), wanted=50) == 40
+
+
+def test_coverage_and_novelty_are_those_of_a_plain_loop(rng):
+    train = sparse.csr_array((rng.random((50, 80)) < 0.1).astype(float))
+    ids = rng.permuted(np.tile(np.arange(-1, 80), (1500, 1)), axis=1)[:, :9]
+    found = catalogue_use(ids, train, [2, 4, 9])
+    n_users = (train.sum(axis=1) > 0).sum()
+    takers = np.maximum((train.toarray() > 0).sum(axis=0), 1)
+    for k in (2, 4, 9):
+        shown = [y for row in ids[:, :k] for y in row if y >= 0]
+        assert found.coverage[k] == len(set(shown)) / 80
+        expected = np.mean([-np.log2(takers[y] / n_users) for y in shown])
+        assert found.novelty[k] == pytest.approx(expected, rel=1e-12)
+
+
+def test_lists_of_another_catalogue_or_of_nothing_are_refused():
+    with pytest.raises(InvalidInteractions, match="from 0 to 3"):
+        catalogue_use(np.array([[4]]), TRAIN, [1])
+    for nothing in (np.array([[-1, -1]]), np.empty((3, 0), dtype=int)):
+        with pytest.raises(InvalidInteractions, match="no list holds any item"):
+            catalogue_use(nothing, TRAIN, [1, 2])
+
+
+def generator(seed: int = 5) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def test_an_interval_agrees_with_the_normal_law_on_many_users(rng):
+    reference = rng.random((1500, 2))
+    values = reference + rng.normal([0.02, -0.1], [0.3, 1.0], (1500, 2))
+    difference, low, high = paired_interval(values, reference, generator(), samples=4000)
+    d = values - reference
+    half = 1.959964 * d.std(axis=0) / np.sqrt(1500)
+    np.testing.assert_allclose(difference, d.mean(axis=0), rtol=1e-12)
+    # The quantile of 4,000 samples is itself known to about 2 % of the half width.
+    np.testing.assert_allclose(difference - low, half, rtol=0.06)
+    np.testing.assert_allclose(high - difference, half, rtol=0.06)
+
+
+def test_pairing_takes_out_what_users_have_in_common(rng):
+    hard = rng.normal(0, 10, (500, 1))
+    values, reference = hard + 0.5 + rng.normal(0, 0.1, (500, 1)), hard
+    _, low, high = paired_interval(values, reference, generator())
+    assert 0.45 < low[0] < 0.5 < high[0] < 0.55
+
+
+def test_an_interval_covers_the_truth_as_often_as_it_says():
+    """Each column is a data set of its own: 600 of them, skewed as hits are, mean 0.2."""
+    draws = np.random.default_rng(1)
+    values = (draws.random((150, 600)) < 0.2).astype(float)
+    for level, least, most in ((0.95, 0.92, 0.97), (0.5, 0.42, 0.58)):
+        _, low, high = paired_interval(
+            values, np.zeros_like(values), generator(), samples=800, level=level
+        )
+        assert least < ((low <= 0.2) & (high >= 0.2)).mean() < most
+
+
+def test_equal_generators_give_equal_intervals_in_any_blocks_and_shape(rng, monkeypatch):
+    values, reference = rng.random((40, 2, 3)), rng.random((40, 2, 3))
+    once = paired_interval(values, reference, generator(), samples=90)
+    again = paired_interval(values, reference, generator(), samples=90)
+    np.testing.assert_array_equal(once, again)
+    assert once[0].shape == (2, 3)
+    alone = paired_interval(values[:, 1, 2], reference[:, 1, 2], generator(), samples=90)
+    np.testing.assert_allclose([end[1, 2] for end in once], alone, rtol=1e-12)
+    monkeypatch.setattr(metrics, "_COUNTS_PER_BLOCK", 400)
+    many_blocks = paired_interval(values, reference, generator(), samples=3000)
+    np.testing.assert_allclose(many_blocks, once, atol=0.05)
+    np.testing.assert_array_equal(
+        many_blocks, paired_interval(values, reference, generator(), samples=3000)
+    )
+
+
+def test_what_cannot_be_compared_is_refused():
+    one = np.ones((4, 2))
+    refused = [("same users", one, one[:3]), ("at least one", one[:0], one[:0])]
+    for message, ours, theirs in [*refused, ("NaN", one, one * np.nan)]:
+        with pytest.raises(InvalidInteractions, match=message):
+            paired_interval(ours, theirs, generator())
+    for wrong in ({"level": 1.0}, {"samples": 0}):
+        with pytest.raises(InvalidSetting, match=next(iter(wrong))):
+            paired_interval(one, one, generator(), **wrong)

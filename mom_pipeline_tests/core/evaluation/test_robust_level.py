@@ -21,7 +21,7 @@ def test_a_few_absurd_days_hardly_move_what_is_usual(rng):
 def test_the_spread_is_a_standard_deviation(rng):
     spreads = [
         RobustLevel.from_days(rng.normal(0, 0.5, 56), [day % 7 for day in range(57)]).spread
-        for _ in range(200)
+        for _ in range(60)
     ]
     assert np.mean(spreads) == pytest.approx(0.5, rel=0.2)
 
@@ -41,7 +41,7 @@ def test_growth_is_carried_on(rng):
 
 def test_noise_is_not_taken_for_a_trend(rng):
     """The level of a weekday is that of its four days; a line through all would be far off."""
-    levels = [RobustLevel.from_days(rng.normal(0, 1, 28), WEEKDAYS).level for _ in range(200)]
+    levels = [RobustLevel.from_days(rng.normal(0, 1, 28), WEEKDAYS).level for _ in range(100)]
     assert np.std(levels) < 0.7
 
 

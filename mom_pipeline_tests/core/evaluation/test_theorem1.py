@@ -24,12 +24,6 @@ def test_numbers_are_those_of_the_theorem():
     assert found.n3 == pytest.approx(3 * 9 * tensor**2 * eps**2)
 
 
-def test_bounds_fall_as_one_over_root_n():
-    few, many = (theorem_1(n, SIZES, EIGENVALUES, WEIGHTS) for n in (1_000, 100_000))
-    assert many.mu_bound == pytest.approx(few.mu_bound / 10)
-    assert many.pi_bound == pytest.approx(few.pi_bound / 10)
-
-
 def test_fewer_users_than_k_squared_are_warned_about():
     assert "K^2 = 9" in theorem_1(8, SIZES, EIGENVALUES, WEIGHTS).warnings[0]
     assert not any("K^2" in w for w in theorem_1(9, SIZES, EIGENVALUES, WEIGHTS).warnings)

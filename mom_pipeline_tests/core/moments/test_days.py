@@ -12,7 +12,7 @@ from mom_pipeline.core.algorithm.decompose import DecomposeSettings, decompose
 from mom_pipeline.core.algorithm.tensor import symmetry_error, whitened_tensor
 from mom_pipeline.core.algorithm.whitening import whiten, whitening_error
 from mom_pipeline.core.errors import InvalidInteractions
-from mom_pipeline.core.evaluation.drift import drift
+from mom_pipeline.core.evaluation.stability import drift
 from mom_pipeline.core.interactions import changed_rows, resized
 from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.core.moments.days import (

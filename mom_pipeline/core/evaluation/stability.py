@@ -1,4 +1,4 @@
-"""Split-half agreement: whether two halves of the users give the same component.
+"""How stable components are: between two halves of the users, and between two days.
 
 Moments are sums over users, so the sums over one half are kept beside the total, and the other
 half is the difference. Both are whitened and decomposed inside the span of the anchor, each from
@@ -22,6 +22,7 @@ from mom_pipeline.core.algorithm.tensor import whitened_tensor
 from mom_pipeline.core.algorithm.whitening import whiten
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.moments.anchored import AnchoredSums
+from mom_pipeline.core.moments.sums import padded
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Float64
 
@@ -60,12 +61,11 @@ def split_half(
         raise InvalidInteractions("these sums were made without telling the halves apart")
     halves = sums.half, replace(sums, item_pairs=None) - sums.half
     rngs = np.random.default_rng(seed).spawn(2)
-    one, two = map_blocks(
-        lambda i: _counterparts(
-            halves[i], components, rngs[i], None if starts is None else starts[i]
-        ),
-        range(2),
-    )
+
+    def counterparts(i: int) -> Float64:
+        return _counterparts(halves[i], components, rngs[i], None if starts is None else starts[i])
+
+    one, two = map_blocks(counterparts, range(2))
     cosines = (unit_columns(one) * unit_columns(two)).sum(axis=0)
     return SplitHalf(np.asarray(np.clip(cosines, 0.0, 1.0)), np.stack([one, two]))
 
@@ -87,3 +87,25 @@ def _counterparts(
     ours, theirs = match_columns(own, components)
     counterparts[:, theirs] = own[:, ours]
     return counterparts
+
+
+def drift(item_probs: Array, earlier: Array) -> Float64:
+    """Return the total variation distance of every component from the earlier one, (K,).
+
+    1/2 sum_y |O_yk - O'_yk|; a component without a counterpart has drifted by 1.
+    """
+    K, D = item_probs.shape[1], max(len(item_probs), len(earlier))
+    now, before = padded(item_probs, D), padded(earlier, D)
+    shared = min(K, before.shape[1])
+    moved = np.ones(K)
+    moved[:shared] = np.abs(now[:, :shared] - before[:, :shared]).sum(axis=0) / 2
+    return moved
+
+
+def popularity_drift(item_events: Array, earlier: Array) -> float:
+    """Return the total variation distance between the popularities of two days."""
+
+    def shares(events: Array) -> Array:
+        return np.asarray(events / max(events.sum(), np.finfo(np.float64).tiny))[:, None]
+
+    return float(drift(shares(item_events), shares(earlier))[0])

@@ -1,4 +1,4 @@
-"""What two halves of the users agree on is what there is to be found."""
+"""What two halves of the users agree on is what there is to be found; what moved between days."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ import pytest
 from mom_pipeline.core import simulate
 from mom_pipeline.core.algorithm.decompose import DecomposeSettings, decompose
 from mom_pipeline.core.errors import InvalidInteractions
-from mom_pipeline.core.evaluation.split_half import split_half
+from mom_pipeline.core.evaluation.stability import drift, popularity_drift, split_half
 from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.core.moments.days import MomentSettings, Yesterday, advance, width_for_days
 from mom_pipeline.core.moments.estimators import Estimator
@@ -95,3 +95,10 @@ def test_sums_without_halves_are_refused(binary):
     _, sums, components = fitted(binary)
     with pytest.raises(InvalidInteractions, match="halves"):
         split_half(replace(sums, half=None), components, 0)
+
+
+def test_drift_is_the_share_that_went_elsewhere():
+    O = np.array([[0.5, 0.2], [0.5, 0.8]])
+    np.testing.assert_allclose(drift(O, O[:, :1]), [0.0, 1.0])  # the second has no counterpart
+    np.testing.assert_allclose(drift(O, O[:, ::-1]), [0.3, 0.3])
+    assert popularity_drift(np.array([3.0, 1.0]), np.array([1.0, 1.0])) == pytest.approx(0.25)
