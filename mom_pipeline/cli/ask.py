@@ -17,7 +17,7 @@ from mom_pipeline.serving.answers import (
     UnknownUser,
     shown,
 )
-from mom_pipeline.serving.recommender import MAX_LIST, ItemFilter, Recommender
+from mom_pipeline.serving.recommender import MAX_LIST, Recommender
 from mom_pipeline.settings import load_settings
 
 _SHOWN_TERMS = 10
@@ -64,7 +64,11 @@ def recommend(
         raise click.UsageError("--items goes with one USER at most.")
     recommender = Recommender.open(load_settings().data_dir)
     exclude, fresh = False if seen else None, _split(items or "")
-    among = recommender.choose(_choice(options["only"], options["without"], options["group"]))
+    among = recommender.choose(
+        None if options["only"] is None else _lines(options["only"]),
+        () if options["without"] is None else _lines(options["without"]),
+        options["group"],
+    )
     if asked:
         answers = [
             recommender.recommend(user, n, exclude_seen=exclude, events=fresh, among=among)
@@ -160,14 +164,6 @@ def _print_list(answer: Recommendations, recommender: Recommender) -> None:
     title = f"For {whom}, model {answer.model}"
     columns = ["rank", "item", *(["name"] if named else []), "score", "because of"]
     print_table(title, columns, rows, numbers=["score"], whole=["item"])
-
-
-def _choice(only: Path | None, without: Path | None, group: str | None) -> ItemFilter:
-    return ItemFilter(
-        only=None if only is None else tuple(_lines(only)),
-        without=() if without is None else tuple(_lines(without)),
-        group=group,
-    )
 
 
 def _print_csv(answers: Sequence[Recommendations]) -> None:

@@ -20,7 +20,7 @@ from mom_pipeline.erasure.erasing import (
 )
 from mom_pipeline.erasure.search import files_with, is_distinctive
 from mom_pipeline.erasure.tables import is_part_of_others
-from mom_pipeline.serving.registry import ModelRegistry, forget_in_models
+from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
@@ -104,7 +104,7 @@ def _ask(traces: UserTraces) -> None:
 def _steps(settings: Settings, traces: UserTraces) -> Iterator[Step]:
     yield from storage_steps(settings, traces)
     registry = ModelRegistry(settings.models_dir)
-    yield "models", lambda: {"models": forget_in_models(registry, traces.user_id)}
+    yield "models", lambda: {"models": len(registry.forget(traces.user_id))}
 
 
 def _compute_again(settings: Settings) -> str:

@@ -13,10 +13,9 @@ from mom_pipeline.core.ranking.memberships import posterior_entropy
 from mom_pipeline.core.ranking.topn import top_n
 from mom_pipeline.core.types import Float64
 from mom_pipeline.logs.ledger import LedgerEntry, deliveries_until
-from mom_pipeline.serving.figures import ModelFigures
 from mom_pipeline.serving.recommender import Recommender, list_rules
 from mom_pipeline.serving.registry import ModelRegistry
-from mom_pipeline.serving.served_model import Manifest, ServedModel
+from mom_pipeline.serving.served_model import Manifest, ModelFigures, ServedModel
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse
 from mom_pipeline.warehouse.evaluations import MetricsRow, metrics_until

@@ -20,7 +20,7 @@ from mom_pipeline.pictures.charts import (
     xy_curves,
 )
 from mom_pipeline.report.data import ReportData
-from mom_pipeline.serving.figures import TREND_DAYS, FitFigures
+from mom_pipeline.serving.served_model import TREND_DAYS, FitFigures
 from mom_pipeline.warehouse.evaluations import MetricsRow
 
 _DELIVERY_DAYS, _SHOWN_REASONS = 31, 10

@@ -1,7 +1,4 @@
-"""Answers about a model, as Python, the commands and HTTP give them.
-
-Every number in an answer is finite.
-"""
+"""Answers about a model, as Python, the commands and HTTP give them; every number is finite."""
 
 from typing import Any, Literal
 
@@ -48,11 +45,10 @@ class ModelAnswer(BaseModel):
 
 
 class Reason(ModelAnswer):
-    """What contributed most to a score.
+    """What contributed most to a score, and its share of it.
 
     kind: an item of the own history, a component of the model, or plain popularity.
-    name: the item's id, or the component's number.  share: of the score.
-    label: the item as it is shown, by its name where it has one.
+    name: the item's id, or the component's number.  label: the item as it is shown.
     examples: of a component, the items that it shows most often, as they are shown.
     """
 
@@ -89,7 +85,7 @@ class Recommendations(ModelAnswer):
 
     user: None for somebody known by items alone.  model: its version.
     fallback: the list is of popular items, because `note` says so.
-    unknown_items: of a question by items, those that the model does not know.
+    unknown_items: of the question, those that the model does not know.
     """
 
     user: str | None
@@ -122,7 +118,7 @@ class SimilarItems(ModelAnswer):
 
 
 class Contribution(ModelAnswer):
-    """A term of a score. share: of the score.  label: of an item, as it is shown."""
+    """A term of a score, and its share of it. label: of an item, as it is shown."""
 
     name: str
     label: str = ""
@@ -131,14 +127,12 @@ class Contribution(ModelAnswer):
 
 
 class ExplainedScore(ModelAnswer):
-    """A score taken apart, three ways.
+    """A score taken apart three ways, each largest first. seen: the item is in the own history.
 
-    seen: the item is in the user's own history.
-    reason: what contributed most, as the lists say it.
     moments: popularity, pairs, ease, low-pass, components; they sum to the score.
-    components: they sum to the moment `components`; largest first.
-    history: what the user's own items contribute, through the components too, largest first;
-        with popularity, they sum to the score.
+    components: they sum to the moment `components`.
+    history: what the user's own items contribute, through the components too; with popularity,
+        they sum to the score.
     """
 
     user: str
@@ -181,10 +175,7 @@ class Health(ModelAnswer):
 
 
 class Matches(ModelAnswer):
-    """Users and items whose id, or name, holds a text; without one, the most active ones.
-
-    more: whether there are more than were asked for.
-    """
+    """Users and items that a search found. more: whether there are more than were asked for."""
 
     model: str
     users: tuple[str, ...]

@@ -5,20 +5,24 @@ reference once and is answered by that model to its end.
 """
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from mom_pipeline.serving.recommender import Recommender
-from mom_pipeline.serving.registry import ModelRegistry, NoChampion, Promotion
+from mom_pipeline.serving.registry import ModelRegistry, NoChampion
 
-LOOK_EVERY_SECONDS = 0.25
-# A champion that could not be loaded is tried again after so many looks: it may be restored.
-_LOOKS_UNTIL_RETRY = 40
+_LOOK_EVERY_SECONDS = 0.25
+# A champion that could not be loaded is tried again after a while: it may be restored.
+_RETRY_SECONDS = 10.0
 NO_MODEL = "no model is promoted yet; run `mom-pipeline update`"
 
 
 class Champion:
-    """The model in use now; a context manager that watches the registry while it is open."""
+    """The model in use now; a context manager that watches the registry while it is open.
+
+    rules: of `list_rules`.  problem: why the promoted model is not the one in use.
+    """
 
     def __init__(
         self,
@@ -26,14 +30,12 @@ class Champion:
         rules: Mapping[str, Any] | None = None,
         on_change: Callable[[str], None] = lambda message: None,
     ) -> None:
-        """Watch a registry. rules: of `list_rules`."""
-        self._registry = registry
+        self.registry = registry
+        self.problem: str | None = None
         self._rules = dict(rules or {})
         self._on_change = on_change
         self._current: Recommender | None = None
-        self._failed_version: str | None = None
-        self._looks_since_failure = 0
-        self.problem: str | None = None  # why the promoted model is not the one in use
+        self._failed: tuple[str | None, float] = None, 0.0  # the version, and when to try again
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="champion", daemon=True)
 
@@ -58,39 +60,26 @@ class Champion:
         current = self._current
         return None if current is None else current.version
 
-    def history(self) -> list[Promotion]:
-        """Every change of the champion, oldest first."""
-        return self._registry.history()
-
     def look(self) -> None:
         """Load the champion if it is another one; what cannot be loaded changes nothing."""
-        version = None
+        version, kept = None, self.version()
         try:
-            version = self._registry.champion_version()
-            if version is None or version == self.version():
-                self.problem = None
+            version = self.registry.champion_version()
+            failed, retry_at = self._failed
+            if failed is not None and version == failed and time.monotonic() < retry_at:
                 return
-            if self.problem is not None and self._failed_version == version:
-                self._looks_since_failure += 1
-                if self._looks_since_failure < _LOOKS_UNTIL_RETRY:
-                    return
-            served = self._registry.load(version)
-            self._current = Recommender(served, **self._rules)
+            if version not in (None, kept):
+                self._current = Recommender(self.registry.load(str(version)), **self._rules)
+                self._on_change(f"Model {version} is in use.")
+            self.problem, self._failed = None, (None, 0.0)
         except Exception as error:
             # Whatever it is, the model before keeps answering, and the watch goes on.
-            self._fail(version, error)
-            return
-        self.problem = None
-        self._on_change(f"Model {version} is in use.")
-
-    def _fail(self, version: str | None, error: Exception) -> None:
-        kept = self.version()
-        still = "nothing can be answered" if kept is None else f"{kept} stays in use"
-        message = f"the promoted model {version or ''} cannot be used, {still}: {error}"
-        if self.problem != message:
-            self._on_change(message)
-        self._failed_version, self._looks_since_failure, self.problem = version, 0, message
+            still = "nothing can be answered" if kept is None else f"{kept} stays in use"
+            problem = f"the promoted model {version or ''} cannot be used, {still}: {error}"
+            if self.problem != problem:
+                self._on_change(problem)
+            self.problem, self._failed = problem, (version, time.monotonic() + _RETRY_SECONDS)
 
     def _watch(self) -> None:
-        while not self._stop.wait(LOOK_EVERY_SECONDS):
+        while not self._stop.wait(_LOOK_EVERY_SECONDS):
             self.look()

@@ -8,10 +8,10 @@ import numpy as np
 from mom_pipeline.core.evaluation.stability import drift
 from mom_pipeline.core.types import Array
 from mom_pipeline.serving.recommender import Recommender
-from mom_pipeline.serving.served_model import Manifest, ServedModel
+from mom_pipeline.serving.served_model import ServedModel
 
 # Users whose lists are compared, spread over all of them; and those that are named.
-_ASKED, _NAMED = 500, 5
+_SAMPLED, _NAMED = 500, 5
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,7 @@ class ModelDiff:
     drift: of every component of the other version, total variation; 1 for one without a
     counterpart of the same number.
     compared: users of both whose lists were made.  same: of these, whose lists are equal.
-    mean_kept: the share of a list that the other one holds too.
-    changed: the lists that differ most.
+    mean_kept: the share of a list that the other one holds too.  changed: those that differ most.
     """
 
     versions: tuple[str, str]
@@ -52,13 +51,16 @@ class ModelDiff:
 
 def compare_versions(one: ServedModel, other: ServedModel, n: int = 20) -> ModelDiff:
     """Compare two versions; lists of n items, of at most 500 users that both know."""
+    facts = [
+        {"code_version": m.code_version, "day": m.day, **m.settings}
+        for m in (one.manifest, other.manifest)
+    ]
     lists = _lists(one, other, n)
-    sizes = [max(entry.kept + len(entry.gone), 1) for entry in lists]
-    shares = [entry.kept / size for entry, size in zip(lists, sizes, strict=True)]
+    shares = [entry.kept / max(entry.kept + len(entry.gone), 1) for entry in lists]
     by_change = sorted(lists, key=lambda entry: (entry.kept, entry.user))
     return ModelDiff(
         versions=(one.manifest.version, other.manifest.version),
-        settings=_settings(one.manifest, other.manifest),
+        settings={name: pair for name, pair in _both(*facts).items() if pair[0] != pair[1]},
         metrics=_both(one.manifest.metrics, other.manifest.metrics),
         users=(len(one.user_ids), len(other.user_ids)),
         items=(len(one.item_ids), len(other.item_ids)),
@@ -74,11 +76,6 @@ def _both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, tuple[Any, An
     return {name: (one.get(name), other.get(name)) for name in sorted({*one, *other})}
 
 
-def _settings(one: Manifest, other: Manifest) -> dict[str, tuple[Any, Any]]:
-    facts = [{"code_version": m.code_version, "day": m.day, **m.settings} for m in (one, other)]
-    return {name: pair for name, pair in _both(*facts).items() if pair[0] != pair[1]}
-
-
 def _drift(one: ServedModel, other: ServedModel) -> Array:
     """How far every component moved; items are compared by their ids."""
     there = [other.item_positions.get(str(item), -1) for item in one.item_ids]
@@ -90,16 +87,13 @@ def _drift(one: ServedModel, other: ServedModel) -> Array:
 
 
 def _lists(one: ServedModel, other: ServedModel, n: int) -> list[ChangedList]:
-    both = [str(user) for user in one.user_ids if str(user) in other.user_positions]
-    asked = both[:: max(1, -(-len(both) // _ASKED))]
-    recommenders = Recommender(one), Recommender(other)
+    both = [user for user in map(str, one.user_ids) if user in other.user_positions]
+    users = both[:: max(1, -(-len(both) // _SAMPLED))]
+    before, after = (Recommender(served).best_items(users, n) for served in (one, other))
     lists = []
-    for user in asked:
-        before, after = (
-            [line.item for line in recommender.recommend(user, n).items]
-            for recommender in recommenders
-        )
-        added = tuple(item for item in after if item not in before)
-        gone = tuple(item for item in before if item not in after)
-        lists.append(ChangedList(user, len(after) - len(added), added, gone, before == after))
+    for user in before.keys() & after.keys():
+        old, new = before[user], after[user]
+        added = tuple(item for item in new if item not in old)
+        gone = tuple(item for item in old if item not in new)
+        lists.append(ChangedList(user, len(new) - len(added), added, gone, old == new))
     return lists

@@ -1,51 +1,44 @@
-"""The HTTP service: questions about the model in use, as JSON, and the explorer.
+"""The HTTP service: questions about the model in use, as JSON, the explorer, and reports.
 
 It reads the registry, and written reports; the warehouse is never opened.
 """
 
+import re
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.concurrency import run_in_threadpool
-from starlette.convertors import Convertor, register_url_convertor
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from mom_pipeline.core.errors import MomError
-from mom_pipeline.serving.answers import (
-    Error,
-    Health,
-    InvalidQuestion,
-    ManyRecommendations,
-    ModelInUse,
-    Recommendations,
-    SimilarItems,
-    UnknownGroup,
-    UnknownItem,
-    UnknownUser,
-)
+from mom_pipeline.serving import answers
 from mom_pipeline.serving.champion import NO_MODEL, Champion
-from mom_pipeline.serving.explorer.routes import explorer_router
 from mom_pipeline.serving.messages import (
     DEFAULT_LIST,
     HEADERS,
-    QUESTIONS,
+    QUESTION_BODY,
     BadRequest,
+    CheckedRoute,
     Group,
     ItemsQuestion,
     ListLength,
     PathId,
+    QueryId,
     Question,
+    SearchText,
     UserQuestion,
     body_question,
-    check_address,
     documented,
     first_problem,
     json_answer,
-    recommender_in_use,
+    page,
 )
 from mom_pipeline.serving.monitoring import Measured, ServiceMetrics
 from mom_pipeline.serving.recommender import Recommender
@@ -53,23 +46,30 @@ from mom_pipeline.serving.registry import NoChampion
 
 # Of these addresses, not of the program: it rises when an answer changes its form.
 _INTERFACE = "2"
-_ANY_QUESTION = {"anyOf": [kind.model_json_schema() for kind in QUESTIONS]}
+_UNKNOWN = answers.UnknownUser | answers.UnknownItem | answers.UnknownGroup
+_SHOWN_CHANGES = 20
+_ICON = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="5" cy="6" r="4" '
+    'fill="#0072b2"/><circle cx="11" cy="5" r="3" fill="#d55e00"/><circle cx="10" cy="12" r="3" '
+    'fill="#009e73"/></svg>'
+)
+_REPORT = re.compile(r"(index|\d{4}-\d{2}-\d{2})\.html", re.ASCII)
+# A report is complete in itself; its styles are inside of it, its pictures too.
+_REPORT_POLICY = (
+    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
 
 
-class _IdConvertor(Convertor[str]):
+class _IdConvertor(PathConvertor):
     """An id in an address: any text, slashes and line ends too."""
 
     regex = r"[\s\S]+"
 
-    def convert(self, value: str) -> str:
-        return value
-
-    def to_string(self, value: str) -> str:
-        return value
-
 
 register_url_convertor("id", _IdConvertor())
-_router = APIRouter(generate_unique_id_function=lambda route: route.name)
+_router = APIRouter(route_class=CheckedRoute, generate_unique_id_function=lambda route: route.name)
+_get = _router.get
 
 
 def create_app(champion: Champion, *, reports_dir: Path | None = None) -> FastAPI:
@@ -83,7 +83,7 @@ def create_app(champion: Champion, *, reports_dir: Path | None = None) -> FastAP
         redoc_url=None,
         openapi_url=None,
         # Not included: that matches every address twice.
-        routes=[*_router.routes, *explorer_router.routes],
+        routes=_router.routes,
         # An id that ends with a slash is another id.
         redirect_slashes=False,
         exception_handlers={
@@ -95,121 +95,205 @@ def create_app(champion: Champion, *, reports_dir: Path | None = None) -> FastAP
     )
     app.state.champion, app.state.reports_dir = champion, reports_dir
     app.state.metrics = ServiceMetrics()
-    # Inside of the other one, which hands on another scope than the one it got.
     app.add_middleware(Measured, metrics=app.state.metrics)
-    app.add_middleware(_HeadLikeGet)
     return app
 
 
-class _HeadLikeGet:
-    """Answers HEAD like GET; the server leaves out the body."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope.get("method") == "HEAD":
-            scope = {**scope, "method": "GET"}
-        await self._app(scope, receive, send)
+def _in_use(request: Request) -> Recommender:
+    """The model that answers; NoChampion when there has been none yet."""
+    champion: Champion = request.app.state.champion
+    return champion.recommender()
 
 
-@_router.get("/recommend/{user:id}", **documented(Recommendations, 404, 422, 503))
-async def recommend(
+# Questions. FastAPI runs a function that is not `async` in a thread of its pool.
+
+
+@_get("/recommend/{user:id}", **documented(answers.Recommendations, 404, 422, 503))
+def recommend(
     request: Request, user: PathId, n: ListLength = DEFAULT_LIST, group: Group = None
 ) -> Response:
     """The best items of a user; popular ones, marked as fallback, without a history."""
-    check_address(request, "n", "group")
-    asked = UserQuestion.model_construct(user=user, n=n, group=group)
-    return json_answer(await run_in_threadpool(_answer, recommender_in_use(request), asked))
+    recommender = _in_use(request)
+    return json_answer(recommender.recommend(user, n, among=recommender.choose(group=group)))
 
 
 @_router.post(
     "/recommend",
-    **documented(Recommendations | ManyRecommendations, 400, 404, 413, 415, 422, 503),
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": _ANY_QUESTION}},
-        }
-    },
+    **documented(
+        answers.Recommendations | answers.ManyRecommendations, 400, 404, 413, 415, 422, 503
+    ),
+    openapi_extra={"requestBody": QUESTION_BODY},
 )
 async def recommend_items(request: Request) -> Response:
     """The best items of somebody new, who took the given ones; of a user, with what they took
     since the model was made; or of several users.
     """
-    check_address(request)
-    asked = await body_question(request)
-    return json_answer(await run_in_threadpool(_answer, recommender_in_use(request), asked))
+    question = await body_question(request)
+    return json_answer(await run_in_threadpool(_lists, _in_use(request), question))
 
 
-def _answer(recommender: Recommender, asked: Question) -> Recommendations | ManyRecommendations:
-    among, n = recommender.choose(asked.choice), asked.n
+def _lists(
+    recommender: Recommender, asked: Question
+) -> answers.Recommendations | answers.ManyRecommendations:
+    n, among = asked.n, recommender.choose(asked.only, asked.without or (), asked.group)
     if isinstance(asked, ItemsQuestion):
         return recommender.recommend_items(asked.items, n, among=among)
     if isinstance(asked, UserQuestion):
         return recommender.recommend(asked.user, n, events=asked.items or (), among=among)
     lists = tuple(recommender.recommend(user, n, among=among) for user in asked.users)
-    return ManyRecommendations(model=recommender.version, lists=lists)
+    return answers.ManyRecommendations(model=recommender.version, lists=lists)
 
 
-@_router.get("/similar/{item:id}", **documented(SimilarItems, 404, 422, 503))
-async def similar(request: Request, item: PathId, n: ListLength = DEFAULT_LIST) -> Response:
+@_get("/similar/{item:id}", **documented(answers.SimilarItems, 404, 422, 503))
+def similar(request: Request, item: PathId, n: ListLength = DEFAULT_LIST) -> Response:
     """Items that go with one, compared with how popular they are."""
-    check_address(request, "n")
-    recommender = recommender_in_use(request)
-    return json_answer(await run_in_threadpool(recommender.similar, item, n))
+    return json_answer(_in_use(request).similar(item, n))
 
 
-_HEALTH = documented(Health, 422)
-_HEALTH["responses"][503] = {"model": Health, "description": "No model is in use."}
+@_get("/search", **documented(answers.Matches, 422, 503))
+def search(request: Request, q: SearchText = "", n: ListLength = DEFAULT_LIST) -> Response:
+    """Users and items whose id, or name, holds a text; without one, the most active ones."""
+    return json_answer(_in_use(request).explorer.search(q, n))
 
 
-@_router.get("/health", **_HEALTH)
+@_get("/history", **documented(answers.History, 404, 422, 503))
+def history(request: Request, user: QueryId, n: ListLength = DEFAULT_LIST) -> Response:
+    """What a user took, what counts most first."""
+    return json_answer(_in_use(request).explorer.history(user, n))
+
+
+@_get("/explain", **documented(answers.ExplainedScore, 404, 422, 503))
+def explain(request: Request, user: QueryId, item: QueryId) -> Response:
+    """A user's score of an item by part, by component and by item of the history."""
+    return json_answer(_in_use(request).explain(user, item))
+
+
+@_get("/components", **documented(answers.ComponentMap, 422, 503))
+def components(request: Request) -> Response:
+    """The components as a map, and their drift over the days where that is known."""
+    return json_answer(_in_use(request).explorer.map)
+
+
+@_get("/promotions", **documented(answers.ModelChanges, 422))
+def promotions(request: Request) -> Response:
+    """What the gate, or a person, put in use and why; the newest first."""
+    champion: Champion = request.app.state.champion
+    entries = champion.registry.history()[-_SHOWN_CHANGES:]
+    return json_answer(answers.ModelChanges(changes=tuple(reversed(entries))))
+
+
+_HEALTH = documented(answers.Health, 422)
+_HEALTH["responses"][503] = {"model": answers.Health, "description": "No model is in use."}
+
+
+@_get("/health", **_HEALTH)
 async def health(request: Request) -> Response:
     """Whether a model is in use, and whether it is the promoted one."""
-    check_address(request)
     champion: Champion = request.app.state.champion
     version, problem = champion.version(), champion.problem
     if version is None:
-        said = Health(status="unavailable", model=None, problem=problem or NO_MODEL)
+        said = answers.Health(status="unavailable", model=None, problem=problem or NO_MODEL)
         return json_answer(said, 503)
-    return json_answer(
-        Health(status="degraded" if problem else "ok", model=version, problem=problem)
-    )
+    said = answers.Health(status="degraded" if problem else "ok", model=version, problem=problem)
+    return json_answer(said)
 
 
-@_router.get("/model", **documented(ModelInUse, 422, 503))
+@_get("/model", **documented(answers.ModelInUse, 422, 503))
 async def model(request: Request) -> Response:
     """What the model in use was made of."""
-    check_address(request)
-    return json_answer(recommender_in_use(request).describe())
+    return json_answer(_in_use(request).describe())
 
 
-@_router.get("/openapi.json", include_in_schema=False)
+@_get("/openapi.json", include_in_schema=False)
 async def openapi(request: Request) -> Response:
     """The service in OpenAPI."""
-    check_address(request)
     return JSONResponse(request.app.openapi(), headers=HEADERS)
+
+
+@_get("/metrics", include_in_schema=False)
+async def metrics(request: Request) -> Response:
+    """For Prometheus."""
+    state = request.app.state
+    text = state.metrics.text(state.champion)
+    return Response(text, headers=HEADERS, media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+
+# Pages.
+
+
+@cache
+def _file(name: str) -> bytes:
+    return (files("mom_pipeline.serving.explorer") / name).read_bytes()
+
+
+@_get("/", include_in_schema=False)
+async def explorer() -> Response:
+    """The page; everything on it is asked for by its script."""
+    return page(_file("index.html"))
+
+
+@_get("/docs", include_in_schema=False)
+async def docs() -> Response:
+    """Every address of the OpenAPI document, to read and to try."""
+    return page(_file("docs.html"))
+
+
+@_get("/explorer.js", include_in_schema=False)
+@_get("/docs.js", include_in_schema=False)
+async def script(request: Request) -> Response:
+    name = request.scope["route"].path.removeprefix("/")
+    return Response(_file(name), headers=HEADERS, media_type="text/javascript")
+
+
+@_get("/explorer.css", include_in_schema=False)
+async def styles() -> Response:
+    return Response(_file("explorer.css"), headers=HEADERS, media_type="text/css")
+
+
+@_get("/favicon.ico", include_in_schema=False)
+@_get("/icon.svg", include_in_schema=False)
+async def icon() -> Response:
+    return Response(_ICON, headers=HEADERS, media_type="image/svg+xml")
+
+
+@_get("/reports", include_in_schema=False)
+async def reports() -> Response:
+    return RedirectResponse("/reports/", headers=HEADERS)
+
+
+@_get("/reports/", include_in_schema=False)
+@_get("/reports/{name}", include_in_schema=False)
+def report(request: Request, name: str = "index.html") -> Response:
+    """A page of the folder of the reports, by its name alone: nothing else there can be read."""
+    folder: Path | None = request.app.state.reports_dir
+    if folder is None or not _REPORT.fullmatch(name):
+        raise HTTPException(404, "a report is named after its day, such as 2024-03-28.html")
+    if not (folder / name).exists():
+        raise HTTPException(404, "there is no such report; `mom-pipeline report` writes it")
+    return page((folder / name).read_bytes(), _REPORT_POLICY)
+
+
+# Refusals.
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     """Answer an error of ours with its sentence."""
-    said = Error(error=str(error))
+    said = answers.Error(error=str(error))
     if isinstance(error, BadRequest):
         # What is left of a refused body is not read, so the connection ends with it.
         return json_answer(said, error.status, {"connection": "close"})
-    if isinstance(error, UnknownUser | UnknownItem | UnknownGroup):
-        return json_answer(said, 404)
-    if isinstance(error, InvalidQuestion):
-        return json_answer(said, 422)
     if isinstance(error, NoChampion):
         return json_answer(said, 503, {"retry-after": "5"})
+    if isinstance(error, _UNKNOWN):
+        return json_answer(said, 404)
+    if isinstance(error, answers.InvalidQuestion):
+        return json_answer(said, 422)
     raise error
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
     errors = error.errors() if isinstance(error, RequestValidationError) else []
-    return json_answer(Error(error=first_problem(errors)), 422)
+    return json_answer(answers.Error(error=first_problem(errors)), 422)
 
 
 async def _gone(request: Request, error: Exception) -> Response:
@@ -221,5 +305,5 @@ async def _no_such_page(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     headers = dict(error.headers) if error.headers else None
-    said = Error(error=f"{error.detail}; /docs lists what there is")
+    said = answers.Error(error=f"{error.detail}; /docs lists what there is")
     return json_answer(said, error.status_code, headers)

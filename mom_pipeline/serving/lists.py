@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.core.files import locked
 from mom_pipeline.core.moments.users import IN_MEMORY, DayRows, RowsEngine
 from mom_pipeline.core.ranking.lists import HistoryOf, ListsVisit
+from mom_pipeline.serving.recommender import list_rules
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Warehouse
@@ -42,24 +42,18 @@ def renew_lists(
     Raises NoChampion before the first promotion. Writers take turns and read which model is in use
     in their turn, so the last of them writes the present one.
     """
-    path, serving = export_path(settings), settings.serving
+    path, rules = export_path(settings), list_rules(settings)
     with locked(path.parent):
         served = ModelRegistry(settings.models_dir, mapped=settings.engine.mapped).champion()
-        catalogue, X = Catalogue.open(settings.data_dir), served.histories
-        excluded = catalogue.left_out(serving.exclude_items, serving.exclude_groups)
-        model = served.model.excluding(excluded, served.item_ids)
+        version, X = served.manifest.version, served.histories
+        model = served.model.excluding(rules["left_out"], served.item_ids)
         # Histories are aged already, as the ranking reads them.
-        work = ListsVisit(HistoryOf(model), serving.list_length, serving.exclude_seen)
-        users = engine.users(DayRows(X, X, served.manifest.version))
+        work = ListsVisit(HistoryOf(model), settings.serving.list_length, rules["exclude_seen"])
+        users = engine.users(DayRows(X, X, version))
         blocks = (np.arange(i, min(i + _BLOCK, X.shape[0])) for i in range(0, X.shape[0], _BLOCK))
         parts = (part for block in blocks for part in users.visit(work, block))
+        lists = ((part.users, part.lists) for part in parts)
         with warehouse.connect() as connection:
-            rows = replace_lists(
-                connection,
-                served.manifest.version,
-                served.user_ids,
-                served.item_ids,
-                ((part.users, part.lists) for part in parts),
-            )
-            export_lists(connection, path, catalogue)
-    return RenewedLists(served.manifest.version, X.shape[0], X.shape[1], rows, path)
+            rows = replace_lists(connection, version, served.user_ids, served.item_ids, lists)
+            export_lists(connection, path, rules["catalogue"])
+    return RenewedLists(version, X.shape[0], X.shape[1], rows, path)

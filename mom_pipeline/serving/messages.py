@@ -1,17 +1,19 @@
 """Requests over HTTP, read within limits, and responses: JSON and pages with their headers."""
 
 import json
+from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, NoReturn
 from urllib.parse import unquote_to_bytes
 
 from fastapi import Path, Query, Request
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from starlette.responses import Response
 
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.interactions import MAX_ID
 from mom_pipeline.serving.answers import Error, ModelAnswer
-from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST, ItemFilter, Recommender
+from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST
 
 DEFAULT_LIST = 20
 MAX_BODY_BYTES = 1_000_000
@@ -66,6 +68,7 @@ ListLength = Annotated[_Length, BeforeValidator(_from_digits), Query(description
 Group = Annotated[
     str | None, Query(min_length=1, max_length=MAX_ID, description="A group of items.")
 ]
+SearchText = Annotated[str, Query(max_length=MAX_ID, description="A part of an id or a name.")]
 PathId = Annotated[str, Path(min_length=1, max_length=MAX_ID, description="Percent-encoded.")]
 QueryId = Annotated[str, Query(min_length=1, max_length=MAX_ID)]
 
@@ -79,11 +82,6 @@ class _Question(BaseModel):
     only: _Ids | None = None
     without: _Ids | None = Field(default=None, alias="not")
     group: _Id | None = None
-
-    @property
-    def choice(self) -> ItemFilter:
-        only = None if self.only is None else tuple(self.only)
-        return ItemFilter(only, tuple(self.without or ()), self.group)
 
 
 class ItemsQuestion(_Question):
@@ -106,14 +104,36 @@ class UsersQuestion(_Question):
 
 
 Question = ItemsQuestion | UserQuestion | UsersQuestion
-QUESTIONS: tuple[type[Question], ...] = (ItemsQuestion, UserQuestion, UsersQuestion)
+_KINDS: tuple[type[Question], ...] = (ItemsQuestion, UserQuestion, UsersQuestion)
+# For OpenAPI.
+QUESTION_BODY = {
+    "required": True,
+    "content": {
+        "application/json": {"schema": {"anyOf": [kind.model_json_schema() for kind in _KINDS]}}
+    },
+}
 
 
-def check_address(request: Request, *names: str) -> None:
-    """Refuse what is not UTF-8, parameters besides the given ones, and any that comes twice.
+class CheckedRoute(APIRoute):
+    """A route that refuses what is not UTF-8, other parameters than its own, and any twice.
 
-    A plain call in each route: as a dependency of FastAPI it adds some 60 us to a request.
+    As a dependency of FastAPI the check adds some 60 us to a request.
     """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The handler of the route, after the check of the address."""
+        handler = super().get_route_handler()
+        names = [field.alias for field in self.dependant.query_params]
+
+        async def checked(request: Request) -> Response:
+            if self.include_in_schema:
+                _check_address(request, names)
+            return await handler(request)
+
+        return checked
+
+
+def _check_address(request: Request, names: list[str]) -> None:
     if request.scope["query_string"]:
         given = [name for name, _ in request.query_params.multi_items()]
         if set(given) - set(names) or len(set(given)) < len(given):
@@ -130,19 +150,26 @@ async def body_question(request: Request) -> Question:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise BadRequest(415, f"Content-Type must be application/json, found {kind[:80]!r}")
-    value = _json(await _bounded_body(request))
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        # As soon as it is too long, whatever its header promised.
+        if len(body) > MAX_BODY_BYTES:
+            raise BadRequest(413, f"the body is longer than {MAX_BODY_BYTES:,} bytes")
     try:
-        return _kind_of(value).model_validate(value)
+        value = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(400, f"the body is not JSON: {str(error)[:120]}") from error
+    named = value if isinstance(value, dict) else {}
+    asked = UsersQuestion if "users" in named else UserQuestion if "user" in named else None
+    try:
+        return (asked or ItemsQuestion).model_validate(value)
     except ValidationError as error:
         raise BadRequest(422, first_problem(error.errors(include_url=False))) from error
 
 
-def _kind_of(value: Any) -> type[Question]:
-    """The kind of a question, by whom it is about."""
-    named = value if isinstance(value, dict) else {}
-    if "users" in named:
-        return UsersQuestion
-    return UserQuestion if "user" in named else ItemsQuestion
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
 
 
 def first_problem(errors: Any) -> str:
@@ -151,27 +178,6 @@ def first_problem(errors: Any) -> str:
     where = ".".join(str(part) for part in first["loc"] if part not in ("query", "path"))
     message = first["msg"].removeprefix("Value error, ")
     return f"{where or 'the body'}: {message}, found {first['input']!r:.40}"
-
-
-async def _bounded_body(request: Request) -> bytes:
-    """Read the body; stop as soon as it is too long, whatever its header promised."""
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY_BYTES:
-            raise BadRequest(413, f"the body is longer than {MAX_BODY_BYTES:,} bytes")
-    return bytes(body)
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return json.loads(body.decode("utf-8"), parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise BadRequest(400, f"the body is not JSON: {str(error)[:120]}") from error
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
 
 
 def documented(model: Any, *refusals: int) -> dict[str, Any]:
@@ -191,9 +197,3 @@ def page(content: bytes, policy: str = _ONLY_OUR_FILES) -> Response:
     """An HTML page that may use only what its Content-Security-Policy allows."""
     headers = HEADERS | {"content-security-policy": policy}
     return Response(content, headers=headers, media_type="text/html")
-
-
-def recommender_in_use(request: Request) -> Recommender:
-    """The model that answers; NoChampion when there has been none yet."""
-    recommender: Recommender = request.app.state.champion.recommender()
-    return recommender

@@ -28,21 +28,7 @@ from mom_pipeline.core.ranking.explain import (
 from mom_pipeline.core.ranking.parts import COMPONENTS
 from mom_pipeline.core.ranking.topn import BestItems, most_popular, top_n
 from mom_pipeline.core.types import Array, Csr
-from mom_pipeline.serving.answers import (
-    Contribution,
-    ExplainedScore,
-    InvalidQuestion,
-    ModelInUse,
-    Reason,
-    Recommendation,
-    Recommendations,
-    SimilarItem,
-    SimilarItems,
-    UnknownGroup,
-    UnknownItem,
-    UnknownUser,
-    shown,
-)
+from mom_pipeline.serving import answers
 from mom_pipeline.serving.explorer.explorer import Explorer
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.serving.served_model import ServedModel
@@ -53,20 +39,12 @@ MAX_HISTORY = 10_000
 _SHOWN_GROUPS = 10
 # Smaller terms of an explanation are rounding.
 _NEGLIGIBLE = 1e-12
-
-
-@dataclass(frozen=True)
-class ItemFilter:
-    """Which items a list may hold: some alone, all but some, those of a group."""
-
-    only: tuple[str, ...] | None = None
-    without: tuple[str, ...] = ()
-    group: str | None = None
+_POPULAR = answers.Reason(kind="popularity", name="", share=1.0)
 
 
 @dataclass(frozen=True)
 class AllowedItems:
-    """A filter in the items of one model. allowed: (D,) of bool.  unknown: ids it does not know."""
+    """Which items a list may hold. allowed: (D,) of bool.  unknown: ids the model lacks."""
 
     allowed: Array
     unknown: tuple[str, ...]
@@ -112,40 +90,35 @@ class Recommender:
     def version(self) -> str:
         return self._served.manifest.version
 
-    def describe(self) -> ModelInUse:
+    def describe(self) -> answers.ModelInUse:
         """What the model was made of, and its size."""
-        served = self._served
-        return ModelInUse(
-            **asdict(served.manifest), users=len(served.user_ids), items=len(served.item_ids)
-        )
+        users, items = len(self._served.user_ids), len(self._served.item_ids)
+        return answers.ModelInUse(**asdict(self._served.manifest), users=users, items=items)
 
     @cached_property
     def explorer(self) -> Explorer:
         """What the pages show beside the lists."""
         return Explorer(self._served, self._catalogue)
 
-    def choose(self, choice: ItemFilter) -> AllowedItems | None:
-        """Which items a filter leaves, for `recommend`; None where it leaves them all.
+    def choose(
+        self,
+        only: Collection[str] | None = None,
+        without: Collection[str] = (),
+        group: str | None = None,
+    ) -> AllowedItems | None:
+        """Some items alone, all but some, those of a group: for `recommend`. None: all items.
 
         Raises UnknownGroup for a group that no item of the catalogue has.
         """
-        if choice == ItemFilter():
+        if only is None and not without and group is None:
             return None
-        groups = self._groups
-        if choice.group is not None and choice.group not in groups:
-            near = did_you_mean(choice.group, groups)
-            raise UnknownGroup(
-                f"no item has the group {shown(choice.group)}{near or _some(groups)}"
-            )
         positions = self._served.item_positions
-        allowed = np.ones(len(self._served.item_ids), dtype=bool)
-        if choice.only is not None:
-            allowed[:] = False
-            allowed[[positions[item] for item in choice.only if item in positions]] = True
-        allowed[[positions[item] for item in choice.without if item in positions]] = False
-        if choice.group is not None:
-            allowed &= groups[choice.group]
-        unknown = [i for i in (*(choice.only or ()), *choice.without) if i not in positions]
+        allowed = np.full(len(self._served.item_ids), only is None)
+        allowed[[positions[item] for item in only or () if item in positions]] = True
+        allowed[[positions[item] for item in without if item in positions]] = False
+        if group is not None:
+            allowed &= self._of_group(group)
+        unknown = [item for item in (*(only or ()), *without) if item not in positions]
         return AllowedItems(allowed, tuple(dict.fromkeys(unknown)))
 
     def recommend(
@@ -156,24 +129,42 @@ class Recommender:
         exclude_seen: bool | None = None,
         events: Sequence[str] = (),
         among: AllowedItems | None = None,
-    ) -> Recommendations:
+    ) -> answers.Recommendations:
         """The n best items of a user; popular ones where there is no history.
 
         events: items that the user took since the model was made. They count as if taken on the
         day of the user's latest event; nothing is trained.
         among: of `choose`; the list is the best of these items alone.
         """
-        _check_length(n)
         history, note = self._history(user), ""
         fresh, unknown = self._taken(events) if events else (None, ())
         if fresh is not None:
             history = fresh if history is None else history + fresh
         if history is None:
-            note = f"the model does not know the user {shown(user)}: popular items"
+            note = f"the model does not know the user {answers.shown(user)}: popular items"
         elif not history.nnz:
-            note = f"the user {shown(user)} has no history: popular items"
+            note = f"the user {answers.shown(user)} has no history: popular items"
         lines = self._lines(history, n, exclude_seen, among)
-        return self._list(user, lines, note, unknown, among)
+        return self._answer(user, lines, note, unknown, among)
+
+    def recommend_items(
+        self,
+        items: Sequence[str],
+        n: int = 20,
+        *,
+        exclude_seen: bool | None = None,
+        among: AllowedItems | None = None,
+    ) -> answers.Recommendations:
+        """The n best items of somebody new who took the given ones.
+
+        Nothing is trained: P[component | user] needs only O and pi. An item that is given twice
+        was taken twice. Unknown items are left out and named in the answer.
+        Raises InvalidQuestion when no item is given, or more than MAX_HISTORY.
+        """
+        history, unknown = self._taken(items)
+        note = "" if history.nnz else "the model knows none of the given items: popular items"
+        lines = self._lines(history, n, exclude_seen, among)
+        return self._answer(None, lines, note, unknown, among)
 
     def best_items(self, users: Sequence[str], n: int) -> dict[str, list[str]]:
         """The n best items of many users at once; no entry for a user without a history."""
@@ -187,37 +178,61 @@ class Recommender:
             for user, items in zip(known, best, strict=True)
         }
 
-    def recommend_items(
-        self,
-        items: Sequence[str],
-        n: int = 20,
-        *,
-        exclude_seen: bool | None = None,
-        among: AllowedItems | None = None,
-    ) -> Recommendations:
-        """The n best items of somebody new who took the given ones.
+    def similar(self, item: str, n: int = 20) -> answers.SimilarItems:
+        """The n items that go with one most often, compared with their popularity.
 
-        Nothing is trained: P[component | user] needs only O and pi. An item that is given twice
-        was taken twice. Unknown items are left out and named in the answer.
-        Raises InvalidQuestion when no item is given, or more than MAX_HISTORY.
+        Raises UnknownItem.
         """
         _check_length(n)
-        history, unknown = self._taken(items)
-        note = "" if history.nnz else "the model knows none of the given items: popular items"
-        lines = self._lines(history, n, exclude_seen, among)
-        return self._list(None, lines, note, unknown, among)
+        position = self._position(item)
+        scores = similar_scores(self._served.model, position)
+        scores[position] = -np.inf
+        scores[(scores <= 0) | ~self._served.model.candidates] = -np.inf
+        best, values = top_n(scores[None], n)
+        lines = tuple(
+            answers.SimilarItem(item=self._id(y), name=self._name(y), score=score)
+            for y, score in zip(best[0].tolist(), values[0].tolist(), strict=True)
+            if y >= 0
+        )
+        return answers.SimilarItems(item=item, model=self.version, items=lines)
 
-    def _taken(self, items: Sequence[str]) -> tuple[Csr, tuple[str, ...]]:
-        """Items as a history, and those that the model does not know."""
-        if isinstance(items, str) or not 1 <= len(items) <= MAX_HISTORY:
-            given = "one text" if isinstance(items, str) else f"{len(items):,}"
-            raise InvalidQuestion(f"a list of 1 to {MAX_HISTORY:,} items expected, found {given}")
-        counts, known = Counter(items), self._served.item_positions
-        unknown = tuple(item for item in counts if item not in known)
-        taken = {known[item]: count for item, count in counts.items() if item in known}
-        positions = np.array(sorted(taken), dtype=np.int64)
-        times = np.array([float(taken[y]) for y in positions.tolist()])
-        return one_row(positions, times, self._served.model.n_items), unknown
+    def explain(self, user: str, item: str) -> answers.ExplainedScore:
+        """What the user's score of an item is made of.
+
+        Raises UnknownUser when there is no history, UnknownItem.
+        """
+        history = self._history(user)
+        if history is None or not history.nnz:
+            raise answers.UnknownUser(
+                f"the model has no history of the user {answers.shown(user)}, so there is nothing "
+                "to explain; such users get popular items"
+            )
+        position = self._position(item)
+        taken_apart = explain_row(self._served.model, history, np.array([position]))
+        best, components = taken_apart.best, taken_apart.by_component[0].tolist()
+        score, own = float(best.scores[0, 0]), taken_apart.by_history[0].tolist()
+        return answers.ExplainedScore(
+            user=user,
+            item=item,
+            model=self.version,
+            score=score,
+            seen=position in history.indices,
+            reason=self._reasons(history, taken_apart.memberships, best)[0],
+            moments=tuple(
+                answers.Contribution(name=name, contribution=part[0], share=_share(part[0], score))
+                for name, part in taken_apart.by_part.items()
+            ),
+            components=_largest_first(
+                ((str(k), "", value) for k, value in enumerate(components, start=1)), score
+            ),
+            history=_largest_first(
+                (
+                    (self._id(y), self._label(y), value)
+                    for y, value in zip(history.indices.tolist(), own, strict=True)
+                ),
+                score,
+            ),
+        )
 
     def did_you_mean(self, *, user: str = "", item: str = "") -> str:
         """Return "; did you mean …?" for a user or an item that the model does not know, or "".
@@ -227,109 +242,53 @@ class Recommender:
         known = self._served.user_positions if user else self._served.item_positions
         return "" if (user or item) in known else did_you_mean(user or item, known)
 
-    def similar(self, item: str, n: int = 20) -> SimilarItems:
-        """The n items that go with one most often, compared with their popularity.
+    def _history(self, user: str) -> Csr | None:
+        own = self._served.history(user)
+        return None if own is None else one_row(*own, self._served.model.n_items)
 
-        Raises UnknownItem.
-        """
-        _check_length(n)
-        position = self._item(item)
-        scores = similar_scores(self._served.model, position)
-        scores[position] = -np.inf
-        scores[(scores <= 0) | ~self._served.model.candidates] = -np.inf
-        best, values = top_n(scores[None], n)
-        lines = tuple(
-            SimilarItem(item=self._id(y), name=self._name(y), score=score)
-            for y, score in zip(best[0].tolist(), values[0].tolist(), strict=True)
-            if y >= 0
-        )
-        return SimilarItems(item=item, model=self.version, items=lines)
-
-    def explain(self, user: str, item: str) -> ExplainedScore:
-        """What the user's score of an item is made of.
-
-        Raises UnknownUser when there is no history, UnknownItem.
-        """
-        history = self._history(user)
-        if history is None or not history.nnz:
-            raise UnknownUser(
-                f"the model has no history of the user {shown(user)}, so there is nothing to "
-                "explain; such users get popular items"
+    def _taken(self, items: Sequence[str]) -> tuple[Csr, tuple[str, ...]]:
+        """Items as a history, and those that the model does not know."""
+        if isinstance(items, str) or not 1 <= len(items) <= MAX_HISTORY:
+            given = "one text" if isinstance(items, str) else f"{len(items):,}"
+            raise answers.InvalidQuestion(
+                f"a list of 1 to {MAX_HISTORY:,} items expected, found {given}"
             )
-        position = self._item(item)
-        taken_apart = explain_row(self._served.model, history, np.array([position]))
-        best, components = taken_apart.best, taken_apart.by_component[0].tolist()
-        score = float(best.scores[0, 0])
-        names = [self._id(int(y)) for y in history.indices]
-        own = taken_apart.by_history[0].tolist()
-        numbers = map(str, range(1, len(components) + 1))
-        return ExplainedScore(
-            user=user,
-            item=item,
-            model=self.version,
-            score=score,
-            seen=bool(np.isin(position, history.indices)),
-            reason=self._reasons(history, taken_apart.memberships, best)[0],
-            moments=tuple(
-                _contribution(name, float(part[0]), score)
-                for name, part in taken_apart.by_part.items()
-            ),
-            components=_largest_first(zip(numbers, components, strict=True), score),
-            history=tuple(
-                term.model_copy(update={"label": self._catalogue.label(term.name)})
-                for term in _largest_first(zip(names, own, strict=True), score)
-            ),
-        )
-
-    def _reasons(self, history: Csr, P: Array, best: BestItems) -> list[Reason]:
-        """What contributed most to each score, as the table of lists says it."""
-        why = strongest(self._served.model, history, P, best)
-        listed = int((best.items[0] >= 0).sum())
-        columns = (row[0, :listed] for row in (why.kinds, why.causes, why.terms, best.scores))
-        lines = zip(*(column.tolist() for column in columns), strict=True)
-        return [
-            self._reason(kind, cause, _share(term, score)) for kind, cause, term, score in lines
-        ]
-
-    def _reason(self, kind: int, cause: int, share: float) -> Reason:
-        if kind == ITEM:
-            return Reason(kind="item", name=self._id(cause), label=self._label(cause), share=share)
-        if kind == COMPONENT:
-            examples = self._examples[cause]
-            return Reason(kind="component", name=str(cause + 1), share=share, examples=examples)
-        return Reason(kind="popularity", name="", share=share)
+        counts, known = Counter(items), self._served.item_positions
+        unknown = tuple(item for item in counts if item not in known)
+        taken = {known[item]: count for item, count in counts.items() if item in known}
+        positions = np.array(sorted(taken), dtype=np.int64)
+        times = np.array([float(taken[y]) for y in positions.tolist()])
+        return one_row(positions, times, self._served.model.n_items), unknown
 
     def _lines(
         self, history: Csr | None, n: int, exclude_seen: bool | None, among: AllowedItems | None
-    ) -> list[tuple[int, float, Reason]]:
-        """Positions, scores and reasons of the best items; of popular ones without a history."""
+    ) -> list[answers.Recommendation]:
+        """The best items, each with its reason; popular ones without a history."""
+        _check_length(n)
         model, only = self._served.model, None if among is None else among.allowed
         if history is None or not history.nnz:
             allowed = model.candidates if only is None else model.candidates & only
             items, shares = most_popular(np.where(allowed, model.popularity, 0.0), n)
-            popular = Reason(kind="popularity", name="", share=1.0)
-            return [
-                (y, share, popular)
-                for y, share in zip(items.tolist(), shares.tolist(), strict=True)
-            ]
+            popular = zip(items.tolist(), shares.tolist(), strict=True)
+            return [self._line(y, share, _POPULAR) for y, share in popular]
         exclude = self._exclude_seen if exclude_seen is None else exclude_seen
         # Zeros where no part of the score reads them.
         P = model.memberships(history) if self._by_components else np.zeros((1, len(model.weights)))
         best = model.best(history, n, exclude_seen=exclude, memberships=P, only=only)
         # A short list ends with -1; there is a reason for every item before it.
-        reasons = self._reasons(history, P, best)
-        scores = best.scores[0].tolist()
-        return list(zip(best.items[0].tolist(), scores, reasons, strict=False))
+        reasons, scores = self._reasons(history, P, best), best.scores[0].tolist()
+        lines = zip(best.items[0].tolist(), scores, reasons, strict=False)
+        return [self._line(y, score, reason) for y, score, reason in lines]
 
-    def _list(
+    def _answer(
         self,
         user: str | None,
-        lines: Sequence[tuple[int, float, Reason]],
+        lines: Sequence[answers.Recommendation],
         note: str,
         unknown: tuple[str, ...],
         among: AllowedItems | None,
-    ) -> Recommendations:
-        """The answer. note: why the items are popular ones, "" where they are not."""
+    ) -> answers.Recommendations:
+        """The list and what is to be said of it. note: why its items are popular ones, or ""."""
         unknown += among.unknown if among else ()
         notes = [note] if note else []
         if unknown and not note:
@@ -339,22 +298,53 @@ class Recommender:
             notes.append(
                 f"the choice leaves {left:,} items of the model, none of which can be recommended"
             )
-        return Recommendations(
+        return answers.Recommendations(
             user=user,
             model=self.version,
             fallback=bool(note),
             note="; ".join(notes),
-            items=tuple(
-                Recommendation(item=self._id(y), name=self._name(y), score=score, reason=reason)
-                for y, score, reason in lines
-            ),
+            items=tuple(lines),
             unknown_items=unknown,
         )
+
+    def _line(self, position: int, score: float, reason: answers.Reason) -> answers.Recommendation:
+        name = self._name(position)
+        return answers.Recommendation(
+            item=self._id(position), name=name, score=score, reason=reason
+        )
+
+    def _reasons(self, history: Csr, P: Array, best: BestItems) -> list[answers.Reason]:
+        """What contributed most to each score, as the table of lists says it."""
+        why = strongest(self._served.model, history, P, best)
+        listed = int((best.items[0] >= 0).sum())
+        columns = (row[0, :listed] for row in (why.kinds, why.causes, why.terms, best.scores))
+        lines = zip(*(column.tolist() for column in columns), strict=True)
+        return [
+            self._reason(kind, cause, _share(term, score)) for kind, cause, term, score in lines
+        ]
+
+    def _reason(self, kind: int, cause: int, share: float) -> answers.Reason:
+        if kind == ITEM:
+            return answers.Reason(
+                kind="item", name=self._id(cause), label=self._label(cause), share=share
+            )
+        if kind == COMPONENT:
+            examples = self._examples[cause]
+            return answers.Reason(
+                kind="component", name=str(cause + 1), share=share, examples=examples
+            )
+        return answers.Reason(kind="popularity", name="", share=share)
 
     @cached_property
     def _by_components(self) -> bool:
         """Whether a part of the score reads P[component | user]."""
         return any(part.name == COMPONENTS for part, _ in self._served.model.top().score.parts)
+
+    @cached_property
+    def _examples(self) -> list[tuple[str, ...]]:
+        """The three items that each component shows most often."""
+        best, _ = top_n(self._served.model.item_probs.T, 3)
+        return [tuple(self._label(y) for y in row) for row in best]
 
     @cached_property
     def _groups(self) -> dict[str, Array]:
@@ -368,24 +358,20 @@ class Recommender:
                 groups[group][position] = True
         return groups
 
-    @cached_property
-    def _examples(self) -> list[tuple[str, ...]]:
-        """The three items that each component shows most often."""
-        best, _ = top_n(self._served.model.item_probs.T, 3)
-        return [tuple(self._label(y) for y in row) for row in best]
+    def _of_group(self, group: str) -> Array:
+        if group not in self._groups:
+            some = ", ".join(answers.shown(known) for known in sorted(self._groups)[:_SHOWN_GROUPS])
+            known = f"; known groups: {some}" if some else "; items.csv names no groups"
+            near = did_you_mean(group, self._groups)
+            raise answers.UnknownGroup(
+                f"no item has the group {answers.shown(group)}{near or known}"
+            )
+        return self._groups[group]
 
-    def _history(self, user: str) -> Csr | None:
-        position = self._served.user_positions.get(user)
-        if position is None:
-            return None
-        X = self._served.histories
-        own = slice(int(X.indptr[position]), int(X.indptr[position + 1]))
-        return one_row(X.indices[own], X.data[own], self._served.model.n_items)
-
-    def _item(self, item: str) -> int:
+    def _position(self, item: str) -> int:
         position = self._served.item_positions.get(item)
         if position is None:
-            raise UnknownItem(f"the model does not know the item {shown(item)}")
+            raise answers.UnknownItem(f"the model does not know the item {answers.shown(item)}")
         return position
 
     def _id(self, position: int) -> str:
@@ -408,25 +394,20 @@ def list_rules(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _some(groups: Collection[str]) -> str:
-    """Return which groups there are."""
-    known = ", ".join(shown(group) for group in sorted(groups)[:_SHOWN_GROUPS])
-    return f"; known groups: {known}" if known else "; items.csv names no groups"
-
-
 def _check_length(n: int) -> None:
     if not 1 <= n <= MAX_LIST:
-        raise InvalidQuestion(f"n must lie between 1 and {MAX_LIST:,}, found {n}")
+        raise answers.InvalidQuestion(f"n must lie between 1 and {MAX_LIST:,}, found {n}")
 
 
-def _largest_first(terms: Iterable[tuple[str, float]], score: float) -> tuple[Contribution, ...]:
-    kept = [(name, value) for name, value in terms if abs(value) > _NEGLIGIBLE * abs(score)]
-    kept.sort(key=lambda term: -term[1])
-    return tuple(_contribution(name, value, score) for name, value in kept)
-
-
-def _contribution(name: str, value: float, score: float) -> Contribution:
-    return Contribution(name=name, contribution=value, share=_share(value, score))
+def _largest_first(
+    terms: Iterable[tuple[str, str, float]], score: float
+) -> tuple[answers.Contribution, ...]:
+    """Names, labels and values of terms as contributions; those that are rounding left out."""
+    kept = [term for term in terms if abs(term[2]) > _NEGLIGIBLE * abs(score)]
+    return tuple(
+        answers.Contribution(name=name, label=label, contribution=value, share=_share(value, score))
+        for name, label, value in sorted(kept, key=lambda term: -term[2])
+    )
 
 
 def _share(value: float, score: float) -> float:

@@ -11,7 +11,7 @@ sees the old or the new champion, never a mixture. Writers take turns.
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -66,11 +66,6 @@ class Promotion:
     reason: str
     by: str = GATE
 
-    @classmethod
-    def now(cls, version: str, kind: str, reason: str, by: str) -> "Promotion":
-        """Return a change with the present time."""
-        return cls(version, datetime.now(tz=UTC).isoformat(timespec="seconds"), kind, reason, by)
-
 
 @dataclass(frozen=True)
 class StoredVersion:
@@ -83,10 +78,12 @@ class StoredVersion:
 
 
 class ModelRegistry:
-    """The versions below one folder, `models` of the data folder."""
+    """The versions below one folder, `models` of the data folder.
+
+    mapped: the histories of the models stay in their files.
+    """
 
     def __init__(self, root: Path, *, mapped: bool = False) -> None:
-        """Open a folder. mapped: the histories of the models stay in their files."""
         self.root = root
         self._mapped = mapped
 
@@ -165,9 +162,9 @@ class ModelRegistry:
             self.load(version)
             history = self.history()
             if _champions(history)[-1:] != [version]:
-                self._point([*history, Promotion.now(version, PROMOTED, reason, by)])
+                self._note(history, version, PROMOTED, reason, by)
             elif by == PERSON and not _is_chosen(history):
-                self._point([*history, Promotion.now(version, KEPT, reason, by)])
+                self._note(history, version, KEPT, reason, by)
 
     def is_chosen(self) -> bool:
         """Whether a person put the champion in use, so that the gate may not replace it."""
@@ -176,10 +173,9 @@ class ModelRegistry:
     def lift(self, reason: str) -> str | None:
         """Let the gate decide again; return the champion, None when there is none."""
         with locked(self.root):
-            history = self.history()
-            champion = next(reversed(_champions(history)), None)
+            history, champion = self.history(), self.champion_version()
             if champion is not None and _is_chosen(history):
-                self._point([*history, Promotion.now(champion, LIFTED, reason, PERSON)])
+                self._note(history, champion, LIFTED, reason, PERSON)
         return champion
 
     def rollback(self, reason: str = "asked for") -> str:
@@ -189,15 +185,15 @@ class ModelRegistry:
         """
         with locked(self.root):
             history = self.history()
-            stack = _champions(history)
-            if len(stack) < 2:
+            champions = _champions(history)
+            if len(champions) < 2:
                 raise NothingToRollBack(
                     "there is no champion before this one to return to; `mom-pipeline promote "
                     "VERSION` puts any other version in use"
                 )
-            self.load(stack[-2])
-            self._point([*history, Promotion.now(stack[-2], ROLLED_BACK, reason, PERSON)])
-        return stack[-2]
+            self.load(champions[-2])
+            self._note(history, champions[-2], ROLLED_BACK, reason, PERSON)
+        return champions[-2]
 
     def set_aside_pointer(self) -> None:
         """Rename a file of the champion that cannot be read: versions are promoted anew."""
@@ -227,38 +223,31 @@ class ModelRegistry:
                 shutil.rmtree(self.folder(version))
         return removed
 
-    def rewrite(
-        self, transform: Callable[[ServedModel], ServedModel | None]
-    ) -> dict[str, str | None]:
-        """Replace versions by others, such as those without one user. Old name -> new name.
+    def forget(self, user_id: str) -> dict[str, str | None]:
+        """Replace every version that knows a user by one without them. Old name -> new name.
 
-        transform: None where a version stays as it is. The new ones are written, then champion
-        and history get the new names in one step, then the old ones are removed; after a crash
-        the same call ends the work. A damaged version cannot be transformed and is removed
-        (None in the answer): what is left of it could still hold the user.
+        The new ones are written, then champion and history get the new names in one step, then
+        the old ones are removed; after a crash the same call ends the work. A damaged version is
+        removed (None in the answer): what is left of it could still hold the user.
         """
+        if not self.root.is_dir():
+            return {}
         with locked(self.root):
             (self.root / VERSIONS).mkdir(exist_ok=True)
             remove_left_overs(self.root / VERSIONS)
             changed: dict[str, str | None] = {}
             for version in self.names():
-                new = self._rewritten(version, transform)
-                if new != version:
-                    changed[version] = new
+                try:
+                    left = self.load(version).without_user(user_id)
+                    if left is not None:
+                        changed[version] = self._add(left)
+                except DamagedModel:
+                    changed[version] = None
             if changed and (self.root / POINTER).exists():
                 self._point(_renamed(self.history(), changed))
             for version in changed:
                 shutil.rmtree(self.folder(version))
         return changed
-
-    def _rewritten(
-        self, version: str, transform: Callable[[ServedModel], ServedModel | None]
-    ) -> str | None:
-        try:
-            made = transform(self.load(version))
-        except DamagedModel:
-            return None
-        return version if made is None else self._add(made)
 
     def _add(self, served: ServedModel) -> str:
         parent = self.root / VERSIONS
@@ -269,6 +258,12 @@ class ModelRegistry:
             publish(folder, parent / version)
         return version
 
+    def _note(
+        self, history: Sequence[Promotion], version: str, kind: str, reason: str, by: str
+    ) -> None:
+        now = datetime.now(tz=UTC).isoformat(timespec="seconds")
+        self._point([*history, Promotion(version, now, kind, reason, by)])
+
     def _point(self, history: Iterable[Promotion]) -> None:
         value = {"promotions": [asdict(entry) for entry in history]}
         write_text(self.root / POINTER, json.dumps(value, indent=2) + "\n")
@@ -276,23 +271,13 @@ class ModelRegistry:
     def _described(self, version: str) -> StoredVersion:
         folder = self.root / VERSIONS / version
         size = sum(path.stat().st_size for path in folder.iterdir())
-        manifest: Manifest | None = None
+        manifest, damage = None, ""
         try:
             manifest = Manifest.read(folder)
             Manifest.read(folder, check=True)
         except DamagedModel as error:
-            return StoredVersion(version, manifest, str(error), size)
-        return StoredVersion(version, manifest, "", size)
-
-
-def forget_in_models(registry: ModelRegistry, user_id: str) -> int:
-    """Take a user out of every version (see `ServedModel.without_user`).
-
-    Returns how many versions were replaced or, where damaged, removed.
-    """
-    if not registry.root.is_dir():
-        return 0
-    return len(registry.rewrite(lambda served: served.without_user(user_id)))
+            damage = str(error)
+        return StoredVersion(version, manifest, damage, size)
 
 
 def _standing(history: Iterable[Promotion]) -> list[Promotion]:
@@ -306,13 +291,13 @@ def _standing(history: Iterable[Promotion]) -> list[Promotion]:
     return stack
 
 
-def _is_chosen(history: Sequence[Promotion]) -> bool:
-    return bool(history) and history[-1].by == PERSON and history[-1].kind != LIFTED
-
-
 def _champions(history: Iterable[Promotion]) -> list[str]:
     """The champion last, before it those that a rollback returns to."""
     return [entry.version for entry in _standing(history)]
+
+
+def _is_chosen(history: Sequence[Promotion]) -> bool:
+    return bool(history) and history[-1].by == PERSON and history[-1].kind != LIFTED
 
 
 def _renamed(history: Sequence[Promotion], new_names: Mapping[str, str | None]) -> list[Promotion]:

@@ -15,18 +15,59 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict
 from scipy import sparse
 
 from mom_pipeline.artifacts.versions import check_files, read_manifest
 from mom_pipeline.core.errors import DamagedModel, InvalidInteractions
+from mom_pipeline.core.evaluation.theorem1 import Bounds
 from mom_pipeline.core.files import write_text
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.persistence import load_arrays, save_arrays
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.errors import DamagedArtifact
-from mom_pipeline.serving.figures import ModelFigures
 
 MODEL, SMOOTHED, PEOPLE, FIGURES = "model.npz", "smoothed.npz", "people.npz", "figures.json"
+# Days that a model remembers.
+TREND_DAYS = 60
+_OF_THE_STORE = ("format", "sha256")
+
+
+class FitFigures(BaseModel):
+    """The fit of one day.
+
+    full: computed from all users.  captured_share: of the second moment, by the basis.
+    drift: (K,), total variation since the day before.  agreement: (K,), cosine of two halves of
+    the users.  mean_agreement: weighted by pi.
+    """
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    day: str
+    full: bool
+    changed_users: int
+    users: int
+    captured_share: float
+    drift: tuple[float, ...]
+    agreement: tuple[float, ...]
+    mean_agreement: float
+
+
+class ModelFigures(BaseModel):
+    """The fit of a model.
+
+    spectrum: eigenvalues of M2 inside the span, largest first.  weight_sum: sum of lambda^-2.
+    bounds: None where Theorem 1 is about another model.  days: up to its own, which is the last.
+    """
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    spectrum: tuple[float, ...]
+    residual: float
+    weight_sum: float
+    negative_mass: float
+    bounds: Bounds | None
+    days: tuple[FitFigures, ...]
 
 
 @dataclass(frozen=True)
@@ -52,10 +93,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path, *, check: bool = False) -> Self:
-        """The manifest of a version; DamagedModel when it cannot be read.
-
-        check: also compare every file with its sha256.
-        """
+        """The manifest of a version, or DamagedModel. check: compare every file with its sha256."""
         try:
             values = read_manifest(folder)
             if check:
@@ -64,9 +102,6 @@ class Manifest:
             return cls(version=folder.name, **facts)
         except (DamagedArtifact, TypeError) as error:
             raise DamagedModel(str(error)) from error
-
-
-_OF_THE_STORE = ("format", "sha256")
 
 
 @dataclass(frozen=True)
@@ -92,6 +127,15 @@ class ServedModel:
     def user_positions(self) -> dict[str, int]:
         return {str(user): position for position, user in enumerate(self.user_ids)}
 
+    def history(self, user: str) -> tuple[Array, Array] | None:
+        """The items of a user and how much each counts, (n,) each; None for an unknown user."""
+        position = self.user_positions.get(user)
+        if position is None:
+            return None
+        X = self.histories
+        own = slice(int(X.indptr[position]), int(X.indptr[position + 1]))
+        return X.indices[own], X.data[own]
+
     def write_files(self, folder: Path, *, deflated: bool = True) -> None:
         """Write everything but the manifest to a folder. deflated: False for mapped histories."""
         # What an update would need stays with the artifacts of the day.
@@ -104,20 +148,13 @@ class ServedModel:
         if self.figures is not None:
             write_text(folder / FIGURES, self.figures.model_dump_json())
         X = self.histories
-        save_arrays(
-            folder / PEOPLE,
-            {"shape": list(X.shape)},
-            {
-                "item_ids": _as_bytes(self.item_ids),
-                "item_ends": _ends(self.item_ids),
-                "user_ids": _as_bytes(self.user_ids),
-                "user_ends": _ends(self.user_ids),
-                "data": X.data,
-                "indices": X.indices,
-                "indptr": X.indptr,
-            },
-            deflated=deflated,
-        )
+        arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr}
+        for kind, ids in (("item", self.item_ids), ("user", self.user_ids)):
+            # One after the other as UTF-8: one long id does not widen all of them.
+            texts = [str(name).encode() for name in ids]
+            arrays[f"{kind}_ids"] = np.frombuffer(b"".join(texts), dtype=np.uint8)
+            arrays[f"{kind}_ends"] = np.cumsum([len(text) for text in texts], dtype=np.int64)
+        save_arrays(folder / PEOPLE, {"shape": list(X.shape)}, arrays, deflated=deflated)
 
     @classmethod
     def load(cls, folder: Path, *, mapped: bool = False) -> Self:
@@ -141,7 +178,7 @@ class ServedModel:
         histories: Csr = sparse.csr_array(
             (arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(header["shape"])
         )
-        items, users = (_as_text(arrays[f"{k}_ids"], arrays[f"{k}_ends"]) for k in ("item", "user"))
+        items, users = (_texts(arrays[f"{k}_ids"], arrays[f"{k}_ends"]) for k in ("item", "user"))
         if histories.shape != (len(users), len(items)) or len(items) != fitted.n_items:
             raise DamagedModel(
                 f"{folder} holds {len(users)} users and {len(items)} items, "
@@ -177,16 +214,8 @@ class ServedModel:
         )
 
 
-def _as_bytes(ids: Array) -> Array:
-    """The ids one after the other as UTF-8: one long id does not widen all of them."""
-    return np.frombuffer("".join(map(str, ids)).encode(), dtype=np.uint8)
-
-
-def _ends(ids: Array) -> Array:
-    return np.cumsum([len(str(i).encode()) for i in ids], dtype=np.int64)
-
-
-def _as_text(data: Array, ends: Array) -> Array:
-    whole, starts = data.tobytes(), [0, *ends[:-1].tolist()]
-    texts = [whole[a:b].decode() for a, b in zip(starts, ends.tolist(), strict=False)]
+def _texts(data: Array, ends: Array) -> Array:
+    """The ids that `write_files` wrote one after the other."""
+    whole, stops = data.tobytes(), ends.tolist()
+    texts = [whole[a:b].decode() for a, b in zip([0, *stops], stops, strict=False)]
     return np.array(texts, dtype=object)

@@ -5,12 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mom_pipeline.serving.gate import (
-    Delivered,
-    candidate,
-    contest_with_champion,
-    evaluated_day,
-)
+from mom_pipeline.serving.gate import Gate, evaluated_day
 from mom_pipeline.serving.registry import PERSON, POINTER, VERSIONS, ModelRegistry
 from mom_pipeline.serving.served_model import MODEL
 from mom_pipeline.warehouse.dictionaries import ids_by_position
@@ -193,50 +188,45 @@ def test_settings_of_the_gate(copied: Pipeline):
     assert len(registry.names()) == 1
 
 
-def ids_of(pipeline: Pipeline):
+def gate_of(pipeline: Pipeline, until) -> Gate:
     with pipeline.warehouse.connect() as connection:
-        return tuple(ids_by_position(connection, kind) for kind in ("item", "user"))
+        items, users = (ids_by_position(connection, kind) for kind in ("item", "user"))
+    later = delivered_pairs(pipeline.warehouse, evaluated_day(pipeline.days, until), until)
+    return Gate(pipeline.days, registry_of(pipeline), until, items, users, later)
 
 
 def test_erased_users_are_in_no_version(backfilled: Pipeline):
-    state = backfilled.days
-    items, users = ids_of(backfilled)
-    X = state.rows(day(N_DAYS)).X
+    gate = gate_of(backfilled, day(N_DAYS))
+    X = backfilled.days.rows(day(N_DAYS)).X
     erased, present = np.flatnonzero(np.diff(X.indptr))[[3, 4]]
-    gone, kept = users[erased], users[present]
-    users[erased] = None
-    served = candidate(state, day(N_DAYS), Delivered(items, users, X), None)
+    gone, kept = gate.user_ids[erased], gate.user_ids[present]
+    gate.user_ids[erased] = None
+    served = gate.candidate()
     assert gone not in served.user_positions
     assert "None" not in served.user_positions
     assert len(served.user_ids) == (np.diff(X.indptr) > 0).sum() - 1
     row = served.histories[[served.user_positions[kept]]]
     assert (row != X[[present]]).nnz == 0
-    assert served.manifest.metrics == {}
 
 
 def test_a_champion_whose_items_have_other_positions(backfilled: Pipeline):
-    """Positions may differ after a rebuild; what belongs to an id does not."""
-    state, until = backfilled.days, day(N_DAYS)
-    items, users = ids_of(backfilled)
-    test = delivered_pairs(backfilled.warehouse, evaluated_day(state, until), until)
-    delivered, backtest = (
-        Delivered(items, users, test),
-        state.backtest(until, evaluated_day(state, until)),
-    )
-    assert backtest is not None
-    old = candidate(state, evaluated_day(state, until), delivered, None)
+    """Positions may differ after days that came late: then its settings are fitted again."""
+    gate = gate_of(backfilled, day(N_DAYS))
+    old = gate_of(backfilled, gate.evaluated_day).candidate()
     order = np.random.default_rng(0).permutation(len(old.item_ids))
     model = replace(
         old.model,
         item_probs=old.model.item_probs[order],
         popularity=old.model.popularity[order],
     )
-    contests = [
-        contest_with_champion(state, until, champion, delivered, backtest)
+    moved, wrong = (
+        gate.contest(champion, gate.backtest)
         for champion in (
             replace(old, model=model, item_ids=old.item_ids[order]),
             replace(old, model=model),
         )
-    ]
-    np.testing.assert_allclose(contests[0].rival_ap, contests[0].challenger_ap, atol=1e-12)
-    assert contests[1].rival_ap.mean() < 0.7 * contests[1].challenger_ap.mean()
+    )
+    assert "its settings and the new ones" in moved.how
+    assert moved.rival_ap.mean() == pytest.approx(moved.challenger_ap.mean(), rel=0.05)
+    assert "it and the model of" in wrong.how
+    assert wrong.rival_ap.mean() < 0.7 * wrong.challenger_ap.mean()

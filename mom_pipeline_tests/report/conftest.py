@@ -11,8 +11,7 @@ from mom_pipeline.core.evaluation.theorem1 import theorem_1
 from mom_pipeline.logs.ledger import LedgerEntry
 from mom_pipeline.report.data import InUse, ListUse, Person, ReportComponent, ReportData
 from mom_pipeline.report.page import render
-from mom_pipeline.serving.figures import FitFigures, ModelFigures
-from mom_pipeline.serving.served_model import Manifest
+from mom_pipeline.serving.served_model import FitFigures, Manifest, ModelFigures
 from mom_pipeline.settings import ModelSettings, Settings
 from mom_pipeline.warehouse.evaluations import MetricsRow
 

@@ -1,15 +1,31 @@
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 
+import httpx
 import numpy as np
 import pytest
 
 from mom_pipeline.core import MethodOfMoments, simulate
-from mom_pipeline.serving.figures import FitFigures, ModelFigures
 from mom_pipeline.serving.registry import ModelRegistry
-from mom_pipeline.serving.served_model import Manifest, ServedModel
+from mom_pipeline.serving.served_model import FitFigures, Manifest, ModelFigures, ServedModel
 from mom_pipeline.settings import ModelSettings
 
 N, D, K = 200, 30, 3
+# Ids as people could bring them.
+ODD = [
+    'say "it"',
+    "two\nlines",
+    "ends with a line\n",
+    '=HYPERLINK("http://x")',
+    "a/b/../c/",
+    "ünïcode 🙂",
+    " ",
+    "%2F",
+    "a?b=c#d",
+    "'; DROP TABLE users; --",
+    "\x00\x1b[31m",
+]
 
 
 @pytest.fixture(scope="session")
@@ -24,19 +40,11 @@ def make(fitted):
     X, model = fitted
 
     def of(day: int, users=N) -> ServedModel:
-        manifest = Manifest(
-            version="",
-            day=f"2024-03-{day:02}",
-            code_version="1",
-            data="rows",
-            settings=asdict(ModelSettings()),
-            parents={},
-            metrics={"map": day / 100},
-        )
+        settings, metrics = asdict(ModelSettings()), {"map": day / 100}
         popularity = np.full(D, 1.0)
         popularity[0] = day
         return ServedModel(
-            manifest=manifest,
+            manifest=Manifest("", f"2024-03-{day:02}", "1", "rows", settings, {}, metrics),
             model=replace(model, popularity=popularity / popularity.sum()),
             item_ids=np.array([f"{day}/{y}" for y in range(D)], dtype=object),
             user_ids=np.array([f"user {u}" for u in range(users)], dtype=object),
@@ -76,11 +84,14 @@ def figures(drift: dict[str, tuple[float, ...]]) -> ModelFigures:
     )
 
 
-def day_of(served: ServedModel) -> set[int]:
-    """The day as each of the three files tells it: one number, or the version is a mixture."""
-    popularity = served.model.popularity
-    return {
-        int(served.manifest.day[-2:]),
-        int(served.item_ids[0].split("/")[0]),
-        round(float(popularity[0] / popularity[1])),
-    }
+def asked(app, path, **options):
+    """The answer of an application to one request."""
+
+    async def ask():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
+            return await client.request(options.pop("method", "GET"), path, **options)
+
+    # In a thread of its own: the browser's tests keep a loop running in this one.
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: asyncio.run(ask())).result()

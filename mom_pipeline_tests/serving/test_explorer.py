@@ -7,8 +7,9 @@ import pytest
 
 from mom_pipeline.catalogue import Catalogue, Item
 from mom_pipeline.serving.answers import UnknownUser
-from mom_pipeline.serving.explorer.explorer import Explorer, TextIndex
-from mom_pipeline.serving.explorer.layout import (
+from mom_pipeline.serving.explorer.explorer import (
+    Explorer,
+    TextIndex,
     component_places,
     moved_apart,
     radii,

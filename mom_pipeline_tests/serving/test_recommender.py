@@ -1,14 +1,15 @@
-"""Answers of one model in Python."""
+"""Answers of one model in Python: lists, lists among some items, names, and explanations."""
 
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from mom_pipeline import Recommender
+from mom_pipeline.catalogue import Catalogue, Item
 from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.errors import DamagedModel
 from mom_pipeline.core.fitted import FittedModel
@@ -16,14 +17,27 @@ from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, POPULAR
 from mom_pipeline.core.ranking.lists import reasoned_lists
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.ranking.topn import brute_force
-from mom_pipeline.serving.answers import Contribution, InvalidQuestion, UnknownItem, UnknownUser
+from mom_pipeline.serving.answers import (
+    Contribution,
+    InvalidQuestion,
+    UnknownGroup,
+    UnknownItem,
+    UnknownUser,
+)
+from mom_pipeline.serving.diff import compare_versions
 from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion
 from mom_pipeline.serving.served_model import MODEL, Manifest, ServedModel
 from mom_pipeline.settings import ModelSettings
 
+from .conftest import ODD
+
 N, D, K = 250, 60, 3
-ODD = ['say "it"', "two\nlines", '=HYPERLINK("http://x")', "a/b/../c", "ünïcode 🙂", " ", "%2F"]
+NAME = '<b>"x"</b>'
+ITEMS = [*ODD, *(f"item {y}" for y in range(len(ODD), D))]
+CATALOGUE = Catalogue(
+    {item: Item(item, NAME, "Odd|All" if y % 2 else "All") for y, item in enumerate(ITEMS)}
+)
 
 
 @pytest.fixture(scope="module", params=["components", "three-moment", "all parts"])
@@ -35,29 +49,31 @@ def served(request):
         weights = RankingWeights(popularity=0.1, ease=0.4, low_pass=0.5, components=1.5)
     how = {"personalization": "em", "ranking": ranking, "ranking_weights": weights}
     model = MethodOfMoments(K, **how).fit(X).fitted
-    items = np.array([*ODD, *(f"item {y}" for y in range(len(ODD), D))], dtype=object)
-    users = np.array([*ODD, *(f"user {u}" for u in range(len(ODD), N)), "nothing yet"], object)
+    users = [*ODD, *(f"user {u}" for u in range(len(ODD), N)), "nothing yet"]
     rows = sparse.csr_array(sparse.vstack([X, sparse.csr_array((1, D))]))
     manifest = Manifest("", "2024-03-01", "1", "rows", asdict(ModelSettings()), {}, {})
-    return ServedModel(manifest, model, items, users, rows)
+    return ServedModel(manifest, model, np.array(ITEMS, object), np.array(users, object), rows)
 
 
 @pytest.fixture(scope="module")
 def recommender(served):
-    return Recommender(served)
+    return Recommender(served, catalogue=CATALOGUE)
+
+
+def items_of(answer):
+    return [line.item for line in answer.items]
 
 
 @pytest.mark.parametrize("exclude_seen", [True, False])
 def test_lists_equal_those_of_core(served, recommender, exclude_seen):
-    model = served.model
-    scorer = model.scores
+    scorer = served.model.scores
     ids, scores = brute_force(served.histories[:30], scorer, 15, exclude_seen=exclude_seen)
     for user in range(30):
         name = served.user_ids[user]
         answer = recommender.recommend(name, 15, exclude_seen=exclude_seen)
         assert (answer.user, answer.fallback, answer.note) == (name, False, "")
         kept = ids[user] >= 0
-        assert [line.item for line in answer.items] == list(served.item_ids[ids[user][kept]])
+        assert items_of(answer) == list(served.item_ids[ids[user][kept]])
         ours = [line.score for line in answer.items]
         np.testing.assert_allclose(ours, scores[user][kept], rtol=1e-5)
 
@@ -68,8 +84,7 @@ def test_memberships_are_computed_where_a_part_reads_them(served, monkeypatch):
     monkeypatch.setattr(FittedModel, "memberships", lambda s, X: asked.append(X) or own(s, X))
     Recommender(served).recommend("user 20", 3)
     ranking = served.model.pair_ranking
-    reads = ranking is None or ranking.weights.components > 0
-    assert len(asked) == int(reads)
+    assert len(asked) == int(ranking is None or ranking.weights.components > 0)
 
 
 def test_the_items_of_many_users_are_those_of_each(served, recommender):
@@ -77,7 +92,7 @@ def test_the_items_of_many_users_are_those_of_each(served, recommender):
     together = recommender.best_items(users, 7)
     assert list(together) == users[:40]
     for user in users[:40]:
-        assert together[user] == [line.item for line in recommender.recommend(user, 7).items]
+        assert together[user] == items_of(recommender.recommend(user, 7))
 
 
 def test_lists_are_never_padded(served, recommender):
@@ -87,8 +102,7 @@ def test_lists_are_never_padded(served, recommender):
     model, candidates = served.model, served.model.popularity > 0
     if model.pair_ranking is None:
         candidates &= model.scores(served.histories[[0]])[0] > 0
-    assert {line.item for line in answer.items} == set(served.item_ids[candidates]) - seen
-    assert not seen & {line.item for line in answer.items}
+    assert set(items_of(answer)) == set(served.item_ids[candidates]) - seen
     every = recommender.recommend(ODD[0], MAX_LIST, exclude_seen=False)
     assert len(every.items) == candidates.sum() > 30
 
@@ -98,9 +112,25 @@ def test_someone_new_gets_the_list_of_the_same_history(served, recommender):
         row = served.histories[[user]]
         items = [str(served.item_ids[y]) for y in np.repeat(row.indices, row.data.astype(int))]
         new = recommender.recommend_items(items, 10)
-        known = recommender.recommend(str(served.user_ids[user]), 10)
         assert new.user is None
-        assert new.items == known.items
+        assert new.items == recommender.recommend(str(served.user_ids[user]), 10).items
+
+
+def test_fresh_events_count_like_those_of_the_history(served, recommender):
+    """Half of a history in the model and half of it fresh are the whole history."""
+    row = served.histories[[20]]
+    first = sorted(row.indices)[: row.nnz // 2]
+    kept, fresh = served.histories.tolil(), []
+    for y in row.indices:
+        if y not in first:
+            fresh += [ITEMS[y]] * int(row[0, y])
+            kept[20, y] = 0
+    halved = Recommender(replace(served, histories=kept.tocsr()))
+    whole = items_of(recommender.recommend("user 20", 10))
+    assert items_of(halved.recommend("user 20", 10)) != whole
+    answer = halved.recommend("user 20", 10, events=[*fresh, "never seen"])
+    assert items_of(answer) == whole
+    assert answer.unknown_items == ("never seen",)
 
 
 @pytest.mark.parametrize("user", ["nobody", "nothing yet"])
@@ -109,7 +139,7 @@ def test_without_a_history_popular_items_are_marked(served, recommender, user):
     best = np.argsort(-served.model.popularity, kind="stable")[:5]
     assert answer.fallback
     assert user in answer.note
-    assert [line.item for line in answer.items] == list(served.item_ids[best])
+    assert items_of(answer) == list(served.item_ids[best])
     assert {line.reason.kind for line in answer.items} == {"popularity"}
 
 
@@ -121,8 +151,61 @@ def test_unknown_items_are_named(recommender):
     assert len(answer.items) == 5
 
 
-def test_explanations_sum_to_the_score(served, recommender):
-    for user in (*ODD, "user 20"):
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"only": ITEMS[3:30:3]},
+        {"without": ITEMS[:40]},
+        {"group": "Odd"},
+        {"only": ITEMS[:20], "without": [ITEMS[3]], "group": "Odd"},
+    ],
+)
+def test_a_list_among_some_items_is_the_whole_list_without_the_others(recommender, choice):
+    among = recommender.choose(**choice)
+    allowed = {ITEMS[y] for y in np.flatnonzero(among.allowed)}
+    assert 0 < len(allowed) < D
+    for user in (ODD[0], "user 12", "user 149", "nobody"):
+        whole = [item for item in items_of(recommender.recommend(user, D)) if item in allowed]
+        assert items_of(recommender.recommend(user, 5, among=among)) == whole[:5]
+
+
+def test_lists_of_many_rows_are_exact_among_some_items_too(served):
+    only = np.arange(D) % 3 == 0
+    whole = served.model.best(served.histories, D).items
+    some = served.model.best(served.histories, 5, only=only).items
+    for listed, chosen in zip(whole, some, strict=True):
+        expected = [y for y in listed if y >= 0 and only[y]][:5]
+        assert [y for y in chosen if y >= 0] == expected
+
+
+def test_a_choice_that_leaves_nothing_says_so(recommender):
+    among = recommender.choose(only=["no such item"])
+    for user in ("user 20", "nobody"):
+        answer = recommender.recommend(user, 5, among=among)
+        assert (answer.items, answer.unknown_items) == ((), ("no such item",))
+        assert "the choice leaves 0 items" in answer.note
+
+
+def test_what_is_left_out_is_in_no_list(served):
+    left_out = CATALOGUE.left_out(["item 12"], ["Odd"])
+    recommender = Recommender(served, catalogue=CATALOGUE, left_out=left_out)
+    for user in ("user 20", "nobody"):
+        listed = items_of(recommender.recommend(user, D))
+        assert listed
+        assert not left_out & set(listed)
+    assert not left_out & set(items_of(recommender.similar("item 14", D)))
+
+
+def test_names_are_in_the_answers(recommender):
+    answer = recommender.recommend("user 20", 3)
+    assert {line.name for line in answer.items} == {NAME}
+    assert {line.name for line in recommender.similar("item 13", 3).items} == {NAME}
+    labels = {term.label for term in recommender.explain("user 20", answer.items[0].item).history}
+    assert labels <= {f"{NAME} ({item})" for item in ITEMS}
+
+
+def test_explanations_sum_to_the_score(recommender):
+    for user in (*ODD[:3], "user 20"):
         for line in recommender.recommend(user, 10).items:
             why = recommender.explain(user, line.item)
             assert why.score == pytest.approx(line.score, rel=1e-5)
@@ -137,13 +220,12 @@ def test_explanations_sum_to_the_score(served, recommender):
             assert not why.seen
 
 
-def test_the_table_of_lists_gives_the_same_reasons(served, recommender):
-    model, X = served.model, served.histories
-    lists = reasoned_lists(X, model.memberships(X), model, 10)
-    for user in range(len(ODD), 60):
-        name = str(served.user_ids[user])
-        answer = recommender.recommend(name, 10)
-        for place, line in enumerate(answer.items):
+def test_reasons_are_the_largest_terms_and_those_of_the_table_of_lists(served, recommender):
+    model, X, kinds = served.model, served.histories, set()
+    lists = reasoned_lists(X, model.memberships(X), model, 8)
+    for user in range(len(ODD), len(ODD) + 15):
+        name, own = str(served.user_ids[user]), set(served.item_ids[X[[user]].indices])
+        for place, line in enumerate(recommender.recommend(name, 8).items):
             assert line.item == served.item_ids[lists.items[user, place]]
             kind, cause = lists.kinds[user, place], lists.causes[user, place]
             expected = {
@@ -152,59 +234,52 @@ def test_the_table_of_lists_gives_the_same_reasons(served, recommender):
                 POPULAR: ("popularity", ""),
             }[kind]
             assert (line.reason.kind, line.reason.name) == expected
-            why = recommender.explain(name, line.item).reason
-            assert (why.kind, why.name) == expected
-            assert why.share == pytest.approx(line.reason.share, rel=1e-4)
-
-
-def test_the_reason_is_the_largest_term(served, recommender):
-    kinds = set()
-    for user in served.user_ids[:40]:
-        answer = recommender.recommend(str(user), 5)
-        for line in answer.items:
+            why = recommender.explain(name, line.item)
+            assert (why.reason.kind, why.reason.name) == expected
+            assert why.reason.share == pytest.approx(line.reason.share, rel=1e-4)
             kinds.add(line.reason.kind)
-            if line.reason.kind == "item":
-                own = served.histories[[served.user_positions[str(user)]]].indices
-                assert line.reason.name in set(served.item_ids[own])
-            elif line.reason.kind == "component":
-                first = recommender.explain(str(user), line.item).components[0]
-                assert line.reason.name == first.name
-                assert 1 <= int(line.reason.name) <= len(served.model.weights)
-                assert line.reason.share == pytest.approx(first.share, rel=1e-4)
+            if kind == ITEM:
+                assert line.reason.name in own
+            elif kind == COMPONENT:
+                assert line.reason.name == why.components[0].name
+                assert line.reason.share == pytest.approx(why.components[0].share, rel=1e-4)
                 assert len(line.reason.examples) == 3
-    if served.model.pair_ranking is None:
+    if model.pair_ranking is None:
         assert kinds == {"component"}
-    elif not served.model.pair_ranking.weights.components:
+    elif not model.pair_ranking.weights.components:
         assert kinds == {"item"}
 
 
 def test_similar_items_leave_out_the_item_itself(recommender):
     lengths = set()
-    for item in ODD:
+    for item in ODD[:7]:
         answer = recommender.similar(item, 8)
         scores = [line.score for line in answer.items]
         lengths.add(len(scores))
         assert scores == sorted(scores, reverse=True)
-        assert item not in {line.item for line in answer.items}
+        assert item not in items_of(answer)
     # An item that nobody took goes with nothing.
     assert max(lengths) == 8
     assert lengths <= {0, 8}
 
 
 def test_bad_questions_say_what_is_wrong(recommender):
-    with pytest.raises(UnknownItem, match="'nothing'"):
-        recommender.similar("nothing")
-    with pytest.raises(UnknownItem, match="'nothing'"):
-        recommender.explain("user 20", "nothing")
+    for question in (lambda: recommender.similar("x"), lambda: recommender.explain("user 20", "x")):
+        with pytest.raises(UnknownItem, match="'x'"):
+            question()
     for user in ("nobody", "nothing yet"):
         with pytest.raises(UnknownUser, match=user):
             recommender.explain(user, ODD[0])
     for n in (0, -1, MAX_LIST + 1):
         with pytest.raises(InvalidQuestion, match="between 1 and"):
             recommender.recommend("user 20", n)
-    for items in ([], "item 9", ["item 9"] * (MAX_HISTORY + 1)):
+    for items in ([], "item 19", ["item 19"] * (MAX_HISTORY + 1)):
         with pytest.raises(InvalidQuestion, match="list of 1 to"):
             recommender.recommend_items(items)
+    with pytest.raises(UnknownGroup, match="'Od'; did you mean 'Odd'"):
+        recommender.choose(group="Od")
+    with pytest.raises(UnknownGroup, match="known groups: 'All', 'Odd'"):
+        recommender.choose(group="x")
 
 
 def test_the_promoted_model_is_loaded(served, tmp_path):
@@ -220,6 +295,27 @@ def test_the_promoted_model_is_loaded(served, tmp_path):
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(DamagedModel, match=r"differs from its manifest.*rollback"):
         Recommender.open(tmp_path)
+
+
+def test_versions_differ_in_what_was_changed(served):
+    same = compare_versions(served, served)
+    assert (same.settings, same.same, same.mean_kept) == ({}, N, 1.0)
+    assert max(same.drift) == 0
+    changed = {**served.manifest.settings, "n_components": 9}
+    other = replace(
+        served,
+        manifest=replace(served.manifest, version="b", settings=changed, metrics={"map": 0.5}),
+        model=replace(served.model, item_probs=served.model.item_probs[::-1].copy()),
+        user_ids=served.user_ids[:100],
+        histories=served.histories[:100],
+    )
+    difference = compare_versions(served, other)
+    assert difference.settings == {"n_components": (100, 9)}
+    assert difference.metrics == {"map": (None, 0.5)}
+    assert (difference.users, difference.compared) == ((N + 1, 100), 100)
+    assert min(difference.drift) > 0.1
+    assert difference.same < 100
+    assert not set(difference.changed[0].added) & set(difference.changed[0].gone)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -13,13 +13,7 @@ from mom_pipeline.defs.names import Names
 from mom_pipeline.defs.policies import DAILY_FRESH
 from mom_pipeline.logs.gate import excluded_days
 from mom_pipeline.pipeline.days import NotUsable
-from mom_pipeline.serving.gate import (
-    Delivered,
-    Promoted,
-    evaluated_day,
-    promote_day,
-    store_day,
-)
+from mom_pipeline.serving.gate import Gate, Promoted, evaluated_day
 from mom_pipeline.serving.lists import renew_lists
 from mom_pipeline.serving.registry import NoChampion
 from mom_pipeline.warehouse.dictionaries import ids_by_position
@@ -93,9 +87,7 @@ def promotion(run: DayRun, day: date) -> DayOutput:
         return _no_version(run, day, "older than those that promotion.keep_versions keeps")
     if day != usual[-1]:
         try:
-            backtest = run.days.backtest(day, evaluated_day(run.days, day))
-            delivered, folder = _delivered(run, day), run.folder
-            version = store_day(run.days, folder.registry, day, delivered, backtest, folder)
+            version = _gate(run, day).store()
         except NotUsable as reason:
             return _no_version(run, day, str(reason))
         run.days.publish("promotion", day, version=version)
@@ -112,21 +104,18 @@ def _through_gate(run: DayRun, usual: list[date]) -> Promoted:
     failure: NotUsable | None = None
     for day in reversed(usual):
         try:
-            backtest = run.days.backtest(day, evaluated_day(run.days, day))
-            return promote_day(
-                run.days, run.folder.registry, day, _delivered(run, day), backtest, run.folder
-            )
+            return _gate(run, day).promote()
         except NotUsable as reason:
             failure = failure or reason
     raise failure or NotUsable("no day of the run is usual")
 
 
-def _delivered(run: DayRun, day: date) -> Delivered:
-    warehouse = run.folder.warehouse
-    with warehouse.reading() as connection:
+def _gate(run: DayRun, day: date) -> Gate:
+    folder = run.folder
+    with folder.warehouse.reading() as connection:
         items, users = (ids_by_position(connection, kind) for kind in ("item", "user"))
-    since = evaluated_day(run.days, day)
-    return Delivered(items, users, delivered_pairs(warehouse, since, day, run.folder.array))
+    later = delivered_pairs(folder.warehouse, evaluated_day(run.days, day), day, folder.array)
+    return Gate(run.days, folder.registry, day, items, users, later, folder)
 
 
 def _no_version(run: DayRun, day: date, reason: str) -> DayOutput:

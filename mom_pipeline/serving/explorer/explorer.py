@@ -1,7 +1,15 @@
-"""What the explorer shows of one model beside its lists: search, histories, the map."""
+"""What the explorer shows of one model beside its lists: search, histories, and the map.
+
+On the map, components stand on a circle, like ones beside each other. An item stands at the mean
+of the places of its components,
+
+    sum_k P[k | item] c_k,   P[k | item] = pi_k O[item, k] / sum_l pi_l O[item, l]
+
+and is then moved just so far that no circle covers another one.
+"""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from itertools import accumulate
 
@@ -9,66 +17,35 @@ import numpy as np
 
 from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.core.ranking.topn import top_n
-from mom_pipeline.serving.answers import (
-    ComponentMap,
-    History,
-    HistoryEntry,
-    MapComponent,
-    MapItem,
-    Matches,
-    NamedItem,
-    UnknownUser,
-    shown,
-)
-from mom_pipeline.serving.explorer import layout
+from mom_pipeline.core.types import Array, Float64
+from mom_pipeline.serving import answers
 from mom_pipeline.serving.served_model import ServedModel
 
 _EXAMPLES = 5
-_END = "\n"
+# Between texts: half of a surrogate pair, which no text can hold.
+_END = "\udc00"
+# Items on the map: the most popular ones, and so many of all components, at least two of each.
+_POPULAR, _OF_COMPONENTS, _AT_LEAST = 160, 160, 2
+_SMALLEST, _LARGEST, _GAP, _STEPS = 0.010, 0.055, 0.004, 80
 
 
 class TextIndex:
-    """Texts one after the other, so that one scan finds a part; case does not matter."""
+    """Texts one after the other, so that one scan finds a part in them all; in any case."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, texts: Iterable[str]) -> None:
         folded = [text.casefold() for text in texts]
         self._text = _END + _END.join(folded)
         self._starts = list(accumulate((len(text) + 1 for text in folded), initial=1))
 
     def search(self, part: str, n: int) -> list[int]:
-        """The positions of at most n texts that hold a part; those that begin with it first."""
-        folded, matching = part.casefold(), dict[int, None]()
-        for positions in (self._beginning_with(folded), self._holding(folded)):
-            for position in positions:
-                matching[position] = None
-                if len(matching) == n:
-                    return list(matching)
-        return list(matching)
-
-    def _beginning_with(self, part: str) -> Iterator[int]:
-        for place in self._places(_END + part):
-            position = self._position(place + 1, part)
-            # A text may hold the mark of an end itself.
-            if position is not None and self._starts[position] == place + 1:
-                yield position
-
-    def _holding(self, part: str) -> Iterator[int]:
-        for place in self._places(part):
-            position = self._position(place, part)
-            if position is not None:
-                yield position
-
-    def _places(self, part: str) -> Iterator[int]:
-        place = self._text.find(part)
-        while place >= 0:
-            yield place
-            place = self._text.find(part, place + 1)
-
-    def _position(self, place: int, part: str) -> int | None:
-        """The text that a place lies in; None when the part reaches beyond that text."""
-        position = bisect_right(self._starts, place) - 1
-        inside = position >= 0 and place + len(part) < self._starts[position + 1]
-        return position if inside else None
+        """Positions of at most n texts that hold a part; those that begin with it first."""
+        found: dict[int, None] = {}
+        for wanted in (_END + part.casefold(), part.casefold()):
+            place = self._text.find(wanted)
+            while place >= 0 and len(found) < n:
+                found[bisect_right(self._starts, place + len(wanted) - 1) - 1] = None
+                place = self._text.find(wanted, place + 1)
+        return list(found)
 
 
 class Explorer:
@@ -78,108 +55,143 @@ class Explorer:
         self._served = served
         self._catalogue = catalogue
 
-    def search(self, text: str, n: int) -> Matches:
-        """Users by id and items by name or id; without a text, the most active and popular."""
+    def search(self, text: str, n: int) -> answers.Matches:
+        """Users by id and items by id or name; without a text, the most active and popular."""
         served, most = self._served, n + 1
         if text:
-            users = self._user_index.search(text, most)
-            items = [*self._item_index.search(text, most), *self._name_index.search(text, most)]
+            users = self._users.search(text, most)
+            items = [y for index in self._items for y in index.search(text, most)]
             items = list(dict.fromkeys(items))
         else:
-            lengths = np.diff(served.histories.indptr).astype(np.float64)
-            users = _largest(lengths, most)
+            users = _largest(np.diff(served.histories.indptr).astype(np.float64), most)
             items = _largest(served.model.popularity, most)
-        return Matches(
+        return answers.Matches(
             model=served.manifest.version,
             users=tuple(str(served.user_ids[u]) for u in users[:n]),
             items=tuple(self._named(y) for y in items[:n]),
             more=len(users) > n or len(items) > n,
         )
 
-    def history(self, user: str, n: int) -> History:
+    def history(self, user: str, n: int) -> answers.History:
         """What a user took; UnknownUser when the model has nothing of them."""
-        served = self._served
-        position = served.user_positions.get(user)
-        if position is None:
-            raise UnknownUser(f"the model does not know the user {shown(user)}")
-        X = served.histories
-        own = slice(int(X.indptr[position]), int(X.indptr[position + 1]))
-        items, weights = X.indices[own], X.data[own]
-        order = np.argsort(-weights, kind="stable")[:n]
-        return History(
-            user=user,
-            model=served.manifest.version,
-            total=len(items),
-            items=tuple(
-                HistoryEntry(**self._named(int(items[i])).model_dump(), weight=float(weights[i]))
-                for i in order
-            ),
+        own = self._served.history(user)
+        if own is None:
+            raise answers.UnknownUser(f"the model does not know the user {answers.shown(user)}")
+        order = np.argsort(-own[1], kind="stable")[:n]
+        items, weights = (array[order].tolist() for array in own)
+        entries = tuple(
+            answers.HistoryEntry(**dict(self._named(y)), weight=weight)
+            for y, weight in zip(items, weights, strict=True)
         )
+        version = self._served.manifest.version
+        return answers.History(user=user, model=version, total=len(own[0]), items=entries)
 
     @cached_property
-    def map(self) -> ComponentMap:
+    def map(self) -> answers.ComponentMap:
         """The components, their items, and the drift of the days that had as many components."""
         model, figures = self._served.model, self._served.figures
         O, pi = model.item_probs, model.weights
         days = [day for day in figures.days if len(day.drift) == len(pi)] if figures else []
-        shown_items = layout.shown_items(O, model.popularity)
-        centres = layout.component_places(O)
-        shares = layout.shares_of_components(O[shown_items], pi)
-        popularity = model.popularity[shown_items]
-        radius = layout.radii(popularity)
-        places = layout.moved_apart(shares @ centres, radius)
-        examples, probs = top_n(O.T, min(_EXAMPLES, len(O)))
+        centres, examples = component_places(O), top_n(O.T, min(_EXAMPLES, len(O)))[0]
         components = tuple(
-            MapComponent(
+            answers.MapComponent(
                 number=k + 1,
-                x=float(centres[k, 0]),
-                y=float(centres[k, 1]),
+                x=float(x),
+                y=float(y),
                 weight=float(pi[k]),
-                items=tuple(
-                    self._named(y)
-                    for y, p in zip(examples[k].tolist(), probs[k].tolist(), strict=True)
-                    if y >= 0 and p > 0
-                ),
+                items=tuple(self._named(item) for item in examples[k] if O[item, k] > 0),
                 drift=tuple(day.drift[k] for day in days),
             )
-            for k in range(len(pi))
+            for k, (x, y) in enumerate(centres)
         )
+        on_map = shown_items(O, model.popularity)
+        on_map = on_map[np.argsort(-model.popularity[on_map], kind="stable")]
+        shares, popularity = shares_of_components(O[on_map], pi), model.popularity[on_map]
+        radius = radii(popularity)
         items = tuple(
-            MapItem(
-                **self._named(y).model_dump(),
-                x=float(places[i, 0]),
-                y=float(places[i, 1]),
+            answers.MapItem(
+                **dict(self._named(on_map[i])),
+                x=float(x),
+                y=float(y),
                 radius=float(radius[i]),
                 popularity=float(popularity[i]),
                 component=int(shares[i].argmax()) + 1,
                 share=float(shares[i].max()),
             )
-            for i, y in enumerate(shown_items.tolist())
+            for i, (x, y) in enumerate(moved_apart(shares @ centres, radius))
         )
-        return ComponentMap(
-            model=self._served.manifest.version,
-            components=components,
-            items=tuple(sorted(items, key=lambda item: -item.popularity)),
-            days=tuple(day.day for day in days),
-        )
+        version, dates = self._served.manifest.version, tuple(day.day for day in days)
+        return answers.ComponentMap(model=version, components=components, items=items, days=dates)
 
     @cached_property
-    def _user_index(self) -> TextIndex:
-        return TextIndex([str(user) for user in self._served.user_ids])
+    def _users(self) -> TextIndex:
+        return TextIndex(map(str, self._served.user_ids))
 
     @cached_property
-    def _item_index(self) -> TextIndex:
-        return TextIndex([str(item) for item in self._served.item_ids])
+    def _items(self) -> tuple[TextIndex, TextIndex]:
+        """Ids and names of the items."""
+        ids = [str(item) for item in self._served.item_ids]
+        return TextIndex(ids), TextIndex(map(self._catalogue.name, ids))
 
-    @cached_property
-    def _name_index(self) -> TextIndex:
-        return TextIndex([self._catalogue.name(str(item)) for item in self._served.item_ids])
-
-    def _named(self, position: int) -> NamedItem:
+    def _named(self, position: int) -> answers.NamedItem:
         item = str(self._served.item_ids[position])
-        return NamedItem(item=item, name=self._catalogue.name(item))
+        return answers.NamedItem(item=item, name=self._catalogue.name(item))
 
 
-def _largest(values: Sequence[float] | np.ndarray, n: int) -> list[int]:
-    best, _ = top_n(np.asarray(values)[None], min(n, len(values)))
-    return [y for y in best[0].tolist() if y >= 0]
+def _largest(values: Array, n: int) -> list[int]:
+    best, _ = top_n(values[None], min(n, len(values)))
+    positions: list[int] = best[0].tolist()
+    return positions
+
+
+def shown_items(O: Array, popularity: Array) -> Array:
+    """The items worth a circle: popular ones, and the most probable ones of every component.
+
+    An item that no component shows has no place.
+    """
+    popular = top_n(popularity[None], min(_POPULAR, len(popularity)))[0][0]
+    n = min(max(_OF_COMPONENTS // O.shape[1], _AT_LEAST), len(O))
+    candidates = np.unique(np.concatenate([popular, top_n(O.T, n)[0].ravel()]))
+    return candidates[(O[candidates] > 0).any(axis=1)]
+
+
+def component_places(O: Array) -> Float64:
+    """(K, 2): on a circle, each beside the one that it is most like. O: (D, K)."""
+    root = np.sqrt(O)
+    likeness = root.T @ root
+    order, left = [0], set(range(1, O.shape[1]))
+    while left:
+        nearest = max(left, key=lambda k: (likeness[order[-1], k], -k))
+        order.append(nearest)
+        left.remove(nearest)
+    angles = np.empty(len(order))
+    angles[order] = 2 * np.pi * np.arange(len(order)) / len(order)
+    return np.stack([np.sin(angles), -np.cos(angles)], axis=1)
+
+
+def shares_of_components(O: Array, pi: Array) -> Float64:
+    """P[component | item], (n, K), of items that some component shows."""
+    joint: Float64 = O * pi
+    return joint / joint.sum(axis=1, keepdims=True)
+
+
+def radii(popularity: Array) -> Float64:
+    """The radius of each circle: its area grows with the popularity."""
+    most = max(float(popularity.max(initial=0.0)), np.finfo(np.float64).tiny)
+    return _SMALLEST + (_LARGEST - _SMALLEST) * np.sqrt(popularity / most)
+
+
+def moved_apart(places: Array, radius: Array) -> Float64:
+    """(n, 2): circles that covered each other, moved apart; the same every time."""
+    turns = np.arange(len(places)) * 2.399963  # the golden angle: equal places part on all sides
+    now = places + 1e-4 * np.stack([np.cos(turns), np.sin(turns)], axis=1)
+    wanted = radius[:, None] + radius + _GAP
+    np.fill_diagonal(wanted, 0)
+    for _ in range(_STEPS):
+        apart = now[:, None] - now
+        distance = np.maximum(np.linalg.norm(apart, axis=2), 1e-9)
+        push = np.maximum(wanted - distance, 0) / distance / 2
+        if not push.any():
+            break
+        now += (apart * push[..., None]).sum(axis=1) * 0.5
+    return now

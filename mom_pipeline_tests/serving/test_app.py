@@ -1,17 +1,20 @@
-"""The token beyond loopback, what Prometheus reads, and the pages of the reports."""
+"""The application in this process: the token beyond loopback, choices, metrics and reports."""
 
-import asyncio
 import re
-from concurrent.futures import ThreadPoolExecutor
 
-import httpx
 import pytest
 from click.testing import CliRunner
 
+from mom_pipeline import Recommender
+from mom_pipeline.catalogue import Catalogue, Item
 from mom_pipeline.cli.main import cli
 from mom_pipeline.serving.access import COOKIE, VARIABLE, TokenGuard, TokenMissing
 from mom_pipeline.serving.champion import Champion
 from mom_pipeline.serving.http import create_app
+from mom_pipeline.serving.recommender import list_rules
+from mom_pipeline.settings import load_settings
+
+from .conftest import D, asked
 
 TOKEN = "a secret of enough letters ü"
 
@@ -23,19 +26,6 @@ def app(registry, make, tmp_path):
     champion = Champion(registry)
     champion.look()
     return create_app(champion, reports_dir=tmp_path / "reports")
-
-
-def asked(app, path, **options):
-    """The answer of an application to one request."""
-
-    async def ask():
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
-            return await client.request(options.pop("method", "GET"), path, **options)
-
-    # In a thread of its own: the browser's tests keep a loop running in this one.
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(lambda: asyncio.run(ask())).result()
 
 
 @pytest.mark.parametrize("token", ["", "too short"])
@@ -72,11 +62,6 @@ def test_without_the_token_nothing_is_shown(app, path, headers):
     assert TOKEN not in answer.text
 
 
-def test_a_program_sends_the_token_in_a_header(app):
-    headers = {"authorization": f"Bearer {TOKEN}".encode()}
-    assert asked(TokenGuard(app, TOKEN), "/health", headers=headers).status_code == 200
-
-
 @pytest.mark.parametrize("token", ["wrong", ""])
 def test_a_wrong_token_is_refused_whatever_comes_with_it(app, token):
     guard = TokenGuard(app, TOKEN)
@@ -107,6 +92,38 @@ def test_the_way_on_after_the_token_stays_here(app):
         TokenGuard(app, TOKEN), "http://service//elsewhere.example/", params={"token": TOKEN}
     )
     assert answer.headers["refresh"] == "0; url=/elsewhere.example/"
+
+
+def test_lists_among_some_items_and_of_several_people(registry, make, tmp_path):
+    version = registry.add(make(1))
+    registry.promote(version, "a test")
+    items = {f"1/{y}": Item(f"1/{y}", f"No. {y}", "Odd" if y % 2 else "") for y in range(D)}
+    Catalogue(items).save(tmp_path)
+    (tmp_path / "pipeline.toml").write_text('[serving]\nexclude_items = ["1/1"]\n')
+    recommender = Recommender.open(tmp_path)
+    champion = Champion(registry, list_rules(load_settings(tmp_path)))
+    champion.look()
+    app = create_app(champion)
+
+    def answer(question):
+        said = asked(app, "/recommend", method="POST", json=question)
+        return said.status_code, said.json()
+
+    said = asked(app, "/recommend/user%200?n=4&group=Odd").json()
+    odd = recommender.recommend("user 0", 4, among=recommender.choose(group="Odd"))
+    assert said == odd.model_dump(mode="json")
+    assert "1/1" not in {line["item"] for line in said["items"]}
+    assert said["items"][0]["name"].startswith("No. ")
+    expected = recommender.recommend("user 0", 4, events=["1/5"])
+    asked_since = answer({"user": "user 0", "items": ["1/5"], "n": 4})
+    assert asked_since == (200, expected.model_dump(mode="json"))
+    users, some = ["user 0", "nobody"], {"only": ["1/3", "1/5"], "not": ["1/5"]}
+    _, said = answer({"users": users, "n": 2, **some})
+    assert [entry["user"] for entry in said["lists"]] == users
+    assert [line["item"] for line in said["lists"][1]["items"]] == ["1/3"]
+    assert asked(app, "/recommend/user%200?group=None").status_code == 404
+    for bad in ({"users": ["a"], "items": ["b"]}, {"users": ["a"] * 101}, {"n": 3}):
+        assert answer(bad)[0] == 422
 
 
 def test_requests_are_counted_by_route_and_never_by_id(app):
