@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mom_pipeline.logs.ingest import IngestResult, ingest_file
-from mom_pipeline.logs.logfiles import log_file
+from mom_pipeline.logs.logfiles import LogFile, discover
 from mom_pipeline.settings import ColumnSettings, LogSettings, Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
@@ -18,6 +18,12 @@ TABLES = {
     "ingest_ledger": "source_file, delivery_day, size_bytes, sha256, lines, header_lines, "
     "rows_accepted, rows_rejected, rows_set_aside, reject_reasons, settings",
 }
+
+
+def log_file(path: Path, logs_dir: Path) -> LogFile:
+    """One of the files that are found in a folder of logs."""
+    [file] = [file for file in discover(logs_dir).files if file.path == path]
+    return file
 
 
 class DataFolder:
@@ -46,8 +52,8 @@ class DataFolder:
         return path
 
     def ingest(self, name: str) -> IngestResult:
-        file = log_file(self.settings.logs_dir / name, self.settings.logs_dir)
-        return ingest_file(self.warehouse, file)
+        logs_dir = self.settings.logs_dir
+        return ingest_file(self.warehouse, log_file(logs_dir / name, logs_dir))
 
     def take(self, content: str | bytes, name: str = "2024-03-01.csv") -> IngestResult:
         self.write(name, content)
@@ -97,4 +103,4 @@ def new_folder(tmp_path: Path) -> Callable[[str], DataFolder]:
     return lambda name: DataFolder(tmp_path / name)
 
 
-__all__ = ["HEADER", "DataFolder", "LogSettings"]
+__all__ = ["HEADER", "DataFolder", "LogSettings", "log_file"]

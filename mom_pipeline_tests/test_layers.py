@@ -30,10 +30,10 @@ ALLOWED = {
     "engine": ARRAYS | {"distributed", "fsspec", "pyarrow", "core"},
     "artifacts": ARRAYS | STORAGE,
     "warehouse": ARRAYS | STORAGE | {"catalogue", "duckdb", "pandas"},
-    "logs": ARRAYS | STORAGE | {"duckdb", "pandas", "artifacts", "warehouse"},
+    "logs": ARRAYS | STORAGE | {"duckdb", "artifacts", "catalogue", "warehouse"},
     "datasets": ARRAYS
     | STORAGE
-    | {"duckdb", "artifacts", "catalogue", "warehouse", "logs", "settings_file"},
+    | {"duckdb", "pydantic", "artifacts", "catalogue", "warehouse", "logs", "settings_file"},
     "erasure": ARRAYS | STORAGE | {"duckdb", "artifacts", "warehouse", "logs", "pipeline"},
     "comparison": ARRAYS | {"implicit"} | {"core", "pictures", "datasets", "warehouse", "logs"},
     "serving": ARRAYS

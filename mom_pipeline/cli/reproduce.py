@@ -16,7 +16,7 @@ from mom_pipeline.cli.compare import require_writable
 from mom_pipeline.cli.logs import ingest_new
 from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress
 from mom_pipeline.core.files import write_text
-from mom_pipeline.datasets import read_summary
+from mom_pipeline.datasets.importing import read_summary
 from mom_pipeline.settings import load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from mom_pipeline.catalogue import Catalogue, Item
+from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.cli.terminal import (
     DAY,
     DELIMITER,
@@ -19,15 +19,9 @@ from mom_pipeline.cli.terminal import (
     writes,
 )
 from mom_pipeline.core.files import write_bytes
-from mom_pipeline.datasets import (
-    DATASETS,
-    Dataset,
-    Guess,
-    ImportSummary,
-    guess_file,
-    import_dataset,
-    own_file,
-)
+from mom_pipeline.datasets.guessing import Guess, guess_file, own_file
+from mom_pipeline.datasets.importing import Dataset, ImportSummary, import_dataset
+from mom_pipeline.datasets.published import DATASETS
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.logfiles import discover, printable
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries, sample_records
@@ -161,7 +155,7 @@ def write_sample(settings: Settings, first_day: date | None = None, **sizes: Any
     sample = SampleSettings(**sizes)
     today = datetime.now(settings.logs.zone).date()
     sample = replace(sample, first_day=first_day or today - timedelta(days=sample.n_days))
-    records = [Item(**asdict(record)) for record in sample_records(sample)]
-    Catalogue.open(settings.data_dir).with_missing(records).save(settings.data_dir)
+    catalogue = Catalogue.open(settings.data_dir).with_missing(sample_records(sample))
+    catalogue.save(settings.data_dir)
     for delivery in sample_deliveries(sample):
         write_bytes(settings.logs_dir / delivery.name, delivery.content)

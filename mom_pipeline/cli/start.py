@@ -14,7 +14,8 @@ from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.cli.run import ingest_before, run_days
 from mom_pipeline.cli.sources import file_options, guessed, import_with_progress
 from mom_pipeline.cli.terminal import print_table
-from mom_pipeline.datasets import SUMMARY_FILE, Dataset, Guess, own_file
+from mom_pipeline.datasets.guessing import Guess, own_file
+from mom_pipeline.datasets.importing import SUMMARY_FILE, Dataset
 from mom_pipeline.logs.gate import excluded_days
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.pipeline.days import Days

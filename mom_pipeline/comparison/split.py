@@ -16,8 +16,7 @@ from mom_pipeline.datasets.splits import read_split
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.dictionaries import extend_dictionaries
-from mom_pipeline.warehouse.evaluations import delivered_pairs
-from mom_pipeline.warehouse.matrix import matrix_as_of
+from mom_pipeline.warehouse.matrix import delivered_pairs, matrix_as_of
 
 _DAY = timedelta(days=1)
 

@@ -9,6 +9,7 @@ import io
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,10 +17,21 @@ from typing import Any
 
 import duckdb
 
-from mom_pipeline.datasets.importing import Dataset, EventFields, RawFile, open_text
+from mom_pipeline.datasets.importing import (
+    Dataset,
+    EventFields,
+    RawFile,
+    delimited_file,
+    open_text,
+)
 from mom_pipeline.errors import DatasetError, InvalidSetting
-from mom_pipeline.logs.readers import delimited_fields, json_fields, parquet_types
-from mom_pipeline.logs.time_formats import event_time_sql, fitting_formats, format_advice
+from mom_pipeline.logs.readers import (
+    event_time_sql,
+    fitting_formats,
+    format_advice,
+    json_fields,
+    parquet_types,
+)
 from mom_pipeline.settings import ColumnSettings, LogSettings, checked
 from mom_pipeline.warehouse.connection import literal_path, scalar
 
@@ -159,9 +171,8 @@ def own_file(guess: Guess) -> Dataset:
 
     Lines without a user or an item, and those with a weight of 0 or less, are set aside.
     """
-    options, path, header = guess.options, guess.path, guess.sample.header
-    columns = options.columns
-    read = header if options.file_format == "csv" else columns
+    options, path, columns = guess.options, guess.path, guess.options.columns
+    read = guess.sample.header if options.file_format == "csv" else columns
     at = {name: f"coalesce(f[{n}], '')" for n, name in enumerate(read, start=1)} | {"": "''"}
     event_time, parameters = event_time_sql(options.timestamp_format)
     events = EventFields(
@@ -175,25 +186,19 @@ def own_file(guess: Guess) -> Dataset:
         time_format="%Y-%m-%dT%H:%M:%S.%f%z",
         parameters=parameters,
     )
-    n_header = int(options.has_header and options.file_format == "csv")
+    times = guess.sample.column(options.timestamp)
+    more: dict[str, Any] = {
+        "encoding": options.encoding,
+        "advice": partial(format_advice, times, "--timestamp-format", options.timestamp_format),
+    }
     if options.file_format == "csv":
-        lines = delimited_fields(options.delimiter, len(header), header_lines=n_header)
+        n_fields, header = len(read), options.has_header
+        raw = delimited_file(path, options.delimiter, n_fields, events, header=header, **more)
     else:
+        texts = _parquet_texts(path) if options.file_format == "parquet" else {}
+        more["texts"] = {name: texts[name] for name in columns if texts}
         lines = json_fields(columns, len(_NEEDED), exact_ids=False)
-    texts = _parquet_texts(path) if options.file_format == "parquet" else {}
-    raw = RawFile(
-        path,
-        events.select(lines),
-        other_lines=f"text IS NULL OR rowid < {n_header}",
-        encoding=options.encoding,
-        texts={name: texts[name] for name in columns if texts},
-        advice=partial(
-            format_advice,
-            guess.sample.column(options.timestamp),
-            "--timestamp-format",
-            options.timestamp_format,
-        ),
-    )
+        raw = RawFile(path, events.select(lines), **more)
     return Dataset(
         name="csv",
         timezone=options.timezone,
@@ -217,7 +222,9 @@ def _read(
     path: Path, options: ImportOptions, given: dict[str, Any]
 ) -> tuple[ImportOptions, Sample]:
     """Return the options of format, encoding, delimiter and header, and a sample of rows."""
-    if _first_bytes(path).startswith(b"PAR1"):
+    with path.open("rb") as stream:
+        is_parquet = stream.read(4) == b"PAR1"
+    if is_parquet:
         return replace(options, file_format="parquet"), _parquet_sample(path)
     encoding = given.get("encoding") or _encoding(path)
     lines = list(_some_lines(path, encoding))
@@ -237,11 +244,6 @@ def _read(
         raise DatasetError(f"{path} has a header and no line after it; give a file with events")
     options = replace(options, file_format="csv", delimiter=delimiter, has_header=has_header)
     return options, Sample(tuple(names), body)
-
-
-def _first_bytes(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        return stream.read(4)
 
 
 def _encoding(path: Path) -> str:
@@ -313,21 +315,20 @@ def _parquet_texts(path: Path) -> dict[str, str]:
 
     A whole number that some program made a float of, 17850.0, is written as one: 17850.
     """
+    whole = (
+        "CASE WHEN abs({0}) < 1e15 AND {0} = trunc({0}) THEN {0}::BIGINT::VARCHAR "
+        "WHEN NOT isnan({0}) THEN {0}::VARCHAR END"
+    )
     try:
         with duckdb.connect() as connection:
             types = parquet_types(connection, path)
     except duckdb.Error as error:
         raise DatasetError(f"{path} cannot be read as Parquet: {error}") from error
-    return {name: _as_text(name, kind) for name, kind in types.items() if '"' not in name}
-
-
-def _as_text(name: str, kind: str) -> str:
-    if kind not in ("DOUBLE", "FLOAT"):
-        return f'"{name}"::VARCHAR'
-    return (
-        f'CASE WHEN abs("{name}") < 1e15 AND "{name}" = trunc("{name}") THEN '
-        f'"{name}"::BIGINT::VARCHAR WHEN NOT isnan("{name}") THEN "{name}"::VARCHAR END'
-    )
+    return {
+        name: (whole if kind in ("DOUBLE", "FLOAT") else "{0}::VARCHAR").format(f'"{name}"')
+        for name, kind in types.items()
+        if '"' not in name
+    }
 
 
 def _parquet_sample(path: Path) -> Sample:
@@ -353,12 +354,9 @@ def _parquet_sample(path: Path) -> Sample:
 def _json_sample(path: Path, lines: Sequence[str]) -> Sample:
     objects = []
     for line in lines:
-        try:
-            value = json.loads(line, parse_int=str, parse_float=str)
-        except ValueError:
-            continue
-        if isinstance(value, dict):
-            objects.append(value)
+        with suppress(ValueError):
+            objects.append(json.loads(line, parse_int=str, parse_float=str))
+    objects = [value for value in objects if isinstance(value, dict)]
     names = tuple(dict.fromkeys(name for value in objects[:_FIRST_LINES] for name in value))
     if not names:
         raise DatasetError(f"{path}: no line is a JSON object; the first is {lines[0][:120]!r}")
@@ -386,35 +384,34 @@ def _rank(role: str, name: str) -> int | None:
 def _columns(path: Path, sample: Sample, given: dict[str, Any]) -> dict[str, Any]:
     """Return the column of every role; "" for a name, a group or a weight that is not there."""
     chosen: dict[str, Any] = {role: given[role] for role in _WORDS if role in given}
-    _require_given(path, sample, chosen)
-    for role in ("timestamp", "user", "item", "weight", "item_name", "item_group"):
-        if role in chosen:
-            continue
-        free = [name for name in sample.header if name not in chosen.values()]
-        ranked = [(rank, name) for name in free if (rank := _rank(role, name)) is not None]
-        ranked.sort(key=lambda entry: entry[0])
-        fitting = [name for _, name in ranked if _holds(role, sample.column(name))]
-        if not fitting and role == "timestamp":
-            fitting = [name for name in free if _holds(role, sample.column(name))]
-        elif not fitting and role in ("user", "item") and sample.header[0] == "1":
-            fitting = free[:1]  # without a header: the user first, then the item
-        if not fitting and role in _NEEDED:
+    for role, name in chosen.items():
+        if name and sample.header.count(name) != 1:
             raise DatasetError(
-                f"{path}: no column looks like the {role}, found {list(sample.header)[:20]}; name "
-                f"it with --{role}"
+                f"{path} must have exactly one column {name!r} (--{role.replace('_', '-')}), found "
+                f"{list(sample.header)[:20]}"
             )
-        chosen[role] = fitting[0] if fitting else ""
+    for role in ("timestamp", "user", "item", "weight", "item_name", "item_group"):
+        if role not in chosen:
+            chosen[role] = _column(path, sample, role, set(chosen.values()))
     return chosen
 
 
-def _require_given(path: Path, sample: Sample, given: dict[str, str]) -> None:
-    for role, name in given.items():
-        if name and sample.header.count(name) != 1:
-            option = f"--{role.replace('_', '-')}"
-            raise DatasetError(
-                f"{path} must have exactly one column {name!r} ({option}), found "
-                f"{list(sample.header)[:20]}"
-            )
+def _column(path: Path, sample: Sample, role: str, taken: set[str]) -> str:
+    """Return the free column whose name tells most of a role, and whose values are fit for it."""
+    free = [name for name in sample.header if name not in taken]
+    ranked = [(rank, name) for name in free if (rank := _rank(role, name)) is not None]
+    ranked.sort(key=lambda entry: entry[0])
+    fitting = [name for _, name in ranked if _holds(role, sample.column(name))]
+    if not fitting and role == "timestamp":
+        fitting = [name for name in free if _holds(role, sample.column(name))]
+    elif not fitting and role in ("user", "item") and sample.header[0] == "1":
+        fitting = free[:1]  # without a header: the user first, then the item
+    if not fitting and role in _NEEDED:
+        raise DatasetError(
+            f"{path}: no column looks like the {role}, found {list(sample.header)[:20]}; name it "
+            f"with --{role}"
+        )
+    return fitting[0] if fitting else ""
 
 
 def _holds(role: str, values: Sequence[str]) -> bool:
@@ -439,16 +436,11 @@ def _time_format(values: Sequence[str], column: str) -> tuple[str, str]:
             f"the times of column {column!r} are in no known format, such as {shown[:60]!r}; give "
             "--timestamp-format, such as '%d/%m/%Y %H:%M'"
         )
-    best = fits[0]
-    others = [f.name for f in fits[1:] if (f.share, f.in_order) == (best.share, best.in_order)]
-    rivals = [name for name in others if _is_other_day(name, best.name)]
-    if rivals:
-        return best.name, (
-            f"the days fit {best.name!r} and {rivals[0]!r} alike; --timestamp-format decides"
-        )
+    best, *others = fits
+    for other in others:
+        swapped = re.findall("%[dm]", other.name) != re.findall("%[dm]", best.name)
+        if swapped and other[1:] == best[1:]:
+            return best.name, (
+                f"the days fit {best.name!r} and {other.name!r} alike; --timestamp-format decides"
+            )
     return best.name, ""
-
-
-def _is_other_day(one: str, other: str) -> bool:
-    """Tell whether two patterns read day and month the other way round."""
-    return re.findall("%[dm]", one) != re.findall("%[dm]", other)

@@ -7,30 +7,31 @@ scratch folder and put in place when all are complete: an import that was killed
 
 import gzip
 import io
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import date
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 import duckdb
+from pydantic import TypeAdapter
 
 from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.catalogue import Catalogue, Item, tidy
-from mom_pipeline.core.files import sync_folder, write_text
+from mom_pipeline.core.files import sync_folder, write_bytes, write_text
 from mom_pipeline.errors import DatasetError
 from mom_pipeline.logs.logfiles import FIRST_DAY, LAST_DAY, LogFile, discover
-from mom_pipeline.logs.readers import Query, filled, stage_parquet, stage_text
-from mom_pipeline.logs.scan import MARK, Progress, no_progress, scan_text
+from mom_pipeline.logs.readers import Query, delimited_fields, filled, stage_lines
+from mom_pipeline.logs.scan import MARK, Progress, no_progress, scan_file
 from mom_pipeline.settings import SETTINGS_FILE, ColumnSettings, Settings
 from mom_pipeline.settings_file import declare_first_day
 from mom_pipeline.warehouse.connection import Connection, load_sql, scalar
 
 SUMMARY_FILE = "dataset.json"
 _DEFAULT_MEMORY = "2GB"
+_OTHER_FOLDER = "choose another data folder: MOM_DATA_DIR=data/{} mom-pipeline import …"
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,15 @@ class RawFile:
     advice: Callable[[], str] = lambda: ""
 
 
+def delimited_file(
+    path: Path, delimiter: str, n_fields: int, events: EventFields, *, header: bool, **options: Any
+) -> RawFile:
+    """A file of delimited text, with quotes as in RFC 4180. options: of RawFile."""
+    lines = delimited_fields(delimiter, n_fields, header_lines=int(header))
+    no_event = f"text IS NULL OR rowid < {int(header)}"
+    return RawFile(path, events.select(lines), no_event, **options)
+
+
 @dataclass(frozen=True)
 class Dataset:
     """How a dataset is read and what its log files look like.
@@ -116,6 +126,9 @@ class ImportSummary:
     files_without_end: tuple[str, ...] = ()
 
 
+_SUMMARY = TypeAdapter(ImportSummary)
+
+
 def import_dataset(
     dataset: Dataset, settings: Settings, progress: Progress = no_progress
 ) -> ImportSummary:
@@ -125,19 +138,20 @@ def import_dataset(
     that holds other logs or settings that do not fit.
     """
     _require_fitting_settings(dataset, settings)
-    _require_no_other_logs(settings, dataset)
+    _require_no_other_logs(dataset, settings)
     with (
         scratch_folder(settings, "import") as scratch,
         _connect(dataset, settings, scratch) as connection,
     ):
         summary = _stage_events(connection, dataset, scratch, progress)
         written = _write_days(connection, dataset, scratch)
-        named = [*_named_items(connection), *dataset.items()]
+        rows = connection.execute(load_sql("datasets/item_names.sql")).fetchall()
+        named = [Item(item, tidy(name), group) for item, name, group in rows]
+        named += dataset.items()
         if named:  # what a person wrote there stays
             Catalogue.open(settings.data_dir).with_missing(named).save(settings.data_dir)
         _write_settings(dataset, settings, written)
-        text = json.dumps(asdict(summary), indent=2, default=str) + "\n"
-        write_text(settings.data_dir / SUMMARY_FILE, text)
+        write_bytes(settings.data_dir / SUMMARY_FILE, _SUMMARY.dump_json(summary, indent=2))
         _publish(written, settings.logs_dir)
     return summary
 
@@ -145,15 +159,7 @@ def import_dataset(
 def read_summary(settings: Settings) -> ImportSummary | None:
     """The summary of the dataset that was imported into this data folder, if any."""
     path = settings.data_dir / SUMMARY_FILE
-    if not path.exists():
-        return None
-    values = json.loads(path.read_text(encoding="utf-8"))
-    for key in ("first_day", "last_day"):
-        values[key] = date.fromisoformat(values[key])
-    for key in ("train_days", "test_days"):
-        values[key] = tuple(date.fromisoformat(day) for day in values[key])
-    values["files_without_end"] = tuple(values["files_without_end"])
-    return ImportSummary(**values)
+    return _SUMMARY.validate_json(path.read_bytes()) if path.exists() else None
 
 
 def _connect(dataset: Dataset, settings: Settings, scratch: Path) -> Connection:
@@ -199,18 +205,14 @@ def _stage_lines(
     connection: Connection, raw: RawFile, scratch: Path, progress: Progress
 ) -> tuple[int, bool]:
     """Fill `staged_lines`; return how many there are, and whether the last one has its end."""
-    if raw.texts:
-        lines = stage_parquet(connection, raw.path, raw.texts)
-        progress(raw.path.stat().st_size)
-        return lines, True
-    path = raw.path if raw.encoding == "utf-8" else _as_utf8(raw, scratch)
-    file = LogFile(date.min, raw.path.name, path, "csv", is_gzip(path))
-    scan = scan_text(file, scratch, progress)
-    if stage_text(connection, scan.readable) != scan.lines:
-        raise DatasetError(f"{raw.path}: DuckDB lost lines; nothing was written")
+    path = raw.path if raw.encoding == "utf-8" or raw.texts else _as_utf8(raw, scratch)
+    file_format = "parquet" if raw.texts else "csv"
+    file = LogFile(date.min, raw.path.name, path, file_format, is_gzip(path))
+    scan = scan_file(file, scratch, progress)
+    lines = stage_lines(connection, file, scan, raw.texts)
     for copy in {scan.readable, path} - {raw.path}:
         copy.unlink()
-    return scan.lines, scan.ended
+    return lines, scan.ended
 
 
 def _as_utf8(raw: RawFile, scratch: Path) -> Path:
@@ -278,12 +280,6 @@ def _event_days(connection: Connection) -> list[date]:
     return days
 
 
-def _named_items(connection: Connection) -> list[Item]:
-    """Return the items that the events name: each with the name that most of its lines have."""
-    rows = connection.execute(load_sql("datasets/item_names.sql")).fetchall()
-    return [Item(item, tidy(name), group) for item, name, group in rows]
-
-
 def _write_days(connection: Connection, dataset: Dataset, scratch: Path) -> dict[date, Path]:
     """Write one file per day, in the order of the source, to the scratch folder."""
     folder = scratch / "logs"
@@ -320,14 +316,25 @@ def _publish(written: Mapping[date, Path], logs_dir: Path) -> None:
 
 def _require_fitting_settings(dataset: Dataset, settings: Settings) -> None:
     """An existing pipeline.toml must read what the adapter writes."""
-    if not (settings.data_dir / SETTINGS_FILE).exists():
-        return
+    path = settings.data_dir / SETTINGS_FILE
     declared = (settings.logs.timezone, settings.logs.columns, settings.logs.delimiter)
-    if declared != (dataset.timezone, dataset.columns, ","):
+    if path.exists() and declared != (dataset.timezone, dataset.columns, ","):
         raise DatasetError(
-            f"{settings.data_dir / SETTINGS_FILE} does not fit {dataset.name}; it needs\n\n"
-            f"{_settings_text(dataset)}\nSet that, or choose another data folder: "
-            f"MOM_DATA_DIR=data/{dataset.name} mom-pipeline import …"
+            f"{path} does not fit {dataset.name}; it needs\n\n"
+            f"{_settings_text(dataset)}\nSet that, or {_OTHER_FOLDER.format(dataset.name)}"
+        )
+
+
+def _require_no_other_logs(dataset: Dataset, settings: Settings) -> None:
+    """Refuse a folder with other logs: two sources would be mixed silently."""
+    previous = read_summary(settings)
+    if previous is not None and previous.dataset == dataset.name:
+        return
+    names = [file.source_file for file in discover(settings.logs_dir).files]
+    if names:
+        raise DatasetError(
+            f"{settings.logs_dir} already holds {len(names)} log files, such as {min(names)}; "
+            f"{_OTHER_FOLDER.format(dataset.name)}"
         )
 
 
@@ -341,16 +348,3 @@ def _write_settings(dataset: Dataset, settings: Settings, days: Iterable[date]) 
 def _settings_text(dataset: Dataset) -> str:
     columns = "".join(f'{key} = "{name}"\n' for key, name in asdict(dataset.columns).items())
     return f'[logs]\ntimezone = "{dataset.timezone}"\n\n[logs.columns]\n{columns}'
-
-
-def _require_no_other_logs(settings: Settings, dataset: Dataset) -> None:
-    """Refuse a folder with other logs: two sources would be mixed silently."""
-    previous = read_summary(settings)
-    if previous is not None and previous.dataset == dataset.name:
-        return
-    names = {file.source_file for file in discover(settings.logs_dir).files}
-    if names:
-        raise DatasetError(
-            f"{settings.logs_dir} already holds {len(names)} log files, such as {min(names)}; "
-            f"choose another data folder: MOM_DATA_DIR=data/{dataset.name} mom-pipeline import …"
-        )

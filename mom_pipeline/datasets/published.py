@@ -2,13 +2,13 @@
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 
 from mom_pipeline.catalogue import Item, tidy
-from mom_pipeline.datasets.importing import Dataset, EventFields, RawFile, open_text
+from mom_pipeline.datasets.importing import Dataset, EventFields, RawFile, delimited_file, open_text
 from mom_pipeline.errors import DatasetError
 from mom_pipeline.logs.readers import Query, delimited_fields
 from mom_pipeline.logs.scan import MARK, MAX_LINE_BYTES
@@ -47,13 +47,8 @@ def _read_header(path: Path, delimiter: str, encoding: str = "utf-8-sig") -> lis
     return next(csv.reader([text], delimiter=delimiter), [])
 
 
-def _with_header(path: Path, delimiter: str, n_fields: int, fields: EventFields) -> RawFile:
-    """A file of delimited text whose first line names the columns."""
-    select = fields.select(delimited_fields(delimiter, n_fields))
-    return RawFile(path, select, other_lines="rowid = 0 OR text IS NULL")
-
-
-def _without_header(path: Path, delimiter: str, n_fields: int, fields: EventFields) -> RawFile:
+def _bare(path: Path, delimiter: str, n_fields: int, fields: EventFields) -> RawFile:
+    """A file of delimited text without a header, in which a quote is a character."""
     lines = delimited_fields(delimiter, n_fields, header_lines=0, quoted=False)
     return RawFile(path, fields.select(lines))
 
@@ -91,7 +86,7 @@ def online_retail(path: Path) -> Dataset:
         name="online-retail",
         timezone="Europe/London",
         columns=ColumnSettings(exclude="exclude"),
-        files=(_with_header(path, ",", len(header), fields),),
+        files=(delimited_file(path, ",", len(header), fields, header=True),),
         rules="set aside: lines without a customer, cancellations, quantities not positive",
     )
 
@@ -120,7 +115,7 @@ def movietweetings(path: Path) -> Dataset:
         name="movietweetings",
         timezone="UTC",
         columns=ColumnSettings(),
-        files=(_without_header(_only(path, "ratings.dat*"), "::", 4, fields),),
+        files=(_bare(_only(path, "ratings.dat*"), "::", 4, fields),),
         rules="every rating counts once",
         items=partial(_titles, _only(path, "movies.dat*")),
     )
@@ -155,7 +150,7 @@ def tafeng(path: Path) -> Dataset:
 def _merged_file(path: Path) -> RawFile:
     _require_header(path, _read_header(path, ","), _TAFENG)
     fields = EventFields(time="try_strptime(f[1], '%m/%d/%Y')", user="f[2]", item="f[6]")
-    return _with_header(path, ",", _TAFENG_FIELDS, fields)
+    return delimited_file(path, ",", _TAFENG_FIELDS, fields, header=True)
 
 
 def _monthly_files(folder: Path) -> tuple[RawFile, ...]:
@@ -167,7 +162,7 @@ def _monthly_files(folder: Path) -> tuple[RawFile, ...]:
     for path in paths:
         if len(_read_header(path, ";", encoding="big5")) != _TAFENG_FIELDS:
             raise DatasetError(f"{path} must have {_TAFENG_FIELDS} columns separated by ;")
-    return tuple(_with_header(path, ";", _TAFENG_FIELDS, fields) for path in paths)
+    return tuple(delimited_file(path, ";", _TAFENG_FIELDS, fields, header=True) for path in paths)
 
 
 def million_song(path: Path) -> Dataset:
@@ -186,7 +181,7 @@ def million_song(path: Path) -> Dataset:
             weight="f[3]",
             parameters={"day": str(_DECLARED + timedelta(days=offset))},
         )
-        files.append(_without_header(_only(path, f"*{half}*.txt*"), "\t", 3, fields))
+        files.append(_bare(_only(path, f"*{half}*.txt*"), "\t", 3, fields))
     return Dataset(
         name="million-song",
         timezone="UTC",
@@ -232,3 +227,12 @@ def yandex(path: Path, sample_users: int = 1_000_000, seed: int = 0) -> Dataset:
         train_days=lambda day: day <= last_train,
         finish=select_clicks,
     )
+
+
+DATASETS: dict[str, Callable[[Path], Dataset]] = {
+    "tafeng": tafeng,
+    "million-song": million_song,
+    "yandex": yandex,
+    "online-retail": online_retail,
+    "movietweetings": movietweetings,
+}

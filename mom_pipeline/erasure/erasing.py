@@ -5,21 +5,20 @@
 
 import json
 import secrets
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Self
 
 from mom_pipeline.artifacts.scratch import remove_left_behind
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import write_text
-from mom_pipeline.erasure.days import erase_from_days
 from mom_pipeline.erasure.log_lines import OwnLines, erase_lines, find_lines
 from mom_pipeline.erasure.tables import (
     compact,
+    erase_from_days,
     erase_rows,
     remove_pages,
     rows_of,
@@ -100,10 +99,11 @@ def storage_steps(settings: Settings, traces: UserTraces) -> Iterator[Step]:
     warehouse, user_id = Warehouse(settings), traces.user_id
     for own in traces.files:
         yield own.file.source_file, partial(erase_lines, warehouse, own, user_id)
-    yield "warehouse", partial(_erase_rows, warehouse, user_id)
+    yield "warehouse", partial(erase_rows, warehouse, user_id)
     yield "days", partial(erase_from_days, Days(settings, warehouse))
     yield "pages and exports", partial(remove_pages, settings)
-    yield "temporary files", partial(_remove_left_behind, settings)
+    left_behind = partial(remove_left_behind, settings, of_duckdb=True)
+    yield "temporary files", lambda: {"temporary files": left_behind()}
     yield "warehouse file", partial(compact, warehouse)
 
 
@@ -117,15 +117,6 @@ def take_steps(
     return receipt
 
 
-def _erase_rows(warehouse: Warehouse, user_id: str) -> Counter[str]:
-    with warehouse.connect() as connection:
-        return erase_rows(connection, user_id)
-
-
-def _remove_left_behind(settings: Settings) -> dict[str, int]:
-    return {"temporary files": remove_left_behind(settings, of_duckdb=True)}
-
-
 def begin_receipt(settings: Settings, user_id: str) -> Receipt:
     """Remember, before anything is removed, that a user is to be erased.
 
@@ -135,8 +126,11 @@ def begin_receipt(settings: Settings, user_id: str) -> Receipt:
     if not (settings.erasures_dir / SALT).exists():
         write_text(settings.erasures_dir / SALT, secrets.token_hex(32) + "\n")
     user = erased_users(settings).hash_of(user_id)
-    known = _read(_path(settings, user))
-    return save_receipt(settings, replace(known or Receipt(user, _now()), finished=""))
+    receipt = Receipt(user, _now())
+    with suppress(OSError, ValueError, TypeError):  # the name has the hash: a damaged one counts
+        text = (settings.erasures_dir / f"{user}.json").read_text(encoding="utf-8")
+        receipt = Receipt(**json.loads(text))
+    return save_receipt(settings, replace(receipt, finished=""))
 
 
 def finish_receipt(settings: Settings, receipt: Receipt) -> Receipt:
@@ -147,20 +141,8 @@ def finish_receipt(settings: Settings, receipt: Receipt) -> Receipt:
 def save_receipt(settings: Settings, receipt: Receipt) -> Receipt:
     """Write a receipt, whole or not at all."""
     text = json.dumps(asdict(receipt), indent=2, sort_keys=True)
-    write_text(_path(settings, receipt.user), text + "\n")
+    write_text(settings.erasures_dir / f"{receipt.user}.json", text + "\n")
     return receipt
-
-
-def _path(settings: Settings, user: str) -> Path:
-    return settings.erasures_dir / f"{user}.json"
-
-
-def _read(path: Path) -> Receipt | None:
-    """What a file holds, or None; the hash is in its name, so a damaged one still counts."""
-    try:
-        return Receipt(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return None
 
 
 def _now() -> str:

@@ -3,20 +3,19 @@
 import gzip
 import shutil
 from collections import Counter
-from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, cast
 
 from mom_pipeline.artifacts.scratch import scratch_folder
-from mom_pipeline.core.files import replacing, sha256_of, write_text, writing
+from mom_pipeline.core.files import replacing, sha256_of, write_text
 from mom_pipeline.erasure.search import mention_in_sql
 from mom_pipeline.logs.decisions import keeping_decisions
-from mom_pipeline.logs.ingest import ingest_file, is_unchanged, stage
+from mom_pipeline.logs.ingest import ingest_file, is_unchanged
 from mom_pipeline.logs.ledger import ledger_by_file
 from mom_pipeline.logs.logfiles import LogFile, discover
-from mom_pipeline.logs.readers import ERASED, event_query
+from mom_pipeline.logs.readers import ERASED, event_query, stage_log
 from mom_pipeline.logs.scan import scan_file
 from mom_pipeline.warehouse.connection import Connection, Warehouse, literal_path
 from mom_pipeline.warehouse.erased import erased_users
@@ -61,30 +60,15 @@ def erase_lines(warehouse: Warehouse, own: OwnLines, user_id: str) -> Counter[st
     The file that remains is read as any delivery, so table, quarantine and ledger are those of
     a file that never had the lines, and it does not count as changed.
     """
-    file = own.file
-    with keeping_decisions(warehouse, file):
-        _exchange(warehouse, own, user_id)
+    settings = warehouse.settings
+    with keeping_decisions(warehouse, own.file):
+        if own.lines:
+            _rewrite(warehouse, own, user_id)
+        if own.ingested:
+            # What is left was taken before: fewer good lines do not make it a bad delivery.
+            logs = replace(settings.logs, max_reject_share=1.0, require_checksum=False)
+            ingest_file(Warehouse(settings.model_copy(update={"logs": logs})), own.file)
     return Counter({"log files": bool(own.lines), "log lines": len(own.lines)})
-
-
-def _exchange(warehouse: Warehouse, own: OwnLines, user_id: str) -> None:
-    file = own.file
-    if own.lines:
-        beside = file.checksum_path
-        stated = beside.exists()
-        beside.unlink(missing_ok=True)  # gone rather than wrong, should this be interrupted
-        if file.format == "parquet":
-            _rewrite_parquet(warehouse, file, user_id)
-        else:
-            _rewrite_text(file, own.lines)
-        if stated:
-            write_text(beside, f"{sha256_of(file.path)}  {file.path.name}\n")
-    if own.ingested:
-        settings = warehouse.settings
-        # What is left was taken before: fewer good lines do not make it a bad delivery.
-        logs = replace(settings.logs, max_reject_share=1.0, require_checksum=False)
-        lenient = settings.model_copy(update={"logs": logs})
-        ingest_file(Warehouse(lenient), file)
 
 
 def _sources(connection: Connection, user_id: str) -> set[str]:
@@ -104,7 +88,7 @@ def _lines_of(warehouse: Warehouse, file: LogFile, user_id: str) -> frozenset[in
     with scratch_folder(settings, "erasure") as scratch:
         scan = scan_file(file, scratch)
         with warehouse.opened() as connection:
-            stage(connection, file, scan, settings.logs)
+            stage_log(connection, file, scan, settings.logs)
             query = event_query(file, scan.readable, settings.logs, erased_users(settings))
             rows = connection.execute(
                 f"{query.sql} SELECT line FROM events WHERE user_id = $user "  # noqa: S608
@@ -114,35 +98,38 @@ def _lines_of(warehouse: Warehouse, file: LogFile, user_id: str) -> frozenset[in
     return frozenset(line for (line,) in rows)
 
 
-def _rewrite_text(file: LogFile, lines: Collection[int]) -> None:
-    with ExitStack() as open_ones:
-        raw = open_ones.enter_context(file.path.open("rb"))
-        out: IO[bytes] = open_ones.enter_context(writing(file.path))
-        source: IO[bytes] = raw
-        if file.compressed:
-            source = cast(IO[bytes], open_ones.enter_context(gzip.GzipFile(fileobj=raw)))
-            packed = gzip.GzipFile("", "wb", fileobj=out, mtime=0)
-            out = cast(IO[bytes], open_ones.enter_context(packed))
-        for number, line in enumerate(source, start=1):
-            if number not in lines:
-                out.write(line)
-        _keep_mode(file.path)
+def _rewrite(warehouse: Warehouse, own: OwnLines, user_id: str) -> None:
+    """Replace a file, and the checksum beside it, by one without the user's lines."""
+    file, beside = own.file, own.file.checksum_path
+    stated = beside.exists()
+    beside.unlink(missing_ok=True)  # gone rather than wrong, should this be interrupted
+    with replacing(file.path) as temporary:
+        if file.format == "parquet":
+            _copy_rows(warehouse, file, user_id, temporary)
+        else:
+            _copy_lines(own, temporary)
+        shutil.copymode(file.path, temporary)
+    if stated:
+        write_text(beside, f"{sha256_of(file.path)}  {file.path.name}\n")
 
 
-def _rewrite_parquet(warehouse: Warehouse, file: LogFile, user_id: str) -> None:
-    """All columns and rows but those of the user; settings admit no column with a quote."""
+def _copy_lines(own: OwnLines, target: Path) -> None:
+    with ExitStack() as opened:
+        source: IO[bytes] = opened.enter_context(own.file.path.open("rb"))
+        out: IO[bytes] = opened.enter_context(target.open("wb"))
+        if own.file.compressed:
+            unpacked = opened.enter_context(gzip.GzipFile(fileobj=source))
+            packed = opened.enter_context(gzip.GzipFile("", "wb", fileobj=out, mtime=0))
+            source, out = cast("IO[bytes]", unpacked), cast("IO[bytes]", packed)
+        out.writelines(line for n, line in enumerate(source, start=1) if n not in own.lines)
+
+
+def _copy_rows(warehouse: Warehouse, file: LogFile, user_id: str, target: Path) -> None:
+    """All columns and rows of Parquet but those of the user; no column has a quote in its name."""
     column = warehouse.settings.logs.columns.user
-    with warehouse.connect() as connection, replacing(file.path) as temporary:
-        kept = connection.sql(
+    with warehouse.connect() as connection:
+        connection.sql(
             "SELECT * FROM read_parquet($path, hive_partitioning = false) "  # noqa: S608
             f'WHERE "{column}"::VARCHAR IS DISTINCT FROM $user',
             params={"path": literal_path(file.path), "user": user_id},
-        )
-        kept.write_parquet(str(temporary))
-        _keep_mode(file.path)
-
-
-def _keep_mode(path: Path) -> None:
-    """Give the file that is about to take the place the permissions of the present one."""
-    for temporary in path.parent.glob(f".{path.name}.*.tmp"):
-        shutil.copymode(path, temporary)
+        ).write_parquet(str(target))

@@ -18,7 +18,7 @@ _CHUNK = 1 << 22
 _SIDE_BY_SIDE = (".npz", ".duckdb")
 
 # A shorter id is a part of countless other words and numbers: as "7" is of 2024-03-07.
-DISTINCTIVE_CHARACTERS = 5
+_DISTINCTIVE_CHARACTERS = 5
 
 
 def spellings(user_id: str) -> list[str]:
@@ -29,24 +29,16 @@ def spellings(user_id: str) -> list[str]:
     return sorted(set(written), key=lambda text: (-len(text), text))
 
 
-def mention(user_id: str) -> re.Pattern[str]:
-    """Return a pattern for the id as a word of its own: user-1 is not meant in user-17."""
-    return re.compile(rf"(?<![\w-])(?:{_any_spelling(user_id)})(?![\w-])")
-
-
 def mention_in_sql(user_id: str) -> str:
-    """Return the same for DuckDB's regexp_matches, which cannot look around."""
+    """Return a pattern of DuckDB for the id as a word of its own: user-1 is not in user-17."""
     edge = r"[^\p{L}\p{N}_-]"
-    return rf"(?:^|{edge})(?:{_any_spelling(user_id)})(?:$|{edge})"
-
-
-def _any_spelling(user_id: str) -> str:
-    return "|".join(re.escape(text) for text in spellings(user_id))
+    written = "|".join(re.escape(text) for text in spellings(user_id))
+    return rf"(?:^|{edge})(?:{written})(?:$|{edge})"
 
 
 def is_distinctive(user_id: str) -> bool:
     """Whether finding the id inside of a longer text means that the text is about the user."""
-    return len(user_id) >= DISTINCTIVE_CHARACTERS
+    return len(user_id) >= _DISTINCTIVE_CHARACTERS
 
 
 def files_with(folder: Path, user_id: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Erasure of one user from the warehouse, the exports, the reports and the comparisons."""
+"""Erasure of one user from the warehouse, the arrays of days, and the pages made of them."""
 
 import json
 import shutil
@@ -6,22 +6,19 @@ from collections import Counter
 
 from mom_pipeline.core.files import replacing
 from mom_pipeline.erasure.search import mention_in_sql
-from mom_pipeline.logs.ledger import reject_reasons
+from mom_pipeline.logs.ledger import reasons_text, reject_reasons
+from mom_pipeline.pipeline.days import LOGS, Days
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse, scalar
 from mom_pipeline.warehouse.dictionaries import ERASED, KINDS
+from mom_pipeline.warehouse.matrix import logs_fingerprints
 
 
 def rows_of(connection: Connection, user_id: str) -> dict[str, int]:
     """Rows of a user by table."""
-    return {
-        table: scalar(
-            connection,
-            f"SELECT count(*) FROM {table} WHERE user_id = $user",  # noqa: S608 - our own names
-            {"user": user_id},
-        )
-        for table in ("raw_logs", "user_dictionary", "recommendations")
-    }
+    count = "SELECT count(*) FROM {} WHERE user_id = $user"
+    tables = ("raw_logs", "user_dictionary", "recommendations")
+    return {table: scalar(connection, count.format(table), {"user": user_id}) for table in tables}
 
 
 def is_part_of_others(connection: Connection, user_id: str) -> bool:
@@ -37,48 +34,69 @@ def is_part_of_others(connection: Connection, user_id: str) -> bool:
     )
 
 
-def erase_rows(connection: Connection, user_id: str) -> Counter[str]:
+def erase_rows(warehouse: Warehouse, user_id: str) -> Counter[str]:
     """Remove a user from every table. Returns the rows by table.
 
     The position stays, with an empty id: positions are never given twice. The ledger counts
     what is left, also of files that no longer exist.
     """
-    user = {"user": user_id}
-    mention = {"mention": mention_in_sql(user_id)}
-    return Counter(
-        {
-            "quarantine": _delete(
-                connection, "quarantine", "regexp_matches(text, $mention)", mention
-            ),
-            "raw_logs": _delete(connection, "raw_logs", "user_id = $user", user),
-            "recommendations": scalar(
-                connection, "DELETE FROM recommendations WHERE user_id = $user", user
-            ),
-            "refused_files": scalar(
-                connection,
-                "UPDATE refused_files SET reason = $words WHERE regexp_matches(reason, $mention)",
-                {**mention, "words": "refused; the reason named a user who was erased"},
-            ),
-            "runs": scalar(
-                connection,
-                "UPDATE runs SET failure = 'failed; the reason named a user who was erased' "
-                "WHERE regexp_matches(failure, $mention)",
-                mention,
-            ),
-            # What only this user took.
-            "item_dictionary": scalar(
-                connection,
-                "UPDATE item_dictionary SET item_id = $erased WHERE item_id <> $erased "
-                "AND item_id NOT IN (SELECT item_id FROM raw_logs)",
-                {"erased": ERASED},
-            ),
-            "user_dictionary": scalar(
-                connection,
-                "UPDATE user_dictionary SET user_id = $erased WHERE user_id = $user",
-                {**user, "erased": ERASED},
-            ),
-        }
+    user, mention, erased = (
+        {"user": user_id},
+        {"mention": mention_in_sql(user_id)},
+        {"erased": ERASED},
     )
+    why = "the reason named a user who was erased"
+    changes = [
+        ("recommendations", "DELETE FROM recommendations WHERE user_id = $user", user),
+        (
+            "refused_files",
+            f"UPDATE refused_files SET reason = 'refused; {why}' "  # noqa: S608
+            "WHERE regexp_matches(reason, $mention)",
+            mention,
+        ),
+        (
+            "runs",
+            f"UPDATE runs SET failure = 'failed; {why}' WHERE regexp_matches(failure, $mention)",  # noqa: S608
+            mention,
+        ),
+        (  # what only this user took
+            "item_dictionary",
+            "UPDATE item_dictionary SET item_id = $erased "
+            "WHERE item_id <> $erased AND item_id NOT IN (SELECT item_id FROM raw_logs)",
+            erased,
+        ),
+        (
+            "user_dictionary",
+            "UPDATE user_dictionary SET user_id = $erased WHERE user_id = $user",
+            user | erased,
+        ),
+    ]
+    with warehouse.connect() as connection:
+        counts = Counter(
+            quarantine=_delete(connection, "quarantine", "regexp_matches(text, $mention)", mention),
+            raw_logs=_delete(connection, "raw_logs", "user_id = $user", user),
+        )
+        for table, change, values in changes:
+            counts[table] = scalar(connection, change, values)
+    return counts
+
+
+def erase_from_days(days: Days) -> Counter[str]:
+    """Remove every array; the user's rows must have left the warehouse before.
+
+    The days that keep arrays are computed again from the rows that are left. The others count as
+    made from the logs as they are now: their figures are means and counts over everybody.
+    """
+    older = [day for day in days.computed() if not days.is_kept(day)]
+    with days.warehouse.connect() as connection:
+        for day, fingerprint in logs_fingerprints(connection, older).items():
+            inputs = {**days.made["interaction_matrix", day].inputs, LOGS: fingerprint}
+            connection.execute(
+                "UPDATE materializations SET inputs = $inputs "
+                "WHERE asset = 'interaction_matrix' AND day = $day::DATE",
+                {"inputs": json.dumps(inputs), "day": day.isoformat()},
+            )
+    return Counter({"files of arrays": days.store.remove_others([])})
 
 
 def compact(warehouse: Warehouse) -> Counter[str]:
@@ -90,7 +108,8 @@ def compact(warehouse: Warehouse) -> Counter[str]:
     with warehouse.opened() as connection:
         connection.execute("CHECKPOINT")
         with replacing(warehouse.path) as temporary:
-            connection.execute(f"ATTACH '{_quoted(str(temporary))}' AS compacted")
+            quoted = str(temporary).replace("'", "''")  # ATTACH takes no parameter
+            connection.execute(f"ATTACH '{quoted}' AS compacted")
             [[name]] = connection.execute("SELECT current_database()").fetchall()
             connection.execute(f'COPY FROM DATABASE "{name}" TO compacted')
             connection.execute("DETACH compacted")
@@ -111,14 +130,9 @@ def _delete(connection: Connection, table: str, condition: str, values: dict[str
         connection.execute(
             f"UPDATE ingest_ledger SET lines = lines - $n, {column} = {column} - $n, "  # noqa: S608
             "reject_reasons = $reasons WHERE source_file = $source",
-            {"n": n, "source": source, "reasons": json.dumps(reasons, ensure_ascii=False)},
+            {"n": n, "source": source, "reasons": reasons_text(reasons)},
         )
     return sum(n for _, n in by_source)
-
-
-def _quoted(text: str) -> str:
-    """Text inside of single quotes: ATTACH takes no parameter."""
-    return text.replace("'", "''")
 
 
 def remove_pages(settings: Settings) -> Counter[str]:

@@ -5,7 +5,7 @@ file costs its own day, once. So does a file that a person dropped.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
@@ -35,11 +35,13 @@ class Refusal:
     @classmethod
     def of_file(cls, file: LogFile, settings: Settings, reason: str) -> "Refusal":
         """Return the refusal of a file as it is now, by the settings of now."""
-        return cls(file.source_file, file.day, contents_of(file), _rules(settings), reason)
+        return cls(
+            file.source_file, file.day, contents_of(file), fingerprint(settings.logs), reason
+        )
 
     def holds(self, file: LogFile, settings: Settings) -> bool:
         """Return whether the file is still the one that was not taken."""
-        same_rules = self.dropped or self.rules == _rules(settings)
+        same_rules = self.dropped or self.rules == fingerprint(settings.logs)
         return same_rules and self.contents == contents_of(file)
 
 
@@ -48,17 +50,13 @@ def contents_of(file: LogFile) -> str:
 
     Size and time stand for a file that cannot be read.
     """
-    try:
-        own = sha256_of(file.path)
-        beside = file.checksum_path
+    with suppress(OSError):
+        own, beside = sha256_of(file.path), file.checksum_path
         return f"{own} {sha256_of(beside)}" if beside.is_file() else own
-    except OSError:
-        pass
-    try:
+    with suppress(OSError):
         status = file.path.stat()
-    except OSError:
-        return "not there"
-    return f"unreadable, {status.st_size} bytes, {status.st_mtime_ns}"
+        return f"unreadable, {status.st_size} bytes, {status.st_mtime_ns}"
+    return "not there"
 
 
 def refusals(connection: Connection, day: date | None = None) -> list[Refusal]:
@@ -81,22 +79,12 @@ def refusals_by_file(warehouse: Warehouse) -> dict[str, Refusal]:
 
 def record_refusals(connection: Connection, made: Sequence[Refusal]) -> None:
     """Store refusals in place of earlier ones of the same files."""
-    now = datetime.now(tz=UTC)
     for refusal in made:
         remove_refusal(connection, refusal.source_file)
-        values = {
-            "source_file": refusal.source_file,
-            "day": refusal.day.isoformat(),
-            "contents": refusal.contents,
-            "rules": refusal.rules,
-            "reason": refusal.reason,
-            "dropped": refusal.dropped,
-            "now": now,
-        }
         connection.execute(
-            f"INSERT INTO refused_files ({_COLUMNS}, refused_at) VALUES "  # noqa: S608
-            "($source_file, $day::DATE, $contents, $rules, $reason, $dropped, $now)",
-            values,
+            "INSERT INTO refused_files VALUES ($source_file, $day, $contents, $rules, $reason, "
+            "$dropped, $now)",
+            {**vars(refusal), "now": datetime.now(tz=UTC)},
         )
 
 
@@ -105,10 +93,6 @@ def remove_refusal(connection: Connection, source_file: str) -> None:
     connection.execute(
         "DELETE FROM refused_files WHERE source_file = $source_file", {"source_file": source_file}
     )
-
-
-def _rules(settings: Settings) -> str:
-    return fingerprint(settings.logs)
 
 
 def accept_day(warehouse: Warehouse, day: date) -> str:

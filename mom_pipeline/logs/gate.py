@@ -273,22 +273,17 @@ class Rule:
         self, today: DayFigures, recent: Sequence[DayFigures], noise: float = 1.0
     ) -> str | None:
         """Return the sentence for a day that is out of the usual, or None."""
-        distance = self._distance(today, recent) / noise
-        if -self.low <= distance <= self.high:
-            return None
-        return self.sentence(today, recent, self.if_low if distance < 0 else self.if_high)
-
-    def _distance(self, today: DayFigures, recent: Sequence[DayFigures]) -> float:
         usual_users = float(np.median([figures.users for figures in recent]))
         by_chance = self.per_user * usual_users**-0.5
         if self.counted:
             share = float(np.median([self.value(figures) for figures in recent]))
             by_chance /= math.sqrt(max(share * (1 - share), 1 / usual_users))
-        return self._usual(today, recent).distance(
-            self._scaled(today),
-            least_spread=max(self.spread, by_chance),
-            unknown=_unknown(today, recent),
-        )
+        spread, unknown = max(self.spread, by_chance), _unknown(today, recent)
+        usual = self._usual(today, recent)
+        distance = usual.distance(self._scaled(today), least_spread=spread, unknown=unknown) / noise
+        if -self.low <= distance <= self.high:
+            return None
+        return self.sentence(today, recent, self.if_low if distance < 0 else self.if_high)
 
     def sentence(self, today: DayFigures, recent: Sequence[DayFigures], meaning: str) -> str:
         """Return the day's figure, what would be usual, and the range of the days before."""

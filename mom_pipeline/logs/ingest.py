@@ -6,8 +6,7 @@ killed, or whose COMMIT raised, converges when it is repeated. A file that is re
 other.
 """
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -17,15 +16,12 @@ import duckdb
 
 from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.core.files import sha256_of
-from mom_pipeline.errors import (
-    LogFileError,
-    LogFileNotRead,
-    MomError,
-)
+from mom_pipeline.errors import LogFileError, LogFileNotRead, MomError
 from mom_pipeline.logs.decisions import Refusal, record_refusals, refusals_by_file, remove_refusal
 from mom_pipeline.logs.ledger import (
     DELIVERED_TABLES,
     LedgerEntry,
+    insert_entry,
     ledger_by_file,
     ledger_entries,
     reject_reasons,
@@ -37,9 +33,9 @@ from mom_pipeline.logs.readers import (
     SET_ASIDE_PREFIX,
     Query,
     event_query,
+    format_advice,
     header_lines,
-    stage_log_parquet,
-    stage_text,
+    stage_log,
 )
 from mom_pipeline.logs.scan import (
     QUARANTINED_CHARACTERS,
@@ -49,7 +45,6 @@ from mom_pipeline.logs.scan import (
     require_unchanged,
     scan_file,
 )
-from mom_pipeline.logs.time_formats import format_advice
 from mom_pipeline.settings import LogSettings, Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse, scalar, transaction
 from mom_pipeline.warehouse.erased import erased_users
@@ -62,25 +57,11 @@ FileProgress = Callable[[LogFile, int], None]
 
 
 @dataclass(frozen=True)
-class IngestResult:
-    """What happened to one file. Numbers are those of the ledger."""
+class IngestResult(LedgerEntry):
+    """The ledger entry of a file, and what became of it."""
 
     file: LogFile
     status: Literal["new", "replaced", "unchanged"]
-    lines: int
-    rows_accepted: int
-    rows_rejected: int
-    rows_set_aside: int
-    reject_reasons: dict[str, int]
-
-    @property
-    def rows_malformed(self) -> int:
-        """Rejected rows but those that the source itself set aside, no sign of a broken file."""
-        return self.rows_rejected - self.rows_set_aside
-
-    @property
-    def malformed_share(self) -> float:
-        return self.rows_malformed / max(self.rows_accepted + self.rows_rejected, 1)
 
 
 @dataclass(frozen=True)
@@ -93,9 +74,9 @@ class IngestFailure:
 
 def ingest_day(warehouse: Warehouse, day: date) -> list[IngestResult | IngestFailure]:
     """Ingest the files of one delivery day, except those whose refusal still holds."""
-    refused, files = refusals_by_file(warehouse), discover(warehouse.settings.logs_dir).files
+    files = discover(warehouse.settings.logs_dir).files
     of_day = [file for file in files if file.day == day]
-    return list(ingest_files(warehouse, _not_refused(of_day, refused, warehouse.settings)))
+    return list(ingest_files(warehouse, _not_refused(warehouse, of_day)))
 
 
 def pending_files(warehouse: Warehouse) -> list[LogFile]:
@@ -104,23 +85,20 @@ def pending_files(warehouse: Warehouse) -> list[LogFile]:
     Without those that were refused, or dropped, as they are.
     """
     ledger, settings = ledger_by_file(warehouse), warehouse.settings
-    files = discover(settings.logs_dir).files
-    changed = [
-        file for file in files if not _is_ingested(file, ledger.get(file.source_file), settings)
-    ]
-    return _not_refused(changed, refusals_by_file(warehouse), settings)
+
+    def is_ingested(file: LogFile) -> bool:
+        entry = ledger.get(file.source_file)
+        try:
+            return entry is not None and is_unchanged(file, entry, settings)
+        except LogFileNotRead:
+            return False
+
+    changed = [file for file in discover(settings.logs_dir).files if not is_ingested(file)]
+    return _not_refused(warehouse, changed)
 
 
-def _is_ingested(file: LogFile, entry: LedgerEntry | None, settings: Settings) -> bool:
-    try:
-        return entry is not None and is_unchanged(file, entry, settings)
-    except LogFileNotRead:
-        return False
-
-
-def _not_refused(
-    files: Iterable[LogFile], refused: Mapping[str, Refusal], settings: Settings
-) -> list[LogFile]:
+def _not_refused(warehouse: Warehouse, files: Iterable[LogFile]) -> list[LogFile]:
+    refused, settings = refusals_by_file(warehouse), warehouse.settings
     return [
         file
         for file in files
@@ -154,19 +132,12 @@ def ingest_files(
 ) -> Iterator[IngestResult | IngestFailure]:
     """Ingest files one by one; `progress` receives the bytes read of each.
 
-    A file that the ledger holds is skipped without opening the warehouse again. One that is
-    refused is remembered with the reason, and stops no other.
+    One that is refused is remembered with the reason, and stops no other.
     """
-    ledger = ledger_by_file(warehouse)
     with warehouse.kept_open():
         for file in files:
-            entry = ledger.get(file.source_file)
             try:
-                if entry is not None and is_unchanged(file, entry, warehouse.settings):
-                    progress(file, entry.size_bytes)
-                    yield _unchanged(file, entry)
-                else:
-                    yield ingest_file(warehouse, file, partial(progress, file))
+                yield ingest_file(warehouse, file, partial(progress, file))
             except LogFileNotRead as error:
                 yield IngestFailure(file, error)
             except LogFileError as error:
@@ -179,35 +150,33 @@ def ingest_files(
 def ingest_file(
     warehouse: Warehouse, file: LogFile, progress: Progress = no_progress
 ) -> IngestResult:
-    """Bring one log file into the warehouse; `progress` receives the bytes read.
+    """Bring one log file into the warehouse, unless the ledger holds it as it is.
 
     Raises LogFileError (and subclasses) when the file cannot be taken as it is; the warehouse
     then holds what it held before.
     """
     settings, begun = warehouse.settings, datetime.now(UTC)
+    with warehouse.opened() as connection:
+        known = ledger_entries(connection, file.source_file)
+    if known and is_unchanged(file, known[0], settings):
+        progress(known[0].size_bytes)
+        return IngestResult(**vars(known[0]), file=file, status="unchanged")
     with scratch_folder(settings, "ingest") as scratch:
         try:
             scan = scan_file(file, scratch, progress)
             _require_whole(file, scan, settings.logs)
         except OSError as error:
             raise LogFileNotRead(f"{file.path} could not be read: {error}; try again") from error
-        except UnicodeDecodeError as error:
-            raise LogFileError(
-                f"{file.path.name}.sha256 is not text: {error}; deliver it again"
-            ) from error
         try:
             with warehouse.opened() as connection:
-                rules = settings.logs.reading_rules()
-                for known in ledger_entries(connection, file.source_file):
-                    if (known.sha256, known.settings) == (scan.sha256, rules):
-                        return _unchanged(file, known)
-                return _replace(connection, file, scan, settings, begun)
+                entry = _replace(connection, file, scan, settings, begun)
         except duckdb.Error as error:
             kind = LogFileNotRead if _is_of_the_machine(error) else LogFileError
             raise kind(
                 f"{file.path} was not ingested: {error}; the warehouse is as before, or "
                 "complete if the disk filled at the very end. Repeat the ingest"
             ) from error
+    return IngestResult(**vars(entry), file=file, status="replaced" if known else "new")
 
 
 def _is_of_the_machine(error: duckdb.Error) -> bool:
@@ -221,12 +190,12 @@ def _require_whole(file: LogFile, scan: Scan, logs: LogSettings) -> None:
     """Refuse a file that differs from `<name>.sha256` beside it, or without one was cut short."""
     beside = file.checksum_path
     if beside.is_file():
-        words = beside.read_text(encoding="utf-8").split()
-        expected = words[0].lower() if words else ""
+        words = beside.read_text(encoding="utf-8", errors="replace").split()
+        expected = words[0].lower() if words else "nothing"
         if expected != scan.sha256:
             raise LogFileError(
                 f"{file.path} has sha256 {scan.sha256}, but {beside.name} states "
-                f"{expected or 'nothing'}; deliver the file again"
+                f"{expected[:64]}; deliver the file again"
             )
     elif logs.require_checksum:
         raise LogFileError(
@@ -240,70 +209,47 @@ def _require_whole(file: LogFile, scan: Scan, logs: LogSettings) -> None:
         )
 
 
-def _unchanged(file: LogFile, entry: LedgerEntry) -> IngestResult:
-    return IngestResult(
-        file,
-        "unchanged",
-        entry.lines,
-        entry.rows_accepted,
-        entry.rows_rejected,
-        entry.rows_set_aside,
-        entry.reject_reasons,
-    )
-
-
 def _replace(
     connection: Connection, file: LogFile, scan: Scan, settings: Settings, begun: datetime
-) -> IngestResult:
+) -> LedgerEntry:
     """Stage the file, then exchange its rows, quarantine and ledger entry in one transaction."""
     logs = settings.logs
-    lines = stage(connection, file, scan, logs)
+    lines = stage_log(connection, file, scan, logs)
     require_unchanged(file, scan)  # DuckDB has read it a second time
     query = event_query(file, scan.readable, logs, erased_users(settings))
     with transaction(connection):
-        replaced = _delete(connection, file)
+        source = {"source_file": file.source_file}
+        for table in DELIVERED_TABLES:
+            connection.execute(f"DELETE FROM {table} WHERE source_file = $source_file", source)  # noqa: S608
         remove_refusal(connection, file.source_file)
         accepted = _insert_accepted(connection, file, query)
         rejected = lines - header_lines(file) - accepted
         reasons = _insert_rejected(connection, file, query) if rejected else {}
-        _require_accounted(file, lines, accepted, sum(reasons.values()))
-        set_aside = sum(n for r, n in reasons.items() if r.startswith(SET_ASIDE_PREFIX))
-        result = IngestResult(
-            file, "replaced" if replaced else "new", lines, accepted, rejected, set_aside, reasons
+        if rejected != sum(reasons.values()):
+            raise LogFileError(
+                f"{file.path} has {lines} lines, but {header_lines(file)} header + {accepted} "
+                f"accepted + {sum(reasons.values())} rejected differ from that; nothing was "
+                "stored. Report this"
+            )
+        entry = LedgerEntry(
+            source_file=file.source_file,
+            delivery_day=file.day,
+            size_bytes=scan.size_bytes,
+            sha256=scan.sha256,
+            lines=lines,
+            header_lines=header_lines(file),
+            rows_accepted=accepted,
+            rows_rejected=rejected,
+            rows_set_aside=sum(
+                n for reason, n in reasons.items() if reason.startswith(SET_ASIDE_PREFIX)
+            ),
+            reject_reasons=reasons,
+            settings=logs.reading_rules(),
+            ingested_at=begun.isoformat(),
         )
-        if result.malformed_share > logs.max_reject_share:
-            advice = _time_advice(connection, query, result, logs)
-            raise LogFileError(_too_many_rejects(result, logs.max_reject_share, advice))
-        _insert_ledger(connection, result, scan, logs, begun)
-    return result
-
-
-def stage(connection: Connection, file: LogFile, scan: Scan, logs: LogSettings) -> int:
-    """Fill `staged_lines`; the physical lines, counted independently of the parser."""
-    if file.format == "parquet":
-        lines = stage_log_parquet(connection, file, logs.columns)
-        read = scalar(connection, "SELECT count(*) FROM staged_lines")
-    else:
-        lines = scan.lines
-        read = stage_text(connection, scan.readable)
-    if read != lines:
-        raise LogFileError(
-            f"{file.path} has {lines} lines, but {read} were read; nothing was stored. "
-            "Deliver the file again, or report it if it is sound"
-        )
-    return lines
-
-
-def _delete(connection: Connection, file: LogFile) -> bool:
-    """Remove what an earlier delivery of this file brought; True if there was one."""
-    source = {"source_file": file.source_file}
-    if not scalar(
-        connection, "SELECT count(*) FROM ingest_ledger WHERE source_file = $source_file", source
-    ):
-        return False
-    for table in DELIVERED_TABLES:
-        connection.execute(f"DELETE FROM {table} WHERE source_file = $source_file", source)  # noqa: S608
-    return True
+        _require_few_rejects(connection, file, query, entry, logs)
+        insert_entry(connection, entry)
+    return entry
 
 
 def _insert_accepted(connection: Connection, file: LogFile, query: Query) -> int:
@@ -344,60 +290,33 @@ def _insert_rejected(connection: Connection, file: LogFile, query: Query) -> dic
     return reject_reasons(connection, source_file=file.source_file)
 
 
-def _require_accounted(file: LogFile, lines: int, accepted: int, rejected: int) -> None:
-    if lines != header_lines(file) + accepted + rejected:
-        raise LogFileError(
-            f"{file.path} has {lines} lines, but {header_lines(file)} header + {accepted} "
-            f"accepted + {rejected} rejected differ from that; nothing was stored. Report this"
-        )
-
-
-def _too_many_rejects(result: IngestResult, max_share: float, advice: str) -> str:
-    reasons = ", ".join(
-        f"{reason}: {n}"
-        for reason, n in list(result.reject_reasons.items())[:5]
+def _require_few_rejects(
+    connection: Connection, file: LogFile, query: Query, entry: LedgerEntry, logs: LogSettings
+) -> None:
+    """Refuse a file with too many malformed rows; those that the source set aside are none."""
+    malformed = entry.rows_rejected - entry.rows_set_aside
+    rows = entry.rows_accepted + entry.rows_rejected
+    if malformed / max(rows, 1) <= logs.max_reject_share:
+        return
+    reasons = {
+        reason: n
+        for reason, n in entry.reject_reasons.items()
         if not reason.startswith(SET_ASIDE_PREFIX)
-    )
-    remedy = advice or "Correct and deliver the file again, or raise the setting"
-    rows = result.rows_accepted + result.rows_rejected
-    return (
-        f"{result.file.path}: {result.rows_malformed} of {rows} rows are malformed "
-        f"({reasons}), more than logs.max_reject_share = {max_share:g}; nothing was stored. "
-        f"{remedy}"
+    }
+    shown = ", ".join(f"{reason}: {n}" for reason, n in list(reasons.items())[:5])
+    remedy = _time_advice(connection, query, logs) if NOT_UNDERSTOOD in reasons else ""
+    raise LogFileError(
+        f"{file.path}: {malformed} of {rows} rows are malformed ({shown}), more than "
+        f"logs.max_reject_share = {logs.max_reject_share:g}; nothing was stored. "
+        f"{remedy or 'Correct and deliver the file again, or raise the setting'}"
     )
 
 
-def _time_advice(
-    connection: Connection, query: Query, result: IngestResult, logs: LogSettings
-) -> str:
-    """What to say where times are not understood: the format that would fit; "" otherwise."""
-    if NOT_UNDERSTOOD not in result.reject_reasons:
-        return ""
+def _time_advice(connection: Connection, query: Query, logs: LogSettings) -> str:
+    """The format that would read the times that were not understood; "" for none."""
     rows = connection.execute(
         f"{query.sql} SELECT time_text FROM typed WHERE event_time IS NULL LIMIT 500",  # noqa: S608
         query.parameters,
     ).fetchall()
     option, present = "logs.timestamp_format =", logs.timestamp_format
     return format_advice([str(text) for (text,) in rows if text], option, present)
-
-
-def _insert_ledger(
-    connection: Connection, result: IngestResult, scan: Scan, logs: LogSettings, begun: datetime
-) -> None:
-    values = {
-        "source_file": result.file.source_file,
-        "delivery_day": result.file.day,
-        "size_bytes": scan.size_bytes,
-        "sha256": scan.sha256,
-        "lines": result.lines,
-        "header_lines": header_lines(result.file),
-        "rows_accepted": result.rows_accepted,
-        "rows_rejected": result.rows_rejected,
-        "rows_set_aside": result.rows_set_aside,
-        "reject_reasons": json.dumps(result.reject_reasons, ensure_ascii=False),
-        "settings": logs.reading_rules(),
-        "ingested_at": begun,
-    }
-    names = ", ".join(values)
-    marks = ", ".join(f"${name}" for name in values)
-    connection.execute(f"INSERT INTO ingest_ledger ({names}) VALUES ({marks})", values)  # noqa: S608

@@ -1,8 +1,8 @@
-"""Queries of the ledger: entries, sums by day, one delivery day, and the quarantine."""
+"""The ledger of ingested files: entries, sums by day, one delivery day, and the quarantine."""
 
 import json
 from dataclasses import dataclass, fields
-from datetime import date, timedelta
+from datetime import date
 from typing import Any
 
 from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql
@@ -10,12 +10,15 @@ from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql
 # What an ingest fills, file by file.
 DELIVERED_TABLES = ("raw_logs", "quarantine", "ingest_ledger")
 _SAMPLE_ROWS = 8
-_WEEK = timedelta(days=7)
 
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One ingested file."""
+    """One ingested file: lines = header_lines + rows_accepted + rows_rejected.
+
+    rows_set_aside: the part of rows_rejected that the source itself excluded.
+    settings: the rules that the lines were read by.
+    """
 
     source_file: str
     delivery_day: date
@@ -46,7 +49,7 @@ class DaySummary:
 
 @dataclass(frozen=True)
 class QuarantinedLine:
-    """A line that was not taken, and why."""
+    """A line that was not ingested, and why."""
 
     source_file: str
     line: int
@@ -78,23 +81,32 @@ class DeliveredDay:
     sample: list[dict[str, Any]]
 
 
+def insert_entry(connection: Connection, entry: LedgerEntry) -> None:
+    """Store the entry of a file that has none."""
+    values = {**vars(entry), "reject_reasons": reasons_text(entry.reject_reasons)}
+    marks = ", ".join(f"${field.name}" for field in fields(LedgerEntry))
+    connection.execute(f"INSERT INTO ingest_ledger VALUES ({marks})", values)  # noqa: S608
+
+
+def reasons_text(reasons: dict[str, int]) -> str:
+    """Reject reasons as they stand in the ledger."""
+    return json.dumps(reasons, ensure_ascii=False)
+
+
 def ledger_entries(connection: Connection, source_file: str | None = None) -> list[LedgerEntry]:
     """Every ingested file, or one of them, ordered by day and name."""
     rows = connection.execute(
-        "SELECT source_file, delivery_day, size_bytes, sha256, lines, header_lines, rows_accepted, "
-        "rows_rejected, rows_set_aside, reject_reasons, settings, ingested_at::VARCHAR "
-        "FROM ingest_ledger WHERE $source_file IS NULL OR source_file = $source_file "
+        "SELECT * REPLACE (ingested_at::VARCHAR AS ingested_at) FROM ingest_ledger "
+        "WHERE $source_file IS NULL OR source_file = $source_file "
         "ORDER BY delivery_day, source_file",
         {"source_file": source_file},
     ).fetchall()
-    return [_entry(*row) for row in rows]
-
-
-def _entry(*columns: Any) -> LedgerEntry:
     names = [field.name for field in fields(LedgerEntry)]
-    values = dict(zip(names, columns, strict=True))
-    values["reject_reasons"] = json.loads(values["reject_reasons"])
-    return LedgerEntry(**values)
+    entries = [dict(zip(names, row, strict=True)) for row in rows]
+    return [
+        LedgerEntry(**{**entry, "reject_reasons": json.loads(entry["reject_reasons"])})
+        for entry in entries
+    ]
 
 
 def ledger_by_file(warehouse: Warehouse) -> dict[str, LedgerEntry]:
@@ -127,8 +139,7 @@ def deliveries_until(connection: Connection, day: date) -> list[LedgerEntry]:
 def total_users_and_items(connection: Connection) -> tuple[int, int]:
     """Distinct users and items of all days."""
     users, items = connection.execute(
-        "SELECT (SELECT count(*) FROM (SELECT DISTINCT user_id FROM raw_logs)), "
-        "(SELECT count(*) FROM (SELECT DISTINCT item_id FROM raw_logs))"
+        "SELECT count(DISTINCT user_id), count(DISTINCT item_id) FROM raw_logs"
     ).fetchall()[0]
     return users, items
 
@@ -159,53 +170,23 @@ def quarantined_lines(connection: Connection, day: date, limit: int) -> list[Qua
 
 def delivered_day(connection: Connection, day: date) -> DeliveredDay:
     """Return the counts, files and a sample of one delivery day."""
-    of_day = {"day": day.isoformat()}
-    files, lines, header, accepted, rejected = connection.execute(
-        "SELECT count(*), coalesce(sum(lines), 0)::BIGINT, coalesce(sum(header_lines), 0)::BIGINT, "
-        "coalesce(sum(rows_accepted), 0)::BIGINT, coalesce(sum(rows_rejected), 0)::BIGINT "
-        "FROM ingest_ledger WHERE delivery_day = $day::DATE",
-        of_day,
-    ).fetchall()[0]
-    rows, users, items = connection.execute(
-        "SELECT count(*), count(DISTINCT user_id), count(DISTINCT item_id) "
-        "FROM raw_logs WHERE delivery_day = $day::DATE",
-        of_day,
-    ).fetchall()[0]
+    cursor = connection.execute(load_sql("logs/delivered_day.sql"), {"day": day.isoformat()})
+    names = [column[0] for column in cursor.description or []]
+    counts = dict(zip(names, cursor.fetchall()[0], strict=True))
     reasons = reject_reasons(connection, day)
+    # Without the users: Dagster keeps its metadata for good.
+    sample = connection.execute(
+        "SELECT event_time::VARCHAR, item_id, weight::DOUBLE FROM raw_logs "
+        "WHERE delivery_day = $day::DATE ORDER BY source_file, line LIMIT $n",
+        {"day": day.isoformat(), "n": _SAMPLE_ROWS},
+    ).fetchall()
     return DeliveredDay(
-        files=files,
-        lines=lines,
-        header=header,
-        accepted=accepted,
-        rejected=rejected,
-        rows=rows,
-        quarantined=sum(reasons.values()),
-        users=users,
-        items=items,
+        **counts,
         reasons=reasons,
-        trailing=_trailing(connection, day),
-        newest=_newest(connection, day),
+        quarantined=sum(reasons.values()),
         contents=contents_of_day(connection, day),
-        sample=_sample(connection, day),
+        sample=[dict(zip(("time", "item", "weight"), row, strict=True)) for row in sample],
     )
-
-
-def _trailing(connection: Connection, day: date) -> list[int]:
-    rows = connection.execute(
-        "SELECT sum(rows_accepted)::BIGINT FROM ingest_ledger WHERE delivery_day >= $first::DATE "
-        "AND delivery_day < $day::DATE GROUP BY delivery_day ORDER BY delivery_day",
-        {"day": day.isoformat(), "first": (day - _WEEK).isoformat()},
-    ).fetchall()
-    return [count for (count,) in rows]
-
-
-def _newest(connection: Connection, day: date) -> date | None:
-    rows = connection.execute(
-        "SELECT max(delivery_day) FROM ingest_ledger WHERE delivery_day <= $day::DATE",
-        {"day": day.isoformat()},
-    ).fetchall()
-    newest: date | None = rows[0][0]
-    return newest
 
 
 def contents_of_day(connection: Connection, day: date) -> list[tuple[str, str]]:
@@ -215,13 +196,3 @@ def contents_of_day(connection: Connection, day: date) -> list[tuple[str, str]]:
         "ORDER BY source_file",
         {"day": day.isoformat()},
     ).fetchall()
-
-
-def _sample(connection: Connection, day: date) -> list[dict[str, Any]]:
-    """Return some events without their users: Dagster keeps its metadata for good."""
-    rows = connection.execute(
-        "SELECT event_time::VARCHAR, item_id, weight::DOUBLE FROM raw_logs "
-        "WHERE delivery_day = $day::DATE ORDER BY source_file, line LIMIT $n",
-        {"day": day.isoformat(), "n": _SAMPLE_ROWS},
-    ).fetchall()
-    return [dict(zip(("time", "item", "weight"), row, strict=True)) for row in rows]

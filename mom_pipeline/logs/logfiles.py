@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
-from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from mom_pipeline.errors import LogFileError
@@ -75,22 +74,9 @@ def _spelled_out(character: str) -> str:
     return ascii(character)[1:-1]
 
 
-def log_file(path: Path, logs_dir: Path) -> LogFile:
-    """Describe one file below `logs_dir`.
-
-    Raises LogFileError when it lies elsewhere, does not exist, or has no day or known format
-    in its name.
-    """
-    shown = printable(str(path))
-    if not os.path.isfile(path):
-        raise LogFileError(f"{shown} is not a file; expected a log file below {logs_dir}")
-    relative = _below(path, logs_dir)
-    if relative is None:
-        raise LogFileError(f"{shown} lies outside of {logs_dir}; copy it there first")
-    try:
-        return _described(relative, path)
-    except LogFileError as error:
-        raise LogFileError(f"{shown}: {error}") from None
+def _shown(name: str) -> str:
+    shown = printable(name)
+    return shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[:_SHOWN_CHARACTERS]}…"
 
 
 def discover(logs_dir: Path) -> Discovery:
@@ -136,46 +122,29 @@ def _names(logs_dir: Path, set_aside: list[SetAside]) -> Iterator[str]:
             set_aside.append(SetAside(_shown(folder) or ".", reason))
 
 
-def _shown(name: str) -> str:
-    shown = printable(name)
-    return shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[:_SHOWN_CHARACTERS]}…"
-
-
 def _file_in_folder(name: str, logs_dir: Path) -> LogFile:
     """Describe what stands under a name; raises LogFileError with the reason against it."""
-    path = f"{logs_dir}/{name}"
+    path = logs_dir / name
     if os.path.islink(path):
-        return _described(_target_of(Path(path), logs_dir), Path(path))
+        return _described(_target_of(path, logs_dir), path)
     if not os.path.isfile(path):
         raise LogFileError("expected a regular file that can be read; replace or remove it")
-    return _plain_file(name, logs_dir)
-
-
-@lru_cache(maxsize=100_000)  # a command looks through the same names several times
-def _plain_file(name: str, logs_dir: Path) -> LogFile:
-    return _described(PurePosixPath(name), logs_dir / name)
+    return _described(PurePosixPath(name), path)
 
 
 def _target_of(link: Path, logs_dir: Path) -> PurePosixPath:
     """What a link inside the folder stands for: a file of the folder that is not read itself."""
     if not os.path.exists(link):
         raise LogFileError("the link leads nowhere; put the file itself here, or remove the link")
-    relative = _below(link, logs_dir)
-    if relative is None:
+    target = link.resolve()
+    if not target.is_relative_to(logs_dir.resolve()):
         raise LogFileError("the link leads out of the folder; copy the file itself here")
-    if not os.path.isfile(link):
+    if not target.is_file():
         raise LogFileError("the link leads to no regular file; put the files themselves here")
+    relative = PurePosixPath(target.relative_to(logs_dir.resolve()))
     if not any(part[0] in "._" for part in relative.parts):
         raise LogFileError(f"the link leads to {_shown(str(relative))}, which is read itself")
     return relative
-
-
-def _below(path: Path, logs_dir: Path) -> PurePosixPath | None:
-    """The name below the folder with links resolved, None for a file elsewhere."""
-    try:
-        return PurePosixPath(path.resolve().relative_to(logs_dir.resolve()))
-    except ValueError:
-        return None
 
 
 def _described(relative: PurePosixPath, path: Path) -> LogFile:
@@ -187,41 +156,36 @@ def _described(relative: PurePosixPath, path: Path) -> LogFile:
         raise LogFileError(
             f"the name has {n_bytes} bytes, expected at most {_MAX_NAME_BYTES}; shorten it"
         )
-    suffix = next((s for s in FORMATS if relative.name.endswith(s)), None)
-    if suffix is None:
+    suffix = _suffix(relative.name)
+    if not suffix:
         raise LogFileError(
             f"it is not a log file: expected a name that ends with one of {', '.join(FORMATS)}; "
             "rename it or move it elsewhere"
         )
-    day = _delivery_day(relative, suffix)
-    return LogFile(day, str(relative), path, FORMATS[suffix], suffix.endswith(".gz"))
-
-
-def _delivery_day(relative: PurePosixPath, suffix: str) -> date:
-    """The day of `day=2024-03-01/` or of a name that starts with 2024-03-01."""
     stem = relative.name.removesuffix(suffix)
     match = _DAY_FOLDER.fullmatch(relative.parent.name) or _DAY_IN_NAME.fullmatch(stem)
     try:
-        day = date.fromisoformat(match.group(1)) if match else None
+        day = date.fromisoformat(match[1] if match else "")
     except ValueError:
-        day = None
-    if day is None:
         raise LogFileError(
             f"the name states no delivery day: expected one such as {_EXAMPLES}; rename it"
-        )
+        ) from None
     if not FIRST_DAY <= day <= LAST_DAY:
         raise LogFileError(
             f"the delivery day {day} does not lie from {FIRST_DAY} to {LAST_DAY}; rename it"
         )
-    return day
+    return LogFile(day, str(relative), path, FORMATS[suffix], suffix.endswith(".gz"))
+
+
+def _suffix(name: str) -> str:
+    return next((suffix for suffix in FORMATS if name.endswith(suffix)), "")
 
 
 def _twins(files: list[LogFile]) -> dict[LogFile, str]:
     """Files that differ only in format or compression, each with the reason against it."""
     by_stem: defaultdict[str, list[LogFile]] = defaultdict(list)
     for file in files:
-        suffix = next(s for s in FORMATS if file.source_file.endswith(s))
-        by_stem[file.source_file.removesuffix(suffix)].append(file)
+        by_stem[file.source_file.removesuffix(_suffix(file.source_file))].append(file)
     reasons = {}
     for family in by_stem.values():
         for file in family if len(family) > 1 else ():

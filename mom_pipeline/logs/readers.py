@@ -1,4 +1,4 @@
-"""From a file to events: physical lines, then fields, all inside DuckDB.
+"""From a file to events: physical lines, then fields, then times, all inside DuckDB.
 
 Every format becomes `staged_lines`, one row per physical line (Parquet: one JSON object per row),
 and then a SELECT that takes the fields out of a line, with a reason where it cannot. Log files and
@@ -9,15 +9,16 @@ import csv
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
-from zoneinfo import ZoneInfo
+from typing import NamedTuple
+
+import duckdb
 
 from mom_pipeline.core.interactions import MAX_ID
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.logfiles import LogFile
-from mom_pipeline.logs.scan import MARK, MAX_LINE_BYTES
-from mom_pipeline.logs.time_formats import event_time_sql
+from mom_pipeline.logs.scan import MARK, MAX_LINE_BYTES, Scan
 from mom_pipeline.settings import DELIMITERS, ColumnSettings, LogSettings
 from mom_pipeline.warehouse.connection import Connection, literal_path, load_sql, scalar
 from mom_pipeline.warehouse.erased import ErasedUsers
@@ -26,18 +27,18 @@ SET_ASIDE_PREFIX = "set aside: "
 ERASED = f"{SET_ASIDE_PREFIX}erased"
 NOT_UNDERSTOOD = "timestamp not understood"
 # A word of a malformed line, for which the format tells no fields.
-WORD = r"""[^\s,;|"'{}\[\]:]+"""
+_WORD = r"""[^\s,;|"'{}\[\]:]+"""
 _EARLIEST = "1900-01-01 00:00:00+00"
 # A number in decimal notation, also with an exponent, and no other that DuckDB would cast: 1_000.
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _MAX_WEIGHT = 1_000_000_000
-_NUMBERS = r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER"
-# Types of Parquet that carry a role exactly.
+_WHOLE = r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER"
+# Role of a column -> types of Parquet that carry it exactly.
 _TYPES = {
-    "user": rf"VARCHAR|UUID|{_NUMBERS}",
-    "item": rf"VARCHAR|UUID|{_NUMBERS}",
+    "user": rf"VARCHAR|UUID|{_WHOLE}",
+    "item": rf"VARCHAR|UUID|{_WHOLE}",
     "timestamp": r"VARCHAR|DATE|TIMESTAMP.*|U?BIGINT|U?INTEGER",
-    "weight": rf"VARCHAR|DECIMAL.*|DOUBLE|FLOAT|{_NUMBERS}",
+    "weight": rf"VARCHAR|DECIMAL.*|DOUBLE|FLOAT|{_WHOLE}",
     "exclude": "VARCHAR",
 }
 
@@ -50,25 +51,49 @@ class Query:
     parameters: dict[str, object]
 
 
-def stage_text(connection: Connection, readable: Path) -> int:
-    """Fill `staged_lines` from a scanned text file; the number of lines that DuckDB read."""
-    connection.execute(load_sql("logs/read_lines.sql"), {"path": literal_path(readable)})
-    return scalar(connection, "SELECT count(*) FROM staged_lines")
+# --- Lines -----------------------------------------------------------------------------------
 
 
-def stage_parquet(connection: Connection, path: Path, texts: Mapping[str, str]) -> int:
-    """Fill `staged_lines` with a JSON object per Parquet row; the rows that its footer states.
+def stage_log(connection: Connection, file: LogFile, scan: Scan, logs: LogSettings) -> int:
+    """Fill `staged_lines` from a log; see `stage_lines`."""
+    texts: dict[str, str] = {}
+    if file.format == "parquet":
+        types = parquet_types(connection, file.path)
+        _require_columns(file, logs.columns, list(types))
+        for role, name in _mapped(logs.columns).items():
+            if not re.fullmatch(_TYPES[role], types[name]):
+                raise LogFileError(
+                    f"{file.path}: column {name!r} has type {types[name]}, which cannot be read "
+                    f"exactly as a {role}; write it as text"
+                )
+            texts[name] = f'"{name}"::VARCHAR'  # settings admit no name with a quote in it
+    return stage_lines(connection, file, scan, texts)
 
-    texts: expressions of columns as text, by name; no name may hold a quote.
+
+def stage_lines(connection: Connection, file: LogFile, scan: Scan, texts: Mapping[str, str]) -> int:
+    """Fill `staged_lines`; return the physical lines, counted independently of the parser.
+
+    texts: of Parquet, expressions of columns as text, by name; no name may hold a quote.
     """
-    columns = ", ".join(f'{text} AS "{name}"' for name, text in texts.items())
-    file = {"path": literal_path(path)}
-    connection.execute(
-        "CREATE OR REPLACE TEMP TABLE staged_lines AS SELECT to_json(r)::VARCHAR AS text "  # noqa: S608
-        f"FROM (SELECT {columns} FROM read_parquet($path, hive_partitioning = false)) AS r",
-        file,
-    )
-    return scalar(connection, "SELECT sum(num_rows) FROM parquet_file_metadata($path)", file)
+    path = {"path": literal_path(scan.readable)}
+    if file.format == "parquet":
+        columns = ", ".join(f'{text} AS "{name}"' for name, text in texts.items())
+        connection.execute(
+            "CREATE OR REPLACE TEMP TABLE staged_lines AS SELECT to_json(r)::VARCHAR AS text "  # noqa: S608
+            f"FROM (SELECT {columns} FROM read_parquet($path, hive_partitioning = false)) AS r",
+            path,
+        )
+        lines = scalar(connection, "SELECT sum(num_rows) FROM parquet_file_metadata($path)", path)
+    else:
+        connection.execute(load_sql("logs/read_lines.sql"), path)
+        lines = scan.lines
+    read = scalar(connection, "SELECT count(*) FROM staged_lines")
+    if read != lines:
+        raise LogFileError(
+            f"{file.path} has {lines} lines, but {read} were read; nothing was stored. "
+            "Deliver the file again, or report it if it is sound"
+        )
+    return lines
 
 
 def parquet_types(connection: Connection, path: Path) -> dict[str, str]:
@@ -78,6 +103,9 @@ def parquet_types(connection: Connection, path: Path) -> dict[str, str]:
         {"path": literal_path(path)},
     ).fetchall()
     return {str(row[0]): str(row[1]) for row in rows}
+
+
+# --- Fields ----------------------------------------------------------------------------------
 
 
 def delimited_fields(
@@ -112,24 +140,19 @@ def json_fields(names: Sequence[str], n_required: int, *, exact_ids: bool) -> Qu
     return Query(load_sql("logs/json_fields.sql"), parameters)
 
 
-def stage_log_parquet(connection: Connection, file: LogFile, columns: ColumnSettings) -> int:
-    """Stage a Parquet log; LogFileError for a column that is missing or of another type."""
-    types, wanted = parquet_types(connection, file.path), _mapped(columns)
-    _require_columns(file, columns, list(types))
-    for role, name in wanted.items():
-        if not re.fullmatch(_TYPES[role], types[name]):
-            raise LogFileError(
-                f"{file.path}: column {name!r} has type {types[name]}, which cannot be read "
-                f"exactly as a {role}; write it as text"
-            )
-    # The names are columns of this very file, and settings admit none with a quote in it.
-    texts = {name: f'"{name}"::VARCHAR' for name in wanted.values()}
-    return stage_parquet(connection, file.path, texts)
+def filled(sql: str, fragments: Mapping[str, str]) -> str:
+    """Put SQL fragments of our own at their {names}; values never come this way."""
+    for name, fragment in fragments.items():
+        sql = sql.replace(f"{{{name}}}", fragment)
+    return sql
+
+
+# --- Events of a log -------------------------------------------------------------------------
 
 
 def event_query(file: LogFile, readable: Path, logs: LogSettings, erased: ErasedUsers) -> Query:
     """`WITH … events AS (line, text, user_id, item_id, event_time, weight, reason)`."""
-    fields, at = _fields_of(file, readable, logs)
+    fields, columns = _fields_of(file, readable, logs)
     event_time, time_parameters = event_time_sql(logs.timestamp_format)
     fragments = {
         "fields": fields.sql,
@@ -137,30 +160,35 @@ def event_query(file: LogFile, readable: Path, logs: LogSettings, erased: Erased
         "is_erased": load_sql("logs/is_erased.sql") if erased.hashes else "false",
         "weight": "'1'",
         "exclude": "''",
-        **{role: f"f[{number}]" for role, number in at.items()},
+        **{role: f"f[{number}]" for role, number in columns.items()},
     }
     parameters = fields.parameters | time_parameters
     if erased.hashes:
-        parameters |= {"salt": erased.salt, "erased_users": list(erased.hashes), "a_word": WORD}
+        parameters |= {"salt": erased.salt, "erased_users": list(erased.hashes), "a_word": _WORD}
+    midnight = datetime.combine(file.day + timedelta(days=1), time(), logs.zone)
     parameters |= {
         "set_aside_prefix": SET_ASIDE_PREFIX,
         "erased_reason": ERASED,
         "max_id": MAX_ID,
         "earliest": _EARLIEST,
-        "day_end": _end_of(file.day, logs.zone),
+        "day_end": midnight.astimezone(UTC).isoformat(),
         "number": _NUMBER,
         "max_weight": _MAX_WEIGHT,
     }
     return Query(filled(load_sql("logs/check_events.sql"), fragments), parameters)
 
 
+def header_lines(file: LogFile) -> int:
+    return 1 if file.format in ("csv", "tsv") else 0
+
+
 def _fields_of(file: LogFile, readable: Path, logs: LogSettings) -> tuple[Query, dict[str, int]]:
-    """Return the SELECT of a log's fields, and which of them, from 1 on, has a role."""
+    """Return the SELECT of a log's fields, and the number of each role's field, from 1 on."""
     wanted = _mapped(logs.columns)
     if not header_lines(file):
         required = len(wanted.keys() - {"exclude"})
-        names = list(wanted.values())
-        return json_fields(names, required, exact_ids=True), _numbered(list(wanted))
+        fields = json_fields(list(wanted.values()), required, exact_ids=True)
+        return fields, {role: number for number, role in enumerate(wanted, start=1)}
     delimiter = "\t" if file.format == "tsv" else logs.delimiter
     header = _header(file, readable, delimiter)
     _require_columns(file, logs.columns, header)
@@ -168,50 +196,9 @@ def _fields_of(file: LogFile, readable: Path, logs: LogSettings) -> tuple[Query,
     return fields, {role: header.index(name) + 1 for role, name in wanted.items()}
 
 
-def _numbered(names: Sequence[str]) -> dict[str, int]:
-    return {name: number for number, name in enumerate(names, start=1)}
-
-
-def _end_of(day: date, zone: ZoneInfo) -> str:
-    """The first moment after a delivery day, in the zone of the logs."""
-    return datetime.combine(day + timedelta(days=1), time(), zone).astimezone(UTC).isoformat()
-
-
-def header_lines(file: LogFile) -> int:
-    return 1 if file.format in ("csv", "tsv") else 0
-
-
 def _mapped(columns: ColumnSettings) -> dict[str, str]:
     """Role -> column name, for the roles that are in use."""
     return {role: getattr(columns, role) for role in _TYPES if getattr(columns, role)}
-
-
-def _require_columns(file: LogFile, columns: ColumnSettings, header: list[str]) -> None:
-    wanted = _mapped(columns)
-    for role, name in wanted.items():
-        if header.count(name) != 1:
-            problem = "has no" if name not in header else "has more than one"
-            raise LogFileError(
-                f"{file.path} {problem} column {name!r} (logs.columns.{role}); expected "
-                f"{list(wanted.values())}, found {_shown_names(header)}. "
-                f"{_hint(header, list(wanted.values()))}"
-            )
-
-
-def _hint(header: list[str], wanted: list[str]) -> str:
-    """Say what to correct: the separator, where another one would give the columns."""
-    for delimiter in (*DELIMITERS, "\t"):
-        names = {name.strip() for name in header[0].split(delimiter)} if len(header) == 1 else set()
-        if set(wanted) <= names:
-            remedy = "name it .tsv" if delimiter == "\t" else f"set logs.delimiter = {delimiter!r}"
-            return f"Its fields are separated by {delimiter!r}: {remedy}"
-    return "Correct the file's header or the setting"
-
-
-def _shown_names(header: list[str]) -> list[str]:
-    """The names of a header; without one, the first line holds ids, which are not repeated."""
-    is_name = re.compile(r"[^\W\d][^\W\d _-]*(?:[ _-][^\W\d]+)*")
-    return [name[:80] if is_name.fullmatch(name) else "…" for name in header[:20]]
 
 
 def _header(file: LogFile, readable: Path, delimiter: str) -> list[str]:
@@ -228,8 +215,139 @@ def _header(file: LogFile, readable: Path, delimiter: str) -> list[str]:
     return next(csv.reader([text], delimiter=delimiter))
 
 
-def filled(sql: str, fragments: Mapping[str, str]) -> str:
-    """Put SQL fragments of our own at their {names}; values never come this way."""
-    for name, fragment in fragments.items():
-        sql = sql.replace(f"{{{name}}}", fragment)
-    return sql
+def _require_columns(file: LogFile, columns: ColumnSettings, header: list[str]) -> None:
+    wanted = _mapped(columns)
+    for role, name in wanted.items():
+        if header.count(name) != 1:
+            problem = "has no" if name not in header else "has more than one"
+            raise LogFileError(
+                f"{file.path} {problem} column {name!r} (logs.columns.{role}); expected "
+                f"{list(wanted.values())}, found {_shown_names(header)}. "
+                f"{_hint(header, set(wanted.values()))}"
+            )
+
+
+def _hint(header: list[str], wanted: set[str]) -> str:
+    """Say what to correct: the separator, where another one would give the columns."""
+    for delimiter in (*DELIMITERS, "\t") if len(header) == 1 else ():
+        if wanted <= {name.strip() for name in header[0].split(delimiter)}:
+            remedy = "name it .tsv" if delimiter == "\t" else f"set logs.delimiter = {delimiter!r}"
+            return f"Its fields are separated by {delimiter!r}: {remedy}"
+    return "Correct the file's header or the setting"
+
+
+def _shown_names(header: list[str]) -> list[str]:
+    """The names of a header; without one, the first line holds ids, which are not repeated."""
+    is_name = re.compile(r"[^\W\d][^\W\d _-]*(?:[ _-][^\W\d]+)*")
+    return [name[:80] if is_name.fullmatch(name) else "…" for name in header[:20]]
+
+
+# --- Times -----------------------------------------------------------------------------------
+
+# Setting -> expression over `time_text`, and the pattern of what it may read. DuckDB casts more
+# than that: 2024/03/01, 24:00:00, "epoch", 1_709_287_200.
+_OFFSET = r"(?:Z|[+-](?:0[0-9]|1[0-5])(?::?[0-5][0-9](?::[0-5][0-9])?)?)"
+_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
+_ISO = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}(?:[ T]{_CLOCK}{_OFFSET}?)?"
+_EPOCH = r"-?[0-9]+(?:\.[0-9]+)?"
+_WIDE = "TRY_CAST(time_text AS DECIMAL({}, {}))::DECIMAL(28, 6)"  # no product overflows it
+_NAMED = {
+    "iso": ("TRY_CAST(time_text AS TIMESTAMPTZ)", _ISO),
+    "epoch_s": (f"make_timestamptz((1000000 * {_WIDE.format(16, 6)})::BIGINT)", _EPOCH),
+    "epoch_ms": (f"make_timestamptz((1000 * {_WIDE.format(18, 3)})::BIGINT)", _EPOCH),
+}
+_PATTERN_TIME = """
+    CASE WHEN lower(trim(time_text)) NOT IN ('epoch', 'infinity', '-infinity')
+        AND regexp_matches(time_text, $time_form{n})
+    THEN try_strptime(time_text, $time_pattern{n})::TIMESTAMPTZ END
+"""
+_CLOCKS = ("", " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p", "T%H:%M:%S", " %H:%M:%S.%f")
+_DATES = (
+    *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%Y.%m.%d"),
+    *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%d-%b-%Y"),
+    *("%d-%b-%y", "%Y%m%d"),
+)
+# In the order of preference where several fit alike.
+_FORMATS = (*_NAMED, *(day + clock for day in _DATES for clock in _CLOCKS))
+# Numbers are times only within these years: 20240301 is a day, 12345 is none.
+_FIRST_TIME, _LAST_TIME = "1990-01-01", "2100-01-01"
+# Values that a format is tried on first; most formats read none of them.
+_FEW = 20
+
+
+def event_time_sql(timestamp_format: str, number: str = "") -> tuple[str, dict[str, object]]:
+    """Expression from `time_text` to a TIMESTAMPTZ, NULL where it is not understood.
+
+    number: of the parameters, where several formats stand in one query.
+    """
+    if timestamp_format in _NAMED:
+        expression, form = _NAMED[timestamp_format]
+        sql = f"CASE WHEN regexp_full_match(time_text, $time_form{number}) THEN {expression} END"
+        return sql, {f"time_form{number}": form}
+    end = f"{_OFFSET}$" if timestamp_format.endswith("%z") else ""
+    parameters = {f"time_pattern{number}": timestamp_format, f"time_form{number}": end}
+    return _PATTERN_TIME.replace("{n}", number), dict(parameters)
+
+
+class FittingFormat(NamedTuple):
+    """A format of times, the share of values that it reads, and how many neighbours it leaves in
+    order: logs mostly are.
+    """
+
+    name: str
+    share: float
+    in_order: int
+
+
+def fitting_formats(values: Sequence[str]) -> list[FittingFormat]:
+    """Return the formats that read most of some times, the best first; [] where none reads half.
+
+    values: in the order of the file; empty ones are skipped.
+    """
+    values = [value for value in values if value]
+    few = values[:: max(len(values) // _FEW, 1)]
+    fits = _fits(values, [fit.name for fit in _fits(few, _FORMATS)])
+    good = [fit for fit in fits if fit.share > 0.5]
+    return sorted(good, key=lambda fit: (-round(fit.share, 3), -fit.in_order))
+
+
+def _fits(values: Sequence[str], formats: Sequence[str]) -> list[FittingFormat]:
+    """Return the formats that read any of some times, asked of DuckDB as the readers ask it."""
+    if not values or not formats:
+        return []
+    parameters: dict[str, object] = {"v": values, "first": _FIRST_TIME, "last": _LAST_TIME}
+    expressions = []
+    for number, name in enumerate(formats):
+        expression, of_format = event_time_sql(name, str(number))
+        expressions.append(expression)
+        parameters |= of_format
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        rows = connection.execute(
+            f"""
+            WITH times AS (SELECT generate_subscripts($v, 1) AS line, unnest($v) AS time_text),
+            parsed AS (
+                SELECT line, generate_subscripts(ts, 1) AS format, unnest(ts) AS t
+                FROM (SELECT line, [{", ".join(expressions)}] AS ts FROM times)
+            )
+            SELECT format, count(*), count(*) FILTER (WHERE t >= before)
+            FROM (
+                SELECT format, t, lag(t) OVER (PARTITION BY format ORDER BY line) AS before
+                FROM parsed WHERE t >= $first::TIMESTAMPTZ AND t < $last::TIMESTAMPTZ
+            )
+            GROUP BY format ORDER BY format
+            """,  # noqa: S608 - our own expressions
+            parameters,
+        ).fetchall()
+    return [FittingFormat(formats[n - 1], read / len(values), order) for n, read, order in rows]
+
+
+def format_advice(values: Sequence[str], option: str, present: str) -> str:
+    """Return what to say about times that were not understood: the format that would fit.
+
+    option: what sets the format, such as "--timestamp-format".
+    """
+    fits = [fit for fit in fitting_formats(values) if fit.name != present]
+    if not fits:
+        return ""
+    return f"The times are not written as {present!r}: {option} {fits[0].name!r} would read them"

@@ -6,16 +6,15 @@ some days are delivered again, unchanged or corrected.
 """
 
 import gzip
-import io
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from mom_pipeline.catalogue import Item
 from mom_pipeline.core.simulation import LatentClasses, draw_classes
 from mom_pipeline.errors import InvalidSetting
 
@@ -77,15 +76,6 @@ class SampleSettings:
 
 
 @dataclass(frozen=True)
-class Record:
-    """An item of the shop: artist and title, and its genre."""
-
-    item: str
-    name: str
-    group: str
-
-
-@dataclass(frozen=True)
 class Delivery:
     """A log file as it arrives. The last delivery of a name is its final content."""
 
@@ -100,7 +90,7 @@ def user_id(number: int) -> str:
     return f"{_PEOPLE[number % len(_PEOPLE)]}-{number:05d}"
 
 
-def sample_records(settings: SampleSettings) -> list[Record]:
+def sample_records(settings: SampleSettings) -> list[Item]:
     """Every item that the logs of these settings may hold, each with another name."""
     items = _World.draw(settings, np.random.default_rng(settings.seed)).item_ids
     rng = np.random.default_rng([settings.seed, 1])
@@ -113,7 +103,7 @@ def sample_records(settings: SampleSettings) -> list[Record]:
         volume, at = divmod(number, len(titles))
         title = titles[at] if not volume else f"{titles[at]}, Vol. {volume + 1}"
         artist = artists[int(rng.integers(len(items) // 3 + 1)) % len(artists)]
-        records.append(Record(item, f"{artist} – {title}", item.split("-")[0].title()))
+        records.append(Item(item, f"{artist} – {title}", item.split("-")[0].title()))
     return records
 
 
@@ -124,9 +114,14 @@ def sample_deliveries(settings: SampleSettings) -> Iterator[Delivery]:
     simply delivered twice.
     """
     rng = np.random.default_rng(settings.seed)
+    world = _World.draw(settings, rng)
+    late: list[tuple[int, str]] = []
     pending: list[Delivery] = []
-    for day, events in _daily_events(settings, rng):
-        lines = _lines(events, rng)
+    for number in range(settings.n_days):
+        day = settings.first_day + timedelta(days=number)
+        events = [*late, *world.events_of_day(number, day, rng)]
+        late = [(due, line) for due, line in events if due > number]
+        lines = _with_malformed([line for due, line in events if due <= number], rng)
         whole = _delivery(day, lines)
         kind = rng.random()
         if kind < _CORRECTED_SHARE:
@@ -138,20 +133,6 @@ def sample_deliveries(settings: SampleSettings) -> Iterator[Delivery]:
         yield from pending
         pending = corrections
     yield from pending
-
-
-def _daily_events(
-    settings: SampleSettings, rng: np.random.Generator
-) -> Iterator[tuple[date, pd.DataFrame]]:
-    """The events delivered on each day: most of the day itself, some of the days before."""
-    world = _World.draw(settings, rng)
-    late: list[pd.DataFrame] = []
-    for number in range(settings.n_days):
-        day = settings.first_day + timedelta(days=number)
-        events = pd.concat([*late, world.events_of_day(number, day, rng)], ignore_index=True)
-        is_due = events["delivered"].to_numpy(dtype=np.int64) <= number
-        late = [events[~is_due]]
-        yield day, events[is_due].drop(columns="delivered")
 
 
 @dataclass(frozen=True)
@@ -181,8 +162,10 @@ class _World:
             log_popularity=np.zeros(settings.n_items),
         )
 
-    def events_of_day(self, number: int, day: date, rng: np.random.Generator) -> pd.DataFrame:
-        """Events that happen on a day, in order of time, with the day that delivers each."""
+    def events_of_day(
+        self, number: int, day: date, rng: np.random.Generator
+    ) -> list[tuple[int, str]]:
+        """Lines of the events of a day, in order of time, each with the day that delivers it."""
         self.log_popularity[:] += rng.normal(0.0, _DAILY_DRIFT, size=self.settings.n_items)
         present = np.exp(self.log_popularity) * (self.items_from <= number)
         weights = self.activity * (self.users_from <= number)
@@ -192,17 +175,11 @@ class _World:
             self.truth.item_probs * present[:, None], self.user_components[users], rng
         )
         is_late = rng.random(n) < _LATE_SHARE
-        days_late = np.where(is_late, rng.integers(1, _MAX_DAYS_LATE + 1, n), 0)
+        due = number + np.where(is_late, rng.integers(1, _MAX_DAYS_LATE + 1, n), 0)
         seconds = np.sort(rng.integers(0, _SECONDS_PER_DAY, n))
-        times = pd.Timestamp(day) + pd.to_timedelta(seconds, unit="s")
-        return pd.DataFrame(
-            {
-                "user": pd.Series(users).map(user_id),
-                "item": self.item_ids[items],
-                "timestamp": times.strftime("%Y-%m-%dT%H:%M:%S"),
-                "delivered": number + days_late,
-            }
-        )
+        times = np.datetime_as_string(np.datetime64(day) + seconds.astype("timedelta64[s]"))
+        events = zip(due.tolist(), users.tolist(), self.item_ids[items], times, strict=True)
+        return [(late, f"{user_id(user)},{item},{time}") for late, user, item, time in events]
 
 
 def _draw_items(
@@ -234,9 +211,8 @@ def _item_ids(truth: LatentClasses) -> NDArray[np.object_]:
     return np.array(ids, dtype=object)
 
 
-def _lines(events: pd.DataFrame, rng: np.random.Generator) -> list[str]:
-    """CSV lines below the header, with a few malformed ones among them."""
-    lines = events.to_csv(index=False, header=False, lineterminator="\n").splitlines()
+def _with_malformed(lines: list[str], rng: np.random.Generator) -> list[str]:
+    """The lines with a few malformed ones among them."""
     for _ in range(int(_MALFORMED_SHARE * len(lines))):
         lines.insert(int(rng.integers(len(lines))), _MALFORMED[rng.integers(len(_MALFORMED))])
     return lines
@@ -244,7 +220,4 @@ def _lines(events: pd.DataFrame, rng: np.random.Generator) -> list[str]:
 
 def _delivery(day: date, lines: list[str]) -> Delivery:
     text = "\n".join(["user,item,timestamp", *lines]) + "\n"
-    packed = io.BytesIO()
-    with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as out:
-        out.write(text.encode())
-    return Delivery(f"{day}.csv.gz", day, packed.getvalue(), len(lines))
+    return Delivery(f"{day}.csv.gz", day, gzip.compress(text.encode(), mtime=0), len(lines))

@@ -1,26 +1,25 @@
-"""One streamed pass over a log file: its sha256, its physical lines, and a text safe to parse.
+"""One look at the bytes of a log file before it is parsed: its sha256, its lines, a readable text.
 
-Why not DuckDB's CSV reader with `store_rejects` (measured with DuckDB 2.0, lines in = read +
-rejected?): an unterminated quote takes the good lines after it along (5 lines: 1 read, 1
-rejected, 3 gone); empty lines and a line of 40 MB vanish without a reject; one CRLF among
-newlines or a lone carriage return ends the file with an error; a quoted line break renumbers what
-follows; and accepted rows carry no line number at all. Nothing may be lost here, so every text
-file passes through this module first: lines are counted independently of the parser, and a line
-that no parser could read is replaced by a marked one that says why. Files that need no
-replacement (nearly all) are read in place; others are rewritten to a scratch file.
+Why not DuckDB's CSV reader with `store_rejects` (measured with DuckDB 2.0): an unterminated quote
+takes the good lines after it along (5 lines: 1 read, 1 rejected, 3 gone); empty lines and a line of
+40 MB vanish without a reject; one CRLF among newlines ends the file with an error; a quoted line
+break renumbers what follows; and accepted rows carry no line number. So lines are counted here,
+independently of the parser, and a line that no parser could read is replaced by a marked one that
+says why. Files that need no replacement (nearly all) are read in place, others from a copy.
 """
 
 import gzip
-import hashlib
 import re
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import IO
 
 import numpy as np
 
+from mom_pipeline.core.files import sha256_of
 from mom_pipeline.errors import LogFileError, LogFileNotRead
 from mom_pipeline.logs.logfiles import LogFile
 
@@ -36,8 +35,9 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Scan:
-    """What the pass gave. `readable` is the file itself or its rewritten copy.
+    """What was seen. `readable` is the file itself or its copy.
 
+    lines: physical ones; -1 for Parquet, which states its rows itself.
     ended: the last line has its line end, as in every file that is whole.
     modified: when the file was changed last, in nanoseconds.
     """
@@ -54,28 +54,23 @@ def no_progress(_: int) -> None:
     """Ignore progress."""
 
 
-def scan_text(file: LogFile, scratch_dir: Path, progress: Progress = no_progress) -> Scan:
-    """Scan a text log, with bounded memory whatever its size.
+def scan_file(file: LogFile, scratch: Path, progress: Progress = no_progress) -> Scan:
+    """Scan a file with bounded memory, whatever its size; `progress` receives bytes read.
 
-    Raises LogFileError for a damaged gzip stream and for a file that changes while it is read.
+    Raises LogFileError for damaged gzip, LogFileNotRead for a file that changes meanwhile.
     """
-    before = file.path.stat()
-    copy = _Copy(file.path, scratch_dir / f"{before.st_ino}.lines", always=file.compressed)
-    lines = 0
-    with file.path.open("rb") as raw, copy:
-        source = _Hashing(raw, progress)
-        compressed = cast(IO[bytes], source)
-        text = _Ending(gzip.GzipFile(fileobj=compressed) if file.compressed else source)
+    status, lines, readable, ended = file.path.stat(), -1, file.path, True
+    sha256 = sha256_of(file.path)
+    if file.format == "parquet":
+        progress(status.st_size)
+    else:
         try:
-            for block, readable in _blocks(text):
-                lines += readable.count(b"\n") + (not readable.endswith(b"\n"))
-                copy.write(block, readable)
+            lines, readable, ended = _scan_text(file, scratch / f"{status.st_ino}.lines", progress)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise LogFileError(
                 f"{file.path} is damaged: {error}; deliver the file again"
             ) from error
-    ended, sha256 = text.last in (b"", b"\n"), source.digest.hexdigest()
-    scan = Scan(before.st_size, sha256, lines, copy.readable, ended, before.st_mtime_ns)
+    scan = Scan(status.st_size, sha256, lines, readable, ended, status.st_mtime_ns)
     require_unchanged(file, scan)
     return scan
 
@@ -89,134 +84,75 @@ def require_unchanged(file: LogFile, scan: Scan) -> None:
         )
 
 
-def scan_file(file: LogFile, scratch_dir: Path, progress: Progress = no_progress) -> Scan:
-    """Look at a file's bytes before anything parses them; lines of Parquet are in its footer."""
-    if file.format != "parquet":
-        return scan_text(file, scratch_dir, progress)
-    modified = file.path.stat().st_mtime_ns
-    with file.path.open("rb") as raw:
-        source = _Hashing(raw, progress)
-        source.drain()
-    sha256 = source.digest.hexdigest()
-    scan = Scan(source.size, sha256, -1, file.path, ended=True, modified=modified)
-    require_unchanged(file, scan)
-    return scan
+def _scan_text(file: LogFile, copy: Path, progress: Progress) -> tuple[int, Path, bool]:
+    """Return the number of lines, the text to read, and whether the last line has its end."""
+    lines, same_bytes, ended = 0, 0, True
+    with ExitStack() as opened:
+        raw = opened.enter_context(file.path.open("rb"))
+        out: IO[bytes] | None = None
+        if file.compressed:
+            out = opened.enter_context(_new(copy))
+        for block in _blocks(_chunks(raw, file.compressed, progress)):
+            readable = _readable(block)
+            if out is None and readable != block:
+                out = opened.enter_context(_new(copy))
+                _copy_beginning(file.path, same_bytes, out)
+            if out is None:
+                same_bytes += len(block)
+            else:
+                out.write(readable)
+            lines += readable.count(b"\n") + (not readable.endswith(b"\n"))
+            ended = block.endswith(b"\n")
+    return lines, file.path if out is None else copy, ended
 
 
-class _Hashing:
-    """A binary stream that hashes what is read through it."""
-
-    def __init__(self, raw: IO[bytes], progress: Progress) -> None:
-        self._raw = raw
-        self._progress = progress
-        self.size = 0
-        self.digest = hashlib.sha256()
-
-    def read(self, n: int = -1) -> bytes:
-        data = self._raw.read(n)
-        self.digest.update(data)
-        self.size += len(data)
-        self._progress(len(data))
-        return data
-
-    def drain(self) -> None:
-        """Hash all that is left."""
-        while self.read(MAX_LINE_BYTES):
-            pass
+def _new(path: Path) -> IO[bytes]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.open("wb")
 
 
-class _Readable(Protocol):
-    def read(self, n: int, /) -> bytes: ...
+def _copy_beginning(source: Path, n_bytes: int, out: IO[bytes]) -> None:
+    with source.open("rb") as begin:
+        while n_bytes and (data := begin.read(min(n_bytes, MAX_LINE_BYTES))):
+            out.write(data)
+            n_bytes -= len(data)
 
 
-@dataclass
-class _Ending:
-    """A stream that remembers the last byte that was read through it."""
-
-    stream: _Readable
-    last: bytes = b""
-
-    def read(self, n: int, /) -> bytes:
-        data = self.stream.read(n)
-        self.last = data[-1:] or self.last
-        return data
+def _chunks(raw: IO[bytes], compressed: bool, progress: Progress) -> Iterator[bytes]:
+    """The text in pieces of MAX_LINE_BYTES."""
+    text = gzip.GzipFile(fileobj=raw) if compressed else raw
+    position = 0
+    while chunk := text.read(MAX_LINE_BYTES):
+        progress(raw.tell() - position)
+        position = raw.tell()
+        yield chunk
 
 
-@dataclass
-class _Copy:
-    """The readable text: the source itself until a block differs, then a scratch file."""
-
-    source: Path
-    target: Path
-    always: bool
-    _out: IO[bytes] | None = None
-    _same_bytes: int = field(default=0)
-
-    @property
-    def readable(self) -> Path:
-        return self.target if self.always else self.source
-
-    def __enter__(self) -> "_Copy":
-        if self.always:
-            self._out = self._open()
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        if self._out is not None:
-            self._out.close()
-
-    def write(self, block: bytes | None, readable: bytes) -> None:
-        if self._out is None:
-            if readable is block:
-                self._same_bytes += len(readable)
-                return
-            self.always = True
-            self._out = self._open()
-            self._copy_beginning(self._out)
-        self._out.write(readable)
-
-    def _open(self) -> IO[bytes]:
-        self.target.parent.mkdir(parents=True, exist_ok=True)
-        return self.target.open("wb")
-
-    def _copy_beginning(self, out: IO[bytes]) -> None:
-        with self.source.open("rb") as begin:
-            left = self._same_bytes
-            while left and (data := begin.read(min(left, MAX_LINE_BYTES))):
-                out.write(data)
-                left -= len(data)
-
-
-def _blocks(stream: _Readable) -> Iterator[tuple[bytes | None, bytes]]:
-    """Whole lines in blocks of about MAX_LINE_BYTES: the source's bytes and their readable form.
-
-    The source is None for an over-long line, which is cut and marked without being kept.
-    """
-    rest, skipping = b"", False
-    while chunk := stream.read(MAX_LINE_BYTES):
-        if skipping:
-            newline = chunk.find(b"\n")
-            if newline < 0:
-                continue
-            chunk, skipping = chunk[newline + 1 :], False
-        cut = chunk.rfind(b"\n") + 1
-        block, rest = (rest + chunk[:cut], chunk[cut:]) if cut else (b"", rest + chunk)
-        # Only the first line can be longer than a chunk: it began in an earlier one.
-        first = block.find(b"\n")
-        if first > MAX_LINE_BYTES:
-            yield None, _marked(block[:first], "line is too long")
-            block = block[first + 1 :]
-        if block:
-            yield block, _readable(block)
-        if len(rest) > MAX_LINE_BYTES:
-            yield None, _marked(rest, "line is too long")
-            rest, skipping = b"", True
+def _blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Whole lines, many at a time; a line that is too long is a block of its own, cut."""
+    rest = b""
+    for chunk in chunks:
+        head, newline, tail = chunk.partition(b"\n")
+        # Only this line can be longer than a chunk: it began in an earlier one.
+        line = (rest + head)[: MAX_LINE_BYTES + 1]
+        if not newline:
+            rest = line
+            continue
+        cut = tail.rfind(b"\n") + 1
+        if len(line) > MAX_LINE_BYTES:
+            yield line + newline
+            line = newline = b""
+        if block := line + newline + tail[:cut]:
+            yield block
+        rest = tail[cut:]
     if rest:
-        yield rest, _readable(rest)
+        yield rest
 
 
 def _readable(block: bytes) -> bytes:
     """The block itself when every line is readable, else with unreadable lines marked."""
+    if len(block) > MAX_LINE_BYTES and b"\n" not in block[: MAX_LINE_BYTES + 1]:
+        return _marked(block, "line is too long")
     if _is_plain(block):
         return block
     unix = block.replace(b"\r\n", b"\n")
@@ -231,13 +167,10 @@ def _is_plain(block: bytes) -> bool:
     controls = np.count_nonzero(np.frombuffer(block, np.uint8) < _FIRST_PRINTABLE)
     if controls != block.count(b"\n") and controls != block.count(b"\n") + block.count(b"\t"):
         return False
-    if block.isascii():
-        return True
     try:
-        block.decode("utf-8")
+        return block.isascii() or bool(block.decode("utf-8"))
     except UnicodeDecodeError:
         return False
-    return True
 
 
 def _mark_match(match: re.Match[str]) -> str:
@@ -249,5 +182,5 @@ def _mark_match(match: re.Match[str]) -> str:
 def _marked(line: bytes, reason: str) -> bytes:
     r"""A line of MARK, reason, MARK, excerpt: unreadable characters are shown as \x00."""
     text = line[: 4 * QUARANTINED_CHARACTERS].decode("utf-8", errors="backslashreplace")
-    shown = re.sub(r"[\x00-\x1f]", lambda m: f"\\x{ord(m.group()):02x}", text)
+    shown = re.sub(r"[\x00-\x1f]", lambda m: f"\\x{ord(m.group()):02x}", text.removesuffix("\n"))
     return f"{MARK}{reason}{MARK}{shown[:QUARANTINED_CHARACTERS]}\n".encode()

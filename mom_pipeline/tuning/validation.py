@@ -30,8 +30,7 @@ from mom_pipeline.core.threads import cut
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.settings import ModelSettings
 from mom_pipeline.warehouse.connection import Warehouse
-from mom_pipeline.warehouse.evaluations import delivered_pairs
-from mom_pipeline.warehouse.matrix import matrix_as_of
+from mom_pipeline.warehouse.matrix import delivered_pairs, matrix_as_of
 
 CUTOFF = 20
 _PAIRS_PER_BLOCK = 4_000_000

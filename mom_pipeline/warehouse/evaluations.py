@@ -1,16 +1,10 @@
-"""The pairs delivered in a test period, and the table `evaluation_metrics`."""
+"""The table `evaluation_metrics`."""
 
 from dataclasses import astuple, dataclass
 from datetime import date
 
-import numpy as np
-from scipy.sparse import csr_array, get_index_dtype
-
 from mom_pipeline.core.evaluation.metrics import RankingMetrics
-from mom_pipeline.core.interactions import NewArray
-from mom_pipeline.warehouse.connection import Connection, Warehouse
-from mom_pipeline.warehouse.dictionaries import KINDS, dictionary_size
-from mom_pipeline.warehouse.pairs import StoredPairs, stored_pairs
+from mom_pipeline.warehouse.connection import Connection
 
 
 @dataclass(frozen=True)
@@ -26,46 +20,6 @@ class MetricsRow:
     map: float
     ndcg: float
     users: int
-
-
-def delivered_pairs(
-    warehouse: Warehouse,
-    after: date,
-    until: date,
-    new_array: NewArray = np.empty,
-) -> csr_array:
-    """1 for every user and item in the deliveries after one day and up to another, unfiltered.
-
-    new_array: makes the arrays of the pairs, which may lie in files; see `matrix_as_of`.
-    """
-    query = (
-        "SELECT DISTINCT users.position::INTEGER AS user_position, "
-        "items.position::INTEGER AS item_position FROM admitted_logs "
-        "JOIN user_dictionary AS users USING (user_id) "
-        "JOIN item_dictionary AS items USING (item_id) "
-        "WHERE delivery_day > $after::DATE AND delivery_day <= $until::DATE "
-        "AND users.first_day <= $until::DATE AND items.first_day <= $until::DATE "
-        "ORDER BY user_position, item_position"
-    )
-    period = {"after": after.isoformat(), "until": until.isoformat()}
-    with warehouse.reading() as connection:
-        n_users, n_items = (dictionary_size(connection, kind, until) for kind in KINDS)
-        with stored_pairs(connection, query, period) as pairs:
-            return _ones(pairs, (n_users, n_items), new_array)
-
-
-def _ones(pairs: StoredPairs, shape: tuple[int, int], new_array: NewArray) -> csr_array:
-    """1 for every pair, (users, items)."""
-    index = np.dtype(get_index_dtype(maxval=max(pairs.n, *shape)))
-    sizes, columns = np.zeros(shape[0], dtype=np.int64), new_array((pairs.n,), index)
-    start = 0
-    for users, items in pairs.blocks("user_position", "item_position"):
-        sizes += np.bincount(users, minlength=shape[0])
-        columns[start : (start := start + len(items))] = items
-    ones = new_array((pairs.n,), np.dtype(np.float64))
-    ones[:] = 1.0
-    indptr = np.append(0, np.cumsum(sizes)).astype(index)
-    return csr_array((ones, columns, indptr), shape=shape)
 
 
 def metrics_rows(

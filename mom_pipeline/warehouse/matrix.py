@@ -1,7 +1,8 @@
-"""The interaction matrix as of a day: filtered, sparse, with stable positions."""
+"""Matrices of users and items, sparse, with stable positions: as of a day, or of a test period."""
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -9,13 +10,15 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from mom_pipeline.core.interactions import NewArray
+from mom_pipeline.core.types import Array
 from mom_pipeline.settings import MatrixSettings, Settings
-from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql
-from mom_pipeline.warehouse.dictionaries import dictionary_size
-from mom_pipeline.warehouse.pairs import StoredPairs, stored_pairs
+from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql, scalar
+from mom_pipeline.warehouse.dictionaries import KINDS, dictionary_size
 
 _MILLIONTHS = 1_000_000
 _COLUMNS = ("user_position", "item_position", "millionths", "last_day")
+# Pairs that are in the memory of this process at a time.
+_PAIRS_PER_BLOCK = 4_000_000
 _BEFORE_ALL_EVENTS = "1900-01-01 00:00:00+00"
 
 
@@ -47,16 +50,33 @@ def matrix_as_of(warehouse: Warehouse, day: date, new_array: NewArray = np.empty
     """
     settings = warehouse.settings
     with warehouse.reading() as connection:
-        state = logs_fingerprint(connection, day)
-        shape = (dictionary_size(connection, "user", day), dictionary_size(connection, "item", day))
+        fingerprint = logs_fingerprint(connection, day)
         query = load_sql("warehouse/window_events.sql")
-        with stored_pairs(connection, query, _window(settings, day)) as pairs:
+        with _stored_pairs(connection, query, _window(settings, day)) as pairs:
+            shape = _shape(connection, day)
             X, last_days = _filtered(pairs, shape, settings.matrix, new_array)
-    return DayMatrix(day, X, last_days, state)
+    return DayMatrix(day, X, last_days, fingerprint)
+
+
+def delivered_pairs(
+    warehouse: Warehouse, after: date, until: date, new_array: NewArray = np.empty
+) -> csr_array:
+    """1 for every user and item in the deliveries after one day and up to another, unfiltered."""
+    period = {"after": after.isoformat(), "until": until.isoformat()}
+    with warehouse.reading() as connection:
+        query = load_sql("warehouse/delivered_pairs.sql")
+        with _stored_pairs(connection, query, period) as pairs:
+            unfiltered = MatrixSettings(min_item_users=1, min_user_items=1)
+            return _filtered(pairs, _shape(connection, until), unfiltered, new_array)[0]
+
+
+def _shape(connection: Connection, day: date) -> tuple[int, int]:
+    users, items = (dictionary_size(connection, kind, day) for kind in KINDS)
+    return users, items
 
 
 def _filtered(
-    pairs: StoredPairs, shape: tuple[int, int], settings: MatrixSettings, new_array: NewArray
+    pairs: "_StoredPairs", shape: tuple[int, int], settings: MatrixSettings, new_array: NewArray
 ) -> tuple[csr_array, csr_array]:
     """The weights and the last days of pairs of items that are not rare, of users with enough."""
     n_users, n_items = shape
@@ -81,6 +101,39 @@ def _filtered(
         columns[own], days[own] = items[keep], last[keep]
     X, last_days = (csr_array((v, columns, indptr), shape=shape) for v in (weights, days))
     return X, last_days
+
+
+@dataclass(frozen=True)
+class _StoredPairs:
+    """Pairs in a temporary table of DuckDB, which `warehouse.memory_limit` bounds."""
+
+    connection: Connection
+    n: int
+
+    def blocks(self, *columns: str) -> Iterator[tuple[Array, ...]]:
+        """Yield some columns of all pairs, a block of pairs after the other."""
+        for start in range(0, self.n, _PAIRS_PER_BLOCK):
+            block = self.connection.execute(
+                f"SELECT {', '.join(columns)} FROM stored_pairs "  # noqa: S608 - names of the code
+                "WHERE rowid >= $start AND rowid < $stop",
+                {"start": start, "stop": start + _PAIRS_PER_BLOCK},
+            ).fetchnumpy()
+            yield tuple(np.asarray(block[column]) for column in columns)
+
+
+@contextmanager
+def _stored_pairs(
+    connection: Connection, query: str, parameters: Mapping[str, object]
+) -> Iterator[_StoredPairs]:
+    """Keep the pairs that a query finds, in its order, until the block ends.
+
+    Not within a transaction: there DuckDB does not count the rows of a table from 0.
+    """
+    connection.execute(f"CREATE TEMP TABLE stored_pairs AS {query}", dict(parameters))
+    try:
+        yield _StoredPairs(connection, scalar(connection, "SELECT count(*) FROM stored_pairs"))
+    finally:
+        connection.execute("DROP TABLE stored_pairs")
 
 
 def _window(settings: Settings, day: date) -> dict[str, object]:

@@ -11,9 +11,9 @@ from mom_pipeline.comparison.run import Options, run_comparison
 from mom_pipeline.comparison.split import split_of_files
 from mom_pipeline.core.simulation import simulate
 from mom_pipeline.logs.ingest import ingest_file
-from mom_pipeline.logs.logfiles import log_file
 from mom_pipeline.settings import load_settings
 from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline_tests.data_folder import log_file
 
 STUBS = "mom_pipeline_tests.comparison.stubs"
 FIRST = date(2024, 3, 1)

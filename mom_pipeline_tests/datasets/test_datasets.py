@@ -12,15 +12,9 @@ import pandas as pd
 import pytest
 
 from mom_pipeline.catalogue import Catalogue
-from mom_pipeline.datasets import (
-    DATASETS,
-    Dataset,
-    ImportSummary,
-    guess_file,
-    import_dataset,
-    own_file,
-    read_summary,
-)
+from mom_pipeline.datasets.guessing import guess_file, own_file
+from mom_pipeline.datasets.importing import Dataset, ImportSummary, import_dataset, read_summary
+from mom_pipeline.datasets.published import DATASETS
 from mom_pipeline.errors import DatasetError
 from mom_pipeline.logs.ingest import IngestResult, ingest_files
 from mom_pipeline.logs.logfiles import discover

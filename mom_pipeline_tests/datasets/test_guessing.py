@@ -7,9 +7,10 @@ import json
 import duckdb
 import pytest
 
-from mom_pipeline.datasets import guess_file, import_dataset, own_file
+from mom_pipeline.datasets.guessing import guess_file, own_file
+from mom_pipeline.datasets.importing import import_dataset
 from mom_pipeline.errors import DatasetError
-from mom_pipeline.logs.time_formats import fitting_formats
+from mom_pipeline.logs.readers import fitting_formats
 from mom_pipeline_tests.data_folder import DataFolder
 
 DAYS = [f"2010-12-{day:02d}" for day in range(1, 29)]

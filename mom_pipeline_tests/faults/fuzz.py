@@ -9,8 +9,7 @@ from pathlib import Path
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.ingest import ingest_file
-from mom_pipeline.logs.logfiles import log_file
-from mom_pipeline_tests.data_folder import DataFolder
+from mom_pipeline_tests.data_folder import DataFolder, log_file
 
 _NAMES = ("2024-03-01.csv", "2024-03-01.tsv", "2024-03-01.jsonl", "2024-03-01.csv.gz")
 _PIECES = (

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,8 @@ from mom_pipeline.logs.ingest import (
     ingest_files,
     pending_files,
 )
-from mom_pipeline.logs.logfiles import discover
+from mom_pipeline.logs.logfiles import LogFile, discover
+from mom_pipeline.logs.readers import stage_log
 from mom_pipeline.warehouse.connection import Connection
 from mom_pipeline_tests.data_folder import HEADER, DataFolder
 
@@ -104,18 +106,8 @@ def test_lines_that_duckdb_lost_are_noticed(
     folder: DataFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the scan's own count, a parser that loses a line would go unseen."""
-    from mom_pipeline.logs import ingest
-
-    monkeypatch.setattr(
-        ingest,
-        "stage_text",
-        lambda connection, _: (
-            connection.execute(
-                "CREATE OR REPLACE TEMP TABLE staged_lines AS SELECT 'user,item,timestamp' AS text"
-            )
-            and 1
-        ),
-    )
+    one_line = "CREATE OR REPLACE TEMP TABLE staged_lines AS SELECT $path AS text"
+    monkeypatch.setattr("mom_pipeline.logs.readers.load_sql", lambda name: one_line)
     with pytest.raises(LogFileError, match="has 3 lines, but 1 were read"):
         folder.take(log("a", "b"))
     assert folder.tables()["raw_logs"] == []
@@ -125,9 +117,7 @@ def test_a_line_that_is_neither_accepted_nor_rejected_is_noticed(
     lenient: DataFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As it would be if the rules had a hole between those for good and for bad lines."""
-    from mom_pipeline.logs import ingest
-
-    monkeypatch.setattr(ingest, "_insert_rejected", lambda *_: {})
+    monkeypatch.setattr("mom_pipeline.logs.ingest._insert_rejected", lambda *_: {})
     with pytest.raises(LogFileError, match="1 header \\+ 1 accepted \\+ 0 rejected"):
         lenient.take(log("a") + "not,a,line,of,ours\n")
     assert lenient.tables()["raw_logs"] == []
@@ -138,16 +128,13 @@ def test_a_file_that_changes_before_duckdb_reads_it_is_not_taken(
     folder: DataFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The checksum in the ledger must be that of the rows."""
-    from mom_pipeline.logs import ingest
 
-    staged = ingest.stage_text
+    def changed_meanwhile(connection: Connection, file: LogFile, *how: Any) -> int:
+        file.path.write_bytes(file.path.read_bytes().replace(b"a,", b"z,"))
+        os.utime(file.path, (1, 1))
+        return stage_log(connection, file, *how)
 
-    def changed_meanwhile(connection: Connection, readable: Path) -> int:
-        readable.write_bytes(readable.read_bytes().replace(b"a,", b"z,"))
-        os.utime(readable, (1, 1))
-        return staged(connection, readable)
-
-    monkeypatch.setattr(ingest, "stage_text", changed_meanwhile)
+    monkeypatch.setattr("mom_pipeline.logs.ingest.stage_log", changed_meanwhile)
     with pytest.raises(LogFileNotRead, match="changed while it was read"):
         folder.take(log("a", "b"))
     assert folder.tables()["raw_logs"] == []

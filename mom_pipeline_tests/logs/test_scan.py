@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
@@ -12,45 +13,39 @@ from hypothesis import strategies as st
 from mom_pipeline.errors import LogFileError, LogFileNotRead
 from mom_pipeline.logs import scan as scan_module
 from mom_pipeline.logs.logfiles import LogFile
-from mom_pipeline.logs.scan import MARK, MAX_LINE_BYTES, Scan, scan_file, scan_text
+from mom_pipeline.logs.scan import MARK, MAX_LINE_BYTES, Scan, scan_file
 
 
 def scan(tmp_path: Path, content: bytes, name: str = "2024-03-01.csv") -> Scan:
     path = tmp_path / name
     path.write_bytes(content)
     file = LogFile(date(2024, 3, 1), name, path, "csv", name.endswith(".gz"))
-    return scan_text(file, tmp_path / "scratch")
+    return scan_file(file, tmp_path / "scratch")
 
 
+@pytest.mark.parametrize("name", ["2024-03-01.csv", "2024-03-01.csv.gz"])
 @pytest.mark.parametrize(
-    ("content", "lines"),
-    [(b"", 0), (b"a", 1), (b"a\n", 1), (b"a\n\n", 2), (b"a\nb", 2), (b"\n" * 5, 5)],
-)
-def test_physical_lines_are_counted(tmp_path: Path, content: bytes, lines: int) -> None:
-    assert scan(tmp_path, content).lines == lines
-
-
-@pytest.mark.parametrize(
-    ("content", "ended"),
+    ("content", "lines", "ended"),
     [
-        (b"", True),
-        (b"a\n", True),
-        (b"a\r\n", True),
-        (b"a\n\n", True),
-        (b"a", False),
-        (b"a\nb", False),
-        (b"a\nb\r", False),
-        (b"a\n" + b"x" * (MAX_LINE_BYTES - 2), False),
-        (b"x" * (2 * MAX_LINE_BYTES + 7), False),
-        (b"x" * (2 * MAX_LINE_BYTES + 7) + b"\n", True),
+        (b"", 0, True),
+        (b"a", 1, False),
+        (b"a\n", 1, True),
+        (b"a\r\n", 1, True),
+        (b"a\n\n", 2, True),
+        (b"a\nb", 2, False),
+        (b"a\nb\r", 2, False),
+        (b"\n" * 5, 5, True),
+        (b"a\n" + b"x" * (MAX_LINE_BYTES - 2), 2, False),
+        (b"x" * (2 * MAX_LINE_BYTES + 7), 1, False),
+        (b"x" * (2 * MAX_LINE_BYTES + 7) + b"\n", 1, True),
     ],
 )
-@pytest.mark.parametrize("name", ["2024-03-01.csv", "2024-03-01.csv.gz"])
-def test_a_last_line_without_its_end_is_seen(
-    tmp_path: Path, content: bytes, ended: bool, name: str
+def test_lines_are_counted_and_a_last_one_without_its_end_is_seen(
+    tmp_path: Path, content: bytes, lines: int, ended: bool, name: str
 ) -> None:
     packed = gzip.compress(content, 1) if name.endswith(".gz") else content
-    assert scan(tmp_path, packed, name).ended is ended
+    result = scan(tmp_path, packed, name)
+    assert (result.lines, result.ended) == (lines, ended)
 
 
 def test_a_plain_file_is_read_in_place(tmp_path: Path) -> None:
@@ -122,35 +117,23 @@ def test_what_the_decompressor_leaves_unread_is_hashed_too(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_a_file_that_changes_while_it_is_read_is_not_taken(tmp_path: Path, kind) -> None:  # type: ignore[no-untyped-def]
+def test_a_file_that_changes_while_it_is_read_is_not_taken(tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"2024-03-01.{kind}"
     path.write_bytes(b"a\n")
     file = LogFile(date(2024, 3, 1), path.name, path, kind, compressed=False)
-
-    def append(n_bytes: int) -> None:
-        if not n_bytes:  # the reader has come to the end, and the writer goes on
-            with path.open("ab") as out:
-                out.write(b"more\n")
-
     with pytest.raises(LogFileNotRead, match="changed while it was read"):
-        scan_file(file, tmp_path / "scratch", append)
+        scan_file(file, tmp_path / "scratch", lambda n_bytes: path.write_bytes(b"a\nmore\n"))
 
 
-def _truncated(packed: bytes) -> bytes:
-    return packed[:-9]
-
-
-def _wrong_crc(packed: bytes) -> bytes:
-    return packed[:-8] + bytes([packed[-8] ^ 1]) + packed[-7:]
-
-
-def _flipped_bit(packed: bytes) -> bytes:
-    middle = len(packed) // 2
-    return packed[:middle] + bytes([packed[middle] ^ 16]) + packed[middle + 1 :]
-
-
-@pytest.mark.parametrize("damage", [_truncated, _wrong_crc, _flipped_bit])
-def test_damaged_gzip_is_refused(tmp_path: Path, damage) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda packed: packed[:-9],
+        lambda packed: packed[:-8] + bytes([packed[-8] ^ 1]) + packed[-7:],  # another CRC
+        lambda packed: packed[:999] + bytes([packed[999] ^ 16]) + packed[1000:],
+    ],
+)
+def test_damaged_gzip_is_refused(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     packed = gzip.compress(b"".join(b"user%d,item\n" % i for i in range(1000)))
     with pytest.raises(LogFileError, match="damaged"):
         scan(tmp_path, damage(packed), "2024-03-01.csv.gz")

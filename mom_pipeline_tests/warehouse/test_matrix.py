@@ -15,7 +15,7 @@ from mom_pipeline.artifacts.scratch import new_array
 from mom_pipeline.core.interactions import NewArray
 from mom_pipeline.errors import WarehouseUnreadable
 from mom_pipeline.settings import EngineSettings, MatrixSettings
-from mom_pipeline.warehouse import pairs
+from mom_pipeline.warehouse import matrix
 from mom_pipeline.warehouse.dictionaries import extend_dictionaries, ids_by_position
 from mom_pipeline.warehouse.matrix import DayMatrix, matrix_as_of
 from mom_pipeline_tests.data_folder import DataFolder
@@ -92,7 +92,7 @@ def test_the_matrix_equals_the_oracle(
     folder: DataFolder, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(seed)
-    monkeypatch.setattr(pairs, "_PAIRS_PER_BLOCK", (7, 50, pairs._PAIRS_PER_BLOCK)[seed % 3])
+    monkeypatch.setattr(matrix, "_PAIRS_PER_BLOCK", (7, 50, pairs._PAIRS_PER_BLOCK)[seed % 3])
     settings = {
         "window_days": rng.choice([0, 1, 3]),
         "min_item_users": rng.choice([1, 2, 4]),
@@ -169,7 +169,7 @@ def test_rows_in_files_do_not_pass_through_memory_all_at_once(
     ]
     folder.take("user,item,timestamp\n" + "".join(lines))
     on_dask = folder.settings.model_copy(update={"engine": EngineSettings(kind="dask")})
-    monkeypatch.setattr(pairs, "_PAIRS_PER_BLOCK", 1_000)
+    monkeypatch.setattr(matrix, "_PAIRS_PER_BLOCK", 1_000)
     in_memory, peak = traced(lambda: as_of(folder, FIRST))
     in_files, low = traced(lambda: as_of(folder, FIRST, partial(new_array, on_dask)))
     n_bytes = sum(a.nbytes for a in (in_memory.interactions.data, in_memory.interactions.indices))

@@ -12,7 +12,8 @@ from mom_pipeline.defs.daily import DayOutput, DayRun, content_hash, daily_asset
 from mom_pipeline.pipeline.days import NotUsable
 from mom_pipeline.report.page import write_report
 from mom_pipeline.serving.gate import evaluated_day
-from mom_pipeline.warehouse.evaluations import delivered_pairs, metrics_rows, replace_metrics
+from mom_pipeline.warehouse.evaluations import metrics_rows, replace_metrics
+from mom_pipeline.warehouse.matrix import delivered_pairs
 
 
 @daily_asset("evaluation", {"duckdb", "table"}, "user_personalization", horizon=True)

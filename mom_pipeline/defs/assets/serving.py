@@ -17,8 +17,8 @@ from mom_pipeline.serving.gate import Gate, Promoted, evaluated_day
 from mom_pipeline.serving.lists import renew_lists
 from mom_pipeline.serving.registry import NoChampion
 from mom_pipeline.warehouse.dictionaries import ids_by_position
-from mom_pipeline.warehouse.evaluations import delivered_pairs
 from mom_pipeline.warehouse.lists import listed_items, most_listed
+from mom_pipeline.warehouse.matrix import delivered_pairs
 
 _SHOWN_ITEMS = 10
 _VERSION = "dagster/data_version"
