@@ -93,6 +93,8 @@ def kill_series(root: Path, n_kills: int, seed: int, told: Any = print) -> Kille
         while counts.kills.total() < n_kills:
             command, kill = next(points)
             before = len(counts.failures)
+            if command == "update":
+                copy(ground.stale, root / "try")
             _STRIKES[command](ground, root / "try", kill, counts)
             for failure in counts.failures[before:]:
                 told(f"{command}, {kill}: {failure}")
@@ -123,7 +125,6 @@ def _points(rng: random.Random) -> Iterator[tuple[str, Kill]]:
 
 def strike_update(ground: Ground, folder: Path, kill: Kill, counts: Killed) -> None:
     """Kill an update, and compare what the next one makes with an undisturbed one."""
-    copy(ground.stale, folder)
     if not _was_killed(ground.run.run(folder, "update", kill=kill).code, "update", counts):
         return
     again = ground.run.run(folder, "update")

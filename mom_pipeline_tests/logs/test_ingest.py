@@ -58,16 +58,14 @@ def test_a_changed_file_replaces_exactly_its_own_rows(lenient: DataFolder) -> No
     assert lenient.query("SELECT count(*), sum(rows_accepted) FROM ingest_ledger") == [(2, 2)]
 
 
-def test_other_reading_rules_read_the_file_again(folder: DataFolder) -> None:
+def test_other_reading_rules_read_the_file_again_and_another_reject_share_does_not(
+    folder: DataFolder,
+) -> None:
     folder.take(log("a"))
+    assert folder.with_logs(max_reject_share=0.5).ingest("2024-03-01.csv").status == "unchanged"
     result = folder.with_logs(timezone="Asia/Taipei").ingest("2024-03-01.csv")
     assert result.status == "replaced"
     assert folder.query("SELECT epoch(event_time) FROM raw_logs") == [(1709258400.0,)]
-
-
-def test_another_reject_share_does_not(folder: DataFolder) -> None:
-    folder.take(log("a"))
-    assert folder.with_logs(max_reject_share=0.5).ingest("2024-03-01.csv").status == "unchanged"
 
 
 def test_the_ledger_states_what_was_read(lenient: DataFolder) -> None:
@@ -140,21 +138,20 @@ def test_a_file_that_changes_before_duckdb_reads_it_is_not_taken(
     assert folder.tables()["raw_logs"] == []
 
 
-@pytest.mark.parametrize("text", ["{sha256}", "{sha256}  2024-03-01.csv\n", "{SHA256} *x"])
-def test_a_fitting_sha256_file_is_accepted(folder: DataFolder, text: str) -> None:
+def test_a_sha256_file_must_fit_in_any_of_its_forms(folder: DataFolder) -> None:
     sha256 = hashlib.sha256(log("a").encode()).hexdigest()
-    folder.write("2024-03-01.csv.sha256", text.format(sha256=sha256, SHA256=sha256.upper()))
-    assert folder.take(log("a")).rows_accepted == 1
+    for text in ("", "0" * 64, b"\xff\xfe"):
+        folder.write("2024-03-01.csv.sha256", text)
+        with pytest.raises(LogFileError, match=r"2024-03-01.csv.sha256 states"):
+            folder.take(log("a"))
+    for day, text in enumerate([sha256, f"{sha256}  2024-03-01.csv\n", f"{sha256.upper()} *x"], 1):
+        folder.write(f"2024-03-0{day}.csv.sha256", text)
+        assert folder.take(log("a"), f"2024-03-0{day}.csv").rows_accepted == 1
 
 
-@pytest.mark.parametrize("text", ["", "0" * 64])
-def test_a_sha256_file_that_differs_refuses_the_log(folder: DataFolder, text: str) -> None:
-    folder.write("2024-03-01.csv.sha256", text)
-    with pytest.raises(LogFileError, match=r"2024-03-01.csv.sha256 states"):
-        folder.take(log("a"))
-
-
-def test_a_checksum_is_required_where_the_settings_say_so(folder: DataFolder) -> None:
+def test_a_checksum_is_required_where_the_settings_say_so_and_a_pipe_is_none(
+    folder: DataFolder,
+) -> None:
     folder.with_logs(require_checksum=True)
     with pytest.raises(LogFileError, match=r"has no 2024-03-01.csv.sha256 beside it"):
         folder.take(log("a"))
@@ -162,6 +159,8 @@ def test_a_checksum_is_required_where_the_settings_say_so(folder: DataFolder) ->
     folder.write("2024-03-01.csv.sha256", hashlib.sha256(log("a").encode()).hexdigest())
     assert folder.ingest("2024-03-01.csv").status == "new"
     assert folder.with_logs(require_checksum=False).ingest("2024-03-01.csv").status == "unchanged"
+    os.mkfifo(folder.settings.logs_dir / "2024-03-02.csv.sha256")
+    assert folder.take(log("a"), "2024-03-02.csv").status == "new"
 
 
 def cuts(whole: bytes) -> list[int]:
@@ -208,11 +207,6 @@ def test_a_last_line_needs_its_end_in_every_text_format(folder: DataFolder, name
         folder.take(packed, name)
     folder.write(f"{name}.sha256", hashlib.sha256(packed).hexdigest())
     assert folder.take(packed, name).rows_accepted == 1
-
-
-def test_a_pipe_is_no_checksum(folder: DataFolder) -> None:
-    os.mkfifo(folder.settings.logs_dir / "2024-03-01.csv.sha256")
-    assert folder.take(log("a")).status == "new"
 
 
 def test_a_file_read_by_earlier_rules_is_read_again(folder: DataFolder) -> None:
@@ -303,13 +297,13 @@ def test_random_interleavings_equal_the_one_shot_load(
     new_folder: Callable[[str], DataFolder],
 ) -> None:
     """Arrival, re-delivery, late days and corrections in any order: the same tables."""
-    for truth in range(5):
+    for truth in range(3):
         rng = random.Random(truth)
         final = {f"2024-03-0{n}.csv": _version(rng) for n in range(1, 5)}
         one_shot = new_folder(f"once-{truth}").with_logs(max_reject_share=1.0)
         one_shot.take_all(final.items())
         expected = one_shot.tables()
-        for order in range(4):
+        for order in range(3):
             folder = new_folder(f"steps-{truth}-{order}").with_logs(max_reject_share=1.0)
             folder.take_all(_history(rng, final))
             assert folder.tables() == expected, f"truth {truth}, order {order}"
@@ -317,19 +311,23 @@ def test_random_interleavings_equal_the_one_shot_load(
 
 # --- Killed, and out of disk -----------------------------------------------------------------
 
-_INGEST_ALL = """
+# Reads files and ingests them, in a process of its own.
+_INGEST = """
+import os
 import sys
+from itertools import count
 from pathlib import Path
 from mom_pipeline.settings import load_settings
+from mom_pipeline.core.files import write_text
 from mom_pipeline.logs.ingest import IngestFailure, ingest_files
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.warehouse.connection import Warehouse
 settings = load_settings(Path(sys.argv[1]), {})
-print("ready", flush=True)
-for result in ingest_files(Warehouse(settings), discover(settings.logs_dir).files):
-    if isinstance(result, IngestFailure):
-        raise result.error
-print("done", flush=True)
+
+def ingest_all():
+    for result in ingest_files(Warehouse(settings), discover(settings.logs_dir).files):
+        if isinstance(result, IngestFailure):
+            raise result.error
 """
 
 
@@ -350,17 +348,6 @@ def _assert_ledger_matches_rows(folder: DataFolder) -> None:
 # of input forks a process that does so (the libraries are loaded only once) and prints its id; the
 # signal that ended it comes back.
 _INGEST_FOREVER = """
-import os
-import sys
-from itertools import count
-from pathlib import Path
-from mom_pipeline.settings import load_settings
-from mom_pipeline.core.files import write_text
-from mom_pipeline.logs.ingest import IngestFailure, ingest_files
-from mom_pipeline.logs.logfiles import discover
-from mom_pipeline.warehouse.connection import Warehouse
-settings = load_settings(Path(sys.argv[1]), {})
-
 def ingest_forever():
     for generation in count():
         for day in range(1, 6):
@@ -368,9 +355,7 @@ def ingest_forever():
             rows = "".join(f"{generation}-{n},i,2024-03-01\\n" for n in users)
             path = settings.logs_dir / f"2024-03-0{day}.csv"
             write_text(path, "user,item,timestamp\\n" + rows + "bad\\n")
-        for result in ingest_files(Warehouse(settings), discover(settings.logs_dir).files):
-            if isinstance(result, IngestFailure):
-                raise result.error
+        ingest_all()
 
 for _ in sys.stdin:
     pid = os.fork()
@@ -388,7 +373,7 @@ def _kill_at_random_moments(folder: DataFolder, times: int) -> None:
     """Ingest in a process until it is killed, again and again; look at the tables after each."""
     rng = random.Random(3)
     with subprocess.Popen(
-        [sys.executable, "-c", _INGEST_FOREVER, str(folder.settings.data_dir)],
+        [sys.executable, "-c", _INGEST + _INGEST_FOREVER, str(folder.settings.data_dir)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -399,7 +384,7 @@ def _kill_at_random_moments(folder: DataFolder, times: int) -> None:
         for _ in range(times):
             starter.stdin.write("start\n")
             pid = int(starter.stdout.readline())
-            time.sleep(rng.uniform(0.0, 0.4))
+            time.sleep(rng.uniform(0.0, 0.25))
             os.kill(pid, signal.SIGKILL)
             assert int(starter.stdout.readline()) == signal.SIGKILL
             _assert_ledger_matches_rows(folder)
@@ -438,7 +423,7 @@ def test_a_disk_that_fills_up_is_an_error_and_the_repetition_converges(
     folder.take(log("first"), "2024-03-02.csv")
     folder.write("2024-03-01.csv", log(*users))
     process = subprocess.run(
-        [sys.executable, "-c", _INGEST_ALL, str(folder.settings.data_dir)],
+        [sys.executable, "-c", _INGEST + "ingest_all()", str(folder.settings.data_dir)],
         preexec_fn=_limit_file_size,
         capture_output=True,
         text=True,

@@ -92,7 +92,7 @@ def test_the_matrix_equals_the_oracle(
     folder: DataFolder, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(seed)
-    monkeypatch.setattr(matrix, "_PAIRS_PER_BLOCK", (7, 50, pairs._PAIRS_PER_BLOCK)[seed % 3])
+    monkeypatch.setattr(matrix, "_PAIRS_PER_BLOCK", (7, 50, matrix._PAIRS_PER_BLOCK)[seed % 3])
     settings = {
         "window_days": rng.choice([0, 1, 3]),
         "min_item_users": rng.choice([1, 2, 4]),
