@@ -25,6 +25,7 @@ from mom_pipeline.core.types import Array, Csr, Float64, SentPlain
 
 # Columns of probabilities may miss 1 by rounding in single precision, not by more.
 _SUM_TOLERANCE = 1e-3
+_DISTRIBUTIONS = ("item_probs", "weights", "popularity")
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class FittedModel(SentPlain):
 
     def scores(self, X: Csr, ranking: str | None = None) -> Array:
         """Return the score of every item, (N, D); see `top` for the ranking."""
-        return self.top(ranking).score(Histories(X, self.memberships))[0]
+        return self.top(ranking).score(self.histories(X))[0]
 
     def component_scores(self, X: Csr) -> Array:
         """Return P[item | user], (N, D)."""
@@ -153,12 +154,12 @@ class FittedModel(SentPlain):
 
     def save(self, path: str | os.PathLike[str], settings: dict[str, Any]) -> None:
         """Write the model and the settings it was fitted with to one file."""
-        arrays = {
-            "item_probs": self.item_probs,
-            "weights": self.weights,
-            "popularity": self.popularity,
-        }
-        arrays |= _moment_arrays(self.anchor, self.sums)
+        arrays = {name: getattr(self, name) for name in _DISTRIBUTIONS}
+        anchor, sums = self.anchor, self.sums
+        if anchor is not None and anchor.components is not None and sums is not None:
+            arrays["anchor_basis"], arrays["anchor_scale"] = anchor.basis, anchor.item_scale
+            arrays["anchor_components"] = anchor.components
+            arrays |= {f"sums_{name}": array for name, array in sums.as_arrays().items()}
         rule = asdict(self.personalization)
         own = {**settings, "personalization": rule.pop("rule"), **rule}
         header: dict[str, Any] = {"settings": own, "diagnostics": self.diagnostics}
@@ -175,15 +176,16 @@ class FittedModel(SentPlain):
             settings = header["settings"]
             names = ("personalization", "temperature", "em_steps", "smoothing")
             personalization = Personalization(*(settings[name] for name in names))
+            ranking = None
+            if "ranking_weights" in header:
+                ranking = PairRanking.from_arrays(arrays, header["ranking_weights"])
             fitted = cls(
-                item_probs=arrays["item_probs"],
-                weights=arrays["weights"],
-                popularity=arrays["popularity"],
-                personalization=personalization,
-                pair_ranking=PairRanking.from_arrays(arrays, header["ranking_weights"])
-                if "ranking_weights" in header
-                else None,
-                diagnostics=header["diagnostics"],
+                arrays["item_probs"],
+                arrays["weights"],
+                arrays["popularity"],
+                personalization,
+                ranking,
+                header["diagnostics"],
                 rows=settings["rows"],
                 **_moments(settings, arrays),
             )
@@ -197,7 +199,7 @@ class FittedModel(SentPlain):
         shapes = (self.weights.shape, self.popularity.shape)
         if shapes != ((K,), (D,)):
             raise ValueError(f"arrays of {D} items and {K} components expected, found {shapes}")
-        for name in ("item_probs", "weights", "popularity"):
+        for name in _DISTRIBUTIONS:
             array = getattr(self, name)
             sums = array.sum(axis=0, dtype=np.float64)
             if not (np.isfinite(array).all() and array.min() >= 0):
@@ -211,34 +213,15 @@ class FittedModel(SentPlain):
             self.pair_ranking.require_items(D)
 
 
-def _moment_arrays(anchor: Anchor | None, sums: AnchoredSums | None) -> dict[str, Array]:
-    if anchor is None or anchor.components is None or sums is None:
-        return {}
-    return {
-        "anchor_basis": anchor.basis,
-        "anchor_scale": anchor.item_scale,
-        "anchor_components": anchor.components,
-        **{f"sums_{name}": array for name, array in sums.as_arrays().items()},
-    }
-
-
 def _moments(settings: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     """Return the anchor and the sums, where a file holds them."""
     if "anchor_basis" not in arrays:
         return {}
-    estimator = Estimator.from_name(
-        settings["estimator"],
-        user_weight=settings["user_weight"],
-        item_scaling=settings["item_scaling"],
-        rows=settings["rows"],
-    )
+    own = {name: settings[name] for name in ("user_weight", "item_scaling", "rows")}
+    estimator = Estimator.from_name(settings["estimator"], **own)
+    basis, scale, components = (arrays[f"anchor_{n}"] for n in ("basis", "scale", "components"))
     sums = {name[5:]: array for name, array in arrays.items() if name.startswith("sums_")}
     return {
-        "anchor": Anchor(
-            arrays["anchor_basis"],
-            arrays["anchor_scale"],
-            estimator,
-            components=arrays["anchor_components"],
-        ),
+        "anchor": Anchor(basis, scale, estimator, components=components),
         "sums": AnchoredSums.from_arrays(sums),
     }

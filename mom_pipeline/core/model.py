@@ -310,8 +310,7 @@ class MethodOfMoments(FrameApi):
 
     def scorer(self, ranking: RankingName | None = None) -> Scorer:
         """Return what `recommend` ranks by: a block of histories to scores of all items."""
-        top = self.fitted.top(ranking)
-        return lambda X: top.score(self.fitted.histories(X))[0]
+        return partial(self.fitted.scores, ranking=ranking)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one .npz file, whole or not at all."""

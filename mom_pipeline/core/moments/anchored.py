@@ -6,10 +6,11 @@ user, subtract the terms of the old row and add those of the new one. Everything
 is made of comes from these sums; no row is read again.
 """
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -18,12 +19,7 @@ from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.linear_algebra.compact import packed
 from mom_pipeline.core.linear_algebra.tall import multiply
 from mom_pipeline.core.moments.estimators import Estimator
-from mom_pipeline.core.moments.sums import (
-    ITEM_SUMS,
-    MomentSums,
-    events_per_user,
-    padded,
-)
+from mom_pipeline.core.moments.sums import ITEM_SUMS, MomentSums, events_per_user, padded
 from mom_pipeline.core.moments.triples import span_sums
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
@@ -113,11 +109,16 @@ class AnchoredSums:
         C: (D, K'), to which the item pairs are added in place, so that only the rows of their
         items are touched; None to leave them out.
         """
-        _require_items(X, anchor)
+        if X.shape[1] != anchor.n_items:
+            raise InvalidInteractions(
+                f"the anchor knows {anchor.n_items} items but the rows have {X.shape[1]}; rebuild "
+                "in full, or use the anchor's item positions"
+            )
         estimator = anchor.estimator
         weighted = estimator.weighted(X)
         rows, items = _occurring(weighted)
-        B = _scaled_basis(anchor, items)
+        B = anchor.basis[items]
+        B *= anchor.item_scale[items, None].astype(B.dtype)
         Y = None if C is None else np.empty((X.shape[0], B.shape[1]), dtype=B.dtype)
         pairs, triples = span_sums(rows, B, estimator, signs=signs, projections=Y)
         if C is not None and Y is not None:
@@ -135,10 +136,9 @@ class AnchoredSums:
         """
         X = sparse.csr_array(sparse.vstack([removed, added], format="csr"))
         signs = np.repeat([-1.0, 1.0], [removed.shape[0], added.shape[0]])
-        C = None
-        if self.item_pairs is not None:
-            C = np.zeros((X.shape[1], self.item_pairs.shape[1]), dtype=self.item_pairs.dtype)
-            C[: len(self.item_pairs)] = self.item_pairs
+        C = self.item_pairs
+        if C is not None:
+            C = np.pad(C, [(0, X.shape[1] - len(C)), (0, 0)])  # a copy, to be added to
         sums = replace(self, half=None, item_pairs=None).with_items(X.shape[1])
         if self.half is None or in_half is None:
             return replace(sums + self._signed(X, signs, anchor, C), item_pairs=C)
@@ -149,12 +149,12 @@ class AnchoredSums:
         return replace(sums + first + second, item_pairs=C, half=half)
 
     def __add__(self, other: Self) -> Self:
-        return self._combined(other, np.add)
+        return self._combined(other, operator.add)
 
     def __sub__(self, other: Self) -> Self:
-        return self._combined(other, np.subtract)
+        return self._combined(other, operator.sub)
 
-    def _combined(self, other: Self, combine: Callable[[Array, Array], Array]) -> Self:
+    def _combined(self, other: Self, combine: Callable[[Any, Any], Any]) -> Self:
         """Item pairs and halves are kept where both sides have them."""
         C = half = None
         if self.item_pairs is not None and other.item_pairs is not None:
@@ -163,7 +163,7 @@ class AnchoredSums:
             half = self.half._combined(other.half, combine)
         return replace(
             self,
-            first=self.first + other.first if combine is np.add else self.first - other.first,
+            first=combine(self.first, other.first),
             pairs=combine(self.pairs, other.pairs),
             triples=combine(self.triples, other.triples),
             item_pairs=C,
@@ -266,18 +266,3 @@ def _occurring(X: Csr) -> tuple[Csr, Array]:
     position = (np.cumsum(occurs) - 1).astype(X.indices.dtype)
     shape = (X.shape[0], len(items))
     return sparse.csr_array((X.data, position[X.indices], X.indptr), shape=shape), items
-
-
-def _scaled_basis(anchor: Anchor, items: Array) -> Array:
-    """Return the rows of B = S U of some items."""
-    B = anchor.basis[items]
-    B *= anchor.item_scale[items, None].astype(B.dtype)
-    return B
-
-
-def _require_items(X: Csr, anchor: Anchor) -> None:
-    if X.shape[1] != anchor.n_items:
-        raise InvalidInteractions(
-            f"the anchor knows {anchor.n_items} items but the rows have {X.shape[1]}; rebuild in "
-            "full, or use the anchor's item positions"
-        )

@@ -82,7 +82,12 @@ def fix_anchor(users: Users, settings: MomentSettings, warm_start: Array | None 
     """
     estimator, D = settings.estimator, users.shape[1]
     sums = users.add_up(MomentsPass(estimator))
-    require_triples(sums, estimator)
+    if sums.triple_weight <= 0:
+        raise TooLittleData(
+            f"the estimator {estimator.name!r} found no user with the events that a triple needs "
+            f"(3 where draws are distinct) among {sums.n_users} users; use estimator='paper' or "
+            "'balanced', lower the filters of the matrix, or add days"
+        )
     dtype = settings.dtype or working_precision(settings.n_components, D)
     M2 = SecondMoment.from_users(users, sums, estimator, dtype)
     width = min(settings.anchor_width, D)
@@ -264,13 +269,3 @@ def operator(users: Users, anchor: Anchor, sums: MomentSums) -> SecondMoment:
     """Return M2 of the users in the anchor's scaling, in the precision of its basis."""
     dtype = anchor.basis.dtype.type
     return SecondMoment.from_users(users, sums, anchor.estimator, dtype, anchor.item_scale)
-
-
-def require_triples(sums: MomentSums, estimator: Estimator) -> None:
-    """Raise TooLittleData when no user has the events that a triple needs."""
-    if sums.triple_weight <= 0:
-        raise TooLittleData(
-            f"the estimator {estimator.name!r} found no user with the events that a triple needs "
-            f"(3 where draws are distinct) among {sums.n_users} users; use estimator='paper' or "
-            "'balanced', lower the filters of the matrix, or add days"
-        )

@@ -45,8 +45,11 @@ class MomentSums:
         X: counts.  Raises InvalidInteractions where distinct draws are asked of fractions.
         """
         X = estimator.weighted(X)
-        if estimator.distinct:
-            require_whole_counts(X, estimator.name)
+        if estimator.distinct and (fractional := int((X.data % 1 != 0).sum())):
+            raise InvalidInteractions(
+                f"estimator={estimator.name!r} draws distinct events, so it needs whole counts; "
+                f"found {fractional} fractional entries; use estimator='balanced'"
+            )
         n = events_per_user(X)
         sizes = np.diff(X.indptr).astype(np.float64)
         a, pair_weight = estimator.term_weights(n, 2)
@@ -59,7 +62,7 @@ class MomentSums:
             item_events=column_sums(X),
             item_users=np.bincount(X.indices, minlength=X.shape[1]).astype(np.float64),
             pair_diagonal=column_sums(X, a),
-            item_squares=column_sums(squared(X), a),
+            item_squares=column_sums(X.astype(np.float64).power(2), a),
         )
 
     def __add__(self, other: Self) -> Self:
@@ -86,16 +89,6 @@ class MomentSums:
 
 
 ITEM_SUMS = ("item_events", "item_users", "pair_diagonal", "item_squares")
-
-
-def require_whole_counts(X: Csr, estimator_name: str) -> None:
-    """Raise InvalidInteractions when an entry of X is no whole number."""
-    fractional = int((X.data % 1 != 0).sum())
-    if fractional:
-        raise InvalidInteractions(
-            f"estimator={estimator_name!r} draws distinct events, so it needs whole counts; "
-            f"found {fractional} fractional entries; use estimator='balanced'"
-        )
 
 
 def events_per_user(X: Csr) -> Float64:
@@ -126,12 +119,6 @@ def users_per_item(X: Csr) -> Array:
 def _blocks(X: Csr) -> Iterator[slice]:
     for start in range(0, len(X.indices), _ENTRIES_PER_BLOCK):
         yield slice(start, start + _ENTRIES_PER_BLOCK)
-
-
-def squared(X: Csr) -> Csr:
-    """Return X with every entry squared, sharing its positions."""
-    data = np.square(X.data, dtype=np.float64)
-    return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape, copy=False)
 
 
 def scaled_rows_and_columns(X: Csr, rows: Array, columns: Array, dtype: type[np.floating]) -> Csr:

@@ -68,21 +68,6 @@ def test_a_later_day_starts_from_its_halves_and_ends_where_a_cold_start_does(bin
     assert (warm.agreement[TRUE_COMPONENTS:] < 0.5).all()
 
 
-@pytest.mark.parametrize("estimator", ["balanced", "unbiased", "paper"])
-def test_the_half_is_kept_up_to_date(estimator):
-    _, counts = simulate(600, 80, 3, items_per_user=10, seed=1)
-    before, X = counts[:550], counts.copy()
-    X.data[X.indptr[20] : X.indptr[30]] += 1.0
-    first = advance(before, None, "", settings(estimator))
-    step = advance(X, Yesterday(before, first.anchor, first.sums), "", settings(estimator))
-    mine = in_first_half(np.arange(600))
-    whole = AnchoredSums.from_rows(X[mine], step.anchor)
-    np.testing.assert_allclose(step.sums.half.pairs, whole.pairs, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(step.sums.half.triples, whole.triples, rtol=1e-8, atol=1e-8)
-    assert step.sums.half.first.triple_weight == pytest.approx(whole.first.triple_weight)
-    assert np.abs(step.sums.half.triples - first.sums.half.triples).max() > 1e-3
-
-
 def test_a_half_that_supports_nothing_agrees_with_nothing(binary):
     anchor, sums, components = fitted(binary)
     for n_users, most in ((0, 0), (1, 1)):  # one user supports one component at most

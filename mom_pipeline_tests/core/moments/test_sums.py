@@ -5,10 +5,9 @@ from scipy import sparse
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
 from mom_pipeline.core.linear_algebra.eigenpairs import is_direct, top_eigenpairs
 from mom_pipeline.core.moments.estimators import Estimator
-from mom_pipeline.core.moments.second_moment import SecondMoment, gram_product
+from mom_pipeline.core.moments.second_moment import SecondMoment
 from mom_pipeline.core.moments.sums import MomentSums, column_sums, users_per_item
 from mom_pipeline.core.moments.users import UsersInMemory
-from mom_pipeline.core.threads import using_cores
 from mom_pipeline_tests.core.conftest import distinct_pairs
 
 NAMES = ["paper", "unbiased", "balanced"]
@@ -57,22 +56,6 @@ def test_matrix_free_product_equals_the_explicit_one(counts, name, rng):
     np.testing.assert_allclose(M2.apply(Q), M2.explicit @ Q, rtol=1e-10, atol=1e-16)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_sums_of_blocks_add_up_and_a_user_can_be_taken_out(counts, name):
-    estimator = Estimator.from_name(name)
-    whole = MomentSums.from_rows(counts, estimator)
-    blocks = [MomentSums.from_rows(counts[i : i + 1000], estimator) for i in range(0, 6000, 1000)]
-    added = sum(blocks[1:], start=blocks[0])
-    without = whole - MomentSums.from_rows(counts[:1], estimator)
-    rest = MomentSums.from_rows(counts[1:], estimator)
-    for found, expected in [(added, whole), (without, rest)]:
-        assert found.n_users == expected.n_users
-        np.testing.assert_allclose(found.sizes, expected.sizes, rtol=1e-12)
-        np.testing.assert_allclose(found.pair_diagonal, expected.pair_diagonal, rtol=1e-9)
-        np.testing.assert_allclose(found.item_users, expected.item_users)
-        assert found.triple_weight == pytest.approx(expected.triple_weight, rel=1e-12)
-
-
 def test_blocks_of_entries_change_no_digit(counts, monkeypatch):
     X = counts.astype(np.float64)
     X.data = X.data / 3
@@ -82,28 +65,6 @@ def test_blocks_of_entries_change_no_digit(counts, monkeypatch):
         monkeypatch.setattr("mom_pipeline.core.moments.sums._ENTRIES_PER_BLOCK", size)
         np.testing.assert_array_equal(column_sums(X), expected)
         np.testing.assert_array_equal(users_per_item(X), users)
-
-
-def test_sizes_of_a_huge_user_do_not_overflow():
-    X = sparse.csr_array(np.ones((1, 100_000)))
-    sums = MomentSums.from_rows(X, Estimator.from_name("paper"))
-    assert sums.sizes.tolist() == [1e5, 1e10, 1e15]
-    assert sums.triple_weight == 1e15
-
-
-def test_users_too_short_for_a_draw_weigh_nothing():
-    a, weight = Estimator.from_name("unbiased").term_weights(np.array([0.0, 1.0, 2.0, 3.0, 4.0]), 3)
-    np.testing.assert_array_equal(a, [0, 0, 0, 1 / 6, 1 / 24])
-    assert weight == 2.0
-
-
-def test_product_does_not_depend_on_the_number_of_threads(counts, rng):
-    R = sparse.csr_array(counts)
-    Q = rng.standard_normal((counts.shape[1], 150))
-    with using_cores(2):
-        two = gram_product(R, Q)
-    with using_cores(1):
-        np.testing.assert_array_equal(gram_product(R, Q), two)
 
 
 def test_unknown_estimator_and_no_pairs_are_refused():
