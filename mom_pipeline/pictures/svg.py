@@ -4,8 +4,7 @@ also draws to other files takes a tenth of a second.
 
 import base64
 import math
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -31,6 +30,7 @@ _HATCH = (
     f'patternTransform="rotate(45)"><rect width="6" height="6" fill="{VERMILION}"/>'
     '<path d="M0 0V6" stroke="#fff" stroke-width="2"/></pattern>'
 )
+_FILLS = (BLUE, "url(#h)")
 _HEADROOM = 1.05
 # Values that differ by less stand at one place: no round number lies between them.
 _RESOLUTION, _TINY = 1e-9, 1e-300
@@ -39,17 +39,17 @@ _X_TICKS, _Y_TICKS = 6, 5
 
 def svg(*charts: Chart) -> bytes:
     """The content of a file, several charts one below the other; letters stay letters."""
-    drawn = [_lines(chart) if isinstance(chart, Lines) else _bars(chart) for chart in charts]
-    if len(drawn) > 1:
-        heights = [int(h) for text in drawn for h in re.findall(r'height="(\d+)"', text)[:1]]
-        tops = np.cumsum([0, *heights])
-        placed = [
-            text.replace("<svg ", f'<svg y="{top}" ', 1)
-            for text, top in zip(drawn, tops.tolist(), strict=False)
-        ]
-        size = f'width="{_WIDTH}" height="{tops[-1]}"'
-        drawn = [f'<svg xmlns="http://www.w3.org/2000/svg" {size}>', *placed, "</svg>"]
-    return "".join(drawn).encode()
+    drawn, top = [], 0
+    for chart in charts:
+        body, height = _lines(chart) if isinstance(chart, Lines) else _bars(chart)
+        drawn.append(f'<g transform="translate(0 {top})">{body}</g>')
+        top += height
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{top}" '
+        f'viewBox="0 0 {_WIDTH} {top}" font-family="DejaVu Sans, Verdana, sans-serif" '
+        'font-size="10"><rect width="100%" height="100%" fill="#fff"/>'
+    )
+    return f"{head}{''.join(drawn)}</svg>".encode()
 
 
 def data_url(chart: Chart) -> str:
@@ -112,18 +112,14 @@ def _number(value: float) -> str:
 
 
 def _frame(
-    axes: Axes, x: _Scale, y: _Scale, marks: Iterator[str], legend: Sequence[tuple[str, str]]
-) -> str:
-    """Title, axes and labels around the marks; the legend, names and their samples, below."""
+    axes: Axes, x: _Scale, y: _Scale, marks: Sequence[str], legend: Sequence[tuple[str, str]]
+) -> tuple[str, int]:
+    """Title, axes and labels around the marks, below them names and their samples; the height."""
     rows = _legend_rows([name for name, _ in legend]) if len(legend) > 1 else []
-    height = _HEIGHT + _LEGEND_LINE * len({row for row, _ in rows})
     bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
     x_ticks, y_ticks = axes.x_ticks or x.ticks(_X_TICKS), y.ticks(_Y_TICKS)
     middle = (_LEFT + right) / 2, (_TOP + bottom) / 2
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
-        f'viewBox="0 0 {_WIDTH} {height}" font-family="DejaVu Sans, Verdana, sans-serif" '
-        'font-size="10"><rect width="100%" height="100%" fill="#fff"/>',
         f'<text x="{_LEFT}" y="18" font-size="13">{escape(axes.title)}</text>',
         *marks,
         f'<path d="M{_LEFT} {_TOP}V{bottom}H{right}'
@@ -142,7 +138,7 @@ def _frame(
         place = f"translate({left:g} {_HEIGHT + _LEGEND_LINE * row + 4})"
         text = f'<text x="30" dy="3.5">{escape(name)}</text>'
         parts.append(f'<g transform="{place}">{sample}{text}</g>')
-    return "".join([*parts, "</svg>"])
+    return "".join(parts), _HEIGHT + _LEGEND_LINE * len({row for row, _ in rows})
 
 
 def _legend_rows(names: Sequence[str]) -> list[tuple[int, float]]:
@@ -157,90 +153,59 @@ def _legend_rows(names: Sequence[str]) -> list[tuple[int, float]]:
     return places
 
 
-def _lines(chart: Lines) -> str:
+def _lines(chart: Lines) -> tuple[str, int]:
     axes, margin = chart.axes, 10
     xs = np.array([x for line, _ in chart.series.values() for x in line], dtype=float)
     ys = np.array([y for _, line in chart.series.values() for y in line], dtype=float)
     x = _scale(xs, _LEFT + margin, _WIDTH - _RIGHT - margin, log=axes.log_x, low=axes.x_from)
     low = None if axes.log_y else 0.0
     y = _scale(ys, _HEIGHT - _BOTTOM, _TOP + margin, log=axes.log_y, low=low)
-    looks = [_look(number, name == chart.bold) for number, name in enumerate(chart.series)]
-
-    def marks() -> Iterator[str]:
-        for look, (line_x, line_y) in zip(looks, chart.series.values(), strict=True):
-            points = _points(line_x, line_y, x, y)
-            yield look("".join(f"{pen}{at}" for pen, at in points), [at for _, at in points])
-
-    samples = [look("M0 0H24", ["12 0"]) for look in looks]
-    return _frame(axes, x, y, marks(), list(zip(chart.series, samples, strict=True)))
-
-
-def _points(
-    line_x: Sequence[float], line_y: Sequence[float], x: _Scale, y: _Scale
-) -> list[tuple[str, str]]:
-    """M or L and the pixels of every point that has a value: a line ends where there is none."""
-    points, pen = [], "M"
-    for value_x, value_y in zip(line_x, line_y, strict=True):
-        if math.isfinite(value_y) and not (y.log and value_y <= _TINY):
-            points.append((pen, f"{x(value_x)} {y(value_y)}"))
-            pen = "L"
-        else:
-            pen = "M"
-    return points
+    marks, legend = [], []
+    for number, (name, (line_x, line_y)) in enumerate(chart.series.items()):
+        points, path, pen = [], "", "M"
+        for value_x, value_y in zip(line_x, line_y, strict=True):
+            # A line ends where there is no value.
+            is_shown = math.isfinite(value_y) and not (y.log and value_y <= _TINY)
+            if is_shown:
+                points.append(f"{x(value_x)} {y(value_y)}")
+                path += pen + points[-1]
+            pen = "L" if is_shown else "M"
+        marks.append(_line(number, path, points, bold=name == chart.bold))
+        legend.append((name, _line(number, "M0 0H24", ["12 0"], bold=name == chart.bold)))
+    return _frame(axes, x, y, marks, legend)
 
 
-def _look(number: int, bold: bool) -> Callable[[str, Sequence[str]], str]:
-    """How a line is drawn: from its path and its points, another stroke when a colour recurs."""
-    colour = COLOURS[number % len(COLOURS)]
+def _line(number: int, path: str, points: Sequence[str], *, bold: bool) -> str:
+    """A path with a marker at every point; another stroke when a colour recurs."""
+    colour, marker = COLOURS[number % len(COLOURS)], _MARKERS[number % len(_MARKERS)]
     dash = _DASHES[(number + number // len(COLOURS)) % len(_DASHES)]
     dashes = f' stroke-dasharray="{dash}"' if dash else ""
-    marker = _MARKERS[number % len(_MARKERS)]
-
-    def drawn(path: str, points: Sequence[str]) -> str:
-        return (
-            f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="{2.6 if bold else 1.3}"'
-            f'{dashes}/><path d="{"".join(f"M{at}{marker}" for at in points)}" fill="{colour}"/>'
-        )
-
-    return drawn
+    return (
+        f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="{2.6 if bold else 1.3}"'
+        f'{dashes}/><path d="{"".join(f"M{at}{marker}" for at in points)}" fill="{colour}"/>'
+    )
 
 
-def _bars(chart: Bars) -> str:
+def _bars(chart: Bars) -> tuple[str, int]:
     axes, below, layers = chart.axes, chart.below, list(chart.layers.values())
     top = sum(layers, np.zeros(chart.edges.shape[1]))
     shown = top if below is None else np.append(top, below)
+    shown, low = (shown, None) if axes.log_y else (shown * _HEADROOM, 0.0)
     x = _scale(chart.edges.ravel(), _LEFT + 6, _WIDTH - _RIGHT - 6, log=False, low=None)
-    y = _scale(
-        shown if axes.log_y else shown * _HEADROOM,
-        _HEIGHT - _BOTTOM,
-        _TOP,
-        log=axes.log_y,
-        low=None if axes.log_y else 0.0,
-    )
+    y = _scale(shown, _HEIGHT - _BOTTOM, _TOP, log=axes.log_y, low=low)
     if below is not None:
-        # Each bar is in one of the two, so they do not stand on each other.
         layers = [np.where(top >= below, top, 0), np.where(top < below, top, 0)]
-    fills = [BLUE, "url(#h)"]
-
-    def marks() -> Iterator[str]:
-        yield _HATCH if len(layers) > 1 else ""
-        floor = np.zeros(len(top))
-        for fill, layer in zip(fills, layers, strict=False):
-            yield f'<path d="{_boxes(chart.edges, floor, layer, x, y)}" fill="{fill}"/>'
-            floor = floor + (layer if below is None else 0)
-        if below is not None:
-            line = f"M{_LEFT} {y(below)}H{_WIDTH - _RIGHT}"
-            yield f'<path d="{line}" stroke="#000" stroke-width=".8" stroke-dasharray="4 3"/>'
-
-    samples = [f'<rect x="4" y="-5" width="18" height="10" fill="{fill}"/>' for fill in fills]
-    return _frame(axes, x, y, marks(), list(zip(chart.layers, samples, strict=False)))
-
-
-def _boxes(edges: Array, floor: Array, heights: Array, x: _Scale, y: _Scale) -> str:
-    """One path around all bars of a layer that have a height."""
-    boxes = []
-    for left, right, low, height in zip(*edges, floor, heights, strict=True):
-        if height > 0:
-            foot = y(low if low > 0 else y.low)
-            boxes.append(f"M{x(left)} {foot}V{y(low + height)}H{x(right)}V{foot}z")
-    return "".join(boxes)
+    marks, floor = [_HATCH] if len(layers) > 1 else [], np.zeros(len(top))
+    for fill, layer in zip(_FILLS, layers, strict=False):
+        boxes = ""
+        for left, right, foot, height in zip(*chart.edges, floor, layer, strict=True):
+            if height > 0:
+                start = y(foot if foot > 0 else y.low)
+                boxes += f"M{x(left)} {start}V{y(foot + height)}H{x(right)}V{start}z"
+        marks.append(f'<path d="{boxes}" fill="{fill}"/>')
+        floor = floor + layer
+    if below is not None:
+        line = f"M{_LEFT} {y(below)}H{_WIDTH - _RIGHT}"
+        marks.append(f'<path d="{line}" stroke="#000" stroke-width=".8" stroke-dasharray="4 3"/>')
+    samples = [f'<rect x="4" y="-5" width="18" height="10" fill="{fill}"/>' for fill in _FILLS]
+    return _frame(axes, x, y, marks, list(zip(chart.layers, samples, strict=False)))

@@ -117,13 +117,14 @@ def gather(settings: Settings, day: date) -> ReportData:
         raise NothingToReport(f"{served.manifest.version} has no figures of its fit")
     rules = list_rules(settings)
     recommender, label = Recommender(served, **rules), rules["catalogue"].label
-    users = _mixed(served)
+    # Some users, the same every time: neither the first nor the busiest.
+    order = np.random.default_rng(0).permutation(len(served.user_ids))
+    users = [str(served.user_ids[u]) for u in order[:_COMPARED]]
     with Warehouse(settings).reading() as connection:
-        deliveries = deliveries_until(connection, day)
-        metrics = metrics_until(connection, day)
-        people = tuple(
-            _person(connection, recommender, label, user, day) for user in users[:_PEOPLE]
-        )
+        deliveries = tuple(deliveries_until(connection, day))
+        metrics = tuple(metrics_until(connection, day))
+        shown = users[:_PEOPLE]
+        people = tuple(_person(connection, recommender, label, user, day) for user in shown)
         use = _list_use(connection, served)
     model, X = served.model, served.histories
     sampled = X[:: max(1, -(-X.shape[0] // _SAMPLED))]
@@ -137,8 +138,8 @@ def gather(settings: Settings, day: date) -> ReportData:
         n_pairs=int(X.nnz),
         components=_components(served, served.figures, label),
         entropy=posterior_entropy(model.memberships(sampled)),
-        deliveries=tuple(deliveries),
-        metrics=tuple(metrics),
+        deliveries=deliveries,
+        metrics=metrics,
         comparison=newest_until(settings.comparisons_dir, day),
         versions={"code of the model": served.manifest.code_version, **versions(_LIBRARIES)},
         people=people,
@@ -159,12 +160,6 @@ def reported_version(registry: ModelRegistry, day: date) -> str:
     return version
 
 
-def _mixed(served: ServedModel) -> list[str]:
-    """Some users, the same every time: neither the first nor the busiest."""
-    order = np.random.default_rng(0).permutation(len(served.user_ids))
-    return [str(served.user_ids[u]) for u in order[:_COMPARED]]
-
-
 def _person(
     connection: Connection, recommender: Recommender, label: Label, user: str, day: date
 ) -> Person:
@@ -173,12 +168,8 @@ def _person(
         "GROUP BY item_id ORDER BY max(row(event_time, source_file, line)) DESC LIMIT $n",
         {"user": user, "day": day.isoformat(), "n": _SHOWN},
     ).fetchall()
-    listed = recommender.recommend(user, _SHOWN).items
-    return Person(
-        user,
-        tuple(label(item) for (item,) in took),
-        tuple(label(line.item) for line in listed),
-    )
+    listed = [line.item for line in recommender.recommend(user, _SHOWN).items]
+    return Person(user, tuple(label(item) for (item,) in took), tuple(map(label, listed)))
 
 
 def _list_use(connection: Connection, served: ServedModel) -> ListUse | None:
@@ -206,18 +197,17 @@ def _components(
     served: ServedModel, figures: ModelFigures, label: Label
 ) -> tuple[ReportComponent, ...]:
     O, pi, own = served.model.item_probs, served.model.weights, figures.days[-1]
-    best, probs = top_n(O.T, min(_TOP_ITEMS, len(O)))
-
-    def top_items(k: int) -> tuple[tuple[str, float], ...]:
-        shown = best[k][probs[k] > 0]
-        return tuple((label(str(served.item_ids[y])) or ERASED, float(O[y, k])) for y in shown)
-
+    best, _ = top_n(O.T, min(_TOP_ITEMS, len(O)))
     return tuple(
         ReportComponent(
             weight=float(pi[k]),
             agreement=own.agreement[k],
             drift=own.drift[k] if len(figures.days) > 1 else None,
-            top_items=top_items(k),
+            top_items=tuple(
+                (label(str(served.item_ids[y])) or ERASED, float(O[y, k]))
+                for y in best[k]
+                if O[y, k] > 0
+            ),
         )
         for k in range(len(pi))
     )
@@ -234,13 +224,11 @@ def _in_use(
     came = InUse(since=last.time[:10], reason=last.reason, by=last.by)
     earlier = [e.version for e in history[: history.index(last)] if e.version != last.version]
     try:
-        other = registry.load(earlier[-1])
+        other = Recommender(registry.load(earlier[-1]), **rules).best_items(users, _SHOWN)
     except (IndexError, MomError):
         return came
-    now, before = (r.best_items(users, _SHOWN) for r in (recommender, Recommender(other, **rules)))
-    shares = [
-        len(set(items) & set(now[user])) / max(len(items), 1) for user, items in before.items()
-    ]
+    now = recommender.best_items(users, _SHOWN)
+    shares = [len({*items} & {*now[user]}) / max(len(items), 1) for user, items in other.items()]
     if not shares:
         return came
     return replace(came, before=earlier[-1], kept=float(np.mean(shares)), compared=len(shares))

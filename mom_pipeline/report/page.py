@@ -1,9 +1,10 @@
-"""The page of a day: rendered from the templates, written below the data folder.
+"""The page of a day: its sentence and its figures, rendered and written below the data folder.
 
 Ids and file names are other people's text: the templates escape all of it.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -20,12 +21,15 @@ from mom_pipeline.core.evaluation.stability import MIN_AGREEMENT
 from mom_pipeline.core.files import write_text
 from mom_pipeline.pictures.svg import data_url
 from mom_pipeline.report.data import NothingToReport, ReportData, gather
-from mom_pipeline.report.sections import delivered, newest_by_ranking, newest_recall, sections
-from mom_pipeline.report.verdict import verdict
+from mom_pipeline.report.sections import delivered, newest_recall, sections
 from mom_pipeline.serving.registry import DamagedPointer, ModelRegistry, UnknownVersion
 from mom_pipeline.settings import Settings
+from mom_pipeline.warehouse.evaluations import MetricsRow
 
 _PAGES = "[0-9]*-[0-9]*-[0-9]*.html"
+# A component that moves farther in a day, in total variation, is not settled.
+_MUCH_DRIFT, _MANY_REJECTED = 0.1, 0.05
+_TIMES = {2: "twice", 3: "three times", 4: "four times", 5: "five times", 6: "six times"}
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ def newest_day(settings: Settings) -> date:
 
 def write_report(settings: Settings, day: date) -> WrittenPage:
     """Write the page of a day, whole or not at all; where there is no model, it says why."""
-    path = report_path(settings, day)
+    path, folder = report_path(settings, day), settings.reports_dir
     try:
         data = gather(settings, day)
         written, text = WrittenPage(path, data), render(data)
@@ -63,20 +67,13 @@ def write_report(settings: Settings, day: date) -> WrittenPage:
         written = WrittenPage(path, None, str(reason))
         text = environment().get_template("nothing.html").render(day=day, reason=str(reason))
     write_text(path, text)
-    _write_index(settings)
+    days = sorted((page.stem for page in folder.glob(_PAGES)), reverse=True)
+    write_text(folder / "index.html", environment().get_template("index.html").render(days=days))
     return written
-
-
-def _write_index(settings: Settings) -> None:
-    """Write the list of all pages, the newest first."""
-    days = sorted((path.stem for path in settings.reports_dir.glob(_PAGES)), reverse=True)
-    page = environment().get_template("index.html").render(days=days)
-    write_text(settings.reports_dir / "index.html", page)
 
 
 def render(data: ReportData) -> str:
     """Return the HTML of the page."""
-    newest = next(iter(newest_by_ranking(data.metrics).values()), None) if data.metrics else None
     return (
         environment()
         .get_template("page.html")
@@ -87,8 +84,8 @@ def render(data: ReportData) -> str:
             min_agreement=MIN_AGREEMENT,
             verdict=verdict(data),
             sections=sections(data),
-            key_figures=key_figures(data),
-            evaluated=newest[0] if newest else None,
+            key_figures=_key_figures(data),
+            evaluated=data.metrics[-1] if data.metrics else None,
             remarks=remarks(data.comparison) if data.comparison else [],
             median_entropy=float(np.median(data.entropy)),
             most_entropy=float(np.log2(max(len(data.components), 1))),
@@ -98,7 +95,7 @@ def render(data: ReportData) -> str:
     )
 
 
-def key_figures(data: ReportData) -> dict[str, str]:
+def _key_figures(data: ReportData) -> dict[str, str]:
     """Return the figures at the top of the page: what it is -> its value."""
     own, shown = data.figures.days[-1], {}
     if data.metrics:
@@ -113,6 +110,48 @@ def key_figures(data: ReportData) -> dict[str, str]:
         f"agreement of halves, mean; lowest {min(own.agreement):.2f}": f"{own.mean_agreement:.2f}",
         "largest drift since the day before": f"{max(own.drift):.3f}",
     }
+
+
+def verdict(data: ReportData) -> str:
+    """The page in one sentence: how good, how stable, what to do."""
+    days, n, tasks = data.figures.days, len(data.components), []
+    weak = sum(component.agreement < MIN_AGREEMENT for component in data.components)
+    moved = max(days[-1].drift) if len(days) > 1 else 0.0
+    stability = f"{weak} of {n} components are uncertain" if weak else "stable"
+    if moved > _MUCH_DRIFT:
+        stability = f"a component moved by {moved:.0%} in a day"
+    if hit_ratio(data.metrics) < 0.95:
+        tasks.append("see `mom-pipeline tune`")
+    _, accepted, rejected, _, _ = delivered(data.deliveries)
+    if rejected > _MANY_REJECTED * (accepted + rejected):
+        share = rejected / (accepted + rejected)
+        tasks.append(f"look at the {share:.0%} of the rows that were rejected")
+    if 2 * weak > n:
+        tasks.append("take fewer components, or wait for more days, before you read them")
+    text = f"{hits(data.metrics)}; {stability}; {'; '.join(tasks) or 'nothing to do'}."
+    return text[:1].upper() + text[1:]
+
+
+def hits(rows: Sequence[MetricsRow]) -> str:
+    """What people took of the lists, compared with a list of popular items."""
+    ratio = hit_ratio(rows)
+    if np.isnan(ratio):
+        return "not evaluated yet, for want of later days"
+    if ratio < 0.95:
+        return f"only {ratio:.0%} of the hits of popularity"
+    if ratio < 1.05:
+        return "as many hits as popularity"
+    whole = round(ratio)
+    if abs(ratio - whole) <= 0.1 * whole and whole >= 2:
+        return f"{_TIMES.get(whole, f'{whole} times')} the hits of popularity"
+    return f"{ratio:.1f} times the hits of popularity"
+
+
+def hit_ratio(rows: Sequence[MetricsRow]) -> float:
+    """Recall of the newest backtest over that of popularity; NaN without one."""
+    recall = newest_recall(rows)[1] if rows else {}
+    popular = recall.pop("popularity", 0.0)
+    return next(iter(recall.values())) / popular if popular and recall else float("nan")
 
 
 @cache

@@ -10,15 +10,7 @@ from mom_pipeline.comparison import tables
 from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 from mom_pipeline.core.evaluation.stability import MIN_AGREEMENT
 from mom_pipeline.logs.ledger import LedgerEntry
-from mom_pipeline.pictures.charts import (
-    Chart,
-    Lines,
-    bars,
-    curves,
-    histogram,
-    stacked_bars,
-    xy_curves,
-)
+from mom_pipeline.pictures.charts import Chart, bars, curves, histogram, stacked_bars, xy_curves
 from mom_pipeline.report.data import ReportData
 from mom_pipeline.serving.served_model import TREND_DAYS, FitFigures
 from mom_pipeline.warehouse.evaluations import MetricsRow
@@ -48,115 +40,98 @@ class Section:
 
 def sections(data: ReportData) -> dict[str, Section | None]:
     """Return every section by its anchor; None where there is nothing to show yet."""
+    parts, n = data.components, len(data.components)
     agreement = bars(
-        [component.agreement for component in data.components],
+        [component.agreement for component in parts],
         title="Agreement of two halves of the users",
         x="component",
         y="cosine, 0 to 1",
         below=MIN_AGREEMENT,
     )
+    spectrum = bars(
+        data.figures.spectrum,
+        title=f"Eigenvalues of M2; the first {n} are whitened",
+        x="number of the eigenvalue",
+        y="eigenvalue, log scale",
+        log=True,
+    )
+    weights, title = [component.weight for component in parts], "π, the weights of the components"
+    pi = bars(weights, title=title, x="component", y="P[component], a probability")
     entropy = histogram(data.entropy, title="Entropy of P[component | user]", x="entropy, bits")
     return {
-        "evaluation": _evaluation(data) if data.metrics else None,
+        "evaluation": _evaluation(data.metrics) if data.metrics else None,
         "comparison": _comparison(data),
         "components": Section([agreement]),
-        "moments": _moments(data),
+        "moments": Section([spectrum, pi]),
         "drift": _drift(data.figures.days),
         "posteriors": Section([entropy]),
-        "data": _deliveries(data),
+        "data": _deliveries(data.deliveries),
         "origin": _origin(data),
     }
 
 
-def newest_by_ranking(rows: Sequence[MetricsRow]) -> dict[str, list[MetricsRow]]:
-    """Return the rows of the newest evaluation by ranking, the model's before popularity."""
+def _newest(rows: Sequence[MetricsRow]) -> dict[str, list[MetricsRow]]:
+    """The rows of the newest evaluation by ranking, the model's before popularity."""
     newest = [row for row in rows if row.day == rows[-1].day]
-    names = dict.fromkeys(row.ranking for row in newest)
-    ordered = sorted(names, key=lambda name: name == "popularity")
-    return {name: [row for row in newest if row.ranking == name] for name in ordered}
+    names = sorted({row.ranking for row in newest}, key=lambda name: name == "popularity")
+    return {name: [row for row in newest if row.ranking == name] for name in names}
 
 
 def newest_recall(rows: Sequence[MetricsRow]) -> tuple[int, dict[str, float]]:
     """Return the cut-off that is shown, and the newest recall at it by ranking."""
     k = nearest_cutoff(sorted({row.cutoff for row in rows}))
-    rankings = newest_by_ranking(rows)
-    return k, {n: next(r.recall for r in same if r.cutoff == k) for n, same in rankings.items()}
+    return k, {
+        name: next(row.recall for row in same if row.cutoff == k)
+        for name, same in _newest(rows).items()
+    }
 
 
-def _evaluation(data: ReportData) -> Section:
+def _evaluation(rows: Sequence[MetricsRow]) -> Section:
     """The model of some days ago on what was delivered since, beside popularity."""
-    by_ranking = newest_by_ranking(data.metrics)
-    first = next(iter(by_ranking.values()))
+    newest, (k, recall) = _newest(rows), newest_recall(rows)
+    first = next(iter(newest.values()))
     n = f"n = {first[0].users:,} users"
     precision_recall = xy_curves(
-        {
-            name: ([r.recall for r in rows], [r.precision for r in rows])
-            for name, rows in by_ranking.items()
-        },
+        {name: ([r.recall for r in of], [r.precision for r in of]) for name, of in newest.items()},
         title="Precision and recall at every cut-off",
         x=f"mean recall ({n})",
         y=f"mean precision ({n})",
     )
     map_at = curves(
         [row.cutoff for row in first],
-        {name: [r.map for r in rows] for name, rows in by_ranking.items()},
+        {name: [row.map for row in of] for name, of in newest.items()},
         title="MAP at every cut-off",
         x_label="cut-off, items in the list",
         y=f"MAP ({n})",
     )
-    columns = [f"{metric}, {name}" for metric in _METRICS for name in by_ranking]
-    rows = [
-        (at[0].cutoff, *(f"{getattr(row, key):.4f}" for key in _METRICS.values() for row in at))
-        for at in zip(*by_ranking.values(), strict=True)
-    ]
-    table = PageTable(f"Means ({n})", ["cut‑off", *columns], rows, n_texts=0)
-    return Section([precision_recall, map_at, _recall_by_day(data.metrics)], [table])
-
-
-def _recall_by_day(rows: Sequence[MetricsRow]) -> Lines:
-    k, rankings = newest_recall(rows)
     days = sorted({row.day for row in rows})[-TREND_DAYS:]
-    recall = {(row.ranking, row.day): row.recall for row in rows if row.cutoff == k}
-    return curves(
+    known = {(row.ranking, row.day): row.recall for row in rows if row.cutoff == k}
+    by_day = curves(
         [f"{day:%m-%d}" for day in days],
-        {name: [recall.get((name, day), float("nan")) for day in days] for name in rankings},
+        {name: [known.get((name, day), float("nan")) for day in days] for name in recall},
         title=f"Recall@{k} by day",
         x_label=f"last day of the test (n = {len(days)})",
         y=f"mean recall@{k}",
     )
+    columns = [f"{metric}, {name}" for metric in _METRICS for name in newest]
+    cells = [
+        (at[0].cutoff, *(f"{getattr(row, key):.4f}" for key in _METRICS.values() for row in at))
+        for at in zip(*newest.values(), strict=True)
+    ]
+    table = PageTable(f"Means ({n})", ["cut‑off", *columns], cells, n_texts=0)
+    return Section([precision_recall, map_at, by_day], [table])
 
 
 def _comparison(data: ReportData) -> Section | None:
     """The newest comparison up to the day."""
     if data.comparison is None:
         return None
-    made = [
-        (tables.metrics_table(data.comparison), 1),
-        (tables.description_table(data.comparison), 2),
-        (tables.cost_table(data.comparison), 1),
-    ]
+    made = (tables.metrics_table, 1), (tables.description_table, 2), (tables.cost_table, 1)
+    shown = [(table(data.comparison), n_texts) for table, n_texts in made]
     return Section(
         tables.figure_2(data.comparison),
-        [PageTable(table.title, table.columns, table.rows, n_texts) for table, n_texts in made],
+        [PageTable(table.title, table.columns, table.rows, n_texts) for table, n_texts in shown],
     )
-
-
-def _moments(data: ReportData) -> Section:
-    """Eigenvalues of the second moment, and the weights of the components."""
-    spectrum = bars(
-        data.figures.spectrum,
-        title=f"Eigenvalues of M2; the first {len(data.components)} are whitened",
-        x="number of the eigenvalue",
-        y="eigenvalue, log scale",
-        log=True,
-    )
-    weights = bars(
-        [component.weight for component in data.components],
-        title="π, the weights of the components",
-        x="component",
-        y="P[component], a probability",
-    )
-    return Section([spectrum, weights])
 
 
 def _drift(days: Sequence[FitFigures]) -> Section:
@@ -176,12 +151,10 @@ def _drift(days: Sequence[FitFigures]) -> Section:
     return Section([curves(labels, s, title=title, x_label=x, y=y) for title, y, s in shown])
 
 
-def _deliveries(data: ReportData) -> Section:
+def _deliveries(entries: Sequence[LedgerEntry]) -> Section:
     """Files, rows and rejects of the newest days."""
-    days = [
-        (day, delivered(list(files)))
-        for day, files in groupby(data.deliveries, key=lambda entry: entry.delivery_day)
-    ][-_DELIVERY_DAYS:]
+    by_day = groupby(entries, key=lambda entry: entry.delivery_day)
+    days = [(day, delivered(list(files))) for day, files in by_day][-_DELIVERY_DAYS:]
     chart = stacked_bars(
         [f"{day:%m-%d}" for day, _ in days],
         {
@@ -195,36 +168,27 @@ def _deliveries(data: ReportData) -> Section:
     columns = ["delivery day", "files", "rows accepted", "rejected", "of these set aside", "bytes"]
     rows = [(day, *counts) for day, counts in reversed(days)]
     shown = [PageTable(f"Deliveries, the newest {len(days)} days", columns, rows)]
-    reasons = sum((Counter(entry.reject_reasons) for entry in data.deliveries), Counter[str]())
+    reasons = sum((Counter(entry.reject_reasons) for entry in entries), Counter[str]())
     if reasons:
         most = reasons.most_common(_SHOWN_REASONS)
         shown.append(PageTable("Why rows were not ingested", ["reason", "rows"], most))
     return Section([chart], shown)
 
 
-def delivered(files: Sequence[LedgerEntry]) -> tuple[int, int, int, int, int]:
+def delivered(files: Sequence[LedgerEntry]) -> tuple[int, ...]:
     """Return the numbers of files, rows accepted, rejected, set aside, and bytes."""
-    return (
-        len(files),
-        sum(entry.rows_accepted for entry in files),
-        sum(entry.rows_rejected for entry in files),
-        sum(entry.rows_set_aside for entry in files),
-        sum(entry.size_bytes for entry in files),
-    )
+    counted = ("rows_accepted", "rows_rejected", "rows_set_aside", "size_bytes")
+    return len(files), *(sum(getattr(entry, name) for entry in files) for name in counted)
 
 
 def _origin(data: ReportData) -> Section:
     """The settings of the folder, those that the model was made with, and versions."""
-    sections = {name: asdict(getattr(data.settings, name)) for name in _SHOWN_SETTINGS}
-    sections["model"] = data.manifest.settings
-    settings = [entry for name, values in sections.items() for entry in _flat(name, values)]
-    return Section(
-        (),
-        [
-            PageTable("Settings", ["key", "value"], settings, 2),
-            PageTable("Versions", ["", "version"], list(data.versions.items()), 2),
-        ],
-    )
+    chosen = {name: asdict(getattr(data.settings, name)) for name in _SHOWN_SETTINGS}
+    chosen["model"] = data.manifest.settings
+    settings = [entry for name, values in chosen.items() for entry in _flat(name, values)]
+    libraries = list(data.versions.items())
+    shown = ("Settings", ["key", "value"], settings), ("Versions", ["", "version"], libraries)
+    return Section(tables=[PageTable(*table, n_texts=2) for table in shown])
 
 
 def _flat(prefix: str, values: Mapping[str, Any]) -> list[tuple[str, str]]:

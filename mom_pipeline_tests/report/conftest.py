@@ -74,39 +74,18 @@ def components(n: int) -> tuple[ReportComponent, ...]:
 
 
 def metrics() -> tuple[MetricsRow, ...]:
+    days = [(DAY - timedelta(days=ago), DAY - timedelta(days=ago + 7)) for ago in (1, 0)]
     return tuple(
-        MetricsRow(
-            DAY - timedelta(days=ago),
-            DAY - timedelta(days=ago + 7),
-            ranking,
-            k,
-            level / k,
-            level * k,
-            level,
-            level,
-            1974,
-        )
-        for ago in (1, 0)
+        MetricsRow(*pair, ranking, k, level / k, level * k, level, level, 1974)
+        for pair in days
         for ranking, level in (("classes", 0.004), ("popularity", 0.001))
         for k in CUTOFFS
     )
 
 
 def delivery(day: date) -> LedgerEntry:
-    return LedgerEntry(
-        f"{day}.csv",
-        day,
-        20_000,
-        "0" * 64,
-        2600,
-        1,
-        2590,
-        9,
-        2,
-        {HOSTILE: 7, "no user": 2},
-        "{}",
-        "2024-03-29",
-    )
+    counts, reasons = (2600, 1, 2590, 9, 2), {HOSTILE: 7, "no user": 2}
+    return LedgerEntry(f"{day}.csv", day, 20_000, "0" * 64, *counts, reasons, "{}", "2024-03-29")
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,6 @@
-"""The page in a real browser: on a phone, on a desk and on paper."""
+"""The page in a real browser: on a phone, on a desk, in the dark and on paper."""
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -12,17 +10,19 @@ from mom_pipeline_tests.accessibility import has_axe, serious_findings
 from .conftest import HOSTILE, LONG
 
 
-@pytest.fixture(params=[400, 1400])
+@pytest.fixture(scope="module", params=[400, 1400])
 def opened(
-    request: pytest.FixtureRequest, browser: Browser, report_html: str, tmp_path: Path
+    request: pytest.FixtureRequest,
+    browser: Browser,
+    report_html: str,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[Page, list[str]]]:
     """The page at a width, and the addresses that it asked for."""
-    path = tmp_path / "report.html"
+    path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_text(report_html, encoding="utf-8")
     # The policy of the page lets no script in, not even one that judges it.
-    context = browser.new_context(
-        viewport={"width": request.param, "height": 900}, bypass_csp=has_axe()
-    )
+    size = {"width": request.param, "height": 900}
+    context = browser.new_context(viewport=size, bypass_csp=has_axe())
     page, asked = context.new_page(), []
     page.on("request", lambda r: asked.append(r.url))
     page.on("dialog", lambda d: asked.append(f"dialog {d.message}"))
@@ -31,11 +31,13 @@ def opened(
     context.close()
 
 
-def test_nothing_is_cut_off(opened: tuple[Page, list[str]], tmp_path: Path):
+def fits(page: Page) -> bool:
+    return page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_nothing_is_cut_off(opened: tuple[Page, list[str]]):
     page, _ = opened
-    page.screenshot(path=tmp_path / "page.png", full_page=True)
-    width, inner = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
-    assert width <= inner
+    assert fits(page)
     beyond = page.evaluate(
         """() => [...document.querySelectorAll('h1, h2, p, figure, img, dl, nav, .scroll')]
                .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5
@@ -43,10 +45,6 @@ def test_nothing_is_cut_off(opened: tuple[Page, list[str]], tmp_path: Path):
                .map(e => e.outerHTML.slice(0, 80))"""
     )
     assert beyond == []
-
-
-def test_wide_tables_scroll_inside_of_themselves(opened: tuple[Page, list[str]]):
-    page, _ = opened
     hidden = page.evaluate(
         """() => [...document.querySelectorAll('table')].filter(t =>
                t.scrollWidth > t.parentElement.clientWidth + 1
@@ -62,8 +60,7 @@ def test_every_picture_is_decoded_and_nothing_is_asked_for(opened: tuple[Page, l
     )
     assert len(sizes) >= 12
     assert min(sizes) > 100
-    outside = [url for url in asked if not url.startswith(("file:", "data:"))]
-    assert outside == []
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
     assert sum(url.startswith("file:") for url in asked) == 1
 
 
@@ -71,39 +68,29 @@ def test_hostile_ids_are_shown_as_they_are(opened: tuple[Page, list[str]]):
     page, _ = opened
     assert page.title().startswith("Model in use on 2024-03-28")
     assert page.locator("script").count() == 0
-    shown = page.locator(".components .item").first
-    assert HOSTILE in shown.inner_text()
+    assert HOSTILE in page.locator(".components .item").first.inner_text()
     assert LONG in page.locator(".components").inner_text()
 
 
-def test_in_the_dark_it_is_dark(opened: tuple[Page, list[str]]):
+def test_everybody_can_read_it_in_the_light_and_in_the_dark(opened: tuple[Page, list[str]]):
     page, _ = opened
+    assert page.locator("img:not([alt]), nav:not([aria-label])").count() == 0
+    assert serious_findings(page) == []
     page.emulate_media(color_scheme="dark")
-    colours = page.evaluate(
+    assert serious_findings(page) == []
+    background, ink = page.evaluate(
         """['backgroundColor', 'color'].map(name => getComputedStyle(document.body)[name]
                .match(/\\d+/g).reduce((sum, value) => sum + Number(value), 0))"""
     )
-    background, ink = colours
     assert background < 100
     assert ink > 600
     assert "invert" in page.locator("img").first.evaluate("i => getComputedStyle(i).filter")
-    page.emulate_media(media="print")
-    assert page.locator("img").first.evaluate("i => getComputedStyle(i).filter") == "none"
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_everybody_can_read_it(opened: tuple[Page, list[str]], scheme: Literal["light", "dark"]):
-    page, _ = opened
-    page.emulate_media(color_scheme=scheme)
-    assert serious_findings(page) == []
-    unnamed = page.locator("img:not([alt]), nav:not([aria-label])").count()
-    assert unnamed == 0
 
 
 def test_on_paper_it_is_as_wide_as_the_sheet(opened: tuple[Page, list[str]]):
     page, _ = opened
-    page.emulate_media(media="print")
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.locator("img").first.evaluate("i => getComputedStyle(i).filter") == "none"
     page.set_viewport_size({"width": 680, "height": 900})  # A4 less its margins, in CSS pixels
-    width, inner = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
-    assert width <= inner
+    assert fits(page)
     assert page.locator("nav").is_hidden()
