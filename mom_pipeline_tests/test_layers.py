@@ -95,7 +95,7 @@ BUDGETS = {
     "pictures": 370,
     "erasure": 600,
     "cli": 2_890,
-    "bench": 1_970,
+    "bench": 1_760,
     "ui": 400,
     "tuning": 680,
     "settings": 540,

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from mom_pipeline.bench.measure import Progress, no_progress, timed
 from mom_pipeline.core import MethodOfMoments, evaluate_ranking, simulate
 from mom_pipeline.core.algorithm.decomposition import match_columns
+from mom_pipeline.core.interactions import as_binary
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.datasets.splits import read_split
 from mom_pipeline.pictures.charts import Lines, xy_curves
@@ -40,9 +40,8 @@ def run_recovery(
     for done, n in enumerate(users):
         n_users = round(scale * n)
         truth, counts = simulate(n_users, n_items, n_components, _ITEMS_PER_USER, seed)
-        binary = sparse.csr_array(counts.astype(bool).astype(np.float64))
         for variant in _VARIANTS:
-            X = counts if variant.endswith("counts") else binary
+            X = counts if variant.endswith("counts") else as_binary(counts)
             point = _point(X, variant.partition(",")[0], truth.item_probs, seed)
             points.append({"estimator": variant, "users": n_users, **point})
         progress("recovery", (done + 1) / len(users))
@@ -55,14 +54,8 @@ def run_recovery(
 
 
 def _point(X: Csr, estimator: Any, truth: Array, seed: int) -> dict[str, Any]:
-    model = MethodOfMoments(
-        truth.shape[1],
-        estimator,
-        ranking="components",
-        rows="counts",
-        projection="simplex",
-        seed=seed,
-    ).fit(X)
+    how: dict[str, Any] = {"ranking": "components", "rows": "counts", "projection": "simplex"}
+    model = MethodOfMoments(truth.shape[1], estimator, seed=seed, **how).fit(X)
     fitted, true = match_columns(model.item_probs, truth)
     bounds = model.diagnostics["bounds"]
     return {
@@ -98,14 +91,11 @@ def recovery_chart(result: dict[str, Any]) -> Lines:
 
 
 _CUTOFF = 20
+_PLAIN: dict[str, Any] = {"personalization": "em", "ranking": "components"}
 _GOWALLA: dict[str, dict[str, Any]] = {
-    "paper, product rule": {
-        "estimator": "paper",
-        "personalization": "product",
-        "ranking": "components",
-    },
-    "balanced, components": {"ranking": "components"},
-    "balanced, three moments": {"ranking": "three-moment"},
+    "paper, product rule": {**_PLAIN, "estimator": "paper", "personalization": "product"},
+    "balanced, components": {**_PLAIN, "estimator": "balanced"},
+    "balanced, three moments": {**_PLAIN, "estimator": "balanced", "ranking": "three-moment"},
 }
 
 
@@ -117,8 +107,7 @@ def run_gowalla(
     rows: list[dict[str, Any]] = []
     for label, settings in _GOWALLA.items():
         progress(label, len(rows) / len(_GOWALLA))
-        arguments = {"estimator": "balanced", "personalization": "em", **settings}
-        model = MethodOfMoments(n_components, **arguments)
+        model = MethodOfMoments(n_components, **settings)
         fit, _ = timed(partial(model.fit, train))
         lists, (ids, _) = timed(partial(model.recommend, train, n=_CUTOFF))
         metrics = evaluate_ranking(ids, test, [_CUTOFF])

@@ -4,14 +4,14 @@ Every verdict follows from what was measured; none is written down beforehand.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mom_pipeline.bench.accuracy import PAPER, UNBIASED, line
 from mom_pipeline.bench.paper import METHODS as TIMED
 from mom_pipeline.bench.paper import SIZES, PaperSize
-from mom_pipeline.bench.reproduction import ALGORITHM_1, Reproduction
+from mom_pipeline.bench.reproduction import ALGORITHM_1, Reproduction, signed
 from mom_pipeline.comparison.results import Comparison, Interval
 from mom_pipeline.comparison.tables import NO_VALUE, scientific, shown_cutoff
 
@@ -23,6 +23,7 @@ _LARGEST_DISTANCE = math.sqrt(2)
 _RIVALS, _OURS = ("plsi", "bpr", "wrmf"), "three-moment"
 _PLACES = ("ahead of", "level with", "behind")
 _TOY = "Measured at toy sizes only, which say nothing about this; leave out --quick."
+_NO_RESULT = "MoM or its rivals have no result."
 # Section 4 of the paper, about its Figure 2.
 _FIGURE_2 = {
     "Ta-Feng": "BPR has the highest MAP, MoM the best precision–recall curve",
@@ -52,17 +53,24 @@ class Claim:
 
 
 def claims_of(result: Reproduction) -> list[Claim]:
-    """Return every claim, the most important one first."""
-    rows, toy = result.times["rows"], result.plan.is_quick
+    """Return every claim, the most important one first; toy sizes say nothing about some."""
+    rows = result.times["rows"]
+    of_size = [
+        *map(quality, result.simulated),
+        as_quick_as_bpr(rows),
+        scalability(rows),
+        million_users(rows),
+    ]
+    if result.plan.is_quick:
+        of_size = [replace(claim, verdict=OPEN, why=_TOY) for claim in of_size]
+    n = len(result.simulated)
     return [
         convergence(result.recovery),
         weights(result.recovery),
         theorem(result.recovery),
-        *(quality(comparison, toy=toy) for comparison in result.simulated),
-        *(quality(comparison) for comparison in result.logs),
-        as_quick_as_bpr(rows, toy=toy),
-        scalability(rows, toy=toy),
-        million_users(rows, toy=toy),
+        *of_size[:n],
+        *map(quality, result.logs),
+        *of_size[n:],
         passes(rows),
         iterations(rows),
         sparsity(tuple(SIZES.values())),
@@ -73,23 +81,21 @@ def convergence(recovery: dict[str, Any]) -> Claim:
     """Theorem 1: does the error fall as 1/sqrt(N)?"""
     slopes = {row["estimator"]: row["slope"] for row in recovery["slopes"]}
     theirs, ours = slopes[PAPER], slopes[UNBIASED]
-    verdict, why = OPEN, "One number of users has no slope; measure at several."
-    if theirs is not None and theirs <= _FALLS:
+    if theirs is None:
+        verdict, why = OPEN, "One number of users has no slope; measure at several."
+    elif theirs <= _FALLS:
         verdict, why = HOLDS, "The error of the paper's own estimator falls as promised."
-    elif theirs is not None:
-        verdict, why = (
-            FAILS,
-            (
-                f"The paper's own estimator "
-                f"{'levels off' if theirs > _LEVELS_OFF else 'falls more slowly'}: XᵀX pairs every "
-                "event with itself, and binary rows bend the probabilities; no number of users "
-                "removes either. "
-            ),
-        )
-        why += (
+    else:
+        how = "levels off" if theirs > _LEVELS_OFF else "falls more slowly"
+        other = (
             "The unbiased estimator, of distinct pairs and triples of counts, does not."
             if ours <= _FALLS
             else "Nor does the error of the unbiased one fall as promised at these sizes."
+        )
+        verdict = FAILS
+        why = (
+            f"The paper's own estimator {how}: XᵀX pairs every event with itself, and binary rows "
+            f"bend the probabilities; no number of users removes either. {other}"
         )
     first, *_, last = line(recovery["points"], PAPER)
     low, *_, high = line(recovery["points"], UNBIASED)
@@ -131,17 +137,15 @@ def theorem(recovery: dict[str, Any]) -> Claim:
     """Does the bound of Theorem 1 say anything?"""
     point = line(recovery["points"], PAPER)[-1]
     bound = point["bound"]
-    verdict, why = (
-        IN_PART,
-        (
-            "It is true and empty: two distributions are never further apart than "
-            f"{_LARGEST_DISTANCE:.2f}. Agreement of halves is the figure to act on."
-        ),
-    )
+    verdict, why = HOLDS, "The bound is below the largest error that is possible."
     if bound is None:
         verdict, why = OPEN, "The theorem is about the paper's plain sums."
-    elif bound <= _LARGEST_DISTANCE:
-        verdict, why = HOLDS, "The bound is below the largest error that is possible."
+    elif bound > _LARGEST_DISTANCE:
+        verdict = IN_PART
+        why = (
+            "It is true and empty: two distributions are never further apart than "
+            f"{_LARGEST_DISTANCE:.2f}. Agreement of halves is the figure to act on."
+        )
     return Claim(
         "The bound of Theorem 1",
         "Theorem 1: ‖μ − μ̂‖ is at most a stated multiple of ε / √N.",
@@ -154,18 +158,13 @@ def theorem(recovery: dict[str, Any]) -> Claim:
     )
 
 
-def quality(comparison: Comparison, *, toy: bool = False) -> Claim:
-    """Figure 2: is the paper's method ahead of its rivals? toy: the data are too few to tell.
-
-    comparison: with differences to Algorithm 1.
-    """
+def quality(comparison: Comparison) -> Claim:
+    """Figure 2: is the paper's method ahead of its rivals, by differences to Algorithm 1?"""
     c, name = shown_cutoff(comparison.cutoffs), comparison.data.name
     k, measured = comparison.cutoffs[c], [r for r in comparison.results if not r.failure]
     places = {r.name: _place(r.differences["map"][c]) for r in measured if r.differences}
     rivals = [places[rival] for rival in _RIVALS if rival in places]
-    if toy:
-        verdict, why = OPEN, _TOY
-    elif rivals:
+    if rivals:
         counts = ", ".join(f"{place} {rivals.count(place)}" for place in _PLACES)
         verdict = _share_verdict([place != "behind" for place in rivals])
         why = (
@@ -197,39 +196,37 @@ def _place(difference: Interval) -> str:
     return _PLACES[0] if difference.high < 0 else _PLACES[2] if difference.low > 0 else _PLACES[1]
 
 
-def as_quick_as_bpr(rows: Rows, *, toy: bool = False) -> Claim:
+def as_quick_as_bpr(rows: Rows) -> Claim:
     """Table 2: does MoM take about the time of BPR, at most twice?"""
     ratios = _by_size(rows, "bpr", "to_mom")
-    verdict, why = OPEN, _TOY
-    if ratios and not toy:
-        slower = [title for title, ratio in ratios.items() if ratio < 0.5]
+    slower = [title for title, ratio in ratios.items() if ratio < 0.5]
+    verdict, why = OPEN, _NO_RESULT
+    if slower:
+        verdict, why = FAILS, f"MoM takes more than 2 times as long at {', '.join(slower)}."
+    elif ratios:
         verdict, why = HOLDS, f"BPR takes {_range(ratios.values())} times as long as MoM."
-        if slower:
-            verdict, why = FAILS, f"MoM takes more than 2 times as long at {', '.join(slower)}."
     return Claim(
         "MoM takes the time of BPR",
         "Table 2 and section 4: MoM takes similar time as BPR.",
         _paper_ratios("bpr"),
         "mom-pipeline bench paper --methods mom,bpr --threads one",
-        _listed(ratios, "bpr"),
+        _ratios("bpr", ratios),
         verdict,
         why,
     )
 
 
-def scalability(rows: Rows, *, toy: bool = False) -> Claim:
+def scalability(rows: Rows) -> Claim:
     """Table 2: do PLSI and WRMF take longer than MoM?"""
     ratios = {name: _by_size(rows, name, "to_mom") for name in ("plsi", "wrmf")}
     every = [ratio for own in ratios.values() for ratio in own.values()]
-    verdict, why = OPEN, _TOY
-    if every and not toy:
-        longer = [ratio > 1 for ratio in every]
-        verdict, why = (
-            _share_verdict(longer),
-            (
-                f"They take longer than MoM in {sum(longer)} of {len(every)} fits, {_range(every)} "
-                "times as long."
-            ),
+    longer = [ratio > 1 for ratio in every]
+    verdict, why = OPEN, _NO_RESULT
+    if every:
+        verdict = _share_verdict(longer)
+        why = (
+            f"They take longer than MoM in {sum(longer)} of {len(every)} fits, {_range(every)} "
+            "times as long."
         )
     return Claim(
         "PLSI and WRMF lack the scalability",
@@ -237,19 +234,19 @@ def scalability(rows: Rows, *, toy: bool = False) -> Claim:
         "finish on Yandex within a day.",
         "; ".join(map(_paper_ratios, ratios)),
         "mom-pipeline bench paper --methods mom,plsi,wrmf --threads one",
-        "; ".join(_listed(own, name) for name, own in ratios.items()),
+        "; ".join(_ratios(name, own) for name, own in ratios.items()),
         verdict,
         why,
     )
 
 
-def million_users(rows: Rows, *, toy: bool = False) -> Claim:
+def million_users(rows: Rows) -> Claim:
     """Abstract: does one core with 8 GB do for a million users?"""
     seconds, memory = (
         _by_size(rows, "mom", name).get("Yandex") for name in ("seconds", "peak_gigabytes")
     )
     ours, verdict, why = NO_VALUE, OPEN, "Data of the size of Yandex were not measured."
-    if seconds is not None and memory is not None and not toy:
+    if seconds is not None and memory is not None:
         ours, verdict, why = f"{seconds:,.0f} s, {memory:.1f} GB", HOLDS, "One core and 8 GB do."
         if memory > 8:
             verdict, why = FAILS, "It takes more memory."
@@ -267,23 +264,19 @@ def million_users(rows: Rows, *, toy: bool = False) -> Claim:
 def passes(rows: Rows) -> Claim:
     """Abstract: are three passes over the data enough?"""
     needed = {t: n + 2 for t, n in _by_size(rows, "mom", "whitening_passes").items()}
-    verdict, why = OPEN, "MoM has no result."
-    if needed:
-        verdict, why = HOLDS, "No more are needed."
+    verdict, why = (HOLDS, "No more are needed.") if needed else (OPEN, "MoM has no result.")
     if max(needed.values(), default=0) > 3:
-        verdict, why = (
-            IN_PART,
-            (
-                "Three do where M₂ is written out, which takes up to D² cells. Here it is not: "
-                "its eigenvectors take several passes, the tensor and the memberships one each."
-            ),
+        verdict = IN_PART
+        why = (
+            "Three do where M₂ is written out, which takes up to D² cells. Here it is not: "
+            "its eigenvectors take several passes, the tensor and the memberships one each."
         )
     return Claim(
         "Three passes over the data",
         "Abstract and Algorithm 1: all parameters are extracted in three passes over the data.",
         "3",
         "mom-pipeline bench paper --methods mom --json",
-        ", ".join(f"{title} {n}" for title, n in needed.items()) or NO_VALUE,
+        _listed(needed),
         verdict,
         why,
     )
@@ -299,7 +292,7 @@ def iterations(rows: Rows) -> Claim:
         "25 to 30 iterations on each data set.",
         "25 to 30",
         "mom-pipeline bench paper --methods plsi --json",
-        ", ".join(f"{title} {n}" for title, n in needed.items()) or NO_VALUE,
+        _listed(needed),
         _share_verdict(near) if near else OPEN,
         f"{sum(near)} of {len(near)} runs take about as many, on simulated data.",
     )
@@ -307,14 +300,15 @@ def iterations(rows: Rows) -> Claim:
 
 def sparsity(sizes: Sequence[PaperSize]) -> Claim:
     """Table 1: do its columns agree with each other?"""
-    computed = {size.title: size.n_pairs / (size.n_users * size.n_items) for size in sizes}
-    wrong = [s.title for s in sizes if scientific(computed[s.title]) != scientific(s.sparsity)]
+    printed = {size.title: scientific(size.sparsity) for size in sizes}
+    computed = {s.title: scientific(s.n_pairs / (s.n_users * s.n_items)) for s in sizes}
+    wrong = [title for title in printed if computed[title] != printed[title]]
     return Claim(
         "Table 1: sparsity",
         "Table 1 gives users, items, tuples and sparsity, the share of cells that are filled.",
-        ", ".join(f"{size.title} {scientific(size.sparsity)}" for size in sizes),
+        _listed(printed),
         "by hand: tuples / (users × items)",
-        ", ".join(f"{title} {scientific(value)}" for title, value in computed.items()),
+        _listed(computed),
         IN_PART if wrong else HOLDS,
         f"Tuples / (users × items) is another figure for {', '.join(wrong) or 'none'}.",
     )
@@ -330,20 +324,19 @@ def _share_verdict(each: Sequence[bool]) -> str:
     return HOLDS if all(each) else IN_PART if any(each) else FAILS
 
 
-def _range(ratios: Any) -> str:
+def _range(ratios: Collection[float]) -> str:
     return f"{min(ratios):.1f} to {max(ratios):.1f}"
+
+
+def _listed(by_size: dict[str, Any]) -> str:
+    return ", ".join(f"{title} {value}" for title, value in by_size.items()) or NO_VALUE
 
 
 def _paper_ratios(method: str) -> str:
     seconds = {size.title: size.seconds for size in SIZES.values() if method in size.seconds}
-    return _listed({title: own[method] / own["mom"] for title, own in seconds.items()}, method)
+    return _ratios(method, {title: own[method] / own["mom"] for title, own in seconds.items()})
 
 
-def _listed(ratios: dict[str, float], method: str) -> str:
-    texts = ", ".join(f"{title} {ratio:.2f}" for title, ratio in ratios.items())
-    return f"{TIMED[method].title} / MoM: {texts or NO_VALUE}"
-
-
-def signed(slope: float | None) -> str:
-    """Return a slope with its sign, a dash where there is none."""
-    return NO_VALUE if slope is None else f"{slope:+.2f}".replace("-", "−")
+def _ratios(method: str, ratios: dict[str, float]) -> str:
+    shown = {title: f"{ratio:.2f}" for title, ratio in ratios.items()}
+    return f"{TIMED[method].title} / MoM: {_listed(shown)}"

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.bench.data import random_interactions
+from mom_pipeline.bench.data import ClusteredCatalogue
 from mom_pipeline.bench.measure import Progress, no_progress, timed
 from mom_pipeline.core.algorithm.decompose import Components, DecomposeSettings, decompose
 from mom_pipeline.core.algorithm.whitening import whitening_error
+from mom_pipeline.core.interactions import as_binary, as_interactions
 from mom_pipeline.core.moments.days import (
     DayStep,
     MomentSettings,
@@ -23,9 +24,9 @@ from mom_pipeline.core.moments.days import (
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
-from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.core.types import Csr
 
-_USERS, _ITEMS, _PAIRS, _ZIPF = 1_000_000, 718_675, 5_700_000, 0.8
+_USERS, _ITEMS, _PAIRS = 1_000_000, 718_675, 5_700_000
 # A day is short beside a rebuild, and so its median is taken.
 _REPEATS = 3
 
@@ -41,19 +42,14 @@ def run_daily(
 
     From the matrix to the decomposition, and with everyone's personalization on top.
     """
-    rng = np.random.default_rng(0)
-    settings = MomentSettings(
-        Estimator.from_name("balanced"),
-        n_components,
-        width_for_days(n_components),
-        0,
-        halves=True,
-    )
-    n_users, n_items, n_pairs = (round(scale * size) for size in (_USERS, _ITEMS, _PAIRS))
-    X = random_interactions(n_users, n_items, n_pairs, rng, zipf_exponent=_ZIPF)
+    rng, width = np.random.default_rng(0), width_for_days(n_components)
+    settings = MomentSettings(Estimator.from_name("balanced"), n_components, width, 0, halves=True)
+    X = _interactions(scale, rng)
     _one_day(X, None, settings)  # touches the memory that the measured days use again
     full, (step, components) = timed(lambda: _one_day(X, None, settings))
-    everyone, _ = timed(lambda: _personalize(X, step, components))
+    rule = Personalization("product")
+    O = smoothed(components.item_probs, step.sums.first.popularity, rule.smoothing)
+    everyone, _ = timed(lambda: memberships(X, O, components.weights, rule))
     yesterday = Yesterday(X, replace(step.anchor, components=components.in_span), step.sums)
     progress("full rebuild", 0.5)
     days: list[dict[str, float]] = []
@@ -71,14 +67,23 @@ def run_daily(
         )
         progress(f"{share:.1%} changed", 0.5 + 0.5 * len(days) / len(shares))
     return {
-        "users": n_users,
-        "items": n_items,
+        "users": X.shape[0],
+        "items": X.shape[1],
         "interactions": int(X.nnz),
         "n_components": n_components,
         "full_seconds": full,
         "personalization_seconds": everyone,
         "days": days,
     }
+
+
+def _interactions(scale: float, rng: np.random.Generator) -> Csr:
+    """Return entries of 1: users at random, items by Zipf's law."""
+    n_users, n_items, n_pairs = (round(scale * size) for size in (_USERS, _ITEMS, _PAIRS))
+    users = rng.integers(0, n_users, n_pairs)
+    items = ClusteredCatalogue.random(n_items, 1, rng).draw(np.full(n_pairs, -1), rng)
+    entries = (np.ones(n_pairs), (users, items))
+    return as_binary(as_interactions(sparse.csr_array(entries, shape=(n_users, n_items))))
 
 
 def _one_day(
@@ -90,12 +95,6 @@ def _one_day(
     components = decompose(step.anchor, step.sums, wanted)
     whitening_error(UsersInMemory(X), step.anchor, step.sums, components.whitening)
     return step, components
-
-
-def _personalize(X: Csr, step: DayStep, components: Components) -> Array:
-    settings = Personalization("product")
-    O = smoothed(components.item_probs, step.sums.first.popularity, settings.smoothing)
-    return memberships(X, O, components.weights, settings)
 
 
 def _with_new_rows(X: Csr, share: float, rng: np.random.Generator) -> Csr:

@@ -1,4 +1,4 @@
-"""Simulated matrices of a given size: uniformly random, and clustered as logs are."""
+"""Simulated interactions of an exact size, clustered as those of logs are."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -6,7 +6,6 @@ from typing import Self
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.core.interactions import as_interactions
 from mom_pipeline.core.types import Array, Csr
 
 _ZIPF_EXPONENT = 0.8
@@ -37,15 +36,7 @@ class ClusteredCatalogue:
         rng.shuffle(popularity)
         sizes = rng.dirichlet(np.full(n_clusters, 5.0)) * (n_items - n_clusters)
         edges = np.rint(np.cumsum(sizes)).astype(np.int64) + np.arange(1, n_clusters + 1)
-        return cls(np.concatenate([[0.0], np.cumsum(popularity)]), np.concatenate([[0], edges]))
-
-    @property
-    def n_items(self) -> int:
-        return len(self.cumulative) - 1
-
-    @property
-    def n_clusters(self) -> int:
-        return len(self.edges) - 1
+        return cls(np.append(0.0, np.cumsum(popularity)), np.append(0, edges))
 
     def draw(self, clusters: Array, rng: np.random.Generator) -> Array:
         """Draw an item by popularity from each of the clusters; -1 stands for all items."""
@@ -54,7 +45,7 @@ class ClusteredCatalogue:
         high = np.where(anywhere, self.cumulative[-1], self.cumulative[self.edges[clusters + 1]])
         draws = low + rng.random(len(clusters)) * (high - low)
         items = np.searchsorted(self.cumulative, draws, side="right") - 1
-        return np.minimum(items, self.n_items - 1)
+        return np.minimum(items, len(self.cumulative) - 2)
 
     def interactions(self, n_users: int, n_pairs: int, rng: np.random.Generator) -> Csr:
         """Draw a binary matrix of exactly n_pairs entries; every user has at least one.
@@ -62,14 +53,12 @@ class ClusteredCatalogue:
         A user's items come from two tastes and from the whole catalogue; lengths are
         log-normal. Repeated draws are drawn again.
         """
-        D = self.n_items
-        tastes = rng.integers(0, self.n_clusters, (n_users, 2))
+        D = len(self.cumulative) - 1
+        tastes = rng.integers(0, len(self.edges) - 1, (n_users, 2))
         missing = _lengths(n_users, n_pairs, D, rng)
         keys = np.empty(0, dtype=np.int64)
         for round_ in range(_ROUNDS):
             users = np.repeat(np.arange(n_users), missing)
-            if not len(users):
-                break
             shares = _SHARES if round_ < _TASTE_ROUNDS else (0.0, 0.0, 1.0)
             kind = rng.choice(3, size=len(users), p=shares)
             clusters = np.where(kind == 2, -1, tastes[users, np.minimum(kind, 1)])
@@ -77,38 +66,16 @@ class ClusteredCatalogue:
             new = drawn[~np.isin(drawn, keys, assume_unique=True)]
             keys = np.concatenate([keys, new])
             missing -= np.bincount(new // D, minlength=n_users)
-        if missing.any():
+            if not missing.any():
+                break
+        else:
             raise ValueError(
                 f"{n_users} users cannot take {n_pairs} different pairs of these items"
             )
         keys.sort()
-        ends = np.concatenate([[0], np.cumsum(np.bincount(keys // D, minlength=n_users))])
-        kept = (np.ones(len(keys), np.float32), (keys % D).astype(np.int32), ends.astype(np.int32))
-        return sparse.csr_array(kept, shape=(n_users, D))
-
-
-def with_every_item(X: Csr, rng: np.random.Generator) -> Csr:
-    """Give items that nobody took to users who have several, in place of popular ones."""
-    taken = np.bincount(X.indices, minlength=X.shape[1])
-    absent = np.flatnonzero(taken == 0)
-    lengths = np.diff(X.indptr)
-    spared = (taken[X.indices] > 2) & (np.repeat(lengths, lengths) > _SEVERAL)
-    events = rng.permutation(np.flatnonzero(spared))
-    first_of_item = np.unique(X.indices[events], return_index=True)[1]
-    spare = np.delete(events, first_of_item)[: len(absent)]
-    indices = X.indices.copy()
-    indices[spare] = absent[: len(spare)]
-    filled = sparse.csr_array((X.data, indices, X.indptr), shape=X.shape)
-    filled.sort_indices()
-    return filled
-
-
-def clustered_interactions(
-    n_users: int, n_items: int, n_pairs: int, rng: np.random.Generator, *, n_clusters: int = 100
-) -> Csr:
-    """Return a binary matrix of exactly this size, with every user and every item in it."""
-    catalogue = ClusteredCatalogue.random(n_items, min(n_clusters, n_items), rng)
-    return with_every_item(catalogue.interactions(n_users, n_pairs, rng), rng)
+        ends = np.append(0, np.cumsum(np.bincount(keys // D, minlength=n_users)))
+        entries = np.ones(len(keys), np.float32), (keys % D).astype(np.int32), ends.astype(np.int32)
+        return sparse.csr_array(entries, shape=(n_users, D))
 
 
 def _lengths(n_users: int, n_pairs: int, n_items: int, rng: np.random.Generator) -> Array:
@@ -122,23 +89,25 @@ def _lengths(n_users: int, n_pairs: int, n_items: int, rng: np.random.Generator)
     return lengths + np.bincount(rng.integers(0, n_users, max(short, 0)), minlength=n_users)
 
 
-def random_interactions(
-    n_users: int,
-    n_items: int,
-    n_pairs: int,
-    rng: np.random.Generator,
-    *,
-    zipf_exponent: float = 0.0,
+def clustered_interactions(
+    n_users: int, n_items: int, n_pairs: int, rng: np.random.Generator, *, n_clusters: int = 100
 ) -> Csr:
-    """Return a binary matrix of about n_pairs entries: users at random, items by Zipf's law.
+    """Return a binary matrix of exactly this size, with every user and every item in it."""
+    catalogue = ClusteredCatalogue.random(n_items, min(n_clusters, n_items), rng)
+    return _with_every_item(catalogue.interactions(n_users, n_pairs, rng), rng)
 
-    With the exponent 0 the items are uniformly random too.
-    """
-    popularity = np.cumsum(np.arange(1, n_items + 1, dtype=np.float64) ** -zipf_exponent)
-    users = rng.integers(0, n_users, n_pairs)
-    items = np.searchsorted(popularity, rng.random(n_pairs) * popularity[-1])
-    X = as_interactions(
-        sparse.csr_array((np.ones(n_pairs), (users, items)), shape=(n_users, n_items))
-    )
-    X.data[:] = 1.0
-    return X
+
+def _with_every_item(X: Csr, rng: np.random.Generator) -> Csr:
+    """Give items that nobody took to users who have several, in place of popular ones."""
+    taken = np.bincount(X.indices, minlength=X.shape[1])
+    absent = np.flatnonzero(taken == 0)
+    lengths = np.diff(X.indptr)
+    spared = (taken[X.indices] > 2) & (np.repeat(lengths, lengths) > _SEVERAL)
+    events = rng.permutation(np.flatnonzero(spared))
+    first_of_item = np.unique(X.indices[events], return_index=True)[1]
+    spare = np.delete(events, first_of_item)[: len(absent)]
+    indices = X.indices.copy()
+    indices[spare] = absent[: len(spare)]
+    filled = sparse.csr_array((X.data, indices, X.indptr), shape=X.shape)
+    filled.sort_indices()
+    return filled

@@ -1,7 +1,9 @@
 """Bench of the gate for new days: what it excludes, of poisoned days and of normal ones."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,43 +12,32 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from mom_pipeline.bench.measure import Progress, Table, no_progress
-from mom_pipeline.bench.poison import POISONS, Events, Surroundings
-from mom_pipeline.core.types import Csr
+from mom_pipeline.bench.measure import Progress, no_progress
+from mom_pipeline.comparison.tables import NO_VALUE, TextTable
+from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.logs.gate import DayVerdict, admit
 from mom_pipeline.settings import load_settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse
-from mom_pipeline.warehouse.dictionaries import extend_dictionaries, ids_by_position
+from mom_pipeline.warehouse.dictionaries import Kind, extend_dictionaries, ids_by_position
 from mom_pipeline.warehouse.matrix import matrix_as_of
 
-# Users, items and times of all events in the order of time, from the published files.
+# Users, items and times of all events, from the published files.
 _LOGS = {
     "30music": (
         "30music.parquet",
-        """
-        SELECT user_id::VARCHAR AS users, song_id::VARCHAR AS items, ts::BIGINT AS times
-        FROM read_parquet($path) ORDER BY times, users, items
-        """,
+        "SELECT user_id::VARCHAR AS users, song_id::VARCHAR AS items, ts::BIGINT AS times "
+        "FROM read_parquet($path)",
     ),
     "movietweetings": (
         "movietweetings/ratings.dat.gz",
-        """
-        SELECT column0 AS users, column1 AS items, column3::BIGINT AS times
-        FROM read_csv($path, delim = '::', header = false, all_varchar = true)
-        ORDER BY times, users, items
-        """,
+        "SELECT column0 AS users, column1 AS items, column3::BIGINT AS times "
+        "FROM read_csv($path, delim = '::', header = false, all_varchar = true)",
     ),
     "online-retail": (
         "online_retail.csv.gz",
-        """
-        SELECT
-            CustomerID AS users,
-            StockCode AS items,
-            epoch(InvoiceDate::TIMESTAMP)::BIGINT AS times
-        FROM read_csv($path, all_varchar = true)
-        WHERE CustomerID IS NOT NULL AND Quantity::INTEGER > 0 AND NOT starts_with(InvoiceNo, 'C')
-        ORDER BY times, users, items
-        """,
+        "SELECT CustomerID AS users, StockCode AS items, "
+        "epoch(InvoiceDate::TIMESTAMP)::BIGINT AS times FROM read_csv($path, all_varchar = true) "
+        "WHERE CustomerID IS NOT NULL AND Quantity::INTEGER > 0 AND InvoiceNo NOT LIKE 'C%'",
     ),
 }
 _ROWS = """
@@ -65,70 +56,33 @@ INSERT INTO ingest_ledger
 VALUES ($day || '.csv', $day::DATE, 0, '', $n, 0, $n, 0, 0, '{}', '{}', now())
 """
 _BY_LIFT = "users took what goes with"
+_DAY_SECONDS = 86_400
+_LAST_NUMBER = re.compile(r"\d+(?=\D*$)")
 
 
-def run_day_gate(
-    folder: Path,
-    log: str = "30music",
-    *,
-    tried: int = 12,
-    seed: int = 0,
-    progress: Progress = no_progress,
-) -> dict[str, Any]:
-    """Admit the days of a log in order, and try poisoned versions of some of them before."""
-    days = read_log(folder, log)
-    other = list(read_log(folder, _other_log(folder, log)).values())
-    rng = np.random.default_rng(seed)
-    chosen = np.linspace(len(days) // 4, len(days) - 2, tried).astype(int).tolist()
-    excluded, poisoned = [], []
-    with TemporaryDirectory() as scratch:
-        gate = DayGate(Path(scratch))
-        for number, (day, events) in enumerate(days.items()):
-            if number in chosen:
-                around = gate.surroundings(other[number * 7 % len(other)])
-                for name, poison in POISONS.items():
-                    reasons = gate.try_day(day, poison(events, around, rng)).reasons
-                    poisoned.append({"scenario": name, "day": str(day), "reasons": reasons})
-            verdict = gate.deliver(day, events)
-            if not verdict.admitted:
-                excluded.append({"day": str(day), "reasons": verdict.reasons})
-            progress(str(day), (number + 1) / len(days))
-    return {"log": log, "n_days": len(days), "excluded": excluded, "poisoned": poisoned}
+@dataclass(frozen=True)
+class Events:
+    """Lines of a log in the order of time; times: seconds since 1970.  All (n,)."""
 
+    users: Array
+    items: Array
+    times: Array
 
-def tables_day_gate(result: dict[str, Any]) -> list[Table]:
-    """A row per scenario, and a row per normal day that was excluded."""
-    scenarios = []
-    for name in POISONS:
-        tries = [one["reasons"] for one in result["poisoned"] if one["scenario"] == name]
-        excluded = [reasons for reasons in tries if reasons]
-        scenarios.append(
-            {
-                "scenario": name,
-                "excluded": f"{len(excluded)} of {len(tries)}",
-                "by co-occurrences alone": sum(
-                    all(reason.startswith(_BY_LIFT) for reason in reasons) for reasons in excluded
-                ),
-                "first reason": excluded[0][0] if excluded else "–",
-            }
-        )
-    normal = [
-        {"day": one["day"], "reasons": "; ".join(one["reasons"])} for one in result["excluded"]
-    ]
-    title = f"Normal days of {result['log']} excluded: {len(normal)} of {result['n_days']}"
-    return [
-        Table(f"Poisoned days of {result['log']}", scenarios),
-        Table(title, normal or [{"day": "none", "reasons": "–"}]),
-    ]
+    def __len__(self) -> int:
+        return len(self.users)
+
+    def take(self, positions: Array) -> "Events":
+        return Events(self.users[positions], self.items[positions], self.times[positions])
 
 
 def read_log(folder: Path, log: str) -> dict[date, Events]:
     """Return the events of every day (UTC) of a published log, in the order of time."""
     name, select = _LOGS[log]
     with duckdb.connect() as connection:
-        columns = connection.execute(select, {"path": str(folder / name)}).fetchnumpy()
+        ordered = f"{select} ORDER BY times, users, items"
+        columns = connection.execute(ordered, {"path": str(folder / name)}).fetchnumpy()
     events = Events(*(np.asarray(columns[key]) for key in ("users", "items", "times")))
-    numbers = events.times // 86_400
+    numbers = events.times // _DAY_SECONDS
     cuts = np.flatnonzero(np.diff(numbers)) + 1
     return {
         date.fromordinal(date(1970, 1, 1).toordinal() + int(numbers[part[0]])): events.take(part)
@@ -136,41 +90,97 @@ def read_log(folder: Path, log: str) -> dict[date, Events]:
     }
 
 
-def _other_log(folder: Path, log: str) -> str:
-    """Return another log that is there, or the same."""
-    there = (name for name, (file, _) in _LOGS.items() if (folder / file).exists())
-    return next((name for name in there if name != log), log)
+def poisoned(
+    day: Events, users: Array, items: Array, other_shop: Events, rng: np.random.Generator
+) -> dict[str, Events]:
+    """Return versions of a day that a gate should exclude, by name.
+
+    users, items: known before, in the order of their numbers.  other_shop: a day of another log.
+    """
+    n, midnight = len(day), day.times.min() // _DAY_SECONDS * _DAY_SECONDS
+    of_day, rows = np.unique(day.users, return_counts=True)
+    other = replace(other_shop, times=other_shop.times % _DAY_SECONDS + midnight)
+
+    def random_events(per_user: int) -> Events:
+        drawn = np.repeat(of_day, per_user)
+        times = np.sort(rng.integers(midnight, midnight + _DAY_SECONDS, len(drawn)))
+        return Events(rng.permutation(drawn), rng.choice(items, len(drawn)), times)
+
+    half_of_users = rng.permutation(of_day)[: len(of_day) // 2]
+    return {
+        "100 random events per user": random_events(100),
+        "5 random events per user": random_events(5),
+        "random items": replace(day, items=rng.choice(items, n)),
+        "every line ten times": day.take(np.repeat(np.arange(n), 10)),
+        "first half only": day.take(np.arange(n // 2)),
+        "second half only": day.take(np.arange(n // 2, n)),
+        "random half of the lines": day.take(np.sort(rng.permutation(n)[: n // 2])),
+        "random half of the users": day.take(np.flatnonzero(np.isin(day.users, half_of_users))),
+        "item ids plus one": replace(day, items=_plus_one(day.items)),
+        "next item of the catalogue": replace(day, items=_next_known(day.items, items)),
+        "items moved by a line": replace(day, items=np.roll(day.items, 1)),
+        "user ids plus one": replace(day, users=_plus_one(day.users)),
+        "next known user": replace(day, users=_next_known(day.users, users)),
+        "all under one user": replace(day, users=np.full(n, day.users[0])),
+        "one user's rows only": day.take(np.flatnonzero(day.users == of_day[rows.argmax()])),
+        "another shop, other ids": replace(
+            other, users=_of_another(other.users), items=_of_another(other.items)
+        ),
+        "another shop, same ids": replace(
+            other, users=_renamed(other.users, users), items=_renamed(other.items, items)
+        ),
+    }
+
+
+def _plus_one(ids: Array) -> Array:
+    """Add one to the last number of every id; its width stays."""
+
+    def next_id(text: str) -> str:
+        return _LAST_NUMBER.sub(lambda m: str(int(m[0]) + 1).zfill(len(m[0])), text)
+
+    return np.array([next_id(str(text)) for text in ids])
+
+
+def _next_known(ids: Array, known: Array) -> Array:
+    """Replace every id by the one that follows it among those known."""
+    following = dict(zip(known.tolist(), np.roll(known, -1).tolist(), strict=True))
+    return np.array([following.get(text, text) for text in ids.tolist()])
+
+
+def _of_another(ids: Array) -> Array:
+    return np.char.add("shop-", ids.astype(str))
+
+
+def _renamed(ids: Array, known: Array) -> Array:
+    """Replace every id by one that is known here, the same for the same."""
+    return known[np.unique(ids, return_inverse=True)[1] * 7919 % len(known)]
 
 
 class DayGate:
     """A warehouse of its own: days are delivered and admitted as in `interaction_matrix`."""
 
     def __init__(self, folder: Path) -> None:
-        self._warehouse = Warehouse(load_settings(folder, {}))
+        self.warehouse = Warehouse(load_settings(folder, {}))
         self._X: Csr | None = None
 
-    def surroundings(self, other_shop: Events) -> Surroundings:
-        """Return what is known so far, in the order of the ids' numbers."""
-        with self._warehouse.reading() as connection:
-            users, items = (
-                np.array(
-                    sorted(ids_by_position(connection, kind), key=lambda name: (len(name), name))
-                )
-                for kind in ("user", "item")
-            )
-        return Surroundings(users, items, other_shop)
+    def known_ids(self, kind: Kind) -> Array:
+        """Return the ids of users or items so far, in the order of their numbers."""
+        with self.warehouse.reading() as connection:
+            ids = ids_by_position(connection, kind)
+        return np.array(sorted(ids, key=lambda name: (len(name), name)))
 
     def try_day(self, day: date, events: Events) -> DayVerdict:
         """Return the verdict on a day; nothing of it is stored."""
-        with self._warehouse.opened() as connection, _rolled_back(connection):
+        with self.warehouse.opened() as connection, _rolled_back(connection):
             return self._admit(connection, day, events)
 
     def deliver(self, day: date, events: Events) -> DayVerdict:
         """Ingest a day, and admit or exclude it."""
-        with self._warehouse.connect() as connection:
-            verdict = self._admit(connection, day, events)
-            extend_dictionaries(connection, day)
-        self._X = matrix_as_of(self._warehouse, day).interactions
+        with self.warehouse.kept_open():
+            with self.warehouse.connect() as connection:
+                verdict = self._admit(connection, day, events)
+                extend_dictionaries(connection, day)
+            self._X = matrix_as_of(self.warehouse, day).interactions
         return verdict
 
     def _admit(self, connection: Connection, day: date, events: Events) -> DayVerdict:
@@ -188,3 +198,59 @@ def _rolled_back(connection: Connection) -> Iterator[None]:
         yield
     finally:
         connection.rollback()
+
+
+def run_day_gate(
+    folder: Path,
+    log: str = "30music",
+    *,
+    tried: int = 12,
+    seed: int = 0,
+    progress: Progress = no_progress,
+) -> dict[str, Any]:
+    """Admit the days of a log in order, and try poisoned versions of some of them before."""
+    days, rng = read_log(folder, log), np.random.default_rng(seed)
+    there = (name for name, (file, _) in _LOGS.items() if (folder / file).exists())
+    others = list(read_log(folder, next((name for name in there if name != log), log)).values())
+    chosen = np.linspace(len(days) // 4, len(days) - 2, tried).astype(int).tolist()
+    excluded, tries = [], []
+    with TemporaryDirectory() as scratch:
+        gate = DayGate(Path(scratch))
+        with gate.warehouse.kept_open():
+            for number, (day, events) in enumerate(days.items()):
+                if number in chosen:
+                    users, items = gate.known_ids("user"), gate.known_ids("item")
+                    other = others[number * 7 % len(others)]
+                    for name, bad in poisoned(events, users, items, other, rng).items():
+                        reasons = gate.try_day(day, bad).reasons
+                        tries.append({"scenario": name, "day": str(day), "reasons": reasons})
+                verdict = gate.deliver(day, events)
+                if not verdict.admitted:
+                    excluded.append({"day": str(day), "reasons": verdict.reasons})
+                progress(str(day), (number + 1) / len(days))
+    return {"log": log, "n_days": len(days), "excluded": excluded, "poisoned": tries}
+
+
+def tables_day_gate(result: dict[str, Any]) -> list[TextTable]:
+    """A row per scenario, and a row per normal day that was excluded."""
+    scenarios = []
+    for name in dict.fromkeys(one["scenario"] for one in result["poisoned"]):
+        tries = [one["reasons"] for one in result["poisoned"] if one["scenario"] == name]
+        excluded = [reasons for reasons in tries if reasons]
+        by_lift = [all(one.startswith(_BY_LIFT) for one in reasons) for reasons in excluded]
+        scenarios.append(
+            {
+                "scenario": name,
+                "excluded": f"{len(excluded)} of {len(tries)}",
+                "by co-occurrences alone": sum(by_lift),
+                "first reason": excluded[0][0] if excluded else NO_VALUE,
+            }
+        )
+    normal = [
+        {"day": one["day"], "reasons": "; ".join(one["reasons"])} for one in result["excluded"]
+    ]
+    title = f"Normal days of {result['log']} excluded: {len(normal)} of {result['n_days']}"
+    return [
+        TextTable.of(f"Poisoned days of {result['log']}", scenarios),
+        TextTable.of(title, normal or [{"day": "none", "reasons": NO_VALUE}]),
+    ]

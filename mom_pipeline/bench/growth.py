@@ -3,13 +3,12 @@
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mom_pipeline.bench.data import ClusteredCatalogue
-from mom_pipeline.bench.measure import Progress, in_a_process, no_progress, timed
+from mom_pipeline.bench.measure import Progress, in_a_process, no_progress, timed, within
 from mom_pipeline.comparison.isolated import peak_bytes
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.engine import LocalEngine, ShardedUsers, Shards, ShardWriter
@@ -35,13 +34,12 @@ def run_growth(
     """
     n_users, n_pairs = round(scale * _USERS), round(scale * _PAIRS)
     n_items = round(min(scale, 1.0) * _ITEMS)
+    tell, rows = within(progress, _DATA_SHARE, 1 - _DATA_SHARE), list[dict[str, Any]]()
     with tempfile.TemporaryDirectory(prefix="mom-bench-") as folder:
-        shards = _write(str(Path(folder) / "shards"), n_users, n_items, n_pairs, progress)
-        rows: list[dict[str, Any]] = []
+        shards = _write(folder, n_users, n_items, n_pairs, within(progress, 0.0, _DATA_SHARE))
         for eighth in eighths:
             part = first_part(shards, eighth / 8)
-            done = sum(eighths[: len(rows)]) / sum(eighths)
-            progress(f"{part.shape[0]:,} users", _DATA_SHARE + (1 - _DATA_SHARE) * done)
+            tell(f"{part.shape[0]:,} users", sum(eighths[: len(rows)]) / sum(eighths))
             rows.append(in_a_process(_fit, part, n_components))
     users, seconds = ([row[name] for row in rows] for name in ("users", "seconds"))
     slope = np.polyfit(np.log(users), np.log(seconds), 1)[0] if len(users) > 1 else None
@@ -69,7 +67,7 @@ def _write(url: str, n_users: int, n_items: int, n_pairs: int, progress: Progres
             stop = min(start + _USERS_PER_BLOCK, n_users)
             pairs = n_pairs * stop // n_users - n_pairs * start // n_users
             writer.add(catalogue.interactions(stop - start, pairs, rng))
-            progress("data", _DATA_SHARE * stop / n_users)
+            progress("data", stop / n_users)
     return writer.shards
 
 

@@ -2,10 +2,11 @@
 
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from mom_pipeline.comparison.tables import NO_VALUE, TextTable
 
 T = TypeVar("T")
 # Called with what is being done, and the share of all that is done.
@@ -34,24 +35,20 @@ def in_a_process(work: Callable[..., T], *arguments: Any) -> T:
         return pool.submit(work, *arguments).result()
 
 
-@dataclass(frozen=True)
-class Table:
-    """Rows to print, each by column; the first column is of words, the others of numbers."""
-
-    title: str
-    rows: Sequence[Mapping[str, Any]]
-
-
-def tables_of(name: str, result: Mapping[str, Any]) -> Iterator[Table]:
+def tables_of(name: str, result: Mapping[str, Any]) -> Iterator[TextTable]:
     """Yield a table of a result's plain values, and one of each list of rows in it."""
-    plain = [{"": key.replace("_", " "), "value": _shown(v)} for key, v in result.items() if _is(v)]
+    plain = [{"": _words(key), "value": _shown(v)} for key, v in result.items() if _is(v)]
     if plain:
-        yield Table(name, plain)
+        yield TextTable.of(name, plain)
     for key, rows in result.items():
         if isinstance(rows, list) and rows and isinstance(rows[0], dict):
             kept = [column for column in rows[0] if any(_is(row[column]) for row in rows)]
-            shown = [{column.replace("_", " "): _shown(r[column]) for column in kept} for r in rows]
-            yield Table(f"{name}: {key.replace('_', ' ')}", shown)
+            shown = [{_words(column): _shown(row[column]) for column in kept} for row in rows]
+            yield TextTable.of(f"{name}: {_words(key)}", shown)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _is(value: Any) -> bool:
@@ -62,4 +59,4 @@ def _is(value: Any) -> bool:
 def _shown(value: Any) -> Any:
     if isinstance(value, float):
         return format(value, ",.4g" if abs(value) < 1000 else ",.0f")
-    return "–" if value is None else value
+    return NO_VALUE if value is None else value

@@ -1,35 +1,37 @@
-"""The paper's experiments again: recovery of a known truth, Tables 1 and 2, and Figure 2.
+"""The paper's experiments again: recovery of a known truth, Tables 1 and 2, Figure 2, as one page.
 
 Its data sets are not shipped: simulated data of their sizes stand for them, and the logs at hand
 stand beside. What the figures say about the paper's claims is in `claims.py`.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.bench.accuracy import USERS, run_recovery
+from mom_pipeline.bench.accuracy import recovery_chart, run_recovery
 from mom_pipeline.bench.data import clustered_interactions
 from mom_pipeline.bench.measure import Progress, no_progress, within
+from mom_pipeline.bench.paper import METHODS as TIMED
 from mom_pipeline.bench.paper import N_COMPONENTS, SIZES, TIME_BUDGET, PaperSize, run_paper
+from mom_pipeline.comparison import tables
 from mom_pipeline.comparison.isolated import Budget
-from mom_pipeline.comparison.results import Comparison
+from mom_pipeline.comparison.results import Comparison, surroundings
 from mom_pipeline.comparison.run import Options, run_comparison
-from mom_pipeline.comparison.split import (
-    Split,
-    split_by_days,
-    split_by_time,
-    split_of_matrices,
-)
+from mom_pipeline.comparison.split import Split, split_by_days, split_by_time, split_of_matrices
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.logs.ledger import delivery_days
+from mom_pipeline.report.page import environment
+from mom_pipeline.report.sections import PageTable
 from mom_pipeline.warehouse.connection import Warehouse
+
+if TYPE_CHECKING:
+    from mom_pipeline.bench.claims import Claim
 
 # The paper's four, and the ranking of this project beside them.
 ALGORITHM_1 = "mom-algorithm-1"
@@ -45,14 +47,15 @@ _RECOVERY_SHARE, _TIMES_SHARE = 0.15, 0.35
 
 @dataclass(frozen=True)
 class Plan:
-    """How large everything is. shrink: the paper's sizes are divided by it."""
+    """How large everything is. shrink: the paper's sizes are divided by it.
+
+    recovery: arguments of `run_recovery` other than its defaults.
+    """
 
     sizes: tuple[PaperSize, ...] = tuple(SIZES.values())
     shrink: int = 1
     n_components: int = N_COMPONENTS
-    recovery_users: tuple[int, ...] = USERS
-    recovery_items: int = 5_000
-    recovery_components: int = 8
+    recovery: Mapping[str, Any] = field(default_factory=dict)
     time_budget: float = TIME_BUDGET
     seed: int = 0
 
@@ -66,20 +69,9 @@ QUICK = Plan(
     sizes=(SIZES["tafeng"].shrunk(20),),
     shrink=20,
     n_components=10,
-    recovery_users=(2_000, 8_000, 32_000),
-    recovery_items=400,
-    recovery_components=4,
+    recovery={"users": (2_000, 8_000, 32_000), "n_items": 400, "n_components": 4},
     time_budget=60.0,
 )
-
-
-@dataclass(frozen=True)
-class LogToSplit:
-    """A log at hand. train_days: those that its publication names; none: three quarters."""
-
-    name: str
-    warehouse: Warehouse
-    train_days: tuple[date, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,18 +90,11 @@ class Reproduction:
 
 
 def run_reproduction(
-    plan: Plan, logs: Sequence[LogToSplit], scratch: Path, progress: Progress = no_progress
+    plan: Plan, logs: Sequence[Split], scratch: Path, progress: Progress = no_progress
 ) -> Reproduction:
     """Measure everything, one after another; each method in a process of its own."""
-    # Read first: a log that cannot be split is to be known before hours of work.
-    splits = [log_split(log, plan) for log in logs]
-    recovery = run_recovery(
-        users=plan.recovery_users,
-        n_items=plan.recovery_items,
-        n_components=plan.recovery_components,
-        seed=plan.seed,
-        progress=within(progress, 0.0, _RECOVERY_SHARE),
-    )
+    tell = within(progress, 0.0, _RECOVERY_SHARE)
+    recovery = run_recovery(**plan.recovery, seed=plan.seed, progress=tell)
     times = run_paper(
         plan.sizes,
         threads="one",
@@ -126,9 +111,9 @@ def run_reproduction(
         budget=Budget(plan.time_budget, _MEMORY),
     )
     simulated = (simulated_split(size, plan.seed) for size in plan.sizes)  # one at a time
-    n, begin = len(plan.sizes) + len(splits), _RECOVERY_SHARE + _TIMES_SHARE
+    n, begin = len(plan.sizes) + len(logs), _RECOVERY_SHARE + _TIMES_SHARE
     made: list[Comparison] = []
-    for split in chain(simulated, splits):
+    for split in chain(simulated, logs):
         tell = within(progress, begin + (1 - begin) * len(made) / n, (1 - begin) / n)
         made.append(run_comparison(split, options, scratch / str(len(made)), tell))
     of_logs = len(plan.sizes)
@@ -142,13 +127,9 @@ def simulated_split(size: PaperSize, seed: int) -> Split:
     X = clustered_interactions(size.n_users, size.n_items, n_pairs, rng)
     hidden = np.zeros(X.nnz, dtype=bool)
     hidden[rng.choice(X.nnz, size.n_test_pairs, replace=False)] = True
-    split = split_of_matrices(
-        _part(X, ~hidden),
-        _part(X, hidden),
-        name=f"simulated, size of {size.title}",
-        kind="simulated",
-        words="tuples hidden at random",
-    )
+    name, words = f"simulated, size of {size.title}", "tuples hidden at random"
+    train, test = _part(X, ~hidden), _part(X, hidden)
+    split = split_of_matrices(train, test, name=name, kind="simulated", words=words)
     return split.untuned(_MAX_USERS, seed)
 
 
@@ -158,13 +139,89 @@ def _part(X: Csr, chosen: Array) -> Csr:
     return sparse.csr_array((data, (pairs.row[chosen], pairs.col[chosen])), shape=X.shape)
 
 
-def log_split(log: LogToSplit, plan: Plan) -> Split:
-    """Return the training days of a log and its other days; settings are chosen on the former."""
-    if log.train_days:
-        split = split_by_days(log.warehouse, log.train_days, name=log.name, seed=plan.seed)
+def log_split(warehouse: Warehouse, train_days: Collection[date], name: str, plan: Plan) -> Split:
+    """Return the training days of a log and its other days; settings are chosen on the former.
+
+    train_days: those that its publication names; none: three quarters.
+    """
+    if train_days:
+        split = split_by_days(warehouse, train_days, name=name, seed=plan.seed)
     else:
-        with log.warehouse.reading() as connection:
+        with warehouse.reading() as connection:
             days = delivery_days(connection)
         train_until = days[int(_TRAIN_SHARE * (len(days) - 1))] if days else date.max
-        split = split_by_time(log.warehouse, train_until, name=log.name, seed=plan.seed)
+        split = split_by_time(warehouse, train_until, name=name, seed=plan.seed)
     return split.untuned(_MAX_USERS, plan.seed) if plan.is_quick else split
+
+
+def render_reproduction(result: Reproduction, claims: Sequence["Claim"]) -> str:
+    """Return the HTML of the page, complete in itself."""
+    comparisons = (*result.simulated, *result.logs)
+    rows = result.times["rows"]
+    slopes = {row["estimator"]: signed(row["slope"]) for row in result.recovery["slopes"]}
+    metrics = map(tables.metrics_table, comparisons)
+    return (
+        environment()
+        .get_template("reproduction.html")
+        .render(
+            plan=result.plan,
+            claims=claims,
+            slopes={"1/√N": "−0.50", **slopes},
+            recovery=recovery_chart(result.recovery),
+            table_1=_table_1(comparisons),
+            table_2=_table_2(result),
+            curves=[chart for comparison in comparisons for chart in tables.figure_2(comparison)],
+            metrics=[PageTable(table.title, table.columns, table.rows) for table in metrics],
+            failures=[said for comparison in comparisons for said in tables.failures(comparison)],
+            remarks=[f"{r['size']}, {r['method']}: {r['failure']}" for r in rows if r["failure"]],
+            made=surroundings(),
+        )
+    )
+
+
+def signed(slope: float | None) -> str:
+    """Return a slope with its sign, a dash where there is none."""
+    return _shown(slope, "+.2f").replace("-", "−")
+
+
+def _table_1(comparisons: Sequence[Comparison]) -> PageTable:
+    """The paper's Table 1, and the data that stand here for its own."""
+    paper = [
+        (
+            f"{size.title} (paper)",
+            size.kind,
+            *(f"{n:,}" for n in (size.n_users, size.n_items, size.n_pairs)),
+            tables.scientific(size.sparsity),
+            f"{size.n_test_pairs:,}",
+        )
+        for size in SIZES.values()
+    ]
+    here = [tables.description_table(comparison) for comparison in comparisons]
+    rows = [*paper, *(row for table in here for row in table.rows)]
+    return PageTable("Table 1: descriptions of the data", here[0].columns, rows, n_texts=2)
+
+
+def _table_2(result: Reproduction) -> PageTable:
+    """The paper's Table 2 beside seconds of today, on one core."""
+    columns = {
+        "paper, s": ("paper_seconds", ",.0f"),
+        "paper, to MoM": ("paper_to_mom", ".2f"),
+        "here, s": ("seconds", ",.1f"),
+        "to MoM": ("to_mom", ".2f"),
+        "peak, GB": ("peak_gigabytes", ",.2f"),
+    }
+    rows = [
+        [
+            row["size"],
+            TIMED[row["method"]].title,
+            *(_shown(row[name], form) for name, form in columns.values()),
+        ]
+        for row in result.times["rows"]
+    ]
+    sizes = f", sizes divided by {result.plan.shrink}" if result.plan.is_quick else ""
+    title = f"Table 2: seconds of the fit on one core{sizes}"
+    return PageTable(title, ("size", "method", *columns), rows, n_texts=2)
+
+
+def _shown(value: float | None, form: str) -> str:
+    return tables.NO_VALUE if value is None else format(value, form)

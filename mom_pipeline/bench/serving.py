@@ -13,97 +13,77 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from mom_pipeline.bench.measure import Progress, no_progress
+from mom_pipeline.bench.data import clustered_interactions
+from mom_pipeline.bench.measure import Progress, no_progress, timed
 from mom_pipeline.comparison.methods.rivals import as_user_items, implicit_library
-from mom_pipeline.core.fitted import FittedModel
-from mom_pipeline.core.moments.users import UsersInMemory
-from mom_pipeline.core.ranking.low_pass import LowPass, scaled_pairs
-from mom_pipeline.core.ranking.memberships import Personalization
-from mom_pipeline.core.ranking.pair_ranking import PairRanking
-from mom_pipeline.core.ranking.score import RankingWeights
-from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.core import MethodOfMoments, RankingWeights
+from mom_pipeline.core.interactions import as_interactions
+from mom_pipeline.core.types import Csr
 from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.serving.served_model import Manifest, ServedModel
 from mom_pipeline.settings import ModelSettings
 
-_USERS = 20_000
-_ITEMS_PER_USER = 20
+_USERS, _ITEMS, _ITEMS_PER_USER = 20_000, 100_000, 20
 _LIST = 20
-_WARM_UP = 20
-_ITEMS = 100_000
-_QUESTIONS = 400
-_SECONDS_TO_STOP = 30
+_WARM_UP, _QUESTIONS = 20, 400
 _USERS_ASKED = 1_000
+_SECONDS_TO_STOP = 30
+# As in a catalogue of this size: no EASE.
+_WEIGHTS = RankingWeights(ease=0.0, components=0.0)
 
 
-def synthetic_model(
-    n_items: int, n_components: int, *, ranking: str, skew: float, seed: int = 0
-) -> ServedModel:
-    """A model of random components: items fall in popularity as rank^-skew."""
-    rng = np.random.default_rng(seed)
-    popularity = np.arange(1, n_items + 1) ** -skew
-    rng.shuffle(popularity)
-    O = rng.gamma(0.3, size=(n_items, n_components)).astype(np.float32)
-    O *= popularity[:, None].astype(np.float32)
-    O /= O.sum(axis=0)
-    weights = rng.dirichlet(np.full(n_components, 5.0))
-    X = _histories(rng, O)
-    pair_ranking = _pair_ranking(rng, X, n_components) if ranking == "three-moment" else None
-    model = FittedModel(
-        item_probs=O,
-        weights=weights,
-        popularity=popularity / popularity.sum(),
-        personalization=Personalization("em"),
-        pair_ranking=pair_ranking,
+def _histories(scale: float, seed: int = 0) -> Csr:
+    """Return clustered histories of 20,000 users; scale: of the number of items."""
+    rng, n_items = np.random.default_rng(seed), round(scale * _ITEMS)
+    return as_interactions(clustered_interactions(_USERS, n_items, _USERS * _ITEMS_PER_USER, rng))
+
+
+def _served(X: Csr, n_components: int, ranking: str) -> ServedModel:
+    """Fit a model in a hurry: few passes, no weights chosen."""
+    how: dict[str, Any] = {"ranking": ranking, "ranking_weights": _WEIGHTS, "max_passes": 4}
+    model = MethodOfMoments(n_components, **how).fit(X)
+    users, items = (
+        np.array([f"{kind} {number}" for number in range(n)], dtype=object)
+        for kind, n in zip(("user", "item"), X.shape, strict=True)
     )
-    items = np.array([f"item {y}" for y in range(n_items)], dtype=object)
-    users = np.array([f"user {u}" for u in range(_USERS)], dtype=object)
-    settings = asdict(ModelSettings(n_components=n_components))
-    manifest = Manifest("", "2024-01-01", "bench", f"seed {seed}", settings, {}, {})
-    return ServedModel(manifest, model, items, users, X)
+    wanted = asdict(ModelSettings(n_components=n_components))
+    manifest = Manifest("", "2024-01-01", "bench", "", wanted, {}, {})
+    return ServedModel(manifest, model.fitted, items, users, X)
 
 
 def run_query(
     scale: float = 1.0, *, n_components: int = 100, progress: Progress = no_progress
 ) -> dict[str, Any]:
     """Ask both about the same users in turns; milliseconds, and the ratio of the medians."""
-    cases = (("components", 0.0), ("components", 0.8), ("three-moment", 0.8))
-    n_items, rows = round(scale * _ITEMS), []
-    for done, (ranking, skew) in enumerate(cases):
-        served = synthetic_model(n_items, n_components, ranking=ranking, skew=skew)
+    X, rankings, rows = _histories(scale), ("components", "three-moment"), list[dict[str, Any]]()
+    for ranking in rankings:
+        progress(ranking, len(rows) / len(rankings))
         with implicit_library():
-            times = _in_turns(served, n_components)
-        rows.append({"ranking": ranking, "skew": skew, **_summary(times)})
-        progress(f"{ranking}, skew {skew}", (done + 1) / len(cases))
-    return {"n_items": n_items, "n_components": n_components, "rows": rows}
+            times = _in_turns(_served(X, n_components, ranking), n_components)
+        rows.append({"ranking": ranking, **_summary(times)})
+    return {"n_items": X.shape[1], "n_components": n_components, "rows": rows}
 
 
 def _in_turns(served: ServedModel, n_components: int) -> dict[str, list[float]]:
     """Seconds of every question, asked of one and then of the other."""
     from implicit.cpu.als import AlternatingLeastSquares
 
-    ours = Recommender(served)
+    ours, rng = Recommender(served), np.random.default_rng(1)
     peer = AlternatingLeastSquares(factors=n_components, num_threads=1)
-    rng = np.random.default_rng(1)
     peer.item_factors = rng.normal(size=(len(served.item_ids), n_components)).astype(np.float32)
     peer.user_factors = rng.normal(size=(_USERS, n_components)).astype(np.float32)
     liked = as_user_items(served.histories)
     times: dict[str, list[float]] = {"ours": [], "implicit": []}
-    for question in range(_QUESTIONS + _WARM_UP):
-        user = question % _USERS
-        start = time.perf_counter()
-        ours.recommend(f"user {user}", _LIST)
-        middle = time.perf_counter()
-        peer.recommend(user, liked[user], N=_LIST)
-        times["ours"].append(middle - start)
-        times["implicit"].append(time.perf_counter() - middle)
+    for user in range(_QUESTIONS + _WARM_UP):
+        times["ours"].append(timed(partial(ours.recommend, f"user {user}", _LIST))[0])
+        times["implicit"].append(timed(partial(peer.recommend, user, liked[user], N=_LIST))[0])
     return times
 
 
@@ -116,30 +96,6 @@ def _summary(times: dict[str, list[float]]) -> dict[str, float]:
     return summary | {"ratio": summary["ours_median_ms"] / summary["implicit_median_ms"]}
 
 
-def _histories(rng: np.random.Generator, O: Array) -> Csr:
-    """Users of one or two components, each with some items."""
-    D, K = O.shape
-    cumulated = O.cumsum(axis=0, dtype=np.float64)
-
-    def items_of(k: int) -> Array:
-        draws = rng.random(_ITEMS_PER_USER // 2) * cumulated[-1, k]
-        return np.minimum(np.searchsorted(cumulated[:, k], draws), D - 1)
-
-    tastes = rng.choice(K, (_USERS, 2))
-    rows = [np.unique(np.concatenate([items_of(k) for k in pair])) for pair in tastes]
-    ends = np.cumsum([0, *map(len, rows)])
-    indices = np.concatenate(rows)
-    return sparse.csr_array((np.ones(len(indices)), indices, ends), shape=(_USERS, D))
-
-
-def _pair_ranking(rng: np.random.Generator, X: Csr, rank: int) -> PairRanking:
-    weights = RankingWeights()
-    users = UsersInMemory(X)
-    pairs = scaled_pairs(users, weights.user_exponent, weights.low_pass_scaling)
-    low_pass = LowPass.from_pairs(pairs, rng, rank=rank, tol=1e-2, max_passes=6)
-    return PairRanking.from_users(users, low_pass, weights)
-
-
 def run_serve(
     scale: float = 1.0,
     *,
@@ -150,11 +106,9 @@ def run_serve(
 ) -> dict[str, Any]:
     """Ask until so many requests were made; promote after a third, roll back after two."""
     with tempfile.TemporaryDirectory() as folder:
-        registry, n_items = ModelRegistry(Path(folder) / "models"), round(scale * _ITEMS)
+        registry = ModelRegistry(Path(folder) / "models")
         first, second = (
-            registry.add(
-                synthetic_model(n_items, n_components, ranking="components", skew=0.8, seed=seed)
-            )
+            registry.add(_served(_histories(scale, seed), n_components, "components"))
             for seed in (0, 1)
         )
         registry.promote(first, "bench")
@@ -164,9 +118,7 @@ def run_serve(
             lambda: None,
         ]
         with _service(Path(folder)) as port:
-            begin = time.perf_counter()
-            answers = _load(port, clients, requests, steps, progress)
-            elapsed = time.perf_counter() - begin
+            elapsed, answers = timed(lambda: _load(port, clients, requests, steps, progress))
     milliseconds = [1000 * seconds for seconds, model in answers if model in (first, second)]
     errors = Counter(model for _, model in answers if model not in (first, second))
     return {

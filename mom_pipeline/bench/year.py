@@ -10,9 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mom_pipeline.bench.day_gate import read_log
+from mom_pipeline.bench.day_gate import Events, read_log
 from mom_pipeline.bench.measure import Progress, no_progress, timed
-from mom_pipeline.bench.poison import Events
 
 
 def run_year(
@@ -27,36 +26,24 @@ def run_year(
 
     After each run the data folder is measured, in MB; at the end, what the daily commands take.
     """
+    log_days = dict(list(read_log(folder, log).items())[:days])
+    names, runs = list(log_days), list[dict[str, Any]]()
     with tempfile.TemporaryDirectory(prefix="mom-bench-") as place:
         data = Path(place)
-        log_days = dict(list(read_log(folder, log).items())[:days])
         for day, events in log_days.items():
             _write_day(data / "logs" / f"{day}.csv", events)
-        names, runs = list(log_days), []
         for start in range(0, len(names), run_days):
             own = names[start : start + run_days]
             seconds = _command(data, "backfill", "--from", own[0], "--to", own[-1])
             parts = {path.name: megabytes(path) for path in sorted(data.iterdir())}
-            runs.append(
-                {
-                    "until": str(own[-1]),
-                    "seconds": seconds,
-                    "a_day": seconds / len(own),
-                    "megabytes": sum(parts.values()),
-                    "parts": parts,
-                }
-            )
+            costs = {"seconds": seconds, "a_day": seconds / len(own)}
+            sizes = {"megabytes": sum(parts.values()), "parts": parts}
+            runs.append({"until": str(own[-1]), **costs, **sizes})
             progress(f"until {own[-1]}", (start + len(own)) / len(names))
-        commands = (("recommend", str(log_days[names[-1]].users[0])), ("status",), ("update",))
-        return {
-            "log": log,
-            "days": len(names),
-            "seconds": sum(run["seconds"] for run in runs),
-            "runs": runs,
-            "commands": [
-                {"command": words[0], "seconds": _command(data, *words)} for words in commands
-            ],
-        }
+        asked = (("recommend", str(log_days[names[-1]].users[0])), ("status",), ("update",))
+        commands = [{"command": words[0], "seconds": _command(data, *words)} for words in asked]
+    seconds = sum(run["seconds"] for run in runs)
+    return {"log": log, "days": len(names), "seconds": seconds, "runs": runs, "commands": commands}
 
 
 def _write_day(path: Path, events: Events) -> None:

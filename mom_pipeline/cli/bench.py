@@ -139,8 +139,6 @@ def _run(module: str, name: str, as_json: bool, **arguments: Any) -> dict[str, A
         return result
     tables = getattr(own, f"tables_{name}", None)
     for table in tables(result) if tables else tables_of(name, result):
-        columns = list(table.rows[0])
-        rows = [list(row.values()) for row in table.rows]
-        print_table(table.title, columns, rows, numbers=columns[1:])
+        print_table(table.title, table.columns, table.rows, numbers=table.columns[1:])
     click.echo(f"{where['machine']}; {where['created'][:10]}.")
     return result

@@ -9,12 +9,18 @@ import click
 from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.bench.claims import Claim, claims_of
 from mom_pipeline.bench.paper import SIZES
-from mom_pipeline.bench.reproduction import QUICK, LogToSplit, Plan, run_reproduction
-from mom_pipeline.bench.reproduction_page import render_reproduction
+from mom_pipeline.bench.reproduction import (
+    QUICK,
+    Plan,
+    log_split,
+    render_reproduction,
+    run_reproduction,
+)
 from mom_pipeline.cli.bench import several
 from mom_pipeline.cli.compare import require_writable
 from mom_pipeline.cli.logs import ingest_new
 from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress
+from mom_pipeline.comparison.split import Split
 from mom_pipeline.core.files import write_text
 from mom_pipeline.datasets.importing import read_summary
 from mom_pipeline.settings import load_settings
@@ -51,7 +57,7 @@ def reproduce(
     """  # noqa: D301 - \b tells click to keep the lines
     settings = load_settings()
     plan = QUICK if quick else Plan(tuple(SIZES[name] for name in sizes or SIZES))
-    logs = [_log(folder) for folder in folders]
+    logs = [_split(folder, plan) for folder in folders]
     path = settings.reports_dir / PAGE
     require_writable(path, "the page")
     with step_progress("reading") as progress, scratch_folder(settings, "reproduce") as scratch:
@@ -64,12 +70,12 @@ def reproduce(
         _show(claims, path, quick=quick)
 
 
-def _log(folder: Path) -> LogToSplit:
+def _split(folder: Path, plan: Plan) -> Split:
     settings = load_settings(folder)
     ingest_new(settings)
     imported = read_summary(settings)
     train_days = imported.train_days if imported else ()
-    return LogToSplit(folder.resolve().name, Warehouse(settings), train_days)
+    return log_split(Warehouse(settings), train_days, folder.resolve().name, plan)
 
 
 def _show(claims: Sequence[Claim], path: Path, *, quick: bool) -> None:

@@ -13,13 +13,11 @@ from mom_pipeline.bench.claims import claims_of
 from mom_pipeline.bench.paper import SIZES
 from mom_pipeline.bench.reproduction import (
     QUICK,
-    LogToSplit,
     Plan,
     log_split,
-    run_reproduction,
+    render_reproduction,
     simulated_split,
 )
-from mom_pipeline.bench.reproduction_page import render_reproduction
 from mom_pipeline.cli.main import cli
 from mom_pipeline.comparison.results import ComparisonError
 
@@ -37,8 +35,10 @@ def written(tmp_path_factory):
         measured.append(result)
         return claims_of(result)
 
+    smaller = replace(QUICK, sizes=(SIZES["tafeng"].shrunk(30),))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mom_pipeline.cli.reproduce.claims_of", noted)
+        patch.setattr("mom_pipeline.cli.reproduce.QUICK", smaller)
         done = CliRunner().invoke(cli, arguments, env=environment, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     printed = json.loads(done.stdout)
@@ -46,7 +46,9 @@ def written(tmp_path_factory):
 
 
 def test_every_claim_has_a_figure_a_verdict_and_a_command(written):
-    page, printed, _ = written
+    page, printed, result = written
+    assert [row["failure"] for row in result.times["rows"]] == [""] * 4
+    assert [r.failure for made in result.simulated for r in made.results] == [""] * 5
     claims = printed["claims"]
     assert len(claims) >= 10
     for claim in claims:
@@ -125,35 +127,26 @@ def test_simulated_data_hide_the_papers_number_of_test_tuples():
     assert seen.nnz == 0, "what is hidden is not in the history"
 
 
-@pytest.fixture
-def shop(folder):
-    """Twelve days of a small shop."""
-    rng = np.random.default_rng(0)
-    for day in range(1, 13):
-        pairs = zip(rng.integers(0, 40, 60), rng.integers(0, 15, 60), strict=True)
-        lines = [f"u{u},i{i},2024-03-{day:02d}T10:00:00" for u, i in pairs]
-        folder.take("user,item,timestamp\n" + "\n".join(lines) + "\n", f"2024-03-{day:02d}.csv")
-    return folder
-
-
-def test_three_quarters_of_a_log_are_trained_on(shop):
-    log = LogToSplit(HOSTILE, shop.warehouse)
-    split = log_split(log, QUICK)
-    days = "train 2024-03-01 to 2024-03-09, test 2024-03-10 to 2024-03-12"
+def test_three_quarters_of_a_log_or_the_days_that_a_publication_names_are_trained_on(folder):
+    rng, deliveries = np.random.default_rng(0), {}
+    for day in (f"2024-03-{number:02d}" for number in range(1, 6)):
+        pairs = zip(rng.integers(0, 20, 60), rng.integers(0, 15, 60), strict=True)
+        lines = ["user,item,timestamp", *(f"u{u},i{i},{day}T10:00:00" for u, i in pairs)]
+        deliveries[f"{day}.csv"] = "\n".join(lines) + "\n"
+    folder.take_all(deliveries.items())
+    split = log_split(folder.warehouse, (), "shop", QUICK)
+    days = "train 2024-03-01 to 2024-03-04, test 2024-03-05 to 2024-03-05"
     assert split.period == f"{days}; default settings"
     assert split.validation is None
-    full = log_split(log, Plan())
+    full = log_split(folder.warehouse, (), "shop", Plan())
     assert full.validation is not None
     assert full.period.startswith(f"{days}; settings chosen on")
+    odd = tuple(date(2024, 3, number) for number in (1, 3, 5))
+    named = log_split(folder.warehouse, odd, "months", QUICK)
+    assert named.period.startswith("train 3 days of the dataset")
 
 
-def test_the_days_that_a_publication_names_are_trained_on(shop):
-    odd = tuple(date(2024, 3, number) for number in (1, 3, 11))
-    log = LogToSplit("months", shop.warehouse, train_days=odd)
-    assert log_split(log, QUICK).period.startswith("train 3 days of the dataset")
-
-
-def test_a_folder_without_events_is_said_at_once(folder):
+def test_a_folder_without_events_is_said(folder):
     folder.take("user,item,timestamp\n")
     with pytest.raises(ComparisonError, match="holds no events yet"):
-        run_reproduction(QUICK, [LogToSplit("empty", folder.warehouse)], folder.settings.data_dir)
+        log_split(folder.warehouse, (), "empty", QUICK)

@@ -10,10 +10,9 @@ from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.run import Options, run_comparison
 from mom_pipeline.comparison.split import split_of_files
 from mom_pipeline.core.simulation import simulate
-from mom_pipeline.logs.ingest import ingest_file
 from mom_pipeline.settings import load_settings
 from mom_pipeline.warehouse.connection import Warehouse
-from mom_pipeline_tests.data_folder import log_file
+from mom_pipeline_tests.data_folder import DataFolder
 
 STUBS = "mom_pipeline_tests.comparison.stubs"
 FIRST = date(2024, 3, 1)
@@ -59,22 +58,22 @@ def deliver(tmp_path_factory):
     folders = {}
 
     def warehouse(*days, **matrix):
+        if str(days) not in folders:
+            folders[str(days)] = tmp_path_factory.mktemp("data")
+            DataFolder(folders[str(days)]).take_all(
+                (f"{day}.csv", delivery(day, pairs))
+                for day, pairs in zip(map(later, range(len(days))), days, strict=True)
+                if pairs
+            )
         environment = {f"MOM_MATRIX__{key.upper()}": str(value) for key, value in matrix.items()}
-        key = str(days)
-        if known := folders.get(key):
-            return Warehouse(load_settings(known, environment))
-        folders[key] = tmp_path_factory.mktemp("data")
-        settings = load_settings(folders[key], environment)
-        settings.logs_dir.mkdir(parents=True)
-        for number, pairs in enumerate(days):
-            if not pairs:
-                continue
-            day = FIRST + timedelta(days=number)
-            rows = [f"{user},{item},{day}T12:00:00" for user, item in map(str.split, pairs)]
-            path = settings.logs_dir / f"{day}.csv"
-            path.write_text("\n".join(["user,item,timestamp", *rows]) + "\n")
-            ingest_file(Warehouse(settings), log_file(path, settings.logs_dir))
-        return Warehouse(settings)
+        return Warehouse(load_settings(folders[str(days)], environment))
+
+    def later(number):
+        return FIRST + timedelta(days=number)
+
+    def delivery(day, pairs):
+        rows = [f"{user},{item},{day}T12:00:00" for user, item in map(str.split, pairs)]
+        return "\n".join(["user,item,timestamp", *rows]) + "\n"
 
     return warehouse
 

@@ -15,6 +15,8 @@ from mom_pipeline.comparison.split import (
     validation_start,
 )
 from mom_pipeline.errors import DatasetError, WarehouseUnreadable
+from mom_pipeline.settings import load_settings
+from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline_tests.comparison.conftest import FIRST
 
 
@@ -104,7 +106,7 @@ def test_impossible_days_are_named(deliver, train, test, message):
         split_by_time(warehouse, day(train), day(test) if test else None)
 
 
-def test_nothing_to_find_and_nothing_to_train_on_are_named(deliver):
+def test_nothing_to_find_and_nothing_to_train_on_are_named(deliver, tmp_path):
     warehouse = deliver(["ann a", "ann b"], ["eve a", "ann a"], [], ["bob b"], min_item_users=1)
     with pytest.raises(ComparisonError, match="1 have no history and 1 took nothing new"):
         split_by_time(warehouse, day(1), day(2))
@@ -112,8 +114,10 @@ def test_nothing_to_find_and_nothing_to_train_on_are_named(deliver):
         split_by_time(warehouse, day(2), day(3))
     with pytest.raises(ComparisonError, match=r"lower matrix.min_item_users"):
         split_by_time(deliver(*DAYS, min_item_users=9), day(4))
-    with pytest.raises(WarehouseUnreadable, match="run `mom-pipeline update` first"):
+    with pytest.raises(ComparisonError, match="holds no events yet; put log files such as"):
         split_by_time(deliver(), day(4))
+    with pytest.raises(WarehouseUnreadable, match="run `mom-pipeline update` first"):
+        split_by_time(Warehouse(load_settings(tmp_path, {})), day(4))
 
 
 def test_by_days_that_lie_apart(deliver):

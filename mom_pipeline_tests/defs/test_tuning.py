@@ -10,8 +10,7 @@ import dagster as dg
 import numpy as np
 import pytest
 
-from mom_pipeline.bench.day_gate import read_log
-from mom_pipeline.bench.poison import Events
+from mom_pipeline.bench.day_gate import Events, read_log
 from mom_pipeline.core.errors import VisitFailed
 from mom_pipeline.core.moments.users import DayRows, InMemoryEngine, Users, UsersInMemory
 from mom_pipeline.core.ranking.score import RankingWeights

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mom_pipeline.bench.day_gate import DayGate
-from mom_pipeline.bench.poison import Events
+from mom_pipeline.bench.day_gate import DayGate, Events
 from mom_pipeline.core.evaluation.cooccurrence_lift import Lift
 from mom_pipeline.logs.gate import DayFigures, admit, day_figures, excluded_days, objections
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
