@@ -3,8 +3,8 @@
 import gzip
 import hashlib
 import json
+import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -73,23 +73,24 @@ def left(folder: DataFolder, user: str) -> list[str]:
     return files_with(folder.settings.data_dir, user)
 
 
-@pytest.mark.parametrize("user", HARD_IDS)
-def test_the_state_is_that_of_files_without_the_user(
-    user: str, lenient: DataFolder, new_folder: Callable[[str], DataFolder]
+def test_the_state_is_that_of_files_without_the_users(
+    lenient: DataFolder, new_folder: Callable[[str], DataFolder]
 ):
-    bad = f"{csv_field(user)},tea,not a time\n{csv_field(user)},tea\n"
-    lenient.take(csv_lines(user) + bad + "x,y\n")
-    row = {"user": user, "item": "tea", "timestamp": "2024-03-02T12:00:00"}
-    other = {"user": "ann", "item": "jam", "timestamp": "2024-03-02T12:00:00"}
-    lenient.take("\n".join(json.dumps(r) for r in (row, other)) + "\n", "2024-03-02.jsonl")
-    assert left(lenient, user)
-
-    erase(lenient, user)
+    others = "".join(",".join(row) + "\n" for row in OTHERS)
+    bad = "".join(f"{csv_field(user)},tea,not a time\n{csv_field(user)},tea\n" for user in HARD_IDS)
+    good = "".join(f"{csv_field(user)},tea,2024-03-01T12:00:00\n" for user in HARD_IDS)
+    lenient.take(HEADER + good + others + bad + "x,y\n" + good)
+    other = json.dumps({"user": "ann", "item": "jam", "timestamp": "2024-03-02T12:00:00"}) + "\n"
+    rows = [{"user": u, "item": "tea", "timestamp": "2024-03-02T12:00:00"} for u in HARD_IDS]
+    lenient.take("".join(json.dumps(row) + "\n" for row in rows) + other, "2024-03-02.jsonl")
+    for user in HARD_IDS:
+        assert left(lenient, user)
+        erase(lenient, user)
+        assert left(lenient, user) == []
     clean = new_folder("clean").with_logs(max_reject_share=1.0)
-    clean.take(HEADER + "".join(",".join(r) + "\n" for r in OTHERS) + "x,y\n")
-    clean.take(json.dumps(other) + "\n", "2024-03-02.jsonl")
+    clean.take(HEADER + others + "x,y\n")
+    clean.take(other, "2024-03-02.jsonl")
     assert lenient.tables() == clean.tables()
-    assert left(lenient, user) == []
     assert pending_files(lenient.warehouse) == []
 
 
@@ -169,17 +170,17 @@ def test_the_receipt_says_what_and_not_who(folder: DataFolder):
     assert hashlib.sha256(USER.encode()).hexdigest() != receipt.user
 
 
-@pytest.mark.parametrize("user", ["nobody-4711", "", "  ", "needle\n4711", "NEEDLE-4711"])
-def test_nobody_of_that_id(user: str, folder: DataFolder):
+def test_nobody_of_that_id(folder: DataFolder):
     folder.take(csv_lines(USER))
     before = folder.tables()
-    with pytest.raises(NobodyToErase):
-        erase(folder, user)
+    for user in ("nobody-4711", "", "  ", "needle\n4711", "NEEDLE-4711"):
+        with pytest.raises(NobodyToErase):
+            erase(folder, user)
     assert folder.tables() == before
     assert not folder.settings.erasures_dir.exists()
 
 
-@pytest.mark.parametrize("stopped_after", [0, 1, 2, 4, 6])
+@pytest.mark.parametrize("stopped_after", [0, 1, 2, 6])
 def test_interrupted_after_any_step_it_is_completed_later(stopped_after: int, folder: DataFolder):
     folder.take(csv_lines(USER))
     traces = find_user(folder.settings, USER)
@@ -210,25 +211,11 @@ def test_stopped_between_the_file_and_its_rows(folder: DataFolder):
 def test_a_warehouse_in_use_is_named_and_nothing_is_lost(folder: DataFolder):
     folder.take(csv_lines(USER))
     before = folder.tables()
-    hold = (
-        "import sys, duckdb; c = duckdb.connect(sys.argv[1]); print(1, flush=True); "
-        "sys.stdin.readline()"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", hold, str(folder.warehouse.path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    process.stdout.readline()
     warehouse = replace(folder.settings.warehouse, lock_wait_seconds=0.1)
     quick = folder.settings.model_copy(update={"warehouse": warehouse})
-    try:
-        with pytest.raises(WarehouseBusy, match=f"PID {process.pid}"):
-            find_user(quick, USER)
-    finally:
-        process.communicate("\n")
+    held = duckdb.connect(folder.warehouse.path, read_only=True)
+    with held, pytest.raises(WarehouseBusy, match=f"PID {os.getpid()}"):
+        find_user(quick, USER)
     assert folder.tables() == before
     assert not folder.settings.erasures_dir.exists()
 

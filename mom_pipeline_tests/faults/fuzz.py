@@ -11,7 +11,7 @@ from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.ingest import ingest_file
 from mom_pipeline_tests.data_folder import DataFolder, log_file
 
-_NAMES = ("2024-03-01.csv", "2024-03-01.tsv", "2024-03-01.jsonl", "2024-03-01.csv.gz")
+_NAMES = ("2024-03-01.csv", "2024-03-02.tsv", "2024-03-03.jsonl", "2024-03-04.csv.gz")
 _PIECES = (
     b"\x00",
     b"\xff\xfe",

@@ -148,16 +148,11 @@ def test_days_of_the_first_week_are_objected_to_only_when_absurd(
     first = recent[:4]
     assert objections(today(rng, 60, taken_again_share=0.0, item_popularity=6), first) == []
     assert objections(today(rng, 30), []) == []
+    assert objections(today(rng, rows=0, users=0), recent) == []
     (repeated,) = objections(today(rng, repeated_share=0.9), [])
     assert "90.0% of the rows repeated" in repeated
     assert any(sentence.startswith("2 users") for sentence in objections(today(rng, 2), first))
     assert any("12,000 rows" in sentence for sentence in objections(today(rng, 3000), first))
-
-
-def test_a_day_without_rows_is_not_objected_to(
-    rng: np.random.Generator, recent: list[DayFigures]
-) -> None:
-    assert objections(today(rng, rows=0, users=0), recent) == []
 
 
 def test_few_users_or_days_say_nothing_of_the_lift(
@@ -202,26 +197,17 @@ def test_figures_of_a_small_day_are_exact(two_days: DataFolder) -> None:
     assert found.item_popularity == pytest.approx(1e6 * math.sqrt(2.5 / 4 * 1.5 / 4))
 
 
-def test_figures_are_stored_as_json(two_days: DataFolder) -> None:
-    found = figures(two_days)
-    assert DayFigures.from_json(found.as_json()) == found
-
-
-def test_a_day_before_that_is_excluded_is_not_known(two_days: DataFolder) -> None:
-    two_days.query("INSERT INTO excluded_days VALUES ('2024-03-01', 'half of it is missing')")
-    found = figures(two_days)
-    assert (found.days_before, found.rows, found.new_user_share, found.new_item_share) == (
-        0,
-        4,
-        1,
-        1,
-    )
-
-
-def test_its_own_verdict_does_not_change_the_figures_of_a_day(two_days: DataFolder) -> None:
+def test_figures_know_no_excluded_day_before_and_not_their_own_verdict(
+    two_days: DataFolder,
+) -> None:
     before = figures(two_days)
+    assert DayFigures.from_json(before.as_json()) == before
     two_days.query("INSERT INTO excluded_days VALUES ('2024-03-02', 'ids are shifted')")
     assert figures(two_days) == before
+    two_days.query("INSERT INTO excluded_days VALUES ('2024-03-01', 'half of it is missing')")
+    found = figures(two_days)
+    assert (found.days_before, found.rows) == (0, 4)
+    assert (found.new_user_share, found.new_item_share) == (1, 1)
 
 
 def test_figures_do_not_depend_on_the_order_of_arrival(
@@ -237,13 +223,11 @@ def test_figures_do_not_depend_on_the_order_of_arrival(
     assert figures(other) == figures(two_days)
 
 
-def test_a_day_without_rows_has_figures(two_days: DataFolder) -> None:
+def test_a_day_without_rows_and_one_after_a_year_have_figures(two_days: DataFolder) -> None:
     found = figures(two_days, date(2024, 3, 5))
     assert (found.rows, found.users, found.days_before) == (0, 0, 2)
     assert figures(two_days, date(2024, 2, 1)).days_before == 0
-
-
-def test_weeks_without_any_file_do_not_make_users_unknown(two_days: DataFolder) -> None:
+    # Weeks without any file do not make users unknown.
     two_days.take(HEADER + "bob,tea,2025-03-02T10:00\n", "2025-03-02.csv")
     found = figures(two_days, date(2025, 3, 2))
     assert (found.new_user_share, found.lately_share, found.taken_again_share) == (0, 1, 1)
@@ -360,10 +344,10 @@ def test_what_is_usual_starts_anew_after_a_change_that_lasts(folder: DataFolder)
         with folder.warehouse.connect() as connection:
             return admit(connection, day, None).admitted
 
-    assert all(deliver(number, "a", 200) for number in range(16))
-    assert not any(deliver(number, "b", 4000) for number in range(16, 19))
-    assert deliver(19, "b", 4000)
+    assert all(deliver(number, "a", 100) for number in range(12))
+    assert not any(deliver(number, "b", 2000) for number in range(12, 15))
+    assert deliver(15, "b", 2000)
     with folder.warehouse.reading() as connection:
         assert sorted(excluded_days(connection)) == [
-            FIRST + timedelta(days=number) for number in range(16, 19)
+            FIRST + timedelta(days=number) for number in range(12, 15)
         ]

@@ -40,18 +40,13 @@ def with_wait(folder: DataFolder, seconds: float) -> DataFolder:
     return folder
 
 
-def test_a_held_warehouse_is_an_error_that_names_the_holder(folder: DataFolder) -> None:
-    process = hold(folder)
-    try:
-        with pytest.raises(WarehouseBusy, match=rf"PID {process.pid}\).*waited 0.2 s"):
-            with_wait(folder, 0.2).query("SELECT 1")
-    finally:
-        process.communicate("\n")
-
-
-def test_a_warehouse_that_is_released_in_time_is_opened(folder: DataFolder) -> None:
+def test_a_held_warehouse_is_an_error_that_names_the_holder_and_opens_when_released(
+    folder: DataFolder,
+) -> None:
     process = hold(folder)
     assert process.stdin is not None
+    with pytest.raises(WarehouseBusy, match=rf"PID {process.pid}\).*waited 0.2 s"):
+        with_wait(folder, 0.2).query("SELECT 1")
     process.stdin.write("\n")
     process.stdin.close()
     assert with_wait(folder, 60).query("SELECT count(*) FROM ingest_ledger") == [(1,)]
@@ -102,16 +97,15 @@ def test_small_pieces_of_work_share_an_open_file_and_a_failure_undoes_its_own(
         with pytest.raises(duckdb.CatalogException), warehouse.connect() as connection:
             connection.execute(f"{insert.replace('$n', '9')}; FROM nothing")
     assert len(opened) == 1
-    process = hold(folder)  # another process can open the file now
-    process.communicate("\n")
     assert folder.query("SELECT count(*) FROM user_dictionary") == [(5,)]
 
 
-def test_the_zone_is_declared_in_a_file_kept_open_too(folder: DataFolder) -> None:
+def test_the_session_is_in_the_declared_zone_also_in_a_file_kept_open(folder: DataFolder) -> None:
     warehouse = folder.with_logs(timezone="Asia/Taipei").warehouse
+    zone = "SELECT current_setting('TimeZone')"
+    assert folder.query(zone) == [("Asia/Taipei",)]
     with warehouse.kept_open(), warehouse.connect() as connection:
-        zone = connection.execute("SELECT current_setting('TimeZone')").fetchall()
-    assert zone == [("Asia/Taipei",)]
+        assert connection.execute(zone).fetchall() == [("Asia/Taipei",)]
 
 
 def test_a_damaged_warehouse_is_no_lock(folder: DataFolder) -> None:
@@ -119,11 +113,6 @@ def test_a_damaged_warehouse_is_no_lock(folder: DataFolder) -> None:
     folder.warehouse.path.write_bytes(b"not a database" * 1000)
     with pytest.raises(WarehouseUnreadable, match="remove it and ingest again"):
         folder.query("SELECT 1")
-
-
-def test_the_session_is_in_the_declared_zone(folder: DataFolder) -> None:
-    zone = folder.with_logs(timezone="Asia/Taipei").query("SELECT current_setting('TimeZone')")
-    assert zone == [("Asia/Taipei",)]
 
 
 def test_who_reads_cannot_write(folder: DataFolder) -> None:

@@ -87,7 +87,7 @@ def rows_of(folder: DataFolder, state: DayMatrix) -> Rows:
     return dict(rows)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(9))
 def test_the_matrix_equals_the_oracle(
     folder: DataFolder, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,7 +102,7 @@ def test_the_matrix_equals_the_oracle(
     events = random_events(rng, n_days=6, per_day=45)
     deliver(folder, events)
     n_rows = 0
-    for offset in range(6):
+    for offset in (0, 2, 5):
         day = FIRST + timedelta(days=offset)
         expected = oracle(events, day, folder.settings.matrix)
         state = as_of(folder, day)
@@ -197,17 +197,14 @@ def traced(work: Callable[[], DayMatrix]) -> tuple[DayMatrix, int]:
         tracemalloc.stop()
 
 
-def test_an_empty_state_is_an_empty_matrix(folder: DataFolder) -> None:
+def test_an_empty_state_is_an_empty_matrix_and_none_says_what_to_do(folder: DataFolder) -> None:
+    with pytest.raises(WarehouseUnreadable, match="mom-pipeline update"):
+        matrix_as_of(folder.warehouse, FIRST)
     folder.take("user,item,timestamp\n")
     assert as_of(folder, FIRST).interactions.shape == (0, 0)
 
 
-def test_without_a_warehouse_the_error_says_what_to_do(folder: DataFolder) -> None:
-    with pytest.raises(WarehouseUnreadable, match="mom-pipeline update"):
-        matrix_as_of(folder.warehouse, FIRST)
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_any_order_of_arrival_gives_the_same_state(new_folder, seed: int) -> None:  # type: ignore[no-untyped-def]
     """Positions may differ, because yesterday's stay valid; who has what may not."""
     rng = random.Random(seed)
