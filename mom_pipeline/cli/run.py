@@ -284,11 +284,11 @@ def run_days(
     import dagster as dg
 
     from mom_pipeline.defs.automation import full_config
-    from mom_pipeline.defs.build import ASSETS, build_defs
-    from mom_pipeline.defs.daily import day_done
-    from mom_pipeline.defs.names import Names, range_tags
+    from mom_pipeline.defs.build import ASSETS, definitions_of
+    from mom_pipeline.defs.daily import Names, day_done
+    from mom_pipeline.defs.partitions import range_tags
 
-    defs = build_defs(settings.data_dir, executor=dg.in_process_executor)
+    defs = definitions_of(settings, executor=dg.in_process_executor)
     _require_partitions(defs, first, last)
     total = (len(only) or len(ASSETS)) * ((last - first).days + 1)
     job = defs.resolve_job_def("full_rebuild" if full else "daily_update")

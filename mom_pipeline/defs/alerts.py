@@ -13,7 +13,8 @@ from typing import Any
 import dagster as dg
 
 from mom_pipeline.core.errors import MomError
-from mom_pipeline.defs.names import Names, days_in_words
+from mom_pipeline.defs.daily import Names
+from mom_pipeline.defs.partitions import days_in_words
 from mom_pipeline.settings import AlertSettings
 
 _SECONDS = 30
@@ -31,8 +32,14 @@ def alert_sensors(names: Names, alerts: AlertSettings, assets: set[dg.AssetKey])
     jobs = {names.of(job) for job in ("daily_update", "full_rebuild", "comparison")}
 
     def is_ours(run: dg.DagsterRun) -> bool:
-        chosen = run.asset_selection or set()
-        return bool(chosen & assets) or run.job_name in jobs
+        return bool((run.asset_selection or set()) & assets) or run.job_name in jobs
+
+    def notify(run: dg.DagsterRun, text: str, **more: Any) -> None:
+        """Send a message; `text` alone is what chat services show."""
+        days = days_in_words(run.tags)
+        text = f"mom-pipeline: {text} ({days})" if days else f"mom-pipeline: {text}"
+        text = f"{text}, run {run.run_id}"
+        send(alerts, {"text": text, "days": days, "run": run.run_id, **more})
 
     @dg.run_failure_sensor(name=names.of("failure_alert"), default_status=running)
     def failure_alert(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
@@ -41,8 +48,8 @@ def alert_sensors(names: Names, alerts: AlertSettings, assets: set[dg.AssetKey])
         if not is_ours(run):
             return dg.SkipReason("a run of others")
         steps = [event.step_key for event in context.get_step_failure_events() if event.step_key]
-        where = f" at {', '.join(steps)}" if steps else " before any asset"
-        send(alerts, _message(run, f"{run.job_name} failed{where}", assets=steps))
+        where = f"at {', '.join(steps)}" if steps else "before any asset"
+        notify(run, f"{run.job_name} failed {where}", assets=steps)
         return None
 
     @dg.run_status_sensor(
@@ -72,21 +79,10 @@ def alert_sensors(names: Names, alerts: AlertSettings, assets: set[dg.AssetKey])
             return dg.SkipReason("every check passed")
         found = sorted({f"{entry['asset']}: {entry['check']}" for entry in failed})
         text = f"{len(failed)} checks of {run.job_name} failed: {', '.join(found)}"
-        send(alerts, _message(run, text, checks=failed))
+        notify(run, text, checks=failed)
         return None
 
     return [failure_alert, check_alert]
-
-
-def _message(run: dg.DagsterRun, text: str, **more: Any) -> dict[str, Any]:
-    """A message; `text` alone is what chat services show."""
-    days = days_in_words(run.tags)
-    where = f"{text} ({days})" if days else text
-    return {
-        "text": f"mom-pipeline: {where}, run {run.run_id}",
-        "days": days,
-        "run": run.run_id,
-    } | more
 
 
 def send(alerts: AlertSettings, message: Mapping[str, Any]) -> None:
@@ -96,29 +92,22 @@ def send(alerts: AlertSettings, message: Mapping[str, Any]) -> None:
     """
     body, failures = json.dumps(message).encode(), []
     if alerts.webhook:
-        failures += _post(alerts.webhook, body)
+        # The settings admit http and https only.
+        request = urllib.request.Request(  # noqa: S310
+            alerts.webhook, data=body, headers={"Content-Type": "application/json"}, method="POST"
+        )
+        try:
+            urllib.request.urlopen(request, timeout=_SECONDS).close()  # noqa: S310
+        except OSError as error:
+            # Its address may hold a secret.
+            said = f"alerts.webhook must take the message, found {error}; look at its address"
+            failures.append(said)
     if alerts.command:
-        failures += _run(alerts.command, body)
+        command = list(alerts.command)
+        try:
+            subprocess.run(command, input=body, timeout=_SECONDS, check=True, capture_output=True)  # noqa: S603
+        except (OSError, subprocess.SubprocessError) as error:
+            said = f"alerts.command must end with code 0 within {_SECONDS} s, found {error}"
+            failures.append(said)
     if failures:
         raise AlertNotSent("; ".join(failures))
-
-
-def _post(url: str, body: bytes) -> list[str]:
-    # The settings admit http and https only.
-    request = urllib.request.Request(  # noqa: S310
-        url, data=body, headers={"Content-Type": "application/json"}, method="POST"
-    )
-    try:
-        urllib.request.urlopen(request, timeout=_SECONDS).close()  # noqa: S310
-    except OSError as error:
-        # Its address may hold a secret.
-        return [f"alerts.webhook must take the message, found {error}; look at its address"]
-    return []
-
-
-def _run(command: tuple[str, ...], body: bytes) -> list[str]:
-    try:
-        subprocess.run(list(command), input=body, timeout=_SECONDS, check=True, capture_output=True)  # noqa: S603
-    except (OSError, subprocess.SubprocessError) as error:
-        return [f"alerts.command must end with code 0 within {_SECONDS} s, found {error}"]
-    return []

@@ -1,15 +1,16 @@
 """Jobs over the assets, and what starts them: schedules, and a sensor on the log files."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
 from mom_pipeline.artifacts.lock import writer_of
-from mom_pipeline.defs.daily import content_hash
-from mom_pipeline.defs.names import Names, range_tags
-from mom_pipeline.defs.resources import DataFolder, OpenFolder
+from mom_pipeline.defs.daily import Names, content_hash
+from mom_pipeline.defs.partitions import range_tags
+from mom_pipeline.defs.resources import OpenFolder
 from mom_pipeline.errors import LogFileError, WarehouseBusy
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.pipeline.days import INPUTS
@@ -33,165 +34,148 @@ def full_config(names: Names) -> Mapping[str, Any]:
     return {"ops": {op: {"config": {"full": True}}}}
 
 
-class Automation:
-    """Jobs, schedules and the sensor of one pipeline, under its names."""
-
-    def __init__(
-        self, names: Names, partitions: dg.DailyPartitionsDefinition, schedule: str | None
-    ) -> None:
-        self.names, self.partitions = names, partitions
-        every_day = dg.AssetSelection.assets(*(names.key(asset) for asset in INPUTS))
-        comparison = dg.AssetSelection.assets(names.key("model_comparison"))
-        self.daily_update = dg.define_asset_job(
+def jobs_of(names: Names) -> list[Any]:
+    """The daily update, the rebuild from all users, and the comparison with other methods."""
+    every_day = dg.AssetSelection.assets(*(names.key(asset) for asset in INPUTS))
+    return [
+        dg.define_asset_job(
             names.of("daily_update"),
             every_day,
             description="Every asset of a day, or of a range of days in one run.",
-        )
-        self.full_rebuild = dg.define_asset_job(
+        ),
+        dg.define_asset_job(
             names.of("full_rebuild"),
             every_day,
             config=dict(full_config(names)),
             description="Every asset of a day, its moments from all users: a fresh basis.",
-        )
-        self.comparison = dg.define_asset_job(
+        ),
+        dg.define_asset_job(
             names.of("comparison"),
-            comparison,
+            dg.AssetSelection.assets(names.key("model_comparison")),
             description="The method beside its rivals: minutes, and so not a part of every day.",
+        ),
+    ]
+
+
+def schedules_of(
+    names: Names, partitions: dg.DailyPartitionsDefinition, jobs: Sequence[Any], cron: str
+) -> list[dg.ScheduleDefinition]:
+    """The update of each night; the rebuild and the comparison of each Sunday."""
+    daily_update, full_rebuild, comparison = jobs
+
+    def nightly(context: dg.ScheduleEvaluationContext) -> Any:
+        """Every day that is missing or stale, as `mom-pipeline update` does."""
+        behind = days_behind(day_statuses(_folder(context, names).days))
+        if not behind:
+            yield dg.SkipReason("no day is missing or stale")
+        for ends in stretches(behind):
+            yield dg.RunRequest(run_key=content_hash(ends), tags=range_tags(*ends))
+
+    def newest(context: dg.ScheduleEvaluationContext, config: Mapping[str, Any]) -> Any:
+        """The newest day that has logs."""
+        folder = _folder(context, names).settings.logs_dir
+        days = {str(file.day) for file in discover(folder).files}
+        present = days & set(partitions.get_partition_keys())
+        if not present:
+            return dg.SkipReason(f"no log file in {folder} yet")
+        return dg.RunRequest(partition_key=max(present), run_config=dict(config))
+
+    rebuild, compare = partial(newest, config=full_config(names)), partial(newest, config={})
+    return [
+        dg.ScheduleDefinition(
+            name=names.of(name),
+            job=job,
+            cron_schedule=when,
+            execution_timezone=partitions.timezone,
+            execution_fn=look,
+            required_resource_keys={names.resource},
         )
-        self.jobs = [self.daily_update, self.full_rebuild, self.comparison]
-        self.schedules = self._schedules(schedule) if schedule else []
-        self.sensors = [self._sensor()]
+        for name, job, when, look in (
+            ("daily_update_schedule", daily_update, cron, nightly),
+            ("weekly_rebuild_schedule", full_rebuild, "0 5 * * 0", rebuild),
+            ("weekly_comparison_schedule", comparison, "0 6 * * 0", compare),
+        )
+    ]
 
-    def _schedules(self, cron: str) -> list[dg.ScheduleDefinition]:
-        names, key = self.names, {self.names.resource}
-        zone = self.partitions.timezone
 
-        def nightly(context: dg.ScheduleEvaluationContext) -> Any:
-            """Each night, every day that is missing or stale, as `mom-pipeline update` does."""
-            behind = days_behind(day_statuses(self._folder(context).days))
-            if not behind:
-                yield dg.SkipReason("no day is missing or stale")
-            for ends in stretches(behind):
-                yield dg.RunRequest(run_key=content_hash(ends), tags=range_tags(*ends))
+def log_file_sensor(
+    names: Names, partitions: dg.DailyPartitionsDefinition, daily_update: Any
+) -> dg.SensorDefinition:
+    """New, changed or late log files: all days that are behind, in one run."""
 
-        def newest(context: dg.ScheduleEvaluationContext, config: Mapping[str, Any]) -> Any:
-            """The newest day that has logs."""
-            folder = self._folder(context).settings.logs_dir
-            days = {str(file.day) for file in discover(folder).files}
-            present = days & set(self.partitions.get_partition_keys())
-            if not present:
-                return dg.SkipReason(f"no log file in {folder} yet")
-            return dg.RunRequest(partition_key=max(present), run_config=dict(config))
+    def look(context: dg.SensorEvaluationContext) -> Any:
+        """Ask for the days that are behind, those of `mom-pipeline update`.
 
+        A run that fails is asked for again, at most `MAX_ATTEMPTS` times while nothing changes.
+        """
+        folder = _folder(context, names)
+        try:
+            files = discover(folder.settings.logs_dir).files
+            declare_first_day(folder.settings, [file.day for file in files])
+            if busy := _busy(context, folder):
+                return dg.SkipReason(busy)
+            behind = days_behind(day_statuses(folder.days))
+            changed = _last_change(folder, [file.path for file in files])
+            failed = _failures(folder, behind, changed)
+        except (LogFileError, WarehouseBusy, OSError) as error:
+            return dg.SkipReason(f"the log files could not be compared: {error}")
+        if not behind:
+            return dg.SkipReason("no day is missing or stale")
+        first, last = behind[0].day, behind[-1].day
+        if absent := {str(first), str(last)} - set(partitions.get_partition_keys()):
+            return dg.SkipReason(f"{min(absent)} is no partition of these definitions; reload them")
+        if failed >= MAX_ATTEMPTS:
+            return dg.SkipReason(
+                f"the run of {first} to {last} failed {failed} times; look at the page Runs. It is "
+                "asked for again when a file changes, or start it by hand"
+            )
         return [
-            dg.ScheduleDefinition(
-                name=names.of("daily_update_schedule"),
-                job=self.daily_update,
-                cron_schedule=cron,
-                execution_timezone=zone,
-                execution_fn=nightly,
-                required_resource_keys=key,
-            ),
-            dg.ScheduleDefinition(
-                name=names.of("weekly_rebuild_schedule"),
-                job=self.full_rebuild,
-                cron_schedule="0 5 * * 0",
-                execution_timezone=zone,
-                execution_fn=lambda context: newest(context, full_config(names)),
-                required_resource_keys=key,
-            ),
-            dg.ScheduleDefinition(
-                name=names.of("weekly_comparison_schedule"),
-                job=self.comparison,
-                cron_schedule="0 6 * * 0",
-                execution_timezone=zone,
-                execution_fn=lambda context: newest(context, {}),
-                required_resource_keys=key,
-            ),
+            dg.RunRequest(
+                run_key=content_hash(changed, failed, behind, ends), tags=range_tags(*ends)
+            )
+            for ends in stretches(behind)
         ]
 
-    def _folder(
-        self, context: dg.ScheduleEvaluationContext | dg.SensorEvaluationContext
-    ) -> OpenFolder:
-        resource: DataFolder = getattr(context.resources, self.names.resource)
-        return resource.opened
-
-    def _sensor(self) -> dg.SensorDefinition:
-        def look(context: dg.SensorEvaluationContext) -> Any:
-            """Ask for the days that are behind, those of `mom-pipeline update`.
-
-            A run that fails is asked for again, at most `MAX_ATTEMPTS` times while nothing changes.
-            """
-            folder = self._folder(context)
-            try:
-                files = discover(folder.settings.logs_dir).files
-                declare_first_day(folder.settings, [file.day for file in files])
-                if writer := writer_of(folder.settings):
-                    return dg.SkipReason(f"{writer} writes to the data folder")
-                if context.instance.get_runs_count(dg.RunsFilter(statuses=_WAITING)):
-                    return dg.SkipReason("a run waits to start")
-                behind = days_behind(day_statuses(folder.days))
-                failed = _failures(folder, behind)
-            except (LogFileError, WarehouseBusy, OSError) as error:
-                return dg.SkipReason(f"the log files could not be compared: {error}")
-            if not behind:
-                return dg.SkipReason("no day is missing or stale")
-            if hindrance := self._hindrance(behind, failed):
-                return dg.SkipReason(hindrance)
-            paths = [file.path for file in files]
-            seen = content_hash(failed, [_size_and_time(path) for path in paths], behind)
-            return [
-                dg.RunRequest(run_key=content_hash(seen, ends), tags=range_tags(*ends))
-                for ends in stretches(behind)
-            ]
-
-        return dg.SensorDefinition(
-            name=self.names.of("log_file_sensor"),
-            evaluation_fn=look,
-            job=self.daily_update,
-            minimum_interval_seconds=30,
-            required_resource_keys={self.names.resource},
-            description="New, changed or late log files: all days that are behind, in one run.",
-        )
-
-    def _hindrance(self, behind: Sequence[DayStatus], failed: int) -> str:
-        """Why days that are behind are not asked for; "" when they are."""
-        keys, ends = set(self.partitions.get_partition_keys()), (behind[0].day, behind[-1].day)
-        for day in ends:
-            if str(day) not in keys:
-                return f"{day} is no partition of these definitions; reload them"
-        if failed >= MAX_ATTEMPTS:
-            return (
-                f"the run of {ends[0]} to {ends[1]} failed {failed} times; look at the page Runs. "
-                "It is asked for again when a file changes, or start it by hand"
-            )
-        return ""
+    return dg.SensorDefinition(
+        name=names.of("log_file_sensor"),
+        evaluation_fn=look,
+        job=daily_update,
+        minimum_interval_seconds=30,
+        required_resource_keys={names.resource},
+        description=log_file_sensor.__doc__,
+    )
 
 
-def _failures(folder: OpenFolder, behind: Sequence[DayStatus]) -> int:
+def _folder(
+    context: dg.ScheduleEvaluationContext | dg.SensorEvaluationContext, names: Names
+) -> OpenFolder:
+    folder: OpenFolder = getattr(context.resources, names.resource)
+    return folder
+
+
+def _busy(context: dg.SensorEvaluationContext, folder: OpenFolder) -> str:
+    """Why no run is to be asked for now; "" when one may be."""
+    if writer := writer_of(folder.settings):
+        return f"{writer} writes to the data folder"
+    waiting = context.instance.get_runs_count(dg.RunsFilter(statuses=_WAITING))
+    return "a run waits to start" if waiting else ""
+
+
+def _last_change(folder: OpenFolder, files: Sequence[Path]) -> float:
+    """When a log file or the settings last changed; a change of contents always sets this time."""
+    paths = [folder.settings.data_dir / SETTINGS_FILE, *files]
+    return max((path.stat().st_ctime for path in paths if path.exists()), default=0.0)
+
+
+def _failures(folder: OpenFolder, behind: Sequence[DayStatus], changed: float) -> int:
     """How many of the newest runs that reach these days failed since the last change of a file."""
     if not behind or not folder.warehouse.exists():
         return 0
-    settings = folder.settings
-    paths = [settings.data_dir / SETTINGS_FILE]
-    paths += [file.path for file in discover(settings.logs_dir).files]
-    changed = max(_size_and_time(path)[2] for path in paths) / 1e9
     with folder.warehouse.reading() as connection:
-        newest = [
-            run for run in reversed(runs(connection)) if run.first <= behind[0].day <= run.last
-        ]
+        reaching = [run for run in runs(connection) if run.first <= behind[0].day <= run.last]
     failed = 0
-    for run in newest:
+    for run in reversed(reaching):
         if run.failure == "" or run.began < changed:
             break
         failed += 1
     return failed
-
-
-def _size_and_time(path: Path) -> tuple[str, int, int]:
-    """Name, size and time of the last change; a change of the contents always sets the latter."""
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return str(path), 0, 0
-    return str(path), status.st_size, status.st_ctime_ns

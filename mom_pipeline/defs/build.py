@@ -7,13 +7,12 @@ from pathlib import Path
 import dagster as dg
 
 from mom_pipeline.defs.alerts import alert_sensors
-from mom_pipeline.defs.assets import comparison, evaluation, logs, model, moments, serving
-from mom_pipeline.defs.automation import Automation
-from mom_pipeline.defs.daily import DailyAsset, build_asset
-from mom_pipeline.defs.names import Names
+from mom_pipeline.defs.assets import evaluation, logs, model, moments, serving
+from mom_pipeline.defs.automation import jobs_of, log_file_sensor, schedules_of
+from mom_pipeline.defs.daily import DailyAsset, Names
 from mom_pipeline.defs.partitions import daily_partitions
-from mom_pipeline.defs.resources import DataFolder
-from mom_pipeline.settings import load_settings
+from mom_pipeline.defs.resources import data_folder
+from mom_pipeline.settings import Settings, load_settings
 
 # The assets of every day, in their order.
 ASSETS: tuple[DailyAsset, ...] = (
@@ -49,21 +48,31 @@ def build_defs(
     in the process of its run against five outside.
     schedule: cron of the nightly update; None for no schedules.
     """
-    settings = load_settings(Path(data_dir) if data_dir else None)
     prefix = (key_prefix,) if isinstance(key_prefix, str) else tuple(key_prefix)
     names = Names(tuple(part for part in prefix if part), group)
+    settings = load_settings(Path(data_dir) if data_dir else None)
+    return definitions_of(settings, names, executor, schedule)
+
+
+def definitions_of(
+    settings: Settings,
+    names: Names = Names(),  # noqa: B008 - immutable
+    executor: dg.ExecutorDefinition | None = None,
+    schedule: str | None = None,
+) -> dg.Definitions:
+    """As `build_defs`, with settings that are loaded."""
     partitions, horizon = daily_partitions(settings), settings.evaluation.horizon_days
-    assets = [
-        build_asset(asset, names, partitions, horizon)
-        for asset in (*ASSETS, comparison.model_comparison)
-    ]
-    automation = Automation(names, partitions, schedule)
-    keys = {asset.key for asset in assets}
+    every = (*ASSETS, evaluation.model_comparison)
+    assets = [asset.build(names, partitions, horizon) for asset in every]
+    jobs = jobs_of(names)
     return dg.Definitions(
-        assets=[serving.log_files(names), *assets, serving.model_in_use(names)],
-        resources={names.resource: DataFolder(data_dir=str(settings.data_dir))},
-        jobs=automation.jobs,
-        schedules=automation.schedules,
-        sensors=[*automation.sensors, *alert_sensors(names, settings.alerts, keys)],
+        assets=[logs.log_files(names), *assets, serving.model_in_use(names)],
+        resources={names.resource: data_folder(settings)},
+        jobs=jobs,
+        schedules=schedules_of(names, partitions, jobs, schedule) if schedule else [],
+        sensors=[
+            log_file_sensor(names, partitions, jobs[0]),
+            *alert_sensors(names, settings.alerts, {asset.key for asset in assets}),
+        ],
         executor=executor,
     )

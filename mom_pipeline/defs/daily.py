@@ -1,7 +1,8 @@
 """An asset of every day: what Dagster is told of it, and the loop over the days of a run.
 
-The function of an asset makes one day. Any number of days is one run: Dagster's own backfill of an
-asset that rests on its yesterday starts one day each half minute.
+The function of an asset makes one day, and returns what is stored and shown of it. Any number of
+days is one run: Dagster's own backfill of an asset that rests on its yesterday starts one day each
+half minute.
 """
 
 import hashlib
@@ -11,25 +12,35 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 import dagster as dg
 
 from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.defs.checks import Verdict, check_specs, evaluations, sound
-from mom_pipeline.defs.names import Names
+from mom_pipeline.defs.metadata import lineage_metadata, table_metadata
 from mom_pipeline.defs.partitions import offset
 from mom_pipeline.defs.resources import OpenFolder
-from mom_pipeline.defs.tables import lineage_metadata, table_metadata
-from mom_pipeline.pipeline.days import CODE_VERSION, TOO_LITTLE, Days, NotUsable, TooLittleYet
+from mom_pipeline.pipeline.days import (
+    CODE_VERSION,
+    INPUTS,
+    TOO_LITTLE,
+    Days,
+    NotUsable,
+    TooLittleYet,
+)
+from mom_pipeline.warehouse.connection import Connection
 
 OWNERS = ["team:recommendations"]
-# A day that took so long is no small piece of work, for which the warehouse stays open.
-_QUICK_SECONDS = 0.5
+# Logs come every day, and the nightly run ingests them.
+DAILY_FRESH = dg.FreshnessPolicy.time_window(
+    warn_window=timedelta(hours=26), fail_window=timedelta(hours=50)
+)
+# The warehouse stays open for so long, unless the day before took longer than a quick one.
+_SECONDS_PER_TURN, _QUICK_SECONDS = 1.0, 0.5
 # Days of a run that share a message in its log; each message is an event that Dagster stores.
 _DAYS_PER_MESSAGE = 10
-_SECONDS_PER_TURN = 1.0
 
 # Called for every day that an asset has done: asset and day. For a progress bar in this process.
 day_done: ContextVar[Callable[[str, str], None]] = ContextVar(
@@ -38,16 +49,55 @@ day_done: ContextVar[Callable[[str, str], None]] = ContextVar(
 
 
 @dataclass(frozen=True)
+class Names:
+    """The names under which the pipeline stands in a deployment: with a prefix beside others.
+
+    prefix: of asset keys, jobs, sensors, resource and pool; empty for none.
+    group: of all assets; empty for those of the assets themselves.
+    """
+
+    prefix: tuple[str, ...] = ()
+    group: str = ""
+
+    def key(self, asset: str) -> dg.AssetKey:
+        return dg.AssetKey([*self.prefix, asset])
+
+    def of(self, name: str) -> str:
+        """The name of a job, schedule, sensor or resource."""
+        return "_".join([*self.prefix, name])
+
+    @property
+    def resource(self) -> str:
+        return self.of("data_folder")
+
+    @property
+    def pool(self) -> str:
+        """Steps take turns: a DuckDB file admits one process at a time."""
+        return self.of("duckdb")
+
+
+@dataclass(frozen=True)
 class DayOutput:
     """What an asset made of one day.
 
-    version: of the content, as in the ledger.  summary: one line for the log of the run.
+    summary: one line for the log of the run.  metadata, verdicts: for Dagster's pages.
+    The others are stored as `Days.publish` says; content: what the version of a day without arrays
+    is a hash of, the summary where there is none.
     """
 
-    version: str
     summary: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
     verdicts: Sequence[Verdict] = ()
+    content: object = None
+    arrays: Mapping[str, Any] | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    also: Callable[[Connection], object] = lambda connection: None
+
+
+def only_note(note: str, **stored: Any) -> DayOutput:
+    """A day of which nothing was to be made, and why."""
+    return DayOutput(note, {"note": note}, **stored)
 
 
 @dataclass(frozen=True)
@@ -66,126 +116,110 @@ class DayRun:
 
 
 Body = Callable[[DayRun, date], DayOutput]
-Once = Callable[[DayRun], None]
 
 
 @dataclass(frozen=True)
 class DailyAsset:
-    """An asset with one partition a day.
+    """An asset with one partition a day, of the function that makes one day.
 
     deps: names of assets of the same day.  from_yesterday: whether it rests on its own day before.
     horizon: whether it reads `deps` of the evaluation's days before, too.
-    config: fields of its run config.  before, after: what a run does once, around all of its days.
     more: as `dg.asset` names it.
     """
 
     body: Body
     group: str
     kinds: set[str]
-    deps: tuple[str, ...] = ()
+    deps: tuple[str, ...]
+    more: Mapping[str, Any]
     from_yesterday: bool = False
     horizon: bool = False
-    config: Mapping[str, dg.Field] = field(default_factory=dict)
-    before: Once | None = None
-    after: Once | None = None
-    more: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         return self.body.__name__
 
+    def build(
+        self, names: Names, partitions: dg.DailyPartitionsDefinition, horizon_days: int
+    ) -> dg.AssetsDefinition:
+        """The asset as Dagster knows it."""
+        key, code = names.key(self.name), self.body.__code__
+        mapping = offset(-horizon_days, 0) if self.horizon else None
+        deps = [dg.AssetDep(names.key(name), partition_mapping=mapping) for name in self.deps]
+        if self.from_yesterday:
+            deps.append(dg.AssetDep(key, partition_mapping=offset(-1, -1)))
+        reference = dg.LocalFileCodeReference(
+            file_path=code.co_filename, line_number=code.co_firstlineno
+        )
+        references = dg.CodeReferencesMetadataValue(code_references=[reference])
+        checks = check_specs(self.name, key, partitions)
+
+        @dg.asset(  # type: ignore[untyped-decorator]
+            key=key,
+            description=self.body.__doc__,
+            group_name=names.group or self.group,
+            kinds=self.kinds,
+            deps=deps,
+            owners=OWNERS,
+            partitions_def=partitions,
+            backfill_policy=dg.BackfillPolicy.single_run(),
+            code_version=CODE_VERSION,
+            check_specs=checks,
+            metadata={**table_metadata(self.name), "dagster/code_references": references},
+            pool=names.pool,
+            required_resource_keys={names.resource},
+            **self.more,
+        )
+        def materialize(context: dg.AssetExecutionContext):  # type: ignore[no-untyped-def]
+            folder = getattr(context.resources, names.resource)
+            days = [date.fromisoformat(day) for day in sorted(context.partition_keys)]
+            config = context.op_execution_context.op_config or {}
+            run = DayRun(folder, days, config, context, names)
+            versions, verdicts = _make_days(self, run)
+            joint = versions[0] if len(versions) == 1 else content_hash(*versions)
+            yield dg.MaterializeResult(data_version=dg.DataVersion(joint))
+            yield from evaluations(checks, verdicts, context.instance)
+
+        return materialize
+
 
 def daily_asset(
-    group: str, kinds: set[str], *deps: str, **how: Any
+    group: str,
+    kinds: set[str],
+    *deps: str,
+    from_yesterday: bool = False,
+    horizon: bool = False,
+    **more: Any,
 ) -> Callable[[Body], DailyAsset]:
     """Make a `DailyAsset` of the function that makes one day."""
-    own = {name: how.pop(name) for name in list(how) if name in DailyAsset.__dataclass_fields__}
-    return lambda body: DailyAsset(body, group, kinds, deps, **own, more=how)
+    return lambda body: DailyAsset(body, group, kinds, deps, more, from_yesterday, horizon)
 
 
-def build_asset(
-    asset: DailyAsset, names: Names, partitions: dg.DailyPartitionsDefinition, horizon_days: int
-) -> dg.AssetsDefinition:
-    """The asset as Dagster knows it."""
-    mapping = offset(-horizon_days, 0) if asset.horizon else None
-    deps = [dg.AssetDep(names.key(name), partition_mapping=mapping) for name in asset.deps]
-    if asset.from_yesterday:
-        deps.append(dg.AssetDep(names.key(asset.name), partition_mapping=offset(-1, -1)))
-    code = asset.body.__code__
-    reference = dg.LocalFileCodeReference(
-        file_path=code.co_filename, line_number=code.co_firstlineno
-    )
-    metadata = {
-        **table_metadata(asset.name),
-        "dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[reference]),
-    }
-
-    @dg.asset(  # type: ignore[untyped-decorator]
-        key=names.key(asset.name),
-        description=asset.body.__doc__,
-        group_name=names.group or asset.group,
-        kinds=asset.kinds,
-        deps=deps,
-        owners=OWNERS,
-        partitions_def=partitions,
-        backfill_policy=dg.BackfillPolicy.single_run(),
-        code_version=CODE_VERSION,
-        check_specs=check_specs(asset.name, names, partitions),
-        metadata=metadata,
-        pool=names.pool,
-        required_resource_keys={names.resource},
-        config_schema=dict(asset.config),
-        **asset.more,
-    )
-    def materialize(context: dg.AssetExecutionContext):  # type: ignore[no-untyped-def]
-        yield from _materialize(asset, context, names)
-
-    return materialize
-
-
-def _materialize(
-    asset: DailyAsset, context: dg.AssetExecutionContext, names: Names
-) -> Iterator[Any]:
-    """Compute every day of the run, in order; yield what Dagster is to be told of them."""
-    folder = getattr(context.resources, names.resource).opened
-    keys = sorted(context.partition_keys)
-    config = context.op_execution_context.op_config or {}
-    run = DayRun(folder, [date.fromisoformat(key) for key in keys], config, context, names)
-    try:
-        if asset.before:
-            asset.before(run)
-        outputs = _outputs(asset, run)
-        if asset.after:
-            asset.after(run)
-    except Exception as error:
-        folder.note_failure(context.run_id, f"{asset.name} failed: {error}")
-        raise
-    if unsound := [key for key, output in outputs.items() if not sound(output.verdicts)]:
-        failure = f"{asset.name} of {unsound[0]} did not pass its checks"
-        folder.note_failure(context.run_id, failure)
-    context.add_asset_metadata(lineage_metadata(asset.name, names), partition_key=keys[-1])
-    versions = [output.version for output in outputs.values()]
-    joint = versions[0] if len(versions) == 1 else content_hash(*versions)
-    yield dg.MaterializeResult(data_version=dg.DataVersion(joint))
-    verdicts = {key: output.verdicts for key, output in outputs.items()}
-    yield from evaluations(asset.name, names, verdicts, context.instance)
-
-
-def _outputs(asset: DailyAsset, run: DayRun) -> dict[str, DayOutput]:
-    """The days of a run, by their partition."""
-    outputs: dict[str, DayOutput] = {}
-    lines: list[str] = []
+def _make_days(asset: DailyAsset, run: DayRun) -> tuple[list[str], dict[str, Sequence[Verdict]]]:
+    """Make every day of the run, in order, and log it; return versions, and verdicts by day."""
+    context, versions, lines = run.context, [], []
+    verdicts: dict[str, Sequence[Verdict]] = {}
     for day, begin in _in_turns(run):
-        output = _one_day(asset, run, day)
-        shown = {"version": output.version, "seconds": time.perf_counter() - begin}
-        run.context.add_asset_metadata({**output.metadata, **shown}, partition_key=str(day))
-        outputs[str(day)] = output
+        try:
+            output, version = _one_day(asset, run, day)
+        except Exception as error:
+            run.folder.note_failure(context.run.run_id, f"{asset.name} failed: {error}")
+            raise
+        shown = {"version": version, "seconds": time.perf_counter() - begin}
+        if day == run.run_days[-1]:
+            shown |= lineage_metadata(asset.name, run.names.key)
+        context.add_asset_metadata({**output.metadata, **shown}, partition_key=str(day))
+        versions.append(version)
+        verdicts[str(day)] = output.verdicts
         lines.append(f"{day}: {output.summary}")
         if len(lines) == _DAYS_PER_MESSAGE or day == run.run_days[-1]:
-            run.context.log.info(f"{asset.name} " + "\n".join(lines))
+            context.log.info(f"{asset.name} " + "\n".join(lines))
             lines = []
         day_done.get()(asset.name, str(day))
-    return outputs
+    if unsound := [day for day, own in verdicts.items() if not sound(own)]:
+        failure = f"{asset.name} of {unsound[0]} did not pass its checks"
+        run.folder.note_failure(context.run.run_id, failure)
+    return versions, verdicts
 
 
 def _in_turns(run: DayRun) -> Iterator[tuple[date, float]]:
@@ -206,17 +240,31 @@ def _in_turns(run: DayRun) -> Iterator[tuple[date, float]]:
             yield day, begin
 
 
-def _one_day(asset: DailyAsset, run: DayRun, day: date) -> DayOutput:
-    """A day without enough data is a day too: the ledger says why, and the next one goes on."""
+def _one_day(asset: DailyAsset, run: DayRun, day: date) -> tuple[DayOutput, str]:
+    """Make and store one day; return its version, too.
+
+    A day without enough data is a day: the ledger says why, and the next one goes on.
+    """
     try:
-        return asset.body(run, day)
+        output = asset.body(run, day)
     except (TooLittleData, TooLittleYet) as reason:
-        said = str(reason)
-        facts, version = {TOO_LITTLE: said}, content_hash(asset.name, day, said)
-        run.days.publish(asset.name, day, version=version, facts=facts, sound=False)
-        return DayOutput(version, f"too little yet: {said}", {"note": f"too little yet: {said}"})
+        output = only_note(f"too little yet: {reason}", facts={TOO_LITTLE: str(reason)})
     except NotUsable as error:
         raise NotUsable(f"{error}; materialize that first") from error
+    version = content_hash(asset.name, day, output.content or output.summary)
+    if asset.name not in INPUTS:  # not a part of every day
+        return output, version
+    made = run.days.publish(
+        asset.name,
+        day,
+        version=version,
+        arrays=output.arrays,
+        facts=output.facts,
+        inputs=output.inputs,
+        sound=sound(output.verdicts) and TOO_LITTLE not in output.facts,
+        also=output.also,
+    )
+    return output, made.version
 
 
 def content_hash(*parts: object) -> str:

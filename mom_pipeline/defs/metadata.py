@@ -1,32 +1,21 @@
-"""Metadata of a day on Dagster's pages: numbers, which Dagster plots, and tables.
+"""What Dagster's pages show of a day: tables beside numbers, and what the warehouse's columns hold.
 
 No id of a person is ever among them: Dagster keeps its history for good.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 import numpy as np
 
 from mom_pipeline.core.algorithm.decompose import Components
-from mom_pipeline.core.algorithm.whitening import Whitening
-from mom_pipeline.core.evaluation.backtest import Backtest
-from mom_pipeline.core.evaluation.metrics import nearest_cutoff
-from mom_pipeline.core.evaluation.theorem1 import Bounds
-from mom_pipeline.core.moments.days import AnchoredCooccurrences, DayStep
-from mom_pipeline.core.moments.sums import users_per_item
-from mom_pipeline.core.ranking.memberships import posterior_entropy
+from mom_pipeline.core.moments.days import AnchoredCooccurrences
 from mom_pipeline.core.ranking.topn import top_n
-from mom_pipeline.core.types import Array, Csr
-from mom_pipeline.logs.ledger import DeliveredDay
-from mom_pipeline.pipeline.choice import ChosenSettings
-from mom_pipeline.warehouse.evaluations import MetricsRow
+from mom_pipeline.core.types import Array
 
-_TOP_PAIRS, _TOP_COMPONENTS, _TOP_ITEMS, _TOP_EIGENVALUES = 10, 25, 8, 50
-_CUTOFFS = (5, 10, 20, 50, 100)
-_BOUNDS = ("mu_bound", "pi_bound", "n1", "n2", "n3", "sigma_1", "sigma_k", "delta")
+_TOP_PAIRS, _TOP_COMPONENTS, _TOP_ITEMS = 10, 25, 8
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue | str:
@@ -41,75 +30,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue | str:
     return dg.MetadataValue.table(records, dg.TableSchema(columns))
 
 
-def of_delivery(delivered: DeliveredDay) -> dict[str, Any]:
-    """Counts of a delivery day, and some of its events without their users."""
-    reasons = [{"reason": reason, "rows": n} for reason, n in delivered.reasons.items()]
-    return {
-        "files": delivered.files,
-        "rows": delivered.accepted,
-        "rejects": delivered.rejected,
-        "reject_reasons": table(reasons),
-        "users": delivered.users,
-        "items": delivered.items,
-        "sample_rows": table(delivered.sample),
-    }
-
-
-def of_matrix(X: Csr, n_changed: int) -> dict[str, Any]:
-    """Sizes of the interaction matrix."""
-    items_per_user = np.diff(X.indptr)
-    users, items = int((items_per_user > 0).sum()), int(np.count_nonzero(users_per_item(X)))
-    return {
-        "users": users,
-        "items": items,
-        "non_zeros": int(X.nnz),
-        "density": X.nnz / max(users * items, 1),
-        "median_items_per_user": float(np.median(items_per_user[items_per_user > 0]))
-        if users
-        else 0.0,
-        "changed_users": n_changed,
-    }
-
-
-def of_chosen(chosen: ChosenSettings) -> dict[str, Any]:
-    """The method of a day, and what its choice rests on."""
-    model, evidence = chosen.model, dict(chosen.evidence)
-    weights = [{"setting": name, "value": v} for name, v in asdict(chosen.ranking).items()]
-    return {
-        "chosen_on": chosen.chosen_on or "not chosen",
-        "n_components": model.n_components,
-        "estimator": model.estimator,
-        "rows": model.rows,
-        "personalization": model.personalization,
-        "ranking": model.ranking,
-        "weights": table(weights),
-        **evidence,
-    }
-
-
-def of_moments(step: DayStep) -> dict[str, Any]:
-    """How the sums of a day came about; numbers alone, which are stored beside the arrays."""
-    d1, d2, d3 = step.sums.first.mean_sizes
-    facts = {
-        "mode": f"full: {step.reason}" if step.reason else "incremental",
-        "changed_users": len(step.changed),
-        "users": step.sums.first.n_users,
-        "d1s": d1,
-        "d2s": d2,
-        "d3s": d3,
-        "captured_share": step.captured_share,
-        "passes": step.anchor.passes if step.reason else 0,
-    }
-    if step.pairs is not None:
-        facts |= {
-            "cooccurrences": step.pairs.counts.n_pairs,
-            "changed_since_rebuild": step.pairs.drift,
-            "items_without_cooccurrences": len(step.pairs.base.uncounted),
-        }
-    return facts
-
-
-def top_pairs(pairs: AnchoredCooccurrences | None, item_ids: Array) -> dg.TableMetadataValue | str:
+def top_pairs(pairs: AnchoredCooccurrences | None, labels: Array) -> dg.TableMetadataValue | str:
     """The items that go together most often, with their share of all co-occurrences."""
     if pairs is None:
         return "–"
@@ -119,8 +40,8 @@ def top_pairs(pairs: AnchoredCooccurrences | None, item_ids: Array) -> dg.TableM
     return table(
         [
             {
-                "item": str(item_ids[upper.row[k]]),
-                "other_item": str(item_ids[upper.col[k]]),
+                "item": str(labels[upper.row[k]]),
+                "other_item": str(labels[upper.col[k]]),
                 "share": round(float(units[k] / max(units.sum(), 1)), 6),
             }
             for k in best[units[best] > 0]
@@ -128,28 +49,8 @@ def top_pairs(pairs: AnchoredCooccurrences | None, item_ids: Array) -> dg.TableM
     )
 
 
-def spectrum(whitening: Whitening) -> dg.TableMetadataValue | str:
-    """The eigenvalues of M2 inside the span, the first ones of many."""
-    values = whitening.spectrum[:_TOP_EIGENVALUES].tolist()
-    return table([{"number": k, "eigenvalue": value} for k, value in enumerate(values, start=1)])
-
-
-def of_components(components: Components, moved: Array, agreement: Array) -> dict[str, Any]:
-    """How well the tensor was decomposed; numbers alone, which are stored beside the arrays."""
-    decomposition, recovery = components.decomposition, components.recovery
-    return {
-        "residual": decomposition.residual,
-        "sweeps": decomposition.iterations,
-        "negative_mass": recovery.negative_mass,
-        "weight_sum": recovery.weight_sum,
-        "largest_drift": float(moved.max()),
-        "lowest_agreement": float(agreement.min()),
-        "mean_agreement": float(agreement @ recovery.weights),
-    }
-
-
 def component_table(
-    components: Components, moved: Array, agreement: Array, item_ids: Array
+    components: Components, moved: Array, agreement: Array, labels: Array
 ) -> dg.TableMetadataValue | str:
     """Pi, lambda, drift since yesterday, split-half agreement and the most probable items.
 
@@ -166,43 +67,73 @@ def component_table(
                 "lambda": round(float(lambdas[k]), 4),
                 "drift": round(float(moved[k]), 4),
                 "agreement": round(float(agreement[k]), 3),
-                "top_items": ", ".join(str(item_ids[y]) for y in items),
+                "top_items": ", ".join(str(labels[y]) for y in items),
             }
             for k, items in zip(shown.tolist(), best, strict=True)
         ]
     )
 
 
-def of_bounds(bounds: Bounds | None) -> dict[str, Any]:
-    """Theorem 1, for models that it is about."""
-    if bounds is None:
+@dataclass(frozen=True)
+class Column:
+    """kind: its type in DuckDB.  holds: in words.  sources: such as "raw_logs.user_id"."""
+
+    kind: str
+    holds: str
+    sources: tuple[str, ...] = ()
+
+
+_USER, _ITEM = "raw_logs.user_id", "raw_logs.item_id"
+_TAKEN = (_USER, _ITEM, "raw_logs.delivery_day")
+# The tables of the warehouse that are assets.
+TABLES: Mapping[str, Mapping[str, Column]] = {
+    "raw_logs": {
+        "source_file": Column("VARCHAR", "name of the log file, below the logs folder"),
+        "line": Column("BIGINT", "number of its line, from 1"),
+        "delivery_day": Column("DATE", "day in the name of the file: the partition"),
+        "event_time": Column("TIMESTAMPTZ", "when the user took the item"),
+        "user_id": Column("VARCHAR", "user, exactly as delivered"),
+        "item_id": Column("VARCHAR", "item, exactly as delivered"),
+        "weight": Column("DECIMAL(18, 6)", "how much the event counts; 1 without a weight"),
+    },
+    "recommendations": {
+        "model": Column("VARCHAR", "version of the model in use, whose lists these are"),
+        "user_id": Column("VARCHAR", "whose list it is", (_USER,)),
+        "rank": Column("INTEGER", "place in the list; 1 is the best", (_USER, _ITEM)),
+        "item_id": Column("VARCHAR", "what is recommended", (_ITEM,)),
+        "score": Column("DOUBLE", "score of the item for the user", (_USER, _ITEM)),
+        "reason": Column("VARCHAR", "what counted most: component, item or popularity", (_ITEM,)),
+    },
+    "evaluation_metrics": {
+        "day": Column("DATE", "last day of the test period: the partition"),
+        "model_day": Column("DATE", "day of the model that is scored"),
+        "ranking": Column("VARCHAR", "the model's ranking, or popularity"),
+        "cutoff": Column("INTEGER", "length of the lists"),
+        "precision_at_k": Column("DOUBLE", "share of a list that was taken", _TAKEN),
+        "recall_at_k": Column("DOUBLE", "share of what was taken in the list", _TAKEN),
+        "map_at_k": Column("DOUBLE", "mean average precision", _TAKEN),
+        "ndcg_at_k": Column("DOUBLE", "normalized discounted gain", _TAKEN),
+        "users": Column("INTEGER", "users who were scored", (_USER,)),
+    },
+}
+
+
+def table_metadata(asset: str) -> dict[str, Any]:
+    """What the columns of an asset hold that is a table; nothing for others."""
+    if asset not in TABLES:
         return {}
-    numbers = {name: float(value) for name, value in asdict(bounds).items() if name in _BOUNDS}
-    return {"bounds": table([numbers]), "bounds_in_words": bounds.in_words}
+    columns = [dg.TableColumn(name, c.kind, c.holds) for name, c in TABLES[asset].items()]
+    return {"dagster/table_name": asset, "dagster/column_schema": dg.TableSchema(columns)}
 
 
-def entropy(P: Array, X: Csr) -> dict[str, Any]:
-    """How certain the memberships of users with a history are."""
-    bits = posterior_entropy(P)[np.diff(X.indptr) > 0]
-    return {"mean_entropy_bits": float(bits.mean())}
-
-
-def of_backtest(backtest: Backtest, rows: Sequence[MetricsRow]) -> dict[str, Any]:
-    """Metrics at every cut-off; recall and MAP as numbers, which Dagster plots by day."""
-    k = nearest_cutoff(backtest.model.cutoffs)
-    return {
-        "model_day": rows[0].model_day.isoformat(),
-        "users": backtest.model.n_users,
-        "newcomers_excluded": backtest.n_newcomers,
-        f"recall_at_{k}": backtest.model.recall[k],
-        f"popularity_recall_at_{k}": backtest.popularity.recall[k],
-        f"map_at_{k}": backtest.model.map[k],
-        "metrics": table([_rounded(row) for row in rows if row.cutoff in {k, *_CUTOFFS}]),
+def lineage_metadata(asset: str, key: Callable[[str], dg.AssetKey]) -> dict[str, Any]:
+    """Where the columns come from: Dagster reads it from the newest materialization."""
+    lineage = {
+        name: [
+            dg.TableColumnDep(key(source.split(".")[0]), source.split(".")[1])
+            for source in column.sources
+        ]
+        for name, column in TABLES.get(asset, {}).items()
+        if column.sources
     }
-
-
-def _rounded(row: MetricsRow) -> dict[str, Any]:
-    metrics = {
-        name: round(getattr(row, name), 5) for name in ("precision", "recall", "map", "ndcg")
-    }
-    return {"ranking": row.ranking, "cutoff": row.cutoff, **metrics}
+    return {"dagster/column_lineage": dg.TableColumnLineage(lineage)} if lineage else {}

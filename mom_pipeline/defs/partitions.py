@@ -1,6 +1,7 @@
-"""The days of the pipeline as Dagster's partitions: one for each delivery day, today included."""
+"""The days of the pipeline as Dagster's partitions, and the tags of a run over some of them."""
 
 import warnings
+from collections.abc import Mapping
 from datetime import date, timedelta
 
 import dagster as dg
@@ -12,6 +13,8 @@ from mom_pipeline.settings import Settings
 for category in (dg.BetaWarning, dg.PreviewWarning):
     warnings.filterwarnings("ignore", category=category)
 
+RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+_PARTITION = "dagster/partition"
 # Logs whose newest day is older have ended: their last partition is that day.
 _GOES_ON = timedelta(days=60)
 # The first partition of a folder without any log: new files may be of earlier days.
@@ -39,3 +42,20 @@ def offset(first: int, last: int) -> dg.TimeWindowPartitionMapping:
     return dg.TimeWindowPartitionMapping(
         start_offset=first, end_offset=last, allow_nonexistent_upstream_partitions=True
     )
+
+
+def range_tags(first: date, last: date) -> dict[str, str]:
+    """The tags that make one run of the days from first to last."""
+    return {RANGE_START: first.isoformat(), RANGE_END: last.isoformat()}
+
+
+def run_days(tags: Mapping[str, str]) -> tuple[date, date] | None:
+    """The first and the last day of a run; None for one without partitions."""
+    first = tags.get(RANGE_START) or tags.get(_PARTITION)
+    last = tags.get(RANGE_END) or tags.get(_PARTITION)
+    return (date.fromisoformat(first), date.fromisoformat(last)) if first and last else None
+
+
+def days_in_words(tags: Mapping[str, str]) -> str:
+    """The days of a run: "2024-03-01", "2024-03-01 to 2024-03-28", or "" for none."""
+    return " to ".join(str(day) for day in sorted(set(run_days(tags) or ())))

@@ -1,14 +1,12 @@
 """The data folder as Dagster's resource: opened once a run, with the lock of its one writer."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import numpy as np
-from pydantic import PrivateAttr
 
 from mom_pipeline.artifacts.lock import writing_to
 from mom_pipeline.artifacts.scratch import new_array, scratch_folder
@@ -17,7 +15,7 @@ from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.moments.users import DayRows, Users, UsersInMemory
 from mom_pipeline.core.types import Array
-from mom_pipeline.defs.names import days_in_words, run_days
+from mom_pipeline.defs.partitions import days_in_words, run_days
 from mom_pipeline.pipeline.days import Days
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings, load_settings
@@ -27,6 +25,35 @@ from mom_pipeline.warehouse.materializations import begin_run, end_run, runs
 
 if TYPE_CHECKING:
     from mom_pipeline.engine.dask import DaskVisits
+
+
+def data_folder(settings: Settings) -> dg.ResourceDefinition:
+    """The folder of the logs, the warehouse, the arrays and the models."""
+
+    def opened(context: dg.InitResourceContext) -> Iterator[OpenFolder]:
+        """Hold the lock of the folder while a run writes to it; sensors and schedules only read."""
+        run, instance, log = context.run, context.instance, context.log
+        with ExitStack() as stack:
+            if run is None or instance is None:
+                yield OpenFolder(load_settings(settings.data_dir), stack)
+                return
+            who = f"run {run.run_id} ({run.job_name})"
+            stack.enter_context(writing_to(settings, who, waiting=log.info if log else None))
+            folder = OpenFolder(settings, stack)
+            folder.begin(run, instance)
+            if words := days_in_words(run.tags):
+                instance.add_run_tags(run.run_id, {"days": words})
+            try:
+                yield folder
+            finally:
+                folder.end(run.run_id)
+            if model := folder.registry.champion_version():
+                instance.add_run_tags(run.run_id, {"model": model})
+
+    description = (
+        f"{settings.data_dir}: logs, warehouse, arrays and models. All steps need its disk."
+    )
+    return dg.ResourceDefinition(opened, description=description)
 
 
 class OpenFolder:
@@ -90,13 +117,12 @@ class OpenFolder:
         if days is None:
             return
         with self.warehouse.connect() as connection:
-            dead = [r.run_id for r in runs(connection) if r.failure is None]
+            without_end = [r.run_id for r in runs(connection) if r.failure is None]
+            dead = [run_id for run_id in without_end if run_id != run.run_id]
             for run_id in dead:
-                if run_id != run.run_id:
-                    end_run(connection, run_id, f"run {run_id} was killed")
+                end_run(connection, run_id, f"run {run_id} was killed")
             begin_run(connection, run.run_id, *days)
-        for run_id in dead:
-            other = instance.get_run_by_id(run_id) if run_id != run.run_id else None
+        for other in map(instance.get_run_by_id, dead):
             if other is not None and not other.is_finished:
                 instance.report_run_failed(other, "Its process is gone.")
 
@@ -110,37 +136,3 @@ class OpenFolder:
         with self.warehouse.connect() as connection:
             if any(r.run_id == run_id and r.failure is None for r in runs(connection)):
                 end_run(connection, run_id, "")
-
-
-class DataFolder(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """The folder of the logs, the warehouse, the arrays and the models. All steps need its disk."""
-
-    data_dir: str
-    _opened: OpenFolder | None = PrivateAttr(default=None)
-
-    @property
-    def opened(self) -> OpenFolder:
-        """The folder of this run; outside of one, as it is now, to be read."""
-        return self._opened or OpenFolder(load_settings(Path(self.data_dir)), ExitStack())
-
-    @contextmanager
-    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator[Self]:
-        """Hold the lock of the folder while a run writes to it; sensors and schedules only read."""
-        run, instance, log = context.run, context.instance, context.log
-        if run is None or instance is None:
-            yield self
-            return
-        settings, who = load_settings(Path(self.data_dir)), f"run {run.run_id} ({run.job_name})"
-        with ExitStack() as stack:
-            stack.enter_context(writing_to(settings, who, waiting=log.info if log else None))
-            opened = self._opened = OpenFolder(settings, stack)
-            opened.begin(run, instance)
-            if words := days_in_words(run.tags):
-                instance.add_run_tags(run.run_id, {"days": words})
-            try:
-                yield self
-            finally:
-                self._opened = None
-                opened.end(run.run_id)
-            if model := opened.registry.champion_version():
-                instance.add_run_tags(run.run_id, {"model": model})

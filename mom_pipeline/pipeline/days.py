@@ -239,18 +239,15 @@ class Days:
 
     # The assets, typed.
 
-    def write_matrix(self, matrix: DayMatrix, facts: Mapping[str, Any]) -> Materialization:
-        """Store the matrix as of a day, with the days of its interactions."""
-        arrays = {
+    @staticmethod
+    def matrix_arrays(matrix: DayMatrix) -> Arrays:
+        """What is stored of the matrix as of a day, with the days of its interactions."""
+        return {
             "interactions": matrix.interactions,
             "last_days": matrix.last_days.data,
             # Equal rows of other ids are another matrix.
             LOGS: np.frombuffer(matrix.fingerprint.encode(), dtype=np.uint8),
         }
-        inputs = {LOGS: matrix.fingerprint}
-        return self.publish(
-            "interaction_matrix", matrix.day, arrays=arrays, facts=facts, inputs=inputs
-        )
 
     def rows(self, day: date) -> DayRows:
         """The rows as of a day, with the days of their interactions."""
@@ -289,30 +286,23 @@ class Days:
         return chosen.ranking.history_half_life if three_moment else NO_AGEING
 
     def write_moments(
-        self,
-        day: date,
-        step: DayStep,
-        parts: Mapping[str, Any],
-        facts: Mapping[str, Any],
-        *,
-        sound: bool,
-    ) -> Materialization:
-        """Store the sums of a day, and its anchor where it was computed in full.
+        self, day: date, step: DayStep, parts: Mapping[str, Any]
+    ) -> tuple[Arrays, dict[str, str]]:
+        """Write the sums of a day, and its anchor where it was computed in full.
 
         parts: arrays of the low-pass and EASE parts, which hold until the next rebuild.
+        Returns the other arrays, and where sums and anchor lie.
         """
         if step.reason:
             fixed = {"basis": step.anchor.basis, "item_scale": step.anchor.item_scale, **parts}
             fixed |= step.pairs.base.as_arrays() if step.pairs else {}
-            anchor = {_ANCHOR: self.store.write(_ANCHOR, day, fixed), "anchor_day": day.isoformat()}
+            where = {_ANCHOR: self.store.write(_ANCHOR, day, fixed), "anchor_day": day.isoformat()}
         else:
             before = self.made["m2_statistics", self.day_before(day)].facts
-            anchor = {name: before[name] for name in (_ANCHOR, "anchor_day")}
-        sums = self.store.write(_SUMS, day, step.sums.as_arrays())
+            where = {name: before[name] for name in (_ANCHOR, "anchor_day")}
+        where[_SUMS] = self.store.write(_SUMS, day, step.sums.as_arrays())
         arrays = {"item_users": step.sums.first.item_users}
-        arrays |= step.pairs.change.as_arrays() if step.pairs else {}
-        facts = {**facts, **anchor, _SUMS: sums}
-        return self.publish("m2_statistics", day, arrays=arrays, facts=facts, sound=sound)
+        return arrays | (step.pairs.change.as_arrays() if step.pairs else {}), where
 
     def moments(self, day: date) -> tuple[Anchor, AnchoredSums]:
         """The sums of a day with their anchor."""
@@ -369,31 +359,22 @@ class Days:
         except NotUsable:
             return None
 
-    def write_components(
-        self,
-        day: date,
-        components: Components,
-        halves: SplitHalf,
-        anchor: Anchor,
-        facts: Mapping[str, Any],
-        *,
-        sound: bool,
-    ) -> Materialization:
-        """Store O, pi and where the next day starts from.
+    @staticmethod
+    def component_arrays(components: Components, halves: SplitHalf, anchor: Anchor) -> Arrays:
+        """What is stored of the components: O, pi and where the next day starts from.
 
         O in single precision: rounding is far below the statistical error.
         """
         start, half_starts = anchor.components, anchor.half_components
         if start is None:
             start, half_starts = components.in_span, halves.components.astype(np.float32)
-        arrays = {
+        return {
             "item_probs": components.item_probs.astype(np.float32, copy=False),
             "weights": components.weights,
             "lambdas": components.decomposition.lambdas,
             "anchor_components": start,
             "half_components": half_starts,
         }
-        return self.publish("decomposition", day, arrays=arrays, facts=facts, sound=sound)
 
     def model(self, day: date, *, with_pairs: bool = True) -> FittedModel:
         """The model of a day, ready to personalize and to recommend.

@@ -12,7 +12,8 @@ import pytest
 from mom_pipeline.cli.failures import told
 from mom_pipeline.defs.automation import full_config
 from mom_pipeline.defs.build import build_defs
-from mom_pipeline.defs.names import Names, range_tags
+from mom_pipeline.defs.daily import Names
+from mom_pipeline.defs.partitions import range_tags
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 from mom_pipeline.pipeline.days import Days
 from mom_pipeline.pipeline.freshness import DayStatus, day_statuses, days_behind, stretches

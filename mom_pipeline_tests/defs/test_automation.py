@@ -10,9 +10,8 @@ import pytest
 from mom_pipeline.artifacts.lock import writing_to
 from mom_pipeline.defs.automation import MAX_ATTEMPTS, full_config
 from mom_pipeline.defs.build import build_defs
-from mom_pipeline.defs.names import RANGE_END, RANGE_START, Names
-from mom_pipeline.defs.partitions import daily_partitions
-from mom_pipeline.defs.resources import DataFolder
+from mom_pipeline.defs.daily import Names
+from mom_pipeline.defs.partitions import RANGE_END, RANGE_START, daily_partitions
 from mom_pipeline.logs.decisions import drop_day
 from mom_pipeline.settings import load_settings
 from mom_pipeline.warehouse.materializations import begin_run, end_run
@@ -25,7 +24,7 @@ def look(pipeline: Pipeline) -> Any:
     defs = build_defs(pipeline.root)
     with dg.build_sensor_context(
         instance=pipeline.instance,
-        resources={"data_folder": DataFolder(data_dir=str(pipeline.root))},
+        resources=defs.resources,
         repository_def=defs.get_repository_def(),
     ) as context:
         return defs.get_sensor_def("log_file_sensor").evaluate_tick(context)
@@ -37,7 +36,7 @@ def scheduled(pipeline: Pipeline, name: str) -> Any:
     with dg.build_schedule_context(
         instance=pipeline.instance,
         scheduled_execution_time=datetime(2024, 3, 10, 5, tzinfo=UTC),
-        resources={"data_folder": DataFolder(data_dir=str(pipeline.root))},
+        resources=defs.resources,
         repository_def=defs.get_repository_def(),
     ) as context:
         return defs.get_schedule_def(name).evaluate_tick(context)

@@ -5,7 +5,7 @@ import pytest
 
 from mom_pipeline.comparison.results import load
 from mom_pipeline.defs.build import build_defs
-from mom_pipeline.defs.names import range_tags
+from mom_pipeline.defs.partitions import range_tags
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 
 from .conftest import QUIET, Pipeline, day

@@ -15,7 +15,7 @@ import pytest
 
 from mom_pipeline import build_defs
 from mom_pipeline.defs.build import ASSETS
-from mom_pipeline.defs.names import range_tags
+from mom_pipeline.defs.partitions import range_tags
 from mom_pipeline.serving.registry import ModelRegistry
 
 from .conftest import QUIET, Pipeline, day

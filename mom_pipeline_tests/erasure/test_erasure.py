@@ -321,7 +321,9 @@ def test_days_that_keep_no_arrays_count_as_made_from_what_is_left(folder: DataFo
     for day in (old, new):
         with folder.warehouse.connect() as connection:
             extend_dictionaries(connection, day)
-        days.write_matrix(matrix_as_of(folder.warehouse, day), {})
+        matrix = matrix_as_of(folder.warehouse, day)
+        arrays, inputs = days.matrix_arrays(matrix), {LOGS: matrix.fingerprint}
+        days.publish("interaction_matrix", day, arrays=arrays, inputs=inputs)
     assert len(list(folder.settings.artifacts_dir.rglob("*.npz"))) == 2
     traces, receipt = find_user(settings, USER), begin_receipt(settings, USER)
     take_steps(settings, receipt, storage_steps(settings, traces), lambda name: None)

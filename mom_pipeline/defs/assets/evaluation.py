@@ -1,19 +1,28 @@
-"""Group `evaluation`: the backtest of the model of some days ago, and the page about a day."""
+"""Group `evaluation`: the backtest, the comparison with other methods, and the page about a day."""
 
-from datetime import date
+from datetime import date, timedelta
 
 import dagster as dg
 
+from mom_pipeline.artifacts.scratch import scratch_folder
+from mom_pipeline.comparison import tables
+from mom_pipeline.comparison.isolated import Budget
+from mom_pipeline.comparison.results import ComparisonError, save
+from mom_pipeline.comparison.run import Options, run_comparison
+from mom_pipeline.comparison.split import split_by_time
 from mom_pipeline.core.evaluation.backtest import Backtest, backtest
 from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 from mom_pipeline.core.ranking.lists import HistoryOf
-from mom_pipeline.defs import checks, metadata
-from mom_pipeline.defs.daily import DayOutput, DayRun, content_hash, daily_asset
+from mom_pipeline.defs import checks
+from mom_pipeline.defs.daily import DayOutput, DayRun, daily_asset, only_note
+from mom_pipeline.defs.metadata import table
 from mom_pipeline.pipeline.days import NotUsable
 from mom_pipeline.report.page import write_report
 from mom_pipeline.serving.gate import evaluated_day
 from mom_pipeline.warehouse.evaluations import metrics_rows, replace_metrics
 from mom_pipeline.warehouse.matrix import delivered_pairs
+
+_CUTOFFS = (5, 10, 20, 50, 100)
 
 
 @daily_asset("evaluation", {"duckdb", "table"}, "user_personalization", horizon=True)
@@ -28,60 +37,102 @@ def evaluation_metrics(run: DayRun, day: date) -> DayOutput:
     days, model_day = run.days, evaluated_day(run.days, day)
     try:
         measured = _backtest(run, model_day, day)
+        problem = "" if measured else "nobody took anything new"
     except NotUsable as reason:
-        return _nothing(run, day, f"skipped: {reason}")
+        measured, problem = None, str(reason)
     if measured is None:
-        return _nothing(run, day, "skipped: nobody took anything new")
-    ranking = days.chosen(model_day).model.ranking
-    by_ranking = {ranking: measured.model, "popularity": measured.popularity}
+        return only_note(
+            f"skipped: {problem}", also=lambda connection: replace_metrics(connection, day, [])
+        )
+    by_ranking = {
+        days.chosen(model_day).model.ranking: measured.model,
+        "popularity": measured.popularity,
+    }
     rows = metrics_rows(day, model_day, by_ranking)
-    made = days.publish(
-        "evaluation_metrics",
-        day,
+    k = nearest_cutoff(measured.model.cutoffs)
+    ours, theirs = measured.model, measured.popularity
+    shown = [
+        {
+            "ranking": row.ranking,
+            "cutoff": row.cutoff,
+            "precision": round(row.precision, 5),
+            "recall": round(row.recall, 5),
+            "map": round(row.map, 5),
+            "ndcg": round(row.ndcg, 5),
+        }
+        for row in rows
+        if row.cutoff in {k, *_CUTOFFS}
+    ]
+    return DayOutput(
+        f"Recall@{k} {ours.recall[k]:.4f}, popularity {theirs.recall[k]:.4f}",
+        {
+            "model_day": model_day.isoformat(),
+            "users": ours.n_users,
+            "newcomers_excluded": measured.n_newcomers,
+            f"recall_at_{k}": ours.recall[k],
+            f"popularity_recall_at_{k}": theirs.recall[k],
+            f"map_at_{k}": ours.map[k],
+            "metrics": table(shown),
+        },
+        [checks.better_than_popularity(ours.recall[k], theirs.recall[k])],
         arrays=measured.as_arrays(),
         inputs={"model": days.made["decomposition", model_day].version},
         also=lambda connection: replace_metrics(connection, day, rows),
-    )
-    k = nearest_cutoff(measured.model.cutoffs)
-    ours, theirs = measured.model.recall[k], measured.popularity.recall[k]
-    return DayOutput(
-        made.version,
-        f"Recall@{k} {ours:.4f}, popularity {theirs:.4f}",
-        metadata.of_backtest(measured, rows),
-        [checks.better_than_popularity(ours, theirs)],
     )
 
 
 def _backtest(run: DayRun, model_day: date, day: date) -> Backtest | None:
     """The model of a day on the deliveries since."""
-    days, folder = run.days, run.folder
-    model = folder.listing(days.model(model_day))
+    days, folder, settings = run.days, run.folder, run.folder.settings
+    history = HistoryOf(folder.listing(days.model(model_day)), days.half_life(model_day))
     train = folder.users(days.rows(model_day))
     test = delivered_pairs(folder.warehouse, model_day, day, folder.array)
-    settings, history = folder.settings, HistoryOf(model, days.half_life(model_day))
     cutoffs, seen = settings.evaluation.cutoffs, settings.serving.exclude_seen
     return backtest(history, train, test, cutoffs, exclude_seen=seen)
 
 
-def _nothing(run: DayRun, day: date, note: str) -> DayOutput:
-    """A day without a model to look back at: no rows, and a note."""
-    version = content_hash(day, "nothing")
-    run.days.publish(
-        "evaluation_metrics",
-        day,
-        version=version,
-        also=lambda connection: replace_metrics(connection, day, []),
+@daily_asset("evaluation", {"numpy"}, "evaluation_metrics")
+def model_comparison(run: DayRun, day: date) -> DayOutput:
+    """The methods of `comparison.methods` on the last `evaluation.horizon_days` days of a run.
+
+    Each learns from the days before in a process of its own, with settings chosen on the last
+    of these. Not a part of the daily update: it is made each Sunday, or by its job.
+    """
+    settings, name = run.folder.settings, run.folder.settings.data_dir.resolve().name
+    if day != run.run_days[-1]:
+        return only_note("only the last day of a run")
+    train_until = day - timedelta(days=settings.evaluation.horizon_days)
+    try:
+        split = split_by_time(run.folder.warehouse, train_until, day, name=name)
+    except ComparisonError as reason:
+        return only_note(f"skipped: {reason}")
+    options = Options(
+        methods=settings.comparison.methods,
+        n_components=settings.model.n_components,
+        seed=settings.model.seed,
+        cutoffs=settings.evaluation.cutoffs,
+        budget=Budget(),
     )
-    return DayOutput(version, note, {"note": note})
+    with scratch_folder(settings, "comparison") as scratch:
+        comparison = run_comparison(
+            split, options, scratch, lambda text, share: run.context.log.debug(text)
+        )
+    save(comparison, settings.comparisons_dir / str(day))
+    return DayOutput(
+        tables.summary(comparison),
+        {
+            "users": comparison.n_users,
+            "reference": comparison.reference,
+            "data": table(tables.description_table(comparison).records()),
+            "metrics": table(tables.metrics_table(comparison).records()),
+            "costs": table(tables.cost_table(comparison).records()),
+            "remarks": "\n".join(tables.remarks(comparison)),
+        },
+        content=[(result.name, result.failure, result.means) for result in comparison.results],
+    )
 
 
-def _remove_old(run: DayRun) -> None:
-    """The run is done with its days: remove the arrays of those that are too old."""
-    removed = run.days.remove_old()
-    run.context.log.info(f"{removed} files of older days removed (artifacts.retention_days)")
-
-
-@daily_asset("evaluation", {"html"}, "recommendations", after=_remove_old)
+@daily_asset("evaluation", {"html"}, "recommendations")
 def report(run: DayRun, day: date) -> DayOutput:
     """One self-contained HTML page about the model in use, `reports/<day>.html` below the folder.
 
@@ -89,15 +140,16 @@ def report(run: DayRun, day: date) -> DayOutput:
     opens. Any other day: materialize it alone, or `mom-pipeline report --day YYYY-MM-DD`.
     """
     if day != run.run_days[-1]:
-        note = f"only the last day of a run; `mom-pipeline report --day {day}` writes this one"
-        version = content_hash(day, "no page")
-        run.days.publish("report", day, version=version)
-        return DayOutput(version, note, {"note": note})
+        hint = f"`mom-pipeline report --day {day}` writes this one"
+        return only_note(f"only the last day of a run; {hint}")
     page = write_report(run.folder.settings, day)
-    version = content_hash(run.days.made["recommendations", day].version)
-    run.days.publish("report", day, version=version)
+    # The run is done with its days.
+    removed = run.days.remove_old()
+    run.context.log.info(f"{removed} files of older days removed (artifacts.retention_days)")
     size = page.path.stat().st_size
     shown = {"path": dg.MetadataValue.path(page.path.resolve()), "bytes": size}
-    if page.problem:
-        return DayOutput(version, page.problem, {**shown, "note": page.problem})
-    return DayOutput(version, f"{page.path.name}, {size:,} bytes", shown)
+    return DayOutput(
+        page.problem or f"{page.path.name}, {size:,} bytes",
+        {**shown, **({"note": page.problem} if page.problem else {})},
+        content=run.days.made["recommendations", day].version,
+    )

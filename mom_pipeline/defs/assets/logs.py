@@ -1,38 +1,48 @@
 """Group `logs`: what was delivered, and the interaction matrix as of each day."""
 
 from datetime import date
+from typing import Any
 
 import dagster as dg
+import numpy as np
 
 from mom_pipeline.core.evaluation.stability import popularity_drift
 from mom_pipeline.core.interactions import changed_rows
-from mom_pipeline.core.moments.sums import column_sums
-from mom_pipeline.core.types import Csr
-from mom_pipeline.defs import checks, metadata
-from mom_pipeline.defs.daily import DayOutput, DayRun, content_hash, daily_asset
-from mom_pipeline.defs.policies import DAILY_FRESH, RETRIED
+from mom_pipeline.core.moments.sums import column_sums, users_per_item
+from mom_pipeline.defs import checks
+from mom_pipeline.defs.daily import DAILY_FRESH, OWNERS, DayOutput, DayRun, Names, daily_asset
+from mom_pipeline.defs.metadata import table
 from mom_pipeline.logs.decisions import refusals
 from mom_pipeline.logs.gate import admit, unjudged_days
 from mom_pipeline.logs.ingest import IngestFailure, ingest_day
 from mom_pipeline.logs.ledger import delivered_day
-from mom_pipeline.pipeline.days import Days, NotUsable
+from mom_pipeline.pipeline.days import LOGS, NotUsable
 from mom_pipeline.warehouse.dictionaries import extend_dictionaries, forget_positions
 from mom_pipeline.warehouse.materializations import forget_days
 from mom_pipeline.warehouse.matrix import matrix_as_of
 
+# A folder on another machine may be away for a moment. What the pipeline computes is
+# deterministic, and would fail again.
+_RETRIED = dg.RetryPolicy(max_retries=1, delay=2)
 
-def _note_files(run: DayRun) -> None:
-    """Tell Dagster of the files that were found: they are delivered, no run makes them."""
-    run.context.log_event(dg.AssetMaterialization(run.names.key("log_files")))
+
+def log_files(names: Names) -> dg.AssetSpec:
+    """Where the graph begins: files are delivered, no run makes them."""
+    return dg.AssetSpec(
+        names.key("log_files"),
+        group_name=names.group or "logs",
+        kinds={"csv", "file"},
+        owners=OWNERS,
+        description="The files of the logs folder, each named after its delivery day.",
+    )
 
 
 @daily_asset(
     "logs",
     {"duckdb", "table"},
     "log_files",
-    after=_note_files,
     freshness_policy=DAILY_FRESH,
-    retry_policy=RETRIED,
+    retry_policy=_RETRIED,
 )
 def raw_logs(run: DayRun, day: date) -> DayOutput:
     """Events as delivered, one row each, exactly once.
@@ -42,21 +52,85 @@ def raw_logs(run: DayRun, day: date) -> DayOutput:
     A file that cannot be ingested is refused, and the day is what was delivered before.
     """
     warehouse = run.folder.warehouse
+    if day == run.run_days[0]:
+        run.context.log_event(dg.AssetMaterialization(run.names.key("log_files")))
     failed = [r for r in ingest_day(warehouse, day) if isinstance(r, IngestFailure)]
     with warehouse.connect() as connection:
         delivered = delivered_day(connection, day)
         refused = {r.source_file for r in refusals(connection, day) if not r.dropped}
     refused |= {failure.file.source_file for failure in failed}
-    version = content_hash(delivered.contents, delivered.accepted)
-    verdicts = [
-        checks.rows_accounted(delivered),
-        checks.files_ingested(sorted(refused)),
-        checks.usual_volume(delivered.accepted, delivered.trailing),
-        checks.fresh_logs(day, delivered.newest),
-    ]
-    run.days.publish("raw_logs", day, version=version, sound=checks.sound(verdicts))
-    summary = f"{delivered.files} files, {delivered.accepted} rows, {delivered.rejected} rejected"
-    return DayOutput(version, summary, metadata.of_delivery(delivered), verdicts)
+    return DayOutput(
+        f"{delivered.files} files, {delivered.accepted} rows, {delivered.rejected} rejected",
+        {
+            "files": delivered.files,
+            "rows": delivered.accepted,
+            "rejects": delivered.rejected,
+            "reject_reasons": table(
+                [{"reason": reason, "rows": n} for reason, n in delivered.reasons.items()]
+            ),
+            "users": delivered.users,
+            "items": delivered.items,
+            "sample_rows": table(delivered.sample),
+        },
+        [
+            checks.rows_accounted(delivered),
+            checks.files_ingested(sorted(refused)),
+            checks.usual_volume(delivered.accepted, delivered.trailing),
+            checks.fresh_logs(day, delivered.newest),
+        ],
+        content=(delivered.contents, delivered.accepted),
+    )
+
+
+@daily_asset("logs", {"duckdb", "scipy"}, "raw_logs", from_yesterday=True)
+def interaction_matrix(run: DayRun, day: date) -> DayOutput:
+    """Users x items as of the day: every admitted event up to it, within the window, filtered.
+
+    A day that differs from the days before it, as a damaged or foreign one does, is excluded: its
+    rows stay in `raw_logs`, and no day is computed from them until a person accepts it. Judged by
+    the day's figures, and by whether known users take what goes with what they took before.
+    Positions are append-only, so yesterday's rows can be compared with today's: the users whose
+    rows differ are all that the moments have to visit.
+    """
+    days, warehouse = run.days, run.folder.warehouse
+    if day == run.run_days[0]:
+        _number_anew(run)
+    try:
+        before = days.rows(days.day_before(day)).X
+    except NotUsable:
+        before = None
+    with warehouse.connect() as connection:
+        verdict = admit(connection, day, before)
+        extend_dictionaries(connection, day)
+    matrix = matrix_as_of(warehouse, day, run.folder.array)
+    X, unusual = matrix.interactions, "; ".join(verdict.reasons)
+    sizes = np.diff(X.indptr)
+    sizes = sizes[sizes > 0]
+    n_users, n_items = len(sizes), int(np.count_nonzero(users_per_item(X)))
+    facts: dict[str, Any] = {"users": n_users, "interactions": int(X.nnz)}
+    if not verdict.admitted:
+        facts["excluded"] = unusual
+    n_changed = X.shape[0] if before is None else len(changed_rows(before, X))
+    moved = 0.0 if before is None else popularity_drift(column_sums(X), column_sums(before))
+    summary = f"{n_users} users, {X.nnz} interactions, {n_changed} users changed"
+    return DayOutput(
+        summary if verdict.admitted else f"{summary}; excluded: {unusual}",
+        {
+            "items": n_items,
+            "non_zeros": int(X.nnz),
+            "density": X.nnz / max(n_users * n_items, 1),
+            "median_items_per_user": float(np.median(sizes)) if n_users else 0.0,
+            "changed_users": n_changed,
+            **facts,
+        },
+        [
+            checks.usual_day(unusual, verdict.accepted_by_person, verdict.figures),
+            checks.steady_popularity(moved),
+        ],
+        arrays=days.matrix_arrays(matrix),
+        facts=facts,
+        inputs={LOGS: matrix.fingerprint},
+    )
 
 
 def _number_anew(run: DayRun) -> None:
@@ -71,56 +145,8 @@ def _number_anew(run: DayRun) -> None:
         if is_newest:
             forget_positions(connection, first)
             forget_days(connection, first, besides=["raw_logs"])
-        for day in unjudged_days(
-            connection, first
-        ):  # of which no matrix was made: by figures alone
+        # Days of which no matrix was made are judged by their figures alone.
+        for day in unjudged_days(connection, first):
             admit(connection, day, None)
     if is_newest:
         run.days.forget_from(first)
-
-
-@daily_asset(
-    "logs",
-    {"duckdb", "scipy"},
-    "raw_logs",
-    from_yesterday=True,
-    before=_number_anew,
-)
-def interaction_matrix(run: DayRun, day: date) -> DayOutput:
-    """Users x items as of the day: every admitted event up to it, within the window, filtered.
-
-    A day that differs from the days before it, as a damaged or foreign one does, is excluded: its
-    rows stay in `raw_logs`, and no day is computed from them until a person accepts it. Judged by
-    the day's figures, and by whether known users take what goes with what they took before.
-    Positions are append-only, so yesterday's rows can be compared with today's: the users whose
-    rows differ are all that the moments have to visit.
-    """
-    days, warehouse, before = run.days, run.folder.warehouse, _rows_before(run.days, day)
-    with warehouse.connect() as connection:
-        verdict = admit(connection, day, before)
-        extend_dictionaries(connection, day)
-    matrix = matrix_as_of(warehouse, day, run.folder.array)
-    X, excluded = matrix.interactions, "" if verdict.admitted else "; ".join(verdict.reasons)
-    n_changed = X.shape[0] if before is None else len(changed_rows(before, X))
-    shown = metadata.of_matrix(X, n_changed)
-    facts = {"users": shown["users"], "interactions": int(X.nnz)}
-    facts |= {"excluded": excluded} if excluded else {}
-    made = days.write_matrix(matrix, facts)
-    moved = 0.0 if before is None else popularity_drift(column_sums(X), column_sums(before))
-    reasons = "; ".join(verdict.reasons)
-    verdicts = [
-        checks.usual_day(reasons, verdict.accepted_by_person, verdict.figures),
-        checks.steady_popularity(moved),
-    ]
-    summary = f"{shown['users']} users, {X.nnz} interactions, {n_changed} users changed"
-    if excluded:
-        summary += f"; excluded: {excluded}"
-    return DayOutput(made.version, summary, {**shown, **facts}, verdicts)
-
-
-def _rows_before(days: Days, day: date) -> Csr | None:
-    """The rows of the day before; None where there are none that can be read."""
-    try:
-        return days.rows(days.day_before(day)).X
-    except NotUsable:
-        return None

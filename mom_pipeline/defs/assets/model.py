@@ -1,18 +1,21 @@
 """Group `model`: the components of each day, and the memberships of its users."""
 
+from dataclasses import asdict
 from datetime import date
 
 import numpy as np
 
-from mom_pipeline.core.algorithm.decompose import ComponentFit, find_components
+from mom_pipeline.core.algorithm.decompose import find_components
 from mom_pipeline.core.evaluation.stability import drift, split_half
 from mom_pipeline.core.evaluation.theorem1 import bounds_of
 from mom_pipeline.core.linear_algebra.compact import unpacked
 from mom_pipeline.core.ranking.lists import HistoryOf, refresh_memberships
-from mom_pipeline.core.types import Array
-from mom_pipeline.defs import checks, metadata
+from mom_pipeline.core.ranking.memberships import posterior_entropy
+from mom_pipeline.defs import checks
 from mom_pipeline.defs.daily import DayOutput, DayRun, daily_asset
-from mom_pipeline.pipeline.days import Days
+from mom_pipeline.defs.metadata import component_table, table
+
+_BOUNDS = ("mu_bound", "pi_bound", "n1", "n2", "n3", "sigma_1", "sigma_k", "delta")
 
 
 @daily_asset("model", {"numpy"}, "whitened_tensor", from_yesterday=True)
@@ -24,48 +27,49 @@ def decomposition(run: DayRun, day: date) -> DayOutput:
     halves of the users, each for itself, find the same component: 1 the same, 0 none.
     """
     days, settings = run.days, run.folder.settings
-    earlier = days.item_probs(days.day_before(day))
-    fit = _fit(days, day, earlier)
-    components, O, pi = fit.components, fit.components.item_probs, fit.components.weights
-    seed, starts = settings.model.seed, fit.anchor.half_components
-    halves = split_half(fit.sums, components.in_span, seed, starts=starts)
-    moved = drift(O, O if earlier is None else earlier)
-    verdicts = [
-        checks.distributions("distributions", pi=pi, O=O),
-        checks.split_half(halves.agreement, pi, checks.too_early(settings, day)),
-    ]
-    facts = metadata.of_components(components, moved, halves.agreement)
-    stored = {**facts, "agreement": halves.agreement.tolist(), "drift": moved.tolist()}
-    made = days.write_components(
-        day, components, halves, fit.anchor, stored, sound=checks.sound(verdicts)
-    )
-    labels = run.folder.item_labels()
-    eigenvalues = components.whitening.eigenvalues
-    bounds = bounds_of(fit.anchor.estimator, fit.sums.first, eigenvalues, pi)
-    shown = {
-        **facts,
-        "components": metadata.component_table(components, moved, halves.agreement, labels),
-        **metadata.of_bounds(bounds),
-    }
-    summary = f"{len(pi)} components, residual {facts['residual']:.4f}"
-    return DayOutput(made.version, summary, shown, verdicts)
-
-
-def _fit(days: Days, day: date, earlier_item_probs: Array | None) -> ComponentFit:
-    """The components of a day with their sums."""
     anchor, sums = days.moments(day)
-    whitening = days.whitening(day)
-    tensor = days.arrays("whitened_tensor", day)["tensor"]
-    anchor = days.with_components(day, anchor)
+    whitening, tensor = days.whitening(day), days.arrays("whitened_tensor", day)["tensor"]
+    anchor, earlier = days.with_components(day, anchor), days.item_probs(days.day_before(day))
     components = find_components(
         anchor,
         sums,
         whitening,
         unpacked(tensor, whitening.n_components),
         days.decompose_settings(day),
-        earlier_item_probs=earlier_item_probs,
+        earlier_item_probs=earlier,
     )
-    return ComponentFit(anchor, sums, components)
+    O, pi, recovery = components.item_probs, components.weights, components.recovery
+    starts = anchor.half_components
+    halves = split_half(sums, components.in_span, settings.model.seed, starts=starts)
+    agreement, moved = halves.agreement, drift(O, O if earlier is None else earlier)
+
+    facts = {
+        "residual": components.decomposition.residual,
+        "sweeps": components.decomposition.iterations,
+        "negative_mass": recovery.negative_mass,
+        "weight_sum": recovery.weight_sum,
+        "largest_drift": float(moved.max()),
+        "lowest_agreement": float(agreement.min()),
+        "mean_agreement": float(agreement @ pi),
+    }
+    shown = {
+        **facts,
+        "components": component_table(components, moved, agreement, run.folder.item_labels()),
+    }
+    eigenvalues = components.whitening.eigenvalues
+    if bounds := bounds_of(anchor.estimator, sums.first, eigenvalues, pi):  # Theorem 1
+        numbers = {name: float(asdict(bounds)[name]) for name in _BOUNDS}
+        shown |= {"bounds": table([numbers]), "bounds_in_words": bounds.in_words}
+    return DayOutput(
+        f"{len(pi)} components, residual {facts['residual']:.4f}",
+        shown,
+        [
+            checks.distributions(pi=pi, O=O),
+            checks.split_half(agreement, pi).unless(checks.too_early(settings, day)),
+        ],
+        arrays=days.component_arrays(components, halves, anchor),
+        facts={**facts, "agreement": agreement.tolist(), "drift": moved.tolist()},
+    )
 
 
 @daily_asset("model", {"numpy"}, "decomposition")
@@ -76,9 +80,10 @@ def user_personalization(run: DayRun, day: date) -> DayOutput:
     history, everyone = HistoryOf(model, days.half_life(day)), np.arange(rows.X.shape[0])
     P = run.folder.array((len(everyone), len(model.weights)), model.item_probs.dtype)
     refresh_memberships(history, run.folder.users(rows), everyone, None, P)
-    verdicts = [checks.distributions("posteriors", posteriors=P.T)]
-    made = days.publish(
-        "user_personalization", day, arrays={"memberships": P}, sound=checks.sound(verdicts)
+    bits = posterior_entropy(P)[np.diff(rows.X.indptr) > 0]
+    return DayOutput(
+        f"{len(everyone)} users",
+        {"users": len(everyone), "mean_entropy_bits": float(bits.mean())},
+        [checks.posteriors(P)],
+        arrays={"memberships": P},
     )
-    shown = {"users": len(everyone), **metadata.entropy(P, rows.X)}
-    return DayOutput(made.version, f"{len(everyone)} users", shown, verdicts)

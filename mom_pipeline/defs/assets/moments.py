@@ -1,5 +1,6 @@
 """Group `moments`: the sums over users, the whitening and the whitened tensor of each day."""
 
+from dataclasses import asdict
 from datetime import date
 
 import dagster as dg
@@ -10,14 +11,15 @@ from mom_pipeline.core.algorithm.tensor import whitened_tensor as whiten_triples
 from mom_pipeline.core.algorithm.whitening import whiten, whitening_error
 from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.core.linear_algebra.compact import packed
-from mom_pipeline.core.moments.days import Yesterday, advance
-from mom_pipeline.core.types import Csr
-from mom_pipeline.defs import checks, metadata
-from mom_pipeline.defs.daily import DayOutput, DayRun, content_hash, daily_asset
-from mom_pipeline.pipeline.choice import ChosenSettings, ranking_parts
-from mom_pipeline.pipeline.days import Days, NotUsable
-from mom_pipeline.settings import MatrixSettings
+from mom_pipeline.core.moments.days import advance
+from mom_pipeline.defs import checks
+from mom_pipeline.defs.daily import DayOutput, DayRun, daily_asset
+from mom_pipeline.defs.metadata import table, top_pairs
+from mom_pipeline.pipeline.choice import ranking_parts
+from mom_pipeline.pipeline.days import NotUsable
 from mom_pipeline.tuning.choosing import settings_of_day
+
+_TOP_EIGENVALUES = 50
 
 
 @daily_asset(
@@ -25,7 +27,7 @@ from mom_pipeline.tuning.choosing import settings_of_day
     {"numpy"},
     "interaction_matrix",
     from_yesterday=True,
-    config={"seconds": dg.Field(float, default_value=0.0, is_required=False)},
+    config_schema={"seconds": dg.Field(float, default_value=0.0, is_required=False)},
 )
 def chosen_settings(run: DayRun, day: date) -> DayOutput:
     """K, estimator, rows, personalization and the weights of the ranking, chosen on the last days.
@@ -34,24 +36,30 @@ def chosen_settings(run: DayRun, day: date) -> DayOutput:
     `tuning.every_days` days and once the interactions have grown; in between a day takes those of
     the day before. What the settings file names is not for choice.
     """
-    days = run.days
-    matrix, earlier = days.usable("interaction_matrix", day).facts, _earlier(days, day)
-    sizes = matrix["users"], matrix["interactions"]
-    chosen = settings_of_day(
-        run.folder.warehouse, day, *sizes, earlier, run.config["seconds"], run.folder
-    )
-    version = content_hash(chosen.method)
-    days.publish("chosen_settings", day, version=version, facts={"chosen": chosen.as_dict()})
-    words = chosen.evidence.get("words", "the settings as they stand")
-    return DayOutput(version, words, metadata.of_chosen(chosen))
-
-
-def _earlier(days: Days, day: date) -> ChosenSettings | None:
-    """The settings of the day before; None where there are none to keep."""
+    days, folder = run.days, run.folder
+    matrix = days.usable("interaction_matrix", day).facts
     try:
-        return days.chosen(days.day_before(day))
+        earlier = days.chosen(days.day_before(day))
     except NotUsable:
-        return None
+        earlier = None
+    sizes, seconds = (matrix["users"], matrix["interactions"]), run.config["seconds"]
+    chosen = settings_of_day(folder.warehouse, day, *sizes, earlier, seconds, folder)
+    model, ranking = chosen.method
+    return DayOutput(
+        chosen.evidence.get("words", "the settings as they stand"),
+        {
+            "chosen_on": chosen.chosen_on or "not chosen",
+            "n_components": model.n_components,
+            "estimator": model.estimator,
+            "rows": model.rows,
+            "personalization": model.personalization,
+            "ranking": model.ranking,
+            "weights": table([{"setting": k, "value": v} for k, v in asdict(ranking).items()]),
+            **chosen.evidence,
+        },
+        content=chosen.method,
+        facts={"chosen": chosen.as_dict()},
+    )
 
 
 @daily_asset(
@@ -59,7 +67,7 @@ def _earlier(days: Days, day: date) -> ChosenSettings | None:
     {"numpy"},
     "chosen_settings",
     from_yesterday=True,
-    config={"full": dg.Field(bool, default_value=False, is_required=False)},
+    config_schema={"full": dg.Field(bool, default_value=False, is_required=False)},
 )
 def m2_statistics(run: DayRun, day: date) -> DayOutput:
     """First, second and third moments, seen through the basis of the last full rebuild.
@@ -71,47 +79,54 @@ def m2_statistics(run: DayRun, day: date) -> DayOutput:
     the second moment; `mode` says which, and why.
     """
     days, settings = run.days, run.folder.settings
-    rows = days.rows(day)
-    _require_rows(rows.X, settings.matrix)
-    yesterday, reason = _yesterday(days, day, run.config["full"])
-    users, chosen = run.folder.users(rows), days.chosen(day)
+    rows, chosen = days.rows(day), days.chosen(day)
+    if rows.X.nnz == 0:  # the first days of a log may be so
+        n_users, n_items, least = *rows.X.shape, settings.matrix
+        raise TooLittleData(
+            f"of {n_users:,} users and {n_items:,} items none passes the filters "
+            f"(matrix.min_item_users = {least.min_item_users}, matrix.min_user_items = "
+            f"{least.min_user_items}); add days, or lower them"
+        )
+    yesterday, reason = None, "a full rebuild was asked for"
+    if not run.config["full"]:
+        try:
+            yesterday, reason = days.yesterday(day), ""
+        except NotUsable as unusable:
+            reason = str(unusable)
+    users = run.folder.users(rows)
     step = advance(rows.X, yesterday, reason, days.moment_settings(day), users)
     parts = ranking_parts(users, chosen) if step.reason and step.pairs is not None else {}
-    facts, threshold = metadata.of_moments(step), settings.rebuild.capture_threshold
-    early = checks.too_early(settings, day)
-    verdicts = [
-        checks.finite("finite_moments", step.sums.pairs, step.sums.triples),
-        checks.enough_users(facts["users"], chosen.model.n_components, early),
-        checks.captured(step.captured_share, threshold, step.reason),
-    ]
-    made = days.write_moments(day, step, parts, facts, sound=checks.sound(verdicts))
-    shown = {
-        **facts,
-        "anchor_day": made.facts["anchor_day"],
-        "top_pairs": metadata.top_pairs(step.pairs, run.folder.item_labels()),
+
+    first = step.sums.first
+    facts = {
+        "mode": f"full: {step.reason}" if step.reason else "incremental",
+        "changed_users": len(step.changed),
+        "users": first.n_users,
+        **dict(zip(("d1s", "d2s", "d3s"), first.mean_sizes, strict=True)),
+        "captured_share": step.captured_share,
+        "passes": step.anchor.passes if step.reason else 0,
     }
-    summary = f"{facts['mode']}, {len(step.changed)} users visited"
-    return DayOutput(made.version, summary, shown, verdicts)
-
-
-def _require_rows(X: Csr, matrix: MatrixSettings) -> None:
-    """Raise TooLittleData when the filters left nothing: the first days of a log may be so."""
-    if X.nnz == 0:
-        raise TooLittleData(
-            f"of {X.shape[0]:,} users and {X.shape[1]:,} items none passes the filters "
-            f"(matrix.min_item_users = {matrix.min_item_users}, matrix.min_user_items = "
-            f"{matrix.min_user_items}); add days, or lower them"
-        )
-
-
-def _yesterday(days: Days, day: date, full: bool) -> tuple[Yesterday | None, str]:
-    """What the day starts from; or None, and the reason."""
-    try:
-        if full:
-            raise NotUsable("a full rebuild was asked for")
-        return days.yesterday(day), ""
-    except NotUsable as reason:
-        return None, str(reason)
+    if step.pairs is not None:
+        facts["cooccurrences"] = step.pairs.counts.n_pairs
+        facts["changed_since_rebuild"] = step.pairs.drift
+        facts["items_without_cooccurrences"] = len(step.pairs.base.uncounted)
+    arrays, written = days.write_moments(day, step, parts)
+    threshold, early = settings.rebuild.capture_threshold, checks.too_early(settings, day)
+    return DayOutput(
+        f"{facts['mode']}, {len(step.changed)} users visited",
+        {
+            **facts,
+            "anchor_day": written["anchor_day"],
+            "top_pairs": top_pairs(step.pairs, run.folder.item_labels()),
+        },
+        [
+            checks.finite_moments(step.sums.pairs, step.sums.triples),
+            checks.enough_users(first.n_users, chosen.model.n_components).unless(early),
+            checks.captured(step.captured_share, threshold, step.reason),
+        ],
+        arrays=arrays,
+        facts={**facts, **written},
+    )
 
 
 @daily_asset("moments", {"numpy"}, "m2_statistics")
@@ -122,29 +137,26 @@ def whitening_matrix(run: DayRun, day: date) -> DayOutput:
     """
     days = run.days
     anchor, sums = days.moments(day)
-    users = run.folder.users(days.rows(day))
-    n_components = days.chosen(day).model.n_components
-    whitening = whiten(sums, n_components, dtype=anchor.basis.dtype)
-    error = whitening_error(users, anchor, sums, whitening)
-    verdicts = [checks.whitens(error)]
-    made = days.publish(
-        "whitening_matrix",
-        day,
+    whitening = whiten(sums, days.chosen(day).model.n_components, dtype=anchor.basis.dtype)
+    error = whitening_error(run.folder.users(days.rows(day)), anchor, sums, whitening)
+    moments = days.made["m2_statistics", day].facts
+    eigenvalues = whitening.spectrum[:_TOP_EIGENVALUES].tolist()
+    return DayOutput(
+        f"K = {whitening.n_components}, error {error:.1e}",
+        {
+            "n_components": whitening.n_components,
+            "n_components_requested": whitening.requested,
+            "whitening_error": error,
+            "captured_share": moments["captured_share"],
+            "passes": moments["passes"],
+            "spectrum": table(
+                [{"number": k, "eigenvalue": v} for k, v in enumerate(eigenvalues, start=1)]
+            ),
+        },
+        [checks.whitens(error)],
         arrays={"factors": whitening.factors, "spectrum": whitening.spectrum},
         facts={"whitening_error": error},
-        sound=checks.sound(verdicts),
     )
-    moments = days.made["m2_statistics", day].facts
-    shown = {
-        "n_components": whitening.n_components,
-        "n_components_requested": whitening.requested,
-        "whitening_error": error,
-        "captured_share": moments["captured_share"],
-        "passes": moments["passes"],
-        "spectrum": metadata.spectrum(whitening),
-    }
-    summary = f"K = {whitening.n_components}, error {error:.1e}"
-    return DayOutput(made.version, summary, shown, verdicts)
 
 
 @daily_asset("moments", {"numpy"}, "whitening_matrix")
@@ -156,15 +168,15 @@ def whitened_tensor(run: DayRun, day: date) -> DayOutput:
     days = run.days
     _, sums = days.moments(day)
     T = whiten_triples(sums, days.whitening(day))
-    verdicts = [checks.finite("finite_tensor", T)]
-    made = days.publish(
-        "whitened_tensor", day, arrays={"tensor": packed(T)}, sound=checks.sound(verdicts)
-    )
     norm = float(np.linalg.norm(T))
-    shown = {
-        "symmetry_error": symmetry_error(T),
-        "norm": norm,
-        "users_visited": days.made["m2_statistics", day].facts["changed_users"],
-        "shape": str(T.shape),
-    }
-    return DayOutput(made.version, f"norm {norm:.3f}", shown, verdicts)
+    return DayOutput(
+        f"norm {norm:.3f}",
+        {
+            "symmetry_error": symmetry_error(T),
+            "norm": norm,
+            "users_visited": days.made["m2_statistics", day].facts["changed_users"],
+            "shape": str(T.shape),
+        },
+        [checks.finite_tensor(T)],
+        arrays={"tensor": packed(T)},
+    )

@@ -1,16 +1,21 @@
 """Group `serving`: the gate before a model is in use, and the lists of the model in use."""
 
 from datetime import date
-from typing import Any
 
 import dagster as dg
 
 from mom_pipeline.catalogue import shortened
 from mom_pipeline.core.errors import MomError
-from mom_pipeline.defs import metadata
-from mom_pipeline.defs.daily import OWNERS, DayOutput, DayRun, content_hash, daily_asset
-from mom_pipeline.defs.names import Names
-from mom_pipeline.defs.policies import DAILY_FRESH
+from mom_pipeline.defs.daily import (
+    DAILY_FRESH,
+    OWNERS,
+    DayOutput,
+    DayRun,
+    Names,
+    daily_asset,
+    only_note,
+)
+from mom_pipeline.defs.metadata import table
 from mom_pipeline.logs.gate import excluded_days
 from mom_pipeline.pipeline.days import NotUsable
 from mom_pipeline.serving.gate import Gate, Promoted, evaluated_day
@@ -21,22 +26,10 @@ from mom_pipeline.warehouse.lists import listed_items, most_listed
 from mom_pipeline.warehouse.matrix import delivered_pairs
 
 _SHOWN_ITEMS = 10
-_VERSION = "dagster/data_version"
-
-
-def log_files(names: Names) -> dg.AssetSpec:
-    """Where the graph begins: files are delivered, no run makes them."""
-    return dg.AssetSpec(
-        names.key("log_files"),
-        group_name=names.group or "logs",
-        kinds={"csv", "file"},
-        owners=OWNERS,
-        description="The files of the logs folder, each named after its delivery day.",
-    )
 
 
 def model_in_use(names: Names) -> dg.AssetSpec:
-    """Where it ends: a person may put another version in use; the next run notes which it is."""
+    """Where the graph ends: a person may put another version in use; the next run notes it."""
     return dg.AssetSpec(
         names.key("model_in_use"),
         deps=[names.key("promotion")],
@@ -48,23 +41,7 @@ def model_in_use(names: Names) -> dg.AssetSpec:
     )
 
 
-def _note_model_in_use(run: DayRun) -> None:
-    """Tell Dagster of the version in use, since when and why."""
-    history = run.folder.registry.history()
-    if history:
-        change = history[-1]
-        shown = {
-            "model_version": change.version,
-            "since": change.time,
-            "kind": change.kind,
-            "by": change.by,
-            "reason": change.reason,
-        }
-        key, tags = run.names.key("model_in_use"), {_VERSION: change.version}
-        run.context.log_event(dg.AssetMaterialization(key, metadata=shown, tags=tags))
-
-
-@daily_asset("serving", {"numpy"}, "evaluation_metrics", after=_note_model_in_use)
+@daily_asset("serving", {"numpy"}, "evaluation_metrics")
 def promotion(run: DayRun, day: date) -> DayOutput:
     """The model of the day as a version in `models`; in use if it passes the gate.
 
@@ -79,35 +56,66 @@ def promotion(run: DayRun, day: date) -> DayOutput:
     """
     with run.folder.warehouse.reading() as connection:
         excluded = excluded_days(connection)
-    if day in excluded:
-        return _no_version(run, day, f"excluded: {excluded[day]}")
     usual = [d for d in run.run_days if d not in excluded]
     keep = run.folder.settings.promotion.keep_versions
-    if keep and day not in usual[-keep:]:
-        return _no_version(run, day, "older than those that promotion.keep_versions keeps")
-    if day != usual[-1]:
-        try:
-            version = _gate(run, day).store()
-        except NotUsable as reason:
-            return _no_version(run, day, str(reason))
-        run.days.publish("promotion", day, version=version)
-        note = "a version; only the newest usual day of a run goes through the gate"
-        return DayOutput(version, note, {"model_version": version, "note": note})
-    done = _through_gate(run, usual)
-    version = content_hash(done.version, done.champion)
-    run.days.publish("promotion", day, version=version, facts={"decision": done.decision.words})
-    return DayOutput(version, f"{done.version} {done.decision.words}", _shown(done))
+    if day in excluded:
+        output = _no_version(f"excluded: {excluded[day]}")
+    elif keep and day not in usual[-keep:]:
+        output = _no_version("older than those that promotion.keep_versions keeps")
+    elif day != usual[-1]:
+        output = _stored(run, day)
+    else:
+        output = _through_gate(run, usual)
+    if day == run.run_days[-1]:
+        _note_model_in_use(run)
+    return output
 
 
-def _through_gate(run: DayRun, usual: list[date]) -> Promoted:
+def _no_version(reason: str) -> DayOutput:
+    note = f"no version: {reason}"
+    return DayOutput(note, {"note": note, "decision": reason}, facts={"decision": reason})
+
+
+def _stored(run: DayRun, day: date) -> DayOutput:
+    """The model of a day as a version, whatever the gate would say."""
+    try:
+        version = _gate(run, day).store()
+    except NotUsable as reason:
+        return _no_version(str(reason))
+    note = "a version; only the newest usual day of a run goes through the gate"
+    return DayOutput(note, {"model_version": version, "note": note}, content=version)
+
+
+def _through_gate(run: DayRun, usual: list[date]) -> DayOutput:
     """Let the newest usual day that is sound go through the gate."""
-    failure: NotUsable | None = None
+    done = _promoted(run, usual)
+    decision = done.decision
+    compared = {"difference": decision.difference, "low": decision.low, "high": decision.high}
+    return DayOutput(
+        f"{done.version} {decision.words}",
+        {
+            "model_version": done.version,
+            "decision": decision.words,
+            "promoted": decision.passed,
+            "champion": done.champion or "none",
+            **{f"map_{name}": value for name, value in compared.items() if value is not None},
+            **done.metrics,
+            "versions_removed": len(done.removed),
+        },
+        content=(done.version, done.champion),
+        facts={"decision": decision.words},
+    )
+
+
+def _promoted(run: DayRun, usual: list[date]) -> Promoted:
+    """What became of the newest day that can be used; where none can, why the newest cannot."""
+    failures = []
     for day in reversed(usual):
         try:
             return _gate(run, day).promote()
         except NotUsable as reason:
-            failure = failure or reason
-    raise failure or NotUsable("no day of the run is usual")
+            failures.append(reason)
+    raise failures[0]
 
 
 def _gate(run: DayRun, day: date) -> Gate:
@@ -118,25 +126,19 @@ def _gate(run: DayRun, day: date) -> Gate:
     return Gate(run.days, folder.registry, day, items, users, later, folder)
 
 
-def _no_version(run: DayRun, day: date, reason: str) -> DayOutput:
-    note = f"no version: {reason}"
-    version = content_hash(day, note)
-    run.days.publish("promotion", day, version=version, facts={"decision": reason})
-    return DayOutput(version, note, {"note": note, "decision": reason})
-
-
-def _shown(done: Promoted) -> dict[str, Any]:
-    decision = done.decision
-    compared = {"difference": decision.difference, "low": decision.low, "high": decision.high}
-    return {
-        "model_version": done.version,
-        "decision": decision.words,
-        "promoted": decision.passed,
-        "champion": done.champion or "none",
-        **{f"map_{name}": value for name, value in compared.items() if value is not None},
-        **done.metrics,
-        "versions_removed": len(done.removed),
-    }
+def _note_model_in_use(run: DayRun) -> None:
+    """Tell Dagster of the version in use, since when and why."""
+    if history := run.folder.registry.history():
+        change = history[-1]
+        shown = {
+            "model_version": change.version,
+            "since": change.time,
+            "kind": change.kind,
+            "by": change.by,
+            "reason": change.reason,
+        }
+        key, tags = run.names.key("model_in_use"), {"dagster/data_version": change.version}
+        run.context.log_event(dg.AssetMaterialization(key, metadata=shown, tags=tags))
 
 
 @daily_asset("serving", {"duckdb", "table"}, "promotion", freshness_policy=DAILY_FRESH)
@@ -147,32 +149,28 @@ def recommendations(run: DayRun, day: date) -> DayOutput:
     give the same lists. Written for the last day of a run.
     """
     if day != run.run_days[-1]:
-        return _no_lists(run, day, "the lists are those of the newest day of the run")
+        return only_note("the lists are those of the newest day of the run")
+    folder, catalogue = run.folder, run.folder.catalogue
     try:
-        renewed = renew_lists(run.folder.settings, run.folder.warehouse, run.folder)
+        renewed = renew_lists(folder.settings, folder.warehouse, folder)
     except NoChampion as reason:
-        return _no_lists(run, day, str(reason))
+        return only_note(str(reason))
     except MomError as error:
         raise MomError(f"the model in use cannot answer: {error}") from error
-    catalogue = run.folder.catalogue
-    with run.folder.warehouse.reading() as connection:
+    with folder.warehouse.reading() as connection:
         listed, favourites = listed_items(connection), most_listed(connection, _SHOWN_ITEMS)
     for row in favourites:
         row["name"] = shortened(catalogue.name(row["item"])) if catalogue.items else ""
-    version = content_hash(renewed.model, renewed.rows)
-    run.days.publish("recommendations", day, version=version, facts={"model": renewed.model})
-    shown = {
-        "model_version": renewed.model,
-        "rows": renewed.rows,
-        "users": renewed.users,
-        "coverage": listed / max(renewed.items, 1),
-        "most_listed": metadata.table(favourites),
-        "export": dg.MetadataValue.path(renewed.export.resolve()),
-    }
-    return DayOutput(version, f"{renewed.rows} rows for {renewed.users} users", shown)
-
-
-def _no_lists(run: DayRun, day: date, note: str) -> DayOutput:
-    version = content_hash(day, note)
-    run.days.publish("recommendations", day, version=version)
-    return DayOutput(version, note, {"note": note})
+    return DayOutput(
+        f"{renewed.rows} rows for {renewed.users} users",
+        {
+            "model_version": renewed.model,
+            "rows": renewed.rows,
+            "users": renewed.users,
+            "coverage": listed / max(renewed.items, 1),
+            "most_listed": table(favourites),
+            "export": dg.MetadataValue.path(renewed.export.resolve()),
+        },
+        content=(renewed.model, renewed.rows),
+        facts={"model": renewed.model},
+    )
