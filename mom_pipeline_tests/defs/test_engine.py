@@ -17,18 +17,13 @@ from mom_pipeline.defs.resources import OpenFolder
 from mom_pipeline.logs.sample_logs import sample_deliveries
 from mom_pipeline.warehouse import lists
 from mom_pipeline_tests.mapped import in_small_blocks, is_mapped, noted_in_memory
-from mom_pipeline_tests.object_store import (
-    BUCKET,
-    ObjectStore,
-    free_port,
-    object_store,
-    use_store,
-)
+from mom_pipeline_tests.object_store import BUCKET, free_port, object_store, use_store
 
-from .conftest import N_DAYS, Pipeline, day, failures
+from .conftest import N_DAYS, SERVED, Pipeline, day, failures
 from .test_tuning import LOGS, UNTOUCHED, untouched
 
-ON_DASK = '[engine]\nkind = "dask"\nworkers = 2\n'
+# A cluster that each run starts for itself, and ends.
+OF_ITS_OWN = '[engine]\nkind = "dask"\nworkers = 2\n'
 RANKINGS = {
     "components": "",
     "three-moment": "[ranking]\nhistory_half_life = 3.0\ntrend = 0.5\npopularity = 0.1\n",
@@ -38,6 +33,54 @@ FEW_TO_CHOOSE = '[model]\nestimator = "balanced"\nrows = "binary"\npersonalizati
 LISTS = "SELECT user_id, rank, item_id, reason FROM recommendations ORDER BY ALL"
 SCORES = "SELECT score FROM recommendations ORDER BY user_id, rank"
 METRICS = "SELECT * EXCLUDE (day, model_day, ranking) FROM evaluation_metrics ORDER BY ALL"
+# In full, incremental, and with a backtest.
+DAYS = 3
+
+
+class Cluster:
+    """A scheduler and two workers, processes of their own on loopback."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self.section = f'[engine]\nkind = "dask"\naddress = "{self.address}"\n'
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        self._run("scheduler", "--port", str(self.port))
+        for _ in range(2):
+            self._run("worker", self.address, "--nthreads", "1", "--no-nanny")
+        with Client(self.address, timeout=30) as client:
+            client.wait_for_workers(2, timeout=60)
+
+    def kill(self) -> None:
+        while self._processes:
+            self.kill_oldest()
+
+    def kill_oldest(self) -> None:
+        """The scheduler, then the workers."""
+        process = self._processes.pop(0)
+        process.kill()
+        process.wait()
+
+    def _run(self, role: str, *how: str) -> None:
+        where = ["--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0"]
+        self._processes.append(
+            subprocess.Popen(
+                [sys.executable, "-m", f"distributed.cli.dask_{role}", *where, *how],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        )
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """One cluster for all tests: to start its workers takes longer than most of them."""
+    cluster = Cluster()
+    cluster.start()
+    yield cluster
+    cluster.kill()
 
 
 def with_engine(pipeline: Pipeline, section: str) -> Pipeline:
@@ -46,70 +89,61 @@ def with_engine(pipeline: Pipeline, section: str) -> Pipeline:
     return pipeline
 
 
-@pytest.fixture(scope="module", params=RANKINGS)
-def local(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    log_files: Mapping[str, bytes],
-) -> Iterator[Pipeline]:
-    """All days in this process."""
-    with dg.DagsterInstance.ephemeral() as instance:
-        pipeline = a_pipeline(tmp_path_factory.mktemp("local"), instance, request.param)
-        pipeline.deliver(log_files)
-        pipeline.run(1, N_DAYS)
-        yield pipeline
-
-
-def a_pipeline(root: Path, instance: dg.DagsterInstance, ranking: str) -> Pipeline:
+def ranked(root: Path, instance: dg.DagsterInstance, ranking: str) -> Pipeline:
     pipeline = Pipeline(root, instance)
     pipeline.configure('ranking = "components"', f'ranking = "{ranking}"')
     return with_engine(pipeline, RANKINGS[ranking])
 
 
+@pytest.mark.parametrize("ranking", RANKINGS)
 def test_every_asset_on_a_cluster_finds_the_same_lists(
-    local: Pipeline,
+    cluster: Cluster,
     tmp_path: Path,
     log_files: Mapping[str, bytes],
     monkeypatch: pytest.MonkeyPatch,
+    ranking: str,
 ):
     """With rows that stay in their files: no asset has all of them in this process."""
-    rows = local.days.rows(day(N_DAYS)).X
-    in_small_blocks(monkeypatch, rows.nnz // 20)
-    taken = noted_in_memory(monkeypatch, rows.shape[0] // 2, rows.nnz // 2)
-    assert len(local.days.rows(day(N_DAYS)).X.data) == rows.nnz
-    assert taken
-    taken.clear()
-    visited = noted_rows(monkeypatch)
-    with dg.DagsterInstance.ephemeral() as instance:
-        ranking = local.settings.model.ranking
-        pipeline = with_engine(a_pipeline(tmp_path / "dask", instance, ranking), ON_DASK)
+    with dg.DagsterInstance.ephemeral() as instance, dg.DagsterInstance.ephemeral() as other:
+        local = ranked(tmp_path / "local", instance, ranking)
+        local.deliver(log_files)
+        local.run(1, DAYS)
+        rows = local.days.rows(day(DAYS)).X
+        in_small_blocks(monkeypatch, rows.nnz // 20)
+        taken = noted_in_memory(monkeypatch, rows.shape[0] // 2, rows.nnz // 2)
+        assert len(local.days.rows(day(DAYS)).X.data) == rows.nnz
+        assert taken
+        taken.clear()
+        visited = noted_rows(monkeypatch)
+        pipeline = with_engine(ranked(tmp_path / "dask", other, ranking), cluster.section)
         pipeline.deliver(log_files)
         with monkeypatch.context() as patch:
             patch.delattr("mom_pipeline.defs.resources.UsersInMemory")
             patch.delattr("mom_pipeline.core.moments.users.UsersInMemory")
-            pipeline.run(1, N_DAYS)
+            pipeline.run(1, DAYS)
             # The gate of a day still holds the rows of the day before: its lift is counted here.
             assert {where for where in taken if "logs/gate.py" not in where} == set()
             assert_same_days(pipeline, local)
-        # Moments, whitening and memberships of each day; three backtests; the lists.
-        assert len(visited) == 3 * N_DAYS + 3 + 1
+        # Moments, whitening and memberships of each day; a backtest; the lists.
+        assert len(visited) == 3 * DAYS + 1 + 1
         assert all(is_mapped(rows.X.data) and is_mapped(rows.last_days.data) for rows in visited)
         assert not list(pipeline.settings.scratch_dir.glob("*"))
 
 
 def assert_same_days(pipeline: Pipeline, local: Pipeline) -> None:
     """The same matrices to the last bit, and the same lists, metrics and memberships."""
-    modes = [pipeline.mode(n) for n in range(1, N_DAYS + 1)]
-    assert modes == [local.mode(n) for n in range(1, N_DAYS + 1)]
+    numbers = range(1, DAYS + 1)
+    modes = [pipeline.mode(n) for n in numbers]
+    assert modes == [local.mode(n) for n in numbers]
     assert "incremental" in modes
-    for n in range(1, N_DAYS + 1):
+    for n in numbers:
         assert_same_rows(pipeline.days.rows(day(n)), local.days.rows(day(n)))
     assert pipeline.query(LISTS) == local.query(LISTS)
     np.testing.assert_allclose(pipeline.query(SCORES), local.query(SCORES), rtol=1e-4)
     assert len(local.query(METRICS)) > 0
     np.testing.assert_allclose(pipeline.query(METRICS), local.query(METRICS), rtol=1e-12)
     ours, theirs = (
-        p.days.arrays("user_personalization", day(N_DAYS))["memberships"] for p in (pipeline, local)
+        p.days.arrays("user_personalization", day(DAYS))["memberships"] for p in (pipeline, local)
     )
     np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
@@ -121,49 +155,6 @@ def assert_same_rows(ours: DayRows, theirs: DayRows) -> None:
             mine, their = getattr(one, name), getattr(other, name)
             assert mine.dtype == their.dtype
             np.testing.assert_array_equal(mine, their)
-
-
-def test_settings_are_chosen_on_a_cluster_as_in_this_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """Of all users only the rows of those who are asked come to this process."""
-    monkeypatch.setattr("mom_pipeline.tuning.validation.MAX_USERS", 120)
-    with dg.DagsterInstance.ephemeral() as instance:
-        pipeline = untouched(tmp_path / "chosen", instance, UNTOUCHED + FEW_TO_CHOOSE)
-        pipeline.deliver({one.name: one.content for one in sample_deliveries(LOGS)})
-        pipeline.run(1, 8, only=["raw_logs", "interaction_matrix"])
-        pipeline.run(8, only=["chosen_settings"])
-        expected = pipeline.days.chosen(day(8))
-        rows = pipeline.days.rows(day(6)).X
-        in_small_blocks(monkeypatch, rows.nnz // 20)
-        taken = noted_in_memory(monkeypatch, rows.shape[0] // 2, rows.nnz // 2)
-        for module in ("core.moments.users", "core.ranking.choose", "tuning.validation"):
-            monkeypatch.delattr(f"mom_pipeline.{module}.UsersInMemory")
-        with_engine(pipeline, ON_DASK).run(8, only=["chosen_settings"])
-        chosen = pipeline.days.chosen(day(8))
-    assert set(taken) == set()
-    assert expected.chosen_on == str(day(8))
-    assert expected.evidence["users"] == 120
-    assert chosen.method == expected.method
-    assert chosen.evidence["map"] == pytest.approx(expected.evidence["map"], rel=1e-9)
-
-
-def test_the_gate_on_a_cluster_decides_as_this_process_does(
-    backfilled: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """Other settings against the champion: both are asked about the rows of an earlier day."""
-    decisions = []
-    for section in ("", ON_DASK):
-        root = tmp_path / ((section and "dask") or "local")
-        shutil.copytree(backfilled.root, root)
-        with dg.DagsterInstance.ephemeral() as instance:
-            pipeline = with_engine(Pipeline(root, instance), section)
-            pipeline.configure("n_components = 3", "n_components = 4")
-            pipeline.run(1, N_DAYS)
-            decisions.append(pipeline.metadata("promotion", N_DAYS)["decision"])
-        monkeypatch.delattr("mom_pipeline.defs.resources.UsersInMemory", raising=False)
-    assert "its settings and the new ones" in decisions[0]
-    assert decisions[1] == decisions[0]
 
 
 def noted_rows(monkeypatch: pytest.MonkeyPatch) -> list[DayRows]:
@@ -179,96 +170,95 @@ def noted_rows(monkeypatch: pytest.MonkeyPatch) -> list[DayRows]:
     return visited
 
 
-@pytest.fixture
-def remote() -> Iterator["Cluster"]:
-    cluster = Cluster()
-    cluster.start()
-    yield cluster
-    cluster.kill()
+def test_settings_are_chosen_on_a_cluster_as_in_this_process(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Of all users only the rows of those who are asked come to this process."""
+    monkeypatch.setattr("mom_pipeline.tuning.validation.MAX_USERS", 120)
+    with dg.DagsterInstance.ephemeral() as instance:
+        pipeline = untouched(tmp_path / "chosen", instance, UNTOUCHED + FEW_TO_CHOOSE)
+        pipeline.deliver({one.name: one.content for one in sample_deliveries(LOGS)})
+        pipeline.run(1, 8, only=["raw_logs", "interaction_matrix"])
+        pipeline.run(8, only=["chosen_settings"])
+        expected = pipeline.days.chosen(day(8))
+        rows = pipeline.days.rows(day(6)).X
+        in_small_blocks(monkeypatch, rows.nnz // 20)
+        taken = noted_in_memory(monkeypatch, rows.shape[0] // 2, rows.nnz // 2)
+        for module in ("core.moments.users", "core.ranking.choose", "tuning.validation"):
+            monkeypatch.delattr(f"mom_pipeline.{module}.UsersInMemory")
+        with_engine(pipeline, cluster.section).run(8, only=["chosen_settings"])
+        chosen = pipeline.days.chosen(day(8))
+    assert set(taken) == set()
+    assert expected.chosen_on == str(day(8))
+    assert expected.evidence["users"] == 120
+    assert chosen.method == expected.method
+    assert chosen.evidence["map"] == pytest.approx(expected.evidence["map"], rel=1e-9)
 
 
-class Cluster:
-    """A scheduler and its workers, processes of their own on loopback."""
-
-    def __init__(self) -> None:
-        self.port = free_port()
-        self.address = f"tcp://127.0.0.1:{self.port}"
-        self._processes: list[subprocess.Popen[bytes]] = []
-
-    def start(self) -> None:
-        self._run("scheduler", "--port", str(self.port), "--dashboard-address", "127.0.0.1:0")
-        for _ in range(2):
-            dashboard = ["--dashboard-address", "127.0.0.1:0"]
-            self._run("worker", self.address, "--nthreads", "1", "--no-nanny", *dashboard)
-        with Client(self.address, timeout=30) as client:
-            client.wait_for_workers(2, timeout=60)
-
-    def kill(self) -> None:
-        for process in self._processes:
-            process.kill()
-            process.wait()
-        self._processes.clear()
-
-    def kill_scheduler(self) -> None:
-        self._processes[0].kill()
-        self._processes[0].wait()
-
-    def _run(self, role: str, *how: str) -> None:
-        self._processes.append(
-            subprocess.Popen(
-                [sys.executable, "-m", f"distributed.cli.dask_{role}", "--host", "127.0.0.1", *how],
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-        )
+def test_the_gate_on_a_cluster_decides_as_this_process_does(
+    cluster: Cluster, backfilled: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Other settings against the champion: both are asked about the rows of an earlier day."""
+    decisions = []
+    for section in ("", cluster.section):
+        root = tmp_path / ((section and "dask") or "local")
+        shutil.copytree(backfilled.root, root)
+        with dg.DagsterInstance.ephemeral() as instance:
+            pipeline = with_engine(Pipeline(root, instance), section)
+            pipeline.configure("n_components = 3", "n_components = 4")
+            pipeline.run(N_DAYS - 2, N_DAYS, only=SERVED[2:-2])
+            decisions.append(pipeline.metadata("promotion", N_DAYS)["decision"])
+        monkeypatch.delattr("mom_pipeline.defs.resources.UsersInMemory", raising=False)
+    assert "its settings and the new ones" in decisions[0]
+    assert decisions[1] == decisions[0]
 
 
 def test_a_scheduler_that_is_killed_is_told_and_the_next_run_converges(
-    copied: Pipeline, remote: Cluster, monkeypatch: pytest.MonkeyPatch
+    copied: Pipeline, monkeypatch: pytest.MonkeyPatch
 ):
     """It is killed when the first lists of a shard were inserted, and others were not."""
-    before = copied.query(LISTS)
-    with_engine(copied, f'[engine]\nkind = "dask"\naddress = "{remote.address}"\n')
-    inserted: list[int] = []
-    insert = lists._insert
+    before, inserted, insert = copied.query(LISTS), [], lists._insert
+    cluster = Cluster()
+    cluster.start()
 
     def insert_and_kill(*args: Any) -> int:
         inserted.append(insert(*args))
-        remote.kill_scheduler()
+        cluster.kill_oldest()
         return inserted[-1]
 
-    monkeypatch.setattr(lists, "_insert", insert_and_kill)
-    done = copied.run(1, succeeds=False)
+    with_engine(copied, cluster.section)
+    product = ["recommendations", "report"]
+    with monkeypatch.context() as patch:
+        patch.setattr(lists, "_insert", insert_and_kill)
+        done = copied.run(N_DAYS, only=product, succeeds=False)
     (said,) = failures(done)
     assert "recommendations" in said
-    assert f"the Dask scheduler at {remote.address} is gone" in said
+    assert f"the Dask scheduler at {cluster.address} is gone" in said
     assert "start it again, then repeat the command" in said
     assert len(inserted) == 1
     assert inserted[0] > 0
     assert copied.query(LISTS) == before
     assert not list(copied.settings.scratch_dir.glob("*"))
-    monkeypatch.setattr(lists, "_insert", insert)
-    remote.kill()
-    remote.start()
-    copied.run(1, N_DAYS)
+    cluster.kill()
+    cluster.start()
+    copied.run(N_DAYS, only=product)
+    cluster.kill()
     assert copied.query(LISTS) == before
+    assert copied.states() == ["fresh"] * N_DAYS
 
 
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
+ON_S3 = f'{OF_ITS_OWN}shards_url = "s3://{BUCKET}/days"\n'
+
+
+def test_shards_on_an_object_store_give_the_same_lists(
+    copied: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    before = copied.query(LISTS)
     with object_store(tmp_path / "store.log") as store:
         use_store(monkeypatch, store.url)
-        yield store
-
-
-ON_S3 = f'{ON_DASK}shards_url = "s3://{BUCKET}/days"\n'
-
-
-def test_shards_on_an_object_store_give_the_same_lists(copied: Pipeline, store: ObjectStore):
-    before = copied.query(LISTS)
-    with_engine(copied, ON_S3).run(1, N_DAYS)
-    assert copied.query(LISTS) == before
-    assert store.names() == []
+        with_engine(copied, ON_S3).run(N_DAYS)
+        assert copied.query(LISTS) == before
+        assert store.names() == []
 
 
 def test_wrong_keys_are_told_and_nothing_changes(
@@ -292,7 +282,6 @@ def test_a_cluster_that_cannot_be_reached_is_told_and_nothing_changes(copied: Pi
     before = copied.versions("m2_statistics")
     with_engine(copied, '[engine]\nkind = "dask"\naddress = "tcp://127.0.0.1:9"\n')
     done = copied.run(1, only=["m2_statistics"], full=True, succeeds=False)
-    failure = done.failure_data_for_node("m2_statistics")
-    assert failure is not None
-    assert "no Dask scheduler answers at tcp://127.0.0.1:9" in str(failure.error)
+    (said,) = failures(done)
+    assert "no Dask scheduler answers at tcp://127.0.0.1:9" in said
     assert copied.versions("m2_statistics") == before
