@@ -1,4 +1,4 @@
-"""The sample logs with their own settings: the metrics stay within 1 % of those of every day in full."""
+"""With the settings of the sample: metrics within 1 % of those of every day in full."""
 
 import shutil
 from collections.abc import Iterator, Mapping
