@@ -95,15 +95,15 @@ def test_a_failed_check_is_notified_with_its_day(copied: Pipeline):
 
 def test_no_line_of_a_log_is_notified(empty: Pipeline):
     """Nor kept by Dagster: what a refused file holds is for `status` alone."""
-    empty.deliver({f"{day(1)}.csv": b"ada,jazz-001,2024-03-01T10:00:00\n"})  # without a header
+    empty.deliver({f"{day(1)}.csv": b"lovelace,jazz-001,2024-03-01T10:00:00\n"})  # without a header
     done = empty.run(1, only=["raw_logs"])
-    assert "ada" in empty.query("SELECT reason FROM refused_files")[0][0]
-    assert not [c for c in done.get_asset_check_evaluations() if "ada," in str(c.description)]
+    assert "lovelace" in empty.query("SELECT reason FROM refused_files")[0][0]
+    assert not [c for c in done.get_asset_check_evaluations() if "lovelace" in str(c.description)]
     with webhook() as (url, got):
         configure_alerts(empty, url)
         evaluate("check_alert", empty, done)
     assert "files_ingested" in str(got)
-    assert "ada" not in str(got)
+    assert "lovelace" not in str(got)
 
 
 def test_nothing_is_notified_where_every_check_passed(copied: Pipeline):
