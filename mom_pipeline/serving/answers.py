@@ -199,10 +199,7 @@ class History(ModelAnswer):
 
 
 class MapComponent(ModelAnswer):
-    """A component: where it stands, its weight, and the items that it shows most often.
-
-    drift: total variation since the day before, for each of the map's days.
-    """
+    """A component: its place, weight and most frequent items, and its drift day by day."""
 
     number: int
     x: float
@@ -213,10 +210,7 @@ class MapComponent(ModelAnswer):
 
 
 class MapItem(NamedItem):
-    """An item: the middle and the radius of its circle, its share of all that is taken.
-
-    component: the number of the one that it belongs to most; share: by how much.
-    """
+    """An item: its circle, its share of all taken, the component it belongs to most, how much."""
 
     x: float
     y: float
@@ -227,10 +221,7 @@ class MapItem(NamedItem):
 
 
 class ComponentMap(ModelAnswer):
-    """The components on a circle of radius 1, and items between those that they belong to.
-
-    days: for which the drift of every component is known, oldest first.
-    """
+    """The components on a circle of radius 1, items between them; days: those of the drift."""
 
     model: str
     components: tuple[MapComponent, ...]

@@ -27,12 +27,9 @@ class ChangedList:
 
 @dataclass(frozen=True)
 class ModelDiff:
-    """What differs from one version to another.
+    """What differs from one version to another: values of both, settings only where they differ.
 
-    settings: name -> both values, where they differ.  metrics: all of them; None where a version
-    has none.  users, items: how many each has.
-    drift: of every component of the other version, total variation; 1 for one without a
-    counterpart of the same number.
+    drift: of every component of the other version, total variation; 1 for one that is new.
     compared: users of both whose lists were made.  same: of these, whose lists are equal.
     mean_kept: the share of a list that the other one holds too.  changed: those that differ most.
     """

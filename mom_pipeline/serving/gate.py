@@ -1,29 +1,18 @@
 """The gate: whether the model of a day may replace the champion.
 
-Two things can be new about a model, and each is judged in its own way.
-
-**A new day of data**, settings and code as before. The day's rows were compared with the days
-before (`logs.gate`): a day that differs is excluded, so the model has learnt from usual days. It
-takes over unless a check failed.
-
-**Other settings or other code.** A paired backtest:
+A new day of data, settings and code as before, takes over unless a check failed: a day unlike the
+days before it was excluded by `logs.gate`. Other settings or code pass a paired backtest,
 
     d = AP of the challenger - AP of the champion, by user, on the same users and days
 
-The bootstrap interval of mean d must lie above -max_loss times the champion's MAP, so little
-evidence keeps the champion. A model has seen the days up to its own, so it cannot be judged on
-them. What can be judged is the model of the same settings of `evaluation.horizon_days` before, on
-what its users took since. The champion is asked about the same users, histories and days:
+whose bootstrap interval of mean d must lie above -max_loss times the champion's MAP. A model has
+seen the days up to its own, so the model of the same settings of `evaluation.horizon_days` before
+is judged on what its users took since. A champion as old as that, or older, answers for itself; the
+settings of a younger one, or of one whose items were numbered anew since, are fitted to the rows of
+the backtest, and so are settings that were chosen since.
 
-- a champion that is as old as the model of the backtest, or older, answers for itself;
-- a younger one has seen some of these days: its settings are fitted to the rows of the backtest
-  (in full, so it costs some passes; only after a change of settings). So are those of one whose
-  items were numbered anew since, after days that came late.
-
-So are settings that were chosen since the model of the backtest was made.
-
-The first model is in use at once: some answer is better than none. It is unproven until there
-are days to judge it on. What a person put in use stays until a person lifts that.
+The first model is in use at once, unproven until there are days to judge it on. What a person put
+in use stays until a person lifts that.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -66,10 +55,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Contest:
-    """Average precision of the challenger and of its rival, (users,) each, in the same order.
-
-    rival: a version, or POPULARITY.  how: in words, what was compared.
-    """
+    """Average precision of the challenger and of its rival, (users,) each; how, in words."""
 
     rival: str
     challenger_ap: Array
@@ -134,10 +120,7 @@ class Gate:
         return self.registry.add(self.candidate())
 
     def promote(self) -> Promoted:
-        """Store the model of the day as a version, and let it take over if it passes.
-
-        Raises NotUsable when a check of the day failed, or it had too little data.
-        """
+        """Store the model of the day, and let it take over if it passes; NotUsable if unsound."""
         for asset in _CHAIN:
             self.days.usable(asset, self.day)
         challenger, registry = self.candidate(), self.registry
@@ -254,10 +237,7 @@ class Gate:
 
 
 def decide(contest: Contest, *, max_loss: float, rng: np.random.Generator) -> Decision:
-    """Compare the challenger with its rival. max_loss: a share of the champion's MAP.
-
-    The first model, whose rival is popularity, passes whatever it scores; the words say it.
-    """
+    """Compare the challenger with its rival; the first model, whose rival is popularity, passes."""
     ours, theirs = contest.challenger_ap, contest.rival_ap
     if not (np.isfinite(ours).all() and np.isfinite(theirs).all()):
         return Decision(False, "refused: the precision of some user is not finite")

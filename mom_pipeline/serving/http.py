@@ -48,11 +48,21 @@ from mom_pipeline.serving.registry import NoChampion
 _INTERFACE = "2"
 _UNKNOWN = answers.UnknownUser | answers.UnknownItem | answers.UnknownGroup
 _SHOWN_CHANGES = 20
-_ICON = (
-    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="5" cy="6" r="4" '
-    'fill="#0072b2"/><circle cx="11" cy="5" r="3" fill="#d55e00"/><circle cx="10" cy="12" r="3" '
-    'fill="#009e73"/></svg>'
-)
+_FILES = {
+    "/": "index.html",
+    "/docs": "docs.html",
+    "/docs.js": "docs.js",
+    "/explorer.js": "explorer.js",
+    "/explorer.css": "explorer.css",
+    "/icon.svg": "icon.svg",
+    "/favicon.ico": "icon.svg",
+}
+_KINDS = {
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+}
 _REPORT = re.compile(r"(index|\d{4}-\d{2}-\d{2})\.html", re.ASCII)
 # A report is complete in itself; its styles are inside of it, its pictures too.
 _REPORT_POLICY = (
@@ -222,38 +232,18 @@ async def metrics(request: Request) -> Response:
 
 
 @cache
-def _file(name: str) -> bytes:
+def _content(name: str) -> bytes:
     return (files("mom_pipeline.serving.explorer") / name).read_bytes()
 
 
-@_get("/", include_in_schema=False)
-async def explorer() -> Response:
-    """The page; everything on it is asked for by its script."""
-    return page(_file("index.html"))
+async def explorer(request: Request) -> Response:
+    """The explorer, the page that tries every address, and their files."""
+    name = _FILES[request.scope["route"].path]
+    return page(_content(name), media_type=_KINDS[Path(name).suffix])
 
 
-@_get("/docs", include_in_schema=False)
-async def docs() -> Response:
-    """Every address of the OpenAPI document, to read and to try."""
-    return page(_file("docs.html"))
-
-
-@_get("/explorer.js", include_in_schema=False)
-@_get("/docs.js", include_in_schema=False)
-async def script(request: Request) -> Response:
-    name = request.scope["route"].path.removeprefix("/")
-    return Response(_file(name), headers=HEADERS, media_type="text/javascript")
-
-
-@_get("/explorer.css", include_in_schema=False)
-async def styles() -> Response:
-    return Response(_file("explorer.css"), headers=HEADERS, media_type="text/css")
-
-
-@_get("/favicon.ico", include_in_schema=False)
-@_get("/icon.svg", include_in_schema=False)
-async def icon() -> Response:
-    return Response(_ICON, headers=HEADERS, media_type="image/svg+xml")
+for _address in _FILES:
+    _router.add_api_route(_address, explorer, include_in_schema=False)
 
 
 @_get("/reports", include_in_schema=False)

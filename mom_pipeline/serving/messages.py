@@ -193,7 +193,7 @@ def json_answer(
     return Response(answer.model_dump_json(), status, HEADERS | (headers or {}), "application/json")
 
 
-def page(content: bytes, policy: str = _ONLY_OUR_FILES) -> Response:
-    """An HTML page that may use only what its Content-Security-Policy allows."""
+def page(content: bytes, policy: str = _ONLY_OUR_FILES, media_type: str = "text/html") -> Response:
+    """A page, or a part of one, that may use only what its Content-Security-Policy allows."""
     headers = HEADERS | {"content-security-policy": policy}
-    return Response(content, headers=headers, media_type="text/html")
+    return Response(content, headers=headers, media_type=media_type)

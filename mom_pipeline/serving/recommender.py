@@ -74,11 +74,7 @@ class Recommender:
 
     @classmethod
     def open(cls, data_dir: str | os.PathLike[str], *, exclude_seen: bool | None = None) -> Self:
-        """Load the model in use of a data folder. exclude_seen: None for what its settings say.
-
-        Raises NoChampion before the first promotion, DamagedModel when its files differ from
-        what was written.
-        """
+        """Load the model in use of a data folder, or raise NoChampion or DamagedModel."""
         settings = load_settings(Path(data_dir))
         registry = ModelRegistry(settings.models_dir, mapped=settings.engine.mapped)
         rules = list_rules(settings)
@@ -106,10 +102,7 @@ class Recommender:
         without: Collection[str] = (),
         group: str | None = None,
     ) -> AllowedItems | None:
-        """Some items alone, all but some, those of a group: for `recommend`. None: all items.
-
-        Raises UnknownGroup for a group that no item of the catalogue has.
-        """
+        """Some items alone, all but some, those of a group: for `recommend`. None: all items."""
         if only is None and not without and group is None:
             return None
         positions = self._served.item_positions
@@ -155,11 +148,9 @@ class Recommender:
         exclude_seen: bool | None = None,
         among: AllowedItems | None = None,
     ) -> answers.Recommendations:
-        """The n best items of somebody new who took the given ones.
+        """The n best items of somebody new who took the given ones; one given twice, twice.
 
-        Nothing is trained: P[component | user] needs only O and pi. An item that is given twice
-        was taken twice. Unknown items are left out and named in the answer.
-        Raises InvalidQuestion when no item is given, or more than MAX_HISTORY.
+        Nothing is trained: P[component | user] needs only O and pi.
         """
         history, unknown = self._taken(items)
         note = "" if history.nnz else "the model knows none of the given items: popular items"
@@ -179,10 +170,7 @@ class Recommender:
         }
 
     def similar(self, item: str, n: int = 20) -> answers.SimilarItems:
-        """The n items that go with one most often, compared with their popularity.
-
-        Raises UnknownItem.
-        """
+        """The n items that go with one most often, compared with their popularity."""
         _check_length(n)
         position = self._position(item)
         scores = similar_scores(self._served.model, position)
@@ -197,10 +185,7 @@ class Recommender:
         return answers.SimilarItems(item=item, model=self.version, items=lines)
 
     def explain(self, user: str, item: str) -> answers.ExplainedScore:
-        """What the user's score of an item is made of.
-
-        Raises UnknownUser when there is no history, UnknownItem.
-        """
+        """What the user's score of an item is made of; UnknownUser where there is no history."""
         history = self._history(user)
         if history is None or not history.nnz:
             raise answers.UnknownUser(
@@ -235,10 +220,7 @@ class Recommender:
         )
 
     def did_you_mean(self, *, user: str = "", item: str = "") -> str:
-        """Return "; did you mean …?" for a user or an item that the model does not know, or "".
-
-        A look at every id: for a person who waits, not for a service.
-        """
+        """Return "; did you mean …?" for an unknown user or item, or "". Looks at every id."""
         known = self._served.user_positions if user else self._served.item_positions
         return "" if (user or item) in known else did_you_mean(user or item, known)
 

@@ -3,9 +3,8 @@
     versions/<version>/   one folder as `ServedModel` writes it; never changed once it is there
     champion.json         every change of the champion, replaced in one step
 
-Pointer and history are the same file, so they cannot disagree: the champion is what is left on
-top after replaying it. A promotion puts a version there, a rollback takes one away. A reader
-sees the old or the new champion, never a mixture. Writers take turns.
+Pointer and history are one file, so they cannot disagree: a promotion puts a version on top, a
+rollback takes one away. A reader sees the old or the new champion; writers take turns.
 """
 
 import json
@@ -54,11 +53,7 @@ class DamagedPointer(MomError):
 
 @dataclass(frozen=True)
 class Promotion:
-    """One change of the champion.
-
-    version: the champion from then on.  time: ISO, UTC.  kind: promoted, rolled back,
-    kept or left to the gate again.  by: the gate, or a person, whose choice stays until lifted.
-    """
+    """One change of the champion, to `version`. by: a person's choice stays until lifted."""
 
     version: str
     time: str
@@ -78,10 +73,7 @@ class StoredVersion:
 
 
 class ModelRegistry:
-    """The versions below one folder, `models` of the data folder.
-
-    mapped: the histories of the models stay in their files.
-    """
+    """The versions below one folder. mapped: the histories stay in their files."""
 
     def __init__(self, root: Path, *, mapped: bool = False) -> None:
         self.root = root
@@ -179,10 +171,7 @@ class ModelRegistry:
         return champion
 
     def rollback(self, reason: str = "asked for") -> str:
-        """Return to the champion before and name it; it stays until a person lifts that.
-
-        Raises NothingToRollBack when there was none, DamagedModel when it cannot be used.
-        """
+        """Return to the champion before and name it; it stays until a person lifts that."""
         with locked(self.root):
             history = self.history()
             champions = _champions(history)
@@ -212,10 +201,7 @@ class ModelRegistry:
         return whole[-1] if whole else None
 
     def remove_old(self, keep: int) -> list[str]:
-        """Remove all but the newest `keep` versions (0: keep all), and return the removed.
-
-        The champion and the one that a rollback returns to stay.
-        """
+        """Remove all but the newest `keep` versions (0: all), the champion and its rollback."""
         with locked(self.root):
             used = _champions(self.history())[-2:]
             removed = [v for v in self.names()[:-keep] if v not in used] if keep else []
@@ -226,9 +212,8 @@ class ModelRegistry:
     def forget(self, user_id: str) -> dict[str, str | None]:
         """Replace every version that knows a user by one without them. Old name -> new name.
 
-        The new ones are written, then champion and history get the new names in one step, then
-        the old ones are removed; after a crash the same call ends the work. A damaged version is
-        removed (None in the answer): what is left of it could still hold the user.
+        After a crash the same call ends the work. A damaged version is removed (None in the
+        answer): what is left of it could still hold the user.
         """
         if not self.root.is_dir():
             return {}
@@ -301,11 +286,7 @@ def _is_chosen(history: Sequence[Promotion]) -> bool:
 
 
 def _renamed(history: Sequence[Promotion], new_names: Mapping[str, str | None]) -> list[Promotion]:
-    """The history as if versions had always had their new names; None: never were.
-
-    Rollbacks are resolved into the promotions that still count: a rollback whose version is
-    gone has nowhere to go to.
-    """
+    """The promotions that still count, as if versions had always had their new names."""
     kept: list[Promotion] = []
     for entry in _standing(history):
         name = new_names.get(entry.version, entry.version)

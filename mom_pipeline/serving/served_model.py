@@ -34,11 +34,10 @@ _OF_THE_STORE = ("format", "sha256")
 
 
 class FitFigures(BaseModel):
-    """The fit of one day.
+    """The fit of one day. captured_share: of the second moment, by the basis.
 
-    full: computed from all users.  captured_share: of the second moment, by the basis.
     drift: (K,), total variation since the day before.  agreement: (K,), cosine of two halves of
-    the users.  mean_agreement: weighted by pi.
+    the users; the mean is weighted by pi.
     """
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
@@ -72,11 +71,7 @@ class ModelFigures(BaseModel):
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a version was made of.
-
-    day: the model's day, ISO.  settings: of the model, by name.  data: fingerprint of the rows.
-    parents: artifact name -> version.  metrics: name -> value on the evaluation days.
-    """
+    """What a version was made of. data: fingerprint of the rows.  parents: artifact -> version."""
 
     version: str
     day: str
@@ -106,11 +101,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class ServedModel:
-    """Everything that an answer needs.
-
-    item_ids: (D,) text.  user_ids: (N,) text.  histories: (N, D).
-    figures: of the fit; None where nobody noted them.
-    """
+    """Everything that an answer needs. item_ids: (D,).  user_ids: (N,).  histories: (N, D)."""
 
     manifest: Manifest
     model: FittedModel
@@ -158,10 +149,7 @@ class ServedModel:
 
     @classmethod
     def load(cls, folder: Path, *, mapped: bool = False) -> Self:
-        """Read a version; DamagedModel when a file is missing or not what the manifest says.
-
-        mapped: the histories stay in their file.
-        """
+        """Read a version; DamagedModel when a file is missing or not what the manifest says."""
         manifest = Manifest.read(folder, check=True)
         try:
             fitted, _ = FittedModel.load(folder / MODEL)

@@ -63,8 +63,11 @@ class Explorer:
             items = [y for index in self._items for y in index.search(text, most)]
             items = list(dict.fromkeys(items))
         else:
-            users = _largest(np.diff(served.histories.indptr).astype(np.float64), most)
-            items = _largest(served.model.popularity, most)
+            activity = np.diff(served.histories.indptr).astype(np.float64)
+            users, items = (
+                top_n(values[None], most)[0][0].tolist()
+                for values in (activity, served.model.popularity)
+            )
         return answers.Matches(
             model=served.manifest.version,
             users=tuple(str(served.user_ids[u]) for u in users[:n]),
@@ -136,12 +139,6 @@ class Explorer:
     def _named(self, position: int) -> answers.NamedItem:
         item = str(self._served.item_ids[position])
         return answers.NamedItem(item=item, name=self._catalogue.name(item))
-
-
-def _largest(values: Array, n: int) -> list[int]:
-    best, _ = top_n(values[None], min(n, len(values)))
-    positions: list[int] = best[0].tolist()
-    return positions
 
 
 def shown_items(O: Array, popularity: Array) -> Array:
