@@ -35,9 +35,7 @@ def test_another_host_wants_a_token(token):
     result = CliRunner().invoke(cli, arguments, env=environment)
     assert result.exit_code != 0
     assert isinstance(result.exception, TokenMissing)
-    said = str(result.exception)
-    assert "--host 192.0.2.1 lets other machines ask what people took" in said
-    assert "MOM_SERVE_TOKEN must hold a secret of 16 characters or more" in said
+    assert "MOM_SERVE_TOKEN must hold a secret of 16 characters" in str(result.exception)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from mom_pipeline.serving.explorer.explorer import (
     component_places,
     moved_apart,
     radii,
-    shares_of_components,
     shown_items,
 )
 
@@ -93,11 +92,8 @@ def test_the_map_places_items_between_their_components(served):
     moved = {"2024-02-28": (1.0,), "2024-02-29": (0.1, 0.2, 0.3), "2024-03-01": (0.4, 0.5, 0.6)}
     answer = Explorer(replace(served, figures=figures(moved)), Catalogue()).map
     assert answer.days == ("2024-02-29", "2024-03-01")  # the first had other components
-    assert [component.drift for component in answer.components] == [
-        (0.1, 0.4),
-        (0.2, 0.5),
-        (0.3, 0.6),
-    ]
+    drift = [component.drift for component in answer.components]
+    assert drift == [(0.1, 0.4), (0.2, 0.5), (0.3, 0.6)]
     O, pi = served.model.item_probs, served.model.weights
     shown = served.item_ids[(O > 0).any(axis=1)]
     assert {item.item for item in answer.items} == set(shown)
@@ -110,17 +106,11 @@ def test_the_map_places_items_between_their_components(served):
         assert item.share == pytest.approx(joint.max() / joint.sum())
 
 
-def test_an_item_of_one_component_stands_at_it():
-    O = np.array([[0.7, 0.0], [0.0, 0.9], [0.3, 0.1]])
-    shares = shares_of_components(O, np.array([0.25, 0.75]))
-    np.testing.assert_allclose(shares, [[1, 0], [0, 1], [0.5, 0.5]])
-    np.testing.assert_allclose(np.linalg.norm(component_places(O), axis=1), 1)
-
-
 def test_like_components_stand_side_by_side():
     a, b = np.array([0.9, 0.1, 0, 0]), np.array([0, 0, 0.5, 0.5])
     O = np.stack([a, b, 0.99 * a + 0.01 * b, 0.99 * b + 0.01 * a], axis=1)
     places = component_places(O)
+    np.testing.assert_allclose(np.linalg.norm(places, axis=1), 1)
     assert places[0] @ places[2] == pytest.approx(0, abs=1e-9)
     assert places[1] @ places[3] == pytest.approx(0, abs=1e-9)
 
@@ -143,10 +133,8 @@ def test_a_large_catalogue_shows_some_hundred_items():
 
 
 def test_a_model_of_one_item_has_a_map(served):
-    model = replace(
-        served.model, item_probs=np.ones((1, 1)), weights=np.ones(1), popularity=np.ones(1)
-    )
-    one = replace(served, model=model, item_ids=np.array(["only"], dtype=object))
-    answer = Explorer(one, Catalogue()).map
+    one = {"item_probs": np.ones((1, 1)), "weights": np.ones(1), "popularity": np.ones(1)}
+    model, ids = replace(served.model, **one), np.array(["only"], dtype=object)
+    answer = Explorer(replace(served, model=model, item_ids=ids), Catalogue()).map
     assert [item.item for item in answer.items] == ["only"]
     assert answer.days == ()

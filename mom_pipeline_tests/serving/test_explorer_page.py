@@ -45,10 +45,7 @@ def service(make, tmp_path_factory) -> Iterator[Service]:
     served = replace(make(1), figures=figures(moved))
     served.user_ids[:3] = [HOSTILE, TURNED, LONG[:1000]]
     # In many lists and histories: all of them shown.
-    for position, item in zip(
-        np.argsort(-served.model.item_probs.sum(axis=1)), (HOSTILE, TURNED), strict=False
-    ):
-        served.item_ids[position] = item
+    served.item_ids[np.argsort(-served.model.item_probs.sum(axis=1))[:2]] = [HOSTILE, TURNED]
     registry.promote(registry.add(served), f"passed {HOSTILE}")
     named = {str(served.item_ids[5]): Item(str(served.item_ids[5]), NAME)}
     Catalogue(named).save(data)
@@ -133,9 +130,8 @@ def test_unknown_people_and_items_are_answered_in_words(opened: Opened):
     assert page.locator("ol li").count() > 0
     page = opened.open("#item=nothing")
     expect(page.locator("main")).to_contain_text("the model does not know the item 'nothing'")
-    opened.problems[:] = [
-        text for text in opened.problems if "404" not in text
-    ]  # the browser's own
+    # What the browser itself says of it.
+    opened.problems[:] = [text for text in opened.problems if "404" not in text]
 
 
 def test_the_map_is_walked_by_keyboard(opened: Opened):
