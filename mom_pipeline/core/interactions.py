@@ -90,6 +90,17 @@ def as_binary(X: Csr) -> Csr:
     return once
 
 
+def with_entries(X: Csr, kept: Array) -> Csr:
+    """Return X with some of its entries alone. kept: (nnz,) of bool."""
+    indptr = np.append(0, np.cumsum(kept))[X.indptr]
+    return sparse.csr_array((X.data[kept], X.indices[kept], indptr), shape=X.shape)
+
+
+def rows_of_entries(X: Csr) -> Array:
+    """Return the row of every entry of X, (nnz,)."""
+    return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+
+
 def require_rows(rows: str) -> None:
     """Raise InvalidSetting for an unknown way to read rows."""
     if rows not in ROWS:

@@ -176,17 +176,13 @@ class MethodOfMoments(FrameApi):
         X = as_interactions(X)
         require_events(X)
         days = None if last_days is None else as_last_days(last_days, X)
-        stages = Stages(progress)
+        users, stages = UsersInMemory(X, days), Stages(progress)
         with one_blas_thread():
-            users = UsersInMemory(X, days)
-            fit = self._fit_components(users, stages, previous, anchor)
-            ranking, choice = None, None
-            if self.ranking == "three-moment":
+            fit, choice = self._fit_components(users, stages, previous, anchor), None
+            if self.ranking == "three-moment" and self.ranking_weights is None:
                 split = self._split(X, held_out, days, exclude_seen)
                 choice = None if split is None else self._choose_weights(X, fit, split, stages)
-                ranking = self._fit_ranking(users, choice, stages)
-        self._fitted, self._columns = self._fitted_model(fit, ranking, stages, choice), None
-        return self
+            return self._fit_ranking(users, fit, choice, stages)
 
     def fit_users(
         self, users: Users, *, previous: Self | None = None, progress: Any = None
@@ -194,11 +190,8 @@ class MethodOfMoments(FrameApi):
         """Fit to users visited in passes, such as shards, with ranking weights given or default."""
         stages = Stages(progress)
         with one_blas_thread():
-            fit, ranking = self._fit_components(users, stages, previous), None
-            if self.ranking == "three-moment":
-                ranking = self._fit_ranking(users, None, stages)
-        self._fitted, self._columns = self._fitted_model(fit, ranking, stages), None
-        return self
+            fit = self._fit_components(users, stages, previous)
+            return self._fit_ranking(users, fit, None, stages)
 
     def update(
         self,
@@ -416,25 +409,26 @@ class MethodOfMoments(FrameApi):
         return ComponentFit(anchor, sums, components)
 
     def _fit_ranking(
-        self, users: Users, choice: WeightChoice | None, stages: Stages
-    ) -> PairRanking:
-        weights = self.ranking_weights
-        if weights is None:
+        self, users: Users, fit: ComponentFit, choice: WeightChoice | None, stages: Stages
+    ) -> Self:
+        """Complete a fit by what ranks, with the weights that were given, chosen or neither."""
+        ranking = low_pass = None
+        if self.ranking == "three-moment":
             unchosen = replace(default_weights(users.shape[1]), **(self.fixed_weights or {}))
-            weights = unchosen if choice is None else choice.weights
-        low_pass = None
-        if weights.low_pass:
-            with stages.stage("low-pass part"):
-                low_pass = self._low_pass(users, weights.user_exponent, weights.low_pass_scaling)
-        return PairRanking.from_users(users, low_pass, weights)
+            weights = self.ranking_weights or (unchosen if choice is None else choice.weights)
+            if weights.low_pass:
+                own = (weights.user_exponent, weights.low_pass_scaling)
+                with stages.stage("low-pass part"):
+                    low_pass = self._low_pass(users, *own)
+            ranking = PairRanking.from_users(users, low_pass, weights)
+        self._fitted, self._columns = self._fitted_model(fit, ranking, stages, choice), None
+        return self
 
     def _split(
         self, X: Csr, held_out: Any, last_days: Csr | None, exclude_seen: bool
     ) -> HeldOut | None:
-        """What to choose the weights on; None where they are given, or nothing can be hidden."""
+        """Return what to choose the weights on; None where nothing can be hidden."""
         rng = np.random.default_rng(self.seed)
-        if self.ranking_weights is not None:
-            return None
         if held_out is None:
             return hold_out(X, rng, exclude_seen=exclude_seen)
         later = as_interactions(held_out, n_items=X.shape[1])

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from mom_pipeline.core.interactions import as_binary
+from mom_pipeline.core.interactions import as_binary, rows_of_entries, with_entries
 from mom_pipeline.core.types import Array, Csr, Float64
 
 _SMOOTHING = 5.0
@@ -51,13 +51,13 @@ def cooccurrence_lift(X: Csr, day: Csr) -> tuple[Lift, Lift]:
     costs = np.cumsum(np.minimum(lengths[counted], _MOST_ITEMS).astype(np.int64) ** 2)
     counted = np.union1d(counted[costs <= _MOST_COUNTED], users)
     histories, taken = _sampled(X[counted], rng), day[users]
-    taken = _sampled(_only(taken, np.isin(taken.indices, histories.indices)), rng)
+    taken = _sampled(with_entries(taken, np.isin(taken.indices, histories.indices)), rng)
     own = histories[np.searchsorted(counted, users)]
     columns = np.union1d(own.indices, taken.indices)
     histories, own, taken = (rows[:, columns] for rows in (histories, own, taken))
     counts = _Counts.of(histories, np.unique(taken.indices))
     odd = _places(taken) % 2 == 1
-    one, other = _only(taken, ~odd), _only(taken, odd)
+    one, other = with_entries(taken, ~odd), with_entries(taken, odd)
     halves = zip(counts.odds(one, other, own), counts.odds(other, one, own), strict=True)
     return _lift(*counts.odds(taken, own, own)), _lift(*map(np.concatenate, halves))
 
@@ -71,7 +71,7 @@ class _Counts(NamedTuple):
 
     @classmethod
     def of(cls, histories: Csr, items: Array) -> "_Counts":
-        of_day = _only(histories, np.isin(histories.indices, items))
+        of_day = with_entries(histories, np.isin(histories.indices, items))
         C = csr_array(histories.T @ of_day)
         C.setdiag(0)
         c = np.bincount(histories.indices, minlength=histories.shape[1])
@@ -84,7 +84,7 @@ class _Counts(NamedTuple):
         """
         if not taken.nnz or not given.nnz:
             return np.empty(0), np.empty(0, dtype=np.int64)
-        users, givers = _rows(taken), _rows(given)
+        users, givers = rows_of_entries(taken), rows_of_entries(given)
         known = own[givers, given.indices]
         weights = 1 / (_SMOOTHING + self.c[given.indices] - known)
         W = csr_array((weights, given.indices, given.indptr), shape=given.shape)
@@ -115,22 +115,12 @@ def _lift(odds: Float64, users: Array) -> Lift:
 
 def _sampled(X: Csr, rng: np.random.Generator) -> Csr:
     """Return ones, for at most so many items of every row."""
-    order = np.lexsort((rng.random(X.nnz), _rows(X)))
+    order = np.lexsort((rng.random(X.nnz), rows_of_entries(X)))
     kept = np.empty(X.nnz, dtype=bool)
     kept[order] = _places(X) < _MOST_ITEMS
-    return _only(as_binary(X), kept)
-
-
-def _only(X: Csr, kept: Array) -> Csr:
-    """Return some of the entries."""
-    indptr = np.append(0, np.cumsum(kept))[X.indptr]
-    return csr_array((X.data[kept], X.indices[kept], indptr), shape=X.shape)
-
-
-def _rows(X: Csr) -> Array:
-    return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    return with_entries(as_binary(X), kept)
 
 
 def _places(X: Csr) -> Array:
     """Return which of its row each entry is."""
-    return np.arange(X.nnz) - X.indptr[_rows(X)]
+    return np.arange(X.nnz) - X.indptr[rows_of_entries(X)]

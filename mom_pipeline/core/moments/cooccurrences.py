@@ -15,7 +15,12 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions
-from mom_pipeline.core.interactions import resized, with_narrow_indices
+from mom_pipeline.core.interactions import (
+    resized,
+    rows_of_entries,
+    with_entries,
+    with_narrow_indices,
+)
 from mom_pipeline.core.moments.sums import padded
 from mom_pipeline.core.moments.users import UserRows, Users
 from mom_pipeline.core.threads import cut, map_blocks
@@ -52,8 +57,9 @@ class Cooccurrences:
         item_users = np.bincount(X.indices, minlength=X.shape[1]).astype(np.int64)
         n = np.maximum(np.diff(X.indptr), 1).astype(np.float64)
         weights = np.rint(_UNITS * n**-user_exponent).astype(np.int64)
-        upper = _counted(_without_items(X, excluded), weights)
-        return cls(upper, item_users, user_exponent, excluded)
+        if len(excluded):
+            X = with_entries(X, ~np.isin(X.indices, excluded))
+        return cls(_counted(X, weights), item_users, user_exponent, excluded)
 
     def update(self, removed: Csr, added: Csr) -> Self:
         """Return the sums without some rows and with others, exact. Both: (any, D) or more D."""
@@ -215,8 +221,7 @@ def _item_users(rows: UserRows) -> Array:
 def _pairs_by_rank(rank: Array, rows: UserRows) -> Float64:
     """Return with how many items up to itself an item goes, by rank, summed over users, (D,)."""
     X = _by_rank(rows.X, rank)
-    owners = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-    ordinals = np.arange(X.nnz) - X.indptr[owners] + 1
+    ordinals = np.arange(X.nnz) - X.indptr[rows_of_entries(X)] + 1
     return np.bincount(X.indices, weights=ordinals, minlength=X.shape[1]).astype(np.float64)
 
 
@@ -273,7 +278,7 @@ def _counted(X: Csr, weights: Array) -> Csr:
         first = np.repeat(np.arange(both.shape[1]), np.diff(both.indptr))
         seconds = (both.data, both.indices + items.start, both.indptr)
         by_first = sparse.csr_array(seconds, shape=(both.shape[1], D))
-        return _entries(by_first, both.indices >= first)
+        return with_entries(by_first, both.indices >= first)
 
     slabs = map_blocks(slab, _pair_slabs(X))
     if not slabs:
@@ -287,21 +292,6 @@ def _pair_slabs(X: Csr) -> list[slice]:
     others = np.bincount(X.indices, weights=np.repeat(lengths, lengths), minlength=X.shape[1])
     pairs_before = np.append(0, np.cumsum(np.minimum(others, X.shape[1])))
     return cut(pairs_before, _PAIRS_PER_SLAB, X.shape[1])
-
-
-def _without_items(X: Csr, items: Array) -> Csr:
-    """Return X without the entries of some items."""
-    if not len(items):
-        return X
-    wanted = np.ones(X.shape[1], dtype=bool)
-    wanted[items] = False
-    return _entries(X, wanted[X.indices])
-
-
-def _entries(X: Csr, kept: Array) -> Csr:
-    """Return X with some of its entries. kept: (nnz,) of bool."""
-    indptr = np.append(0, np.cumsum(kept))[X.indptr]
-    return sparse.csr_array((X.data[kept], X.indices[kept], indptr), shape=X.shape)
 
 
 def steps_of(items: Array, n_items: int) -> Array:
