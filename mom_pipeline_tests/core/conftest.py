@@ -91,3 +91,12 @@ def population_sums(
         item_pairs=M2 @ U / scale[:, None],
     )
     return Anchor(U, scale, Estimator.from_name("paper")), sums
+
+
+def assert_same_sums(sums: AnchoredSums, expected: AnchoredSums, rtol: float = 1e-9) -> None:
+    """Relative to the largest entry of each array."""
+    ours, theirs = sums.as_arrays(), expected.as_arrays()
+    assert ours.keys() == theirs.keys()
+    for name, array in theirs.items():
+        scale = max(np.abs(array).max(initial=0.0), 1e-12)
+        assert np.abs(ours[name] - array).max(initial=0.0) <= rtol * scale, name

@@ -26,14 +26,6 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "arrays.npz"
 
 
-def test_what_is_written_is_read(path: Path):
-    with np.load(path, allow_pickle=False) as file:
-        assert sorted(file.files) == sorted(ARRAYS)
-        for name, array in ARRAYS.items():
-            np.testing.assert_array_equal(file[name], array)
-            assert file[name].dtype == array.dtype
-
-
 def test_what_shrinks_is_shrunk_and_noise_is_not(path: Path):
     with zipfile.ZipFile(path) as members:
         size = {m.filename: (m.compress_size, m.file_size) for m in members.infolist()}
@@ -42,20 +34,21 @@ def test_what_shrinks_is_shrunk_and_noise_is_not(path: Path):
     assert size["noise.npy"][0] == size["noise.npy"][1]
 
 
-def test_mapped_arrays_are_the_same_whether_shrunk_or_not(path: Path):
+def test_what_is_written_is_read_and_mapped_whether_shrunk_or_not(path: Path):
     mapped = mapped_arrays(path)
-    for name, array in ARRAYS.items():
-        np.testing.assert_array_equal(mapped[name], array)
+    with np.load(path, allow_pickle=False) as file:
+        assert sorted(file.files) == sorted(mapped) == sorted(ARRAYS)
+        for name, array in ARRAYS.items():
+            np.testing.assert_array_equal(mapped[name], array)
+            np.testing.assert_array_equal(file[name], array)
+            assert file[name].dtype == mapped[name].dtype == array.dtype
     assert isinstance(mapped["noise"], np.memmap)
     assert not isinstance(mapped["counts"], np.memmap)
 
 
-def test_equal_arrays_give_equal_bytes(path: Path):
+def test_equal_arrays_give_equal_bytes_and_python_objects_are_refused(path: Path):
     again = BytesIO()
     write_npz(again, ARRAYS)
     assert again.getvalue() == path.read_bytes()
-
-
-def test_python_objects_are_refused(tmp_path: Path):
     with pytest.raises(ValueError, match="Object arrays"):
         write_npz(BytesIO(), {"x": np.array([{}], dtype=object)})

@@ -7,16 +7,15 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
+from mom_pipeline.core.interactions import rows_of_entries
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
 CUTOFFS = (5, 10, 20, 40, 60, 80, 100, 200, 300, 400, 500)
 SHOWN_CUTOFF = 20
 METRICS = ("precision", "recall", "map", "ndcg")
-# Users handled together, and slots that a user's test items are sorted into: a block's table
-# of slots stays within the cache, whatever the number of items.
+# Users handled together.
 _USERS_PER_BLOCK = 512
-_SLOTS = 2048
 # Counts of a bootstrap in memory at once on each thread: 16 MB.
 _COUNTS_PER_BLOCK = 2_000_000
 
@@ -123,26 +122,13 @@ def _relevant_items(ids: Array, test: Csr, train: Csr | None) -> Csr:
 
 
 def _hits(ids: Array, relevant: Csr) -> tuple[Array, Array]:
-    """Return user and rank (from 0) of every listed item that is relevant, in that order.
-
-    A table of slots, an item's position modulo their number, tells almost every other item
-    apart by one look; what it lets through is then searched for among the relevant ones.
-    """
-    n_users, length = ids.shape
+    """Return user and rank (from 0) of every listed item that is relevant, in that order."""
     D = relevant.shape[1]
-    owners = np.repeat(np.arange(n_users), np.diff(relevant.indptr))
-    table = np.zeros(n_users * _SLOTS, dtype=bool)
-    table[owners * _SLOTS + relevant.indices % _SLOTS] = True
-    slots = np.bitwise_and(ids, _SLOTS - 1, dtype=np.int64)
-    slots += np.arange(0, n_users * _SLOTS, _SLOTS)[:, None]
-    maybe = np.flatnonzero(table.take(slots, mode="clip"))
-    users, ranks = np.divmod(maybe, length)
-    items = ids[users, ranks].astype(np.int64)
-    keys = owners * D + relevant.indices
-    wanted = users * D + items
+    keys = rows_of_entries(relevant) * D + relevant.indices  # rising
+    wanted = np.arange(len(ids))[:, None] * D + ids
     nearest = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    hit = (keys[nearest] == wanted) & (items >= 0)
-    return users[hit], ranks[hit]
+    users, ranks = np.nonzero((keys[nearest] == wanted) & (ids >= 0))
+    return users, ranks
 
 
 def metrics_of_hits(

@@ -39,19 +39,15 @@ def whitened(X, name, K, dtype=np.float64):
 
 
 @pytest.mark.parametrize("name", ["paper", "unbiased", "balanced"])
-def test_whitening_makes_the_second_moment_the_identity(wide, name):
+def test_whitening_makes_the_second_moment_the_identity(wide, name, rng):
     whitening, anchor, M2 = whitened(wide, name, 12)
     W = whitening.matrix(anchor)
     np.testing.assert_allclose(W.T @ M2.apply(W), np.eye(12), atol=1e-9)
     np.testing.assert_allclose((anchor.basis @ whitening.inverse).T @ W, np.eye(12), atol=1e-9)
-
-
-@pytest.mark.parametrize("name", ["paper", "unbiased", "balanced"])
-def test_eigenvalues_are_those_of_lapack(wide, name, rng):
-    M2 = operator(wide, name)
-    expected = np.linalg.eigvalsh(M2.apply(np.eye(M2.n_items)))[::-1][:10]
     pairs = top_eigenpairs(M2, 10, rng, tol=1e-12, max_passes=60)
+    expected = np.linalg.eigvalsh(M2.explicit)[::-1][:10]
     np.testing.assert_allclose(pairs.values[:10], expected, rtol=1e-8)
+    assert pairs.passes > 1
     assert pairs.residual < 1e-4
 
 

@@ -19,21 +19,13 @@ def tall(rng):
     return rng.standard_normal((ROWS, 9))[:, 1:6]
 
 
-def test_cross_is_the_transpose_times_the_other(tall, rng):
-    other = rng.standard_normal((ROWS, 3))
-    np.testing.assert_allclose(cross(tall, other), tall.T @ other, rtol=1e-10)
-
-
-def test_subtraction_leaves_the_rest_and_its_gram(tall, rng):
-    G, C = rng.standard_normal((ROWS, 3)), rng.standard_normal((5, 3))
-    expected = G - tall @ C
+def test_products_are_those_of_numpy_also_when_written_over_an_operand(tall, rng):
+    G, C, F = (rng.standard_normal(shape) for shape in ((ROWS, 3), (5, 3), (5, 2)))
+    np.testing.assert_allclose(cross(tall, G), tall.T @ G, rtol=1e-9)
+    rest = G - tall @ C
     gram = subtract_product(G, tall, C)
-    np.testing.assert_allclose(G, expected, atol=1e-12)
-    np.testing.assert_allclose(gram, expected.T @ expected, rtol=1e-10)
-
-
-def test_a_product_may_be_written_over_its_own_operand(tall, rng):
-    F = rng.standard_normal((5, 2))
+    np.testing.assert_allclose(G, rest, atol=1e-12)
+    np.testing.assert_allclose(gram, rest.T @ rest, rtol=1e-10)
     expected, last = tall @ F, tall[:, 2:].copy()
     result = multiply(tall, F, out=tall)
     np.testing.assert_allclose(result, expected, atol=1e-12)

@@ -13,6 +13,7 @@ from mom_pipeline.core.moments.anchored import AnchoredSums, second_moment_times
 from mom_pipeline.core.moments.days import MomentSettings, fix_anchor, operator
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.users import UsersInMemory, in_first_half
+from mom_pipeline_tests.core.conftest import assert_same_sums
 
 NAMES = ["paper", "unbiased", "balanced"]
 K = 5
@@ -21,14 +22,6 @@ K = 5
 def anchor_of(X, name):
     moments = MomentSettings(Estimator.from_name(name), K, K + 8, tol=1e-12, max_passes=80)
     return fix_anchor(UsersInMemory(X), moments)
-
-
-def assert_same_sums(sums, expected, rtol=1e-9):
-    ours, theirs = sums.as_arrays(), expected.as_arrays()
-    assert ours.keys() == theirs.keys()
-    for name, array in theirs.items():
-        scale = max(np.abs(array).max(initial=0.0), 1e-12)
-        assert np.abs(ours[name] - array).max(initial=0.0) <= rtol * scale, name
 
 
 @settings(max_examples=15, deadline=None)
