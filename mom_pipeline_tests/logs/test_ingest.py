@@ -39,13 +39,11 @@ def log(*users: str) -> str:
 
 def test_the_same_file_again_changes_nothing(folder: DataFolder) -> None:
     assert folder.take(log("a", "b")).status == "new"
-    before = folder.tables(), folder.query("SELECT ingested_at::VARCHAR FROM ingest_ledger")
+    stamp = "SELECT ingested_at::VARCHAR FROM ingest_ledger"
+    before = folder.tables(), folder.query(stamp)
     again = folder.ingest("2024-03-01.csv")
     assert (again.status, again.rows_accepted, again.lines) == ("unchanged", 2, 3)
-    assert (
-        folder.tables(),
-        folder.query("SELECT ingested_at::VARCHAR FROM ingest_ledger"),
-    ) == before
+    assert (folder.tables(), folder.query(stamp)) == before
 
 
 def test_a_changed_file_replaces_exactly_its_own_rows(lenient: DataFolder) -> None:
