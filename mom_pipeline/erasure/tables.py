@@ -40,11 +40,8 @@ def erase_rows(warehouse: Warehouse, user_id: str) -> Counter[str]:
     The position stays, with an empty id: positions are never given twice. The ledger counts
     what is left, also of files that no longer exist.
     """
-    user, mention, erased = (
-        {"user": user_id},
-        {"mention": mention_in_sql(user_id)},
-        {"erased": ERASED},
-    )
+    user, erased = {"user": user_id}, {"erased": ERASED}
+    mention = {"mention": mention_in_sql(user_id)}
     why = "the reason named a user who was erased"
     changes = [
         ("recommendations", "DELETE FROM recommendations WHERE user_id = $user", user),

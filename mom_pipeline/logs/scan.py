@@ -139,12 +139,13 @@ def _blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
             rest = line
             continue
         cut = tail.rfind(b"\n") + 1
+        lines, rest = tail[:cut], tail[cut:]
         if len(line) > MAX_LINE_BYTES:
             yield line + newline
-            line = newline = b""
-        if block := line + newline + tail[:cut]:
-            yield block
-        rest = tail[cut:]
+        else:
+            lines = line + newline + lines
+        if lines:
+            yield lines
     if rest:
         yield rest
 
