@@ -101,12 +101,6 @@ def rows_of_entries(X: Csr) -> Array:
     return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
 
 
-def require_rows(rows: str) -> None:
-    """Raise InvalidSetting for an unknown way to read rows."""
-    if rows not in ROWS:
-        raise InvalidSetting(f"rows must be one of {', '.join(ROWS)}, found {rows!r}")
-
-
 def weighted_rows(X: Csr, rows: RowsName) -> Csr:
     """Return X with every entry weighed on its own, sharing the positions of X.
 

@@ -6,7 +6,7 @@ from typing import Literal, Self, get_args
 import numpy as np
 
 from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.core.interactions import RowsName, require_rows, weighted_rows
+from mom_pipeline.core.interactions import ROWS, RowsName, weighted_rows
 from mom_pipeline.core.types import Array, Csr, Float64
 
 EstimatorName = Literal["balanced", "unbiased", "paper"]
@@ -53,7 +53,8 @@ class Estimator:
             raise InvalidSetting(
                 f"estimator must be one of {sorted(get_args(EstimatorName))}, found {name!r}"
             )
-        require_rows(rows)
+        if rows not in ROWS:
+            raise InvalidSetting(f"rows must be one of {', '.join(ROWS)}, found {rows!r}")
         distinct, default_weight, default_scaling = _ESTIMATORS[name]
         return cls(
             name=name,
