@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 
 from distributed import Client, Future, KilledWorker, LocalCluster
 from distributed.client import FutureCancelledError
+from distributed.comm.core import CommClosedError
 from fsspec.core import url_to_fs
 
 from mom_pipeline.core.errors import MomError, VisitFailed
@@ -36,6 +37,10 @@ _SHARDS_UNDER_WAY = 2
 _VERSIONS = 3
 
 
+# What Dask raises when workers are lost: of results, of addresses, of connections, of all of them.
+_LOST = (FutureCancelledError, KeyError, CommClosedError, TimeoutError)
+
+
 class EngineUnreachable(VisitFailed):
     """No scheduler answers, or it has no workers."""
 
@@ -55,11 +60,7 @@ class DaskEngine:
         self.client = client
         self._address = client.scheduler.address
 
-    @property
-    def n_workers(self) -> int:
-        return len(self._workers())
-
-    def _workers(self) -> list[str]:
+    def workers(self) -> list[str]:
         """Return the addresses of the workers, in a fixed order."""
         return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
 
@@ -71,9 +72,8 @@ class DaskEngine:
         """
 
         def total() -> Sum:
-            sent = self._send(work, shards)
-            workers, indices = self._workers(), range(len(shards.entries))
-            leaves = [self._submit(sent, workers, index) for index in indices]
+            sent, workers = self._send(work, shards), self.workers()
+            leaves = [self._submit(sent, workers, i) for i in range(len(shards.entries))]
             return self.added(leaves).result()
 
         first, last = shards.entries[0].name, shards.entries[-1].name
@@ -86,24 +86,29 @@ class DaskEngine:
         wait to be taken. Raises as `add_up` does.
         """
 
-        def result(part: ShardUsers, submitted: list[Future]) -> Sum:
-            if not submitted:  # all workers were lost, and what they had been sent
-                sent = self._send(work, shards)
-                submitted.append(self._submit(sent, self._workers(), part.index, part))
-            return submitted.pop().result()
+        def submit(part: ShardUsers) -> Future | None:
+            with suppress(*_LOST), self._noticing_the_end():
+                return self._submit(sent, workers, part.index, part)
+            return None
+
+        def result(part: ShardUsers, submitted: list[Future | None]) -> Sum:
+            future = submitted.pop() if submitted else None
+            if future is None:  # its worker was lost, or all workers and what they had been sent
+                again = self._send(work, shards)
+                future = self._submit(again, self.workers(), part.index, part)
+            return future.result()
 
         def taken() -> Sum:
             part, future = waiting.popleft()
             submitted, name = [future], shards.entries[part.index].name
             return self._insist(lambda: result(part, submitted), f"at {name}")
 
-        waiting: deque[tuple[ShardUsers, Future]] = deque()
-        with self._noticing_the_end():
-            sent = self._send(work, shards)
+        waiting: deque[tuple[ShardUsers, Future | None]] = deque()
+        sent = self._insist(lambda: self._send(work, shards), f"at {shards.entries[0].name}")
         for part in parts:
             with self._noticing_the_end():
-                workers = self._workers()  # one may be new, or gone
-                waiting.append((part, self._submit(sent, workers, part.index, part)))
+                workers = self.workers()  # one may be new, or gone
+            waiting.append((part, submit(part)))
             if len(waiting) > _SHARDS_UNDER_WAY * max(len(workers), 1):
                 yield taken()
         while waiting:
@@ -129,27 +134,22 @@ class DaskEngine:
 
         Neighbours in the tree share a worker, so that their sum need not travel.
         """
-        where: dict[str, Any] = {}
-        if workers:
-            own = workers[index * len(workers) // len(sent.names)]
-            where = {"workers": [own], "allow_other_workers": True}
+        own = [workers[index * len(workers) // len(sent.names)]] if workers else None
         # Scattered and not an argument: Dask keeps the messages that tasks come with.
-        try:
-            users = part and self.client.scatter(part, workers=where.get("workers"), hash=False)
-        except KeyError:  # that worker has gone meanwhile
-            where, users = {}, self.client.scatter(part, hash=False)
+        users = part and self.client.scatter(part, workers=own, hash=False)
+        where: dict[str, Any] = {"workers": own, "allow_other_workers": True} if own else {}
         key = f"{sent.names[index]}:{uuid.uuid4().hex[:8]}"
         return self.client.submit(
             _on_worker, sent.work, sent.shards, index, users, key=key, **where
         )
 
     def _insist(self, result: Callable[[], Sum], where: str) -> Sum:
-        """Return a result; all of it is computed again when all workers were lost."""
+        """Return a result; all of it is computed again when workers were lost with their data."""
         for _ in range(_ATTEMPTS):
             try:
                 with self._noticing_the_end():
                     return result()
-            except FutureCancelledError as error:
+            except _LOST as error:
                 lost = error
             except KilledWorker as error:
                 name = str(error.task).partition(":")[0]
@@ -216,7 +216,7 @@ def dask_engine(
                 'engine.kind = "local"'
             ) from error
         engine = DaskEngine(client)
-        if not engine.n_workers:
+        if not engine.workers():
             raise EngineUnreachable(
                 f"the Dask scheduler at {address} has no workers; start some with "
                 f"`dask worker {address}`"
@@ -283,7 +283,7 @@ class DaskVisits:
             while len(self._written) >= _VERSIONS:
                 _remove(self._written.popitem(last=False)[1].shards.url)
             url = f"{self._shards_url}/{uuid.uuid4().hex}"
-            n_shards = suitable_number(X.nnz, self._engine.n_workers)
+            n_shards = suitable_number(X.nnz, len(self._engine.workers()))
             try:
                 shards = write_shards(X, url, n_shards=n_shards, last_days=last_days)
             except BaseException:

@@ -4,11 +4,11 @@ import gc
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import dask
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
@@ -34,31 +34,21 @@ from mom_pipeline_tests.engine.conftest import K
 
 @dataclass(frozen=True)
 class DyingOnce:
-    """A pass that kills its worker the first time it sees a shard."""
+    """Work that kills its worker the first time it comes near a user."""
 
     marker: Path
-    user: int
-    work: AnchoredPass
+    work: Callable[..., Any]
+    user: int = 100
 
-    def __call__(self, rows: UserRows) -> AnchoredSums:
-        if self.user in rows.positions and not self.marker.exists():
-            self.marker.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return self.work(rows)
-
-
-@dataclass(frozen=True)
-class VisitDyingOnce:
-    """A visit that kills its worker the first time it comes near a user."""
-
-    marker: Path
-    user: int
-
-    def __call__(self, rows: UserRows, along: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def __call__(self, rows: UserRows, *along: Any) -> Any:
         if (np.abs(rows.positions - self.user) < 2).any() and not self.marker.exists():
             self.marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return rows.positions, np.asarray(rows.X.sum(axis=1)) + along[:, 0]
+        return self.work(rows, *along)
+
+
+def sums_along(rows: UserRows, along: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return rows.positions, np.asarray(rows.X.sum(axis=1)) + along[:, 0]
 
 
 @dataclass(frozen=True)
@@ -109,28 +99,35 @@ def test_sums_are_the_same_to_the_last_digit(
     assert_equal_sums(first, second)
 
 
+@pytest.fixture
+def lone() -> Iterator[DaskEngine]:
+    """A cluster of a single worker, to be killed once: its second return takes a minute."""
+    with dask_engine(n_workers=1) as engine:
+        yield engine
+
+
+@pytest.fixture(params=["cluster", "lone"])
+def workers(request: pytest.FixtureRequest) -> DaskEngine:
+    return request.getfixturevalue(request.param)
+
+
 def test_a_worker_killed_in_the_middle_of_a_pass_changes_nothing(
-    cluster: DaskEngine, interactions: Csr, shards: Shards, tmp_path: Path
+    workers: DaskEngine, interactions: Csr, shards: Shards, tmp_path: Path
 ) -> None:
-    work = an_anchored_pass(interactions)
-    undisturbed = cluster.add_up(work, shards)
-    marker = tmp_path / "killed"
-    disturbed = cluster.add_up(DyingOnce(marker, 100, work), shards)
+    work, marker = an_anchored_pass(interactions), tmp_path / "killed"
+    total = workers.add_up(DyingOnce(marker, work), shards)
     assert marker.exists()
-    assert_equal_sums(disturbed, undisturbed)
+    assert_equal_sums(total, LocalEngine().add_up(work, shards), rtol=1e-12)
 
 
-@pytest.mark.parametrize("n_workers", [1, 2])
 def test_a_worker_killed_in_the_middle_of_a_visit_changes_nothing(
-    interactions: Csr, shards: Shards, tmp_path: Path, n_workers: int
+    workers: DaskEngine, interactions: Csr, shards: Shards, tmp_path: Path
 ) -> None:
     asked, along = np.arange(0, interactions.shape[0], 3), np.arange(1000.0)[:, None]
     marker = tmp_path / "killed"
-    with dask_engine(n_workers=n_workers) as engine:
-        users = ShardedUsers(engine, shards)
-        parts = list(users.visit(VisitDyingOnce(marker, 100), asked, along))
-    assert marker.exists()
+    parts = ShardedUsers(workers, shards).visit(DyingOnce(marker, sums_along), asked, along)
     positions, sums = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    assert marker.exists()
     order = np.argsort(positions)
     np.testing.assert_array_equal(positions[order], asked)
     expected = interactions.sum(axis=1)[asked] + asked
@@ -146,30 +143,21 @@ def test_no_task_writes_over_its_input(cluster: DaskEngine) -> None:
         np.testing.assert_array_equal(leaf.result(), float(i))
 
 
-def test_the_only_worker_may_be_killed(shards: Shards, interactions: Csr, tmp_path: Path) -> None:
-    work = an_anchored_pass(interactions)
-    with dask_engine(n_workers=1) as engine:
-        dying = DyingOnce(tmp_path / "killed", 100, work)
-        total = engine.add_up(dying, shards)
-    assert_equal_sums(total, LocalEngine().add_up(work, shards), rtol=1e-12)
-
-
-def test_a_shard_that_kills_every_worker_is_named(interactions: Csr, tmp_path: Path) -> None:
+def test_a_shard_that_kills_every_worker_is_named(
+    cluster: DaskEngine, interactions: Csr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shards = write_shards(interactions, str(tmp_path), n_shards=1)
-    with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        dask_engine(n_workers=2) as engine,
-        pytest.raises(EngineFailed, match=r"shard-00000.*worker after worker died.*smaller"),
-    ):
-        engine.add_up(Deadly(), shards)
+    monkeypatch.setattr(cluster.client.cluster.scheduler, "allowed_failures", 0)
+    with pytest.raises(EngineFailed, match=r"shard-00000.*worker after worker died.*smaller"):
+        cluster.add_up(Deadly(), shards)
 
 
-def test_a_cluster_that_dies_of_every_shard_says_so(shards: Shards) -> None:
-    with (
-        dask_engine(n_workers=1) as engine,
-        pytest.raises(EngineFailed, match=r"all workers died, 3 times.*shard-00000.*smaller"),
-    ):
-        engine.add_up(Deadly(), shards)
+def test_a_cluster_that_dies_of_every_shard_says_so(
+    lone: DaskEngine, shards: Shards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mom_pipeline.engine.dask._ATTEMPTS", 2)
+    with pytest.raises(EngineFailed, match=r"all workers died, 2 times.*shard-00000.*smaller"):
+        lone.add_up(Deadly(), shards)
 
 
 def test_more_workers_than_shards(interactions: Csr, tmp_path: Path, cluster: DaskEngine) -> None:

@@ -35,6 +35,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
 
 @pytest.fixture
 def store(server: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+    monkeypatch.setattr("mom_pipeline.engine.shards._PAUSES", (0.01, 0.01, 0.01))
     use_store(monkeypatch, server.url)
     return server
 
