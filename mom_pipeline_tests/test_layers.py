@@ -94,9 +94,9 @@ BUDGETS = {
     "report": 630,
     "pictures": 340,
     "erasure": 550,
-    "cli": 2_890,
+    "cli": 2_650,
     "bench": 1_760,
-    "ui": 400,
+    "ui": 390,
     "tuning": 680,
     "settings": 540,
 }

@@ -22,19 +22,34 @@ from mom_pipeline.settings import load_settings
 
 _SHOWN_TERMS = 10
 _STDIN = Path("-")
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _count_option = click.option(
     "-n", "n", type=click.IntRange(1, MAX_LIST), default=20, show_default=True, help="How many."
 )
 _BY_ITEMS = "Recommend to somebody new who took these items. An id with a comma: in double quotes."
 
 
+def _lines(path: Path) -> list[str]:
+    """The ids in a file, or in the input, one in each line; empty lines are skipped."""
+    data = sys.stdin.buffer.read() if path == _STDIN else path.read_bytes()
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{path} must be UTF-8, with an id in each line: {error}") from error
+    return [line for line in text.splitlines() if line]
+
+
+_FILE: dict[str, Any] = {
+    "type": click.Path(exists=True, dir_okay=False, path_type=Path),
+    "callback": lambda ctx, param, path: tuple(_lines(path)) if path else None,
+}
+
+
 @click.command()
 @click.argument("users", nargs=-1, metavar="USER...")
 @click.option("--items", metavar="A,B,C", help=_BY_ITEMS)
 @_count_option
-@click.option("--only", type=_FILE, help="File with an item in each line: recommend these alone.")
-@click.option("--not", "without", type=_FILE, help="File with an item in each line to leave out.")
+@click.option("--only", **_FILE, help="File with an item in each line: recommend these alone.")
+@click.option("--not", "without", **_FILE, help="File with an item in each line to leave out.")
 @click.option("--group", help="Recommend the items of a group of items.csv alone.")
 @click.option("--seen", is_flag=True, help="Also recommend what a user has had already.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, for a spreadsheet.")
@@ -45,7 +60,8 @@ def recommend(
     n: int,
     seen: bool,
     as_json: bool,
-    **options: Any,
+    as_csv: bool,
+    **chosen: Any,
 ) -> None:
     """Show the best items of each USER, with what contributed most to each; - reads users.
 
@@ -63,22 +79,17 @@ def recommend(
     if items is not None and len(asked) > 1:
         raise click.UsageError("--items goes with one USER at most.")
     recommender = Recommender.open(load_settings().data_dir)
-    exclude, fresh = False if seen else None, _split(items or "")
-    among = recommender.choose(
-        None if options["only"] is None else _lines(options["only"]),
-        () if options["without"] is None else _lines(options["without"]),
-        options["group"],
-    )
+    among = recommender.choose(chosen["only"], chosen["without"] or (), chosen["group"])
+    how: dict[str, Any] = {"n": n, "exclude_seen": False if seen else None, "among": among}
+    # Comma-separated as in a CSV file; empty ids are skipped.
+    fresh = [item for row in csv.reader([items or ""]) for item in row if item]
     if asked:
-        answers = [
-            recommender.recommend(user, n, exclude_seen=exclude, events=fresh, among=among)
-            for user in asked
-        ]
+        answers = [recommender.recommend(user, events=fresh, **how) for user in asked]
     else:
-        answers = [recommender.recommend_items(fresh, n, exclude_seen=exclude, among=among)]
+        answers = [recommender.recommend_items(fresh, **how)]
     if as_json:
         print_json([answer.model_dump() for answer in answers])
-    elif options["as_csv"]:
+    elif as_csv:
         _print_csv(answers)
     else:
         for answer in answers:
@@ -102,14 +113,11 @@ def similar(item: str, n: int, as_json: bool) -> None:
     if as_json:
         print_json(answer.model_dump())
         return
-    named = any(line.name for line in answer.items)
     rows = [
-        (rank, line.item, *([shortened(line.name)] if named else []), f"{line.score:.4g}")
+        (rank, line.item, shortened(line.name), f"{line.score:.4g}")
         for rank, line in enumerate(answer.items, 1)
     ]
-    title = f"With {shown(item)}, model {answer.model}"
-    columns = ["rank", "item", *(["name"] if named else []), "score"]
-    print_table(title, columns, rows, numbers=["score"], whole=["item"])
+    _print_ranks(f"With {shown(item)}, model {answer.model}", ["score"], rows)
 
 
 @click.command()
@@ -139,11 +147,6 @@ def explain(user: str, item: str, as_json: bool) -> None:
     _print_terms("Items of the own history", "item", answer.history)
 
 
-def _split(items: str) -> list[str]:
-    """Split comma-separated ids as a CSV file does; empty ones are skipped."""
-    return [item for row in csv.reader([items]) for item in row if item]
-
-
 def _print_list(answer: Recommendations, recommender: Recommender) -> None:
     if answer.note:
         near = recommender.did_you_mean(user=answer.user) if answer.user else ""
@@ -153,16 +156,19 @@ def _print_list(answer: Recommendations, recommender: Recommender) -> None:
         near = recommender.did_you_mean(item=answer.unknown_items[0])
         click.echo(f"Unknown items: {unknown}{near}", err=True)
     whom = "somebody new" if answer.user is None else shown(answer.user)
-    named = any(line.name for line in answer.items)
     rows = [
-        (
-            *(rank, line.item, *([shortened(line.name)] if named else [])),
-            *(f"{line.score:.4g}", str(line.reason)),
-        )
-        for rank, line in enumerate(answer.items, start=1)
+        (rank, line.item, shortened(line.name), f"{line.score:.4g}", str(line.reason))
+        for rank, line in enumerate(answer.items, 1)
     ]
-    title = f"For {whom}, model {answer.model}"
-    columns = ["rank", "item", *(["name"] if named else []), "score", "because of"]
+    _print_ranks(f"For {whom}, model {answer.model}", ["score", "because of"], rows)
+
+
+def _print_ranks(title: str, more: list[str], rows: list[tuple[Any, ...]]) -> None:
+    """Print rows of rank, item, name and more; without the names where no item has one."""
+    columns = ["rank", "item", "name", *more]
+    if not any(name for _, _, name, *_ in rows):
+        columns.remove("name")
+        rows = [(rank, item, *others) for rank, item, _, *others in rows]
     print_table(title, columns, rows, numbers=["score"], whole=["item"])
 
 
@@ -175,16 +181,6 @@ def _print_csv(answers: Sequence[Recommendations]) -> None:
             texts = (answer.user or "", line.item, line.name, str(line.reason))
             user, item, name, reason = map(as_cell, texts)
             writer.writerow([user, rank, item, name, line.score, reason])
-
-
-def _lines(path: Path) -> list[str]:
-    """The ids in a file, or in the input, one in each line; empty lines are skipped."""
-    data = sys.stdin.buffer.read() if path == _STDIN else path.read_bytes()
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise click.UsageError(f"{path} must be UTF-8, with an id in each line: {error}") from error
-    return [line for line in text.splitlines() if line]
 
 
 def _print_terms(title: str, column: str, terms: Sequence[Contribution]) -> None:

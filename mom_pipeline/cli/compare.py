@@ -2,7 +2,6 @@
 
 import math
 import tempfile
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import click
 
 from mom_pipeline.artifacts.scratch import scratch_folder
-from mom_pipeline.cli.logs import ingest_new
+from mom_pipeline.cli.run import ingest_new
 from mom_pipeline.cli.terminal import DAY, json_option, print_json, print_table, step_progress
 from mom_pipeline.comparison import tables
 from mom_pipeline.comparison.isolated import Budget
@@ -25,6 +24,19 @@ from mom_pipeline.warehouse.connection import Warehouse
 
 _DAY: dict[str, Any] = {"type": DAY, "metavar": "YYYY-MM-DD"}
 _FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+def _finite(ctx: click.Context, param: click.Parameter, value: float) -> float:
+    if not math.isfinite(value):
+        raise click.BadParameter("must be finite, or 0 for no limit")
+    return value
+
+
+_LIMIT: dict[str, Any] = {
+    "type": click.FloatRange(min=0),
+    "show_default": True,
+    "callback": _finite,
+}
 
 
 @click.command()
@@ -52,17 +64,12 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @click.option(
     "--time-budget",
+    **_LIMIT,
     default=3600.0,
-    show_default=True,
-    type=click.FloatRange(min=0),
     help="Seconds for choosing a method's settings, and again for its fit and lists; 0: no limit.",
 )
 @click.option(
-    "--memory-budget",
-    default=8.0,
-    show_default=True,
-    type=click.FloatRange(min=0),
-    help="GB that a method may ask for; 0: no limit.",
+    "--memory-budget", **_LIMIT, default=8.0, help="GB that a method may ask for; 0: no limit."
 )
 @click.option("--figure", type=_FILE, help="Also draw the paper's Figure 2 to this SVG file.")
 @click.option(
@@ -71,7 +78,9 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     help="Instead of rivals: three moments with each part of the score left out in turn.",
 )
 @json_option
-def compare(**options: Any) -> None:
+def compare(
+    *, include_seen: bool, parts: bool, figure: Path | None, as_json: bool, **asked: Any
+) -> None:
     """Compare methods on what users took later, as the paper does.
 
     Each method learns from the days up to --train-until and lists items for every user; a list
@@ -108,96 +117,65 @@ def compare(**options: Any) -> None:
       mom-pipeline compare --train-until 2011-08-31 --methods popularity,wrmf,three-moment
       mom-pipeline compare --train gowalla/train.txt.gz --test gowalla/test.txt.gz
     """  # noqa: D301 - \b tells click to keep the lines
-    asked = _Asked(**options)
-    asked.check()
-    how = asked.comparison_options()
-    check_options(how)
+    ends = {name: asked[name] for name in ("train", "test", "train_until", "test_until")}
+    _check_split(**ends)
+    if figure is not None:
+        require_writable(figure, "--figure")
+    names = tuple(name.strip() for name in asked["methods"].split(",") if name.strip())
+    options = Options(
+        methods=names or (PARTS if parts else ()),
+        reference=asked["reference"],
+        n_components=asked["components"],
+        budget=Budget(asked["time_budget"], int(asked["memory_budget"] * 1e9)),
+    )
+    check_options(options)
     settings = load_settings()
     with step_progress("reading") as progress, scratch_folder(settings, "compare") as scratch:
-        comparison = run_comparison(asked.split(settings), how, scratch, progress)
+        split = _split(settings, not include_seen, **ends)
+        comparison = run_comparison(split, options, scratch, progress)
     if all(result.failure for result in comparison.results):  # a stored one stays
         said = "\n".join(tables.failures(comparison))
         raise click.ClickException(f"no method has a result, and nothing is kept:\n{said}")
-    folder = settings.comparisons_dir / asked.folder_name(comparison)
+    unusual = {"parts": parts, "include-seen": include_seen}
+    words = [comparison.day or comparison.data.name, *(w for w, is_so in unusual.items() if is_so)]
+    folder = settings.comparisons_dir / "-".join(words)
     save(comparison, folder)
-    if asked.figure is not None:
-        write_bytes(asked.figure, svg(*tables.figure_2(comparison)))
-    _show(comparison, folder, as_json=asked.as_json)
+    if figure is not None:
+        write_bytes(figure, svg(*tables.figure_2(comparison)))
+    _show(comparison, folder, as_json=as_json)
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """The options of the command, as they were given."""
+def _check_split(
+    train: Path | None, test: Path | None, train_until: datetime | None, test_until: datetime | None
+) -> None:
+    if (train is None) != (test is None):
+        raise click.UsageError("a ready split has two files, --train and --test; found one")
+    if (train is None) == (train_until is None):
+        raise click.UsageError("give either --train-until or the files --train and --test")
+    if train is not None and test_until is not None:
+        raise click.UsageError("--test-until belongs to --train-until, not to files")
 
-    train_until: datetime | None
-    test_until: datetime | None
-    train: Path | None
-    test: Path | None
-    methods: str
-    reference: str
-    components: int
-    include_seen: bool
-    time_budget: float
-    memory_budget: float
-    figure: Path | None
-    parts: bool
-    as_json: bool
 
-    def check(self) -> None:
-        """Raise UsageError for options that are missing or do not go together."""
-        faults = {
-            "a ready split has two files, --train and --test; found one": (
-                (self.train is None) != (self.test is None)
-            ),
-            "give either --train-until or the files --train and --test": (
-                (self.train is None) == (self.train_until is None)
-            ),
-            "--test-until belongs to --train-until, not to files": (
-                self.train is not None and self.test_until is not None
-            ),
-            "--time-budget and --memory-budget must be finite, or 0 for no limit": (
-                not math.isfinite(self.time_budget + self.memory_budget)
-            ),
-        }
-        for fault, holds in faults.items():
-            if holds:
-                raise click.UsageError(fault)
-        if self.figure is not None:
-            require_writable(self.figure, "--figure")
-
-    def comparison_options(self) -> Options:
-        names = tuple(name.strip() for name in self.methods.split(",") if name.strip())
-        return Options(
-            methods=names or (PARTS if self.parts else ()),
-            reference=self.reference,
-            n_components=self.components,
-            budget=Budget(self.time_budget, int(self.memory_budget * 1e9)),
-        )
-
-    def split(self, settings: Settings) -> Split:
-        """Read the two files, or the days of the warehouse."""
-        exclude_seen = not self.include_seen
-        if self.train is not None and self.test is not None:
-            return split_of_files(self.train, self.test, exclude_seen=exclude_seen)
-        if self.train_until is None:
-            raise click.UsageError("--train-until is missing")
-        ingest_new(settings)
-        return split_by_time(
-            Warehouse(settings),
-            self.train_until.date(),
-            self.test_until.date() if self.test_until else None,
-            name=settings.data_dir.resolve().name,
-            exclude_seen=exclude_seen,
-        )
-
-    def folder_name(self, comparison: Comparison) -> str:
-        """Return the last test day, or the name of a ready split, and what is unusual about it."""
-        unusual = {"parts": self.parts, "include-seen": self.include_seen}
-        words = [
-            comparison.day or comparison.data.name,
-            *(w for w, is_so in unusual.items() if is_so),
-        ]
-        return "-".join(words)
+def _split(
+    settings: Settings,
+    exclude_seen: bool,
+    *,
+    train: Path,
+    test: Path,
+    train_until: datetime | None,
+    test_until: datetime | None,
+) -> Split:
+    """The two files, or the days of the warehouse, new files included."""
+    if train_until is None:
+        return split_of_files(train, test, exclude_seen=exclude_seen)
+    ingest_new(settings)
+    return split_by_time(
+        Warehouse(settings),
+        train_until.date(),
+        test_until.date() if test_until else None,
+        name=settings.data_dir.resolve().name,
+        exclude_seen=exclude_seen,
+    )
 
 
 def require_writable(path: Path, option: str) -> None:

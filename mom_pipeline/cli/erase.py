@@ -1,7 +1,7 @@
 """`mom-pipeline erase`: remove a person from everything below the data folder."""
 
-from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import chain
 
 import click
 
@@ -9,7 +9,6 @@ from mom_pipeline.artifacts.lock import writing_to
 from mom_pipeline.cli.run import RunFailed, bring_up_to_date
 from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress
 from mom_pipeline.erasure.erasing import (
-    Step,
     UserTraces,
     begin_receipt,
     find_user,
@@ -45,22 +44,38 @@ def erase(user: str, yes: bool, as_json: bool) -> None:
     """
     settings = load_settings()
     require_folder(settings, user)
-    with writing_to(settings, _WHO):
-        traces = find_user(settings, user)
-        if yes:
-            _erase(settings, traces, as_json=as_json)
     if not yes:
-        _ask(traces)  # without the lock: a person may take all night to answer
         with writing_to(settings, _WHO):
-            _erase(settings, find_user(settings, user), as_json=as_json)
+            traces = find_user(settings, user)
+        _ask(traces)  # without the lock: a person may take all night to answer
+    with writing_to(settings, _WHO):
+        _erase(settings, find_user(settings, user), as_json=as_json)
+
+
+def _ask(traces: UserTraces) -> None:
+    lines = sum(len(own.lines) for own in traces.files)
+    said = f"{lines:,} lines in {len(traces.files):,} log files"
+    rows = ", ".join(f"{n:,} rows of {table}" for table, n in traces.rows.items() if n)
+    again = " (erased before)" if traces.erased_before else ""
+    click.echo(f"User {traces.user_id!r}{again}: {said}" + (f"; {rows}" if rows else "") + ".")
+    click.confirm("Remove all of it for good?", abort=True)
 
 
 def _erase(settings: Settings, traces: UserTraces, *, as_json: bool) -> None:
-    user = traces.user_id
-    receipt = begin_receipt(settings, user)
+    user, registry = traces.user_id, ModelRegistry(settings.models_dir)
+    models = ("models", lambda: {"models": len(registry.forget(user))})
     with step_progress("erasing") as show:
-        receipt = take_steps(settings, receipt, _steps(settings, traces), lambda n: show(n, 0.5))
-    failure = _compute_again(settings)
+        receipt = take_steps(
+            settings,
+            begin_receipt(settings, user),
+            chain(storage_steps(settings, traces), [models]),
+            lambda name: show(name, 0.5),
+        )
+    failure = ""
+    try:
+        bring_up_to_date(settings)
+    except (RunFailed, click.UsageError) as error:
+        failure = str(error)
     receipt = finish_receipt(settings, receipt)
     left = _left(settings, user)
     if as_json:
@@ -90,27 +105,3 @@ def _left(settings: Settings, user: str) -> list[str]:
         if not is_distinctive(user) or is_part_of_others(connection, user):
             return []
     return files_with(settings.data_dir, user)
-
-
-def _ask(traces: UserTraces) -> None:
-    lines = sum(len(own.lines) for own in traces.files)
-    said = f"{lines:,} lines in {len(traces.files):,} log files"
-    rows = ", ".join(f"{n:,} rows of {table}" for table, n in traces.rows.items() if n)
-    again = " (erased before)" if traces.erased_before else ""
-    click.echo(f"User {traces.user_id!r}{again}: {said}" + (f"; {rows}" if rows else "") + ".")
-    click.confirm("Remove all of it for good?", abort=True)
-
-
-def _steps(settings: Settings, traces: UserTraces) -> Iterator[Step]:
-    yield from storage_steps(settings, traces)
-    registry = ModelRegistry(settings.models_dir)
-    yield "models", lambda: {"models": len(registry.forget(traces.user_id))}
-
-
-def _compute_again(settings: Settings) -> str:
-    """Compute the days that keep arrays from the rows that are left; why not, or nothing."""
-    try:
-        bring_up_to_date(settings)
-    except (RunFailed, click.UsageError) as error:
-        return str(error)
-    return ""

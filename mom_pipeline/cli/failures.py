@@ -1,8 +1,6 @@
 """Failures of the machine, such as a full disk, in one sentence that says what to do."""
 
-import errno
-from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from mom_pipeline.core.errors import MomError
 
@@ -33,46 +31,27 @@ _REMEDIES = (
         "again: it goes on from what is complete",
     ),
 )
-_OF_THE_SYSTEM = (
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EFBIG,
-    errno.EROFS,
-    errno.EACCES,
-    errno.EPERM,
-    errno.EIO,
-)
 
 
-def sentence_for(error: BaseException) -> str:
-    """Return one sentence about a failure of the machine; "" for any other error."""
-    for cause in _causes(error):
-        words = _words(cause)
-        if words and (remedy := remedy_for(words)):
+def sentence_for(error: BaseException | None) -> str:
+    """One sentence about a failure of the machine, be it a cause; "" for any other error."""
+    while error is not None:
+        words = _words(error)
+        if remedy := remedy_for(words):
             return f"{words}. {remedy}"
+        error = error.__cause__ or error.__context__
     return ""
 
 
 def remedy_for(words: str) -> str:
-    """Return what to do about the message of an error; "" when it is none of the machine."""
+    """What to do about the message of an error; "" when it is none of the machine."""
     return next((remedy for texts, remedy in _REMEDIES if any(t in words for t in texts)), "")
 
 
-class StepError(Protocol):
-    """An error as Dagster keeps it."""
+def told(error: Any) -> tuple[str, str]:
+    """What a failed step said, and the remedy; "" where none is known.
 
-    @property
-    def message(self) -> str: ...
-    @property
-    def cls_name(self) -> str | None: ...
-    @property
-    def cause(self) -> "StepError | None": ...
-
-
-def told(error: StepError | None) -> tuple[str, str]:
-    """Return what a failed step said, and the remedy; "" where none is known.
-
-    Our own sentence where there is one, else that of the first cause.
+    error: as Dagster keeps it. Our own sentence where there is one, else that of the first cause.
     """
     ours, said, remedy, message = _names(MomError), "", "", "no message"
     while error is not None:
@@ -84,22 +63,15 @@ def told(error: StepError | None) -> tuple[str, str]:
 
 
 def _names(kind: type[Any]) -> set[str]:
-    """Return the names of a class and of all that derive from it."""
+    """The names of a class and of all that derive from it."""
     return {kind.__name__}.union(*(_names(derived) for derived in kind.__subclasses__()))
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and what led to it."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
 def _words(error: BaseException) -> str:
-    """Return what an error says in one line, if it is one of the system, SQLite or DuckDB."""
+    """What an error of the system, SQLite or DuckDB says, in one line; "" for others."""
     if isinstance(error, OSError):
-        return f"{error.strerror}: {error.filename}" if error.errno in _OF_THE_SYSTEM else ""
+        return f"{error.strerror}: {error.filename}"
     names = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
     if names & {"sqlite3", "_duckdb", "duckdb"} and "sqlalchemy" not in names:
-        return str(error).splitlines()[0] if str(error) else ""
+        return str(error).partition("\n")[0]
     return ""

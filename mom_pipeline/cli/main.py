@@ -3,7 +3,6 @@
 import os
 import sys
 from importlib import import_module
-from typing import NoReturn
 
 import click
 
@@ -11,20 +10,20 @@ from mom_pipeline import __version__
 from mom_pipeline.cli.failures import sentence_for
 from mom_pipeline.core.errors import MomError
 
-# Command name -> module below `mom_pipeline.cli` and its help line. Modules are
-# imported only when their command runs, so that `--help` answers at once.
+# Command -> its module below `mom_pipeline.cli`, imported on use so that `--help` answers at once,
+# and its line of help.
 COMMANDS = {
     "demo": ("run", "Run the whole pipeline over the sample logs: a first look."),
-    "start": ("start", "Recommend from a file of your own: CSV, TSV, JSON lines or Parquet."),
+    "start": ("sources", "Recommend from a file of your own: CSV, TSV, JSON lines or Parquet."),
     "update": ("run", "Compute every day that is missing or stale."),
     "backfill": ("run", "Compute a range of days, in one run."),
     "status": ("status", "Show the days, the model in use, settings and sizes on disk."),
-    "accept": ("days", "Accept a day that was excluded or dropped."),
-    "drop": ("days", "Remove the rows of a day."),
+    "accept": ("status", "Accept a day that was excluded or dropped."),
+    "drop": ("status", "Remove the rows of a day."),
     "simulate": ("sources", "Write sample logs from the generative model."),
     "import": ("sources", "Turn a published dataset into daily log files."),
-    "logs": ("logs", "Show the ledger: days, rows, rejects, users, items."),
-    "report": ("report", "Write an HTML page about the model of a day."),
+    "logs": ("status", "Show the ledger: days, rows, rejects, users, items."),
+    "report": ("models", "Write an HTML page about the model of a day."),
     "models": ("models", "Show the versions of the model, and which one is in use."),
     "promote": ("models", "Put a version of the model in use."),
     "rollback": ("models", "Return to the version that was in use before."),
@@ -35,7 +34,7 @@ COMMANDS = {
     "similar": ("ask", "Show the items that go with an item."),
     "explain": ("ask", "Show the parts of an item's score for a user."),
     "serve": ("serve", "Answer over HTTP, by default on this machine only."),
-    "ui": ("ui", "Serve Dagster's pages for this pipeline, on this machine only."),
+    "ui": ("serve", "Serve Dagster's pages for this pipeline, on this machine only."),
     "erase": ("erase", "Remove a person from everything below the data folder."),
     "bench": ("bench", "Measure accuracy and speed; print tables."),
 }
@@ -53,16 +52,14 @@ class _LazyGroup(click.Group):
 
             near = did_you_mean(cmd_name, COMMANDS)
             raise click.UsageError(f"there is no command {cmd_name!r}{near}", ctx)
-        module_name, _ = COMMANDS[cmd_name]
-        module = import_module(f"mom_pipeline.cli.{module_name}")
+        module = import_module(f"mom_pipeline.cli.{COMMANDS[cmd_name][0]}")
         # `import` is a word of Python: its function is `import_`.
-        name = cmd_name if hasattr(module, cmd_name) else f"{cmd_name}_"
-        command: click.Command = getattr(module, name)
+        command: click.Command = getattr(module, "import_" if cmd_name == "import" else cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, help_line) for name, (_, help_line) in COMMANDS.items()])
+            formatter.write_dl([(name, words) for name, (_, words) in COMMANDS.items()])
 
 
 @click.group(
@@ -88,14 +85,9 @@ def main() -> None:
     os.umask(0o077)  # what is written holds people's ids: for its owner alone
     try:
         cli()
-    except MomError as error:
-        _end(str(error))
     except Exception as error:
-        if not (sentence := sentence_for(error)):
+        sentence = str(error) if isinstance(error, MomError) else sentence_for(error)
+        if not sentence:
             raise
-        _end(sentence)
-
-
-def _end(message: str) -> NoReturn:
-    click.secho(f"Error: {message}", fg="red", err=True)
-    sys.exit(1)
+        click.secho(f"Error: {sentence}", fg="red", err=True)
+        sys.exit(1)

@@ -1,12 +1,13 @@
-"""`mom-pipeline models`, `promote` and `rollback`: which model is in use."""
+"""`mom-pipeline models`, `promote`, `rollback`: which model is in use; `report`: a page on it."""
 
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 import click
 
 from mom_pipeline.catalogue import Catalogue
-from mom_pipeline.cli.terminal import json_option, print_json, print_table
+from mom_pipeline.cli.terminal import day_option, json_option, print_json, print_table
 from mom_pipeline.logs.logfiles import printable
 from mom_pipeline.serving.diff import ModelDiff, compare_versions
 from mom_pipeline.serving.lists import renew_lists
@@ -15,8 +16,7 @@ from mom_pipeline.settings import load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
 _MEGABYTE = 1_000_000
-_SHOWN_CHANGES = 10
-_SHOWN_ITEMS = 5
+_SHOWN_CHANGES, _SHOWN_ITEMS = 10, 5
 _DASH = "–"
 
 
@@ -50,7 +50,13 @@ def models(pair: tuple[str, ...], as_json: bool) -> None:
     """  # noqa: D301 - \b tells click to keep the lines
     registry = _registry()
     if pair:
-        _show_difference(registry, pair, as_json=as_json)
+        if len(pair) != 2:
+            raise click.UsageError("give two versions of `mom-pipeline models` to compare, or none")
+        difference = compare_versions(registry.load(pair[0]), registry.load(pair[1]))
+        if as_json:
+            print_json(asdict(difference))
+        else:
+            _print_difference(difference)
         return
     versions, history = registry.versions(), registry.history()
     champion = registry.champion_version()
@@ -73,18 +79,19 @@ def models(pair: tuple[str, ...], as_json: bool) -> None:
         click.echo(f"{change.time}  {change.version} {change.kind}: {change.reason}")
 
 
-def _show_difference(registry: ModelRegistry, pair: tuple[str, ...], *, as_json: bool) -> None:
-    if len(pair) != 2:
-        raise click.UsageError("give two versions of `mom-pipeline models` to compare, or none")
-    one, other = (registry.load(version) for version in pair)
-    difference = compare_versions(one, other)
-    if as_json:
-        print_json(asdict(difference))
-    else:
-        _print_difference(difference, Catalogue.open(load_settings().data_dir))
+def _line(entry: StoredVersion, champion: str | None) -> tuple[Any, ...]:
+    metrics = entry.manifest.metrics if entry.manifest else {}
+    return (
+        entry.version,
+        entry.version[:10],
+        f"{metrics['map']:.4f}" if "map" in metrics else _DASH,
+        "yes" if entry.version == champion else "",
+        f"{entry.bytes / _MEGABYTE:,.2f}",
+        "unusable" if entry.damage else ("whole" if metrics else "whole, unproven"),
+    )
 
 
-def _print_difference(difference: ModelDiff, catalogue: Catalogue) -> None:
+def _print_difference(difference: ModelDiff) -> None:
     columns = ["", *difference.versions]
     sizes = {"users": difference.users, "items": difference.items}
     rows = [(name, *map(_value, pair)) for name, pair in {**difference.settings, **sizes}.items()]
@@ -99,6 +106,7 @@ def _print_difference(difference: ModelDiff, catalogue: Catalogue) -> None:
         f"Of {difference.compared:,} users, {difference.same:,} have the same list; a list keeps "
         f"{difference.mean_kept:.0%} of its items."
     )
+    catalogue = Catalogue.open(load_settings().data_dir)
     for entry in difference.changed:
         added, gone = (
             ", ".join(map(catalogue.label, items[:_SHOWN_ITEMS])) or _DASH
@@ -132,16 +140,17 @@ def promote(version: str | None, auto: bool, reason: str) -> None:
     if auto == (version is not None):
         raise click.UsageError("give a VERSION of `mom-pipeline models`, or --auto")
     registry = _registry()
-    before = registry.champion_version()
     if version is None:
-        champion, words = registry.lift(reason), "stays in use until the gate lets another one pass"
+        champion = registry.lift(reason) or "No model"
+        click.echo(f"{champion} stays in use until the gate lets another one pass.")
+        return
+    before = registry.champion_version()
+    registry.promote(version, reason, by=PERSON)
+    _renew()
+    if version == before:
+        click.echo(f"{version} is the champion already; the gate does not replace it.")
     else:
-        registry.promote(version, reason, by=PERSON)
-        _renew()
-        already = "is the champion already; the gate does not replace it"
-        changed = f"is the champion now, after {before or 'none'}"
-        champion, words = version, already if version == before else changed
-    click.echo(f"{champion or 'No model'} {words}.")
+        click.echo(f"{version} is the champion now, after {before or 'none'}.")
 
 
 @click.command()
@@ -157,13 +166,20 @@ def rollback() -> None:
     click.echo(f"{version} is the champion again, instead of {before}.")
 
 
-def _line(entry: StoredVersion, champion: str | None) -> tuple[Any, ...]:
-    metrics = entry.manifest.metrics if entry.manifest else {}
-    return (
-        entry.version,
-        entry.version[:10],
-        f"{metrics['map']:.4f}" if "map" in metrics else _DASH,
-        "yes" if entry.version == champion else "",
-        f"{entry.bytes / _MEGABYTE:,.2f}",
-        "unusable" if entry.damage else ("whole" if metrics else "whole, unproven"),
-    )
+@click.command()
+@day_option
+def report(day: datetime | None) -> None:
+    """Write an HTML page about the model in use as of a day, by default the newest.
+
+    The page is one file in `reports`, without outside resources, for a screen, a phone or paper. It
+    begins with a sentence, five people and their lists, coverage and how the model came in use;
+    below it stand the backtest and the comparison with other methods, the components and how stable
+    they are, drift, Theorem 1, the quality of the data, settings and versions.
+    """
+    from mom_pipeline.report.page import newest_day, write_report  # loads what charts need
+
+    settings = load_settings()
+    written = write_report(settings, day.date() if day else newest_day(settings))
+    if written.problem:
+        click.echo(f"Nothing to show: {written.problem}", err=True)
+    click.echo(f"{written.path.resolve().as_uri()}, {written.path.stat().st_size / 1000:,.0f} kB")

@@ -18,7 +18,7 @@ from mom_pipeline.bench.reproduction import (
 )
 from mom_pipeline.cli.bench import several
 from mom_pipeline.cli.compare import require_writable
-from mom_pipeline.cli.logs import ingest_new
+from mom_pipeline.cli.run import ingest_new
 from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress
 from mom_pipeline.comparison.split import Split
 from mom_pipeline.core.files import write_text

@@ -7,35 +7,33 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from mom_pipeline.artifacts.lock import writing_to
 from mom_pipeline.catalogue import ITEMS_FILE, Catalogue
 from mom_pipeline.cli.failures import told
-from mom_pipeline.cli.logs import print_set_aside
 from mom_pipeline.cli.terminal import (
     DAY,
+    byte_progress,
     count_progress,
     day_option,
     json_option,
     print_json,
     print_table,
+    warn,
     writes,
 )
 from mom_pipeline.core.errors import DamagedModel, MomError
 from mom_pipeline.dagster_home import CODE_LOCATION, prepare_dagster_home
 from mom_pipeline.errors import LogFileError
-from mom_pipeline.logs.ingest import pending_files
-from mom_pipeline.logs.logfiles import discover
+from mom_pipeline.logs.ingest import IngestFailure, ingest_files, pending_files
+from mom_pipeline.logs.logfiles import SetAside, discover
 from mom_pipeline.pipeline.days import Days
-from mom_pipeline.pipeline.freshness import (
-    DayStatus,
-    day_statuses,
-    days_behind,
-    stretches,
-)
+from mom_pipeline.pipeline.freshness import DayStatus, day_statuses, days_behind, stretches
 from mom_pipeline.serving.lists import renew_lists
 from mom_pipeline.serving.registry import (
     DamagedPointer,
@@ -45,7 +43,7 @@ from mom_pipeline.serving.registry import (
 )
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.settings_file import declare_first_day
-from mom_pipeline.warehouse.connection import Connection, Warehouse
+from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.evaluations import MetricsRow, metrics_until
 from mom_pipeline.warehouse.lists import latest_items, lists_of, sample_users
 
@@ -54,17 +52,19 @@ if TYPE_CHECKING:
     import dagster as dg
 
 _QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-# Dagster's own tag: the job under which its pages list a run of a command.
-_LOCATION = {".dagster/repository": f"__repository__@{CODE_LOCATION}"}
-# The person who typed a command sees that it failed, and decides; a daemon does not run it again.
-_NOT_RETRIED = {"dagster/max_retries": "0"}
+_TAGS = {
+    # Dagster's own tag: the job under which its pages list a run of a command.
+    ".dagster/repository": f"__repository__@{CODE_LOCATION}",
+    # Whoever typed a command sees that it failed, and decides; a daemon does not run it again.
+    "dagster/max_retries": "0",
+}
 _SHOWN_CUTOFFS = (5, 10, 20, 40, 100)
 _USERS, _ITEMS = 4, 5
+# Days, and names of files, that are named one by one.
+_NOTES = 20
 # What makes the product of a day again.
 _PRODUCT = ("promotion", "recommendations", "report")
-# Days that are named one by one.
-_NOTES = 20
-UNUSABLE = (DamagedModel, UnknownVersion, DamagedPointer)
+_UNUSABLE = (DamagedModel, UnknownVersion, DamagedPointer)
 
 
 class RunFailed(MomError):
@@ -93,7 +93,9 @@ def demo(as_json: bool) -> None:
     if not computed:
         raise LogFileError(_no_logs(settings))
     if as_json:
-        print_json({**results(settings, computed[-1]), "seconds": seconds})
+        metrics, lists = _results(settings, computed[-1])
+        shown = {"metrics": [vars(row) for row in metrics], "recommendations": lists}
+        print_json({"day": computed[-1], **shown, "seconds": seconds})
         return
     click.echo(f"{len(computed)} days, {computed[0]} to {computed[-1]}, in {seconds:.0f} s.")
     print_results(settings, computed[-1])
@@ -132,9 +134,7 @@ def update(day: datetime | None) -> None:
         click.echo(f"Materialized {first}" + ("" if first == last else f" to {last}") + ".")
         print_results(settings, last)
     elif days:
-        counts = Counter(entry.status for entry in days)
-        words = ", ".join(f"{count} {status}" for status, count in counts.most_common())
-        click.echo(f"Nothing to compute. Days: {words}.")
+        click.echo(f"Nothing to compute. {count_statuses(days)}")
     else:
         click.echo(_no_logs(settings))
     print_notes(settings, days)
@@ -161,7 +161,7 @@ def backfill(first: datetime, last: datetime, full: bool) -> None:
 
 
 def with_first_day(settings: Settings) -> Settings:
-    """Return the settings with a first day, written to the file where there was none."""
+    """The settings with a first day, written to the file where there was none."""
     days = [file.day for file in discover(settings.logs_dir).files]
     return declare_first_day(settings, days)
 
@@ -174,15 +174,32 @@ def ingest_before(settings: Settings, day: date) -> None:
         run_days(settings, min(earlier), day - timedelta(days=1), only=["raw_logs"])
 
 
+def ingest_new(settings: Settings) -> None:
+    """Bring every new or changed log file into the warehouse, for commands that read its rows."""
+    warehouse = Warehouse(settings)
+    files = pending_files(warehouse)
+    if not files:
+        return
+    total = sum(file.path.stat().st_size for file in files)
+    with writing_to(settings, "mom-pipeline", waiting=warn), byte_progress("ingest", total) as show:
+        for result in ingest_files(warehouse, files, lambda file, n: show(file.source_file, n)):
+            if isinstance(result, IngestFailure):
+                warn(f"Refused: {result.error}")
+
+
 def bring_up_to_date(settings: Settings) -> list[date]:
     """Run the days that are behind, and mend a model in use that is not whole; return the days."""
     _leave_earlier_version(settings)
-    damage = _damaged_model(settings)
+    registry = ModelRegistry(settings.models_dir)
+    damage = damage_of_champion(registry)
+    if damage:
+        warn(f"The model in use is not whole: {damage}.")
+        registry.set_aside_pointer()
     behind = days_behind(day_statuses(Days(settings)))
     for first, last in stretches(behind):
         run_days(settings, first, last)
     if damage:
-        _mend_model(settings, damage)
+        _mend_model(settings, registry, damage)
     return [entry.day for entry in behind]
 
 
@@ -200,33 +217,28 @@ def _leave_earlier_version(settings: Settings) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _damaged_model(settings: Settings) -> str:
-    """Say why the model in use is not whole, "" where it is; a pointer to nothing is set aside."""
-    registry = ModelRegistry(settings.models_dir)
+def damage_of_champion(registry: ModelRegistry) -> str:
+    """What is wrong with the model in use; "" where it is whole, or there is none yet."""
     try:
         registry.champion()
     except NoChampion:
         return ""
-    except UNUSABLE as error:
-        click.secho(f"The model in use is not whole: {error}.", fg="yellow", err=True)
-        registry.set_aside_pointer()
+    except _UNUSABLE as error:
         return str(error)
     return ""
 
 
-def _mend_model(settings: Settings, damage: str) -> None:
+def _mend_model(settings: Settings, registry: ModelRegistry, damage: str) -> None:
     """Make the product of the newest computed day again where no run has put a model in use.
 
     Where that does not help, the newest whole version takes its place.
     """
-    registry, days = ModelRegistry(settings.models_dir), Days(settings)
-    try:
+    with suppress(NoChampion, *_UNUSABLE):
         registry.champion()
         return
-    except (NoChampion, *UNUSABLE):
-        pass
     try:
-        run_days(settings, days.computed()[-1], days.computed()[-1], only=_PRODUCT)
+        newest = Days(settings).computed()[-1]
+        run_days(settings, newest, newest, only=_PRODUCT)
         registry.champion()
     except (MomError, IndexError):
         if registry.fall_back(f"the model in use was not whole: {damage}"):
@@ -240,23 +252,36 @@ def _no_logs(settings: Settings) -> str:
     )
 
 
+def count_statuses(days: Sequence[DayStatus]) -> str:
+    """How many days there are of each status."""
+    counts = Counter(entry.status for entry in days).most_common()
+    return f"Days: {', '.join(f'{n} {status}' for status, n in counts) or 'none yet'}."
+
+
 def print_notes(settings: Settings, days: Sequence[DayStatus]) -> None:
     """Print what a person should know: files set aside, days to look at, the model in use."""
     print_set_aside(discover(settings.logs_dir).set_aside)
     entries = [entry for entry in days if entry.noteworthy]
     for entry in entries[-_NOTES:]:
-        click.secho(f"{entry.day} {entry.status}: {entry.reason}", fg="yellow", err=True)
+        warn(f"{entry.day} {entry.status}: {entry.reason}")
     if len(entries) > _NOTES:
-        more = f"{len(entries) - _NOTES:,} earlier days: see `mom-pipeline status --days`"
-        click.secho(more, fg="yellow", err=True)
+        warn(f"{len(entries) - _NOTES:,} earlier days: see `mom-pipeline status --days`")
     if doubled := Catalogue.open(settings.data_dir).doubled:
         said = f"{ITEMS_FILE} names {len(doubled):,} items more than once, such as {doubled[0]!r}"
-        click.secho(f"{said}; the first line of each counts.", fg="yellow", err=True)
+        warn(f"{said}; the first line of each counts.")
     click.echo(model_in_use(settings, days))
 
 
+def print_set_aside(set_aside: Sequence[SetAside]) -> None:
+    """Print what lies in the logs folder and is no log."""
+    for one in set_aside[:_NOTES]:
+        warn(f"Set aside: {one.name}: {one.reason}")
+    if len(set_aside) > _NOTES:
+        warn(f"Set aside: {len(set_aside) - _NOTES:,} more names.")
+
+
 def model_in_use(settings: Settings, days: Sequence[DayStatus]) -> str:
-    """Return which model answers, and why; or why there is none."""
+    """Which model answers, and why; or why there is none."""
     registry = ModelRegistry(settings.models_dir)
     champion = registry.champion_version()
     if champion is not None:
@@ -274,11 +299,11 @@ def run_days(
     full: bool = False,
     only: Sequence[str] = (),
     choice_seconds: float = 0.0,
-) -> str:
+) -> None:
     """Materialize every asset, or only some, from first to last in one run, with a progress bar.
 
     choice_seconds: what the choice of settings may take; 0: as usual.
-    Returns the id of the run. Raises RunFailed with the first error.
+    Raises RunFailed with the first error.
     """
     prepare_dagster_home(settings)
     import dagster as dg
@@ -286,11 +311,16 @@ def run_days(
     from mom_pipeline.defs.automation import full_config
     from mom_pipeline.defs.build import ASSETS, definitions_of
     from mom_pipeline.defs.daily import Names, day_done
-    from mom_pipeline.defs.partitions import range_tags
+    from mom_pipeline.defs.partitions import daily_partitions, range_tags
 
-    defs = definitions_of(settings, executor=dg.in_process_executor)
-    _require_partitions(defs, first, last)
+    known = daily_partitions(settings).get_partition_keys()
+    if unknown := [day for day in (first, last) if str(day) not in known]:
+        raise click.UsageError(
+            f"{unknown[0]} is none of the days of the pipeline, {known[0]} to {known[-1]}; see "
+            "[pipeline] in the settings"
+        )
     total = (len(only) or len(ASSETS)) * ((last - first).days + 1)
+    defs = definitions_of(settings, executor=dg.in_process_executor)
     job = defs.resolve_job_def("full_rebuild" if full else "daily_update")
     config: dict[str, Any] = dict(full_config(Names())) if full else {"ops": {}}
     if choice_seconds:
@@ -300,7 +330,7 @@ def run_days(
         try:
             done = job.execute_in_process(
                 instance=instance,
-                tags={**range_tags(first, last), **_LOCATION, **_NOT_RETRIED},
+                tags={**range_tags(first, last), **_TAGS},
                 run_config={**_QUIET, **config},
                 raise_on_error=False,
                 asset_selection=[dg.AssetKey(name) for name in only] or None,
@@ -309,24 +339,10 @@ def run_days(
             day_done.reset(token)
     if not done.success:
         raise RunFailed(_failure(done))
-    return done.run_id
-
-
-def _require_partitions(defs: "dg.Definitions", first: date, last: date) -> None:
-    import dagster as dg
-
-    partitions = defs.get_assets_def(dg.AssetKey("raw_logs")).partitions_def
-    keys = partitions.get_partition_keys() if partitions else []
-    for day in (first, last):
-        if str(day) not in keys:
-            raise click.UsageError(
-                f"{day} is none of the days of the pipeline, {keys[0]} to {keys[-1]}; see "
-                "[pipeline] in the settings"
-            )
 
 
 def _failure(done: "dg.ExecuteInProcessResult") -> str:
-    """Return what the first step that failed said."""
+    """What the first step that failed said."""
     for event in done.all_events:
         if event.is_step_failure:
             message, remedy = told(event.step_failure_data.error)
@@ -335,22 +351,28 @@ def _failure(done: "dg.ExecuteInProcessResult") -> str:
     return f"run {done.run_id} failed before any step; look at it with `mom-pipeline ui`"
 
 
-def results(settings: Settings, day: date) -> dict[str, Any]:
-    """Return the metrics of the newest evaluation up to a day, and the lists of some users."""
+def _results(settings: Settings, day: date) -> tuple[list[MetricsRow], list[dict[str, str]]]:
+    """The metrics of the newest evaluation up to a day, and the lists of some users."""
+    catalogue = Catalogue.open(settings.data_dir)
     with Warehouse(settings).reading() as connection:
         rows = metrics_until(connection, day)
-        newest = [row for row in rows if row.day == rows[-1].day]
-        return {
-            "day": day.isoformat(),
-            "metrics": [vars(row) for row in newest],
-            "recommendations": _sample_lists(connection, day, Catalogue.open(settings.data_dir)),
+        users = sample_users(connection, _USERS)
+        lists = lists_of(connection, users)
+        took = {user: latest_items(connection, user, day, _ITEMS) for user in users}
+    shown = [
+        {
+            "user": user,
+            "history": ", ".join(map(catalogue.label, took[user])),
+            "recommended": ", ".join(map(catalogue.label, lists[user][:_ITEMS])),
         }
+        for user in users
+    ]
+    return [row for row in rows if row.day == rows[-1].day], shown
 
 
 def print_results(settings: Settings, day: date) -> None:
     """Print the results of a day as tables."""
-    shown = results(settings, day)
-    metrics = [MetricsRow(**row) for row in shown["metrics"]]
+    metrics, lists = _results(settings, day)
     if metrics:
         title = (
             f"Model of {metrics[0].model_day} on what {metrics[0].users:,} users took up to "
@@ -362,23 +384,6 @@ def print_results(settings: Settings, day: date) -> None:
             if row.cutoff in _SHOWN_CUTOFFS
         ]
         print_table(title, ["ranking", "at", "precision", "recall", "MAP"], lines)
-    if lists_shown := shown["recommendations"]:
-        print_table(
-            "Some users",
-            ["user", "took last", "recommended"],
-            [(r["user"], r["history"], r["recommended"]) for r in lists_shown],
-        )
-
-
-def _sample_lists(connection: Connection, day: date, catalogue: Catalogue) -> list[dict[str, str]]:
-    users = sample_users(connection, _USERS)
-    lists = lists_of(connection, users)
-    took = {user: latest_items(connection, user, day, _ITEMS) for user in users}
-    return [
-        {
-            "user": user,
-            "history": ", ".join(map(catalogue.label, took[user])),
-            "recommended": ", ".join(map(catalogue.label, lists[user][:_ITEMS])),
-        }
-        for user in users
-    ]
+    if lists:
+        columns = ["user", "took last", "recommended"]
+        print_table("Some users", columns, [list(entry.values()) for entry in lists])

@@ -1,31 +1,48 @@
-"""`mom-pipeline import` and `simulate`: daily log files from a file, a dataset, or the model."""
+"""`mom-pipeline start`, `import` and `simulate`: daily log files from a file, a dataset or a model.
 
+`start` goes on to recommendations.
+"""
+
+import os
+import re
+import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import date, datetime, timedelta
+from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from mom_pipeline.artifacts.lock import writing_to
 from mom_pipeline.catalogue import Catalogue
+from mom_pipeline.cli.run import ingest_before, run_days
 from mom_pipeline.cli.terminal import (
     DAY,
-    DELIMITER,
     byte_progress,
     json_option,
     print_json,
     print_table,
+    warn,
     writes,
 )
 from mom_pipeline.core.files import write_bytes
 from mom_pipeline.datasets.guessing import Guess, guess_file, own_file
-from mom_pipeline.datasets.importing import Dataset, ImportSummary, import_dataset
+from mom_pipeline.datasets.importing import SUMMARY_FILE, Dataset, ImportSummary, import_dataset
 from mom_pipeline.datasets.published import DATASETS
 from mom_pipeline.errors import LogFileError
+from mom_pipeline.logs.gate import excluded_days
+from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.logs.logfiles import discover, printable
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries, sample_records
-from mom_pipeline.settings import Settings, load_settings
+from mom_pipeline.pipeline.days import Days
+from mom_pipeline.pipeline.freshness import day_statuses, days_behind
+from mom_pipeline.serving.recommender import Recommender
+from mom_pipeline.settings import DATA_DIR_VARIABLE, Settings, load_settings
+from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.lists import latest_items, sample_users
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _OPTIONS = {
@@ -40,25 +57,138 @@ _OPTIONS = {
     "--delimiter": "One of , ; | or tab.",
     "--encoding": "Encoding of the text, such as latin-1.",
 }
+_PEOPLE, _ITEMS, _ROWS = 3, 5, 5
+# Excluded days at the end that are computed to get at a usual one.
+_LONGEST_SEARCH = timedelta(days=28)
+# What the choice of settings may take before the first list; `tune` takes its time.
+_CHOICE_SECONDS = 8.0
 
 
-def file_options(command: _F) -> _F:
+def _file_options(command: _F) -> _F:
     """Add the options that correct the guess of how a file is written."""
     for name, words in reversed(_OPTIONS.items()):
-        kind = DELIMITER if name == "--delimiter" else None
-        command = click.option(name, type=kind, help=words)(command)
+        command = click.option(name, help=words)(command)
     return command
 
 
-def guessed(path: Path, choices: dict[str, Any]) -> Guess:
+def _guessed(path: Path, choices: dict[str, Any]) -> Guess:
     """Guess how a file is written, but for the options that were given."""
-    return guess_file(path, {name: v for name, v in choices.items() if v is not None})
+    given = {name: value for name, value in choices.items() if value is not None}
+    if given.get("delimiter") in ("tab", "\\t"):  # shells make it hard to type one
+        given["delimiter"] = "\t"
+    return guess_file(path, given)
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@_file_options
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def start(file: Path, yes: bool, **choices: Any) -> None:
+    """Recommend from FILE: a CSV, TSV, JSON lines or Parquet file with a line per event.
+
+    How FILE is written is guessed and shown with some rows; options correct the guess. It is
+    imported into a data folder of its own (MOM_DATA_DIR, by default `data/NAME`), the model of
+    the newest day is computed from all rows and put in use, and some lists are shown. The older
+    days add history and evaluation; `mom-pipeline update` computes them.
+
+    \b
+    Examples:
+      mom-pipeline start orders.csv
+      mom-pipeline start orders.csv --user Kunde --item-name Bezeichnung --yes
+    """  # noqa: D301 - \b tells click to keep the lines
+    guess = _guessed(file, choices)
+    _show(guess)
+    if not yes and not click.confirm("Is that right? Options such as --user correct it", True):
+        click.echo("Nothing was written. `mom-pipeline start --help` lists the options.")
+        return
+    begin = time.perf_counter()
+    named = os.environ.get(DATA_DIR_VARIABLE)
+    os.environ[DATA_DIR_VARIABLE] = folder = named or str(own_folder(file))
+    with writing_to(load_settings(), "mom-pipeline start", waiting=warn):
+        done = _import(own_file(guess), load_settings())
+        period = f"{done.days} days, {done.first_day} to {done.last_day}"
+        click.echo(f"Imported {done.rows:,} rows of {period}, into {folder}.")
+        settings = load_settings()  # the import has written some
+        newest = _first_model(settings)
+        _print_people(settings, newest)
+        click.echo(f"First lists after {time.perf_counter() - begin:.0f} s.")
+    command = "mom-pipeline" if named else f"{DATA_DIR_VARIABLE}={folder} mom-pipeline"
+    click.echo(f"Next:\n  {command} recommend USER  # the list of one of your users")
+    if older := len(days_behind(day_statuses(Days(settings)))):
+        click.echo(f"  {command} update  # the {older} older days: history and evaluation")
+    else:
+        click.echo(f"  {command} report  # a page about the model")
+
+
+def own_folder(file: Path) -> Path:
+    """A data folder named after a file, without what shells would read.
+
+    Never a part of the data folder `data`, such as its logs.
+    """
+    name = re.sub(r"[^\w-]+", "-", file.name.split(".")[0]).strip("-")
+    folder = Path("data") / (name or "own")
+    # A start that was interrupted before the summary has left its lock there.
+    is_own = any((folder / name).exists() for name in (SUMMARY_FILE, ".writer"))
+    is_other = folder.exists() and not is_own
+    return folder.with_name(f"own-{folder.name}") if is_other else folder
+
+
+def _show(guess: Guess) -> None:
+    """Print the guess, and some rows as it reads them."""
+    options = guess.options
+    written = {"csv": f"text, delimiter {options.delimiter!r}", "jsonl": "JSON lines"}
+    lines = {
+        "format": written.get(options.file_format, "Parquet"),
+        "encoding": options.encoding,
+        "user": options.user,
+        "item": options.item,
+        "time": f"{options.timestamp}, as {options.timestamp_format}, in {options.timezone}",
+        "quantity": options.weight or "none: every line counts once",
+        "name of the item": options.item_name or "none",
+        "group of the item": options.item_group or "none",
+    }
+    if options.file_format == "parquet":
+        del lines["encoding"]
+    print_table(f"How {guess.path.name} is read", ["", "column or choice"], lines.items())
+    for note in guess.notes:
+        warn(f"Note: {note}.")
+    columns = ["user", "item", "time", "quantity", "name"]
+    print_table("The first rows", columns, guess.parsed_rows(_ROWS))
+
+
+def _first_model(settings: Settings) -> date:
+    """Put the model of the newest usual day in use; return the newest day.
+
+    A day that is excluded, such as one that the file cuts short, has no model in use.
+    """
+    newest = days_behind(day_statuses(Days(settings)))[-1].day
+    ingest_before(settings, newest)
+    run_days(settings, newest, newest, only=["raw_logs", "interaction_matrix"])
+    with Warehouse(settings).reading() as connection:
+        excluded = excluded_days(connection)
+        usual = [day for day in delivery_days(connection) if day not in excluded]
+    first = max(usual[-1] if usual else newest, newest - _LONGEST_SEARCH)
+    run_days(settings, first, newest, choice_seconds=_CHOICE_SECONDS)
+    return newest
+
+
+def _print_people(settings: Settings, day: date) -> None:
+    """Print some people, what they took last and their lists, by name."""
+    catalogue = Catalogue.open(settings.data_dir)
+    recommender = Recommender.open(settings.data_dir, exclude_seen=settings.serving.exclude_seen)
+    with Warehouse(settings).reading() as connection:
+        users = sample_users(connection, _PEOPLE)
+        took = {user: latest_items(connection, user, day, _ITEMS) for user in users}
+    for user in users:
+        best = [line.item for line in recommender.recommend(user, _ITEMS).items]
+        named = (map(catalogue.label, items) for items in (took[user], best))
+        print_table(user, ["took last", "recommended"], zip_longest(*named, fillvalue=""))
 
 
 @click.command("import")
 @click.argument("dataset", type=click.Choice([*DATASETS, "csv"]))
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
-@file_options
+@_file_options
 @json_option
 @writes
 def import_(dataset: str, path: Path, as_json: bool, **choices: Any) -> None:
@@ -82,22 +212,19 @@ def import_(dataset: str, path: Path, as_json: bool, **choices: Any) -> None:
       MOM_DATA_DIR=data/retail mom-pipeline import online-retail online_retail.csv.gz
       MOM_DATA_DIR=data/retail mom-pipeline update
     """  # noqa: D301 - \b tells click to keep the lines
-    chosen = own_file(guessed(path, choices)) if dataset == "csv" else DATASETS[dataset](path)
+    chosen = own_file(_guessed(path, choices)) if dataset == "csv" else DATASETS[dataset](path)
     settings = load_settings()
-    values = asdict(import_with_progress(chosen, settings))
+    values = asdict(_import(chosen, settings))
     if as_json:
         print_json(values)
         return
     for name in values.pop("files_without_end"):
-        click.secho(
+        warn(
             f"Imported: the last line of {printable(name)} has no line end; see whether the file "
-            "is whole.",
-            fg="yellow",
-            err=True,
+            "is whole."
         )
     for split in ("train_days", "test_days"):
-        days = values.pop(split)
-        if days:
+        if days := values.pop(split):
             values[split] = f"{len(days)} ({days[0]} to {days[-1]})"
     rows = [
         (name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))
@@ -107,12 +234,11 @@ def import_(dataset: str, path: Path, as_json: bool, **choices: Any) -> None:
     click.echo("Next: mom-pipeline update")
 
 
-def import_with_progress(dataset: Dataset, settings: Settings) -> ImportSummary:
+def _import(dataset: Dataset, settings: Settings) -> ImportSummary:
     """Write the daily log files of a dataset, with a progress bar over its bytes."""
-    with byte_progress() as bar:
-        total = sum(raw.path.stat().st_size for raw in dataset.files)
-        task = bar.add_task(f"import {dataset.name}", total=total)
-        return import_dataset(dataset, settings, lambda n: bar.update(task, advance=n))
+    title, total = f"import {dataset.name}", sum(raw.path.stat().st_size for raw in dataset.files)
+    with byte_progress(title, total) as show:
+        return import_dataset(dataset, settings, partial(show, title))
 
 
 def _count_option(name: str, argument: str, default: int, words: str) -> Callable[[_F], _F]:

@@ -1,26 +1,37 @@
-"""`mom-pipeline status`: the model in use, what needs a hand, and on request every day."""
+"""`mom-pipeline status` and `logs`: how things are; `accept` and `drop`: decisions on a day."""
 
 import os
-from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
-from mom_pipeline.artifacts.lock import LOCK, writer_of
-from mom_pipeline.cli.logs import print_set_aside
-from mom_pipeline.cli.run import UNUSABLE, model_in_use
-from mom_pipeline.cli.terminal import json_option, print_json, print_table
+from mom_pipeline.artifacts.lock import LOCK, writer_of, writing_to
+from mom_pipeline.cli.run import (
+    count_statuses,
+    damage_of_champion,
+    model_in_use,
+    print_set_aside,
+)
+from mom_pipeline.cli.terminal import DAY, day_option, json_option, print_json, print_table, warn
 from mom_pipeline.cli.verify import damages
+from mom_pipeline.logs import ledger
+from mom_pipeline.logs.decisions import accept_day, drop_day
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.pipeline.days import Days
-from mom_pipeline.pipeline.freshness import day_statuses
-from mom_pipeline.serving.registry import ModelRegistry, NoChampion
+from mom_pipeline.pipeline.freshness import DayStatus, day_statuses
+from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings, load_settings
+from mom_pipeline.warehouse.connection import Warehouse
 
 _MEGABYTE = 1_000_000
-_SHOWN = 5
+_SHOWN_DAYS = 5
+_SHOWN_LINES = 200
+_NEXT = "Next: `mom-pipeline update` computes the days from there on."
 
 
 @click.command()
@@ -42,62 +53,61 @@ def status(all_days: bool, verify: bool, as_json: bool) -> None:
     if verify:
         _verify(settings, as_json=as_json)
         return
-    damage = _damage(settings)
+    damage = damage_of_champion(ModelRegistry(settings.models_dir, mapped=True))
+    if damage:
+        damage += ". `mom-pipeline update` mends it, or puts the last whole one in use"
     days = day_statuses(Days(settings))
     set_aside = discover(settings.logs_dir).set_aside
     if as_json:
-        sizes = _disk_sizes(settings.data_dir)
-        shown = settings.model_dump(mode="json", exclude={"data_dir", "fixed"})
-        values = {"model_in_use": damage or model_in_use(settings, days), "damaged": bool(damage)}
-        aside = [asdict(entry) for entry in set_aside]
-        entries = [asdict(entry) for entry in days]
         print_json(
-            {**values, "days": entries, "set_aside": aside, "settings": shown, "bytes": sizes}
+            {
+                "model_in_use": damage or model_in_use(settings, days),
+                "damaged": bool(damage),
+                "days": [asdict(entry) for entry in days],
+                "set_aside": [asdict(entry) for entry in set_aside],
+                "settings": _values(settings),
+                "bytes": _disk_sizes(settings.data_dir),
+            }
         )
-        raise SystemExit(1 if damage else 0)
-    if damage:
-        click.secho(f"The model in use is not whole: {damage}", fg="red")
     else:
-        click.echo(model_in_use(settings, days))
-    if writer := writer_of(settings):
-        click.secho(f"Being written to: {writer}.", fg="yellow", err=True)
-    counts = Counter(entry.status for entry in days)
-    words = ", ".join(f"{count} {name}" for name, count in counts.most_common())
-    click.echo(f"Days: {words or 'none yet'}.")
-    noteworthy = [entry for entry in days if entry.noteworthy]
-    for entry in noteworthy[-_SHOWN:]:
-        click.echo(f"{entry.day} {entry.status}: {entry.reason}")
-    print_set_aside(set_aside)
-    if any(entry.behind for entry in days):
-        click.echo("`mom-pipeline update` computes what is missing or stale.")
-    if all_days:
-        _print_all(settings, days)
-    elif days:
-        click.echo("All days, settings and sizes: `mom-pipeline status --days`.")
+        if damage:
+            click.secho(f"The model in use is not whole: {damage}", fg="red")
+        else:
+            click.echo(model_in_use(settings, days))
+        _print_days(settings, days)
+        print_set_aside(set_aside)
+        if all_days:
+            _print_all(settings, days)
+        elif days:
+            click.echo("All days, settings and sizes: `mom-pipeline status --days`.")
     if damage:
         raise SystemExit(1)
 
 
-def _damage(settings: Settings) -> str:
-    """What is wrong with the model in use; "" where it is whole, or there is none yet."""
-    try:
-        ModelRegistry(settings.models_dir, mapped=True).champion()
-    except NoChampion:
-        return ""
-    except UNUSABLE as error:
-        return f"{error}. `mom-pipeline update` mends it, or puts the last whole one in use"
-    return ""
+def _print_days(settings: Settings, days: Sequence[DayStatus]) -> None:
+    """Print how the days are, and what needs a hand."""
+    if writer := writer_of(settings):
+        warn(f"Being written to: {writer}.")
+    click.echo(count_statuses(days))
+    for entry in [entry for entry in days if entry.noteworthy][-_SHOWN_DAYS:]:
+        click.echo(f"{entry.day} {entry.status}: {entry.reason}")
+    if any(entry.behind for entry in days):
+        click.echo("`mom-pipeline update` computes what is missing or stale.")
 
 
-def _print_all(settings: Settings, days: list) -> None:  # type: ignore[type-arg]
-    columns = ["day", "files", "mode", "status", "reason"]
-    rows = [[str(d.day), d.files, d.mode, d.status, d.reason] for d in days]
-    print_table("Days", columns, rows)
-    shown = settings.model_dump(mode="json", exclude={"data_dir", "fixed"})
-    lines = [(f"{s}.{k}", str(v)) for s, values in shown.items() for k, v in values.items()]
-    print_table(f"Settings of {settings.data_dir}", ["key", "value"], lines)
+def _print_all(settings: Settings, days: Sequence[DayStatus]) -> None:
+    rows = [(str(d.day), d.files, d.mode, d.status, d.reason) for d in days]
+    print_table("Days", ["day", "files", "mode", "status", "reason"], rows)
+    sections = _values(settings).items()
+    keys = [(f"{name}.{k}", str(v)) for name, values in sections for k, v in values.items()]
+    print_table(f"Settings of {settings.data_dir}", ["key", "value"], keys)
     sizes = _disk_sizes(settings.data_dir).items()
-    print_table("On disk", ["what", "MB"], [(n, round(size / _MEGABYTE, 2)) for n, size in sizes])
+    print_table("On disk", ["what", "MB"], [(n, round(b / _MEGABYTE, 2)) for n, b in sizes])
+
+
+def _values(settings: Settings) -> dict[str, dict[str, Any]]:
+    """The settings by section and key."""
+    return settings.model_dump(mode="json", exclude={"data_dir", "fixed"})
 
 
 def _verify(settings: Settings, *, as_json: bool) -> None:
@@ -115,20 +125,94 @@ def _verify(settings: Settings, *, as_json: bool) -> None:
 
 
 def _disk_sizes(folder: Path) -> dict[str, int]:
-    """Return the bytes of every entry of a folder, largest first."""
+    """The bytes of every entry of a folder, largest first."""
     entries = folder.iterdir() if folder.is_dir() else []
     sizes = {path.name: _size(path) for path in entries if path.name != LOCK}
     return dict(sorted(sizes.items(), key=lambda entry: -entry[1]))
 
 
 def _size(path: Path) -> int:
-    """Return the bytes of a file, or of all files below a folder; what vanishes counts nothing."""
-    size, waiting = 0 if path.is_dir() else path.stat().st_size, [path] if path.is_dir() else []
-    while waiting:
-        with suppress(FileNotFoundError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(Path(entry.path))
-                else:
-                    size += entry.stat(follow_symlinks=False).st_size
+    """The bytes of a file, or of all files below a folder; what vanishes counts nothing."""
+    if not path.is_dir():
+        return path.stat().st_size
+    size = 0
+    for folder, _, files in os.walk(path):
+        for name in files:
+            with suppress(FileNotFoundError):
+                size += Path(folder, name).lstat().st_size
     return size
+
+
+@click.command()
+@day_option
+@json_option
+def logs(day: datetime | None, as_json: bool) -> None:
+    """Show the ledger: days, rows, rejects, users and items.
+
+    With --day, the first lines of that day that were not ingested, and why. "rejected" are
+    malformed lines; "set aside" are those that the source itself excluded (logs.columns.exclude).
+    """
+    with Warehouse(load_settings()).reading() as connection:
+        days = [d for d in ledger.days(connection) if day is None or d.day == day.date()]
+        users, items = ledger.total_users_and_items(connection)
+        reasons = ledger.reject_reasons(connection, day.date() if day else None)
+        quarantined = ledger.quarantined_lines(connection, day.date(), _SHOWN_LINES) if day else []
+    if as_json:
+        shown: dict[str, Any] = {
+            "days": [asdict(d) for d in days],
+            "reject_reasons": reasons,
+            "quarantine": [asdict(line) for line in quarantined],
+        }
+        print_json(shown if day else {**shown, "users": users, "items": items})
+        return
+    rows: list[tuple[Any, ...]] = []
+    for d in days:
+        malformed = d.rows_rejected - d.rows_set_aside
+        counts = (d.files, d.rows_accepted, malformed, d.rows_set_aside)
+        rows.append((str(d.day), *counts, d.users, d.items))
+    if rows and day is None:
+        sums = (sum(row[position] for row in rows) for position in range(1, 5))
+        rows.append(("all", *sums, users, items))
+    columns = ["day", "files", "rows", "rejected", "set aside", "users", "items"]
+    print_table("Log days", columns, rows)
+    if reasons:
+        print_table("Rows not ingested, by reason", ["reason", "rows"], reasons.items())
+    if quarantined:
+        lines = [(q.source_file, q.line, q.reason, q.text) for q in quarantined]
+        print_table("Quarantine", ["file", "line", "reason", "text"], lines)
+
+
+@click.command()
+@click.argument("day", type=DAY, metavar="YYYY-MM-DD")
+def accept(day: datetime) -> None:
+    """Accept a day that the gate excluded, or that was dropped.
+
+    Its rows count from then on, as long as its files stay as they are. The days from there on
+    are computed again by `mom-pipeline update`, or by the sensor and the nightly schedule.
+
+    \b
+    Example:
+      mom-pipeline accept 2024-03-15
+    """  # noqa: D301 - \b tells click to keep the lines
+    settings = load_settings()
+    with writing_to(settings, "mom-pipeline accept"):
+        reason = accept_day(Warehouse(settings), day.date())
+    click.echo(f"{day.date()} is accepted; it was {reason}.\n{_NEXT}")
+
+
+@click.command()
+@click.argument("day", type=DAY, metavar="YYYY-MM-DD")
+def drop(day: datetime) -> None:
+    """Remove the rows of a day: one that the gate excluded, or whose file is gone.
+
+    The files in the logs folder stay. They are not ingested again until they change, or until
+    `mom-pipeline accept DAY`.
+
+    \b
+    Example:
+      mom-pipeline drop 2024-03-15
+    """  # noqa: D301 - \b tells click to keep the lines
+    settings = load_settings()
+    with writing_to(settings, "mom-pipeline drop"):
+        rows = drop_day(Warehouse(settings), day.date())
+    click.echo(f"{day.date()} is dropped: {rows:,} rows removed.\n{_NEXT}")

@@ -1,9 +1,9 @@
-"""Output of all commands: tables, JSON and progress bars; and the options that they share."""
+"""What commands share: options, the lock of the data folder, tables, JSON and progress bars."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ParamSpec
 
 import click
@@ -27,25 +27,11 @@ from mom_pipeline.artifacts.lock import writing_to
 from mom_pipeline.logs.logfiles import printable
 from mom_pipeline.settings import load_settings
 
-json_option = click.option("as_json", "--json", is_flag=True, help="Print JSON instead of a table.")
 DAY = click.DateTime(["%Y-%m-%d"])
-
-
-class _Delimiter(click.ParamType[str]):
-    """A character that separates fields; a tab may be spelled out, as shells make it hard."""
-
-    name = "text"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:
-        return {"tab": "\t", "\\t": "\t"}.get(value, value)
-
-
-DELIMITER = _Delimiter()
 day_option = click.option(
     "--day", type=DAY, metavar="YYYY-MM-DD", help="One delivery day, such as 2024-03-01."
 )
-
-
+json_option = click.option("as_json", "--json", is_flag=True, help="Print JSON instead of a table.")
 P = ParamSpec("P")
 
 
@@ -55,13 +41,14 @@ def writes(command: Callable[P, None]) -> Callable[P, None]:
     @wraps(command)
     def locked(*arguments: P.args, **options: P.kwargs) -> None:
         name = click.get_current_context().info_name
-        with writing_to(load_settings(), f"mom-pipeline {name}", waiting=_tell):
+        with writing_to(load_settings(), f"mom-pipeline {name}", waiting=warn):
             command(*arguments, **options)
 
     return locked
 
 
-def _tell(message: str) -> None:
+def warn(message: str) -> None:
+    """Say something that a person should know, on standard error."""
     click.secho(message, fg="yellow", err=True)
 
 
@@ -86,10 +73,9 @@ def print_table(
     table = Table(title=escape(_printable(title)), title_justify="left", header_style="bold")
     lines = [list(row) for row in rows]
     for position, name in enumerate(columns):
-        numeric = name in numbers or (
-            bool(lines) and all(isinstance(line[position], int | float) for line in lines)
-        )
-        justify: JustifyMethod = "right" if numeric else "left"
+        values = [line[position] for line in lines]
+        numeric = values and all(isinstance(value, int | float) for value in values)
+        justify: JustifyMethod = "right" if numeric or name in numbers else "left"
         table.add_column(name, justify=justify, overflow="fold", no_wrap=name in whole)
     for line in lines:
         table.add_row(*[_shown(value) for value in line])
@@ -107,34 +93,34 @@ def _printable(text: str) -> str:
 
 @contextmanager
 def step_progress(title: str) -> Iterator[Callable[[str, float], None]]:
-    """Show a progress bar, driven by the present step and the share that is done."""
-    with _progress(TimeElapsedColumn()) as bar:
-        task = bar.add_task(title, total=1.0)
-        yield lambda text, share: bar.update(task, description=escape(text), completed=share)
+    """A progress bar, driven by the present step and the share that is done."""
+    with _progress(title, 1.0, TimeElapsedColumn()) as update:
+        yield lambda text, share: update(description=text, completed=share)
 
 
 @contextmanager
 def count_progress(total: int) -> Iterator[Callable[[str], None]]:
-    """Show a progress bar that counts steps, driven by the name of each step that is done."""
-    with _progress(MofNCompleteColumn(), TimeElapsedColumn()) as bar:
-        task = bar.add_task("starting", total=total)
-        yield lambda text: bar.update(task, description=escape(text), advance=1)
+    """A progress bar that counts steps, driven by the name of each step that is done."""
+    with _progress("starting", total, MofNCompleteColumn(), TimeElapsedColumn()) as update:
+        yield lambda text: update(description=text, advance=1)
 
 
-def byte_progress() -> Progress:
-    """Return a progress bar over bytes."""
-    return _progress(DownloadColumn(), TimeRemainingColumn())
+@contextmanager
+def byte_progress(title: str, total: int) -> Iterator[Callable[[str, int], None]]:
+    """A progress bar over bytes, driven by the name of a file and the bytes that were read."""
+    with _progress(title, total, DownloadColumn(), TimeRemainingColumn()) as update:
+        yield lambda text, n: update(description=text, advance=n)
 
 
-def _progress(*columns: ProgressColumn) -> Progress:
-    """Return a progress bar on standard error, which vanishes when the work is done.
-
-    Where standard error is no terminal, plain lines instead.
-    """
+@contextmanager
+def _progress(title: str, total: float, *columns: ProgressColumn) -> Iterator[Callable[..., None]]:
+    """A bar on standard error, which vanishes in the end; plain lines where that is no terminal."""
     console = Console(stderr=True)
     kind = Progress if console.is_terminal else _Lines
-    shown = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), *columns)
-    return kind(*shown, console=console, transient=True)
+    text = TextColumn("{task.description}", markup=False)
+    shown = (SpinnerColumn(), text, BarColumn(), *columns)
+    with kind(*shown, console=console, transient=True) as bar:
+        yield partial(bar.update, bar.add_task(title, total=total))
 
 
 class _Lines(Progress):
@@ -142,13 +128,13 @@ class _Lines(Progress):
 
     def __init__(self, *columns: ProgressColumn, **options: Any) -> None:
         super().__init__(*columns, **options, disable=True)
-        self._tenths: dict[TaskID, int] = {}
+        self._tenths = 0
 
     def update(self, task_id: TaskID, **changes: Any) -> None:
         """Take note of the work that is done; say so where that is another tenth."""
         super().update(task_id, **changes)
-        task = next(task for task in self.tasks if task.id == task_id)
+        (task,) = self.tasks
         tenth = int(task.percentage // 10)
-        if tenth > self._tenths.get(task_id, 0):
-            self._tenths[task_id] = tenth
+        if tenth > self._tenths:
+            self._tenths = tenth
             click.echo(f"{10 * tenth:3d} % {_printable(task.description)}", err=True)

@@ -1,7 +1,7 @@
 """`mom-pipeline tune`: K and the other settings of the model, chosen on the last days."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from datetime import timedelta
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from mom_pipeline.cli.logs import ingest_new
+from mom_pipeline.cli.run import ingest_new
 from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress
 from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.core.files import write_bytes
@@ -28,6 +28,16 @@ from mom_pipeline.warehouse.dictionaries import extend_dictionaries
 _SHOWN = 12
 
 
+def _numbers(ctx: click.Context, param: click.Parameter, text: str) -> list[int]:
+    try:
+        numbers = [int(part) for part in text.split(",") if part.strip()]
+    except ValueError as error:
+        raise click.BadParameter(f"must be numbers like 8,16,32: {error}") from error
+    if any(k < 1 for k in numbers):
+        raise click.BadParameter(f"must be at least 1 each, found {text!r}")
+    return numbers
+
+
 @click.command()
 @click.option(
     "--days",
@@ -37,6 +47,7 @@ _SHOWN = 12
 @click.option(
     "--components",
     default="",
+    callback=_numbers,
     help="The K to try, comma-separated.  [default: powers of two up to sqrt(users)]",
 )
 @click.option("write", "--write", is_flag=True, help="Put the choice into the settings file.")
@@ -47,7 +58,7 @@ _SHOWN = 12
 )
 @json_option
 def tune(
-    days: int | None, components: str, write: bool, figure: Path | None, as_json: bool
+    days: int | None, components: list[int], write: bool, figure: Path | None, as_json: bool
 ) -> None:
     """Try K, estimators, rules of personalization and rankings on the last days of the logs.
 
@@ -59,18 +70,31 @@ def tune(
     ingest_new(settings)
     with step_progress("reading") as progress:
         days = days or settings.evaluation.horizon_days
-        sweep, period = _run(settings, days, _numbers(components), progress)
+        sweep, period = _run(settings, days, components, progress)
     path = figure or settings.reports_dir / "tuning.svg"
     write_bytes(path, _picture(sweep))
-    changes = _changes(settings, sweep.choice.settings())
-    if write and changes:
+    changes = _changes(settings, sweep.choice)
+    written = write and bool(changes)
+    if written:
         write_values(settings.data_dir / SETTINGS_FILE, changes)
     if as_json:
-        print_json(_as_json(sweep, period, changes, written=write and bool(changes)))
+        print_json(
+            {
+                "period": period,
+                "users": sweep.n_users,
+                "popularity_map": sweep.popularity,
+                "trials": [_values(trial) for trial in sweep.trials],
+                "choice": _values(sweep.choice),
+                "changes": changes,
+                "written": written,
+                "model": asdict(sweep.choice.model),
+                "skipped": list(sweep.skipped),
+            }
+        )
         return
     _show(sweep, period)
     click.echo(f"Picture: {path}")
-    _tell(settings, changes, written=write)
+    _show_changes(settings, changes, written=written)
 
 
 def _run(
@@ -87,35 +111,23 @@ def _run(
             f"{len(delivered)} days of logs are too few to learn from the days before the last "
             f"{days}; give fewer with --days, or put more logs into {settings.logs_dir}"
         )
-    validation = ValidationDays.from_warehouse(warehouse, until, delivered[-1])
     # What no key of the file can hold stays as it is.
     written = {field.name for field in fields(RankingSettings)}
-    fixed = {f"ranking.{f.name}" for f in fields(RankingWeights) if f.name not in written}
     sweep = run_sweep(
-        validation,
+        ValidationDays.from_warehouse(warehouse, until, delivered[-1]),
         settings.model,
         weights_of(settings),
         wanted=components,
-        fixed=fixed,
+        fixed={f"ranking.{f.name}" for f in fields(RankingWeights) if f.name not in written},
         progress=progress,
     )
     return sweep, f"learnt up to {until}, evaluated on the days up to {delivered[-1]}"
 
 
-def _numbers(text: str) -> list[int]:
-    try:
-        numbers = [int(part) for part in text.split(",") if part.strip()]
-    except ValueError as error:
-        raise click.UsageError(f"--components must be numbers like 8,16,32: {error}") from error
-    if any(k < 1 for k in numbers):
-        raise click.UsageError(f"--components must be at least 1 each, found {text!r}")
-    return numbers
-
-
-def _changes(settings: Settings, wanted: Mapping[str, Any]) -> dict[str, Any]:
+def _changes(settings: Settings, choice: Trial) -> dict[str, Any]:
     """What differs from the settings as they are, of what has a key there."""
     changes = {}
-    for dotted, value in wanted.items():
+    for dotted, value in choice.settings().items():
         section, key = dotted.split(".")
         if getattr(getattr(settings, section), key, value) != value:
             changes[dotted] = value
@@ -124,17 +136,13 @@ def _changes(settings: Settings, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 def _picture(sweep: Sweep) -> bytes:
     """MAP over K: the best rule of each estimator."""
-    by_components = [t for t in sweep.trials if t.ranking_weights is None]
-    ks = sorted({t.model.n_components for t in by_components})
-    series = {
-        f"{name}, best rule": _best_by_size(
-            [t for t in by_components if t.model.estimator == name], ks
-        )
-        for name in dict.fromkeys(t.model.estimator for t in by_components)
-    }
-    three_moments = [t for t in sweep.trials if t.ranking_weights is not None]
-    if three_moments:
-        series["three moments"] = _best_by_size(three_moments, ks)
+    groups: dict[str, list[Trial]] = {}
+    for trial in sweep.trials:
+        by_components = trial.ranking_weights is None
+        name = f"{trial.model.estimator}, best rule" if by_components else "three moments"
+        groups.setdefault(name, []).append(trial)
+    ks = sorted({t.model.n_components for t in sweep.trials if t.ranking_weights is None})
+    series = {name: _best_by_size(trials, ks) for name, trials in groups.items()}
     series["popularity"] = [sweep.popularity] * len(ks)
     title, y = "MAP@20 on the validation days", f"MAP@20 (n = {sweep.n_users:,} users)"
     return svg(curves(ks, series, title=title, x_label="K, components", y=y))
@@ -147,17 +155,8 @@ def _best_by_size(trials: Sequence[Trial], ks: Sequence[int]) -> list[float]:
     ]
 
 
-def _line(sweep: Sweep, trial: Trial) -> tuple[Any, ...]:
-    gain = "–"
-    if sweep.present is not None and trial is not sweep.present:
-        gain = "{:+.4f} ± {:.4f}".format(*trial.gain_over(sweep.present))
-    marks = [("chosen", trial is sweep.choice), ("present", trial is sweep.present)]
-    model = trial.model
-    return (
-        *(model.n_components, model.estimator, model.rows, model.personalization, model.ranking),
-        *(f"{trial.map:.4f}", f"{trial.recall:.4f}", gain),
-        ", ".join(word for word, holds in marks if holds),
-    )
+def _values(trial: Trial) -> dict[str, Any]:
+    return {**trial.settings(), "map": trial.map, "recall": trial.recall}
 
 
 def _show(sweep: Sweep, period: str) -> None:
@@ -174,7 +173,20 @@ def _show(sweep: Sweep, period: str) -> None:
         click.echo(f"Not tried: {reason}")
 
 
-def _tell(settings: Settings, changes: Mapping[str, Any], *, written: bool) -> None:
+def _line(sweep: Sweep, trial: Trial) -> tuple[Any, ...]:
+    gain = "–"
+    if sweep.present is not None and trial is not sweep.present:
+        gain = "{:+.4f} ± {:.4f}".format(*trial.gain_over(sweep.present))
+    marks = [("chosen", trial is sweep.choice), ("present", trial is sweep.present)]
+    model = trial.model
+    return (
+        *(model.n_components, model.estimator, model.rows, model.personalization, model.ranking),
+        *(f"{trial.map:.4f}", f"{trial.recall:.4f}", gain),
+        ", ".join(word for word, holds in marks if holds),
+    )
+
+
+def _show_changes(settings: Settings, changes: dict[str, Any], *, written: bool) -> None:
     path = settings.data_dir / SETTINGS_FILE
     if not changes:
         click.echo("Nothing is clearly better than the present settings; they stay.")
@@ -187,20 +199,3 @@ def _tell(settings: Settings, changes: Mapping[str, Any], *, written: bool) -> N
             click.echo(f"  (the environment variable {variable} overrides it)")
     if written:
         click.echo("`mom-pipeline update` computes the days with it.")
-
-
-def _as_json(sweep: Sweep, period: str, changes: Mapping[str, Any], *, written: bool) -> Any:
-    def shown(trial: Trial) -> dict[str, Any]:
-        return {**trial.settings(), "map": trial.map, "recall": trial.recall}
-
-    return {
-        "period": period,
-        "users": sweep.n_users,
-        "popularity_map": sweep.popularity,
-        "trials": [shown(trial) for trial in sweep.trials],
-        "choice": shown(sweep.choice),
-        "changes": dict(changes),
-        "written": written,
-        "model": asdict(sweep.choice.model),
-        "skipped": list(sweep.skipped),
-    }

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 
 import duckdb
 
@@ -37,11 +36,8 @@ Looked = Callable[[], None]
 
 def damages(settings: Settings, looked: Looked = lambda: None) -> Iterator[Damage]:
     """Yield all that is damaged; `looked` is called for every file or table."""
-    yield from _in_warehouse(settings, looked)
-    yield from _in_artifacts(settings, looked)
-    yield from _in_exports(settings, looked)
-    yield from _in_models(settings, looked)
-    yield from _in_history(settings.data_dir / "dagster_home", looked)
+    for place in (_in_warehouse, _in_artifacts, _in_export, _in_models, _in_history):
+        yield from place(settings, looked)
 
 
 def _in_warehouse(settings: Settings, looked: Looked) -> Iterator[Damage]:
@@ -106,17 +102,15 @@ def _again(day: date) -> str:
     return f"mom-pipeline backfill --from {day} --to {day}"
 
 
-def _in_exports(settings: Settings, looked: Looked) -> Iterator[Damage]:
+def _in_export(settings: Settings, looked: Looked) -> Iterator[Damage]:
     path = export_path(settings)
     if not path.exists():
         return
     looked()
+    every_value = "SELECT bit_xor(hash(t)) FROM read_parquet($path) AS t"
     try:
         with duckdb.connect() as connection:
-            connection.execute(
-                "SELECT bit_xor(hash(t)) FROM read_parquet($path) AS t",
-                {"path": literal_path(path)},
-            ).fetchall()
+            connection.execute(every_value, {"path": literal_path(path)}).fetchall()
     except duckdb.Error as error:
         where = str(path.relative_to(settings.data_dir))
         yield Damage(where, str(error), "`mom-pipeline promote --auto` writes it again")
@@ -138,8 +132,8 @@ def _in_models(settings: Settings, looked: Looked) -> Iterator[Damage]:
             yield Damage(f"models/versions/{entry.version}", entry.damage, remedy)
 
 
-def _in_history(home: Path, looked: Looked) -> Iterator[Damage]:
-    for path in sorted(home.rglob("*.db")):
+def _in_history(settings: Settings, looked: Looked) -> Iterator[Damage]:
+    for path in sorted((settings.data_dir / "dagster_home").rglob("*.db")):
         looked()
         try:
             with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
@@ -147,4 +141,4 @@ def _in_history(home: Path, looked: Looked) -> Iterator[Damage]:
         except sqlite3.Error as error:
             answer = [(str(error),)]
         if answer != [("ok",)]:
-            yield Damage(str(path.relative_to(home.parent)), str(answer[0][0]), _HISTORY)
+            yield Damage(str(path.relative_to(settings.data_dir)), str(answer[0][0]), _HISTORY)

@@ -10,14 +10,17 @@ Pages cannot set these headers. Old browsers and programs send no Sec-Fetch-Site
 the guard may change by GET.
 """
 
+import asyncio
 from collections.abc import Iterable
 
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 # For the server's configuration: no other page may show these in a frame.
 NO_FRAMES = ("X-Frame-Options", "SAMEORIGIN")
+SECONDS_FOR_A_REQUEST = 10.0
 _DEFAULT_HTTP_PORT = 80
 
 
@@ -79,3 +82,22 @@ def _is_link(scope: Scope) -> bool:
         and _values(scope, b"sec-fetch-mode") == ["navigate"]
         and _values(scope, b"sec-fetch-dest") == ["document"]
     )
+
+
+class TimedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """uvicorn's protocol, which closes a connection whose request does not become complete.
+
+    uvicorn alone waits for ever.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self.loop.call_later(SECONDS_FOR_A_REQUEST, self._look, None)
+
+    def _look(self, before: object) -> None:
+        """Close the connection if it waits for the same request as at the last look."""
+        waits = self.cycle is None or self.cycle.response_complete or self.cycle.more_body
+        if waits and self.cycle is before:
+            self.transport.close()
+        elif not self.transport.is_closing():
+            self.loop.call_later(SECONDS_FOR_A_REQUEST, self._look, self.cycle)

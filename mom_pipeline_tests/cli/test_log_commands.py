@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mom_pipeline.cli.logs import ingest_new
+from mom_pipeline.cli.run import ingest_new
 from mom_pipeline.settings import load_settings
 from mom_pipeline_tests.cli.conftest import SIZES
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from scipy import sparse
 
 from mom_pipeline.cli.main import cli
-from mom_pipeline.cli.start import _own_folder
+from mom_pipeline.cli.sources import own_folder
 from mom_pipeline.core.ranking.lists import reasoned_lists
 from mom_pipeline.defs.resources import OpenFolder
 from mom_pipeline.pipeline.days import Days
@@ -74,9 +74,9 @@ def test_a_folder_of_its_own_that_a_killed_start_goes_on_with(shop):
     (home / "data" / "shop").mkdir()
     (home / "data" / "shop" / ".writer").touch()
     with contextlib.chdir(home):
-        assert _own_folder(Path("logs.csv")) == Path("data/own-logs")
-        assert _own_folder(Path("shop.csv")) == Path("data/shop")
-        assert _own_folder(Path("../a b.csv.gz")) == Path("data/a-b")
+        assert own_folder(Path("logs.csv")) == Path("data/own-logs")
+        assert own_folder(Path("shop.csv")) == Path("data/shop")
+        assert own_folder(Path("../a b.csv.gz")) == Path("data/a-b")
 
 
 def test_names_are_in_the_export_and_the_report(started):
