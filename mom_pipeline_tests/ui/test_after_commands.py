@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -44,6 +45,7 @@ def test_the_pages_show_what_a_command_computed(page: Page, data_dir: Path) -> N
         every_evaluated_day_has_a_point(server, page)
         the_run_is_among_those_of_its_job(server, page)
         every_day_has_a_green_check(server, page)
+        a_new_day_needs_no_reload(server, page)
 
 
 def every_evaluated_day_has_a_point(server: UiServer, page: Page) -> None:
@@ -76,3 +78,13 @@ def every_day_has_a_green_check(server: UiServer, page: Page) -> None:
     page.get_by_text("Partitions", exact=True).last.click()
     expect(page.get_by_text(f"Passed ({N_DAYS})")).to_be_visible()
     expect(page.get_by_text("Missing (1)")).to_be_visible()  # today
+
+
+def a_new_day_needs_no_reload(server: UiServer, page: Page) -> None:
+    """A file of today, which a command takes in while the pages are open."""
+    logs, today = server.data_dir / "logs", datetime.now(tz=UTC).date()
+    (yesterday,) = logs.glob(f"{today - timedelta(days=1)}*")
+    shutil.copy(yesterday, logs / yesterday.name.replace(yesterday.name[:10], str(today)))
+    mom(server.data_dir, "update")
+    page.goto(f"{server.address}/assets/decomposition?view=partitions")
+    expect(page.get_by_text(f"Materialized ({N_DAYS + 1})")).to_be_visible()
