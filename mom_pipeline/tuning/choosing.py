@@ -22,20 +22,16 @@ from mom_pipeline.tuning.sweep import Sweep, run_sweep
 from mom_pipeline.tuning.validation import Trial, ValidationDays
 from mom_pipeline.warehouse.connection import Warehouse
 
-# Days with rows that it takes to choose, and users to ask about.
-_ENOUGH_DAYS, _ENOUGH_USERS = 8, 100
-# Components of the smallest log.
-_FEWEST = 4
+# Days with rows that it takes to choose, users to ask about; components of the smallest log.
+_ENOUGH_DAYS, _ENOUGH_USERS, _FEWEST = 8, 100, 4
 # What a choice may take; what does not fit is left out, and said.
 _SECONDS = 120.0
 # What a choice in few seconds leaves as it is: another one costs as much as all the rest.
 _NOT_IN_HASTE = ("ranking.user_exponent",)
 # What is ranked by until something is chosen, and when nothing is better than popularity.
 _UNTIL_CHOSEN = {"ease": 0.0, "low_pass": 0.0, "components": 0.0, "candidate_exponent": 0.0}
-# And once the interactions have grown by this share since, or so many times as many days passed.
-_GROWTH = 0.25
-# How many times `tuning.every_days` a choice is kept where the pairs hardly grow.
-_LONGEST = 4
+# A choice is kept until the interactions have grown by this share, or so many times as many days.
+_GROWTH, _LONGEST = 0.25, 4
 _POPULARITY = RankingWeights(popularity=1.0, pairs=0.0, ease=0.0, low_pass=0.0, components=0.0)
 
 

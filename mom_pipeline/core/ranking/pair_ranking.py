@@ -114,6 +114,8 @@ class PairRanking(SentPlain):
             parts.append((ComponentsPart(item_probs), w.components))
         if w.own:
             parts.append((Own(), w.own))
+        if not parts:  # every weight is 0: the most popular items
+            parts.append((Popularity(self.pairs.item_users), 1.0))
         trend = None if self.trend is None else self.trend.factors(w.trend)
         return Score(tuple(parts), trend=trend)
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
 from mom_pipeline.core.evaluation.metrics import evaluate_ranking
 from mom_pipeline.core.interactions import as_interactions
@@ -213,3 +214,11 @@ def test_the_rounding_of_a_seen_item_is_not_divided_by():
     before, seen = scores.copy(), (np.array([0, 1, 2]), np.array([0, 0, 0]))
     np.testing.assert_allclose(best_unseen(scores, seen), [1.0, 0.5, 1e-9], rtol=1e-6)
     np.testing.assert_array_equal(scores, before)
+
+
+def test_without_any_weight_the_most_popular_items_rank(X):
+    none = {"popularity": 0.0, "pairs": 0.0, "ease": 0.0, "low_pass": 0.0, "components": 0.0}
+    model = MethodOfMoments(3, ranking="three-moment", ranking_weights=RankingWeights(**none))
+    items, _ = model.fit(X).recommend(X[:1], n=5, exclude_seen=False)
+    users = np.asarray((X > 0).sum(axis=0))
+    assert sorted(users[items[0]], reverse=True) == sorted(users, reverse=True)[:5]
