@@ -2,18 +2,14 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from mom_pipeline.cli.main import COMMANDS, cli
-from mom_pipeline.settings import Settings
 
-MOST_COMMANDS, MOST_OPTIONS, MOST_SETTINGS = 30, 120, 50
-# The folder itself, and which keys were named.
-N_NO_SETTINGS = 2
+MOST_COMMANDS, MOST_OPTIONS = 30, 120
 
 
 def commands(command: click.Command, parent: click.Context | None) -> Iterator[click.Command]:
@@ -32,18 +28,6 @@ def test_there_are_few_commands_and_options():
     options = [p for one in (cli, *below) for p in one.params if isinstance(p, click.Option)]
     assert len(COMMANDS) <= len(below) <= MOST_COMMANDS
     assert 50 < len(options) <= MOST_OPTIONS
-
-
-def test_there_are_few_settings():
-    sections = [field.default for field in Settings.model_fields.values()]
-    assert 30 < sum(map(settings_in, sections)) - N_NO_SETTINGS <= MOST_SETTINGS
-
-
-def settings_in(value: object) -> int:
-    """The keys of a section and of the sections in it."""
-    if not is_dataclass(value):
-        return 1
-    return sum(settings_in(getattr(value, field.name)) for field in fields(value))
 
 
 @pytest.mark.parametrize(

@@ -75,8 +75,8 @@ def test_its_days_are_computed_again_and_nothing_of_people_is_lost(before):
     assert "earlier version" not in again.stderr
 
 
-def test_a_key_that_this_version_has_not_is_named(before):
-    path = before / "pipeline.toml"
+def test_a_key_that_this_version_has_not_is_named(shop):
+    path = shop / "pipeline.toml"
     path.write_text(path.read_text().replace("[matrix]\n", "[matrix]\nno_such_key = 1\n"))
-    assert "no_such_key" in mom(before, "update", code=1).stderr
-    assert json.loads((before / "models" / "champion.json").read_text())["promotions"]
+    assert "no_such_key" in mom(shop, "update", code=1).stderr
+    assert json.loads((shop / "models" / "champion.json").read_text())["promotions"]
