@@ -30,7 +30,7 @@ from mom_pipeline.core.evaluation.metrics import (
     nearest_cutoff,
     paired_interval,
 )
-from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.core.types import Array, Csr, Float64
 
 REGISTRY = "mom_pipeline.comparison.methods"
 REFERENCE = "three-moment"
@@ -158,21 +158,15 @@ class _Work:
 
     def result(self, method: Method, tell: Progress) -> MethodResult:
         """Choose the settings of the method on validation, then fit and measure it."""
-        begin, final = time.perf_counter(), self.split.final
+        begin, final, cutoffs = time.perf_counter(), self.split.final, self.options.cutoffs
         position, chosen = self._choose(method, tell)
-        result = MethodResult(
-            method.name,
-            method.title,
-            failure=chosen.failure,
-            choice_seconds=time.perf_counter() - begin,
-            notes=chosen.notes,
-        )
+        seconds = time.perf_counter() - begin
+        result = MethodResult(method.name, method.title, choice_seconds=seconds, notes=chosen.notes)
         if chosen.failure:
-            return result
+            return replace(result, failure=chosen.failure)
         tell("final fit", len(method.grid) / (len(method.grid) + 1))
         settings = {**chosen.chosen, **self._grid(method, final)[position]}
-        with self._fits("final", method, (settings,), max(self.options.cutoffs)) as fits:
-            (answer,), folder = fits
+        with self._fits("final", method, (settings,), max(cutoffs)) as ((answer,), folder):
             result = replace(
                 result,
                 settings=settings,
@@ -180,12 +174,12 @@ class _Work:
                 fit_seconds=answer.fit_seconds,
                 predict_seconds=answer.predict_seconds,
                 peak_bytes=answer.peak_bytes,
-                notes={**answer.notes, **result.notes},
+                notes={**answer.notes, **chosen.notes},
             )
-            if not answer.failure:
-                result = measured(result, read_lists(folder, 0), final, self.options.cutoffs)
-                result = _kept_on_disk(result, folder)
-        return result
+            if answer.failure:
+                return result
+            result = measured(result, read_lists(folder, 0), final, cutoffs)
+            return replace(result, per_user=_kept_on_disk(result.per_user, folder))
 
     def _choose(self, method: Method, tell: Progress) -> tuple[int, FitAnswer]:
         """Return the position of the best setting of the grid, and its answer."""
@@ -265,16 +259,14 @@ def measured(
     )
 
 
-def _kept_on_disk(result: MethodResult, folder: Path) -> MethodResult:
-    """Return the same with the users' values read from the disk as they are used.
+def _kept_on_disk(arrays: dict[str, Float64], folder: Path) -> dict[str, Float64]:
+    """Return the same, read from the disk as they are used.
 
-    The file may be removed at once: the system keeps it until the values are gone.
+    The files may be removed at once: the system keeps them until the values are gone.
     """
-    per_user = {}
-    for name, values in result.per_user.items():
+    for name, values in arrays.items():
         np.save(folder / f"{name}.npy", values, allow_pickle=False)
-        per_user[name] = np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-    return replace(result, per_user=per_user)
+    return {n: np.load(folder / f"{n}.npy", mmap_mode="r", allow_pickle=False) for n in arrays}
 
 
 def _with_differences(result: MethodResult, base: MethodResult, seed: int) -> MethodResult:

@@ -243,7 +243,6 @@ def _client(*where: Any, **how: Any) -> Iterator[Client]:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Collect no garbage inside the block."""
     collects = gc.isenabled()
     gc.disable()
     try:
