@@ -53,13 +53,3 @@ def ids_by_position(connection: Connection, kind: Kind) -> NDArray[np.object_]:
     ids[positions] = np.asarray(rows["id"], dtype=object)
     ids[ids == ERASED] = None
     return ids
-
-
-def ids_of(connection: Connection, kind: Kind, positions: NDArray[np.int64]) -> dict[int, str]:
-    """The ids at some positions; an id that was erased is missing."""
-    rows = connection.execute(
-        f"SELECT position, {kind}_id FROM {kind}_dictionary "  # noqa: S608 - one of two names
-        f"WHERE position IN (SELECT unnest($positions::BIGINT[])) AND {kind}_id <> $erased",
-        {"positions": [int(position) for position in positions], "erased": ERASED},
-    ).fetchall()
-    return dict(rows)

@@ -79,12 +79,6 @@ def export_lists(connection: Connection, path: Path, catalogue: Catalogue) -> No
         ).write_parquet(str(temporary), compression="zstd")
 
 
-def model_of_lists(connection: Connection) -> str:
-    """The version whose lists the table holds; "" where it holds none."""
-    rows = connection.execute("SELECT model FROM recommendations LIMIT 1").fetchall()
-    return rows[0][0] if rows else ""
-
-
 def most_listed(connection: Connection, n: int) -> list[dict[str, Any]]:
     """The items that are in most lists, and in how many; no user is named."""
     rows = connection.execute(

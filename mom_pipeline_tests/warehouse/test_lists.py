@@ -12,7 +12,6 @@ from mom_pipeline.warehouse.lists import (
     export_lists,
     listed_items,
     lists_of,
-    model_of_lists,
     most_listed,
     replace_lists,
 )
@@ -49,7 +48,6 @@ def test_rows_say_what_spoke_for_an_item_and_replace_those_before(folder: DataFo
         ("a model", "bob", 1, "tea", 0.125, "popular"),
     ]
     with folder.warehouse.reading() as connection:
-        assert model_of_lists(connection) == "a model"
         assert lists_of(connection, ["ann", "eve"]) == {"ann": ["jam", "tea"]}
         assert listed_items(connection) == 2
         assert most_listed(connection, 1) == [{"item": "tea", "lists": 2}]
