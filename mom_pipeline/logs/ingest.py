@@ -156,12 +156,12 @@ def ingest_file(
     then holds what it held before.
     """
     settings, begun = warehouse.settings, datetime.now(UTC)
-    with warehouse.opened() as connection:
-        known = ledger_entries(connection, file.source_file)
-    if known and is_unchanged(file, known[0], settings):
-        progress(known[0].size_bytes)
-        return IngestResult(**vars(known[0]), file=file, status="unchanged")
-    with scratch_folder(settings, "ingest") as scratch:
+    with warehouse.kept_open(), scratch_folder(settings, "ingest") as scratch:
+        with warehouse.opened() as connection:
+            known = ledger_entries(connection, file.source_file)
+        if known and is_unchanged(file, known[0], settings):
+            progress(known[0].size_bytes)
+            return IngestResult(**vars(known[0]), file=file, status="unchanged")
         try:
             scan = scan_file(file, scratch, progress)
             _require_whole(file, scan, settings.logs)
