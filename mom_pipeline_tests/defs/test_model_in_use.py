@@ -1,6 +1,7 @@
 """The model in use is that of the newest usual day that passed, however other days ended."""
 
 import gzip
+import shutil
 from collections.abc import Mapping
 
 import pytest
@@ -22,17 +23,18 @@ def cut(content: bytes, share: float) -> bytes:
 
 
 @pytest.fixture
-def with_cut_end(empty: Pipeline, log_files: Mapping[str, bytes]) -> Pipeline:
-    """Days of which the last is cut after some minutes."""
+def with_cut_end(copied: Pipeline, log_files: Mapping[str, bytes]) -> Pipeline:
+    """Days of which the last is cut after some minutes, and no model yet."""
     last = sorted(log_files)[-1]
-    empty.deliver({**log_files, last: cut(log_files[last], 0.03)})
-    return empty
+    copied.deliver({last: cut(log_files[last], 0.03)})
+    shutil.rmtree(copied.settings.models_dir)
+    return copied
 
 
 @pytest.mark.parametrize("kept", [1, 10])
 def test_in_one_backfill(with_cut_end: Pipeline, kept: int):
     with_cut_end.configure("keep_versions = 10", f"keep_versions = {kept}")
-    with_cut_end.run(1, N_DAYS)
+    with_cut_end.run(N_DAYS - 1, N_DAYS)
     assert with_cut_end.statuses()[day(N_DAYS)].status == "excluded"
     assert champion(with_cut_end) == str(day(N_DAYS - 1))
     lists = with_cut_end.query("SELECT DISTINCT model FROM recommendations")
@@ -41,7 +43,7 @@ def test_in_one_backfill(with_cut_end: Pipeline, kept: int):
 
 
 def test_day_by_day_and_with_the_whole_day_later(with_cut_end: Pipeline, log_files):
-    with_cut_end.run(1, N_DAYS - 1)
+    with_cut_end.run(N_DAYS - 1)
     with_cut_end.run(N_DAYS)
     assert champion(with_cut_end) == str(day(N_DAYS - 1))
     with_cut_end.deliver(log_files)

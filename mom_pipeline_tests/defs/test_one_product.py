@@ -89,7 +89,7 @@ def test_after_a_refused_model_and_after_a_rollback(
     # Everybody's list is of popular items: a loss.
     empty.configure(f'ranking = "{ranking}"', 'ranking = "components"')
     empty.configure("n_components = 3", "n_components = 1")
-    empty.run(1, N_DAYS)
+    empty.run(N_DAYS - 2, N_DAYS)
     assert not empty.metadata("promotion", N_DAYS)["promoted"]
     assert same_lists(empty) == (version, lists)
 

@@ -107,14 +107,6 @@ def test_what_a_person_put_in_use_stays_until_it_is_lifted(copied: Pipeline):
     assert registry.champion_version() == newest
 
 
-def test_a_rollback_stays_too(copied: Pipeline):
-    registry = registry_of(copied)
-    registry.promote(registry.names()[0], "an earlier one")
-    assert registry.rollback() == registry.names()[-1]
-    copied.run(N_DAYS - 1, only=PROMOTION)
-    assert "a person put" in copied.metadata("promotion", N_DAYS - 1)["decision"]
-
-
 def test_an_old_champion_answers_for_itself(copied: Pipeline):
     registry = registry_of(copied)
     (registry.root / POINTER).unlink()
