@@ -15,7 +15,7 @@ from mom_pipeline.defs.build import build_defs
 from mom_pipeline.defs.daily import Names
 from mom_pipeline.defs.partitions import range_tags
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
-from mom_pipeline.pipeline.days import Days
+from mom_pipeline.pipeline.days import INPUTS, Days
 from mom_pipeline.pipeline.freshness import DayStatus, day_statuses, days_behind, stretches
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
@@ -47,24 +47,9 @@ keep_versions = 10
 [artifacts]
 retention_days = 0
 """
+SERVED = tuple(INPUTS)
 # All that the model of a day is made from, and the model.
-MODEL = (
-    "raw_logs",
-    "interaction_matrix",
-    "chosen_settings",
-    "m2_statistics",
-    "whitening_matrix",
-    "whitened_tensor",
-    "decomposition",
-)
-SERVED = (
-    *MODEL,
-    "user_personalization",
-    "evaluation_metrics",
-    "promotion",
-    "recommendations",
-    "report",
-)
+MODEL = SERVED[: SERVED.index("decomposition") + 1]
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
