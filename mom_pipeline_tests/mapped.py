@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 # Where rows are read, compared, added up and written in blocks.
 _PAIRS_PER_BLOCK = (
-    "mom_pipeline.warehouse.pairs._PAIRS_PER_BLOCK",
+    "mom_pipeline.warehouse.matrix._PAIRS_PER_BLOCK",
     "mom_pipeline.core.interactions._PAIRS_PER_BLOCK",
     "mom_pipeline.core.moments.days._PAIRS_PER_BLOCK",
     "mom_pipeline.core.moments.sums._ENTRIES_PER_BLOCK",
