@@ -252,7 +252,7 @@ def _count_option(name: str, argument: str, default: int, words: str) -> Callabl
 @_count_option("--items", "n_items", 600, "Items in all.")
 @_count_option("--components", "n_components", 8, "Latent components.")
 @_count_option("--events", "events_per_day", 2500, "Mean events per day.")
-@click.option("--first-day", type=DAY, help="By default such that the last one is yesterday.")
+@click.option("--first-day", type=DAY, help="By default such that the last one is today.")
 @writes
 def simulate(first_day: datetime | None, **sizes: int) -> None:
     """Write days of logs of an invented record shop, from the model that MoM assumes.
@@ -277,10 +277,10 @@ def simulate(first_day: datetime | None, **sizes: int) -> None:
 
 
 def write_sample(settings: Settings, first_day: date | None = None, **sizes: Any) -> None:
-    """Write the sample's logs and its catalogue; by default its last day is yesterday."""
+    """Write the sample's logs and its catalogue; by default up to today, so that no day is missing."""
     sample = SampleSettings(**sizes)
     today = datetime.now(settings.logs.zone).date()
-    sample = replace(sample, first_day=first_day or today - timedelta(days=sample.n_days))
+    sample = replace(sample, first_day=first_day or today - timedelta(days=sample.n_days - 1))
     catalogue = Catalogue.open(settings.data_dir).with_missing(sample_records(sample))
     catalogue.save(settings.data_dir)
     for delivery in sample_deliveries(sample):

@@ -74,20 +74,24 @@ def _holds(path: Path, wanted: list[bytes], sought: re.Pattern[bytes]) -> bool:
 
 
 def _contents(path: Path) -> Iterator[bytes]:
-    """The bytes of a file as they are, and then as they are inside."""
+    """The bytes of a file as they are, and then as they are inside, of a damaged one as far."""
     with path.open("rb") as stream:
         head = stream.read(4)
         stream.seek(0)
         while chunk := stream.read(_CHUNK):
             yield chunk
+    try:
+        yield from _unpacked(path, head)
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, duckdb.Error):
+        return
+
+
+def _unpacked(path: Path, head: bytes) -> Iterator[bytes]:
     if head[:2] == b"\x1f\x8b":
-        try:
-            with gzip.open(path) as packed:
-                while chunk := packed.read(_CHUNK):
-                    yield chunk
-        except (OSError, EOFError, zlib.error):
-            return
-    elif head == b"PK\x03\x04" and zipfile.is_zipfile(path):
+        with gzip.open(path) as packed:
+            while chunk := packed.read(_CHUNK):
+                yield chunk
+    elif head == b"PK\x03\x04":
         with zipfile.ZipFile(path) as archive:
             for name in archive.namelist():
                 yield archive.read(name)

@@ -333,3 +333,20 @@ def test_days_that_keep_no_arrays_count_as_made_from_what_is_left(folder: DataFo
     made = Days(settings).made
     assert made["interaction_matrix", old].inputs[LOGS] == now[old]
     assert made["interaction_matrix", new].inputs[LOGS] != now[new]
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.csv.gz", "a.parquet"])
+def test_a_damaged_file_hides_no_other(tmp_path, name):
+    whole = {
+        "a.npz": lambda path: np.savez_compressed(path, ids=np.arange(9_000)),
+        "a.csv.gz": lambda path: path.write_bytes(gzip.compress(b"ada,jazz\n" * 9_000)),
+        "a.parquet": lambda path: duckdb.sql("SELECT range FROM range(9000)").write_parquet(
+            str(path)
+        ),
+    }
+    whole[name](tmp_path / name)
+    content = bytearray((tmp_path / name).read_bytes())
+    content[8 : len(content) // 2] = bytes(len(content) // 2 - 8)
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "b.txt").write_text("carla-00002")
+    assert files_with(tmp_path, "carla-00002") == ["b.txt"]

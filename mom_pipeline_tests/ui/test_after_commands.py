@@ -35,7 +35,8 @@ def data_dir(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "pipeline.toml").write_text(SETTINGS_FILE)
     sizes = ("--days", str(N_DAYS), "--users", "300", "--items", "60", "--components", "3")
-    mom(folder, "simulate", *sizes, "--events", "900")
+    first_day = datetime.now(tz=UTC).date() - timedelta(days=N_DAYS)
+    mom(folder, "simulate", *sizes, "--events", "900", "--first-day", str(first_day))
     mom(folder, "demo")
     return folder
 
@@ -88,3 +89,4 @@ def a_new_day_needs_no_reload(server: UiServer, page: Page) -> None:
     mom(server.data_dir, "update")
     page.goto(f"{server.address}/assets/decomposition?view=partitions")
     expect(page.get_by_text(f"Materialized ({N_DAYS + 1})")).to_be_visible()
+    expect(page.get_by_text("Missing (0)")).to_be_visible()
