@@ -277,7 +277,7 @@ def simulate(first_day: datetime | None, **sizes: int) -> None:
 
 
 def write_sample(settings: Settings, first_day: date | None = None, **sizes: Any) -> None:
-    """Write the sample's logs and its catalogue; by default up to today, so that no day is missing."""
+    """Write the sample's logs and its catalogue; by default up to today: no day is missing."""
     sample = SampleSettings(**sizes)
     today = datetime.now(settings.logs.zone).date()
     sample = replace(sample, first_day=first_day or today - timedelta(days=sample.n_days - 1))
