@@ -84,7 +84,7 @@ BUDGETS = {
     "core": 8_310,
     "logs": 2_120,
     "datasets": 1_110,
-    "warehouse": 810,
+    "warehouse": 820,
     "artifacts": 470,
     "pipeline": 730,
     "defs": 2_020,

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import duckdb
 
+from mom_pipeline.core.files import is_left_over, replacing
 from mom_pipeline.errors import (
     DataFolderClosed,
     WarehouseBusy,
@@ -125,6 +126,8 @@ class Warehouse:
 
     def _write_access(self) -> Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        if not self.exists():
+            self._create()
         connection = _open(self.path, self.settings, read_only=False)
         try:
             _bring_up_to_date(connection, self.path)
@@ -132,6 +135,17 @@ class Warehouse:
             connection.close()
             raise
         return connection
+
+    def _create(self) -> None:
+        """Make a new file with its tables under another name: one killed halfway is none."""
+        for path in self.path.parent.glob(f".{self.path.name}.*.tmp*"):
+            if is_left_over(path.with_name(path.name.removesuffix(".wal"))):
+                path.unlink(missing_ok=True)
+        with (
+            replacing(self.path) as temporary,
+            closing(_open(temporary, self.settings, read_only=False)) as connection,
+        ):
+            _bring_up_to_date(connection, self.path)
 
     def _set_zone(self, connection: Connection) -> None:
         connection.execute("SET TimeZone = $zone", {"zone": self.settings.logs.timezone})

@@ -86,6 +86,8 @@ def test_small_pieces_of_work_share_an_open_file_and_a_failure_undoes_its_own(
     folder: DataFolder, opened: list[object]
 ) -> None:
     warehouse = folder.warehouse
+    with warehouse.connect():  # the file is made before it is opened
+        opened.clear()
     insert = "INSERT INTO user_dictionary VALUES ($n, 'a', DATE '2024-03-01')"
     with warehouse.kept_open():
         for number in range(5):
