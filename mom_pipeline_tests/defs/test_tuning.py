@@ -169,6 +169,7 @@ def test_no_choice_takes_the_settings_as_they_stand(chosen: Pipeline):
 @pytest.mark.skipif(
     not (SHARED / "movietweetings").exists(), reason="MovieTweetings is not beside the repository"
 )
+@pytest.mark.long
 def test_an_untouched_folder_is_far_ahead_of_popularity_on_a_real_log(tmp_path: Path):
     """Five weeks of MovieTweetings: the default settings on the last of them."""
     days = _moved(dict(list(read_log(SHARED, "movietweetings").items())[70:105]))

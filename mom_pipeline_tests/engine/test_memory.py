@@ -28,6 +28,7 @@ def many_rows(folder: Path) -> Csr:
     return sparse.csr_array((data, indices, ends), (N, D))
 
 
+@pytest.mark.long
 def test_a_small_part_of_the_rows_and_memberships(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,8 @@ What happens when one dies is in `test_graph.py`, at the end of another server.
 import signal
 from pathlib import Path
 
+import pytest
+
 from mom_pipeline_tests.ui.graphql_requests import end_of_the_run, launch_by_post, run_statuses
 from mom_pipeline_tests.ui.processes import (
     SECONDS_TO_START,
@@ -20,6 +22,7 @@ from mom_pipeline_tests.ui.processes import (
 from mom_pipeline_tests.ui.waiting import wait_until
 
 
+@pytest.mark.long
 def test_one_daemon_at_a_time_and_its_run_finishes_by_itself(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     beside_a_second_server_until_it_is_killed(data_dir)
