@@ -16,14 +16,19 @@ if TYPE_CHECKING:
 _LONG = {
     "ui",
     "faults",
-    "test_engine.py",
+    "test_against_full.py",
+    "test_bad_days.py",
     "test_dask.py",
-    "test_pipeline_commands.py",
+    "test_day_gate.py",
+    "test_engine.py",
+    "test_erase.py",
+    "test_graph.py",
+    "test_notebooks.py",
+    "test_one_product.py",
     "test_start.py",
     "test_tuning.py",
-    "test_erase.py",
-    "test_bad_days.py",
-    "test_notebooks.py",
+    "test_upgrade.py",
+    "test_week.py",
 }
 CHROMIUM = Path("/usr/bin/chromium")
 CHROMIUM_ARGUMENTS = [
