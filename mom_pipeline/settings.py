@@ -63,9 +63,21 @@ EstimatorName = Literal["paper", "unbiased", "balanced"]
 RowsName = Literal["binary", "counts", "log"]
 RuleName = Literal["product", "tempered", "em"]
 RankingName = Literal["components", "three-moment"]
+FeatureName = Literal[
+    "pairs",
+    "ease",
+    "low_pass",
+    "users",
+    "trend_3",
+    "trend_14",
+    "trend_90",
+    "quiet",
+    "age",
+    "had",
+    "times",
+    "since",
+]
 DELIMITERS: tuple[Delimiter, ...] = get_args(Delimiter)
-ESTIMATORS: tuple[EstimatorName, ...] = get_args(EstimatorName)
-PERSONALIZATIONS: tuple[RuleName, ...] = get_args(RuleName)
 
 
 def _rule(expected: str, holds: Callable[[Any], bool]) -> AfterValidator:
@@ -104,6 +116,7 @@ Count = Annotated[StrictInt, Field(ge=1)]
 CountOrZero = Annotated[StrictInt, Field(ge=0)]
 Share = Annotated[StrictFloat, Field(ge=0, le=1)]
 NotNegative = Annotated[StrictFloat, Field(ge=0, allow_inf_nan=False)]
+Finite = Annotated[StrictFloat, Field(allow_inf_nan=False)]
 Positive = Annotated[StrictFloat, Field(gt=0, allow_inf_nan=False)]
 Day = Annotated[StrictStr, _rule("empty or a YYYY-MM-DD", lambda day: not day or _is_day(day))]
 Zone = Annotated[StrictStr, _rule("an IANA zone such as 'UTC' or 'Asia/Taipei'", _is_zone)]
@@ -222,16 +235,11 @@ class ModelSettings:
 
 @dataclass(frozen=True, config=_SECTION)
 class RankingSettings:
-    """Weights of the three-moment ranking, as in `core`, which has exponents besides."""
+    """The three-moment ranking: whether its weights are learnt, and those that are not."""
 
-    popularity: NotNegative = 0.0
-    pairs: NotNegative = 1.0
-    ease: NotNegative = 2.0
-    low_pass: NotNegative = 0.2
-    components: NotNegative = 0.2
-    own: NotNegative = 0.0
-    trend: NotNegative = 0.0
-    history_half_life: Positive = 36_500.0
+    learn: StrictBool = True
+    penalty: NotNegative = 30.0
+    weights: dict[FeatureName, Finite] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, config=_SECTION)

@@ -35,8 +35,7 @@ _LIST = 20
 _WARM_UP, _QUESTIONS = 20, 400
 _USERS_ASKED = 1_000
 _SECONDS_TO_STOP = 30
-# As in a catalogue of this size: no EASE.
-_WEIGHTS = RankingWeights(ease=0.0, components=0.0)
+_WEIGHTS = RankingWeights()
 
 
 def _histories(scale: float, seed: int = 0) -> Csr:
@@ -55,7 +54,9 @@ def _served(X: Csr, n_components: int, ranking: str) -> ServedModel:
     )
     wanted = asdict(ModelSettings(n_components=n_components))
     manifest = Manifest("", "2024-01-01", "bench", "", wanted, {}, {})
-    return ServedModel(manifest, model.fitted, items, users, X)
+    days = X.astype(np.float64)
+    days.data[:] = 1.0
+    return ServedModel(manifest, model.fitted, items, users, X, days)
 
 
 def run_query(

@@ -298,11 +298,9 @@ def run_days(
     *,
     full: bool = False,
     only: Sequence[str] = (),
-    choice_seconds: float = 0.0,
 ) -> None:
     """Materialize every asset, or only some, from first to last in one run, with a progress bar.
 
-    choice_seconds: what the choice of settings may take; 0: as usual.
     Raises RunFailed with the first error.
     """
     prepare_dagster_home(settings)
@@ -323,8 +321,6 @@ def run_days(
     defs = definitions_of(settings, executor=dg.in_process_executor)
     job = defs.resolve_job_def("full_rebuild" if full else "daily_update")
     config: dict[str, Any] = dict(full_config(Names())) if full else {"ops": {}}
-    if choice_seconds:
-        config["ops"]["chosen_settings"] = {"config": {"seconds": choice_seconds}}
     with dg.DagsterInstance.get() as instance, count_progress(total) as advance:
         token = day_done.set(lambda asset, day: advance(asset))
         try:

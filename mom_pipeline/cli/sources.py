@@ -60,8 +60,6 @@ _OPTIONS = {
 _PEOPLE, _ITEMS, _ROWS = 3, 5, 5
 # Excluded days at the end that are computed to get at a usual one.
 _LONGEST_SEARCH = timedelta(days=28)
-# What the choice of settings may take before the first list; `tune` takes its time.
-_CHOICE_SECONDS = 8.0
 
 
 def _file_options(command: _F) -> _F:
@@ -168,7 +166,7 @@ def _first_model(settings: Settings) -> date:
         excluded = excluded_days(connection)
         usual = [day for day in delivery_days(connection) if day not in excluded]
     first = max(usual[-1] if usual else newest, newest - _LONGEST_SEARCH)
-    run_days(settings, first, newest, choice_seconds=_CHOICE_SECONDS)
+    run_days(settings, first, newest)
     return newest
 
 

@@ -6,7 +6,7 @@ need: its memory is that of the process.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -18,10 +18,13 @@ from scipy import sparse
 from mom_pipeline.comparison.isolated import Budget, out_of_memory, peak_bytes, run_isolated
 from mom_pipeline.comparison.methods.interface import Method, Settings
 from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.ranking.learning import Window
 from mom_pipeline.core.ranking.topn import brute_force
 from mom_pipeline.core.types import Array, Csr
 
 _MATRICES = ("train", "later", "last_days")
+# Folders of earlier windows beside the data, each with the same matrices.
+_EARLIER = "window-*"
 _USERS_PER_WRITE = 8192
 
 
@@ -107,18 +110,28 @@ def answer_task(
 ) -> Iterator[FitAnswer]:
     """Yield an answer per setting of a task; whatever goes wrong becomes a sentence."""
     data, task = Path(data_folder), Task(**values)
-    files = {name: data / f"{name}.npz" for name in _MATRICES}
-    matrices: Any = {
-        name: sparse.csr_array(sparse.load_npz(path)) if path.exists() else None
-        for name, path in files.items()
-    }
+    matrices, earlier = _matrices(data), [_matrices(f) for f in sorted(data.glob(_EARLIER))]
+    windows = [
+        Window(own["train"], own["later"], own["last_days"])
+        for own in (matrices, *earlier)
+        if own["later"] is not None
+    ]
     users = np.load(data / "users.npy", allow_pickle=False)
     for position, settings in enumerate(task.settings):
         lists = Path(task_folder) / f"lists-{position}.npy"
         try:
-            yield _answer(task, settings, users, lists, **matrices)
+            yield _answer(task, settings, users, lists, matrices, windows)
         except Exception as error:
             yield FitAnswer(failure=_failure(error, memory_bytes))
+
+
+def _matrices(folder: Path) -> dict[str, Any]:
+    """The matrices of a folder by name, None where there is none."""
+    files = {name: folder / f"{name}.npz" for name in _MATRICES}
+    return {
+        name: sparse.csr_array(sparse.load_npz(path)) if path.exists() else None
+        for name, path in files.items()
+    }
 
 
 def _answer(
@@ -126,17 +139,16 @@ def _answer(
     settings: Settings,
     users: Array,
     path: Path,
-    *,
-    train: Csr,
-    later: Csr | None,
-    last_days: Csr | None,
+    matrices: Mapping[str, Any],
+    windows: Sequence[Window],
 ) -> FitAnswer:
     """Choose what the method chooses by itself, fit it, and write the lists of the users."""
+    train = matrices["train"]
     method: Method = import_module(task.registry).METHODS[task.method]
-    dated = {"last_days": last_days} if method.reads_days else {}
+    dated = {"last_days": matrices["last_days"]} if method.reads_days else {}
     chosen: dict[str, Any] = {}
-    if method.choose is not None and later is not None:
-        chosen = dict(method.choose(train, later, task.seed, **settings, **dated))
+    if method.choose is not None and windows:
+        chosen = dict(method.choose(windows, task.seed, **settings))
     begin = time.perf_counter()
     fitted = method.fit(train, task.seed, **{**settings, **chosen}, **dated)
     middle = time.perf_counter()

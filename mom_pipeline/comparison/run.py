@@ -106,6 +106,14 @@ def run_comparison(
             later=validation.test_in_catalogue() if split.validation_is_later else None,
             last_days=validation.last_days,
         )
+    for number, window in enumerate(split.earlier):
+        write_data(
+            scratch / "validation" / f"window-{number}",
+            window.users,
+            train=window.train,
+            later=window.test_in_catalogue(),
+            last_days=window.last_days,
+        )
     work = _Work(replace(split, validation=validation), options, scratch)
     results = []
     for number, method in enumerate(methods):
@@ -184,7 +192,8 @@ class _Work:
     def _choose(self, method: Method, tell: Progress) -> tuple[int, FitAnswer]:
         """Return the position of the best setting of the grid, and its answer."""
         n, trial = len(method.grid), self.split.validation
-        if n == 1 or trial is None:
+        split_is_later = self.split.validation_is_later
+        if trial is None or (n == 1 and (method.choose is None or not split_is_later)):
             return 0, FitAnswer()
 
         def progress(n_done: int) -> None:

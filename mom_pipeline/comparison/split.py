@@ -10,7 +10,7 @@ from scipy import sparse
 
 from mom_pipeline.comparison.results import ComparisonError, DataDescription
 from mom_pipeline.core.interactions import as_binary, resized, with_narrow_indices
-from mom_pipeline.core.ranking.choose import hold_out
+from mom_pipeline.core.ranking.learning import Window
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.datasets.splits import read_split
 from mom_pipeline.logs.ledger import delivery_days
@@ -19,6 +19,8 @@ from mom_pipeline.warehouse.dictionaries import extend_dictionaries
 from mom_pipeline.warehouse.matrix import delivered_pairs, matrix_as_of
 
 _DAY = timedelta(days=1)
+# Windows before the test that a method may learn from, validation among them.
+_WINDOWS = 3
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ class Split:
     final: fitted on all training data, measured on the test data.
     validation: made of training data alone, to choose settings on; None when there is too little.
     validation_is_later: it is of later days, not of items hidden at random.
+    earlier: windows before it, as long, for methods that learn from several.
     period: how it was made, in words.  day: the last test day; None for a ready split.
     """
 
@@ -119,6 +122,7 @@ class Split:
     exclude_seen: bool = True
     day: date | None = None
     validation_is_later: bool = False
+    earlier: tuple[TrainTest, ...] = ()
 
     def __post_init__(self) -> None:
         final, words = self.final, self.period.partition(";")[0]
@@ -138,7 +142,9 @@ class Split:
         """Return the same with at most so many users, and nothing chosen on it."""
         final = self.final.sample(max_users, np.random.default_rng(seed))
         period = f"{self.period.partition(';')[0]}; default settings"
-        return replace(self, final=final, validation=None, validation_is_later=False, period=period)
+        return replace(
+            self, final=final, validation=None, earlier=(), validation_is_later=False, period=period
+        )
 
 
 def split_by_time(
@@ -180,11 +186,19 @@ def split_by_time(
     validation, chosen = None, f"; settings chosen on {start} to {train_until}"
     if start is not None:
         validation = trial(start - _DAY, train_until)[2]
-    is_later = validation is not None and len(validation.users) > 0
+    is_later, earlier = validation is not None and len(validation.users) > 0, list[TrainTest]()
+    if start is not None and is_later:
+        length = (train_until - start).days + 1
+        for number in range(1, _WINDOWS):
+            until = start - _DAY - timedelta(days=number * length)
+            if until >= first:
+                earlier.append(trial(until, until + timedelta(days=length))[2])
     if not is_later:
         validation, chosen = _hidden_fifth(train, exclude_seen, seed)
     data = _description(name or str(train_until), "daily logs", final, test)
-    return Split(data, words + chosen, final, validation, exclude_seen, test_until, is_later)
+    return Split(
+        data, words + chosen, final, validation, exclude_seen, test_until, is_later, tuple(earlier)
+    )
 
 
 def split_of_files(
@@ -290,10 +304,10 @@ def _check_days(first: date, last: date, train_until: date, test_until: date) ->
 
 def _hidden_fifth(train: Csr, exclude_seen: bool, seed: int) -> tuple[TrainTest | None, str]:
     """Hide a fifth of each user's items; returns the trial, and how it was made in words."""
-    held_out = hold_out(train, np.random.default_rng(seed), max_users=train.shape[0])
+    held_out = Window.hiding(train, np.random.default_rng(seed))
     if held_out is None:
         return None, "; default settings, as no user has two items to choose on"
-    trial = make_trial(held_out.train, train - held_out.train, exclude_seen=exclude_seen)
+    trial = make_trial(held_out.X, held_out.later, exclude_seen=exclude_seen)
     return trial, "; settings chosen on a fifth of everybody's training items"
 
 

@@ -18,8 +18,7 @@ from mom_pipeline.core.ranking.bounded import ExactTop
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.parts import Histories
-from mom_pipeline.core.ranking.recency import aged
-from mom_pipeline.core.ranking.score import NO_AGEING, RankingName, Score, ranking_name
+from mom_pipeline.core.ranking.score import ComponentsScore, RankingName, ranking_name
 from mom_pipeline.core.ranking.topn import BestItems, Progress
 from mom_pipeline.core.types import Array, Csr, Float64, SentPlain
 
@@ -88,31 +87,30 @@ class FittedModel(SentPlain):
             return self
         return replace(self, diagnostics={}, anchor=None, sums=None)
 
-    def aged(self, X: Csr, last_days: Csr | None) -> Csr:
-        """Return histories as the ranking reads them: older items count for less."""
-        return aged(X, last_days, self.half_life)
-
-    @property
-    def half_life(self) -> float:
-        """Of histories, in days; NO_AGEING where they do not age."""
-        ranking = self.pair_ranking
-        return NO_AGEING if ranking is None else ranking.weights.history_half_life
-
-    def scores(self, X: Csr, ranking: str | None = None) -> Array:
+    def scores(
+        self,
+        X: Csr,
+        ranking: str | None = None,
+        *,
+        exclude_seen: bool = True,
+        last_days: Csr | None = None,
+    ) -> Array:
         """Return the score of every item, (N, D); see `top` for the ranking."""
-        return self.top(ranking).score(self.histories(X))[0]
+        rows = self.histories(X, last_days=last_days)
+        return self.top(ranking).score(rows, exclude_seen=exclude_seen)[0]
 
     def component_scores(self, X: Csr) -> Array:
         """Return P[item | user], (N, D)."""
         return self.scores(X, "components")
 
-    def best(
+    def best(  # noqa: PLR0913 - a question has many sides
         self,
         X: Csr,
         n: int,
         *,
         exclude_seen: bool = True,
         memberships: Array | None = None,
+        last_days: Csr | None = None,
         ranking: str | None = None,
         only: Array | None = None,
         progress: Progress = lambda share: None,
@@ -120,15 +118,18 @@ class FittedModel(SentPlain):
         """Return the n best items of every row, exactly those of the whole catalogue.
 
         X: (N, D).  memberships: (N, K) of the same users, computed when None.
+        last_days: (N, D), for lists that may hold what the user had.
         only: (D,) of bool, the items to choose among. One without users is no candidate.
         """
-        rows, top = self.histories(X, memberships), self.top(ranking)
+        rows, top = self.histories(X, memberships, last_days), self.top(ranking)
         top = top if only is None else top.among(only)
         return top.best(rows, n, exclude_seen=exclude_seen, progress=progress)
 
-    def histories(self, X: Csr, memberships: Array | None = None) -> Histories:
+    def histories(
+        self, X: Csr, memberships: Array | None = None, last_days: Csr | None = None
+    ) -> Histories:
         """Return rows as the parts of the score read them."""
-        return Histories(X, self.memberships, memberships)
+        return Histories(X, self.memberships, memberships, last_days)
 
     def top(self, ranking: str | None = None) -> ExactTop:
         """Return what ranks, by the name of a ranking: None for what was fitted."""
@@ -142,7 +143,7 @@ class FittedModel(SentPlain):
 
     @cached_property
     def _by_components(self) -> ExactTop:
-        return ExactTop(Score.from_probs(self.item_probs), self.candidates)
+        return ExactTop(ComponentsScore(self.item_probs), self.candidates)
 
     @cached_property
     def _by_three_moments(self) -> ExactTop:
@@ -150,7 +151,7 @@ class FittedModel(SentPlain):
             raise MomError(
                 "this model was fitted for the components alone; fit it with ranking='three-moment'"
             )
-        return ExactTop(self.pair_ranking.score(self.item_probs), self.candidates)
+        return ExactTop(self.pair_ranking.score, self.candidates)
 
     def save(self, path: str | os.PathLike[str], settings: dict[str, Any]) -> None:
         """Write the model and the settings it was fitted with to one file."""

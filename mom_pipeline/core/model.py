@@ -32,19 +32,16 @@ from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.days import MomentSettings, fix_anchor, sum_users
 from mom_pipeline.core.moments.estimators import Estimator, EstimatorName, own_rows
 from mom_pipeline.core.moments.users import Users, UsersInMemory
-from mom_pipeline.core.ranking.choose import (
-    HeldOut,
-    WeightChoice,
-    choose_weights,
-    default_weights,
-    given_split,
-    hold_out,
-)
-from mom_pipeline.core.ranking.low_pass import LowPass, scaled_pairs
+from mom_pipeline.core.ranking.item_days import as_last_days
+from mom_pipeline.core.ranking.learning import PENALTY, Learnt, Window, learn_weights
 from mom_pipeline.core.ranking.memberships import Personalization, RuleName
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
-from mom_pipeline.core.ranking.recency import as_last_days
-from mom_pipeline.core.ranking.score import RankingName, RankingWeights, ranking_name
+from mom_pipeline.core.ranking.score import (
+    RankingName,
+    RankingWeights,
+    ranking_name,
+    weights_from,
+)
 from mom_pipeline.core.ranking.topn import Scorer
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Csr, Float64
@@ -71,7 +68,8 @@ class MethodOfMoments(FrameApi):
         None: counts for "unbiased", else binary.
     personalization: "product" (paper), "tempered" or "em"; see `Personalization`.
     ranking: what `recommend` ranks by: "three-moment", or "components" alone, which is quicker.
-    ranking_weights: chosen on held-out items when None, but for `fixed_weights`.
+    ranking_weights: learnt when None, but for `fixed_weights`, features that stay as given here.
+    penalty: c of the learning; see `logit`.
     decomposition: "simultaneous" or "deflation", the paper's.  projection, cap_weights: how
         estimates become distributions; see `recover`.
     anchor_width: columns of the basis through which moments are summed; None for K. A wider one
@@ -87,7 +85,8 @@ class MethodOfMoments(FrameApi):
     _: KW_ONLY
     ranking: RankingName = "three-moment"
     ranking_weights: RankingWeights | None = None
-    fixed_weights: Mapping[str, float] | None = None
+    fixed_weights: Mapping[str, tuple[float, float]] | None = None
+    penalty: float = PENALTY
     rows: RowsName | None = None
     user_weight: float | None = None
     item_scaling: float | None = None
@@ -164,11 +163,12 @@ class MethodOfMoments(FrameApi):
     ) -> Self:
         """Fit to a users x items matrix of counts, sparse or dense. y: ignored.
 
-        held_out: (N, D) later interactions of the same users, to choose the ranking weights
-            on; without it a part of X is held out for that purpose.
+        held_out: (N, D) later interactions of the same users, or several `Window`s, the newest
+            first, to learn the ranking weights from; without it the newest fifth of X is held out
+            for that purpose, or a random one where no days are known.
         last_days: (N, D) the day of every entry's last event, above 0, such as
-            `date.toordinal()`, for the trend, whose weight is chosen on `held_out` alone.
-        exclude_seen: choose weights for lists without what the user had before.
+            `date.toordinal()`: the ranking then reads the trends of the items.
+        exclude_seen: learn weights for lists without what the user had before.
         previous: an earlier model of the same items, whose components keep their numbers.
         anchor: that of an earlier fit, instead of a new one.
         progress: a callback(stage, share done) or a `rich.progress.Progress`.
@@ -178,11 +178,11 @@ class MethodOfMoments(FrameApi):
         days = None if last_days is None else as_last_days(last_days, X)
         users, stages = UsersInMemory(X, days), Stages(progress)
         with one_blas_thread():
-            fit, choice = self._fit_components(users, stages, previous, anchor), None
+            fit, learnt = self._fit_components(users, stages, previous, anchor), None
             if self.ranking == "three-moment" and self.ranking_weights is None:
-                split = self._split(X, held_out, days, exclude_seen)
-                choice = None if split is None else self._choose_weights(X, fit, split, stages)
-            return self._fit_ranking(users, fit, choice, stages)
+                with stages.stage("ranking weights") as told:
+                    learnt = self._learn(self._windows(X, held_out, days), exclude_seen, told)
+            return self._fit_ranking(users, fit, learnt, stages)
 
     def fit_users(
         self, users: Users, *, previous: Self | None = None, progress: Any = None
@@ -205,10 +205,10 @@ class MethodOfMoments(FrameApi):
         """Remove rows from what the model was fitted to, and add others, without the rest.
 
         A user who changed has the old row in `removed` and the new row in `added`. Moments,
-        components, co-occurrences and trend equal those of a fit through the same anchor, up to
-        rounding; ranking weights, low-pass and EASE stay those of the last fit.
+        components, co-occurrences, EASE and the days of the items equal those of a fit through the
+        same anchor, up to rounding; ranking weights and the low-pass part stay as they are.
         removed, added: (any, D) rows, or one row, (D,); `added` may have more items.
-        removed_days, added_days: where the model ranks by the trend; see `fit`.
+        removed_days, added_days: where the model was fitted with days; see `fit`.
         Raises InvalidInteractions for rows that cannot be among those of the model.
         """
         anchor, sums, ranking = self.fitted.anchor, self.fitted.sums, self.fitted.pair_ranking
@@ -292,13 +292,13 @@ class MethodOfMoments(FrameApi):
     ) -> tuple[Array, Float64]:
         """Return the n best items of every row of X and their scores, (N, n) each.
 
-        last_days: (N, D), where histories age; see `fit`.  ranking: None for what was fitted.
+        last_days: (N, D), for lists that may hold what users had.
+        ranking: None for what was fitted.
         A short list is filled with -1 and a score of 0; an item without users is no candidate.
         """
         X = as_interactions(X, n_items=self.fitted.n_items)
-        if last_days is not None:
-            X = self.fitted.aged(X, as_last_days(last_days, X))
-        best = self.fitted.best(X, n, exclude_seen=exclude_seen, ranking=ranking)
+        days = None if last_days is None else as_last_days(last_days, X)
+        best = self.fitted.best(X, n, exclude_seen=exclude_seen, last_days=days, ranking=ranking)
         return best.items, best.scores
 
     def scorer(self, ranking: RankingName | None = None) -> Scorer:
@@ -317,7 +317,7 @@ class MethodOfMoments(FrameApi):
         """Read a model that `save` wrote; DamagedModel when its contents do not fit together."""
         fitted, settings = FittedModel.load(path)
         if settings["ranking_weights"] is not None:
-            settings["ranking_weights"] = RankingWeights(**settings["ranking_weights"])
+            settings["ranking_weights"] = weights_from(settings["ranking_weights"])
         model = cls(**settings)
         model._fitted = fitted
         return model
@@ -409,57 +409,57 @@ class MethodOfMoments(FrameApi):
         return ComponentFit(anchor, sums, components)
 
     def _fit_ranking(
-        self, users: Users, fit: ComponentFit, choice: WeightChoice | None, stages: Stages
+        self, users: Users, fit: ComponentFit, learnt: Learnt | None, stages: Stages
     ) -> Self:
-        """Complete a fit by what ranks, with the weights that were given, chosen or neither."""
-        ranking = low_pass = None
+        """Complete a fit by what ranks, with the weights that were given, learnt or stated."""
+        ranking = None
         if self.ranking == "three-moment":
-            unchosen = replace(default_weights(users.shape[1]), **(self.fixed_weights or {}))
-            weights = self.ranking_weights or (unchosen if choice is None else choice.weights)
-            if weights.low_pass:
-                own = (weights.user_exponent, weights.low_pass_scaling)
-                with stages.stage("low-pass part"):
-                    low_pass = self._low_pass(users, *own)
-            ranking = PairRanking.from_users(users, low_pass, weights)
-        self._fitted, self._columns = self._fitted_model(fit, ranking, stages, choice), None
+            weights = self.ranking_weights or (self._stated if learnt is None else learnt.weights)
+            with stages.stage("pairs"):
+                ranking = PairRanking.from_users(users, weights, seed=self.seed)
+        self._fitted, self._columns = self._fitted_model(fit, ranking, stages, learnt), None
         return self
 
-    def _split(
-        self, X: Csr, held_out: Any, last_days: Csr | None, exclude_seen: bool
-    ) -> HeldOut | None:
-        """Return what to choose the weights on; None where nothing can be hidden."""
-        rng = np.random.default_rng(self.seed)
-        if held_out is None:
-            return hold_out(X, rng, exclude_seen=exclude_seen)
-        later = as_interactions(held_out, n_items=X.shape[1])
-        return given_split(X, later, rng, exclude_seen=exclude_seen, last_days=last_days)
+    @property
+    def _stated(self) -> RankingWeights:
+        given: dict[str, Any] = dict(self.fixed_weights or {})
+        return replace(RankingWeights(), **given)
 
-    def _choose_weights(
-        self, X: Csr, fit: ComponentFit, split: HeldOut, stages: Stages
-    ) -> WeightChoice:
-        with stages.stage("fit without the held-out items"):
-            if split.train is not X:
-                # Not from the fit at hand: its vectors would remember the hidden items.
-                fit = self._fit_components(UsersInMemory(split.train), Stages())
-        with stages.stage("ranking weights") as progress:
-            components = self._fitted_model(fit, None, stages).component_scores
-            fixed = self.fixed_weights or {}
-            low_pass = partial(self._low_pass, UsersInMemory(split.train))
-            return choose_weights(split, low_pass, components, progress, fixed=fixed)
+    def _windows(self, X: Csr, held_out: Any, last_days: Csr | None) -> list[Window]:
+        """Return what to learn the weights from; nothing where nothing can be hidden."""
+        if isinstance(held_out, list | tuple) and all(isinstance(w, Window) for w in held_out):
+            return list(held_out)
+        if held_out is not None:
+            later = as_interactions(held_out, n_items=X.shape[1])
+            window = Window(X, later, last_days)
+            if not len(window.asked(1, np.random.default_rng(0), exclude_seen=False)[0]):
+                raise InvalidInteractions(
+                    "no user of held_out has both a history in the training data and an item"
+                )
+            return [window]
+        if last_days is not None:
+            newest = Window.newest(X, last_days)
+        else:
+            newest = Window.hiding(X, np.random.default_rng(self.seed))
+        return [] if newest is None else [newest]
 
-    def _low_pass(self, users: Users, user_exponent: float, scaling: float) -> LowPass:
-        # Parts are added up in single precision, so that more of it would be lost.
-        dtype = np.float64 if self.precision == "double" else np.float32
-        rng = np.random.default_rng(self.seed)
-        pairs = scaled_pairs(users, user_exponent, scaling, dtype)
-        return LowPass.from_pairs(pairs, rng, tol=self.tol, max_passes=self.max_passes)
+    def _learn(self, windows: list[Window], exclude_seen: bool, progress: Any) -> Learnt:
+        return learn_weights(
+            windows,
+            exclude_seen=exclude_seen,
+            penalty=self.penalty,
+            stated=self._stated,
+            fixed=self.fixed_weights or (),
+            seed=self.seed,
+            progress=progress,
+        )
 
     def _fitted_model(
         self,
         fit: ComponentFit,
         pair_ranking: PairRanking | None,
         stages: Stages,
-        choice: WeightChoice | None = None,
+        learnt: Learnt | None = None,
     ) -> FittedModel:
         return FittedModel(
             item_probs=fit.components.item_probs,
@@ -474,7 +474,7 @@ class MethodOfMoments(FrameApi):
                 **_diagnostics(fit, self.delta),
                 "smoothing": self.smoothing,
                 "ranking_weights": None if pair_ranking is None else asdict(pair_ranking.weights),
-                "ranking_choice": None if choice is None else asdict(choice),
+                "learnt": None if learnt is None else asdict(learnt),
                 "seconds": dict(stages.seconds),
             },
         )

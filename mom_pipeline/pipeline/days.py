@@ -31,10 +31,10 @@ from mom_pipeline.core.moments.days import (
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.users import DayRows
 from mom_pipeline.core.ranking.ease import Ease
-from mom_pipeline.core.ranking.low_pass import LowPass
+from mom_pipeline.core.ranking.item_days import ItemDays
 from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
-from mom_pipeline.core.ranking.score import NO_AGEING
+from mom_pipeline.core.ranking.parts import USER_EXPONENT
 from mom_pipeline.errors import DamagedArtifact
 from mom_pipeline.pipeline.choice import ChosenSettings, method_of
 from mom_pipeline.settings import Settings, fingerprint
@@ -43,7 +43,7 @@ from mom_pipeline.warehouse.materializations import Materialization, materializa
 from mom_pipeline.warehouse.matrix import DayMatrix
 
 # Raised by one whenever the same rows would come out as other arrays, or with other facts.
-CODE_VERSION = "12"
+CODE_VERSION = "13"
 # The assets of every day in their order, each with those of the same day that it is made from.
 INPUTS: Mapping[str, tuple[str, ...]] = {
     "raw_logs": (),
@@ -271,7 +271,7 @@ class Days:
             seed=model.seed,
             halves=True,
             capture_threshold=self.settings.rebuild.capture_threshold,
-            pair_exponent=chosen.ranking.user_exponent if pairs else None,
+            pair_exponent=USER_EXPONENT if pairs else None,
             pair_drift=_PAIR_DRIFT,
         )
 
@@ -279,22 +279,13 @@ class Days:
         """The settings of steps 2 to 8 of Algorithm 1 on a day."""
         return DecomposeSettings.from_settings(method_of(self.chosen(day).model))
 
-    def half_life(self, day: date) -> float:
-        """How fast histories age, as the ranking of a day reads them; NO_AGEING for never."""
-        chosen = self.chosen(day)
-        three_moment = chosen.model.ranking == THREE_MOMENT
-        return chosen.ranking.history_half_life if three_moment else NO_AGEING
-
-    def write_moments(
-        self, day: date, step: DayStep, parts: Mapping[str, Any]
-    ) -> tuple[Arrays, dict[str, str]]:
+    def write_moments(self, day: date, step: DayStep) -> tuple[Arrays, dict[str, str]]:
         """Write the sums of a day, and its anchor where it was computed in full.
 
-        parts: arrays of the low-pass and EASE parts, which hold until the next rebuild.
         Returns the other arrays, and where sums and anchor lie.
         """
         if step.reason:
-            fixed = {"basis": step.anchor.basis, "item_scale": step.anchor.item_scale, **parts}
+            fixed = {"basis": step.anchor.basis, "item_scale": step.anchor.item_scale}
             fixed |= step.pairs.base.as_arrays() if step.pairs else {}
             where = {_ANCHOR: self.store.write(_ANCHOR, day, fixed), "anchor_day": day.isoformat()}
         else:
@@ -395,20 +386,13 @@ class Days:
         )
 
     def _pair_ranking(self, day: date, statistics: Arrays) -> PairRanking:
-        """The co-occurrences as of a day, with the low-pass and EASE parts of its anchor's day."""
-        weights, made = self.chosen(day).ranking, self.made["m2_statistics", day]
-        pairs, fixed = self._pairs(day, made, statistics), self._anchor_of(made)
+        """The co-occurrences as of a day, what is made of them, and the days of the items."""
+        pairs = self._pairs(day, self.made["m2_statistics", day], statistics)
         if pairs is None:
             raise NotUsable(f"m2_statistics of {day} was made for another ranking")
-        D = pairs.counts.n_items
-        trend = PairRanking.trend_of(self.rows(day).last_days if weights.trend else None, weights)
-        return PairRanking(
-            pairs.counts,
-            fixed.low_pass.with_items(D) if weights.low_pass else None,
-            weights,
-            fixed.ease.with_items(D) if weights.ease else None,
-            trend,
-        )
+        ease = Ease.from_arrays(statistics).with_items(pairs.counts.n_items)
+        item_days = ItemDays.from_rows(self.rows(day).last_days)
+        return PairRanking(pairs.counts, ease, self.chosen(day).ranking, item_days)
 
     def backtest(self, day: date, model_day: date) -> Backtest | None:
         """How the present model of `model_day` did up to a day; None where that is not known."""
@@ -443,11 +427,3 @@ class _StoredAnchor:
     def pairs(self) -> Cooccurrences:
         """Those of the anchor's day."""
         return Cooccurrences.from_arrays(self.arrays)
-
-    @cached_property
-    def low_pass(self) -> LowPass:
-        return LowPass.from_arrays(self.arrays)
-
-    @cached_property
-    def ease(self) -> Ease:
-        return Ease.from_arrays(self.arrays)

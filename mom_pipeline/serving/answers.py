@@ -47,12 +47,12 @@ class ModelAnswer(BaseModel):
 class Reason(ModelAnswer):
     """What contributed most to a score, and its share of it.
 
-    kind: an item of the own history, a component of the model, or plain popularity.
+    kind: an item of the own history, a component of the model, popularity, or a rising item.
     name: the item's id, or the component's number.  label: the item as it is shown.
     examples: of a component, the items that it shows most often, as they are shown.
     """
 
-    kind: Literal["item", "component", "popularity"]
+    kind: Literal["item", "component", "popularity", "trend"]
     name: str
     share: float
     label: str = ""
@@ -63,7 +63,7 @@ class Reason(ModelAnswer):
             return f"{self.label or self.name} ({self.share:.0%})"
         if self.kind == "component":
             return f"component {self.name} ({self.share:.0%}): {', '.join(self.examples)}"
-        return "popular"
+        return "rising" if self.kind == "trend" else "popular"
 
 
 class NamedItem(ModelAnswer):
@@ -129,7 +129,7 @@ class Contribution(ModelAnswer):
 class ExplainedScore(ModelAnswer):
     """A score taken apart three ways, each largest first. seen: the item is in the own history.
 
-    moments: popularity, pairs, ease, low-pass, components; they sum to the score.
+    moments: what adds up to the score: pairs, ease, popularity, trend, own, or components.
     components: they sum to the moment `components`.
     history: what the user's own items contribute, through the components too; with popularity,
         they sum to the score.

@@ -27,9 +27,8 @@ from mom_pipeline.core.errors import DamagedModel, InvalidSetting, MomError, Vis
 from mom_pipeline.core.evaluation.backtest import Backtest, backtest
 from mom_pipeline.core.evaluation.metrics import RankingMetrics, nearest_cutoff, paired_interval
 from mom_pipeline.core.evaluation.theorem1 import bounds_of
+from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.moments.users import IN_MEMORY, DayRows, RowsEngine, Users
-from mom_pipeline.core.ranking.lists import HistoryOf
-from mom_pipeline.core.ranking.recency import aged
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.threads import cut
 from mom_pipeline.core.types import Array, Csr
@@ -156,7 +155,7 @@ class Gate:
             model,
             np.array([item or "" for item in items[: model.n_items]], dtype=object),
             ids[users],
-            _histories(rows, users, days.half_life(day), self.engine),
+            *_histories(rows, users, self.engine),
             _figures(days, day),
         )
 
@@ -172,8 +171,7 @@ class Gate:
         if days.chosen(self.day).method != days.chosen(before).method:
             ours = refitted(days.chosen(self.day))
         if champion.manifest.day <= before.isoformat() and self._has_the_columns_of(champion):
-            history = HistoryOf(champion.model, champion.model.half_life)
-            rival = backtest(history, users, self.later, cutoffs, exclude_seen=seen)
+            rival = backtest(champion.model, users, self.later, cutoffs, exclude_seen=seen)
             how = f"it and the model of {before}, on the days since"
         else:
             rival = refitted(_settings_of(champion))
@@ -288,16 +286,19 @@ def _not_finite(challenger: ServedModel) -> list[str]:
     return [name for name, array in arrays.items() if not np.isfinite(array).all()]
 
 
-def _histories(rows: DayRows, users: Array, half_life: float, engine: RowsEngine) -> Csr:
-    """The rows of some users as the ranking reads them, (n, D); a block of users at a time."""
+def _histories(rows: DayRows, users: Array, engine: RowsEngine) -> tuple[Csr, Csr]:
+    """The rows of some users and their last days, (n, D) each; a block of users at a time."""
     indptr = np.append(0, np.cumsum(np.diff(rows.X.indptr)[users]))
     data = engine.array((int(indptr[-1]),), rows.X.data.dtype)
     items = engine.array((int(indptr[-1]),), rows.X.indices.dtype)
+    days = engine.array((int(indptr[-1]),), rows.last_days.data.dtype)
     for block in cut(indptr, _PAIRS_PER_BLOCK, len(users)):
         own, pairs = users[block], slice(indptr[block.start], indptr[block.stop])
-        X = aged(rows.X[own], rows.last_days[own], half_life)
-        data[pairs], items[pairs] = X.data, X.indices
-    return sparse.csr_array((data, items, indptr), shape=(len(users), rows.X.shape[1]))
+        X = rows.X[own]
+        data[pairs], items[pairs], days[pairs] = X.data, X.indices, rows.last_days[own].data
+    shape = len(users), rows.X.shape[1]
+    X, last_days = (sparse.csr_array((d, items, indptr), shape=shape) for d in (data, days))
+    return X, last_days
 
 
 def _figures(days: Days, day: date) -> ModelFigures | None:
@@ -344,11 +345,10 @@ def _settings_of(champion: ServedModel) -> ChosenSettings:
     return ChosenSettings(settings, RankingWeights() if ranking is None else ranking.weights)
 
 
-def _fitted(settings: ChosenSettings, users: Users) -> HistoryOf:
+def _fitted(settings: ChosenSettings, users: Users) -> FittedModel:
     """Fit a model of some settings to the rows of a day in full."""
     model_settings = asdict(settings.model)
     # As a day does that has fewer users or items than components were asked for.
     model_settings["n_components"] = min(settings.model.n_components, *users.shape)
     method = MethodOfMoments(**model_settings, ranking_weights=settings.ranking)
-    model = method.fit_users(users).fitted
-    return HistoryOf(model, model.half_life)
+    return method.fit_users(users).fitted

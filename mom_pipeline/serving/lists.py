@@ -7,7 +7,7 @@ import numpy as np
 
 from mom_pipeline.core.files import locked
 from mom_pipeline.core.moments.users import IN_MEMORY, DayRows, RowsEngine
-from mom_pipeline.core.ranking.lists import HistoryOf, ListsVisit
+from mom_pipeline.core.ranking.lists import ListsVisit
 from mom_pipeline.serving.recommender import list_rules
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings
@@ -47,9 +47,8 @@ def renew_lists(
         served = ModelRegistry(settings.models_dir, mapped=settings.engine.mapped).champion()
         version, X = served.manifest.version, served.histories
         model = served.model.excluding(rules["left_out"], served.item_ids)
-        # Histories are aged already, as the ranking reads them.
-        work = ListsVisit(HistoryOf(model), settings.serving.list_length, rules["exclude_seen"])
-        users = engine.users(DayRows(X, X, version))
+        work = ListsVisit(model.answering(), settings.serving.list_length, rules["exclude_seen"])
+        users = engine.users(DayRows(X, served.last_days, version))
         blocks = (np.arange(i, min(i + _BLOCK, X.shape[0])) for i in range(0, X.shape[0], _BLOCK))
         parts = (part for block in blocks for part in users.visit(work, block))
         lists = ((part.users, part.lists) for part in parts)

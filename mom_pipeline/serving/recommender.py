@@ -21,13 +21,14 @@ from mom_pipeline.core.interactions import one_row
 from mom_pipeline.core.ranking.explain import (
     COMPONENT,
     ITEM,
+    RISING,
     explain_row,
     similar_scores,
     strongest,
 )
-from mom_pipeline.core.ranking.parts import COMPONENTS
+from mom_pipeline.core.ranking.parts import Histories
 from mom_pipeline.core.ranking.topn import BestItems, most_popular, top_n
-from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.core.types import Array
 from mom_pipeline.serving import answers
 from mom_pipeline.serving.explorer.explorer import Explorer
 from mom_pipeline.serving.registry import ModelRegistry
@@ -125,17 +126,17 @@ class Recommender:
     ) -> answers.Recommendations:
         """The n best items of a user; popular ones where there is no history.
 
-        events: items that the user took since the model was made. They count as if taken on the
-        day of the user's latest event; nothing is trained.
+        events: items that the user took since the model was made, as if on its day; nothing is
+        trained.
         among: of `choose`; the list is the best of these items alone.
         """
         history, note = self._history(user), ""
         fresh, unknown = self._taken(events) if events else (None, ())
         if fresh is not None:
-            history = fresh if history is None else history + fresh
+            history = fresh if history is None else self._joined(history, fresh)
         if history is None:
             note = f"the model does not know the user {answers.shown(user)}: popular items"
-        elif not history.nnz:
+        elif not history.X.nnz:
             note = f"the user {answers.shown(user)} has no history: popular items"
         lines = self._lines(history, n, exclude_seen, among)
         return self._answer(user, lines, note, unknown, among)
@@ -153,7 +154,7 @@ class Recommender:
         Nothing is trained: P[component | user] needs only O and pi.
         """
         history, unknown = self._taken(items)
-        note = "" if history.nnz else "the model knows none of the given items: popular items"
+        note = "" if history.X.nnz else "the model knows none of the given items: popular items"
         lines = self._lines(history, n, exclude_seen, among)
         return self._answer(None, lines, note, unknown, among)
 
@@ -162,8 +163,9 @@ class Recommender:
         positions, X = self._served.user_positions, self._served.histories
         sizes = np.diff(X.indptr)
         known = [user for user in users if user in positions and sizes[positions[user]]]
-        rows = X[[positions[user] for user in known]]
-        best = self._served.model.best(rows, n, exclude_seen=self._exclude_seen).items.tolist()
+        rows = [positions[user] for user in known]
+        days, seen = self._served.last_days[rows], self._exclude_seen
+        best = self._served.model.best(X[rows], n, exclude_seen=seen, last_days=days).items.tolist()
         return {
             user: [self._id(y) for y in items if y >= 0]
             for user, items in zip(known, best, strict=True)
@@ -187,13 +189,15 @@ class Recommender:
     def explain(self, user: str, item: str) -> answers.ExplainedScore:
         """What the user's score of an item is made of; UnknownUser where there is no history."""
         history = self._history(user)
-        if history is None or not history.nnz:
+        if history is None or not history.X.nnz:
             raise answers.UnknownUser(
                 f"the model has no history of the user {answers.shown(user)}, so there is nothing "
                 "to explain; such users get popular items"
             )
         position = self._position(item)
-        taken_apart = explain_row(self._served.model, history, np.array([position]))
+        taken_apart = explain_row(
+            self._served.model, history, np.array([position]), exclude_seen=self._exclude_seen
+        )
         best, components = taken_apart.best, taken_apart.by_component[0].tolist()
         score, own = float(best.scores[0, 0]), taken_apart.by_history[0].tolist()
         return answers.ExplainedScore(
@@ -201,8 +205,8 @@ class Recommender:
             item=item,
             model=self.version,
             score=score,
-            seen=position in history.indices,
-            reason=self._reasons(history, taken_apart.memberships, best)[0],
+            seen=position in history.X.indices,
+            reason=self._reasons(history, best)[0],
             moments=tuple(
                 answers.Contribution(name=name, contribution=part[0], share=_share(part[0], score))
                 for name, part in taken_apart.by_part.items()
@@ -213,7 +217,7 @@ class Recommender:
             history=_largest_first(
                 (
                     (self._id(y), self._label(y), value)
-                    for y, value in zip(history.indices.tolist(), own, strict=True)
+                    for y, value in zip(history.X.indices.tolist(), own, strict=True)
                 ),
                 score,
             ),
@@ -224,11 +228,31 @@ class Recommender:
         known = self._served.user_positions if user else self._served.item_positions
         return "" if (user or item) in known else did_you_mean(user or item, known)
 
-    def _history(self, user: str) -> Csr | None:
+    def _history(self, user: str) -> Histories | None:
         own = self._served.history(user)
-        return None if own is None else one_row(*own, self._served.model.n_items)
+        return None if own is None else self._row(*own)
 
-    def _taken(self, items: Sequence[str]) -> tuple[Csr, tuple[str, ...]]:
+    def _row(self, items: Array, counts: Array, days: Array) -> Histories:
+        """One user's items, rising, with how often and when last."""
+        model = self._served.model
+        X, last_days = (one_row(items, values, model.n_items) for values in (counts, days))
+        return model.histories(X, last_days=last_days)
+
+    def _joined(self, history: Histories, fresh: Histories) -> Histories:
+        """A history with what came since."""
+        own = {y: (n, d) for y, n, d in self._entries(history)}
+        for y, n, d in self._entries(fresh):
+            own[y] = (own.get(y, (0.0, 0))[0] + n, d)
+        items = np.array(sorted(own), dtype=np.int64)
+        counts, days = np.array([own[y] for y in items.tolist()]).T
+        return self._row(items, counts, days)
+
+    @staticmethod
+    def _entries(history: Histories) -> Iterable[tuple[int, float, float]]:
+        days = history.X.data * 0 if history.last_days is None else history.last_days.data
+        return zip(history.X.indices.tolist(), history.X.data.tolist(), days.tolist(), strict=True)
+
+    def _taken(self, items: Sequence[str]) -> tuple[Histories, tuple[str, ...]]:
         """Items as a history, and those that the model does not know."""
         if isinstance(items, str) or not 1 <= len(items) <= MAX_HISTORY:
             given = "one text" if isinstance(items, str) else f"{len(items):,}"
@@ -240,25 +264,30 @@ class Recommender:
         taken = {known[item]: count for item, count in counts.items() if item in known}
         positions = np.array(sorted(taken), dtype=np.int64)
         times = np.array([float(taken[y]) for y in positions.tolist()])
-        return one_row(positions, times, self._served.model.n_items), unknown
+        ranking = self._served.model.pair_ranking
+        newest = 0 if ranking is None or ranking.days is None else ranking.days.newest
+        return self._row(positions, times, np.full(len(positions), newest)), unknown
 
     def _lines(
-        self, history: Csr | None, n: int, exclude_seen: bool | None, among: AllowedItems | None
+        self,
+        history: Histories | None,
+        n: int,
+        exclude_seen: bool | None,
+        among: AllowedItems | None,
     ) -> list[answers.Recommendation]:
         """The best items, each with its reason; popular ones without a history."""
         _check_length(n)
         model, only = self._served.model, None if among is None else among.allowed
-        if history is None or not history.nnz:
+        if history is None or not history.X.nnz:
             allowed = model.candidates if only is None else model.candidates & only
             items, shares = most_popular(np.where(allowed, model.popularity, 0.0), n)
             popular = zip(items.tolist(), shares.tolist(), strict=True)
             return [self._line(y, share, _POPULAR) for y, share in popular]
         exclude = self._exclude_seen if exclude_seen is None else exclude_seen
-        # Zeros where no part of the score reads them.
-        P = model.memberships(history) if self._by_components else np.zeros((1, len(model.weights)))
-        best = model.best(history, n, exclude_seen=exclude, memberships=P, only=only)
+        top = model.top() if only is None else model.top().among(only)
+        best = top.best(history, n, exclude_seen=exclude)
         # A short list ends with -1; there is a reason for every item before it.
-        reasons, scores = self._reasons(history, P, best), best.scores[0].tolist()
+        reasons, scores = self._reasons(history, best), best.scores[0].tolist()
         lines = zip(best.items[0].tolist(), scores, reasons, strict=False)
         return [self._line(y, score, reason) for y, score, reason in lines]
 
@@ -295,9 +324,9 @@ class Recommender:
             item=self._id(position), name=name, score=score, reason=reason
         )
 
-    def _reasons(self, history: Csr, P: Array, best: BestItems) -> list[answers.Reason]:
+    def _reasons(self, history: Histories, best: BestItems) -> list[answers.Reason]:
         """What contributed most to each score, as the table of lists says it."""
-        why = strongest(self._served.model, history, P, best)
+        why = strongest(self._served.model, history, best)
         listed = int((best.items[0] >= 0).sum())
         columns = (row[0, :listed] for row in (why.kinds, why.causes, why.terms, best.scores))
         lines = zip(*(column.tolist() for column in columns), strict=True)
@@ -315,12 +344,9 @@ class Recommender:
             return answers.Reason(
                 kind="component", name=str(cause + 1), share=share, examples=examples
             )
-        return answers.Reason(kind="popularity", name="", share=share)
-
-    @cached_property
-    def _by_components(self) -> bool:
-        """Whether a part of the score reads P[component | user]."""
-        return any(part.name == COMPONENTS for part, _ in self._served.model.top().score.parts)
+        return answers.Reason(
+            kind="trend" if kind == RISING else "popularity", name="", share=share
+        )
 
     @cached_property
     def _examples(self) -> list[tuple[str, ...]]:
@@ -393,4 +419,4 @@ def _largest_first(
 
 
 def _share(value: float, score: float) -> float:
-    return value / score if score else 0.0
+    return value / score if score > 0 else 0.0

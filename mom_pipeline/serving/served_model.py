@@ -3,8 +3,7 @@
 It answers without the warehouse: one folder holds all of it.
 
     model.npz       the fitted model
-    smoothed.npz    its low-pass and EASE parts, which stay until the rows are read again
-    people.npz      item ids, user ids, and the users' histories as sparse rows
+    people.npz      item ids, user ids, and the users' histories as sparse rows with their days
     figures.json    how the fit came about, for the report and the explorer
     manifest.json   what it was made of, and the sha256 of every file
 """
@@ -27,7 +26,7 @@ from mom_pipeline.core.persistence import load_arrays, save_arrays
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.errors import DamagedArtifact
 
-MODEL, SMOOTHED, PEOPLE, FIGURES = "model.npz", "smoothed.npz", "people.npz", "figures.json"
+MODEL, PEOPLE, FIGURES = "model.npz", "people.npz", "figures.json"
 # Days that a model remembers.
 TREND_DAYS = 60
 _OF_THE_STORE = ("format", "sha256")
@@ -101,13 +100,17 @@ class Manifest:
 
 @dataclass(frozen=True)
 class ServedModel:
-    """Everything that an answer needs. item_ids: (D,).  user_ids: (N,).  histories: (N, D)."""
+    """Everything that an answer needs.
+
+    item_ids: (D,).  user_ids: (N,).  histories, last_days: (N, D), counts and when.
+    """
 
     manifest: Manifest
     model: FittedModel
     item_ids: Array
     user_ids: Array
     histories: Csr
+    last_days: Csr
     figures: ModelFigures | None = None
 
     @cached_property
@@ -118,28 +121,24 @@ class ServedModel:
     def user_positions(self) -> dict[str, int]:
         return {str(user): position for position, user in enumerate(self.user_ids)}
 
-    def history(self, user: str) -> tuple[Array, Array] | None:
-        """The items of a user and how much each counts, (n,) each; None for an unknown user."""
+    def history(self, user: str) -> tuple[Array, Array, Array] | None:
+        """The items of a user, how often and when last, (n,) each; None for an unknown user."""
         position = self.user_positions.get(user)
         if position is None:
             return None
         X = self.histories
         own = slice(int(X.indptr[position]), int(X.indptr[position + 1]))
-        return X.indices[own], X.data[own]
+        return X.indices[own], X.data[own], self.last_days.data[own]
 
     def write_files(self, folder: Path, *, deflated: bool = True) -> None:
         """Write everything but the manifest to a folder. deflated: False for mapped histories."""
         # What an update would need stays with the artifacts of the day.
-        answering, ranking = self.model.answering(), self.model.pair_ranking
-        if ranking is not None:
-            save_arrays(folder / SMOOTHED, {}, ranking.smoothed_arrays())
-            counted = replace(ranking, low_pass=None, ease=None)
-            answering = replace(answering, pair_ranking=counted)
-        answering.save(folder / MODEL, self.manifest.settings)
+        self.model.answering().save(folder / MODEL, self.manifest.settings)
         if self.figures is not None:
             write_text(folder / FIGURES, self.figures.model_dump_json())
         X = self.histories
-        arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr}
+        days = self.last_days.data.astype(np.uint32)
+        arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "days": days}
         for kind, ids in (("item", self.item_ids), ("user", self.user_ids)):
             # One after the other as UTF-8: one long id does not widen all of them.
             texts = [str(name).encode() for name in ids]
@@ -153,18 +152,16 @@ class ServedModel:
         manifest = Manifest.read(folder, check=True)
         try:
             fitted, _ = FittedModel.load(folder / MODEL)
-            if fitted.pair_ranking is not None:
-                _, smoothed = load_arrays(folder / SMOOTHED)
-                ranking = fitted.pair_ranking.with_smoothed(smoothed)
-                fitted = replace(fitted, pair_ranking=ranking)
             header, arrays = load_arrays(folder / PEOPLE, mapped=mapped)
             path, figures = folder / FIGURES, None
             if path.exists():
                 figures = ModelFigures.model_validate_json(path.read_bytes())
         except (OSError, ValueError) as error:  # removed by another process while it was read
             raise DamagedModel(f"{folder} cannot be read: {error}") from error
-        histories: Csr = sparse.csr_array(
-            (arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(header["shape"])
+        histories, last_days = (
+            sparse.csr_array((arrays[name], *index), shape=tuple(header["shape"]))
+            for index in [(arrays["indices"], arrays["indptr"])]
+            for name in ("data", "days")
         )
         items, users = (_texts(arrays[f"{k}_ids"], arrays[f"{k}_ends"]) for k in ("item", "user"))
         if histories.shape != (len(users), len(items)) or len(items) != fitted.n_items:
@@ -172,13 +169,13 @@ class ServedModel:
                 f"{folder} holds {len(users)} users and {len(items)} items, "
                 f"histories of {histories.shape} and a model of {fitted.n_items} items"
             )
-        return cls(manifest, fitted, items, users, histories, figures)
+        return cls(manifest, fitted, items, users, histories, last_days, figures)
 
     def without_user(self, user_id: str) -> Self | None:
         """The model without a user's id, history and pairs; None if unknown.
 
-        Items that nobody else has lose their name, and no list holds them. Components, low-pass
-        and EASE parts stay as they were fitted: they come from sums over everyone, and name nobody.
+        Items that nobody else has lose their name, and no list holds them. Components and weights
+        stay as they were fitted: they come from sums over everyone, and name nobody.
         """
         own = np.array([str(user) == user_id for user in self.user_ids], dtype=bool)
         if not own.any():
@@ -186,10 +183,12 @@ class ServedModel:
         model, ranking = self.model, self.model.pair_ranking
         if ranking is not None:
             try:
-                counts = ranking.counts.update(self.histories[own], self.histories[:0])
+                nobody, nothing = self.histories[:0], self.last_days[:0]
+                gone = self.histories[own], self.last_days[own]
+                ranking = ranking.update(gone[0], nobody, gone[1], nothing)
             except InvalidInteractions as error:
                 raise DamagedModel("the pairs do not hold the history of a user") from error
-            model = replace(model, pair_ranking=replace(ranking, counts=counts))
+            model = replace(model, pair_ranking=ranking)
         histories = sparse.csr_array(self.histories[~own])
         is_left = np.bincount(histories.indices, minlength=histories.shape[1]) > 0
         popularity = np.where(is_left, model.popularity, 0.0)
@@ -199,6 +198,7 @@ class ServedModel:
             item_ids=np.where(is_left, self.item_ids, ""),
             user_ids=self.user_ids[~own],
             histories=histories,
+            last_days=sparse.csr_array(self.last_days[~own]),
         )
 
 

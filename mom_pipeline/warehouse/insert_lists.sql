@@ -8,6 +8,7 @@ SELECT
     CASE kind
         WHEN $component THEN concat('component ', cause + 1)
         WHEN $item THEN concat('item ', causes.id)
+        WHEN $rising THEN 'rising'
         ELSE 'popular'
     END AS reason
 FROM new_lists

@@ -9,7 +9,7 @@ import numpy as np
 
 from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.core.files import replacing
-from mom_pipeline.core.ranking.explain import COMPONENT, ITEM
+from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, RISING
 from mom_pipeline.core.ranking.lists import ReasonedLists
 from mom_pipeline.core.types import Array
 from mom_pipeline.warehouse.connection import Connection, load_sql, scalar
@@ -49,7 +49,7 @@ def _insert(connection: Connection, model: str, users: Array, lists: ReasonedLis
         "cause": lists.causes[owners, ranks],
     }
     connection.register("new_lists", rows)
-    values = {"model": model, "component": COMPONENT, "item": ITEM}
+    values = {"model": model, "component": COMPONENT, "item": ITEM, "rising": RISING}
     inserted = scalar(connection, load_sql("warehouse/insert_lists.sql"), values)
     connection.unregister("new_lists")
     return inserted

@@ -91,7 +91,7 @@ CREATE TABLE IF NOT EXISTS recommendations (
     rank    INTEGER NOT NULL,  -- 1 is the best
     item_id VARCHAR NOT NULL,
     score   DOUBLE  NOT NULL,
-    reason  VARCHAR NOT NULL   -- 'component 3', 'item <id>' of the history, or 'popular'
+    reason  VARCHAR NOT NULL   -- 'component 3', 'item <id>' of the history, 'rising' or 'popular'
 );
 
 CREATE TABLE IF NOT EXISTS evaluation_metrics (

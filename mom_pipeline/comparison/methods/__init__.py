@@ -13,6 +13,7 @@ _RIVALS = (
     rivals.BPR,
     rivals.WRMF,
     rivals.EASE,
+    rivals.EASE_WITH_TREND,
 )
 # In the order of a table: from the plainest rival to the method itself.
 METHODS: dict[str, Method] = {m.name: m for m in (*_RIVALS, *moments.FORMS, *moments.PARTS)}

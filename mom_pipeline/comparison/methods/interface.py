@@ -34,10 +34,10 @@ class Method:
     grid: settings to choose from on validation data; the first is the default.
     size: name of the setting for K, the components or factors; empty for a method without.
     lists: name of the setting for what lists hold, "new" or "all" items, where it matters.
-    choose: (interactions, what the same users took later, seed, **settings) to settings with all
-        that the method chooses by itself; None for a method with nothing beyond its grid.
-    reads_days: `fit` and `choose` take `last_days` as well, (N, D) the day of every last
-        interaction, or None where no day is known.
+    choose: (windows of later days, the newest first, seed, **settings) to settings with all that
+        the method learns by itself; None for a method with nothing beyond its grid.
+    reads_days: `fit` takes `last_days` as well, (N, D) the day of every last interaction, or None
+        where no day is known.
     """
 
     name: str

@@ -3,16 +3,19 @@
 A form states only what differs from the defaults of `MethodOfMoments`.
 """
 
-from dataclasses import fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from mom_pipeline.comparison.methods.interface import Fitted, Method, Settings
 from mom_pipeline.core import MethodOfMoments, RankingWeights
-from mom_pipeline.core.ranking.score import NO_AGEING
-from mom_pipeline.core.types import Csr
+from mom_pipeline.core.ranking.learning import Window, learn_weights
+from mom_pipeline.core.ranking.score import weights_from
+from mom_pipeline.core.types import Array, Csr
 
-_WEIGHTS = {field.name for field in fields(RankingWeights)}
 _EM: Settings = {"personalization": "em", "rows": "counts"}
 
 
@@ -28,46 +31,62 @@ def fit_algorithm_1(X: Csr, seed: int, *, n_components: int = 100) -> Fitted:
     return _fitted(replace(model, rows="binary").fit(X))
 
 
-def fit_three_moment(X: Csr, seed: int, *, last_days: Csr | None = None, **settings: Any) -> Fitted:
-    """Rank by popularity, co-occurrences and components together (see `core.ranking`).
-
-    The weights of the parts are those of the settings; without any there, they are chosen on a
-    hidden part of X.
-    """
-    given = {name: settings.pop(name) for name in _WEIGHTS & settings.keys()}
-    weights = replace(RankingWeights(), **given) if given else None
-    model = _three_moment_model(X, seed, last_days=last_days, ranking_weights=weights, **settings)
-    older, fitted = model.fitted.aged(X, last_days), _fitted(model)
-    notes = fitted.notes | model.diagnostics["ranking_weights"]
-    return Fitted(fitted.scores, notes, None if older is X else older)
-
-
-def choose_three_moment(X: Csr, later: Csr, seed: int, **settings: Any) -> Settings:
-    """Return the settings with weights of the parts chosen on what the users took later."""
-    model = _three_moment_model(X, seed, later=later, **settings)
-    given = {name: v for name, v in settings.items() if name not in ("last_days", "fixed_weights")}
-    return {**given, **model.diagnostics["ranking_weights"]}
-
-
-def _three_moment_model(
+def fit_three_moment(
     X: Csr,
     seed: int,
     *,
-    n_components: int = 100,
     lists: str = "new",
     last_days: Csr | None = None,
-    later: Csr | None = None,
+    ranking_weights: Mapping[str, Any] | None = None,
     **settings: Any,
-) -> MethodOfMoments:
-    """Fit the model. lists: what they may hold, items that are "new" to the user or "all"."""
-    arguments = {**_EM, **settings, "ranking": "three-moment", "seed": seed}
-    model = MethodOfMoments(min(n_components, *X.shape), **arguments)
-    return model.fit(X, held_out=later, last_days=last_days, exclude_seen=lists == "new")
+) -> Fitted:
+    """Rank by co-occurrences, EASE and the trend of the items (see `core.ranking`).
+
+    lists: what they may hold, items that are "new" to the user or "all".
+    ranking_weights: without any, they are learnt from a hidden part of X.
+    """
+    weights = None if ranking_weights is None else weights_from(ranking_weights)
+    model = _model(X, seed, ranking_weights=weights, **settings)
+    model.fit(X, last_days=last_days, exclude_seen=lists == "new")
+
+    def scores(rows: Csr) -> Array:
+        users = rows.data[rows.indptr[:-1]].astype(np.int64) - 1
+        days = None if last_days is None else last_days[users]
+        return model.fitted.scores(X[users], exclude_seen=lists == "new", last_days=days)
+
+    # The histories hold the number of their user, whose days are looked up.
+    numbered = X.astype(np.float64)
+    numbered.data[:] = np.repeat(np.arange(1, X.shape[0] + 1), np.diff(X.indptr))
+    notes = _notes(model) | model.diagnostics["ranking_weights"]
+    return Fitted(scores, notes, numbered)
+
+
+def choose_three_moment(
+    windows: Sequence[Window],
+    seed: int,
+    *,
+    lists: str = "new",
+    fixed_weights: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Settings:
+    """Return the settings with weights learnt from what the users took later."""
+    stated = replace(RankingWeights(), **(fixed_weights or {}))
+    learnt = learn_weights(
+        windows, exclude_seen=lists == "new", stated=stated, fixed=fixed_weights or (), seed=seed
+    )
+    return {**settings, "lists": lists, "ranking_weights": asdict(learnt.weights)}
+
+
+def _model(X: Csr, seed: int, *, n_components: int = 100, **settings: Any) -> MethodOfMoments:
+    return MethodOfMoments(min(n_components, *X.shape), **{**_EM, **settings, "seed": seed})
 
 
 def _fitted(model: MethodOfMoments) -> Fitted:
-    names = ("n_components", "negative_mass")
-    return Fitted(model.scorer(), {name: model.diagnostics[name] for name in names})
+    return Fitted(model.scorer(), _notes(model))
+
+
+def _notes(model: MethodOfMoments) -> dict[str, Any]:
+    return {name: model.diagnostics[name] for name in ("n_components", "negative_mass")}
 
 
 _RULES: tuple[Settings, ...] = (
@@ -82,7 +101,6 @@ THREE_MOMENT = Method(
     "three-moment",
     "Three moments",
     fit_three_moment,
-    ({"rows": "binary"}, {"rows": "log"}),
     size="n_components",
     lists="lists",
     choose=choose_three_moment,
@@ -116,24 +134,24 @@ FORMS = (
     THREE_MOMENT,
 )
 
-# Each part of the score left out in turn, the weights of the others chosen anew.
+# Each group of features left out in turn, the weights of the others learnt anew.
 _WITHOUT = {
-    "popularity": {"popularity": 0.0},
-    "pairs": {"pairs": 0.0},
-    "ease": {"ease": 0.0},
-    "low-pass": {"low_pass": 0.0},
-    "components": {"components": 0.0},
-    "own-items": {"own": 0.0},
-    "trend": {"trend": 0.0},
-    "ageing": {"history_half_life": NO_AGEING},
+    "pairs": ("pairs",),
+    "ease": ("ease",),
+    "low-pass": ("low_pass",),
+    "popularity": ("users",),
+    "trend": ("trend_3", "trend_14", "trend_90"),
+    "quiet-and-age": ("quiet", "age"),
+    "own-items": ("had", "times", "since"),
 }
+_NOTHING = (0.0, 0.0)
 PARTS = tuple(
     replace(
         THREE_MOMENT,
         name=f"without-{part}",
         title=f"without {part}",
-        fit=partial(fit_three_moment, fixed_weights=fixed),
-        choose=partial(choose_three_moment, fixed_weights=fixed),
+        fit=partial(fit_three_moment, fixed_weights=dict.fromkeys(names, _NOTHING)),
+        choose=partial(choose_three_moment, fixed_weights=dict.fromkeys(names, _NOTHING)),
     )
-    for part, fixed in _WITHOUT.items()
+    for part, names in _WITHOUT.items()
 )

@@ -261,6 +261,29 @@ def fit_ease(
     return Fitted(scores, {"precision": str(B.dtype)})
 
 
+def fit_ease_with_trend(
+    X: Csr,
+    seed: int,
+    *,
+    half_life: float = 30.0,
+    power: float = 0.5,
+    last_days: Csr | None = None,
+    **settings: Any,
+) -> Fitted:
+    """EASE times a power of the share of an item's users that is of late (see `fit_ease`)."""
+    ease = fit_ease(X, seed, **settings)
+    days = as_binary(X) if last_days is None else last_days
+    recency = 2 ** ((days.data - days.data.max(initial=0)) / half_life)
+    recent, users = (
+        np.bincount(days.indices, weights=weights, minlength=X.shape[1])
+        for weights in (recency, np.ones(days.nnz))
+    )
+    # Three users of the mean age beside an item's own.
+    mean = recency.mean() if days.nnz else 1.0
+    trend = ((recent + 3 * mean) / (users + 3)) ** power
+    return Fitted(lambda rows: np.maximum(ease.scores(rows), 0.0) * trend, ease.notes)
+
+
 def item_weights(X: Csr, ridge: float) -> Array:
     """Return B, (D, D), computed in the memory of one such matrix."""
     D = X.shape[1]
@@ -311,4 +334,13 @@ EASE = Method(
         {"regularization": 300.0, "values": "log"},
         {"regularization": 1000.0, "values": "log"},
     ),
+)
+EASE_WITH_TREND = Method(
+    "ease-trend",
+    "EASE with trend",
+    fit_ease_with_trend,
+    tuple(
+        {"half_life": days, "power": power} for days in (30.0, 7.0, 90.0) for power in (0.5, 1.0)
+    ),
+    reads_days=True,
 )

@@ -17,10 +17,11 @@ from mom_pipeline.core.evaluation.metrics import (
     evaluate_ranking,
     nearest_cutoff,
 )
+from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.interactions import as_interactions, resized
 from mom_pipeline.core.moments.users import UserRows, VisitedUsers, rows_of
-from mom_pipeline.core.ranking.choose import hold_out
-from mom_pipeline.core.ranking.lists import HistoryOf
+from mom_pipeline.core.ranking.learning import Window
+from mom_pipeline.core.ranking.lists import rows_for
 from mom_pipeline.core.ranking.topn import lists_by_popularity
 from mom_pipeline.core.types import Array, Csr, Float64
 
@@ -72,7 +73,7 @@ class _Tested:
 
 
 def backtest(
-    history: HistoryOf,
+    model: FittedModel,
     train: VisitedUsers,
     test: Csr,
     cutoffs: tuple[int, ...],
@@ -87,7 +88,7 @@ def backtest(
     """
     sampled = np.flatnonzero(np.diff(test.indptr) > 0)
     cutoffs = checked_cutoffs(cutoffs)
-    work = partial(_tested, history.answering(), cutoffs, exclude_seen)
+    work = partial(_tested, model.answering(), cutoffs, exclude_seen)
     parts = list(train.visit(work, sampled, test))
     if not sum(len(part.relevant) for part in parts):
         return None
@@ -106,22 +107,21 @@ def backtest(
 
 
 def _tested(
-    history: HistoryOf, cutoffs: tuple[int, ...], exclude_seen: bool, rows: UserRows, later: Csr
+    model: FittedModel, cutoffs: tuple[int, ...], exclude_seen: bool, rows: UserRows, later: Csr
 ) -> _Tested:
     """Compare lists of a model and of popularity with what their users took later."""
     known = np.flatnonzero(np.diff(rows.X.indptr) > 0)
     users, later = rows.positions[known], later[known]
     rows = rows_of(rows, users)
-    X, seen = history(rows), resized(rows.X, (len(users), later.shape[1]))
+    seen = resized(rows.X, (len(users), later.shape[1]))
     if exclude_seen:
         later = sparse.csr_array(later.astype(bool) > seen.astype(bool))
     later.eliminate_zeros()
     relevant = np.flatnonzero(np.diff(later.indptr) > 0)
-    X, later = X[relevant], later[relevant]
-    model, n = history.model, cutoffs[-1]
+    own, later, n = rows_for(model, rows).block(relevant), later[relevant], cutoffs[-1]
     popular = np.where(model.candidates, model.popularity, -np.inf)
-    by_model = model.best(X, n, exclude_seen=exclude_seen).items
-    by_popularity = lists_by_popularity(popular, X, n, exclude_seen=exclude_seen)
+    by_model = model.top().best(own, n, exclude_seen=exclude_seen).items
+    by_popularity = lists_by_popularity(popular, own.X, n, exclude_seen=exclude_seen)
 
     def metrics(ids: Array) -> Float64:
         if not len(ids):
@@ -158,16 +158,17 @@ class RankingScorer:
         estimator: a fitted model, or a scikit-learn `Pipeline` that ends with one.
         """
         X = as_interactions(X)
-        split = hold_out(X, np.random.default_rng(self.seed), max_users=X.shape[0])
-        if split is None:
+        window = Window.hiding(X, np.random.default_rng(self.seed))
+        if window is None:
             raise TooLittleData(
                 f"none of the {X.shape[0]} users has two items, so that nothing can be hidden; "
                 "score on users with more"
             )
-        model, rows = estimator, split.train[split.users]
+        users = np.flatnonzero(np.diff(window.later.indptr))
+        model, rows = estimator, window.X[users]
         if hasattr(estimator, "steps"):
             model = estimator[-1]
             rows = estimator[:-1].transform(rows) if len(estimator.steps) > 1 else rows
         ids, _ = model.recommend(rows, self.cutoff)
-        metrics = evaluate_ranking(ids, split.test, (self.cutoff,))
+        metrics = evaluate_ranking(ids, window.later[users], (self.cutoff,))
         return float(getattr(metrics, self.metric)[self.cutoff])

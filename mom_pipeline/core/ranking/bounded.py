@@ -17,9 +17,8 @@ from typing import Self
 import numpy as np
 from scipy.linalg import get_blas_funcs
 
-from mom_pipeline.core.ranking.one_user import OneUser
-from mom_pipeline.core.ranking.parts import ComponentsPart, Histories
-from mom_pipeline.core.ranking.score import Score
+from mom_pipeline.core.ranking.parts import Histories
+from mom_pipeline.core.ranking.score import ComponentsScore, Score
 from mom_pipeline.core.ranking.topn import BestItems, Progress, hide_seen, top_n, user_blocks
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr
@@ -68,43 +67,27 @@ class ExactTop:
             hidden = rows.X if exclude_seen else None
             self._components.fill(best, rows.memberships, hidden, progress)
             return best
-        if len(best.items) == 1 and self._one_user is not None:
-            found = self._one_user.best(rows, n, self.candidates, exclude_seen)
-            if found is not None:
-                items, scores, factors = found
-                best.items[0, : len(items)], best.scores[0, : len(items)] = items, scores
-                best.factors.update(factors)
-                return best
-        for part, _ in self.score.parts:
-            best.factors[part.name] = np.empty(len(best.items))
+        for part in self.score.parts:
+            best.values[part.name] = np.empty(len(best.items))
         self._fill_blocks(best, rows, exclude_seen)
         progress(1.0)
         return best
 
     def among(self, items: Array) -> Self:
         """Return the same among some of the items. items: (D,) of bool."""
-        top = replace(self, candidates=self.candidates & items)
-        if "_one_user" in self.__dict__:
-            top.__dict__["_one_user"] = self._one_user  # does not depend on the candidates
-        return top
+        return replace(self, candidates=self.candidates & items)
 
     def prepare(self) -> None:
         """Compute now what the first question would otherwise wait for."""
         if self._components is not None:
             _ = self._components.by_component
-        _ = self._one_user
 
     @cached_property
     def _components(self) -> "BoundedComponents | None":
         """O in the order of what its items can score, where the components alone rank."""
-        part = self.score.parts[0][0]
-        if self.score.relative or not isinstance(part, ComponentsPart):
+        if not isinstance(self.score, ComponentsScore):
             return None
-        return BoundedComponents.from_probs(part.item_probs, self.candidates)
-
-    @cached_property
-    def _one_user(self) -> OneUser | None:
-        return OneUser.from_score(self.score, len(self.candidates))
+        return BoundedComponents.from_probs(self.score.item_probs, self.candidates)
 
     @cached_property
     def _no_candidates(self) -> Array:
@@ -117,21 +100,17 @@ class ExactTop:
 
         def block(some: slice) -> None:
             own = rows.block(some)
-            scores, factors = self.score(own)
+            scores, values = self.score(own, exclude_seen=exclude_seen)
             scores[:, self._no_candidates] = -np.inf
             if exclude_seen:
                 hide_seen(scores, own.X)
-            items, values = top_n(scores, n)
+            items, best_scores = top_n(scores, n)
             best.items[some, : items.shape[1]] = items
-            best.scores[some, : items.shape[1]] = values
-            for name, factor in factors.items():
-                best.factors[name][some] = factor
+            best.scores[some, : items.shape[1]] = best_scores
+            for name, value in values.items():
+                best.values[name][some] = value
 
         map_blocks(block, user_blocks(len(best.items), D, most))
-
-    def factors(self, rows: Histories) -> dict[str, Array]:
-        """Return by what each part of the users' scores is multiplied, name -> (users,)."""
-        return self.best(rows, 1).factors
 
 
 @dataclass(frozen=True)
@@ -190,7 +169,6 @@ class BoundedComponents:
 
         P: (N, K), rows sum to 1.  hidden: (N, D), not to be listed, or None. Nor is a score of 0.
         """
-        best.factors[ComponentsPart.name] = np.ones(len(P))
         if len(P) <= _FEW_USERS:
             for user, own in enumerate(P):
                 seen = self.order[:0]

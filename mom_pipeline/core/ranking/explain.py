@@ -1,37 +1,39 @@
 """Explanations: which item of the history, or which component, a score comes from.
 
-Pairs, EASE and low-pass are sums over the items of the history, the components' part is one over
-the components; popularity has no such terms.
+Features add up to the score. What a part adds is shared out to the items of the history in
+proportion to their shares in its plain value; what is known of the item alone names the item as
+popular or as rising.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.interactions import weighted_rows
-from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.item_matrix import owners
-from mom_pipeline.core.ranking.low_pass import LowPass
-from mom_pipeline.core.ranking.parts import COMPONENTS, OWN, Histories, Own, Pairs
-from mom_pipeline.core.ranking.score import Score
-from mom_pipeline.core.ranking.topn import BestItems, user_blocks
+from mom_pipeline.core.ranking.parts import COMPONENTS, Histories, added_up
+from mom_pipeline.core.ranking.score import LogitScore
+from mom_pipeline.core.ranking.topn import BestItems
 from mom_pipeline.core.threads import cut, map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
-POPULAR, COMPONENT, ITEM = 0, 1, 2
+POPULAR, COMPONENT, ITEM, RISING = 0, 1, 2, 3
 _USERS_PER_BLOCK = 512
 # Terms of a block of users, entries of their histories times listed items: some 100 MB.
 _TERMS = 2_000_000
+# What the features of the item alone are called in an explanation.
+POPULARITY, TREND, OWN = "popularity", "trend", "own"
 
 
 @dataclass(frozen=True)
 class Reasons:
     """What contributed most to each listed score; (N, n) each.
 
-    kinds: POPULAR, COMPONENT or ITEM.  causes: the number of the component, from 0, or the
-    position of the item; -1 for POPULAR.  terms: what the cause added to the score.
+    kinds: POPULAR, COMPONENT, ITEM or RISING.  causes: the number of the component, from 0, or the
+    position of the item; else -1.  terms: what the cause added to the score.
     """
 
     kinds: Array
@@ -39,47 +41,64 @@ class Reasons:
     terms: Float64
 
 
-def strongest(model: FittedModel, X: Csr, P: Array, best: BestItems) -> Reasons:
-    """Find the largest term of every listed item's score.
+def strongest(model: FittedModel, rows: Histories, best: BestItems) -> Reasons:
+    """Find what adds most to every listed item's score.
 
-    X: (N, D).  P: (N, K).  best: lists of the same users by what the model was fitted to rank by.
+    rows: of N users.  best: their lists by what the model was fitted to rank by.
     """
-    items, factors = best.items, best.factors
-    causes = np.full((3, *items.shape), -1, dtype=np.int64)
-    terms = np.zeros((3, *items.shape))
-    score = model.top().score
+    items, score = best.items, model.top().score
+    kinds, causes = np.zeros(items.shape, dtype=np.int64), np.full(items.shape, -1)
+    terms = np.zeros(items.shape)
 
-    def by_components(start: int) -> None:
-        users = slice(start, start + _USERS_PER_BLOCK)
-        causes[COMPONENT, users], terms[COMPONENT, users] = _strongest_components(
-            P[users] * factors[COMPONENTS][users, None], model.item_probs, items[users]
-        )
+    def by_components(users: slice) -> None:
+        P, own = rows.memberships[users], items[users]
+        causes[users], terms[users] = _strongest_components(P, model.item_probs, own)
+        kinds[users] = np.where(terms[users] > 0, COMPONENT, POPULAR)
 
-    def by_items(users: slice) -> None:
-        own = {name: factor[users] for name, factor in factors.items()}
-        rows = model.histories(X[users])
-        causes[ITEM, users], terms[ITEM, users] = _strongest_items(score, rows, items[users], own)
+    def by_features(score: LogitScore, users: slice) -> None:
+        own = {name: value[users] for name, value in best.values.items()}
+        part = _strongest_features(score, rows.block(users), items[users], own)
+        kinds[users], causes[users], terms[users] = part.kinds, part.causes, part.terms
 
-    if COMPONENTS in factors:
-        map_blocks(by_components, range(0, len(items), _USERS_PER_BLOCK))
-    if model.pair_ranking is not None:
+    if isinstance(score, LogitScore):
         per_block = max(_TERMS // items.shape[1], 1)
-        map_blocks(by_items, cut(X.indptr, per_block, per_block))
-    if OWN in factors:
-        _name_own(causes[ITEM], terms[ITEM], model.histories(X), items, factors[OWN])
-    # Negative terms speak against an item; of equal ones the item of the history is named.
-    kinds = np.where(terms[ITEM] >= terms[COMPONENT], ITEM, COMPONENT)
-    kinds[np.maximum(terms[ITEM], terms[COMPONENT]) <= 0] = POPULAR
-    terms *= score.trend_at(items)
-    return Reasons(kinds, np.choose(kinds, causes), np.choose(kinds, terms))
+        map_blocks(partial(by_features, score), cut(rows.X.indptr, per_block, per_block))
+    else:
+        starts = range(0, len(items), _USERS_PER_BLOCK)
+        map_blocks(by_components, [slice(start, start + _USERS_PER_BLOCK) for start in starts])
+    return Reasons(kinds, causes, terms)
 
 
-def _name_own(causes: Array, terms: Array, rows: Histories, items: Array, factor: Array) -> None:
-    """Name an item of the history as its own reason where that adds most, in place."""
-    for users in user_blocks(*rows.X.shape):
-        own = Own().at(rows.block(users), np.maximum(items[users], 0)) * factor[users, None]
-        more = (own > terms[users]) & (items[users] >= 0)
-        causes[users][more], terms[users][more] = items[users][more], own[more]
+def _strongest_features(
+    score: LogitScore, rows: Histories, items: Array, values: Mapping[str, Array]
+) -> Reasons:
+    listed = np.maximum(items, 0)
+    added = by_entry(score, rows, listed, values)
+    of_item = item_parts(score, rows, listed)
+    causes, terms = np.full(items.shape, -1, dtype=np.int64), np.zeros(items.shape)
+    users = np.flatnonzero(rows.lengths)
+    if len(users):
+        starts = rows.X.indptr[users]
+        terms[users] = np.maximum.reduceat(added, starts, axis=0)
+        # Of equal ones the first.
+        entries = np.where(
+            added == terms[owners(rows.X)], np.arange(len(added))[:, None], len(added)
+        )
+        causes[users] = rows.X.indices[np.minimum.reduceat(entries, starts, axis=0)]
+    had = of_item[OWN] > terms
+    causes, terms = np.where(had, listed, causes), np.where(had, of_item[OWN], terms)
+    # The history as a whole against what is known of the item alone.
+    of_history = np.maximum(added_up(rows.X, added) + of_item[OWN], 0.0)
+    rising = of_item[TREND] > of_item[POPULARITY]
+    alone = of_item[TREND] + of_item[POPULARITY]
+    is_alone = (alone > of_history) | (terms <= 0)
+    kinds = np.where(is_alone, np.where(rising & (of_item[TREND] > 0), RISING, POPULAR), ITEM)
+    is_known = items >= 0
+    return Reasons(
+        np.where(is_known, kinds, POPULAR),
+        np.where(is_known & ~is_alone, causes, -1),
+        np.where(is_known, np.where(is_alone, alone, terms), 0.0),
+    )
 
 
 @dataclass(frozen=True)
@@ -87,8 +106,8 @@ class ScoreExplanation:
     """The scores of some items for one user, taken apart in three ways.
 
     best: the items as a list, in the order in which they were given.  memberships: (1, K).
-    by_part: name -> (n,).  by_component: (n, K), of the components' part.
-    by_history: (n, history), of all parts but popularity and the user's own items.
+    by_part: name -> (n,), what adds up to the score.  by_component: (n, K), of P[item | user] where
+    the components rank, else 0.  by_history: (n, history), what is shared out to its items.
     """
 
     best: BestItems
@@ -98,44 +117,63 @@ class ScoreExplanation:
     by_history: Float64
 
 
-def explain_row(model: FittedModel, row: Csr, items: Array) -> ScoreExplanation:
-    """Take the scores of some items apart, seen or not. row: (1, D).  items: (n,) positions."""
-    P = model.memberships(row)
-    rows, top = model.histories(row, P), model.top()
-    factors = top.factors(rows)
-    own = {name: float(factor[0]) for name, factor in factors.items()}
-    trend = top.score.trend_at(items).astype(np.float64)
-    parts = {
-        part.name: part.at(rows, items[None])[0].astype(np.float64) * own[part.name] * trend
-        for part, _ in top.score.parts
+def explain_row(
+    model: FittedModel, rows: Histories, items: Array, *, exclude_seen: bool = True
+) -> ScoreExplanation:
+    """Take the scores of some items apart, seen or not. rows: of one user.  items: (n,)."""
+    P, score = rows.memberships, model.top().score
+    components = np.zeros((len(items), len(model.weights)))
+    if isinstance(score, LogitScore):
+        _, values = score(rows, exclude_seen=exclude_seen)
+        parts = {
+            part.name: score.part_terms(part, part.at(rows, items[None]), rows, values[part.name])
+            for part in score.parts
+        }
+        of_item = item_parts(score, rows, items[None])
+        if exclude_seen:
+            of_item[OWN] *= 0.0
+        parts |= of_item
+        history = by_entry(score, rows, items[None], values).T
+    else:
+        values = {}
+        components = model.item_probs[items].astype(np.float64) * P[0]
+        parts = {COMPONENTS: components.sum(axis=1)[None]}
+        history = components_by_history(model, rows.X, P[0], items, components)
+    by_part = {name: term[0].astype(np.float64) for name, term in parts.items()}
+    scores = sum(by_part.values(), np.zeros(len(items)))
+    best = BestItems(items[None], scores[None], values)
+    return ScoreExplanation(best, P, by_part, components, history)
+
+
+def item_parts(score: LogitScore, rows: Histories, items: Array) -> dict[str, Array]:
+    """Return what is known of the item alone, and of an own item, name -> (users, n)."""
+    days = tuple(name for name in score.items if name != "users")
+    terms = {
+        POPULARITY: np.take_along_axis(score.item_terms(("users",), rows.lengths), items, axis=1),
+        TREND: np.zeros(items.shape, dtype=np.float32),
+        OWN: np.append(score.own_terms(rows), np.float32(0))[rows.entries_of(items)],
     }
-    components = by_component(model, P[0], items, own.get(COMPONENTS, 0.0)) * trend[:, None]
-    history = by_entry(top.score, rows, items[None], factors).T * trend[:, None]
-    history += components_by_history(model, row, P[0], items, components)
-    scores = sum(parts.values(), np.zeros(len(items)))
-    best = BestItems(items[None], scores[None], factors)
-    return ScoreExplanation(best, P, parts, components, history)
+    if days:
+        terms[TREND] = np.take_along_axis(score.item_terms(days, rows.lengths), items, axis=1)
+    return terms
 
 
-def by_component(model: FittedModel, P: Array, items: Array, factor: float) -> Float64:
-    """Return factor P[k | u] P[y | k], (n, K): rows sum to the components' part. P: (K,)."""
-    return np.asarray(model.item_probs[items].astype(np.float64) * P * factor)
-
-
-def by_entry(score: Score, rows: Histories, items: Array, factors: Mapping[str, Array]) -> Float64:
+def by_entry(
+    score: LogitScore, rows: Histories, items: Array, values: Mapping[str, Array]
+) -> Float64:
     """Return what each entry of the histories adds to its user's items, (entries, n).
 
-    A user's entries sum to the parts of the second moment: pairs, EASE and low-pass.
-    items: (users, n) positions.  factors: by what each part was multiplied, name -> (users,).
+    A user's entries sum to what the parts add.
+    items: (users, n) positions.  values: the user's best value of each part, name -> (users,).
     """
     history = rows.once
     total = np.zeros((history.nnz, items.shape[1]))
-    for part, _ in score.parts:
-        if isinstance(part, Pairs | Ease | LowPass):
-            terms = part.by_entry(history, items)
-            terms *= factors[part.name][owners(history), None].astype(terms.dtype)
-            total += terms
-    total *= history.data[:, None]
+    for part in score.parts:
+        shares = part.by_entry(history, items)
+        raw = added_up(history, shares)
+        terms = score.part_terms(part, raw.copy(), rows, values[part.name])
+        per_unit = np.divide(terms, raw, out=np.zeros_like(terms), where=raw > 0)
+        total += shares * per_unit[owners(history)]
     return total
 
 
@@ -164,11 +202,11 @@ def similar_scores(model: FittedModel, item: int) -> Array:
     P[a and b] = sum_k pi_k P[a | k] P[b | k].
     """
     ranking = model.pair_ranking
-    if ranking is not None and ranking.weights.sharpness > 0:
+    if ranking is not None:
         pairs = ranking.pairs
         scores = np.zeros(model.n_items)
-        row = pairs.powers.entries[[item]]
-        scores[row.indices] = row.data.astype(np.float64) ** (1 / pairs.sharpness)
+        row = pairs.matrix.entries[[item]]
+        scores[row.indices] = row.data.astype(np.float64)
         c = np.maximum(pairs.item_users, 1.0)
         return np.asarray(scores / np.sqrt(c[item] * c))
     O, pi = model.item_probs, model.weights.astype(model.item_probs.dtype)
@@ -184,21 +222,3 @@ def _strongest_components(P: Array, item_probs: Array, items: Array) -> tuple[Ar
     best = terms.argmax(axis=2)
     largest = np.take_along_axis(terms, best[:, :, None], axis=2)[:, :, 0]
     return best, np.where(items >= 0, largest, 0.0)
-
-
-def _strongest_items(
-    score: Score, rows: Histories, items: Array, factors: Mapping[str, Array]
-) -> tuple[Array, Float64]:
-    """Return the item of a history that adds most to each listed one, and how much: (users, n)."""
-    causes, terms = np.full(items.shape, -1, dtype=np.int64), np.zeros(items.shape)
-    users = np.flatnonzero(np.diff(rows.X.indptr))
-    if len(users):
-        added = by_entry(score, rows, items, factors)
-        starts = rows.X.indptr[users]
-        terms[users] = np.maximum.reduceat(added, starts, axis=0)
-        # Of equal ones the first.
-        entries = np.where(
-            added == terms[owners(rows.X)], np.arange(len(added))[:, None], len(added)
-        )
-        causes[users] = rows.X.indices[np.minimum.reduceat(entries, starts, axis=0)]
-    return causes, np.where(items >= 0, terms, 0.0)

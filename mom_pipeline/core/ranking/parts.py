@@ -1,25 +1,25 @@
 """The parts of the score: what each moment says about every item, for a block of histories.
 
-Each part gives its plain scores of all items (`scores`) and of some (`at`); those that are sums
-over the items of a history also what each of these adds, (entries, n) (`by_entry`).
+Each is a sum over the items of a history: of all items (`scores`), of some (`at`), and what each
+item of the history adds to these, (entries, n) (`by_entry`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Protocol, Self
 
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.core.moments.cooccurrences import Cooccurrences, count_cooccurrences
-from mom_pipeline.core.moments.users import UsersInMemory
+from mom_pipeline.core.moments.cooccurrences import Cooccurrences
 from mom_pipeline.core.ranking.item_matrix import ItemMatrix, owners
 from mom_pipeline.core.types import Array, Csr, Float64
 
-POPULARITY, PAIRS, EASE = "popularity", "pairs", "ease"
-LOW_PASS, COMPONENTS, OWN = "low-pass", "components", "own"
+PAIRS, EASE, LOW_PASS, COMPONENTS = "pairs", "ease", "low_pass", "components"
+# Power of the length of a history that divides its co-occurrences: busy users count for more.
+USER_EXPONENT = 0.5
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,13 @@ class Histories:
 
     X: (users, D), canonical.  posterior: gives P[component | user], (users, K), of such rows.
     known: these memberships, where they are known already.
+    last_days: (users, D), the day of every entry's last event; None where not known.
     """
 
     X: Csr
     posterior: Callable[[Csr], Array]
     known: Array | None = None
+    last_days: Csr | None = None
 
     @cached_property
     def memberships(self) -> Array:
@@ -40,9 +42,9 @@ class Histories:
 
     @cached_property
     def once(self) -> Csr:
-        """The histories as sets: every item counts once, or less where it was long ago."""
+        """The histories as sets, in single precision."""
         once = copy(self.X)
-        once.data = np.minimum(self.X.data, 1.0)
+        once.data = np.ones(self.X.nnz, dtype=np.float32)
         return once
 
     @cached_property
@@ -50,10 +52,25 @@ class Histories:
         """Row and item of every entry of X."""
         return owners(self.X), self.X.indices
 
+    @property
+    def lengths(self) -> Array:
+        """Items of every history, (users,)."""
+        return np.diff(self.X.indptr)
+
+    def entries_of(self, items: Array) -> Array:
+        """Return which entry of X an item of its user is, -1 for none. items: (users, n)."""
+        rows, D = np.arange(len(items))[:, None], self.X.shape[1]
+        keys = self.seen[0] * np.int64(D) + self.X.indices
+        wanted = rows * np.int64(D) + items
+        found = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+        known = keys[found] == wanted if len(keys) else np.zeros(items.shape, dtype=bool)
+        return np.where(known, found, -1)
+
     def block(self, users: slice | Array) -> "Histories":
-        """Return some rows, with their memberships where those are known."""
+        """Return some rows, with their memberships and days where those are known."""
         known = None if self.known is None else self.known[users]
-        return Histories(self.X[users], self.posterior, known)
+        days = None if self.last_days is None else self.last_days[users]
+        return Histories(self.X[users], self.posterior, known, days)
 
 
 class Part(Protocol):
@@ -63,134 +80,47 @@ class Part(Protocol):
 
     def scores(self, rows: Histories) -> Array: ...
     def at(self, rows: Histories, items: Array) -> Array: ...
-
-
-@dataclass(frozen=True)
-class Popularity:
-    """How many users had an item, the same for every history. item_users: (D,)."""
-
-    name: ClassVar[str] = POPULARITY
-    item_users: Float64
-
-    def scores(self, rows: Histories) -> Array:
-        return np.broadcast_to(self.item_users.astype(np.float32), rows.X.shape).copy()
-
-    def at(self, rows: Histories, items: Array) -> Array:
-        return self.item_users[items].astype(np.float32)
+    def by_entry(self, X: Csr, items: Array) -> Array: ...
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Co-occurrences G of a candidate with the items of the history.
+    """Co-occurrences G of a candidate with the items of the history, as a cosine.
 
-        score_y = sum_h x_h (c_h^-history G_hy c_y^-candidate)^sharpness
+        score_y = sum_h x_h G_hy / sqrt(c_h c_y)
 
-    powers: G^sharpness entry by entry.  item_users: c, (D,).  user_exponent: e in G.
+    matrix: G.  item_users: c, (D,).
     """
 
     name: ClassVar[str] = PAIRS
-    powers: ItemMatrix
+    matrix: ItemMatrix
     item_users: Float64
-    user_exponent: float
-    sharpness: float
-    history_exponent: float = 0.5
-    candidate_exponent: float = 0.3
 
     @classmethod
-    def from_rows(cls, X: Csr, user_exponent: float = 1.0, sharpness: float = 1.0) -> Self:
-        return cls.from_counts(count_cooccurrences(UsersInMemory(X), user_exponent), sharpness)
-
-    @classmethod
-    def from_counts(cls, counts: Cooccurrences, sharpness: float = 1.0) -> Self:
-        item_users = counts.item_users.astype(np.float64)
-        plain = cls(ItemMatrix(counts.matrix()), item_users, counts.user_exponent, 1.0)
-        return plain.sharpened(sharpness)
-
-    def sharpened(self, sharpness: float) -> Self:
-        if sharpness == self.sharpness:
-            return self
-        G = self.powers.entries
-        data = G.data ** np.float32(sharpness / self.sharpness)
-        powers = sparse.csr_array((data, G.indices, G.indptr), shape=G.shape, copy=False)
-        return replace(self, powers=ItemMatrix(powers), sharpness=sharpness)
+    def from_counts(cls, counts: Cooccurrences) -> Self:
+        return cls(ItemMatrix(counts.matrix()), counts.item_users.astype(np.float64))
 
     def scores(self, rows: Histories) -> Array:
-        sums = self.history_sums(rows.once, (self.history_exponent,))[0]
-        sums *= self._candidate_scale
-        return sums
+        X = rows.once
+        scores = self.matrix.sums(X, (X.data * self._scale[X.indices])[:, None])[0]
+        scores *= self._scale
+        return np.asarray(scores)
 
     def at(self, rows: Histories, items: Array) -> Array:
         return added_up(rows.once, self.by_entry(rows.once, items))
 
     def by_entry(self, X: Csr, items: Array) -> Array:
-        scales = self._candidate_scale[items][owners(X)]
-        scales *= self._scale(X.indices, self.history_exponent)[:, None]
-        scales *= self.powers.at(X, items)
-        return scales
-
-    def history_sums(self, X: Csr, exponents: Sequence[float]) -> Array:
-        """Return sum_h x_h c_h^(-exponent sharpness) G_hy^sharpness: (exponents, users, D)."""
-        scales = np.stack([self._scale(X.indices, e) for e in exponents], axis=1)
-        return self.powers.sums(X, (X.data[:, None] * scales).astype(np.float32))
-
-    def candidate_scale(self, exponent: float) -> Array:
-        """Return c_y^(-exponent sharpness), (D,)."""
-        return self._scale(slice(None), exponent)
+        scales = self._scale[items][owners(X)]
+        scales *= self._scale[X.indices][:, None]
+        scales *= self.matrix.at(X, items)
+        return np.asarray(scales)
 
     @cached_property
-    def _candidate_scale(self) -> Array:
-        return self.candidate_scale(self.candidate_exponent)
-
-    def _scale(self, items: Array | slice, exponent: float) -> Array:
-        users = np.maximum(self.item_users[items], 1.0)
-        return np.asarray(users ** -(exponent * self.sharpness), dtype=np.float32)
-
-
-@dataclass(frozen=True)
-class ComponentsPart:
-    """P[y | u] = sum_k P[y | k] P[k | u] (paper, equation 9). item_probs: O, (D, K)."""
-
-    name: ClassVar[str] = COMPONENTS
-    item_probs: Array
-
-    def scores(self, rows: Histories) -> Array:
-        return np.asarray(rows.memberships @ self.item_probs.T)
-
-    def at(self, rows: Histories, items: Array) -> Array:
-        return np.einsum("uk,unk->un", rows.memberships, self.item_probs[items])
-
-    def user_factors(self, rows: Histories) -> Array:
-        return rows.memberships
-
-    def item_factors(self, items: Array) -> Array:
-        return self.item_probs[items]
-
-    def norms(self) -> Array:
-        """Return the length of every item's factors, (D,)."""
-        return np.sqrt(np.einsum("yk,yk->y", self.item_probs, self.item_probs))
-
-
-@dataclass(frozen=True)
-class Own:
-    """The user's own history, for lists that may hold it: log(1 + x_y) / the user's largest."""
-
-    name: ClassVar[str] = OWN
-
-    def scores(self, rows: Histories) -> Array:
-        shares = copy(rows.X)
-        shares.data = np.log1p(rows.X.data).astype(np.float32)
-        lengths = np.diff(shares.indptr)
-        taken = np.flatnonzero(lengths)
-        if len(taken):
-            largest = np.maximum.reduceat(shares.data, shares.indptr[taken])
-            shares.data /= np.repeat(largest, lengths[taken])
-        return np.asarray(shares.toarray())
-
-    def at(self, rows: Histories, items: Array) -> Array:
-        return np.take_along_axis(self.scores(rows), items, axis=1)
+    def _scale(self) -> Array:
+        return np.asarray(np.maximum(self.item_users, 1.0) ** -0.5, dtype=np.float32)
 
 
 def added_up(X: Csr, terms: Array) -> Array:
     """Return the sum of what the entries of each row add, (users, n). terms: (entries, n)."""
-    by_user = (X.data, np.arange(X.nnz), X.indptr)
+    by_user = (np.ones(X.nnz, dtype=terms.dtype), np.arange(X.nnz), X.indptr)
     return np.asarray(sparse.csr_array(by_user, shape=(X.shape[0], X.nnz)) @ terms)

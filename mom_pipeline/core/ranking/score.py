@@ -1,81 +1,32 @@
-"""One score from all three moments: a weighted sum of parts.
+"""What ranks: a conditional logit over a few features of user and item, or the components alone.
 
-    score_y = trend_y^trend * sum_part weight_part part_y / (its best unseen item of the user)
+    score_uy = sum_f (a_f + l_u b_f) z_uyf
 
-Divided so, the weights mean the same for every user. The trend (`recency.py`) is 1 where no days
-are known. The ranking by components alone is the same with one part whose factor is 1.
+    z of a part:  log(1 + r / .02),  r: the part of the item / the user's best value of that part
+    z of an item: what its users and their days say, the same for everybody
+    z of an own item, where lists may hold them: that the user had it, how often and how long ago
+
+l_u: standardised log of the length of the history.
+Features of the item alone fold into two vectors.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
-from typing import Literal, Self, get_args
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
 from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.core.ranking.parts import ComponentsPart, Histories, Part
+from mom_pipeline.core.ranking.parts import Histories, Part
 from mom_pipeline.core.types import Array, Float64
 
 RankingName = Literal["components", "three-moment"]
+# At the mean length of a history, and for each standard deviation of its logarithm beyond.
+Coefficient = tuple[float, float]
 
-# Scores that are weighted before they are added, in numbers: few enough to stay in the cache.
-_SCORES_AT_A_TIME = 500_000
-
-# Settings of the ranking that are days, and so above 0.
-HALF_LIVES = ("trend_half_life", "history_half_life")
-# A half-life of a century: a history does not age.
-NO_AGEING = 36_500.0
-
-
-@dataclass(frozen=True)
-class RankingWeights:
-    """Weights and exponents of the three-moment ranking.
-
-    The defaults are used where nothing can be chosen: on held-out items of four data sets and
-    later days of three of them 3 to 13 % better than pairs and their low-pass part.
-    popularity to own: weights of the parts; `own` for lists that may hold the user's own items.
-    user_exponent: power of a user's number of items that divides their co-occurrences.
-    history_exponent, candidate_exponent: powers of an item's users that divide a co-occurrence
-        on either side.  sharpness: power of the result.
-    low_pass_scaling: power of an item's users that divides it in the low-pass part.
-    ease_ridge, low_pass_ridge: in units of the mean diagonal of the second moment.
-    trend: power of the items' trend; trend_half_life, history_half_life: in days, NO_AGEING for
-        histories that do not age.
-    """
-
-    popularity: float = 0.0
-    pairs: float = 1.0
-    ease: float = 2.0
-    low_pass: float = 0.2
-    components: float = 0.2
-    own: float = 0.0
-    user_exponent: float = 1.0
-    history_exponent: float = 0.5
-    candidate_exponent: float = 0.3
-    sharpness: float = 1.0
-    low_pass_scaling: float = 0.5
-    ease_ridge: float = 5.0
-    low_pass_ridge: float = 0.0
-    trend: float = 0.0
-    trend_half_life: float = 30.0
-    history_half_life: float = NO_AGEING
-
-    @property
-    def anchored(self) -> tuple[float, ...]:
-        """What co-occurrences, low-pass and EASE depend on: other values need all rows."""
-        scaling = self.low_pass_scaling if self.low_pass else -1.0
-        return (self.user_exponent, scaling, self.ease_ridge if self.ease else -1.0)
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not np.isfinite(value) or value < 0:
-                raise InvalidSetting(
-                    f"{field.name} of the ranking must be zero or more, found {value}"
-                )
-        for name in HALF_LIVES:
-            if getattr(self, name) == 0:
-                raise InvalidSetting(f"{name} of the ranking must be above 0 days, found 0")
+# Below this share of a user's best value the logarithm of a part levels off.
+_LEAST_SHARE = 0.02
+OWN_FEATURES = ("had", "times", "since")
 
 
 def ranking_name(name: str) -> RankingName:
@@ -87,76 +38,183 @@ def ranking_name(name: str) -> RankingName:
 
 
 @dataclass(frozen=True)
-class Score:
-    """Parts with their weights.
+class RankingWeights:
+    """The coefficients of the features, each with what length adds to it.
 
-    Pairs, EASE and low-pass read a history as a set, the components its counts.
-    relative: whether parts are divided by their best unseen item.
-    trend: (D,), what the sum of the parts is multiplied by; None for 1.
+    The defaults rank where there is nothing to learn from: EASE and co-occurrences times the trend.
+
+    pairs, ease, low_pass: of the parts.  users: of the log of an item's users.
+    trend_h: of the log of their share of late, each worth 2^(-days ago / h).
+    quiet, age: of the log of the days since an item's last and first user.
+    had, times, since: of an own item: at all, the log of its count, and of the days since then.
+    length_mean, length_scale: of the log of the lengths of histories.
     """
 
-    parts: tuple[tuple[Part, float], ...]
-    relative: bool = True
-    trend: Array | None = None
+    pairs: Coefficient = (1.0, 0.0)
+    ease: Coefficient = (1.0, 0.0)
+    low_pass: Coefficient = (0.0, 0.0)
+    users: Coefficient = (0.2, 0.0)
+    trend_3: Coefficient = (0.0, 0.0)
+    trend_14: Coefficient = (0.5, 0.0)
+    trend_90: Coefficient = (0.0, 0.0)
+    quiet: Coefficient = (0.0, 0.0)
+    age: Coefficient = (0.0, 0.0)
+    had: Coefficient = (0.0, 0.0)
+    times: Coefficient = (4.0, 0.0)
+    since: Coefficient = (-0.5, 0.0)
+    length_mean: float = 2.0
+    length_scale: float = 1.0
 
-    @classmethod
-    def from_probs(cls, item_probs: Array) -> Self:
-        """Return the score P[item | user], undivided."""
-        return cls(((ComponentsPart(item_probs), 1.0),), relative=False)
+    def __post_init__(self) -> None:
+        for name in FEATURES:
+            pair = tuple(float(value) for value in getattr(self, name))
+            if len(pair) != 2 or not np.isfinite(pair).all():
+                raise InvalidSetting(f"{name} of the ranking must be two numbers, found {pair}")
+            object.__setattr__(self, name, pair)
+        if not self.length_scale > 0 or not np.isfinite(self.length_mean):
+            raise InvalidSetting(
+                f"length_scale of the ranking must be above 0, found {self.length_scale}"
+            )
 
-    def __call__(self, rows: Histories) -> tuple[Array, dict[str, Array]]:
-        """Return the scores, (users, D), and by what each part was multiplied: name -> (users,)."""
-        if not self.relative:
-            ((part, _),) = self.parts
-            return part.scores(rows), {part.name: np.ones(rows.X.shape[0])}
-        total, factors = combined(self._terms(rows), rows.X.shape, reuse=True)
-        if self.trend is not None:
-            total *= self.trend
-        return total, factors
+    def standardised(self, lengths: Array) -> Float64:
+        """Return l_u of histories of some lengths, (users,)."""
+        logs = np.log(np.maximum(lengths, 1).astype(np.float64))
+        return np.asarray((logs - self.length_mean) / self.length_scale)
 
-    def trend_at(self, items: Array) -> Array:
-        """Return what the parts of some items are multiplied by, in the shape of `items`."""
-        return np.ones(items.shape) if self.trend is None else self.trend[items]
+    def of(self, name: str, length: Float64) -> Float64:
+        """Return a_f + l_u b_f, (users,)."""
+        a, b = getattr(self, name)
+        return np.asarray(a + b * length)
 
-    def _terms(self, rows: Histories) -> Iterator[tuple[str, float, Array, Array]]:
-        for part, weight in self.parts:
+
+FEATURES = tuple(f.name for f in fields(RankingWeights) if not f.name.startswith("length_"))
+
+
+@dataclass(frozen=True)
+class ComponentsScore:
+    """P[y | u] = sum_k P[y | k] P[k | u] (paper, equation 9). item_probs: O, (D, K)."""
+
+    item_probs: Array
+    parts: ClassVar[tuple[Part, ...]] = ()
+
+    def __call__(self, rows: Histories, *, exclude_seen: bool) -> tuple[Array, dict[str, Array]]:
+        return np.asarray(rows.memberships @ self.item_probs.T), {}
+
+
+@dataclass(frozen=True)
+class LogitScore:
+    """The score by features.
+
+    items: features of the item alone, name -> (D,).  newest: the day that own items are seen from.
+    """
+
+    parts: tuple[Part, ...]
+    weights: RankingWeights
+    items: Mapping[str, Float64]
+    newest: int = 0
+    own: tuple[str, ...] = OWN_FEATURES
+    _known: dict[tuple[str, ...], Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def part_terms(self, part: Part, raw: Array, rows: Histories, best: Array) -> Array:
+        """Return what a part adds to some items, (users, n). raw: its values there, written to."""
+        logs = _logarithms(raw, best)
+        length = self.weights.standardised(rows.lengths)
+        logs *= self.weights.of(part.name, length)[:, None].astype(logs.dtype)
+        return logs
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The features in their order."""
+        return (*(part.name for part in self.parts), *self.items, *self.own)
+
+    def __call__(self, rows: Histories, *, exclude_seen: bool) -> tuple[Array, dict[str, Array]]:
+        """Return the scores, (users, D), and the user's best value of each part, name -> (users,).
+
+        exclude_seen: the best value is that of an unseen item, and own items are no matter.
+        """
+        bests: dict[str, Array] = {}
+        total = self.item_terms(self.items, rows.lengths)
+        for part in self.parts:
             scores = part.scores(rows)
-            yield part.name, weight, scores, best_unseen(scores, rows.seen)
+            bests[part.name] = best_value(scores, rows.seen if exclude_seen else None)
+            total += self.part_terms(part, scores, rows, bests[part.name])
+        if not exclude_seen:
+            total[rows.seen] += self.own_terms(rows)
+        return total, bests
+
+    def features(self, rows: Histories, items: Array, bests: Mapping[str, Array]) -> Array:
+        """Return the features of some items, (users, n, features). items: (users, n)."""
+        z = [_logarithms(part.at(rows, items), bests[part.name]) for part in self.parts]
+        z += [values[items].astype(np.float32) for values in self.items.values()]
+        if self.own:
+            position = rows.entries_of(items)
+            own = np.concatenate([self.own_features(rows), np.zeros((1, len(self.own)))])
+            z += list(np.moveaxis(own[position].astype(np.float32), 2, 0))
+        return np.stack(z, axis=2)
+
+    def own_features(self, rows: Histories) -> Float64:
+        """Return had, times and since of every entry of the histories, (entries, 3)."""
+        had = np.ones(rows.X.nnz)
+        times, since = np.log(np.maximum(rows.X.data, 1.0)), np.zeros(rows.X.nnz)
+        if rows.last_days is not None:
+            since = np.log1p(np.maximum(self.newest - rows.last_days.data, 0.0))
+        return np.stack([had, times, since], axis=1)
+
+    def item_terms(self, names: Iterable[str], lengths: Array) -> Array:
+        """Return what features of the item alone add, (users, D), beside an item as it is taken."""
+        level, slope = self._vectors(tuple(names))
+        length = self.weights.standardised(lengths).astype(np.float32)
+        return np.asarray(level + length[:, None] * slope)
+
+    def _vectors(self, names: tuple[str, ...]) -> tuple[Array, Array]:
+        """Return their sum, (D,), at the mean length and for each l_u; its mean over users is 0."""
+        if names not in self._known:
+            users = np.expm1(self.items["users"])
+            mean_over = users / max(users.sum(), 1.0)
+            sums = np.zeros((2, len(users)))
+            for name in names:
+                centred = self.items[name] - mean_over @ self.items[name]
+                sums += np.outer(getattr(self.weights, name), centred)
+            self._known[names] = tuple(sums.astype(np.float32))
+        return self._known[names]
+
+    def own_terms(self, rows: Histories) -> Array:
+        """Return what it adds to an item that the user had it, (entries,)."""
+        length = self.weights.standardised(rows.lengths)
+        own = np.stack([self.weights.of(name, length) for name in OWN_FEATURES], axis=1)
+        return np.einsum("ef,ef->e", self.own_features(rows), own[rows.seen[0]]).astype(np.float32)
 
 
-def combined(
-    terms: Iterable[tuple[str, float, Array, Array]], shape: tuple[int, ...], *, reuse: bool = False
-) -> tuple[Array, dict[str, Array]]:
-    """Add parts up: sum_p weight_p scores_p / best_p, and the factors weight_p / best_p.
+def _logarithms(scores: Array, best: Array) -> Array:
+    """Return log(1 + r / .02), r = scores / best, in place. scores: (users, n)."""
+    scores = np.maximum(scores, 0.0, out=scores)
+    scores *= (1 / (_LEAST_SHARE * best)).astype(scores.dtype)[:, None]
+    return np.log1p(scores, out=scores)
 
-    terms: name, weight, scores of the given shape (rows, items), best: (rows,).
-    reuse: the first scores may be written to, which saves the memory of the sum.
+
+def best_value(scores: Array, seen: tuple[Array, ...] | None) -> Float64:
+    """Return the largest score of every row, (rows,), outside of the entries `seen`.
+
+    seen: row and column of these; None to look at all.  1 where there is none but the rounding of
+    the others.
     """
-    total, factors = None, {}
-    step = max(1, _SCORES_AT_A_TIME // max(shape[1], 1))
-    for name, weight, scores, best in terms:
-        factors[name] = weight / best
-        own = factors[name][:, None].astype(scores.dtype)
-        if total is None:
-            single = reuse and scores.dtype == np.float32
-            total = np.multiply(scores, own, out=scores if single else np.empty(shape, np.float32))
-            continue
-        for start in range(0, shape[0], step):
-            rows = slice(start, start + step)
-            total[rows] += scores[rows] * own[rows]
-    return np.zeros(shape, np.float32) if total is None else total, factors
-
-
-def best_unseen(scores: Array, seen: tuple[Array, ...]) -> Float64:
-    """Return the largest score of every row outside of the entries `seen`: (rows,).
-
-    seen: row and column of these.  1 where there is none but the rounding of the others.
-    """
-    own = scores[seen]
-    scores[seen] = -np.inf
-    best = scores.max(axis=1)
-    scores[seen] = own
-    largest = best.copy()
-    np.maximum.at(largest, seen[0], own)
+    if seen is None:
+        best = largest = scores.max(axis=1, initial=0.0)
+    else:
+        own = scores[seen]
+        scores[seen] = -np.inf
+        best = scores.max(axis=1, initial=0.0)
+        scores[seen] = own
+        largest = best.copy()
+        np.maximum.at(largest, seen[0], own)
     rounding = np.finfo(best.dtype).eps * np.maximum(largest, 0.0)
     return np.where(best > rounding, best, 1.0).astype(np.float64)
+
+
+def weights_from(values: Mapping[str, Any]) -> RankingWeights:
+    """Return weights from plain values, as `asdict` gave them and JSON brought them back."""
+    plain: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
+    return RankingWeights(**plain)
+
+
+Score = ComponentsScore | LogitScore

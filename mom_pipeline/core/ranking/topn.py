@@ -24,12 +24,12 @@ class BestItems:
     """The best items of N users.
 
     items: (N, n) int64, a short list ends with -1.  scores: (N, n), 0 where there is no item.
-    factors: by what each part of a user's scores was multiplied, name -> (N,).
+    values: a user's best value of each part, by which it is divided, name -> (N,).
     """
 
     items: Array
     scores: Float64
-    factors: dict[str, Array]
+    values: dict[str, Array]
 
     @classmethod
     def empty(cls, n_users: int, n: int) -> "BestItems":

@@ -12,7 +12,6 @@ from mom_pipeline.comparison.run import Options, run_comparison
 from mom_pipeline.comparison.split import split_by_time
 from mom_pipeline.core.evaluation.backtest import Backtest, backtest
 from mom_pipeline.core.evaluation.metrics import nearest_cutoff
-from mom_pipeline.core.ranking.lists import HistoryOf
 from mom_pipeline.defs import checks
 from mom_pipeline.defs.daily import DayOutput, DayRun, daily_asset, only_note
 from mom_pipeline.defs.metadata import table
@@ -84,11 +83,11 @@ def evaluation_metrics(run: DayRun, day: date) -> DayOutput:
 def _backtest(run: DayRun, model_day: date, day: date) -> Backtest | None:
     """The model of a day on the deliveries since."""
     days, folder, settings = run.days, run.folder, run.folder.settings
-    history = HistoryOf(folder.listing(days.model(model_day)), days.half_life(model_day))
+    model = folder.listing(days.model(model_day))
     train = folder.users(days.rows(model_day))
     test = delivered_pairs(folder.warehouse, model_day, day, folder.array)
     cutoffs, seen = settings.evaluation.cutoffs, settings.serving.exclude_seen
-    return backtest(history, train, test, cutoffs, exclude_seen=seen)
+    return backtest(model, train, test, cutoffs, exclude_seen=seen)
 
 
 @daily_asset("evaluation", {"numpy"}, "evaluation_metrics")

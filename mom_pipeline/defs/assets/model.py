@@ -9,7 +9,7 @@ from mom_pipeline.core.algorithm.decompose import find_components
 from mom_pipeline.core.evaluation.stability import drift, split_half
 from mom_pipeline.core.evaluation.theorem1 import bounds_of
 from mom_pipeline.core.linear_algebra.compact import unpacked
-from mom_pipeline.core.ranking.lists import HistoryOf, refresh_memberships
+from mom_pipeline.core.ranking.lists import memberships_of
 from mom_pipeline.core.ranking.memberships import posterior_entropy
 from mom_pipeline.defs import checks
 from mom_pipeline.defs.daily import DayOutput, DayRun, daily_asset
@@ -77,13 +77,13 @@ def user_personalization(run: DayRun, day: date) -> DayOutput:
     """P[component | user] of every user, by Bayes' rule from O, pi and the user's history."""
     days, rows = run.days, run.days.rows(day)
     model = days.model(day, with_pairs=False)
-    history, everyone = HistoryOf(model, days.half_life(day)), np.arange(rows.X.shape[0])
-    P = run.folder.array((len(everyone), len(model.weights)), model.item_probs.dtype)
-    refresh_memberships(history, run.folder.users(rows), everyone, None, P)
+    n_users = rows.X.shape[0]
+    P = run.folder.array((n_users, len(model.weights)), model.item_probs.dtype)
+    memberships_of(model, run.folder.users(rows), P)
     bits = posterior_entropy(P)[np.diff(rows.X.indptr) > 0]
     return DayOutput(
-        f"{len(everyone)} users",
-        {"users": len(everyone), "mean_entropy_bits": float(bits.mean())},
+        f"{n_users} users",
+        {"users": n_users, "mean_entropy_bits": float(bits.mean())},
         [checks.posteriors(P)],
         arrays={"memberships": P},
     )

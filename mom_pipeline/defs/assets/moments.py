@@ -12,12 +12,12 @@ from mom_pipeline.core.algorithm.whitening import whiten, whitening_error
 from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.core.linear_algebra.compact import packed
 from mom_pipeline.core.moments.days import advance
+from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.defs import checks
 from mom_pipeline.defs.daily import DayOutput, DayRun, daily_asset
 from mom_pipeline.defs.metadata import table, top_pairs
-from mom_pipeline.pipeline.choice import ranking_parts
+from mom_pipeline.pipeline.choice import settings_of_day
 from mom_pipeline.pipeline.days import NotUsable
-from mom_pipeline.tuning.choosing import settings_of_day
 
 _TOP_EIGENVALUES = 50
 
@@ -27,14 +27,12 @@ _TOP_EIGENVALUES = 50
     {"numpy"},
     "interaction_matrix",
     from_yesterday=True,
-    config_schema={"seconds": dg.Field(float, default_value=0.0, is_required=False)},
 )
 def chosen_settings(run: DayRun, day: date) -> DayOutput:
-    """K, estimator, rows, personalization and the weights of the ranking, chosen on the last days.
+    """The weights of the ranking, learnt from what users took on later days; K and the estimator.
 
-    Learnt on what came before them and measured on what users took then, after
-    `tuning.every_days` days and once the interactions have grown; in between a day takes those of
-    the day before. What the settings file names is not for choice.
+    Made at first, once the interactions have doubled, and after `tuning.every_days` days with more
+    of them; in between a day takes those of the day before. What the settings file names is fixed.
     """
     days, folder = run.days, run.folder
     matrix = days.usable("interaction_matrix", day).facts
@@ -42,9 +40,15 @@ def chosen_settings(run: DayRun, day: date) -> DayOutput:
         earlier = days.chosen(days.day_before(day))
     except NotUsable:
         earlier = None
-    sizes, seconds = (matrix["users"], matrix["interactions"]), run.config["seconds"]
-    chosen = settings_of_day(folder.warehouse, day, *sizes, earlier, seconds, folder)
-    model, ranking = chosen.method
+    sizes = matrix["users"], matrix["interactions"]
+    chosen = settings_of_day(folder.warehouse, day, *sizes, earlier, folder)
+    (model, ranking), evidence = chosen.method, dict(chosen.evidence)
+    trials = evidence.pop("trials", [])
+    weights = [
+        {"feature": name, "weight": pair[0], "by_length": pair[1]}
+        for name, pair in asdict(ranking).items()
+        if not name.startswith("length_")
+    ]
     return DayOutput(
         chosen.evidence.get("words", "the settings as they stand"),
         {
@@ -54,8 +58,9 @@ def chosen_settings(run: DayRun, day: date) -> DayOutput:
             "rows": model.rows,
             "personalization": model.personalization,
             "ranking": model.ranking,
-            "weights": table([{"setting": k, "value": v} for k, v in asdict(ranking).items()]),
-            **chosen.evidence,
+            "weights": table(weights),
+            "tried": table(trials),
+            **evidence,
         },
         content=chosen.method,
         facts={"chosen": chosen.as_dict()},
@@ -95,7 +100,6 @@ def m2_statistics(run: DayRun, day: date) -> DayOutput:
             reason = str(unusable)
     users = run.folder.users(rows)
     step = advance(rows.X, yesterday, reason, days.moment_settings(day), users)
-    parts = ranking_parts(users, chosen) if step.reason and step.pairs is not None else {}
 
     first = step.sums.first
     facts = {
@@ -110,7 +114,9 @@ def m2_statistics(run: DayRun, day: date) -> DayOutput:
         facts["cooccurrences"] = step.pairs.counts.n_pairs
         facts["changed_since_rebuild"] = step.pairs.drift
         facts["items_without_cooccurrences"] = len(step.pairs.base.uncounted)
-    arrays, written = days.write_moments(day, step, parts)
+    arrays, written = days.write_moments(day, step)
+    if step.pairs is not None:
+        arrays |= Ease.from_counts(step.pairs.counts).as_arrays()
     threshold, early = settings.rebuild.capture_threshold, checks.too_early(settings, day)
     return DayOutput(
         f"{facts['mode']}, {len(step.changed)} users visited",

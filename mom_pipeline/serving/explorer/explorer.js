@@ -9,7 +9,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu;
 const PARTS = {
   popularity: "popularity", pairs: "taken together", ease: "explained by the history",
-  "low-pass": "broad tastes", low_pass: "broad tastes", components: "components", own: "taken before",
+  low_pass: "broad tastes", components: "components", own: "taken before", trend: "rising",
 };
 
 const METRICS = {
@@ -185,6 +185,7 @@ function recommended(items, user) {
 function because(reason) {
   if (reason.kind === "item") return `because of ${visible(reason.label || reason.name)}`;
   if (reason.kind === "popularity") return "popular";
+  if (reason.kind === "trend") return "rising";
   return `component ${reason.name}: ${reason.examples.map(visible).join(", ")}`;
 }
 

@@ -80,8 +80,9 @@ class Explorer:
         own = self._served.history(user)
         if own is None:
             raise answers.UnknownUser(f"the model does not know the user {answers.shown(user)}")
-        order = np.argsort(-own[1], kind="stable")[:n]
-        items, weights = (array[order].tolist() for array in own)
+        items, counts, days = own
+        order = np.lexsort((-counts, -days))[:n]  # newest first
+        items, weights = items[order].tolist(), counts[order].tolist()
         entries = tuple(
             answers.HistoryEntry(**dict(self._named(y)), weight=weight)
             for y, weight in zip(items, weights, strict=True)

@@ -1,0 +1,303 @@
+"""Learning the weights of the ranking: from what users took later, or from what was hidden.
+
+Up to three windows, each with the rows before it and what users took in it; without days, one in
+which a fifth of everybody's items is hidden. Each user chooses among candidates: the best items of
+each part, the most popular ones of all time and of late, and, where lists may hold them, the own
+ones. Who took none of these teaches nothing. The coefficients are those of `logit`, drawn towards
+the stated ones of `RankingWeights`: with few users they stay there.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from mom_pipeline.core.errors import InvalidInteractions
+from mom_pipeline.core.interactions import as_binary, with_narrow_indices
+from mom_pipeline.core.moments.users import Users, UsersInMemory
+from mom_pipeline.core.ranking.logit import Choices, maximise
+from mom_pipeline.core.ranking.pair_ranking import PairRanking
+from mom_pipeline.core.ranking.parts import Histories
+from mom_pipeline.core.ranking.score import OWN_FEATURES, LogitScore, RankingWeights
+from mom_pipeline.core.ranking.topn import hide_seen, top_n
+from mom_pipeline.core.threads import map_blocks
+from mom_pipeline.core.types import Array, Csr, Float64
+
+# c of the penalty c/n: on thinned logs from 10 to 100 it hardly mattered.
+PENALTY = 30.0
+# Users that are asked, over all windows; candidates of each part, and by popularity.
+MAX_USERS = 6000
+_BEST, _POPULAR = 100, 50
+_HIDDEN_SHARE = 0.2
+_CUTOFF = 20
+_USERS_PER_BLOCK, _SCORES_PER_BLOCK = 256, 2_600_000
+
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Window:
+    """What some users had, and what they took after that.
+
+    X: (N, D) what is learnt from.  later: (N, D) what users took then, or what was hidden.
+    last_days: (N, D) of X; None where not known.
+    everyone: visits the rows of X where these lie elsewhere; None for this process.
+    """
+
+    X: Csr
+    later: Csr
+    last_days: Csr | None = None
+    everyone: Users | None = None
+
+    @classmethod
+    def hiding(cls, X: Csr, rng: np.random.Generator) -> Self | None:
+        """Hide a fifth (at least one) of the items of every user who has two or more.
+
+        Returns None where nobody has.
+        """
+        sizes = np.diff(X.indptr)
+        hidden_per_user = np.where(sizes >= 2, np.maximum(1, np.rint(_HIDDEN_SHARE * sizes)), 0)
+        if not hidden_per_user.any():
+            return None
+        owners = np.repeat(np.arange(X.shape[0]), sizes)
+        shuffled = np.lexsort((rng.random(X.nnz), owners))
+        rank_in_row = np.arange(X.nnz) - np.repeat(X.indptr[:-1], sizes)
+        hidden = np.zeros(X.nnz, dtype=bool)
+        hidden[shuffled] = rank_in_row < hidden_per_user[owners]
+        return cls(_entries(X, ~hidden), _entries(X, hidden))
+
+    @classmethod
+    def newest(cls, X: Csr, last_days: Csr) -> Self | None:
+        """Hide the newest fifth of the interactions; None where all are of one day."""
+        cut = np.quantile(last_days.data, 1 - _HIDDEN_SHARE, method="lower")
+        later = last_days.data > min(cut, last_days.data.max(initial=0) - 1)
+        if later.all() or not later.any():
+            return None
+        return cls(_entries(X, ~later), _entries(X, later), _entries(last_days, ~later))
+
+    def asked(
+        self, most: int, rng: np.random.Generator, *, exclude_seen: bool
+    ) -> tuple[Array, Csr]:
+        """Draw users with a history and something to be found: positions, and what, (users, D).
+
+        exclude_seen: what they had is not to be found again.
+        """
+        if self.later.shape[0] != self.X.shape[0]:
+            raise InvalidInteractions(
+                f"held_out must have the {self.X.shape[0]} users of the training data, "
+                f"found {self.later.shape[0]} rows"
+            )
+        both = (np.diff(self.later.indptr) > 0) & (np.diff(self.X.indptr) > 0)
+        users = np.sort(rng.permutation(np.flatnonzero(both))[: 2 * most])
+        wanted = as_binary(self.later[users])
+        if exclude_seen:
+            wanted = sparse.csr_array(wanted > as_binary(self.X[users])).astype(np.float64)
+        wanted.sort_indices()
+        found = np.flatnonzero(np.diff(wanted.indptr))
+        found = np.sort(rng.permutation(found)[:most])
+        return users[found], wanted[found]
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """Weights, and what they rest on: nDCG@20 on the first window, among the candidates.
+
+    n_users: who taught.  ndcg: of the weights, of the stated ones, and of the earlier ones.
+    kept: the earlier weights were better there, and stay.
+    """
+
+    weights: RankingWeights
+    n_users: int
+    ndcg: float
+    ndcg_stated: float
+    ndcg_earlier: float | None = None
+    kept: bool = False
+
+
+def learn_weights(  # noqa: PLR0913 - what is given, and what is known before
+    windows: Sequence[Window],
+    *,
+    exclude_seen: bool = True,
+    penalty: float = PENALTY,
+    stated: RankingWeights | None = None,
+    fixed: Iterable[str] = (),
+    earlier: RankingWeights | None = None,
+    seed: int = 0,
+    progress: Progress = lambda share: None,
+) -> Learnt:
+    """Learn the weights from some windows, the newest first.
+
+    stated: towards which the penalty pulls.  fixed: features that stay as stated.
+    earlier: weights that stay where they are better on the newest window.
+    """
+    stated, rng, asked = stated or RankingWeights(), np.random.default_rng(seed), list[_Asked]()
+    for number, window in enumerate(windows):
+        found = _ask(window, MAX_USERS // len(windows), exclude_seen=exclude_seen, rng=rng)
+        asked.append(found)
+        progress((number + 1) / (len(windows) + 1))
+    blocks = [block for one in asked for block in one.blocks]
+    if not blocks:
+        return Learnt(stated, 0, 0.0, 0.0)
+    names, logs = asked[0].names, np.concatenate([block.logs for block in blocks])
+    stated = replace(stated, length_mean=float(logs.mean()), length_scale=float(logs.std()) or 1.0)
+    scale = _spread(blocks)
+    choices = [block.choices(scale, stated) for block in blocks]
+    start = np.array([getattr(stated, name) for name in names]).T * scale
+    free = np.array([name not in set(fixed) for name in names])
+    w = maximise(choices, start.ravel(), penalty, free=np.tile(free, 2)).reshape(2, -1) / scale
+    learnt: dict[str, Any] = {
+        name: (float(w[0, i]), float(w[1, i])) for i, name in enumerate(names)
+    }
+    weights = replace(stated, **learnt)
+    first = asked[0].blocks or blocks
+    ours, theirs = (_ndcg(first, names, each) for each in (weights, stated))
+    before = None if earlier is None else _ndcg(first, names, earlier)
+    if earlier is not None and before is not None and before > ours:
+        return Learnt(earlier, len(logs), before, theirs, before, kept=True)
+    return Learnt(weights, len(logs), ours, theirs, before)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Some users. z, taken, offered: as in `Choices`, z as it is.  logs: of their lengths.
+
+    ideal: the best DCG that each could reach.
+    """
+
+    z: Array
+    taken: Array
+    offered: Array
+    logs: Float64
+    ideal: Float64
+
+    def choices(self, scale: Float64, weights: RankingWeights) -> Choices:
+        lengths = (self.logs - weights.length_mean) / weights.length_scale
+        return Choices(self.z / scale.astype(np.float32), self.taken, self.offered, lengths)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The users of a window, with the names of the features."""
+
+    names: tuple[str, ...]
+    blocks: list[_Block]
+
+
+def _ask(window: Window, most: int, *, exclude_seen: bool, rng: np.random.Generator) -> _Asked:
+    """Find the candidates of some users of a window, with their features."""
+    everyone = window.everyone or UsersInMemory(window.X, window.last_days)
+    score = PairRanking.from_users(everyone).score
+    if exclude_seen:
+        score = replace(score, own=())
+    users, wanted = window.asked(most, rng, exclude_seen=exclude_seen)
+    D = window.X.shape[1]
+    known = np.bincount(window.X.indices, minlength=D) > 0
+    step = max(1, min(_USERS_PER_BLOCK, _SCORES_PER_BLOCK // max(D, 1)))
+
+    def block(start: int) -> _Block:
+        some = users[start : start + step]
+        days = None if window.last_days is None else window.last_days[some]
+        rows = Histories(window.X[some], lambda X: np.empty((X.shape[0], 0)), None, days)
+        return _block(score, rows, wanted[start : start + step], known, exclude_seen=exclude_seen)
+
+    blocks = map_blocks(block, range(0, len(users), step))
+    return _Asked(score.names, [one for one in blocks if len(one.logs)])
+
+
+def _block(
+    score: LogitScore, rows: Histories, wanted: Csr, known: Array, *, exclude_seen: bool
+) -> _Block:
+    items, offered, bests = _candidates(score, rows, known, exclude_seen=exclude_seen)
+    z = score.features(rows, items, bests)
+    taken = (Histories(wanted, rows.posterior).entries_of(items) >= 0) & offered
+    n_wanted = np.minimum(np.diff(wanted.indptr), _CUTOFF)
+    ideal = np.cumsum(_discounts(_CUTOFF))[n_wanted - 1]
+    teaches = taken.any(axis=1)
+    shares = taken[teaches] / taken[teaches].sum(axis=1, keepdims=True)
+    logs = np.log(rows.lengths[teaches].astype(np.float64))
+    return _Block(z[teaches], shares, offered[teaches], logs, ideal[teaches])
+
+
+def _candidates(
+    score: LogitScore, rows: Histories, known: Array, *, exclude_seen: bool
+) -> tuple[Array, Array, dict[str, Array]]:
+    """Return the candidates of users, (users, n), where there are any, and best values of parts."""
+    _, bests = score(rows, exclude_seen=exclude_seen)
+    lists, unknown = [], ~known
+
+    def best_of(scores: Array, n: int) -> None:
+        scores[:, unknown] = -np.inf
+        if exclude_seen:
+            hide_seen(scores, rows.X)
+        lists.append(top_n(scores, n)[0])
+
+    for part in score.parts:
+        best_of(part.scores(rows), _BEST)
+    users = score.items["users"]
+    late = [users + score.items[name] for name in score.items if name.startswith("trend_")]
+    for popular in (users, *late):
+        popular = popular.astype(np.float32)
+        best_of(np.tile(popular, (rows.X.shape[0], 1)), _POPULAR)
+    if not exclude_seen:
+        lists.append(_own(score, rows))
+    items = np.sort(np.concatenate(lists, axis=1), axis=1)
+    offered = items >= 0
+    offered[:, 1:] &= items[:, 1:] != items[:, :-1]
+    width = int(offered.sum(axis=1).max(initial=1))
+    order = np.argsort(~offered, axis=1, kind="stable")[:, :width]
+    items, offered = (np.take_along_axis(each, order, axis=1) for each in (items, offered))
+    return np.where(offered, items, np.maximum(items[:, :1], 0)), offered, bests
+
+
+def _own(score: LogitScore, rows: Histories) -> Array:
+    """Return the items of each user's history, the most frequent and newest first, (users, n)."""
+    features = score.own_features(rows)
+    strength = features[:, OWN_FEATURES.index("times")] - features[:, OWN_FEATURES.index("since")]
+    owners, lengths = rows.seen[0], rows.lengths
+    order = np.lexsort((-strength, owners))
+    rank = np.arange(len(order)) - np.repeat(rows.X.indptr[:-1], lengths)
+    items = np.full((rows.X.shape[0], 2 * _BEST), -1, dtype=np.int64)
+    near = rank < items.shape[1]
+    items[owners[near], rank[near]] = rows.X.indices[order][near]
+    return items
+
+
+def _spread(blocks: Sequence[_Block]) -> Float64:
+    """Return the standard deviation of every feature among the candidates of a user."""
+    total, n = np.zeros(blocks[0].z.shape[2]), 0
+    for block in blocks:
+        weights = block.offered / block.offered.sum(axis=1, keepdims=True)
+        z = block.z.astype(np.float64)
+        mean = np.einsum("uc,ucf->uf", weights, z)
+        total += (np.einsum("uc,ucf->uf", weights, z**2) - mean**2).sum(axis=0)
+        n += len(block.logs)
+    spread = np.sqrt(np.maximum(total, 0.0) / n)
+    return np.where(spread > 1e-6, spread, 1.0)
+
+
+def _ndcg(blocks: Sequence[_Block], names: Sequence[str], weights: RankingWeights) -> float:
+    """Return the mean nDCG@20 of the users of some blocks, ranked among their candidates."""
+    own, total, n = asdict(weights), 0.0, 0
+    a, b = np.array([own[name] for name in names]).T
+    for block in blocks:
+        length = (block.logs - weights.length_mean) / weights.length_scale
+        scores = np.einsum("ucf,uf->uc", block.z, a + length[:, None] * b)
+        scores[~block.offered] = -np.inf
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :_CUTOFF]
+        hits = np.take_along_axis(block.taken, best, axis=1) > 0
+        total += float((hits @ _discounts(hits.shape[1]) / block.ideal).sum())
+        n += len(block.logs)
+    return total / max(n, 1)
+
+
+def _discounts(n: int) -> Float64:
+    return 1 / np.log2(np.arange(2, n + 2))
+
+
+def _entries(X: Csr, entries: Array) -> Csr:
+    """Return X with only the marked entries."""
+    users = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    kept = sparse.csr_array((X.data[entries], (users[entries], X.indices[entries])), shape=X.shape)
+    return with_narrow_indices(kept)

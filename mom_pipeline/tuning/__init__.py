@@ -1,1 +1,0 @@
-"""Choosing K and the other settings of the model on the last days of the logs."""
