@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     ConfigDict,
     Field,
     StrictBool,
@@ -117,6 +118,13 @@ CountOrZero = Annotated[StrictInt, Field(ge=0)]
 Share = Annotated[StrictFloat, Field(ge=0, le=1)]
 NotNegative = Annotated[StrictFloat, Field(ge=0, allow_inf_nan=False)]
 Finite = Annotated[StrictFloat, Field(allow_inf_nan=False)]
+# A table of the file; pairs here, which can be hashed.
+Weights = Annotated[
+    tuple[tuple[FeatureName, Finite], ...],
+    BeforeValidator(
+        lambda given: tuple(sorted(given.items())) if isinstance(given, dict) else given
+    ),
+]
 Positive = Annotated[StrictFloat, Field(gt=0, allow_inf_nan=False)]
 Day = Annotated[StrictStr, _rule("empty or a YYYY-MM-DD", lambda day: not day or _is_day(day))]
 Zone = Annotated[StrictStr, _rule("an IANA zone such as 'UTC' or 'Asia/Taipei'", _is_zone)]
@@ -239,7 +247,7 @@ class RankingSettings:
 
     learn: StrictBool = True
     penalty: NotNegative = 30.0
-    weights: dict[FeatureName, Finite] = Field(default_factory=dict)
+    weights: Weights = ()
 
 
 @dataclass(frozen=True, config=_SECTION)

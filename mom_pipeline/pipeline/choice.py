@@ -46,7 +46,7 @@ _KINDS: tuple[tuple[EstimatorName, RowsName], ...] = (
 
 def stated_weights(settings: Settings) -> RankingWeights:
     """Return what ranks where nothing is learnt: the weights of `[ranking]` and the library's."""
-    given: dict[str, Any] = {name: (v, 0.0) for name, v in settings.ranking.weights.items()}
+    given: dict[str, Any] = {name: (v, 0.0) for name, v in settings.ranking.weights}
     return replace(RankingWeights(), **given)
 
 
@@ -136,7 +136,7 @@ def chosen_on(
             exclude_seen=settings.serving.exclude_seen,
             penalty=settings.ranking.penalty,
             stated=stated,
-            fixed=settings.ranking.weights,
+            fixed=dict(settings.ranking.weights),
             earlier=earlier,
             seed=settings.model.seed,
         )
