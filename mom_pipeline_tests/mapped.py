@@ -14,9 +14,7 @@ _PAIRS_PER_BLOCK = (
     "mom_pipeline.core.interactions._PAIRS_PER_BLOCK",
     "mom_pipeline.core.moments.days._PAIRS_PER_BLOCK",
     "mom_pipeline.core.moments.sums._ENTRIES_PER_BLOCK",
-    "mom_pipeline.core.ranking.recency._PAIRS_PER_BLOCK",
     "mom_pipeline.serving.gate._PAIRS_PER_BLOCK",
-    "mom_pipeline.tuning.validation._PAIRS_PER_BLOCK",
 )
 
 

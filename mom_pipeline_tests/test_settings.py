@@ -13,9 +13,10 @@ from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.interactions import RowsName
 from mom_pipeline.core.moments.estimators import EstimatorName, own_rows
+from mom_pipeline.core.ranking.learning import PENALTY
 from mom_pipeline.core.ranking.memberships import RuleName
-from mom_pipeline.core.ranking.score import RankingName, RankingWeights
-from mom_pipeline.pipeline.choice import weights_of
+from mom_pipeline.core.ranking.score import FEATURES, RankingName, RankingWeights
+from mom_pipeline.pipeline.choice import stated_weights
 from mom_pipeline.settings import ColumnSettings, ModelSettings, checked, fingerprint, load_settings
 
 COMMITTED = Path(__file__).parents[1] / "data" / "pipeline.toml"
@@ -35,6 +36,9 @@ def test_the_committed_file_names_every_key_with_its_default_and_fixes_none(tmp_
     named = tomllib.loads(re.sub(r"^# (?=[a-z_]+ = )", "", text, flags=re.MULTILINE))
     defaults = load(tmp_path)
     keys = defaults.model_dump(mode="json", exclude={"data_dir", "fixed"})
+    # By default no weight is named; the file shows how one is.
+    assert named["ranking"].pop("weights").keys() <= set(FEATURES)
+    assert keys["ranking"].pop("weights") == []
     assert named == keys
     assert load(tmp_path, text) == defaults
 
@@ -50,7 +54,9 @@ def test_defaults_and_names_are_those_of_core(tmp_path: Path) -> None:
     defaults["rows"] = own_rows(defaults["estimator"])
     model = asdict(load(tmp_path).model)
     assert model == {key: defaults[key] for key in model}
-    assert weights_of(load(tmp_path)) == RankingWeights()
+    assert stated_weights(load(tmp_path)) == RankingWeights()
+    assert load(tmp_path).ranking.penalty == PENALTY
+    assert get_args(settings.FeatureName) == FEATURES
     own = [settings.EstimatorName, settings.RowsName, settings.RuleName, settings.RankingName]
     names = [EstimatorName, RowsName, RuleName, RankingName]
     assert [set(get_args(name)) for name in own] == [set(get_args(name)) for name in names]
@@ -114,14 +120,15 @@ def test_the_data_folder_comes_from_the_environment(tmp_path: Path) -> None:
         ("[logz]\n", "unknown setting logz in .*pipeline.toml; did you mean 'logs'"),
         ("[zzz]\n", "unknown setting zzz .*; known here: pipeline, logs, matrix"),
         ("[model]\nn_component = 3\n", "model.n_component .*; did you mean 'n_components'"),
-        ("[ranking]\nlow_pas = 1.0\n", "ranking.low_pas .*; did you mean 'low_pass'"),
+        ("[ranking]\npenalti = 1.0\n", "ranking.penalti .*; did you mean 'penalty'"),
+        ("[ranking]\nweights = { low_pas = 1.0 }\n", "ranking.weights.* 'low_pass'.* found 'low_pas'"),
         ("[logs.columns]\nusr = 'u'\n", "unknown setting logs.columns.usr .*mean 'user'"),
         ("data_dir = 'x'\n", "unknown setting data_dir"),
         ("fixed = []\n", "unknown setting fixed"),
         ("logs = 3\n", r"logs in .* must be a section \[logs\], found 3"),
         ("ranking = 1\n", r"must be a section \[ranking\]"),
-        ("[ranking]\npairs = -1.0\n", "ranking.pairs in .* must be .* to 0, found -1.0"),
-        ("[ranking]\npairs = 'x'\n", "must be a valid number, found 'x'"),
+        ("[ranking]\npenalty = -1.0\n", "ranking.penalty in .* must be .* to 0, found -1.0"),
+        ("[ranking]\npenalty = 'x'\n", "must be a valid number, found 'x'"),
         ("[logs]\ntimezone = 'Mars/Base'\n", "IANA zone .* found 'Mars/Base'"),
         ("[logs]\ntimezone = '../etc'\n", "IANA zone"),
         ("[logs]\ntimezone = 8\n", "logs.timezone in .* must be a valid string, found 8"),
@@ -134,7 +141,7 @@ def test_the_data_folder_comes_from_the_environment(tmp_path: Path) -> None:
         ("[logs.columns]\nuser = 'item'\n", "logs.columns in .* must be different names, found"),
         ("[logs.columns]\nuser = 'a\"b'\n", "printable without quotes"),
         ("[matrix]\nwindow_days = 1.5\n", "must be a valid integer, found 1.5"),
-        ("[ranking]\ntrend = inf\n", "must be a finite number, found inf"),
+        ("[ranking]\nweights = { age = inf }\n", "must be a finite number, found inf"),
         ("[warehouse]\nmemory_limit = 'lots'\n", "must be empty or like '4GB', found 'lots'"),
         ("[artifacts]\nretention_days = 8\n", "artifacts.retention_days in .* \\+ 1 = 8"),
         ("[pipeline]\nstart_date = '1 March'\n", "pipeline.start_date in .* must be empty or a"),

@@ -437,11 +437,8 @@ class MethodOfMoments(FrameApi):
                     "no user of held_out has both a history in the training data and an item"
                 )
             return [window]
-        if last_days is not None:
-            newest = Window.newest(X, last_days)
-        else:
-            newest = Window.hiding(X, np.random.default_rng(self.seed))
-        return [] if newest is None else [newest]
+        window = Window.within(X, np.random.default_rng(self.seed), last_days)
+        return [] if window is None else [window]
 
     def _learn(self, windows: list[Window], exclude_seen: bool, progress: Any) -> Learnt:
         return learn_weights(

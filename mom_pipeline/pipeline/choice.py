@@ -21,7 +21,13 @@ from mom_pipeline.core.interactions import RowsName, resized
 from mom_pipeline.core.model import MethodOfMoments
 from mom_pipeline.core.moments.days import MomentSettings, fix_anchor, sum_users
 from mom_pipeline.core.moments.estimators import Estimator, EstimatorName
-from mom_pipeline.core.moments.users import IN_MEMORY, DayRows, RowsEngine, Users
+from mom_pipeline.core.moments.users import (
+    IN_MEMORY,
+    DayRows,
+    RowsEngine,
+    Users,
+    UsersInMemory,
+)
 from mom_pipeline.core.ranking.learning import Learnt, Window, learn_weights
 from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.core.ranking.score import RankingWeights, weights_from
@@ -168,6 +174,7 @@ def windows_before(
 ) -> Iterator[Window]:
     """Yield the windows before a day, the newest first, as far as somebody can be asked in them.
 
+    In the first days, without any, the newest part of what there is.
     horizon: days of each; 0 for `evaluation.horizon_days`.
     """
     length = timedelta(days=horizon or warehouse.settings.evaluation.horizon_days)
@@ -179,8 +186,19 @@ def windows_before(
         # What was new then, users and items, is not to be found by anybody.
         later = resized(later[: X.shape[0], : X.shape[1]], X.shape)
         if not ((np.diff(later.indptr) > 0) & (np.diff(X.indptr) > 0)).any():
+            if not number:
+                yield from _first_days(warehouse, day)
             return
         yield Window(X, later, days, engine.users(DayRows(X, days, matrix.fingerprint)))
+
+
+def _first_days(warehouse: Warehouse, day: date) -> Iterator[Window]:
+    """Yield what there is up to a day, of which the newest fifth is hidden, or a random one."""
+    matrix, rng = matrix_as_of(warehouse, day), np.random.default_rng(warehouse.settings.model.seed)
+    if matrix.interactions.nnz:
+        window = Window.within(matrix.interactions, rng, matrix.last_days)
+        if window is not None:
+            yield replace(window, everyone=UsersInMemory(window.X, window.last_days))
 
 
 def likelihoods(window: Window, settings: Settings) -> Iterator[dict[str, Any]]:

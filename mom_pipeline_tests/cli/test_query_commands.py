@@ -31,7 +31,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     users = np.array([*ODD, *(f"user {u}" for u in range(len(ODD), N))], dtype=object)
     manifest = Manifest("", "2024-03-01", "1", "rows", asdict(ModelSettings()), {}, {})
     registry = ModelRegistry(folder / "models")
-    registry.promote(registry.add(ServedModel(manifest, model, items, users, X)), "a test")
+    registry.promote(registry.add(ServedModel(manifest, model, items, users, X, X)), "a test")
     return folder
 
 

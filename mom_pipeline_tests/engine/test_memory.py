@@ -9,7 +9,7 @@ from scipy import sparse
 
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.interactions import changed_rows
-from mom_pipeline.core.ranking.lists import HistoryOf, refresh_memberships, visit_lists
+from mom_pipeline.core.ranking.lists import ListsVisit, memberships_of
 from mom_pipeline.core.types import Csr
 from mom_pipeline.engine.dask import DaskVisits
 from mom_pipeline_tests.mapped import is_mapped
@@ -36,7 +36,6 @@ def test_a_small_part_of_the_rows_and_memberships(
     monkeypatch.setattr("mom_pipeline.engine.shards.PAIRS_PER_SHARD", 60_000)
     monkeypatch.setattr("mom_pipeline.core.interactions._PAIRS_PER_BLOCK", 60_000)
     P = np.lib.format.open_memmap(tmp_path / "P.npy", "w+", np.float64, (N, 40))
-    everyone = np.arange(N)
     with DaskVisits("", 2, str(tmp_path / "shards")) as visits:
         X = many_rows(tmp_path)
         assert is_mapped(X.data)
@@ -45,9 +44,9 @@ def test_a_small_part_of_the_rows_and_memberships(
         users = visits.users("a version", X)
         assert not len(changed_rows(X, X))
         model = MethodOfMoments(40, "paper", ranking="components", max_passes=2).fit_users(users)
-        history = HistoryOf(model.fitted)
-        refresh_memberships(history, users, everyone, None, P)
-        listed = sum(len(part.users) for part in visit_lists(history, users, everyone, P, 5))
+        memberships_of(model.fitted, users, P)
+        work = ListsVisit(model.fitted.answering(), 5)
+        listed = sum(len(part.users) for part in users.visit(work, np.arange(N)))
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     assert listed == N

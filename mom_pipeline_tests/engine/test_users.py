@@ -10,6 +10,7 @@ from mom_pipeline.core.moments.cooccurrences import Cooccurrences, rare_items
 from mom_pipeline.core.moments.days import MomentSettings, advance
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.users import UserRows, UsersInMemory
+from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.types import Csr
 from mom_pipeline.engine import EngineFailed, LocalEngine, ShardedUsers, Shards, write_shards
@@ -49,7 +50,7 @@ def test_a_day_rebuilt_over_shards_is_the_day(interactions: Csr, shards: Shards,
         np.testing.assert_allclose(array, theirs[name], atol=1e-9, err_msg=name)
 
 
-WEIGHTS = RankingWeights(popularity=0.1, trend=0.5, history_half_life=9.0, user_exponent=0.5)
+WEIGHTS = RankingWeights(trend_3=(0.5, 0.1), age=(-0.2, 0.0))
 
 
 def days_of(interactions: Csr) -> Csr:
@@ -68,13 +69,24 @@ def test_three_moments_over_shards_rank_like_those_of_the_rows(interactions: Csr
     ours, theirs = parts.pair_ranking, whole.pair_ranking
     for name, array in theirs.counts.as_arrays().items():
         np.testing.assert_array_equal(ours.counts.as_arrays()[name], array, err_msg=name)
+    for name, array in theirs.days.as_arrays().items():
+        np.testing.assert_array_equal(ours.days.as_arrays()[name], array, err_msg=name)
     assert (ours.ease.matrix.entries != theirs.ease.matrix.entries).nnz == 0
-    np.testing.assert_allclose(ours.trend.factors(1.0), theirs.trend.factors(1.0), rtol=1e-6)
-    np.testing.assert_allclose(ours.low_pass.strengths, theirs.low_pass.strengths, rtol=1e-4)
-    rows = whole.aged(interactions, days)
-    ours, theirs = parts.best(rows, 10), whole.best(rows, 10)
-    np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-3)
-    assert (ours.items == theirs.items).mean() > 0.999  # neighbours that are level may change
+    ours, theirs = (
+        model.best(interactions, 10, last_days=days, exclude_seen=False) for model in (parts, whole)
+    )
+    np.testing.assert_array_equal(ours.items, theirs.items)
+    np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-6)
+
+
+def test_the_low_pass_part_over_shards_is_that_of_the_rows(
+    interactions: Csr, shards: Shards
+) -> None:
+    users = ShardedUsers(LocalEngine(), shards), UsersInMemory(interactions)
+    ours, theirs = (PairRanking.from_users(own).low_pass for own in users)
+    np.testing.assert_array_equal(ours.item_scale, theirs.item_scale)
+    ours, theirs = (part.basis @ part.basis.T for part in (ours, theirs))
+    np.testing.assert_allclose(ours, theirs, atol=1e-3)
 
 
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.8, 2.0])

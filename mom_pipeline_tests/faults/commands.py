@@ -36,9 +36,9 @@ _BEFORE_THE_FORK = (
     "mom_pipeline.cli.run",
     "mom_pipeline.cli.status",
     "mom_pipeline.comparison.run",
+    "mom_pipeline.pipeline.choice",
     "mom_pipeline.report.page",
     "mom_pipeline.serving.gate",
-    "mom_pipeline.tuning.choosing",
     "pandas",
 )
 

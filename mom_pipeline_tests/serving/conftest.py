@@ -49,6 +49,7 @@ def make(fitted):
             item_ids=np.array([f"{day}/{y}" for y in range(D)], dtype=object),
             user_ids=np.array([f"user {u}" for u in range(users)], dtype=object),
             histories=X[:users],
+            last_days=X[:users],
         )
 
     return of

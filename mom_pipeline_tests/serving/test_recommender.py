@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import asdict, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,15 @@ from mom_pipeline.catalogue import Catalogue, Item
 from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.errors import DamagedModel
 from mom_pipeline.core.fitted import FittedModel
-from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, POPULAR
+from mom_pipeline.core.ranking.explain import (
+    COMPONENT,
+    ITEM,
+    OWN,
+    POPULAR,
+    POPULARITY,
+    RISING,
+    TREND,
+)
 from mom_pipeline.core.ranking.lists import reasoned_lists
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.ranking.topn import brute_force
@@ -40,19 +49,21 @@ CATALOGUE = Catalogue(
 )
 
 
-@pytest.fixture(scope="module", params=["components", "three-moment", "all parts"])
+@pytest.fixture(scope="module", params=["components", "without days", "with days"])
 def served(request):
     _, X = simulate(N, D, K, items_per_user=8, seed=1)
+    days = X.copy()
+    days.data = np.random.default_rng(0).integers(700_000, 700_030, X.nnz).astype(float)
     ranking = "components" if request.param == "components" else "three-moment"
-    weights = None
-    if request.param == "all parts":
-        weights = RankingWeights(popularity=0.1, ease=0.4, low_pass=0.5, components=1.5)
-    how = {"personalization": "em", "ranking": ranking, "ranking_weights": weights}
-    model = MethodOfMoments(K, **how).fit(X).fitted
+    model = MethodOfMoments(K, personalization="em", ranking=ranking)
+    fitted = model.fit(X, last_days=days if request.param == "with days" else None).fitted
     users = [*ODD, *(f"user {u}" for u in range(len(ODD), N)), "nothing yet"]
-    rows = sparse.csr_array(sparse.vstack([X, sparse.csr_array((1, D))]))
+    rows, days = (
+        sparse.csr_array(sparse.vstack([own, sparse.csr_array((1, D))])) for own in (X, days)
+    )
     manifest = Manifest("", "2024-03-01", "1", "rows", asdict(ModelSettings()), {}, {})
-    return ServedModel(manifest, model, np.array(ITEMS, object), np.array(users, object), rows)
+    ids = np.array(ITEMS, object), np.array(users, object)
+    return ServedModel(manifest, fitted, *ids, rows, days)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +77,8 @@ def items_of(answer):
 
 @pytest.mark.parametrize("exclude_seen", [True, False])
 def test_lists_equal_those_of_core(served, recommender, exclude_seen):
-    scorer = served.model.scores
+    how = {"exclude_seen": exclude_seen, "last_days": served.last_days[:30]}
+    scorer = partial(served.model.scores, **how)
     ids, scores = brute_force(served.histories[:30], scorer, 15, exclude_seen=exclude_seen)
     for user in range(30):
         name = served.user_ids[user]
@@ -78,13 +90,12 @@ def test_lists_equal_those_of_core(served, recommender, exclude_seen):
         np.testing.assert_allclose(ours, scores[user][kept], rtol=1e-5)
 
 
-def test_memberships_are_computed_where_a_part_reads_them(served, monkeypatch):
+def test_memberships_are_computed_where_they_rank(served, monkeypatch):
     asked = []
     own = FittedModel.memberships
     monkeypatch.setattr(FittedModel, "memberships", lambda s, X: asked.append(X) or own(s, X))
     Recommender(served).recommend("user 20", 3)
-    ranking = served.model.pair_ranking
-    assert len(asked) == int(ranking is None or ranking.weights.components > 0)
+    assert len(asked) == int(served.model.pair_ranking is None)
 
 
 def test_the_items_of_many_users_are_those_of_each(served, recommender):
@@ -120,12 +131,12 @@ def test_fresh_events_count_like_those_of_the_history(served, recommender):
     """Half of a history in the model and half of it fresh are the whole history."""
     row = served.histories[[20]]
     first = sorted(row.indices)[: row.nnz // 2]
-    kept, fresh = served.histories.tolil(), []
+    kept, days, fresh = served.histories.tolil(), served.last_days.tolil(), []
     for y in row.indices:
         if y not in first:
             fresh += [ITEMS[y]] * int(row[0, y])
-            kept[20, y] = 0
-    halved = Recommender(replace(served, histories=kept.tocsr()))
+            kept[20, y] = days[20, y] = 0
+    halved = Recommender(replace(served, histories=kept.tocsr(), last_days=days.tocsr()))
     whole = items_of(recommender.recommend("user 20", 10))
     assert items_of(halved.recommend("user 20", 10)) != whole
     answer = halved.recommend("user 20", 10, events=[*fresh, "never seen"])
@@ -211,18 +222,19 @@ def test_explanations_sum_to_the_score(recommender):
             assert why.score == pytest.approx(line.score, rel=1e-5)
             moments = {m.name: m.contribution for m in why.moments}
             assert sum(moments.values()) == pytest.approx(why.score, rel=1e-5)
-            assert sum(m.share for m in why.moments) == pytest.approx(1, rel=1e-5)
+            if why.score > 0:
+                assert sum(m.share for m in why.moments) == pytest.approx(1, rel=1e-5)
             components = sum(c.contribution for c in why.components)
             assert components == pytest.approx(moments.get("components", 0), rel=1e-4, abs=1e-9)
             history = sum(c.contribution for c in why.history)
-            whole = why.score - moments.get("popularity", 0.0)
-            assert history == pytest.approx(whole, rel=1e-4, abs=1e-6)
+            alone = sum(moments.get(name, 0.0) for name in (POPULARITY, TREND, OWN))
+            assert history == pytest.approx(why.score - alone, rel=1e-4, abs=1e-5)
             assert not why.seen
 
 
 def test_reasons_are_the_largest_terms_and_those_of_the_table_of_lists(served, recommender):
     model, X, kinds = served.model, served.histories, set()
-    lists = reasoned_lists(X, model.memberships(X), model, 8)
+    lists = reasoned_lists(model, model.histories(X, last_days=served.last_days), 8)
     for user in range(len(ODD), len(ODD) + 15):
         name, own = str(served.user_ids[user]), set(served.item_ids[X[[user]].indices])
         for place, line in enumerate(recommender.recommend(name, 8).items):
@@ -232,6 +244,7 @@ def test_reasons_are_the_largest_terms_and_those_of_the_table_of_lists(served, r
                 ITEM: ("item", served.item_ids[cause]),
                 COMPONENT: ("component", str(cause + 1)),
                 POPULAR: ("popularity", ""),
+                RISING: ("trend", ""),
             }[kind]
             assert (line.reason.kind, line.reason.name) == expected
             why = recommender.explain(name, line.item)
@@ -246,8 +259,9 @@ def test_reasons_are_the_largest_terms_and_those_of_the_table_of_lists(served, r
                 assert len(line.reason.examples) == 3
     if model.pair_ranking is None:
         assert kinds == {"component"}
-    elif not model.pair_ranking.weights.components:
-        assert kinds == {"item"}
+    else:
+        assert "item" in kinds
+        assert "component" not in kinds
 
 
 def test_similar_items_leave_out_the_item_itself(recommender):
@@ -302,12 +316,17 @@ def test_versions_differ_in_what_was_changed(served):
     assert (same.settings, same.same, same.mean_kept) == ({}, N, 1.0)
     assert max(same.drift) == 0
     changed = {**served.manifest.settings, "n_components": 9}
+    ranking = served.model.pair_ranking
+    if ranking is not None:
+        ranking = replace(ranking, weights=RankingWeights(users=(9.0, 0.0)))
+    probs = served.model.item_probs[::-1].copy()
     other = replace(
         served,
         manifest=replace(served.manifest, version="b", settings=changed, metrics={"map": 0.5}),
-        model=replace(served.model, item_probs=served.model.item_probs[::-1].copy()),
+        model=replace(served.model, item_probs=probs, pair_ranking=ranking),
         user_ids=served.user_ids[:100],
         histories=served.histories[:100],
+        last_days=served.last_days[:100],
     )
     difference = compare_versions(served, other)
     assert difference.settings == {"n_components": (100, 9)}

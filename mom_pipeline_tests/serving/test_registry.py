@@ -12,14 +12,10 @@ import pytest
 from scipy import sparse
 
 from mom_pipeline.artifacts.versions import MANIFEST, seal
-from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.errors import DamagedModel, ModelOfOtherVersion
 from mom_pipeline.core.files import sha256_of
-from mom_pipeline.core.moments.cooccurrences import Cooccurrences
 from mom_pipeline.core.moments.users import UsersInMemory
-from mom_pipeline.core.ranking.low_pass import LowPass
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
-from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.erasure.search import files_with
 from mom_pipeline.serving.registry import (
     PERSON,
@@ -31,7 +27,7 @@ from mom_pipeline.serving.registry import (
     NothingToRollBack,
     UnknownVersion,
 )
-from mom_pipeline.serving.served_model import MODEL, PEOPLE, SMOOTHED, Manifest
+from mom_pipeline.serving.served_model import MODEL, PEOPLE, Manifest
 
 from .conftest import figures
 
@@ -80,6 +76,7 @@ def test_what_was_saved_comes_back(registry, make):
     assert again.user_positions == served.user_positions
     assert again.figures == served.figures
     assert (again.histories != served.histories).nnz == 0
+    assert (again.last_days != served.last_days).nnz == 0
     np.testing.assert_array_equal(again.model.item_probs, served.model.item_probs)
 
 
@@ -238,18 +235,23 @@ def test_forgetting_after_a_rollback_and_without_a_registry(registry, make):
         registry.rollback()
 
 
-def test_the_pairs_lose_the_history(make):
+@pytest.mark.parametrize("dated", [True, False])
+def test_pairs_and_days_lose_the_history(make, dated):
     served = make(1)
-    X = sparse.csr_array(sparse.vstack([np.zeros((3, 30)), served.histories], format="csr"))
-    low_pass = LowPass(np.zeros((30, 1)), np.ones(30), np.ones(1))
-    ranking = PairRanking.from_users(UsersInMemory(X), low_pass, RankingWeights())
-    served = replace(served, model=replace(served.model, pair_ranking=ranking))
+    X, days = served.histories, served.last_days.copy()
+    days.data = np.random.default_rng(0).integers(700_000, 700_030, days.nnz).astype(float)
+
+    def ranking(rows):
+        return PairRanking.from_users(UsersInMemory(X[rows], days[rows] if dated else None))
+
+    whole = ranking(np.arange(X.shape[0]))
+    served = replace(served, last_days=days, model=replace(served.model, pair_ranking=whole))
     left = served.without_user(USER)
-    others = np.delete(np.arange(X.shape[0]), 3 + 117)
-    expected = Cooccurrences.from_rows(X[others], 1.0)
-    for name, array in left.model.pair_ranking.counts.as_arrays().items():
-        np.testing.assert_array_equal(array, expected.as_arrays()[name])
-    no_pairs = replace(ranking, counts=ranking.counts.nothing())
+    ours, expected = left.model.pair_ranking, ranking(np.delete(np.arange(X.shape[0]), 117))
+    for part in ("counts", "ease", *(["days"] if dated else [])):
+        np.testing.assert_equal(getattr(ours, part).as_arrays(), getattr(expected, part).as_arrays())
+    assert left.last_days.nnz == left.histories.nnz < X.nnz
+    no_pairs = replace(whole, counts=whole.counts.nothing())
     with pytest.raises(DamagedModel):
         replace(served, model=replace(served.model, pair_ranking=no_pairs)).without_user(USER)
 
@@ -259,51 +261,11 @@ def test_an_item_that_nobody_else_has_loses_its_name_and_is_listed_no_more(make)
     X = served.histories.tolil()
     X[:, 7] = 0
     X[117, 7] = 1
-    left = replace(served, histories=sparse.csr_array(X)).without_user(USER)
+    X = sparse.csr_array(X)
+    left = replace(served, histories=X, last_days=X).without_user(USER)
     assert (left.item_ids[7], left.model.candidates[7]) == ("", False)
     assert left.model.popularity.sum() == pytest.approx(1)
     assert (left.item_ids == "").sum() == (np.diff(left.histories.tocsc().indptr) == 0).sum()
-
-
-@pytest.fixture
-def ranking():
-    """A model that ranks by all three moments."""
-    _, X = simulate(200, 30, 3, items_per_user=8, seed=0)
-    return MethodOfMoments(3, ranking_weights=RankingWeights()).fit(X).fitted
-
-
-def test_versions_share_the_parts_that_stay_and_outlive_each_other(registry, make, ranking):
-    a, b = (registry.add(replace(make(day), model=ranking)) for day in (1, 2))
-    first, second = (registry.folder(v) / SMOOTHED for v in (a, b))
-    assert first.stat().st_ino == second.stat().st_ino
-    assert (registry.folder(a) / PEOPLE).stat().st_ino != (
-        registry.folder(b) / PEOPLE
-    ).stat().st_ino
-    for part in ("low_pass", "ease"):
-        stored = getattr(registry.load(b).model.pair_ranking, part)
-        np.testing.assert_equal(stored.as_arrays(), getattr(ranking.pair_ranking, part).as_arrays())
-    other = replace(ranking, pair_ranking=replace(ranking.pair_ranking, ease=None))
-    c = registry.add(replace(make(3), model=other))
-    assert (registry.folder(c) / SMOOTHED).stat().st_ino != second.stat().st_ino
-    assert registry.load(c).model.pair_ranking.ease is None
-    shutil.rmtree(registry.folder(a))
-    assert registry.load(b).model.pair_ranking.ease is not None
-
-
-def test_parts_are_shared_also_after_items_came(registry, make, ranking):
-    more = ranking.n_items + 2
-    parts = ranking.pair_ranking
-    grown = replace(
-        parts, low_pass=parts.low_pass.with_items(more), ease=parts.ease.with_items(more)
-    )
-    np.testing.assert_equal(grown.smoothed_arrays(), parts.smoothed_arrays())
-    counts = replace(parts.counts, item_users=np.append(parts.counts.item_users, [0, 0]))
-    again = replace(grown, counts=counts).with_smoothed(grown.smoothed_arrays())
-    again.require_items(more)
-    np.testing.assert_array_equal(again.low_pass.basis, grown.low_pass.basis)
-    np.testing.assert_array_equal(
-        again.ease.matrix.entries.toarray(), grown.ease.matrix.entries.toarray()
-    )
 
 
 def test_a_reader_never_sees_a_mixture(registry, make):

@@ -25,8 +25,9 @@ from mom_pipeline.core.ranking.topn import hide_seen, top_n
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
-# c of the penalty c/n: on thinned logs from 10 to 100 it hardly mattered.
-PENALTY = 30.0
+# c of the penalty c/n. On logs of 1 to 14 days and 30 to 300 users 30 is too little in one and 100
+# too much in another; with thousands of users it does not matter.
+PENALTY = 60.0
 # Users that are asked, over all windows; candidates of each part, and by popularity.
 MAX_USERS = 6000
 _BEST, _POPULAR = 100, 50
@@ -52,7 +53,7 @@ class Window:
     everyone: Users | None = None
 
     @classmethod
-    def hiding(cls, X: Csr, rng: np.random.Generator) -> Self | None:
+    def hiding(cls, X: Csr, rng: np.random.Generator, last_days: Csr | None = None) -> Self | None:
         """Hide a fifth (at least one) of the items of every user who has two or more.
 
         Returns None where nobody has.
@@ -66,7 +67,14 @@ class Window:
         rank_in_row = np.arange(X.nnz) - np.repeat(X.indptr[:-1], sizes)
         hidden = np.zeros(X.nnz, dtype=bool)
         hidden[shuffled] = rank_in_row < hidden_per_user[owners]
-        return cls(_entries(X, ~hidden), _entries(X, hidden))
+        days = None if last_days is None else _entries(last_days, ~hidden)
+        return cls(_entries(X, ~hidden), _entries(X, hidden), days)
+
+    @classmethod
+    def within(cls, X: Csr, rng: np.random.Generator, last_days: Csr | None = None) -> Self | None:
+        """Hide the newest fifth of the interactions, or a random one where that cannot be."""
+        newest = None if last_days is None else cls.newest(X, last_days)
+        return newest or cls.hiding(X, rng, last_days)
 
     @classmethod
     def newest(cls, X: Csr, last_days: Csr) -> Self | None:

@@ -5,7 +5,7 @@
 z_uy: features of user and item.  l_u: the standardised log of the length of u's history, so that
 a newcomer and a regular weigh them differently.  The coefficients w = (a, b) maximise
 
-    1/n sum_u mean_(y taken by u) log P[u takes y]  -  c/n |w - w_0|^2 / 2
+    1/n sum_u mean_(y taken by u) log P[u takes y]  -  c/n |w - w_0|^2
 
 over n users: one concave problem, solved by Newton's method.  Without users it is w_0.
 """
@@ -86,10 +86,10 @@ def maximise(
         parts = map_blocks(lambda own: own.moments(w), list(choices))
         values, gradients, curvatures = zip(*parts, strict=True)
         away = w - start
-        value = sum(values) / n_users - strength * float(away @ away) / 2
-        g = np.sum(gradients, axis=0) / n_users - strength * away
+        value = sum(values) / n_users - strength * float(away @ away)
+        g = np.sum(gradients, axis=0) / n_users - 2 * strength * away
         H = np.sum(curvatures, axis=0)[np.ix_(free, free)] / n_users
-        H[np.diag_indices_from(H)] += strength + _LEAST_CURVATURE
+        H[np.diag_indices_from(H)] += 2 * strength + _LEAST_CURVATURE
         return value, g[free], H
 
     w = start.copy()

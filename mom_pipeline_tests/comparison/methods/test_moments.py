@@ -5,7 +5,8 @@ import pytest
 
 from mom_pipeline.comparison.methods import METHODS, PARTS
 from mom_pipeline.core import MethodOfMoments, RankingWeights, evaluate_ranking
-from mom_pipeline.core.errors import InvalidInteractions
+from mom_pipeline.core.ranking.learning import Window
+from mom_pipeline.core.ranking.score import FEATURES
 from mom_pipeline.core.ranking.topn import brute_force
 from mom_pipeline.core.threads import using_cores
 
@@ -42,34 +43,29 @@ def test_three_moments_rank_as_the_model_does(past):
     settings = {"n_components": 5, "rows": "counts", "personalization": "tempered"}
     fitted = METHODS["three-moment"].fit(past, 3, **settings)
     model = MethodOfMoments(5, "balanced", "tempered", rows="counts", seed=3).fit(past)
-    ids, scores = brute_force(past, fitted.scores, 10)
+    ids, scores = brute_force(fitted.histories, fitted.scores, 10)
     expected_ids, expected_scores = model.recommend(past, 10, ranking="three-moment")
     np.testing.assert_array_equal(ids, expected_ids)
-    np.testing.assert_array_equal(scores, expected_scores)
+    np.testing.assert_allclose(scores, expected_scores, rtol=1e-5)
     assert fitted.notes["pairs"] == model.diagnostics["ranking_weights"]["pairs"]
 
 
-def test_weights_that_are_given_are_not_chosen(past):
-    settings = {"n_components": 5, "rows": "counts", "pairs": 0.0, "components": 1.0}
-    fitted = METHODS["three-moment"].fit(past, 3, **settings)
-    weights = RankingWeights(pairs=0.0, components=1.0)
-    own = {"ranking_weights": weights, "rows": "counts", "seed": 3}
-    model = MethodOfMoments(5, "balanced", "em", **own).fit(past)
-    np.testing.assert_array_equal(fitted.scores(past[:9]), model.scorer("three-moment")(past[:9]))
+def test_weights_that_are_given_are_not_learnt(past):
+    weights = RankingWeights(pairs=(0.0, 0.0), ease=(2.0, 0.5))
+    own = {"n_components": 5, "rows": "counts"}
+    fitted = METHODS["three-moment"].fit(past, 3, **own, ranking_weights=asdict(weights))
+    model = MethodOfMoments(**own, ranking_weights=weights, seed=3).fit(past)
+    np.testing.assert_array_equal(fitted.scores(fitted.histories), model.fitted.scores(past))
 
 
-def test_weights_are_chosen_on_what_lists_may_hold(past):
+def test_weights_are_learnt_for_what_lists_may_hold(past):
     """People who only take the same things again: nothing is new, and everything is found."""
-    method, settings = METHODS["three-moment"], {"n_components": 5, "rows": "counts"}
-    with pytest.raises(InvalidInteractions, match="an item beyond it"):
-        method.choose(past, past, 0, **settings)
-    chosen = method.choose(past, past, 0, **settings, lists="all")
-    found, default = (
-        brute_force(past, method.fit(past, 0, **one).scores, 20, exclude_seen=False)[0]
-        for one in (chosen, {**settings, **asdict(RankingWeights())})
-    )
-    recalls = [evaluate_ranking(ids, past, [20]).recall[20] for ids in (found, default)]
-    assert recalls[1] < recalls[0] == 1.0
+    method, window = METHODS["three-moment"], Window(past, past)
+    new, chosen = (method.choose([window], 0, n_components=5, lists=own) for own in ("new", "all"))
+    assert new["ranking_weights"] == asdict(RankingWeights())
+    fitted = method.fit(past, 0, **chosen)
+    ids = brute_force(fitted.histories, fitted.scores, 20, exclude_seen=False)[0]
+    assert evaluate_ranking(ids, past, [20]).recall[20] > 0.99
 
 
 def test_the_default_number_of_components_shrinks_to_the_data(counts):
@@ -97,11 +93,12 @@ def test_distinct_draws_are_not_offered_fractions_of_events():
     assert "log" in {s.get("rows") for s in METHODS["mom-balanced"].grid}
 
 
-def test_each_part_is_left_out_by_its_weight(past):
-    known = set(asdict(RankingWeights()))
-    for name in PARTS[1:]:
-        (weight,) = METHODS[name].fit.keywords["fixed_weights"]
-        assert weight in known
-        assert METHODS[name].choose.keywords == METHODS[name].fit.keywords
-    chosen = METHODS["without-pairs"].choose(past, past[::-1], 0, n_components=5)
-    assert chosen["pairs"] == 0
+def test_parts_are_left_out_by_their_weights(past):
+    left_out = [METHODS[name].fit.keywords["fixed_weights"] for name in PARTS[1:]]
+    assert {name for weights in left_out for name in weights} == set(FEATURES)
+    window = Window.hiding(past, np.random.default_rng(0))
+    method = METHODS["without-pairs"]
+    chosen = method.choose([window], 0, n_components=5)
+    assert chosen["ranking_weights"]["pairs"] == (0, 0) != chosen["ranking_weights"]["ease"]
+    for settings in (chosen, {"n_components": 5}):
+        assert method.fit(past, 0, **settings).notes["pairs"] == (0, 0)

@@ -71,7 +71,7 @@ def test_the_whole_grid_and_the_number_of_components_are_known_to_the_method(nam
     past = past_and_future[0][:200]
     method, trial = METHODS[name], TrainTest(past, np.arange(5), past[:5])
     quick = {"bpr": {"iterations": 1}, "wrmf": {"iterations": 1}, "plsi": {"max_iterations": 1}}
-    quick["three-moment"] = {"pairs": 1.0}
+    quick["three-moment"] = {"ranking_weights": {}}
     for own, settings in zip(method.grid, grid_for(method, 3, trial), strict=True):
         if method.size:  # a grid that chooses K itself keeps its choice
             assert settings[method.size] == own.get(method.size, 3)
