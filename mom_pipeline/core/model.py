@@ -437,8 +437,8 @@ class MethodOfMoments(FrameApi):
                     "no user of held_out has both a history in the training data and an item"
                 )
             return [window]
-        window = Window.within(X, np.random.default_rng(self.seed), last_days)
-        return [] if window is None else [window]
+        hidden = Window.within(X, np.random.default_rng(self.seed), last_days)
+        return [] if hidden is None else [hidden]
 
     def _learn(self, windows: list[Window], exclude_seen: bool, progress: Any) -> Learnt:
         return learn_weights(

@@ -36,9 +36,9 @@ from mom_pipeline.settings import ModelSettings, Settings
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.matrix import delivered_pairs, matrix_as_of
 
-# A choice is made anew once the interactions have doubled; after `tuning.every_days` days, once
-# they have grown by a quarter; and after four times as many days.
-_DOUBLED, _GROWN, _LONGEST = 2.0, 1.25, 4
+# A choice is made anew once the interactions have grown by a half; after `tuning.every_days` days,
+# once they have grown by a quarter; and after four times as many days.
+_BY_HALF, _GROWN, _LONGEST = 1.5, 1.25, 4
 _WINDOWS = 3
 # Components of the smallest log; users whose likelihood decides about K; estimators with the rows
 # that are their own, the default first.
@@ -278,10 +278,10 @@ def _due(every: int, day: date, n_interactions: int, earlier: ChosenSettings) ->
     """Return when an earlier choice is due to be made anew; "" where it is now."""
     age = (day - date.fromisoformat(earlier.chosen_on)).days
     before = max(int(earlier.evidence["interactions"]), 1)
-    if age < 0 or age >= _LONGEST * every or n_interactions >= _DOUBLED * before:
+    if age < 0 or age >= _LONGEST * every or n_interactions >= _BY_HALF * before:
         return ""
     if age < every:
-        return f"after {every} days, or with {_DOUBLED * before:,.0f} interactions"
+        return f"after {every} days, or with {_BY_HALF * before:,.0f} interactions"
     if n_interactions < _GROWN * before:
         return f"with {_GROWN * before:,.0f} interactions, or after {_LONGEST * every} days"
     return ""

@@ -215,7 +215,9 @@ def test_names_are_in_the_answers(recommender):
     assert labels <= {f"{NAME} ({item})" for item in ITEMS}
 
 
-def test_explanations_sum_to_the_score(recommender):
+@pytest.mark.parametrize("exclude_seen", [True, False])
+def test_explanations_sum_to_the_score(served, exclude_seen):
+    recommender = Recommender(served, exclude_seen=exclude_seen)
     for user in (*ODD[:3], "user 20"):
         for line in recommender.recommend(user, 10).items:
             why = recommender.explain(user, line.item)
@@ -229,7 +231,7 @@ def test_explanations_sum_to_the_score(recommender):
             history = sum(c.contribution for c in why.history)
             alone = sum(moments.get(name, 0.0) for name in (POPULARITY, TREND, OWN))
             assert history == pytest.approx(why.score - alone, rel=1e-4, abs=1e-5)
-            assert not why.seen
+            assert not (exclude_seen and why.seen)
 
 
 def test_reasons_are_the_largest_terms_and_those_of_the_table_of_lists(served, recommender):

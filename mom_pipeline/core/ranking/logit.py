@@ -43,9 +43,8 @@ class Choices:
 
     def moments(self, w: Float64) -> tuple[float, Float64, Float64]:
         """Return the sums over users of the log-likelihood, its gradient and minus its Hessian."""
-        a, b = w.reshape(2, -1)
-        by_user = a + self.lengths[:, None] * b
-        s = np.matmul(self.z, by_user.astype(np.float32)[:, :, None])[:, :, 0].astype(np.float64)
+        z, (a, b) = self.z.astype(np.float64), w.reshape(2, -1)
+        s = np.matmul(z, (a + self.lengths[:, None] * b)[:, :, None])[:, :, 0]
         s[~self.offered] = -np.inf
         s -= s.max(axis=1, keepdims=True)
         p = np.exp(s)
@@ -53,7 +52,6 @@ class Choices:
         p /= total
         s[~self.offered] = 0.0
         value = float((self.taken * (s - np.log(total))).sum())
-        z = self.z.astype(np.float64)
         mean = np.matmul(p[:, None, :], z)[:, 0]
         gradient = np.matmul(self.taken[:, None, :].astype(np.float64), z)[:, 0] - mean
         second = np.matmul((z * p[:, :, None]).transpose(0, 2, 1), z)

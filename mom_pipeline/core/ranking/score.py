@@ -41,8 +41,8 @@ def ranking_name(name: str) -> RankingName:
 class RankingWeights:
     """The coefficients of the features, each with what length adds to it.
 
-    The defaults rank where there is nothing to learn from: of 35 sums of EASE, co-occurrences, users
-    and trend the one that was best overall on one day to two months of three logs.
+    The defaults rank where there is nothing to learn from: of 35 sums of EASE, co-occurrences,
+    users and trend the one that was best overall on one day to two months of three logs.
 
     pairs, ease, low_pass: of the parts.  users: of the log of an item's users.
     trend_h: of the log of their share of late, each worth 2^(-days ago / h).

@@ -31,8 +31,8 @@ _TOP_EIGENVALUES = 50
 def chosen_settings(run: DayRun, day: date) -> DayOutput:
     """The weights of the ranking, learnt from what users took on later days; K and the estimator.
 
-    Made at first, once the interactions have doubled, and after `tuning.every_days` days with more
-    of them; in between a day takes those of the day before. What the settings file names is fixed.
+    Made at first, once the interactions have grown by a half, and after `tuning.every_days` days;
+    in between a day takes those of the day before. What the settings file names is fixed.
     """
     days, folder = run.days, run.folder
     matrix = days.usable("interaction_matrix", day).facts
