@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from mom_pipeline.cli.main import cli
 from mom_pipeline.core.errors import TooLittleData
+from mom_pipeline.core.ranking.score import FEATURES
 from mom_pipeline.settings import load_settings
 from mom_pipeline_tests.cli.conftest import SETTINGS_FILE, SIZES, mom
 
@@ -33,44 +34,33 @@ def root(simulated, tmp_path):
 def run(root, monkeypatch):
     monkeypatch.setenv("MOM_DATA_DIR", str(root))
     monkeypatch.setenv("COLUMNS", "200")
-    return lambda *arguments: CliRunner().invoke(cli, ["tune", "--components", "2,3", *arguments])
+    return lambda *arguments: CliRunner().invoke(cli, ["tune", *arguments])
 
 
 def test_it_says_what_it_would_write_and_writes_when_told(run, root):
-    before = (root / "pipeline.toml").read_text()
+    file = root / "pipeline.toml"
+    before = file.read_text()
     found = run()
     assert found.exit_code == 0, found.output
-    assert "`--write` would put into" in found.output
-    assert "model.n_components = 3" in found.output
-    assert "chosen" in found.output
-    assert (root / "pipeline.toml").read_text() == before
+    assert all(name in found.output for name in FEATURES)
+    assert "model.n_components = " in found.output
+    assert file.read_text() == before
     assert (root / "reports" / "tuning.svg").read_bytes().startswith(b"<svg")
 
     told = json.loads(run("--json", "--write").stdout)
+    best = max(told["evidence"]["trials"], key=lambda trial: trial["likelihood"])
+    model = load_settings(root, {}).model
+    for key in ("n_components", "estimator", "rows"):
+        assert getattr(model, key) == told["model"][key] == best[key]
     assert told["written"]
-    assert told["changes"]["model.n_components"] == 3
-    assert {t["model.n_components"] for t in told["trials"]} == {1, 2, 3}
-    settings = load_settings(root, {})
-    assert settings.model.n_components == 3
-    assert settings.model.personalization == told["choice"]["model.personalization"]
-    assert "# K" in (root / "pipeline.toml").read_text()
+    assert told["changes"]["model.n_components"] == best["n_components"] > 1
+    assert "# K" in file.read_text()
 
     again = json.loads(run("--json", "--write").stdout)
-    assert "model.n_components" not in again["changes"]
+    assert (again["changes"], again["written"]) == ({}, False)
+    assert again["ranking"] == told["ranking"]
 
 
-def test_an_overriding_variable_is_named(run, monkeypatch):
-    monkeypatch.setenv("MOM_MODEL__N_COMPONENTS", "1")
-    assert "MOM_MODEL__N_COMPONENTS overrides it" in run().output
-
-
-def test_bad_input(run):
+def test_too_few_days(run):
     assert isinstance(run("--days", "4").exception, TooLittleData)
-    for bad in ("x", "0", "-1"):
-        assert "--components" in run("--components", bad).output
-
-
-def test_it_says_which_sizes_were_dropped(run):
-    done = run("--components", "3,100000")
-    assert done.exit_code == 0, done.output
-    assert "Not tried: K = 100,000: more than" in done.output
+    assert run("--days", "0").exit_code == 2

@@ -60,9 +60,9 @@ class RankingWeights:
     trend_90: Coefficient = (0.0, 0.0)
     quiet: Coefficient = (0.0, 0.0)
     age: Coefficient = (0.0, 0.0)
-    had: Coefficient = (0.0, 0.0)
-    times: Coefficient = (4.0, 0.0)
-    since: Coefficient = (-0.5, 0.0)
+    had: Coefficient = (3.0, 0.0)
+    times: Coefficient = (1.0, 0.0)
+    since: Coefficient = (-0.3, 0.0)
     length_mean: float = 2.0
     length_scale: float = 1.0
 
