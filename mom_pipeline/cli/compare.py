@@ -104,12 +104,13 @@ def compare(
       plsi          latent components by EM, with the paper's stopping rule
       wrmf, bpr     matrix factorizations, by the same library
       ease          a linear item-item model, where memory allows
+    ease-trend    the same times the trend of the items
       mom-algorithm-1
                     the paper's Algorithm 1: power method with deflation, product rule
       mom-paper     the paper's moments and product rule, decomposed all at once, smoothed
       mom-unbiased, mom-balanced
                     with other second and third moments
-      three-moment  popularity, co-occurrences and components together, with the trend of the items
+      three-moment  co-occurrences, EASE and the days of the items, weights learnt on later days
 
     \b
     Examples:

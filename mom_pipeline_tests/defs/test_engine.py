@@ -26,7 +26,7 @@ from .test_tuning import LOGS, UNTOUCHED, untouched
 OF_ITS_OWN = '[engine]\nkind = "dask"\nworkers = 2\n'
 RANKINGS = {
     "components": "",
-    "three-moment": "[ranking]\nhistory_half_life = 3.0\ntrend = 0.5\npopularity = 0.1\n",
+    "three-moment": "[ranking]\nweights = { trend_3 = 0.5, age = -0.1 }\n",
 }
 # What is left to choose: K and the weights of the ranking.
 FEW_TO_CHOOSE = '[model]\nestimator = "balanced"\nrows = "binary"\npersonalization = "em"\n'
@@ -174,7 +174,8 @@ def test_settings_are_chosen_on_a_cluster_as_in_this_process(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Of all users only the rows of those who are asked come to this process."""
-    monkeypatch.setattr("mom_pipeline.tuning.validation.MAX_USERS", 120)
+    monkeypatch.setattr("mom_pipeline.core.ranking.learning.MAX_USERS", 120)
+    monkeypatch.setattr("mom_pipeline.pipeline.choice._LIKELIHOOD_USERS", 60)
     with dg.DagsterInstance.ephemeral() as instance:
         pipeline = untouched(tmp_path / "chosen", instance, UNTOUCHED + FEW_TO_CHOOSE)
         pipeline.deliver({one.name: one.content for one in sample_deliveries(LOGS)})
@@ -184,15 +185,15 @@ def test_settings_are_chosen_on_a_cluster_as_in_this_process(
         rows = pipeline.days.rows(day(6)).X
         in_small_blocks(monkeypatch, rows.nnz // 20)
         taken = noted_in_memory(monkeypatch, rows.shape[0] // 2, rows.nnz // 2)
-        for module in ("core.moments.users", "core.ranking.choose", "tuning.validation"):
+        for module in ("core.moments.users", "core.ranking.learning", "pipeline.choice"):
             monkeypatch.delattr(f"mom_pipeline.{module}.UsersInMemory")
         with_engine(pipeline, cluster.section).run(8, only=["chosen_settings"])
         chosen = pipeline.days.chosen(day(8))
     assert set(taken) == set()
     assert expected.chosen_on == str(day(8))
-    assert expected.evidence["users"] == 120
+    assert 60 < expected.evidence["users"] <= 120
     assert chosen.method == expected.method
-    assert chosen.evidence["map"] == pytest.approx(expected.evidence["map"], rel=1e-9)
+    assert chosen.evidence["ndcg"] == pytest.approx(expected.evidence["ndcg"], rel=1e-9)
 
 
 def test_the_gate_on_a_cluster_decides_as_this_process_does(

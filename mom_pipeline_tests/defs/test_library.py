@@ -10,7 +10,7 @@ import pytest
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.algorithm.decomposition import order_like
 from mom_pipeline.core.moments.days import width_for_days
-from mom_pipeline.pipeline.choice import weights_of
+from mom_pipeline.pipeline.choice import stated_weights
 from mom_pipeline.settings import Settings
 
 from .conftest import MODEL, Pipeline, day
@@ -22,7 +22,7 @@ def library_model(settings: Settings) -> MethodOfMoments:
     """A model of the library with the settings of the pipeline."""
     return MethodOfMoments(
         **asdict(settings.model),
-        ranking_weights=weights_of(settings),
+        ranking_weights=stated_weights(settings),
         anchor_width=width_for_days(settings.model.n_components),
     )
 
@@ -38,13 +38,14 @@ def test_a_rebuilt_day_is_a_fit_of_the_library_on_its_rows(
         pipeline.configure(
             'ranking = "components"\n', f'ranking = "{ranking}"\nestimator = "{estimator}"\n'
         )
-        weights = "components = 0.7\npopularity = 0.1\nease = 0.4\nlow_pass = 0.3\n"
+        weights = "weights = { ease = 0.4, trend_3 = 0.3, age = -0.1 }\n"
         pipeline.configure("[rebuild]\n", f"[ranking]\n{weights}[rebuild]\n")
         pipeline.deliver(log_files)
         pipeline.run(1, N_DAYS, only=MODEL, full=True)
-        X = pipeline.days.rows(day(N_DAYS)).X
+        rows = pipeline.days.rows(day(N_DAYS))
+        X = rows.X
         ours = pipeline.days.model(day(N_DAYS))
-    theirs = library_model(pipeline.settings).fit(X)
+    theirs = library_model(pipeline.settings).fit(X, last_days=rows.last_days)
     # The pipeline keeps the numbers of yesterday's components.
     order = order_like(theirs.item_probs, ours.item_probs)
     np.testing.assert_allclose(ours.item_probs, theirs.item_probs[:, order], atol=1e-6)

@@ -6,7 +6,8 @@ import dagster as dg
 import numpy as np
 import pytest
 
-from mom_pipeline.core.moments.cooccurrences import Cooccurrences
+from mom_pipeline.core.moments.users import UsersInMemory
+from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.warehouse.dictionaries import ids_by_position
 
 from .conftest import N_DAYS, SERVED, Pipeline, day
@@ -32,12 +33,14 @@ def test_the_moments_and_the_pairs_are_incremental(ranked: Pipeline):
 
 
 def test_the_lists_are_the_best_scores(ranked: Pipeline):
-    rows_of_day = ranked.days.rows(day(N_DAYS)).X
-    model = ranked.days.model(day(N_DAYS))
+    day_rows = ranked.days.rows(day(N_DAYS))
+    rows_of_day, model = day_rows.X, ranked.days.model(day(N_DAYS))
     assert model.pair_ranking is not None
-    counted = Cooccurrences.from_rows(rows_of_day, model.pair_ranking.weights.user_exponent)
-    for name, array in model.pair_ranking.counts.as_arrays().items():
-        np.testing.assert_array_equal(array, counted.as_arrays()[name])
+    counted = PairRanking.from_users(UsersInMemory(rows_of_day, day_rows.last_days))
+    for part in ("counts", "days", "ease"):
+        ours, theirs = (getattr(own, part).as_arrays() for own in (model.pair_ranking, counted))
+        for name, array in ours.items():
+            np.testing.assert_array_equal(array, theirs[name], err_msg=name)
     X = rows_of_day.toarray()
     scores = np.where(X > 0, -np.inf, model.scores(rows_of_day, "three-moment"))
     by_class = np.where(X > 0, -np.inf, model.component_scores(rows_of_day))

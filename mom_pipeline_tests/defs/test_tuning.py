@@ -4,22 +4,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import numpy as np
 import pytest
 
 from mom_pipeline.bench.day_gate import Events, read_log
-from mom_pipeline.core.errors import VisitFailed
-from mom_pipeline.core.moments.users import DayRows, InMemoryEngine, Users, UsersInMemory
-from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.logs.ingest import ingest_day
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
-from mom_pipeline.pipeline.choice import ChosenSettings
 from mom_pipeline.pipeline.days import Days, NotUsable
 from mom_pipeline.serving.registry import ModelRegistry
-from mom_pipeline.tuning.choosing import settings_of_day
 
 from .conftest import SERVED, Pipeline, day
 
@@ -55,46 +49,36 @@ def chosen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
         yield pipeline
 
 
-def test_with_few_days_nothing_is_chosen_and_that_is_said(chosen: Pipeline):
-    shown = chosen.metadata("chosen_settings", 7)
-    assert shown["chosen_on"] == "not chosen"
-    assert shown["words"] == "not chosen: 7 days are too few to choose on"
-    weights = chosen.days.chosen(day(7)).ranking
-    pairs = {"ease": 0.0, "low_pass": 0.0, "components": 0.0, "candidate_exponent": 0.0}
-    assert weights == RankingWeights(**pairs)
-
-
 def test_the_choice_and_its_evidence_are_metadata(chosen: Pipeline):
-    shown = chosen.metadata("chosen_settings", 8)
-    assert shown["chosen_on"] == str(day(8))
-    assert shown["left_out"] == "nothing"
+    shown = chosen.metadata("chosen_settings", 1)
+    assert shown["chosen_on"] == str(day(1))
     assert shown["users"] >= 100
-    assert shown["map"] > 1.2 * shown["popularity_map"]
-    model = chosen.days.chosen(day(8)).model
+    assert shown["ndcg"] > 0
+    model = chosen.days.chosen(day(1)).model
     assert (model.n_components, model.estimator) == (shown["n_components"], shown["estimator"])
     assert model.ranking == "three-moment"
 
 
-def test_the_choice_is_kept_until_it_is_due(chosen: Pipeline):
-    first, later = chosen.days.chosen(day(8)), chosen.days.chosen(day(10))
-    assert first.method == later.method
-    assert later.chosen_on == str(day(8))
-    n_pairs = chosen.days.rows(day(8)).X.nnz
-
-    def chosen_on(days_later: int, growth: float) -> str:
-        on = day(8) + timedelta(days=days_later)
-        return settings_of_day(chosen.warehouse, on, 900, int(growth * n_pairs), later).chosen_on
-
-    assert chosen_on(27, 9.0) == str(day(8))
-    assert chosen_on(28, 1.2) == str(day(8))
-    assert chosen_on(28, 1.3) != str(day(8))
-    assert chosen_on(4 * 28 - 1, 1.2) == str(day(8))
-    assert chosen_on(4 * 28, 1.2) != str(day(8))
+def test_it_is_made_anew_as_the_log_grows(chosen: Pipeline):
+    last = 1
+    for number in range(2, LOGS.n_days + 1):
+        now, then = (chosen.days.rows(day(n)).X.nnz for n in (number, last))
+        last = number if now >= 1.5 * then else last
+        assert chosen.days.chosen(day(number)).chosen_on == str(day(last))
+    assert 1 < last < LOGS.n_days
+    assert chosen.days.chosen(day(10)).method == chosen.days.chosen(day(last)).method
 
 
-def test_a_choice_of_other_moments_is_a_full_rebuild_and_later_days_are_not(chosen: Pipeline):
-    assert chosen.mode(8).startswith("full: other settings were chosen than those of 2024-03-07")
-    assert [chosen.mode(n).split(":")[0] for n in (9, 10)] == ["incremental"] * 2
+def test_only_a_choice_of_other_moments_is_a_full_rebuild(chosen: Pipeline):
+    """Other weights of the same moments need none."""
+    choices = [chosen.days.chosen(day(n)) for n in range(1, LOGS.n_days + 1)]
+    others = {"other moments": 0, "other weights": 0}
+    for number, (now, then) in enumerate(zip(choices[1:], choices, strict=False), start=2):
+        same, mode = now.same_moments(then), chosen.mode(number)
+        assert mode.startswith("full: other settings were chosen") != same
+        others["other moments"] += not same
+        others["other weights"] += same and now.ranking != then.ranking
+    assert min(others.values()) > 0
 
 
 def test_the_model_is_made_with_the_choice_and_its_version_names_it(chosen: Pipeline):
@@ -125,45 +109,6 @@ def test_lists_are_ahead_of_popularity(chosen: Pipeline):
         )
     )
     assert recall["three-moment"] > 1.1 * recall["popularity"]
-
-
-def test_what_is_fixed_stays_and_the_rest_is_chosen(chosen: Pipeline, tmp_path: Path):
-    text = UNTOUCHED + "[model]\nn_components = 5\nestimator = 'paper'\n[ranking]\ntrend = 0.25\n"
-    with dg.DagsterInstance.ephemeral() as instance:
-        pipeline = untouched(tmp_path, instance, text)
-    settings = pipeline.settings
-    assert set(settings.fixed) == {"model.n_components", "model.estimator", "ranking.trend"}
-    pipeline.warehouse.path.write_bytes(chosen.warehouse.path.read_bytes())
-    method = settings_of_day(pipeline.warehouse, day(10), 900, 1000, None)
-    assert method.chosen_on == str(day(10))
-    assert (method.model.n_components, method.model.estimator) == (5, "paper")
-    assert method.ranking.trend == 0.25
-
-
-def test_a_pass_that_fails_is_no_reason_to_choose_nothing(chosen: Pipeline):
-    with pytest.raises(VisitFailed, match="the scheduler is gone"):
-        settings_of_day(chosen.warehouse, day(8), 900, 1000, None, engine=Gone())
-
-
-class Gone(InMemoryEngine):
-    """An engine whose scheduler went away after the rows were sent."""
-
-    def users(self, rows: DayRows) -> Users:
-        return GoneUsers(rows.X, rows.last_days)
-
-
-class GoneUsers(UsersInMemory):
-    def add_up(self, work: Any) -> Any:
-        raise VisitFailed("the scheduler is gone")
-
-
-def test_no_choice_takes_the_settings_as_they_stand(chosen: Pipeline):
-    with dg.DagsterInstance.ephemeral() as instance:
-        text = UNTOUCHED + "[tuning]\nevery_days = 0\n"
-        pipeline = untouched(chosen.root / "off", instance, text)
-    method = settings_of_day(pipeline.warehouse, day(10), 900, 1000, None)
-    assert method == ChosenSettings.as_they_stand(pipeline.settings)
-    assert method.ranking == RankingWeights()
 
 
 @pytest.mark.skipif(

@@ -20,7 +20,12 @@ from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.ranking.logit import Choices, maximise
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.parts import Histories
-from mom_pipeline.core.ranking.score import OWN_FEATURES, LogitScore, RankingWeights
+from mom_pipeline.core.ranking.score import (
+    OWN_FEATURES,
+    LogitScore,
+    RankingWeights,
+    best_value,
+)
 from mom_pipeline.core.ranking.topn import hide_seen, top_n
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
@@ -232,7 +237,7 @@ def _candidates(
     score: LogitScore, rows: Histories, known: Array, *, exclude_seen: bool
 ) -> tuple[Array, Array, dict[str, Array]]:
     """Return the candidates of users, (users, n), where there are any, and best values of parts."""
-    _, bests = score(rows, exclude_seen=exclude_seen)
+    bests: dict[str, Array] = {}
     lists, unknown = [], ~known
 
     def best_of(scores: Array, n: int) -> None:
@@ -242,7 +247,9 @@ def _candidates(
         lists.append(top_n(scores, n)[0])
 
     for part in score.parts:
-        best_of(part.scores(rows), _BEST)
+        scores = part.scores(rows)
+        bests[part.name] = best_value(scores, rows.seen if exclude_seen else None)
+        best_of(scores, _BEST)
     users = score.items["users"]
     late = [users + score.items[name] for name in score.items if name.startswith("trend_")]
     for popular in (users, *late):
