@@ -40,7 +40,6 @@ ALLOWED = {
     | STORAGE
     | {"catalogue", "fastapi", "prometheus_client", "pydantic", "starlette"}
     | {"artifacts", "warehouse", "pipeline"},
-    "tuning": ARRAYS | {"core", "settings", "logs", "warehouse", "pipeline"},
     "report": ARRAYS
     | {"catalogue", "jinja2", "markupsafe"}
     | {"core", "pictures", "settings", "warehouse", "logs", "comparison", "serving"},
@@ -48,7 +47,7 @@ ALLOWED = {
     | STORAGE
     | {"catalogue", "dagster", "pydantic", "pictures", "settings_file"}
     | {"pipeline"}
-    | {"engine", "artifacts", "warehouse", "logs", "comparison", "serving", "report", "tuning"},
+    | {"engine", "artifacts", "warehouse", "logs", "comparison", "serving", "report"},
     "definitions": {"dagster", "defs"},
     "ui": {"httpx", "starlette", "uvicorn", "websockets", "core"},
     "bench": ARRAYS
@@ -72,7 +71,7 @@ ALLOWED = {
         "pipeline",
     }
     | {"definitions"}
-    | {"artifacts", "warehouse", "logs", "datasets", "comparison", "serving", "tuning", "erasure"}
+    | {"artifacts", "warehouse", "logs", "datasets", "comparison", "serving", "erasure"}
     | {"pictures", "report", "ui", "bench"},
 }
 
@@ -81,24 +80,23 @@ ALLOWED = {
 # what was reached, to be lowered: core 7,100, logs 1,750, datasets 780, defs 1,600, engine 600,
 # serving 2,200, comparison 1,600, report and pictures 800, cli 1,700 and bench 1,250 are meant.
 BUDGETS = {
-    "core": 8_310,
+    "core": 7_800,
     "logs": 2_120,
     "datasets": 1_110,
     "warehouse": 820,
     "artifacts": 470,
-    "pipeline": 730,
-    "defs": 2_020,
+    "pipeline": 920,
+    "defs": 2_030,
     "engine": 730,
-    "serving": 2_620,
-    "comparison": 2_060,
+    "serving": 2_650,
+    "comparison": 2_150,
     "report": 630,
     "pictures": 340,
     "erasure": 550,
-    "cli": 2_650,
+    "cli": 2_560,
     "bench": 1_760,
     "ui": 390,
-    "tuning": 680,
-    "settings": 540,
+    "settings": 560,
 }
 
 

@@ -121,7 +121,10 @@ def test_the_data_folder_comes_from_the_environment(tmp_path: Path) -> None:
         ("[zzz]\n", "unknown setting zzz .*; known here: pipeline, logs, matrix"),
         ("[model]\nn_component = 3\n", "model.n_component .*; did you mean 'n_components'"),
         ("[ranking]\npenalti = 1.0\n", "ranking.penalti .*; did you mean 'penalty'"),
-        ("[ranking]\nweights = { low_pas = 1.0 }\n", "ranking.weights.* 'low_pass'.* found 'low_pas'"),
+        (
+            "[ranking]\nweights = { low_pas = 1.0 }\n",
+            "ranking.weights.* 'low_pass'.* found 'low_pas'",
+        ),
         ("[logs.columns]\nusr = 'u'\n", "unknown setting logs.columns.usr .*mean 'user'"),
         ("data_dir = 'x'\n", "unknown setting data_dir"),
         ("fixed = []\n", "unknown setting fixed"),

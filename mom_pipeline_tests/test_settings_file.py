@@ -11,8 +11,8 @@ COMMITTED = Path(__file__).parents[1] / "data" / "pipeline.toml"
 VALUES = {
     "model.n_components": 16,
     "model.estimator": "unbiased",
-    "ranking.low_pass": 0.25,
-    "ranking.components": 2.0,
+    "ranking.penalty": 0.25,
+    "ranking.learn": False,
 }
 
 
@@ -34,7 +34,7 @@ def test_only_the_values_change():
         "[model]",
         "[matrix]\nn_components = 3\n",
         "[model]  # of this folder\r\n  n_components=3# why\r\n[matrix]\r\nestimator = 'x'\r\n",
-        '[model]\nestimator = "a # b"   # c\n\n[ranking]\n\n\n[logs.columns]\nlow_pass = 1\n',
+        '[model]\nestimator = "a # b"   # c\n\n[ranking]\n\n\n[logs.columns]\npenalty = 1\n',
         "model = {n_components = 3}  # c\n",
         "model.n_components = 3\n",
         '[logs]\nx = """\n[model]\nn_components = 1\n"""\n',
@@ -70,4 +70,4 @@ def test_the_file_is_read_as_it_was_written(tmp_path):
     write_values(tmp_path / "pipeline.toml", VALUES)
     settings = load_settings(tmp_path, {})
     assert settings.model.n_components == 16
-    assert settings.ranking.low_pass == 0.25
+    assert settings.ranking.penalty == 0.25

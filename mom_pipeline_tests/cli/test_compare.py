@@ -50,11 +50,13 @@ def stubs(root, monkeypatch):
 
 
 def test_parts_of_the_score_left_out_in_turn(root):
-    methods = ("--methods", "three-moment,without-pairs,without-components", "--components", "3")
+    methods = ("--methods", "three-moment,without-pairs,without-trend", "--components", "3")
     asked = mom(root, "compare", "--train-until", "2024-03-04", "--parts", *methods, "--json")
     results = json.loads(asked.stdout)["results"]
     assert [result["name"] for result in results] == methods[1].split(",")
-    assert results[1]["settings"]["pairs"] == results[2]["settings"]["components"] == 0
+    learnt = [result["settings"]["ranking_weights"] for result in results]
+    assert learnt[1]["pairs"] == learnt[2]["trend_14"] == [0, 0]
+    assert learnt[0]["pairs"] != [0, 0]
 
 
 def test_tables_figure_and_the_same_figures_again(root, tmp_path, stubs):

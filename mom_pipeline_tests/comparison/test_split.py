@@ -53,6 +53,10 @@ def test_by_time(deliver):
     assert split.validation.train.shape == (4, 2)
     assert len(split.validation.users) == 2
     assert split.validation.n_unknown == 2
+    # As long windows before it: the third day after two, and the second after one.
+    assert [own.last_days.data.max() for own in (split.validation, *split.earlier)] == [
+        split.final.last_days.data.max() - n for n in (1, 2, 3)
+    ]
 
 
 def test_the_filters_and_the_window_of_the_pipeline_hold(deliver):

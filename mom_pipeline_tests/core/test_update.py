@@ -9,7 +9,7 @@ from scipy import sparse
 from mom_pipeline.core import MethodOfMoments, evaluate_ranking, simulate
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, NotFitted
 from mom_pipeline.core.interactions import resized
-from mom_pipeline.core.ranking.choose import hold_out
+from mom_pipeline.core.ranking.learning import Window
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.threads import using_cores
 
@@ -89,14 +89,14 @@ def test_items_that_are_new_have_probabilities(counts):
 
 def test_an_updated_model_is_as_good_as_a_fresh_one():
     _, X = simulate(8_000, 300, 5, items_per_user=14, seed=4)
-    split = hold_out(X, np.random.default_rng(0), max_users=8_000)
-    model = unfitted().fit(split.train[:6000])
-    model.update(added=split.train[6000:])
-    fresh = unfitted().fit(split.train)
+    split = Window.hiding(X, np.random.default_rng(0))
+    model = unfitted().fit(split.X[:6000])
+    model.update(added=split.X[6000:])
+    fresh = unfitted().fit(split.X)
     recalls, maps = [], []
     for one in (model, fresh):
-        ids, _ = one.recommend(split.train[split.users], n=20)
-        metrics = evaluate_ranking(ids, split.test, [20])
+        ids, _ = one.recommend(split.X, n=20)
+        metrics = evaluate_ranking(ids, split.later, [20])
         recalls.append(metrics.recall[20])
         maps.append(metrics.map[20])
     assert recalls[0] == pytest.approx(recalls[1], rel=0.01)
@@ -135,7 +135,7 @@ def test_what_cannot_be_updated_says_why(counts):
         MethodOfMoments(5, anchor_width=4)
 
 
-WEIGHTS = RankingWeights(pairs=1.0, low_pass=0.4, ease=0.6, components=0.5, popularity=0.1)
+WEIGHTS = RankingWeights(pairs=(1.0, 0.1), low_pass=(0.4, 0.0), ease=(0.6, -0.1), users=(0.1, 0.0))
 
 
 def three_moments(weights=WEIGHTS):
@@ -146,7 +146,7 @@ def as_if_fitted(model, X, last_days=None):
     """A fit on what is there now, through what the model's own fit fixed."""
     fresh = three_moments(model.ranking_weights).fit(X, anchor=model.anchor, last_days=last_days)
     kept = model.fitted.pair_ranking
-    ranking = replace(fresh.fitted.pair_ranking, low_pass=kept.low_pass, ease=kept.ease)
+    ranking = replace(fresh.fitted.pair_ranking, low_pass=kept.low_pass)
     fresh._fitted = replace(fresh.fitted, pair_ranking=ranking)
     return fresh
 
@@ -180,7 +180,7 @@ def test_the_trend_is_updated_with_the_days_of_the_pairs(counts, rng):
     X = sparse.csr_array(counts[:2000])
     days = X.copy()
     days.data = rng.integers(700, 760, X.nnz) + 40.0 * (X.indices < 50)
-    model = three_moments(replace(WEIGHTS, trend=1.0, trend_half_life=10.0))
+    model = three_moments(replace(WEIGHTS, trend_3=(1.0, 0.2), age=(0.3, 0.0)))
     model.fit(X[:1500], last_days=days[:1500])
     model.update(added=X[1500:], added_days=days[1500:]).forget(X[:90], last_days=days[:90])
     fresh = as_if_fitted(model, X[90:], days[90:])

@@ -249,7 +249,9 @@ def test_pairs_and_days_lose_the_history(make, dated):
     left = served.without_user(USER)
     ours, expected = left.model.pair_ranking, ranking(np.delete(np.arange(X.shape[0]), 117))
     for part in ("counts", "ease", *(["days"] if dated else [])):
-        np.testing.assert_equal(getattr(ours, part).as_arrays(), getattr(expected, part).as_arrays())
+        np.testing.assert_equal(
+            getattr(ours, part).as_arrays(), getattr(expected, part).as_arrays()
+        )
     assert left.last_days.nnz == left.histories.nnz < X.nnz
     no_pairs = replace(whole, counts=whole.counts.nothing())
     with pytest.raises(DamagedModel):

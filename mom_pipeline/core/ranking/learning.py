@@ -153,7 +153,8 @@ def learn_weights(  # noqa: PLR0913 - what is given, and what is known before
     blocks = [block for one in asked for block in one.blocks]
     if not blocks:
         return Learnt(stated, 0, 0.0, 0.0)
-    names, logs = asked[0].names, np.concatenate([block.logs for block in blocks])
+    names = next(one.names for one in asked if one.blocks)
+    logs = np.concatenate([block.logs for block in blocks])
     stated = replace(stated, length_mean=float(logs.mean()), length_scale=float(logs.std()) or 1.0)
     scale = _spread(blocks)
     choices = [block.choices(scale, stated) for block in blocks]
@@ -200,11 +201,13 @@ class _Asked:
 
 def _ask(window: Window, most: int, *, exclude_seen: bool, rng: np.random.Generator) -> _Asked:
     """Find the candidates of some users of a window, with their features."""
+    users, wanted = window.asked(most, rng, exclude_seen=exclude_seen)
+    if not len(users):
+        return _Asked((), [])
     everyone = window.everyone or UsersInMemory(window.X, window.last_days)
     score = PairRanking.from_users(everyone).score
     if exclude_seen:
         score = replace(score, own=())
-    users, wanted = window.asked(most, rng, exclude_seen=exclude_seen)
     D = window.X.shape[1]
     known = np.bincount(window.X.indices, minlength=D) > 0
     step = max(1, min(_USERS_PER_BLOCK, _SCORES_PER_BLOCK // max(D, 1)))

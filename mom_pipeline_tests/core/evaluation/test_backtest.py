@@ -8,7 +8,7 @@ from mom_pipeline.core import simulate
 from mom_pipeline.core.evaluation.backtest import backtest
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.moments.users import UsersInMemory
-from mom_pipeline.core.ranking.lists import HistoryOf, refresh_memberships
+from mom_pipeline.core.ranking.lists import memberships_of
 from mom_pipeline.core.ranking.memberships import Personalization, posterior_entropy
 from mom_pipeline.core.ranking.topn import brute_force
 
@@ -28,19 +28,10 @@ def world():
     return model, sparse.csr_array(X.astype(float))
 
 
-def refreshed(model, X, users, previous):
-    P = np.full((X.shape[0], 3), np.nan)
-    return refresh_memberships(HistoryOf(model), UsersInMemory(X), users, previous, P)
-
-
-def test_only_the_users_asked_for_are_refreshed(world):
+def test_everybody_has_memberships(world):
     model, X = world
-    before = np.full((590, 3), 1 / 3)
-    P = refreshed(model, X, np.array([4, 595]), before)
-    np.testing.assert_allclose(P[[4, 595]], model.memberships(X[[4, 595]]))
-    assert (P[5] == 1 / 3).all()
-    everyone = refreshed(model, X, np.arange(600), None)
-    np.testing.assert_array_equal(everyone, model.memberships(X))
+    P = memberships_of(model, UsersInMemory(X), np.full((X.shape[0], 3), np.nan))
+    np.testing.assert_array_equal(P, model.memberships(X))
 
 
 def test_entropy_in_bits():
@@ -61,7 +52,7 @@ def test_a_backtest_compares_with_popularity_on_users_with_a_history(world):
     rng = np.random.default_rng(0)
     later = X.toarray() * (rng.random(X.shape) < 0.3)
     train = sparse.csr_array((X.toarray() - later)[:500])
-    result = backtest(HistoryOf(model), UsersInMemory(train), sparse.csr_array(later), (5, 20))
+    result = backtest(model, UsersInMemory(train), sparse.csr_array(later), (5, 20))
     assert result is not None
     history = np.append(np.diff(train.indptr) > 0, np.zeros(100, dtype=bool))
     assert result.n_newcomers == int(((later.sum(axis=1) > 0) & ~history).sum())
@@ -80,7 +71,7 @@ def test_popularity_is_by_users_and_no_item_of_nobody_is_listed(world):
     taken = (train > 0).sum(axis=0)
     model = replace(world[0], popularity=taken / taken.sum())
     result = backtest(
-        HistoryOf(model), UsersInMemory(sparse.csr_array(train)), sparse.csr_array(later), (1, 20)
+        model, UsersInMemory(sparse.csr_array(train)), sparse.csr_array(later), (1, 20)
     )
     assert result.popularity.precision[1] == 1
     assert result.popularity.recall[20] == 0.5
