@@ -1,6 +1,6 @@
 """`mom-pipeline tune`: the weights of the ranking and K, as the last days of the logs have them."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,7 @@ def _chosen(settings: Settings, days: int) -> tuple[ChosenSettings, str]:
     windows = list(windows_before(warehouse, delivered[-1], horizon=days))
     if not windows:
         raise TooLittleData("no user with a history took anything on the last days; use more days")
-    chosen = chosen_on(windows, replace(settings, fixed=()), delivered[-1])
+    chosen = chosen_on(windows, settings.model_copy(update={"fixed": ()}), delivered[-1])
     return chosen, f"learnt from {len(windows)} times {days} days up to {delivered[-1]}"
 
 

@@ -101,9 +101,9 @@ def test_what_is_excluded_makes_lists_stale_and_is_no_candidate(started, monkeyp
     gone = np.flatnonzero(model.candidates & ~listing.candidates)
     assert len(gone) == 2
     nobody = sparse.csr_array((1, model.n_items))
-    lists = reasoned_lists(nobody, listing.memberships(nobody), listing, 20)
+    lists = reasoned_lists(listing, listing.histories(nobody), 20)
     assert not set(gone) & set(lists.items[0])
-    assert set(gone) <= set(reasoned_lists(nobody, model.memberships(nobody), model, 45).items[0])
+    assert set(gone) <= set(reasoned_lists(model, model.histories(nobody), 45).items[0])
 
 
 def test_nothing_is_written_when_the_guess_is_refused(shop):

@@ -115,10 +115,10 @@ class Ease:
         return np.asarray(scores)
 
     def at(self, rows: Histories, items: Array) -> Array:
-        return added_up(rows.once, self.by_entry(rows.once, items))
+        return added_up(rows.X, self.by_entry(rows, items))
 
-    def by_entry(self, X: Csr, items: Array) -> Array:
-        return self.matrix.at(X, items) + self.rest[items][owners(X)]
+    def by_entry(self, rows: Histories, items: Array) -> Array:
+        return self.matrix.at(rows.X, items) + self.rest[items][rows.seen[0]]
 
 
 def _regressions(G: Array, ridge: float) -> Array:

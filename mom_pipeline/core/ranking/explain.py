@@ -166,14 +166,13 @@ def by_entry(
     A user's entries sum to what the parts add.
     items: (users, n) positions.  values: the user's best value of each part, name -> (users,).
     """
-    history = rows.once
-    total = np.zeros((history.nnz, items.shape[1]))
+    total = np.zeros((rows.X.nnz, items.shape[1]))
     for part in score.parts:
-        shares = part.by_entry(history, items)
-        raw = added_up(history, shares)
+        shares = part.by_entry(rows, items)
+        raw = added_up(rows.X, shares)
         terms = score.part_terms(part, raw.copy(), rows, values[part.name])
         per_unit = np.divide(terms, raw, out=np.zeros_like(terms), where=raw > 0)
-        total += shares * per_unit[owners(history)]
+        total += shares * per_unit[rows.seen[0]]
     return total
 
 

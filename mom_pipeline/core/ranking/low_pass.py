@@ -25,7 +25,7 @@ from mom_pipeline.core.moments.users import MomentsPass, Users
 from mom_pipeline.core.ranking.item_matrix import last_true
 from mom_pipeline.core.ranking.parts import LOW_PASS, USER_EXPONENT, Histories
 from mom_pipeline.core.threads import cut
-from mom_pipeline.core.types import Array, Csr, Float64
+from mom_pipeline.core.types import Array, Float64
 
 # Eigenvectors, at most a quarter of all: through all of them a history is seen as it is. 200 bring
 # a fifth of what 512 do (Amazon-CDs): a catalogue for which these are too large has no such part.
@@ -95,7 +95,8 @@ class LowPass:
             scores[user] = self.basis[own] @ seen / self._scale[own]
         return scores
 
-    def by_entry(self, X: Csr, items: Array) -> Array:
+    def by_entry(self, rows: Histories, items: Array) -> Array:
+        X = rows.X
         terms = np.empty((X.nnz, items.shape[1]), dtype=self.basis.dtype)
         for users in cut(X.indptr, _ROWS_PER_BLOCK, max(_ROWS_PER_BLOCK // items.shape[1], 1)):
             bounds = X.indptr[users.start : users.stop + 1]

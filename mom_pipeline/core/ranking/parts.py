@@ -20,6 +20,10 @@ from mom_pipeline.core.types import Array, Csr, Float64
 PAIRS, EASE, LOW_PASS, COMPONENTS = "pairs", "ease", "low_pass", "components"
 # Power of the length of a history that divides its co-occurrences: busy users count for more.
 USER_EXPONENT = 0.5
+# Half-life in days of what a user took, before the newest of it, where co-occurrences rank: brings
+# 15 (standard error 4) and 15 (9) ten-thousandths of nDCG@20 on earlier days of MovieTweetings and
+# 30Music, -6 (9) on Online Retail.
+HALF_LIFE = 30.0
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,18 @@ class Histories:
         once = copy(self.X)
         once.data = np.ones(self.X.nnz, dtype=np.float32)
         return once
+
+    @cached_property
+    def aged(self) -> Csr:
+        """What a user took h days before the newest of it as 2^(-h / 30), where days are known."""
+        if self.last_days is None or not self.X.nnz:
+            return self.once
+        users, days = self.seen[0], self.last_days.data
+        newest = np.zeros(self.X.shape[0])
+        np.maximum.at(newest, users, days)
+        aged = copy(self.once)
+        aged.data = np.exp2((days - newest[users]) / HALF_LIFE).astype(np.float32)
+        return aged
 
     @cached_property
     def seen(self) -> tuple[Array, Array]:
@@ -80,14 +96,14 @@ class Part(Protocol):
 
     def scores(self, rows: Histories) -> Array: ...
     def at(self, rows: Histories, items: Array) -> Array: ...
-    def by_entry(self, X: Csr, items: Array) -> Array: ...
+    def by_entry(self, rows: Histories, items: Array) -> Array: ...
 
 
 @dataclass(frozen=True)
 class Pairs:
     """Co-occurrences G of a candidate with the items of the history, as a cosine.
 
-        score_y = sum_h x_h G_hy / sqrt(c_h c_y)
+        score_y = sum_h x_h G_hy / sqrt(c_h c_y),     x: aged
 
     matrix: G.  item_users: c, (D,).
     """
@@ -101,17 +117,18 @@ class Pairs:
         return cls(ItemMatrix(counts.matrix()), counts.item_users.astype(np.float64))
 
     def scores(self, rows: Histories) -> Array:
-        X = rows.once
+        X = rows.aged
         scores = self.matrix.sums(X, (X.data * self._scale[X.indices])[:, None])[0]
         scores *= self._scale
         return np.asarray(scores)
 
     def at(self, rows: Histories, items: Array) -> Array:
-        return added_up(rows.once, self.by_entry(rows.once, items))
+        return added_up(rows.X, self.by_entry(rows, items))
 
-    def by_entry(self, X: Csr, items: Array) -> Array:
+    def by_entry(self, rows: Histories, items: Array) -> Array:
+        X = rows.aged
         scales = self._scale[items][owners(X)]
-        scales *= self._scale[X.indices][:, None]
+        scales *= (X.data * self._scale[X.indices])[:, None]
         scales *= self.matrix.at(X, items)
         return np.asarray(scales)
 

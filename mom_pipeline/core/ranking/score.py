@@ -2,7 +2,7 @@
 
     score_uy = sum_f (a_f + l_u b_f) z_uyf
 
-    z of a part:  log(1 + r / .02),  r: the part of the item / the user's best value of that part
+    z of a part:  log(1 + r / .1),   r: the part of the item / the user's best value of that part
     z of an item: what its users and their days say, the same for everybody
     z of an own item, where lists may hold them: that the user had it, how often and how long ago
 
@@ -24,8 +24,9 @@ RankingName = Literal["components", "three-moment"]
 # At the mean length of a history, and for each standard deviation of its logarithm beyond.
 Coefficient = tuple[float, float]
 
-# Below this share of a user's best value the logarithm of a part levels off.
-_LEAST_SHARE = 0.02
+# Below this share of a user's best value the logarithm of a part levels off: .02 is worse by 6 to
+# 29 ten-thousandths of nDCG@20 on earlier parts of six data sets, .2 within the standard error.
+_LEAST_SHARE = 0.1
 OWN_FEATURES = ("had", "times", "since")
 
 
@@ -187,7 +188,7 @@ class LogitScore:
 
 
 def _logarithms(scores: Array, best: Array) -> Array:
-    """Return log(1 + r / .02), r = scores / best, in place. scores: (users, n)."""
+    """Return log(1 + r / .1), r = scores / best, in place. scores: (users, n)."""
     scores = np.maximum(scores, 0.0, out=scores)
     scores *= (1 / (_LEAST_SHARE * best)).astype(scores.dtype)[:, None]
     return np.log1p(scores, out=scores)

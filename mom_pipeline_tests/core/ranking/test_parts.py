@@ -139,7 +139,7 @@ def test_scores_of_some_items_are_those_of_all(part, X, rng):
     whole = part.scores(histories)
     expected = np.take_along_axis(whole, items, axis=1)
     np.testing.assert_allclose(part.at(histories, items), expected, rtol=1e-4, atol=1e-6)
-    added = np.add.reduceat(part.by_entry(X, items), X.indptr[:-1], axis=0)
+    added = np.add.reduceat(part.by_entry(histories, items), X.indptr[:-1], axis=0)
     np.testing.assert_allclose(
         added[np.diff(X.indptr) > 0], expected[np.diff(X.indptr) > 0], rtol=1e-4, atol=1e-6
     )
@@ -162,3 +162,20 @@ def test_popularity_counts_users_and_not_events():
     X = as_interactions(np.array([[9.0, 1.0], [0.0, 1.0], [0.0, 1.0]]))
     sums = MomentSums.from_rows(X, Estimator.from_name("balanced"))
     np.testing.assert_array_equal(sums.popularity, [0.25, 0.75])
+
+
+def test_co_occurrences_of_what_was_taken_long_ago_count_for_less(X, rng):
+    """Half after 30 days, counted back from the newest of the user's own days."""
+    days = X.copy()
+    days.data = rng.integers(1, 90, size=X.nnz).astype(np.float64)
+    dated = Histories(X, lambda rows: np.empty((rows.shape[0], 0)), last_days=days)
+    G, users = counts(X).matrix().toarray(), (X.toarray() > 0).sum(axis=0)
+    newest = days.toarray().max(axis=1, keepdims=True)
+    weights = np.where(X.toarray() > 0, 2.0 ** ((days.toarray() - newest) / 30), 0.0)
+    part = Pairs.from_counts(counts(X))
+    expected = weights / np.sqrt(users) @ G / np.sqrt(users)
+    np.testing.assert_allclose(part.scores(dated), expected, rtol=1e-4, atol=1e-6)
+    items = rng.integers(0, 25, size=(80, 7))
+    np.testing.assert_allclose(
+        part.at(dated, items), np.take_along_axis(expected, items, axis=1), rtol=1e-4, atol=1e-6
+    )
