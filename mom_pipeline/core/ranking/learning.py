@@ -30,8 +30,8 @@ from mom_pipeline.core.ranking.topn import hide_seen, top_n
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
-# c of the penalty c/n. With 1,000 to 6,000 users 200 is worse than 60 by 11 to 28 ten-thousandths of
-# nDCG@20 on four data sets; 20 is within the error but for one, where it is better by 24.
+# c of the penalty c/n. With 1,000 to 6,000 users 200 is worse than 60 by 11 to 28 ten-thousandths
+# of nDCG@20 on four data sets; 20 is within the error but for one, where it is better by 24.
 PENALTY = 30.0
 # Users that are asked, over all windows; candidates of each part, and by popularity.
 MAX_USERS = 6000
