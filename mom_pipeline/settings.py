@@ -66,6 +66,7 @@ RuleName = Literal["product", "tempered", "em"]
 RankingName = Literal["components", "three-moment"]
 FeatureName = Literal[
     "pairs",
+    "late_pairs",
     "ease",
     "low_pass",
     "users",

@@ -136,7 +136,8 @@ FORMS = (
 
 # Each group of features left out in turn, the weights of the others learnt anew.
 _WITHOUT = {
-    "pairs": ("pairs",),
+    "pairs": ("pairs", "late_pairs"),
+    "late-pairs": ("late_pairs",),
     "ease": ("ease",),
     "low-pass": ("low_pass",),
     "popularity": ("users",),

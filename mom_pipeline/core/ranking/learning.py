@@ -30,9 +30,9 @@ from mom_pipeline.core.ranking.topn import hide_seen, top_n
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
-# c of the penalty c/n. With 1,000 to 6,000 users 200 is worse than 60 by 11 to 28 ten-thousandths
-# of nDCG@20 on four data sets; 20 is within the error but for one, where it is better by 24.
-PENALTY = 30.0
+# c of the penalty c/n. On weeks of MovieTweetings and 30Music 12 is better than 30 by 24 and 11
+# ten-thousandths of nDCG@20, on a month of 30Music 6 worse; 200 is worse by 11 to 28 on four logs.
+PENALTY = 20.0
 # Users that are asked, over all windows; candidates of each part, and by popularity.
 MAX_USERS = 6000
 _BEST, _POPULAR = 100, 50
@@ -156,21 +156,32 @@ def learn_weights(  # noqa: PLR0913 - what is given, and what is known before
     names = next(one.names for one in asked if one.blocks)
     logs = np.concatenate([block.logs for block in blocks])
     stated = replace(stated, length_mean=float(logs.mean()), length_scale=float(logs.std()) or 1.0)
-    scale = _spread(blocks)
-    choices = [block.choices(scale, stated) for block in blocks]
-    start = np.array([getattr(stated, name) for name in names]).T * scale
     free = np.array([name not in set(fixed) for name in names])
-    w = maximise(choices, start.ravel(), penalty, free=np.tile(free, 2)).reshape(2, -1) / scale
-    learnt: dict[str, Any] = {
-        name: (float(w[0, i]), float(w[1, i])) for i, name in enumerate(names)
-    }
-    weights = replace(stated, **learnt)
+    weights = _fit(blocks, names, stated, penalty, free)
     first = asked[0].blocks or blocks
     ours, theirs = (_ndcg(first, names, each) for each in (weights, stated))
     before = None if earlier is None else _ndcg(first, names, earlier)
     if earlier is not None and before is not None and before > ours:
         return Learnt(earlier, len(logs), before, theirs, before, kept=True)
     return Learnt(weights, len(logs), ours, theirs, before)
+
+
+def _fit(
+    blocks: Sequence["_Block"],
+    names: Sequence[str],
+    stated: RankingWeights,
+    penalty: float,
+    free: Array,
+) -> RankingWeights:
+    """Return the weights that make what these users took most likely; see `maximise`."""
+    scale = _spread(blocks)
+    choices = [block.choices(scale, stated) for block in blocks]
+    start = np.array([getattr(stated, name) for name in names]).T * scale
+    w = maximise(choices, start.ravel(), penalty, free=np.tile(free, 2)).reshape(2, -1) / scale
+    learnt: dict[str, Any] = {
+        name: (float(w[0, i]), float(w[1, i])) for i, name in enumerate(names)
+    }
+    return replace(stated, **learnt)
 
 
 @dataclass(frozen=True)
@@ -189,6 +200,15 @@ class _Block:
     def choices(self, scale: Float64, weights: RankingWeights) -> Choices:
         lengths = (self.logs - weights.length_mean) / weights.length_scale
         return Choices(self.z / scale.astype(np.float32), self.taken, self.offered, lengths)
+
+    def order(self, names: Sequence[str], weights: RankingWeights) -> Array:
+        """Return the candidates by score, the best first, (users, n)."""
+        own = asdict(weights)
+        a, b = np.array([own[name] for name in names]).T
+        length = (self.logs - weights.length_mean) / weights.length_scale
+        scores = np.einsum("ucf,uf->uc", self.z, a + length[:, None] * b)
+        scores[~self.offered] = -np.inf
+        return np.argsort(-scores, axis=1, kind="stable")
 
 
 @dataclass(frozen=True)
@@ -297,13 +317,9 @@ def _spread(blocks: Sequence[_Block]) -> Float64:
 
 def _ndcg(blocks: Sequence[_Block], names: Sequence[str], weights: RankingWeights) -> float:
     """Return the mean nDCG@20 of the users of some blocks, ranked among their candidates."""
-    own, total, n = asdict(weights), 0.0, 0
-    a, b = np.array([own[name] for name in names]).T
+    total, n = 0.0, 0
     for block in blocks:
-        length = (block.logs - weights.length_mean) / weights.length_scale
-        scores = np.einsum("ucf,uf->uc", block.z, a + length[:, None] * b)
-        scores[~block.offered] = -np.inf
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :_CUTOFF]
+        best = block.order(names, weights)[:, :_CUTOFF]
         hits = np.take_along_axis(block.taken, best, axis=1) > 0
         total += float((hits @ _discounts(hits.shape[1]) / block.ideal).sum())
         n += len(block.logs)

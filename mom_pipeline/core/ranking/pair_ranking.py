@@ -95,6 +95,8 @@ class PairRanking(SentPlain):
     @cached_property
     def score(self) -> LogitScore:
         parts: tuple[Part, ...] = (self.pairs, self.ease)
+        if self.days is not None:
+            parts = (*parts, replace(self.pairs, late=True))
         if self.low_pass is not None:
             parts = (*parts, self.low_pass)
         newest = 0 if self.days is None else self.days.newest
