@@ -247,7 +247,7 @@ class RankingSettings:
     """The three-moment ranking: whether its weights are learnt, and those that are not."""
 
     learn: StrictBool = True
-    penalty: NotNegative = 30.0
+    penalty: NotNegative = 20.0
     weights: Weights = ()
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -172,7 +174,7 @@ def test_co_occurrences_of_what_was_taken_long_ago_count_for_less(X, rng):
     G, users = counts(X).matrix().toarray(), (X.toarray() > 0).sum(axis=0)
     newest = days.toarray().max(axis=1, keepdims=True)
     weights = np.where(X.toarray() > 0, 2.0 ** ((days.toarray() - newest) / 30), 0.0)
-    part = Pairs.from_counts(counts(X))
+    part = replace(Pairs.from_counts(counts(X)), late=True)
     expected = weights / np.sqrt(users) @ G / np.sqrt(users)
     np.testing.assert_allclose(part.scores(dated), expected, rtol=1e-4, atol=1e-6)
     items = rng.integers(0, 25, size=(80, 7))

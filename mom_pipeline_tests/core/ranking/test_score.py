@@ -39,7 +39,8 @@ def weights(rng):
 def test_a_score_is_the_sum_of_its_features(X, days, weights, dated, exclude_seen):
     days = days if dated else None
     score = PairRanking.from_users(UsersInMemory(X, days), weights).score
-    assert len(score.parts) == (2 if dated else 3)
+    names = [part.name for part in score.parts]
+    assert names == ["pairs", "ease", "late_pairs" if dated else "low_pass"]
     rows = Histories(X, None, None, days)
     total, bests = score(rows, exclude_seen=exclude_seen)
     items = np.tile(np.arange(25), (80, 1))
