@@ -93,8 +93,8 @@ BUDGETS = {
     "report": 630,
     "pictures": 340,
     "erasure": 550,
-    "cli": 2_560,
-    "bench": 1_760,
+    "cli": 2_530,
+    "bench": 1_750,
     "ui": 390,
     "settings": 515,
 }

@@ -13,7 +13,6 @@ import duckdb
 import numpy as np
 
 from mom_pipeline.bench.measure import Progress, no_progress
-from mom_pipeline.comparison.tables import NO_VALUE, TextTable
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.logs.gate import DayVerdict, admit
 from mom_pipeline.settings import load_settings
@@ -208,12 +207,15 @@ def run_day_gate(
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Admit the days of a log in order, and try poisoned versions of some of them before."""
+    """Admit the days of a log in order, and try poisoned versions of some of them before.
+
+    Returns a row per normal day that was excluded, and a row per way to poison a day.
+    """
     days, rng = read_log(folder, log), np.random.default_rng(seed)
     there = (name for name, (file, _) in _LOGS.items() if (folder / file).exists())
     others = list(read_log(folder, next((name for name in there if name != log), log)).values())
     chosen = np.linspace(len(days) // 4, len(days) - 2, tried).astype(int).tolist()
-    excluded, tries = [], []
+    excluded, tries = list[dict[str, Any]](), dict[str, list[list[str]]]()
     with TemporaryDirectory() as scratch:
         gate = DayGate(Path(scratch))
         with gate.warehouse.kept_open():
@@ -222,35 +224,23 @@ def run_day_gate(
                     users, items = gate.known_ids("user"), gate.known_ids("item")
                     other = others[number * 7 % len(others)]
                     for name, bad in poisoned(events, users, items, other, rng).items():
-                        reasons = gate.try_day(day, bad).reasons
-                        tries.append({"scenario": name, "day": str(day), "reasons": reasons})
+                        tries.setdefault(name, []).append(gate.try_day(day, bad).reasons)
                 verdict = gate.deliver(day, events)
                 if not verdict.admitted:
-                    excluded.append({"day": str(day), "reasons": verdict.reasons})
+                    excluded.append({"day": str(day), "reasons": "; ".join(verdict.reasons)})
                 progress(str(day), (number + 1) / len(days))
-    return {"log": log, "n_days": len(days), "excluded": excluded, "poisoned": tries}
+    poison = [{"scenario": name, **_told(reasons)} for name, reasons in tries.items()]
+    figures = {"log": log, "normal_days": len(days), "of_them_excluded": len(excluded)}
+    return {**figures, "excluded": excluded, "poisoned": poison}
 
 
-def tables_day_gate(result: dict[str, Any]) -> list[TextTable]:
-    """A row per scenario, and a row per normal day that was excluded."""
-    scenarios = []
-    for name in dict.fromkeys(one["scenario"] for one in result["poisoned"]):
-        tries = [one["reasons"] for one in result["poisoned"] if one["scenario"] == name]
-        excluded = [reasons for reasons in tries if reasons]
-        by_lift = [all(one.startswith(_BY_LIFT) for one in reasons) for reasons in excluded]
-        scenarios.append(
-            {
-                "scenario": name,
-                "excluded": f"{len(excluded)} of {len(tries)}",
-                "by co-occurrences alone": sum(by_lift),
-                "first reason": excluded[0][0] if excluded else NO_VALUE,
-            }
-        )
-    normal = [
-        {"day": one["day"], "reasons": "; ".join(one["reasons"])} for one in result["excluded"]
-    ]
-    title = f"Normal days of {result['log']} excluded: {len(normal)} of {result['n_days']}"
-    return [
-        TextTable.of(f"Poisoned days of {result['log']}", scenarios),
-        TextTable.of(title, normal or [{"day": "none", "reasons": NO_VALUE}]),
-    ]
+def _told(tries: list[list[str]]) -> dict[str, Any]:
+    """Return how often a way to poison was seen, and by what. tries: the reasons of each day."""
+    seen = [reasons for reasons in tries if reasons]
+    by_lift = [all(one.startswith(_BY_LIFT) for one in reasons) for reasons in seen]
+    return {
+        "excluded": len(seen),
+        "of": len(tries),
+        "by_cooccurrences_alone": sum(by_lift),
+        "first_reason": seen[0][0] if seen else None,
+    }
