@@ -19,7 +19,6 @@ from mom_pipeline.bench.reproduction import (
     simulated_split,
 )
 from mom_pipeline.cli.main import cli
-from mom_pipeline.comparison.results import ComparisonError
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -108,13 +107,6 @@ def test_options_that_cannot_be(tmp_path):
     assert "cannot be written" in done.output
 
 
-def test_the_quick_plan_is_the_full_one_made_smaller():
-    assert QUICK.is_quick
-    assert not Plan().is_quick
-    assert QUICK.sizes[0].n_users == SIZES["tafeng"].n_users // 20
-    assert QUICK.sizes[0].seconds == SIZES["tafeng"].seconds
-
-
 def test_simulated_data_hide_the_papers_number_of_test_tuples():
     size = SIZES["tafeng"].shrunk(100)
     split = simulated_split(size, seed=1)
@@ -144,9 +136,3 @@ def test_three_quarters_of_a_log_or_the_days_that_a_publication_names_are_traine
     odd = tuple(date(2024, 3, number) for number in (1, 3, 5))
     named = log_split(folder.warehouse, odd, "months", QUICK)
     assert named.period.startswith("train 3 days of the dataset")
-
-
-def test_a_folder_without_events_is_said(folder):
-    folder.take("user,item,timestamp\n")
-    with pytest.raises(ComparisonError, match="holds no events yet"):
-        log_split(folder.warehouse, (), "empty", QUICK)

@@ -139,11 +139,6 @@ def test_cutoffs_beyond_the_catalogue_and_the_iterations_of_em_are_explained(com
         assert any(words in sentence for sentence in said)
 
 
-def test_a_reference_without_a_result_is_explained(comparison):
-    without = replace(comparison, reference="wrmf")
-    assert any("the reference WRMF has no result" in said for said in tables.remarks(without))
-
-
 def test_the_figure_has_a_line_for_every_method_with_a_result(comparison):
     left, right = tables.figure_2(comparison)
     for panel in (left, right):

@@ -8,22 +8,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import ir_measures
 import numpy as np
 import pytest
-from ir_measures import P, R, nDCG
 from scipy import sparse
 
 from mom_pipeline.comparison import isolated
-from mom_pipeline.comparison.fitting import Task, read_lists, run_task, write_data
+from mom_pipeline.comparison.fitting import write_data
 from mom_pipeline.comparison.isolated import Budget, run_isolated
-from mom_pipeline.comparison.results import ComparisonError
 from mom_pipeline.comparison.run import (
     AGE,
     HISTORY,
     Options,
     breakdown,
-    check_options,
     grid_for,
     run_comparison,
 )
@@ -116,26 +112,6 @@ def test_the_choice_is_made_on_validation_alone(split, found, tmp_path):
     assert other.result("popular").settings == {"sign": -1}
 
 
-def test_agrees_with_ir_measures_end_to_end(split, found, tmp_path):
-    write_data(tmp_path, split.final.users, train=split.final.train)
-    task = Task(STUBS, "pairs", ({},), 0, 20, True)
-    (answer,) = run_task(tmp_path, tmp_path / "task", task, Budget())
-    assert not answer.failure
-    lists, test = read_lists(tmp_path / "task", 0), split.final.test
-    users = range(len(split.final.users))
-    qrels = [
-        ir_measures.Qrel(str(u), str(i), 1)
-        for u in users
-        for i in test.indices[test.indptr[u] : test.indptr[u + 1]]
-    ]
-    run = [ir_measures.ScoredDoc(str(u), str(i), -r) for u in users for r, i in enumerate(lists[u])]
-    oracle = ir_measures.calc_aggregate([P @ 5, R @ 20, nDCG @ 10], qrels, run)
-    means = found.result("pairs").means
-    assert means["precision"][found.cutoffs.index(5)] == pytest.approx(oracle[P @ 5])
-    assert means["recall"][found.cutoffs.index(20)] == pytest.approx(oracle[R @ 20])
-    assert means["ndcg"][found.cutoffs.index(10)] == pytest.approx(oracle[nDCG @ 10])
-
-
 def test_what_goes_wrong_becomes_a_sentence_and_leaves_the_others_alone(compare, waits):
     waits(0)  # of the first process
     bad = ("sleeps", "greedy", "crashes", "raises", "refuses", "lacks")
@@ -153,13 +129,6 @@ def test_what_goes_wrong_becomes_a_sentence_and_leaves_the_others_alone(compare,
     assert found.result("plain").means["recall"][-1] > 0
     # The reference has no result, so there is nothing to differ from.
     assert not found.result("plain").differences
-
-
-def test_the_clock_ends_a_process(compare):
-    """No process so much as starts within a millisecond."""
-    assert compare("plain", seconds=1e-3).result("plain").failure == (
-        "takes longer than the 0.001 s allowed"
-    )
 
 
 def test_the_best_of_the_settings_tried_in_time(compare, waits):
@@ -234,18 +203,6 @@ def test_seen_items_may_be_listed(files, tmp_path):
     assert found.result("sized").means["recall"][found.cutoffs.index(40)] == 1.0
     assert not found.exclude_seen
     assert found.result("sized").settings == {"n_components": 40, "lists": "all"}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (Options(("popular", "magic"), registry=STUBS), "unknown method magic; the known ones are"),
-        (Options(("popular",), "pairs", registry=STUBS), "reference pairs is not among"),
-    ],
-)
-def test_unknown_names(options, message):
-    with pytest.raises(ComparisonError, match=message):
-        check_options(options)
 
 
 def test_a_worker_ends_with_its_parent(split, tmp_path):

@@ -66,17 +66,6 @@ def test_updates_read_rows_as_the_fit_does(counts, rows, tmp_path):
     assert moved < 1e-9 if rows == "binary" else moved > 1e-6
 
 
-def test_one_update_after_another_is_as_good_as_one(counts):
-    model = unfitted().fit(counts[:4000])
-    for start in range(4000, 6000, 500):
-        model.update(added=counts[start : start + 500])
-        model.forget(counts[start : start + 7])
-    kept = np.ones(6000, dtype=bool)
-    for start in range(4000, 6000, 500):
-        kept[start : start + 7] = False
-    assert_same_model(model, unfitted().fit(counts[kept], anchor=model.anchor))
-
-
 def test_items_that_are_new_have_probabilities(counts):
     old, D = sparse.csr_array(counts[:3000, :280]), counts.shape[1]
     model = unfitted().fit(old)
@@ -102,13 +91,6 @@ def test_an_updated_model_is_as_good_as_a_fresh_one():
     assert recalls[0] == pytest.approx(recalls[1], rel=0.01)
     assert maps[0] == pytest.approx(maps[1], rel=0.01)
     assert maps[1] > 0.02
-
-
-def test_a_stored_model_can_be_updated(counts, tmp_path):
-    model = unfitted("unbiased").fit(counts)
-    model.save(tmp_path / "model.npz")
-    loaded = MethodOfMoments.load(tmp_path / "model.npz")
-    assert_same_model(loaded.forget(counts[:9]), model.forget(counts[:9]), tolerance=0)
 
 
 def test_rows_may_be_lists_and_end_before_the_last_item(counts):
