@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mom_pipeline.bench.measure import Progress, no_progress, timed
+from mom_pipeline.bench.measure import timed
+from mom_pipeline.comparison.run import Progress, no_progress
 from mom_pipeline.core import MethodOfMoments, evaluate_ranking, simulate
 from mom_pipeline.core.algorithm.decomposition import match_columns
 from mom_pipeline.core.files import write_bytes

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from mom_pipeline.bench.measure import Progress, no_progress
+from mom_pipeline.comparison.run import Progress, no_progress
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.logs.gate import DayVerdict, admit
 from mom_pipeline.settings import load_settings

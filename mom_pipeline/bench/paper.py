@@ -9,12 +9,13 @@ from typing import Any, Self
 import numpy as np
 
 from mom_pipeline.bench.data import clustered_interactions
-from mom_pipeline.bench.measure import Progress, no_progress, timed, within
+from mom_pipeline.bench.measure import timed
 from mom_pipeline.comparison.fitting import FitAnswer, Task, run_task, write_data
 from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.methods.interface import Fitted, Method
 from mom_pipeline.comparison.methods.plsi import expectation_maximisation
 from mom_pipeline.comparison.methods.rivals import fit_wrmf, trained_bpr
+from mom_pipeline.comparison.run import Progress, no_progress, within
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.threads import available_cores
 from mom_pipeline.core.types import Csr
