@@ -170,14 +170,6 @@ def test_a_process_that_says_it_lacks_memory_is_told_so(tmp_path, monkeypatch, i
     assert not told
 
 
-def test_the_same_seed_gives_the_same_figures(compare):
-    a, b, other = (compare("random", seed=seed).result("random") for seed in (5, 5, 6))
-    assert (a.means, a.coverage, a.novelty) == (b.means, b.coverage, b.novelty)
-    for metric in a.per_user:
-        np.testing.assert_array_equal(a.per_user[metric], b.per_user[metric])
-    assert other.means != a.means
-
-
 def test_the_number_of_components_and_what_lists_hold_go_where_the_method_wants_them(split):
     sized, plain, trial = METHODS["sized"], METHODS["plain"], split.final
     assert grid_for(sized, 7, trial) == ({"n_components": 7},)
@@ -194,15 +186,6 @@ def test_one_core_and_only_the_memory_of_the_method(split, tmp_path):
     assert found.result("plain").notes == {"cores": 1}
     # ru_maxrss of a started program counts what its parent had.
     assert found.result("plain").peak_bytes < len(held_here) / 2
-
-
-def test_seen_items_may_be_listed(files, tmp_path):
-    split = split_of_files(*files, exclude_seen=False)
-    found = run_comparison(split, Options(("sized",), registry=STUBS), tmp_path / "scratch")
-    # The whole catalogue fits into a list of 40, so everything is found.
-    assert found.result("sized").means["recall"][found.cutoffs.index(40)] == 1.0
-    assert not found.exclude_seen
-    assert found.result("sized").settings == {"n_components": 40, "lists": "all"}
 
 
 def test_a_worker_ends_with_its_parent(split, tmp_path):
