@@ -16,44 +16,16 @@ from mom_pipeline.comparison.run import Progress, no_progress
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.logs.gate import DayVerdict, admit
 from mom_pipeline.settings import load_settings
-from mom_pipeline.warehouse.connection import Connection, Warehouse
+from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql
 from mom_pipeline.warehouse.dictionaries import Kind, extend_dictionaries, ids_by_position
 from mom_pipeline.warehouse.matrix import matrix_as_of
 
-# Users, items and times of all events, from the published files.
+# Log -> its file, as published; `LOG.sql` gives users, items and times of all events.
 _LOGS = {
-    "30music": (
-        "30music.parquet",
-        "SELECT user_id::VARCHAR AS users, song_id::VARCHAR AS items, ts::BIGINT AS times "
-        "FROM read_parquet($path)",
-    ),
-    "movietweetings": (
-        "movietweetings/ratings.dat.gz",
-        "SELECT column0 AS users, column1 AS items, column3::BIGINT AS times "
-        "FROM read_csv($path, delim = '::', header = false, all_varchar = true)",
-    ),
-    "online-retail": (
-        "online_retail.csv.gz",
-        "SELECT CustomerID AS users, StockCode AS items, "
-        "epoch(InvoiceDate::TIMESTAMP)::BIGINT AS times FROM read_csv($path, all_varchar = true) "
-        "WHERE CustomerID IS NOT NULL AND Quantity::INTEGER > 0 AND InvoiceNo NOT LIKE 'C%'",
-    ),
+    "30music": "30music.parquet",
+    "movietweetings": "movietweetings/ratings.dat.gz",
+    "online-retail": "online_retail.csv.gz",
 }
-_ROWS = """
-INSERT INTO raw_logs
-SELECT
-    $day || '.csv', row_number() OVER (), $day::DATE, to_timestamp(seconds), user_id, item_id, 1
-FROM (
-    SELECT
-        unnest($users::VARCHAR[]) AS user_id,
-        unnest($items::VARCHAR[]) AS item_id,
-        unnest($times::BIGINT[]) AS seconds
-)
-"""
-_LEDGER = """
-INSERT INTO ingest_ledger
-VALUES ($day || '.csv', $day::DATE, 0, '', $n, 0, $n, 0, 0, '{}', '{}', now())
-"""
 _BY_LIFT = "users took what goes with"
 _DAY_SECONDS = 86_400
 _LAST_NUMBER = re.compile(r"\d+(?=\D*$)")
@@ -76,10 +48,9 @@ class Events:
 
 def read_log(folder: Path, log: str) -> dict[date, Events]:
     """Return the events of every day (UTC) of a published log, in the order of time."""
-    name, select = _LOGS[log]
+    path = str(folder / _LOGS[log])
     with duckdb.connect() as connection:
-        ordered = f"{select} ORDER BY times, users, items"
-        columns = connection.execute(ordered, {"path": str(folder / name)}).fetchnumpy()
+        columns = connection.execute(load_sql(f"bench/{log}.sql"), {"path": path}).fetchnumpy()
     events = Events(*(np.asarray(columns[key]) for key in ("users", "items", "times")))
     numbers = events.times // _DAY_SECONDS
     cuts = np.flatnonzero(np.diff(numbers)) + 1
@@ -185,8 +156,8 @@ class DayGate:
     def _admit(self, connection: Connection, day: date, events: Events) -> DayVerdict:
         of_day, columns = {"day": str(day)}, ("users", "items", "times")
         lists = {name: getattr(events, name).tolist() for name in columns}
-        connection.execute(_ROWS, {**of_day, **lists})
-        connection.execute(_LEDGER, {**of_day, "n": len(events)})
+        connection.execute(load_sql("bench/deliver_rows.sql"), {**of_day, **lists})
+        connection.execute(load_sql("bench/deliver_file.sql"), {**of_day, "n": len(events)})
         return admit(connection, day, self._X)
 
 
@@ -212,7 +183,7 @@ def run_day_gate(
     Returns a row per normal day that was excluded, and a row per way to poison a day.
     """
     days, rng = read_log(folder, log), np.random.default_rng(seed)
-    there = (name for name, (file, _) in _LOGS.items() if (folder / file).exists())
+    there = (name for name, file in _LOGS.items() if (folder / file).exists())
     others = list(read_log(folder, next((name for name in there if name != log), log)).values())
     chosen = np.linspace(len(days) // 4, len(days) - 2, tried).astype(int).tolist()
     excluded, tries = list[dict[str, Any]](), dict[str, list[list[str]]]()

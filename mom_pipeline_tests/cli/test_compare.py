@@ -96,7 +96,7 @@ FILES = ("--train", "a", "--test", "b")
         ((*FILES, "--test-until", "2024-03-04"), "not to files"),
         (("--train-until", "4 March"), "does not match the format"),
         ((*UNTIL, "--time-budget", "-1"), "is not in the range"),
-        ((*UNTIL, "--time-budget", "nan"), "must be finite, or 0 for no"),
+        ((*UNTIL, "--memory-budget", "inf"), "is not in the range"),
         ((*UNTIL, "--figure", "/dev/null/f.svg"), "--figure cannot be wri"),
     ],
 )
