@@ -1,13 +1,11 @@
 """`mom-pipeline reproduce --quick` by real processes, and its page in a real browser."""
 
-import json
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from mom_pipeline.bench.claims import claims_of
 from mom_pipeline.bench.paper import SIZES
@@ -18,7 +16,7 @@ from mom_pipeline.bench.reproduction import (
     render_reproduction,
     simulated_split,
 )
-from mom_pipeline.cli.main import cli
+from mom_pipeline_tests.cli.conftest import mom
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -26,9 +24,7 @@ HOSTILE = "<script>alert(1)</script>"
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """The page of the command, what it prints, and what it measured."""
-    folder = tmp_path_factory.mktemp("reproduce")
-    arguments = ["reproduce", "--quick", "--json"]
-    environment, measured = {"MOM_DATA_DIR": str(folder)}, []
+    folder, measured = tmp_path_factory.mktemp("reproduce"), []
 
     def noted(result):
         measured.append(result)
@@ -38,9 +34,7 @@ def written(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mom_pipeline.cli.reproduce.claims_of", noted)
         patch.setattr("mom_pipeline.cli.reproduce.QUICK", smaller)
-        done = CliRunner().invoke(cli, arguments, env=environment, catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    printed = json.loads(done.stdout)
+        printed = mom(folder, "reproduce", "--quick", "--json").json
     return Path(printed["page"]), printed, measured[0]
 
 
@@ -96,15 +90,10 @@ def test_a_log_with_a_hostile_name_is_shown_as_text(written):
 
 
 def test_options_that_cannot_be(tmp_path):
-    environment = {"MOM_DATA_DIR": str(tmp_path)}
-    done = CliRunner().invoke(cli, ["reproduce", "--sizes", "netflix"], env=environment)
-    assert done.exit_code == 2
-    words = " ".join(done.output.replace("│", " ").split())
-    assert "the known ones are tafeng, million-song, yandex" in words
+    said = mom(tmp_path, "reproduce", "--sizes", "netflix", code=2).stderr
+    assert "tafeng, million-song, yandex" in " ".join(said.split())
     (tmp_path / "reports").write_text("a file where the folder belongs")
-    done = CliRunner().invoke(cli, ["reproduce", "--quick"], env=environment)
-    assert done.exit_code == 2
-    assert "cannot be written" in done.output
+    assert "cannot be written" in mom(tmp_path, "reproduce", "--quick", code=2).stderr
 
 
 def test_simulated_data_hide_the_papers_number_of_test_tuples():

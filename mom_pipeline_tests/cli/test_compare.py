@@ -3,9 +3,7 @@
 from functools import partial
 
 import pytest
-from click.testing import CliRunner
 
-from mom_pipeline.cli.compare import compare
 from mom_pipeline.comparison.methods import ALL
 from mom_pipeline.comparison.results import ComparisonError, load
 from mom_pipeline.comparison.run import Options
@@ -126,7 +124,7 @@ def test_a_comparison_without_any_result_takes_nobodys_place(root, stubs):
     assert [r.name for r in load(root / "comparisons" / "2024-03-05").results] == ["plain"]
 
 
-def test_the_help_names_every_method():
-    text = CliRunner().invoke(compare, ["--help"]).output
+def test_the_help_names_every_method(tmp_path):
+    text = mom(tmp_path, "compare", "--help").stdout
     for name in ALL:
         assert name in text
