@@ -133,8 +133,9 @@ ColumnName = Annotated[
 RequiredColumn = Annotated[ColumnName, Field(min_length=1)]
 TimestampFormat = Annotated[
     StrictStr,
-    _text(
-        "'iso', 'epoch_s', 'epoch_ms' or a pattern such as '%d/%m/%Y %H:%M'", "iso|epoch_m?s|.*%.*"
+    _rule(
+        "'iso', 'epoch_s', 'epoch_ms' or a pattern such as '%d/%m/%Y %H:%M'",
+        lambda text: text in ("iso", "epoch_s", "epoch_ms") or "%" in text,
     ),
 ]
 MemoryLimit = Annotated[StrictStr, _text("empty or like '4GB'", r"(\d+(\.\d+)? ?[KMGT]i?B)?")]
