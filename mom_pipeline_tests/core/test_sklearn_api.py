@@ -6,7 +6,6 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
@@ -14,7 +13,7 @@ from sklearn.preprocessing import Binarizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mom_pipeline.core import MethodOfMoments, RankingScorer, RankingWeights
-from mom_pipeline.core.errors import InvalidSetting, NotFitted, TooLittleData
+from mom_pipeline.core.errors import InvalidSetting, TooLittleData
 
 # All weights but one are fixed.
 QUICK = {
@@ -57,17 +56,6 @@ def few(counts):
 
 def quick(n_components=4, **settings):
     return MethodOfMoments(n_components, ranking="components", **settings)
-
-
-def test_parameters_are_the_settings_and_clone_copies_them(few):
-    model = quick(3, estimator="unbiased", seed=5).fit(few)
-    assert model.get_params()["estimator"] == "unbiased"
-    assert set(model.get_params()) >= {"n_components", "ranking", "seed", "tol"}
-    fresh = clone(model)
-    assert fresh.get_params() == model.get_params()
-    with pytest.raises(NotFitted):
-        fresh.transform(few)
-    np.testing.assert_array_equal(fresh.fit(few).item_probs, model.item_probs)
 
 
 def test_a_setting_is_set_or_nothing_is():
