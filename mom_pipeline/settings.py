@@ -394,12 +394,12 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Arguments before the environment before the file of the folder."""
         given = init_settings.init_kwargs
-        variables = {name.lower(): text for name, text in given.pop("environment").items()}
-        env_settings.env_vars = variables
+        named = given.pop("environment", os.environ)
+        env_settings.env_vars = variables = {name.lower(): text for name, text in named.items()}
         file = TomlConfigSettingsSource(settings_cls, given["data_dir"] / SETTINGS_FILE)
         # Sections that do not exist; pydantic-settings would skip such variables silently.
-        named = {name[4:].split("__")[0] for name in variables if re.match("mom_.*__", name)}
-        unknown = named - (cls.model_fields.keys() - _NOT_KEYS)
+        sections = {name[4:].split("__")[0] for name in variables if re.match("mom_.*__", name)}
+        unknown = sections - (cls.model_fields.keys() - _NOT_KEYS)
         for name in (_NOT_KEYS & file.toml_data.keys()) | unknown:
             raise InvalidSetting(_unknown([name], _Named()))
         return init_settings, env_settings, file
