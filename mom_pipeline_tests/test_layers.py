@@ -91,7 +91,7 @@ BUDGETS = {
     "defs": 2_030,
     "engine": 730,
     "serving": 2_650,
-    "comparison": 2_125,
+    "comparison": 2_115,
     "report": 630,
     "pictures": 340,
     "erasure": 550,

@@ -108,12 +108,17 @@ def run_comparison(
     methods, reference = check_options(options)
     final = split.final
     write_data(scratch / "final", final.users, train=final.train, last_days=final.last_days)
-    if split.validation is not None:
-        validation = split.validation.sample(CHOICE_USERS, np.random.default_rng(options.seed))
-        split = replace(split, validation=validation)
-        _write_window(scratch / "validation", validation, is_later=split.validation_is_later)
-    for number, window in enumerate(split.earlier):
-        _write_window(scratch / "validation" / f"window-{number}", window)
+    rng, folder = np.random.default_rng(options.seed), scratch / "validation"
+    newest = tuple(window.sample(CHOICE_USERS, rng) for window in split.windows[:1])
+    split = replace(split, windows=newest + split.windows[1:])
+    for number, window in enumerate(split.windows):
+        write_data(
+            folder / f"window-{number}" if number else folder,
+            window.users,
+            train=window.train,
+            later=window.test_in_catalogue() if split.is_later else None,
+            last_days=window.last_days,
+        )
     work, share = _Work(split, options, scratch), 1 / len(methods)
     results = [
         work.result(method, within(progress, number * share, share, f"{method.title}: "))
@@ -135,12 +140,6 @@ def run_comparison(
         n_unknown=final.n_unknown,
         **surroundings(),
     )
-
-
-def _write_window(folder: Path, window: TrainTest, *, is_later: bool = True) -> None:
-    later = window.test_in_catalogue() if is_later else None
-    days = window.last_days
-    write_data(folder, window.users, train=window.train, later=later, last_days=days)
 
 
 def grid_for(
@@ -189,17 +188,17 @@ class _Work:
 
     def _choose(self, method: Method, tell: Progress) -> tuple[int, FitAnswer]:
         """Return the position of the best setting of the grid, and its answer."""
-        n, trial = len(method.grid), self.split.validation
-        learns = method.choose is not None and self.split.validation_is_later
-        if trial is None or (n == 1 and not learns):
+        n, windows = len(method.grid), self.split.windows
+        learns = method.choose is not None and self.split.is_later
+        if not windows or (n == 1 and not learns):
             return 0, FitAnswer()
 
         def progress(n_done: int) -> None:
             tell(f"choosing settings, {min(n_done + 1, n)} of {n}", n_done / (n + 1))
 
-        grid = self._grid(method, trial)
+        grid = self._grid(method, windows[0])
         with self._fits("validation", method, grid, CHOICE_CUTOFF, progress) as (answers, folder):
-            return best_setting(answers, folder, trial)
+            return best_setting(answers, folder, windows[0])
 
     def _grid(self, method: Method, trial: TrainTest) -> tuple[Settings, ...]:
         K, exclude_seen = self.options.n_components, self.split.exclude_seen

@@ -101,7 +101,7 @@ def test_simulated_data_hide_the_papers_number_of_test_tuples():
     split = simulated_split(size, seed=1)
     assert split.data.train_tuples == size.n_pairs
     assert split.data.test_tuples == size.n_test_pairs
-    assert split.validation is None
+    assert split.windows == ()
     again = simulated_split(size, seed=1)
     np.testing.assert_array_equal(split.final.test.indices, again.final.test.indices)
     seen = split.final.train.multiply(split.final.test_in_catalogue())
@@ -118,9 +118,9 @@ def test_three_quarters_of_a_log_or_the_days_that_a_publication_names_are_traine
     split = log_split(folder.warehouse, (), "shop", QUICK)
     days = "train 2024-03-01 to 2024-03-04, test 2024-03-05 to 2024-03-05"
     assert split.period == f"{days}; default settings"
-    assert split.validation is None
+    assert split.windows == ()
     full = log_split(folder.warehouse, (), "shop", Plan())
-    assert full.validation is not None
+    assert full.windows
     assert full.period.startswith(f"{days}; settings chosen on")
     odd = tuple(date(2024, 3, number) for number in (1, 3, 5))
     named = log_split(folder.warehouse, odd, "months", QUICK)

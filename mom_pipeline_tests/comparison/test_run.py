@@ -103,12 +103,12 @@ def test_progress_only_grows_and_nothing_is_left(found, told, scratch):
 def test_the_choice_is_made_on_validation_alone(split, found, tmp_path):
     # {"sign": -1} comes first in the grid, and lists the least popular items.
     assert found.result("popular").settings == {"sign": 1}
-    rows = np.zeros(split.validation.test.shape)
-    taken = np.bincount(split.validation.train.indices, minlength=rows.shape[1])
+    rows = np.zeros(split.windows[0].test.shape)
+    taken = np.bincount(split.windows[0].train.indices, minlength=rows.shape[1])
     rows[:, np.argsort(taken)[:3]] = 1
-    upside_down = replace(split.validation, test=sparse.csr_array(rows))
+    upside_down = replace(split.windows[0], test=sparse.csr_array(rows))
     options = Options(("popular",), registry=STUBS)
-    other = run_comparison(replace(split, validation=upside_down), options, tmp_path / "scratch")
+    other = run_comparison(replace(split, windows=(upside_down,)), options, tmp_path / "scratch")
     assert other.result("popular").settings == {"sign": -1}
 
 
@@ -217,7 +217,7 @@ def _wait(condition, seconds=300):
 def test_popularity_on_gowalla_has_its_known_recall(tmp_path):
     split = split_of_files(GOWALLA / "train.txt.gz", GOWALLA / "test.txt.gz")
     some = split.final.sample(8000, np.random.default_rng(0))
-    split = replace(split, final=some, validation=None)
+    split = replace(split, final=some, windows=())
     options = Options(("plain",), registry=STUBS, cutoffs=(20,))
     found = run_comparison(split, options, tmp_path / "scratch")
     assert len(split.final.users) == found.n_users == 8000

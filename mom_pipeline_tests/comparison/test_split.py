@@ -49,12 +49,12 @@ def test_by_time(deliver):
     assert len(final.users) == 2
     assert (final.n_newcomers, final.n_dropped, final.n_unknown) == (1, 1, 1)
     # Validation: trained on three days, ann and bob then take c, which is too rare to be known.
-    assert split.validation_is_later
-    assert split.validation.train.shape == (4, 2)
-    assert len(split.validation.users) == 2
-    assert split.validation.n_unknown == 2
+    assert split.is_later
+    assert split.windows[0].train.shape == (4, 2)
+    assert len(split.windows[0].users) == 2
+    assert split.windows[0].n_unknown == 2
     # As long windows before it: the third day after two, and the second after one.
-    assert [own.last_days.data.max() for own in (split.validation, *split.earlier)] == [
+    assert [own.last_days.data.max() for own in split.windows] == [
         split.final.last_days.data.max() - n for n in (1, 2, 3)
     ]
 
@@ -78,8 +78,8 @@ def test_one_training_day_is_divided_by_items(deliver):
     first = ["ann a", "ann b", "bob a", "bob c", "cat a", "cat b", "cat c"]
     split = split_by_time(deliver(first, ["ann c"], min_item_users=1), day(1))
     assert "a fifth of everybody's training items" in split.period
-    assert (split.validation.test.nnz, split.validation.train.nnz) == (3, 4)
-    assert not split.validation_is_later
+    assert (split.windows[0].test.nnz, split.windows[0].train.nnz) == (3, 4)
+    assert not split.is_later
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_by_days_that_lie_apart(deliver):
 def test_matrices_and_fewer_users_are_asked_without_a_choice():
     train, test = sparse.eye_array(6, format="csr"), sparse.csr_array(np.eye(6)[::-1])
     split = split_of_matrices(train, test, name="toy", kind="simulated", words="by hand")
-    assert (len(split.final.users), split.validation, split.period) == (6, None, "by hand")
+    assert (len(split.final.users), split.windows, split.period) == (6, (), "by hand")
     fewer = split.untuned(4, seed=0)
     assert len(fewer.final.users) == 4
     assert fewer.final.train.shape == split.final.train.shape
@@ -161,12 +161,12 @@ def test_a_ready_split(files, split):
     data = split.data
     assert data.name == files[0].parent.name
     assert (data.users, data.items, data.train_tuples, data.test_tuples) == (80, 40, 800, 240)
-    assert (split.validation.test.nnz, split.validation.train.nnz) == (160, 640)
+    assert (split.windows[0].test.nnz, split.windows[0].train.nnz) == (160, 640)
     assert split.day is None
     again = split_of_files(*files)
-    np.testing.assert_array_equal(again.validation.test.toarray(), split.validation.test.toarray())
+    np.testing.assert_array_equal(again.windows[0].test.toarray(), split.windows[0].test.toarray())
     other = split_of_files(*files, seed=1)
-    assert (other.validation.test != split.validation.test).nnz
+    assert (other.windows[0].test != split.windows[0].test).nnz
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_histories_of_one_item_leave_the_defaults(tmp_path):
     (tmp_path / "train.txt").write_text("0 1\n1 2\n")
     (tmp_path / "test.txt").write_text("0 2\n1 1\n")
     split = split_of_files(tmp_path / "train.txt", tmp_path / "test.txt")
-    assert split.validation is None
+    assert split.windows == ()
     assert "default settings" in split.period
 
 
