@@ -134,8 +134,8 @@ def tidy(name: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in name).split())[:MAX_NAME]
 
 
-def shortened(name: str, most: int = SHOWN_NAME) -> str:
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+def shortened(name: str) -> str:
+    return name if len(name) <= SHOWN_NAME else f"{name[: SHOWN_NAME - 1]}…"
 
 
 def as_cell(text: str) -> str:
@@ -143,15 +143,10 @@ def as_cell(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def nearest(wanted: str, known: Collection[str], n: int = 3) -> list[str]:
-    """Return the known ids that are most like one, for "did you mean"."""
+def did_you_mean(wanted: str, known: Collection[str]) -> str:
+    """Return "; did you mean …?" with the known ids that are most like one, or ""."""
     folded = wanted.casefold()
     same = [one for one in known if one.casefold() == folded]
     alike = [one for one in known if abs(len(one) - len(wanted)) <= 2]
-    return list(dict.fromkeys([*same, *difflib.get_close_matches(wanted, alike, n, 0.7)]))[:n]
-
-
-def did_you_mean(wanted: str, known: Collection[str]) -> str:
-    """Return "; did you mean …?", or "" where nothing is near."""
-    near = nearest(wanted, known)
-    return f"; did you mean {' or '.join(repr(one) for one in near)}?" if near else ""
+    near = list(dict.fromkeys([*same, *difflib.get_close_matches(wanted, alike, 3, 0.7)]))[:3]
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

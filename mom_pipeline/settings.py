@@ -15,7 +15,7 @@ from dataclasses import asdict, fields
 from datetime import date, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar, cast, get_args
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
@@ -27,17 +27,13 @@ from pydantic import (
     StrictFloat,
     StrictInt,
     StrictStr,
-    TypeAdapter,
     ValidationError,
     model_validator,
 )
 from pydantic.dataclasses import dataclass
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import (
     BaseSettings,
-    EnvSettingsSource,
-    InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
@@ -82,11 +78,11 @@ FeatureName = Literal[
 DELIMITERS: tuple[Delimiter, ...] = get_args(Delimiter)
 
 
-def _rule(expected: str, holds: Callable[[Any], bool]) -> AfterValidator:
+def _rule(expected: str, holds: Callable[[Any], object]) -> AfterValidator:
     """Return a check of one value. expected: completes "must be"."""
 
     def check(value: Any) -> Any:
-        _require(holds(value), expected, value)
+        _require(bool(holds(value)), expected, value)
         return value
 
     return AfterValidator(check)
@@ -99,6 +95,10 @@ def _require(holds: bool, expected: str, value: object, *keys: str) -> None:
         raise PydanticCustomError("setting", "Input should be {expected}", context)
 
 
+def _text(expected: str, pattern: str) -> AfterValidator:
+    return _rule(expected, re.compile(pattern).fullmatch)
+
+
 def _is_day(text: str) -> bool:
     try:
         return date.fromisoformat(text).isoformat() == text
@@ -108,10 +108,9 @@ def _is_day(text: str) -> bool:
 
 def _is_zone(text: str) -> bool:
     try:
-        ZoneInfo(text)
+        return bool(ZoneInfo(text))
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return False
-    return True
 
 
 Count = Annotated[StrictInt, Field(ge=1)]
@@ -140,28 +139,31 @@ TimestampFormat = Annotated[
         lambda text: text in ("iso", "epoch_s", "epoch_ms") or "%" in text,
     ),
 ]
-MemoryLimit = Annotated[
-    StrictStr,
-    _rule(
-        "empty or like '4GB'",
-        lambda text: not text or re.fullmatch(r"\d+(\.\d+)? ?[KMGT]i?B", text) is not None,
-    ),
-]
+MemoryLimit = Annotated[StrictStr, _text("empty or like '4GB'", r"(\d+(\.\d+)? ?[KMGT]i?B)?")]
 Webhook = Annotated[
     StrictStr,
-    _rule(
-        "empty or an address that begins with http:// or https://",
-        lambda text: not text or re.match(r"https?://[^/\s]", text) is not None,
-    ),
+    _text("empty or an address that begins with http:// or https://", r"(https?://[^/\s].*)?"),
 ]
-# A list in the file, comma-separated in the environment.
-Texts = tuple[StrictStr, ...]
+# Lists may be one text, as variables have them: comma-separated.
+_split = BeforeValidator(lambda given: given.split(",") if isinstance(given, str) else given)
+Texts = Annotated[tuple[StrictStr, ...], _split]
 Names = Annotated[Texts, Field(min_length=1)]
 Cutoffs = Annotated[
-    tuple[Count, ...],
+    tuple[Annotated[int, Field(ge=1)], ...],
+    _split,
     Field(min_length=1),
     _rule("ascending", lambda numbers: list(numbers) == sorted(set(numbers))),
 ]
+
+
+class _Below:
+    """A place of that name below the data folder."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, settings: "Settings", owner: object) -> Path:
+        return settings.data_dir / self._name
 
 
 @dataclass(frozen=True, config=_SECTION)
@@ -346,8 +348,23 @@ class Settings(BaseSettings):
 
     # strict: variables are read as the type of their key; the sections have strict types.
     model_config = SettingsConfigDict(
-        frozen=True, strict=True, extra="forbid", env_prefix="MOM_", env_nested_delimiter="__"
+        frozen=True,
+        strict=True,
+        extra="forbid",
+        env_prefix="MOM_",
+        env_nested_delimiter="__",
+        enable_decoding=False,
+        ignored_types=(_Below,),
     )
+    logs_dir = _Below("logs")
+    warehouse_path = _Below("warehouse.duckdb")
+    artifacts_dir = _Below("artifacts")
+    comparisons_dir = _Below("comparisons")
+    models_dir = _Below("models")
+    reports_dir = _Below("reports")
+    exports_dir = _Below("exports")
+    erasures_dir = _Below("erasures")
+    scratch_dir = _Below("tmp")
 
     data_dir: Path
     fixed: tuple[str, ...] = ()
@@ -371,18 +388,22 @@ class Settings(BaseSettings):
     def settings_customise_sources(
         cls,
         settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
+        init_settings: Any,
+        env_settings: Any,
+        *_: Any,
+        **__: Any,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Arguments before the environment before the file of the folder."""
-        given = cast("InitSettingsSource", init_settings).init_kwargs
-        environment = _Environment(settings_cls, given.pop("environment", os.environ))
+        given = init_settings.init_kwargs
+        named = given.pop("environment", os.environ)
+        env_settings.env_vars = variables = {name.lower(): text for name, text in named.items()}
         file = TomlConfigSettingsSource(settings_cls, given["data_dir"] / SETTINGS_FILE)
-        for name in (_NOT_KEYS & file.toml_data.keys()) | environment.unknown:
+        # Sections that do not exist; pydantic-settings would skip such variables silently.
+        sections = {name[4:].split("__")[0] for name in variables if re.match("mom_.*__", name)}
+        unknown = sections - (cls.model_fields.keys() - _NOT_KEYS)
+        for name in (_NOT_KEYS & file.toml_data.keys()) | unknown:
             raise InvalidSetting(_unknown([name], _Named()))
-        return init_settings, environment, file
+        return init_settings, env_settings, file
 
     @model_validator(mode="before")
     @classmethod
@@ -410,68 +431,6 @@ class Settings(BaseSettings):
         first, last = self.pipeline.start_date or EARLIEST_DAY, self.pipeline.end_date
         return date.fromisoformat(first), min(today, date.fromisoformat(last)) if last else today
 
-    @property
-    def logs_dir(self) -> Path:
-        return self.data_dir / "logs"
-
-    @property
-    def warehouse_path(self) -> Path:
-        return self.data_dir / "warehouse.duckdb"
-
-    @property
-    def artifacts_dir(self) -> Path:
-        return self.data_dir / "artifacts"
-
-    @property
-    def comparisons_dir(self) -> Path:
-        return self.data_dir / "comparisons"
-
-    @property
-    def models_dir(self) -> Path:
-        return self.data_dir / "models"
-
-    @property
-    def reports_dir(self) -> Path:
-        return self.data_dir / "reports"
-
-    @property
-    def exports_dir(self) -> Path:
-        return self.data_dir / "exports"
-
-    @property
-    def erasures_dir(self) -> Path:
-        return self.data_dir / "erasures"
-
-    @property
-    def scratch_dir(self) -> Path:
-        return self.data_dir / "tmp"
-
-
-class _Environment(EnvSettingsSource):
-    """Variables of a mapping; their lists are comma-separated."""
-
-    def __init__(self, settings_cls: type[BaseSettings], environment: Mapping[str, str]) -> None:
-        self._environment = environment
-        super().__init__(settings_cls)
-
-    def _load_env_vars(self) -> Mapping[str, str | None]:
-        return {name.lower(): text for name, text in self._environment.items()}
-
-    @property
-    def unknown(self) -> set[str]:
-        """Sections that do not exist; pydantic-settings would skip them silently."""
-        names = [name.removeprefix("mom_") for name in self.env_vars if name.startswith("mom_")]
-        sections = {name.split("__")[0] for name in names if "__" in name}
-        return sections - (Settings.model_fields.keys() - _NOT_KEYS)
-
-    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
-        """Return a list of the type of its key, or of texts for the settings to refuse."""
-        entries, kinds = value.split(","), get_args(field.annotation)
-        try:
-            return [TypeAdapter(kinds[0]).validate_strings(entry) for entry in entries]
-        except (IndexError, ValidationError):
-            return entries
-
 
 def load_settings(
     data_dir: Path | None = None, environment: Mapping[str, str] | None = None
@@ -483,11 +442,12 @@ def load_settings(
     """
     environment = os.environ if environment is None else environment
     folder = data_dir or Path(environment.get(DATA_DIR_VARIABLE) or "data")
-    file, values = folder / SETTINGS_FILE, {"data_dir": folder, "environment": environment}
+    file = folder / SETTINGS_FILE
+    values: dict[str, Any] = {"data_dir": folder, "environment": environment}
     if file.exists() and not file.is_file():
         raise InvalidSetting(f"{file} must be a file, found a folder; remove it")
     try:
-        return Settings(**cast("Any", values))
+        return Settings(**values)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidSetting(f"{file} is not valid TOML ({error}); correct it") from error
     except ValidationError as error:

@@ -35,7 +35,9 @@ ALLOWED = {
     | STORAGE
     | {"duckdb", "pydantic", "artifacts", "catalogue", "warehouse", "logs", "settings_file"},
     "erasure": ARRAYS | STORAGE | {"duckdb", "artifacts", "warehouse", "logs", "pipeline"},
-    "comparison": ARRAYS | {"implicit"} | {"core", "pictures", "datasets", "warehouse", "logs"},
+    "comparison": ARRAYS
+    | {"implicit", "pydantic"}
+    | {"core", "pictures", "datasets", "warehouse", "logs"},
     "serving": ARRAYS
     | STORAGE
     | {"catalogue", "fastapi", "prometheus_client", "pydantic", "starlette"}
@@ -80,7 +82,7 @@ ALLOWED = {
 # what was reached, to be lowered: core 7,100, logs 1,750, datasets 780, defs 1,600, engine 600,
 # serving 2,200, comparison 1,600, report and pictures 800, cli 1,700 and bench 1,250 are meant.
 BUDGETS = {
-    "core": 7_800,
+    "core": 7_740,
     "logs": 2_120,
     "datasets": 1_110,
     "warehouse": 820,
@@ -89,14 +91,14 @@ BUDGETS = {
     "defs": 2_030,
     "engine": 730,
     "serving": 2_650,
-    "comparison": 2_150,
+    "comparison": 2_115,
     "report": 630,
     "pictures": 340,
     "erasure": 550,
-    "cli": 2_560,
-    "bench": 1_760,
+    "cli": 2_510,
+    "bench": 1_630,
     "ui": 390,
-    "settings": 560,
+    "settings": 515,
 }
 
 

@@ -108,10 +108,7 @@ def test_a_switch_from_the_environment_is_true_or_false(tmp_path: Path) -> None:
 def test_the_data_folder_comes_from_the_environment(tmp_path: Path) -> None:
     assert load_settings(None, {"MOM_DATA_DIR": str(tmp_path)}).data_dir == tmp_path
     assert load_settings(None, {}).data_dir == Path("data")
-    paths = load_settings(tmp_path, {})
-    assert paths.logs_dir == tmp_path / "logs"
-    assert paths.warehouse_path == tmp_path / "warehouse.duckdb"
-    assert paths.artifacts_dir == tmp_path / "artifacts"
+    assert load_settings(tmp_path, {}).warehouse_path == tmp_path / "warehouse.duckdb"
 
 
 @pytest.mark.parametrize(
@@ -120,7 +117,6 @@ def test_the_data_folder_comes_from_the_environment(tmp_path: Path) -> None:
         ("[logz]\n", "unknown setting logz in .*pipeline.toml; did you mean 'logs'"),
         ("[zzz]\n", "unknown setting zzz .*; known here: pipeline, logs, matrix"),
         ("[model]\nn_component = 3\n", "model.n_component .*; did you mean 'n_components'"),
-        ("[ranking]\npenalti = 1.0\n", "ranking.penalti .*; did you mean 'penalty'"),
         (
             "[ranking]\nweights = { low_pas = 1.0 }\n",
             "ranking.weights.* 'low_pass'.* found 'low_pas'",
@@ -129,17 +125,14 @@ def test_the_data_folder_comes_from_the_environment(tmp_path: Path) -> None:
         ("data_dir = 'x'\n", "unknown setting data_dir"),
         ("fixed = []\n", "unknown setting fixed"),
         ("logs = 3\n", r"logs in .* must be a section \[logs\], found 3"),
-        ("ranking = 1\n", r"must be a section \[ranking\]"),
         ("[ranking]\npenalty = -1.0\n", "ranking.penalty in .* must be .* to 0, found -1.0"),
         ("[ranking]\npenalty = 'x'\n", "must be a valid number, found 'x'"),
         ("[logs]\ntimezone = 'Mars/Base'\n", "IANA zone .* found 'Mars/Base'"),
-        ("[logs]\ntimezone = '../etc'\n", "IANA zone"),
         ("[logs]\ntimezone = 8\n", "logs.timezone in .* must be a valid string, found 8"),
         ("[logs]\ndelimiter = 'x'\n", "logs.delimiter in .* must be ',', ';' or '|', found 'x'"),
         ("[logs]\ntimestamp_format = 'rfc'\n", "must be 'iso', 'epoch_s'"),
         ("[logs]\nmax_reject_share = 1.5\n", "must be less than or equal to 1, found 1.5"),
         ("[logs]\nmax_reject_share = nan\n", "max_reject_share in .*, found nan"),
-        ("[logs]\nmax_reject_share = true\n", "must be a valid number, found True"),
         ("[logs.columns]\nuser = ''\n", "logs.columns.user in .* must have at least 1"),
         ("[logs.columns]\nuser = 'item'\n", "logs.columns in .* must be different names, found"),
         ("[logs.columns]\nuser = 'a\"b'\n", "printable without quotes"),
@@ -155,7 +148,6 @@ def test_the_data_folder_comes_from_the_environment(tmp_path: Path) -> None:
         ("[model]\nestimator = 'best'\n", "model.estimator in .* must be 'paper', 'unbiased' or"),
         ("[model]\nn_components = 0\nseed = -1\n", "(?s)n_components.*model.seed"),
         ("[evaluation]\ncutoffs = [20, 5]\n", "evaluation.cutoffs in .* must be ascending"),
-        ("[evaluation]\ncutoffs = []\n", "evaluation.cutoffs in .* must have at least 1"),
         ("[evaluation]\ncutoffs = 20\n", "evaluation.cutoffs in .* must be a valid tuple"),
         ("[evaluation]\ncutoffs = ['a']\n", "evaluation.cutoffs in .* must be a valid integer"),
         ("[alerts]\nwebhook = 'ftp://x'\n", "alerts.webhook in .* http://"),

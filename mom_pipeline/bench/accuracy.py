@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from mom_pipeline.bench.measure import Progress, no_progress, timed
+from mom_pipeline.bench.measure import timed
+from mom_pipeline.comparison.run import Progress, no_progress
 from mom_pipeline.core import MethodOfMoments, evaluate_ranking, simulate
 from mom_pipeline.core.algorithm.decomposition import match_columns
+from mom_pipeline.core.files import write_bytes
 from mom_pipeline.core.interactions import as_binary
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.datasets.splits import read_split
 from mom_pipeline.pictures.charts import Lines, xy_curves
+from mom_pipeline.pictures.svg import svg
 
 USERS = (5_000, 20_000, 80_000, 320_000)
 PAPER, UNBIASED = "paper, binary", "unbiased, counts"
@@ -29,10 +32,12 @@ def run_recovery(
     n_items: int = 5_000,
     n_components: int = 8,
     seed: int = 0,
+    plot: Path | None = None,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Fit simulated users of growing number; returns the points and the log-log slopes.
 
+    plot: an SVG to draw them to.
     A point has the mean L1 error of O's columns, the sum of lambda^-2 and Theorem 1's bound of a
     column (None for an estimator that it is not about).
     """
@@ -45,12 +50,11 @@ def run_recovery(
             point = _point(X, variant.partition(",")[0], truth.item_probs, seed)
             points.append({"estimator": variant, "users": n_users, **point})
         progress("recovery", (done + 1) / len(users))
-    return {
-        "n_items": n_items,
-        "n_components": n_components,
-        "points": points,
-        "slopes": [{"estimator": v, "slope": _slope(line(points, v))} for v in _VARIANTS],
-    }
+    slopes = [{"estimator": v, "slope": _slope(line(points, v))} for v in _VARIANTS]
+    result = {"n_items": n_items, "n_components": n_components, "points": points, "slopes": slopes}
+    if plot is not None:
+        write_bytes(plot, svg(recovery_chart(result)))
+    return result
 
 
 def _point(X: Csr, estimator: Any, truth: Array, seed: int) -> dict[str, Any]:

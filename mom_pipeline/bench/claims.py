@@ -1,6 +1,7 @@
 """The paper's claims one by one: what it says, its figure, ours, and the verdict.
 
-Every verdict follows from what was measured; none is written down beforehand.
+Every verdict follows from what was measured; none is written down beforehand. What the paper says
+stands in `paper.toml`.
 """
 
 import math
@@ -10,7 +11,7 @@ from typing import Any
 
 from mom_pipeline.bench.accuracy import PAPER, UNBIASED, line
 from mom_pipeline.bench.paper import METHODS as TIMED
-from mom_pipeline.bench.paper import SIZES, PaperSize
+from mom_pipeline.bench.paper import SIZES, STATED, PaperSize
 from mom_pipeline.bench.reproduction import ALGORITHM_1, Reproduction, signed
 from mom_pipeline.comparison.results import Comparison, Interval
 from mom_pipeline.comparison.tables import NO_VALUE, scientific, shown_cutoff
@@ -23,16 +24,10 @@ _LARGEST_DISTANCE = math.sqrt(2)
 _RIVALS, _OURS = ("plsi", "bpr", "wrmf"), "three-moment"
 _PLACES = ("ahead of", "level with", "behind")
 _TOY = "Measured at toy sizes only, which say nothing about this; leave out --quick."
-_NO_RESULT = "MoM or its rivals have no result."
-# Section 4 of the paper, about its Figure 2.
-_FIGURE_2 = {
-    "Ta-Feng": "BPR has the highest MAP, MoM the best precision–recall curve",
-    "Million Song": "MoM is best in both, until WRMF catches up at long lists",
-    "Yandex": "MoM is ahead of BPR and PLSI",
-}
-_OF_ALL = "MoM is competitive with PLSI, BPR and WRMF on data of any domain (conclusion)"
+_NO_RESULT = OPEN, "MoM or its rivals have no result."
 
 Rows = Sequence[dict[str, Any]]
+Verdict = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -50,6 +45,12 @@ class Claim:
     ours: str
     verdict: str
     why: str
+
+
+def _claim(name: str, ours: str, verdict: Verdict, **measured: str) -> Claim:
+    """Return a claim as `paper.toml` states it. measured: its parts in braces."""
+    stated = {part: text.format(**measured) for part, text in STATED["claims"][name].items()}
+    return Claim(**stated, ours=ours, verdict=verdict[0], why=verdict[1])
 
 
 def claims_of(result: Reproduction) -> list[Claim]:
@@ -81,81 +82,62 @@ def convergence(recovery: dict[str, Any]) -> Claim:
     """Theorem 1: does the error fall as 1/sqrt(N)?"""
     slopes = {row["estimator"]: row["slope"] for row in recovery["slopes"]}
     theirs, ours = slopes[PAPER], slopes[UNBIASED]
-    if theirs is None:
-        verdict, why = OPEN, "One number of users has no slope; measure at several."
-    elif theirs <= _FALLS:
-        verdict, why = HOLDS, "The error of the paper's own estimator falls as promised."
-    else:
-        how = "levels off" if theirs > _LEVELS_OFF else "falls more slowly"
-        other = (
-            "The unbiased estimator, of distinct pairs and triples of counts, does not."
-            if ours <= _FALLS
-            else "Nor does the error of the unbiased one fall as promised at these sizes."
-        )
-        verdict = FAILS
-        why = (
-            f"The paper's own estimator {how}: XᵀX pairs every event with itself, and binary rows "
-            f"bend the probabilities; no number of users removes either. {other}"
-        )
     first, *_, last = line(recovery["points"], PAPER)
     low, *_, high = line(recovery["points"], UNBIASED)
-    return Claim(
-        "The error falls as 1/√N",
-        "Theorem 1: with probability 1 − δ the error of O and of π is at most a constant / √N, and "
-        "the method is globally convergent (abstract).",
-        "log-log slope −0.5",
-        "mom-pipeline bench recovery",
+    return _claim(
+        "convergence",
         f"{first['users']:,} to {last['users']:,} users: the paper's estimator {signed(theirs)} "
         f"({first['error']:.3f} to {last['error']:.3f}), unbiased {signed(ours)} "
         f"({low['error']:.3f} to {high['error']:.3f})",
-        verdict,
-        why,
+        _of_slopes(theirs, ours),
+    )
+
+
+def _of_slopes(theirs: float | None, ours: float) -> Verdict:
+    if theirs is None:
+        return OPEN, "One number of users has no slope; measure at several."
+    if theirs <= _FALLS:
+        return HOLDS, "The error of the paper's own estimator falls as promised."
+    how = "levels off" if theirs > _LEVELS_OFF else "falls more slowly"
+    other = (
+        "The unbiased estimator, of distinct pairs and triples of counts, does not."
+        if ours <= _FALLS
+        else "Nor does the error of the unbiased one fall as promised at these sizes."
+    )
+    return FAILS, (
+        f"The paper's own estimator {how}: XᵀX pairs every event with itself, and binary rows "
+        f"bend the probabilities; no number of users removes either. {other}"
     )
 
 
 def weights(recovery: dict[str, Any]) -> Claim:
     """Is pi = lambda^-2 a distribution?"""
     theirs, ours = (line(recovery["points"], e)[-1]["weight_sum"] for e in (PAPER, UNBIASED))
-    verdict, why = HOLDS, "The sum is near 1 by the paper's own estimator."
+    verdict = HOLDS, "The sum is near 1 by the paper's own estimator."
     if abs(theirs - 1) >= _SUM_TOLERANCE:
         by_ours = "is" if abs(ours - 1) < _SUM_TOLERANCE else "is not either"
-        verdict = FAILS
-        why = f"It is not 1 by the paper's own estimator, and {by_ours} by the unbiased one."
-    return Claim(
-        "π = λ⁻²",
-        "Section 2.2: the eigenvalues of the whitened tensor give the weights, π_k = λ_k⁻², which "
-        "are probabilities and sum to 1.",
-        "Σλ⁻² = 1",
-        "mom-pipeline bench recovery",
-        f"the paper's estimator {theirs:.3f}, unbiased {ours:.3f}",
-        verdict,
-        why,
-    )
+        verdict = FAILS, f"It is not 1 by the paper's own estimator, and {by_ours} by the unbiased."
+    return _claim("weights", f"the paper's estimator {theirs:.3f}, unbiased {ours:.3f}", verdict)
 
 
 def theorem(recovery: dict[str, Any]) -> Claim:
     """Does the bound of Theorem 1 say anything?"""
     point = line(recovery["points"], PAPER)[-1]
     bound = point["bound"]
-    verdict, why = HOLDS, "The bound is below the largest error that is possible."
+    verdict = HOLDS, "The bound is below the largest error that is possible."
     if bound is None:
-        verdict, why = OPEN, "The theorem is about the paper's plain sums."
+        verdict = OPEN, "The theorem is about the paper's plain sums."
     elif bound > _LARGEST_DISTANCE:
-        verdict = IN_PART
-        why = (
-            "It is true and empty: two distributions are never further apart than "
-            f"{_LARGEST_DISTANCE:.2f}. Agreement of halves is the figure to act on."
+        verdict = (
+            IN_PART,
+            (
+                "It is true and empty: two distributions are never further apart than "
+                f"{_LARGEST_DISTANCE:.2f}. Agreement of halves is the figure to act on."
+            ),
         )
-    return Claim(
-        "The bound of Theorem 1",
-        "Theorem 1: ‖μ − μ̂‖ is at most a stated multiple of ε / √N.",
-        "no figure is given",
-        'mom-pipeline report, of a model with estimator = "paper"',
-        f"{point['users']:,} users: bound {NO_VALUE if bound is None else format(bound, '.3g')}, "
-        f"mean L1 error {point['error']:.3f}",
-        verdict,
-        why,
-    )
+    shown = NO_VALUE if bound is None else format(bound, ".3g")
+    ours = f"{point['users']:,} users: bound {shown}, mean L1 error {point['error']:.3f}"
+    return _claim("theorem", ours, verdict)
 
 
 def quality(comparison: Comparison) -> Claim:
@@ -167,27 +149,23 @@ def quality(comparison: Comparison) -> Claim:
     if rivals:
         counts = ", ".join(f"{place} {rivals.count(place)}" for place in _PLACES)
         verdict = _share_verdict([place != "behind" for place in rivals])
-        why = (
-            f"Of {len(rivals)} rivals Algorithm 1 is {counts} in MAP@{k}, by paired intervals "
-            "of 95 %."
-        )
+        why = f"Of {len(rivals)} rivals Algorithm 1 is {counts} in MAP@{k}, by intervals of 95 %."
         if _OURS in places:
             turned = _PLACES[::-1][_PLACES.index(places[_OURS])]
             why += f" Three moments are {turned} it."
     else:
         failed = "; ".join(f"{r.title}: {r.failure}" for r in comparison.results if r.failure)
         verdict, why = OPEN, f"There is nothing to compare. {failed}"
-    listed = ", ".join(f"{r.title} {r.means['map'][c]:.4f}" for r in measured)
-    said = next((said for title, said in _FIGURE_2.items() if name.endswith(title)), _OF_ALL)
-    return Claim(
-        f"Figure 2: {name}",
-        f"Section 4: {said}.",
-        "curves without numbers",
-        f"mom-pipeline compare --train-until DAY --reference {ALGORITHM_1} "
-        f"--methods {','.join((*_RIVALS, ALGORITHM_1, _OURS))}",
-        f"MAP@{k}: {listed or 'none'} ({comparison.n_users:,} users; {comparison.period})",
-        verdict,
-        why,
+    listed = ", ".join(f"{r.title} {r.means['map'][c]:.4f}" for r in measured) or "none"
+    said = STATED["figure_2"]
+    return _claim(
+        "quality",
+        f"MAP@{k}: {listed} ({comparison.n_users:,} users; {comparison.period})",
+        (verdict, why),
+        data=name,
+        says=next((said[title] for title in said if name.endswith(title)), said["other"]),
+        reference=ALGORITHM_1,
+        methods=",".join((*_RIVALS, ALGORITHM_1, _OURS)),
     )
 
 
@@ -200,20 +178,12 @@ def as_quick_as_bpr(rows: Rows) -> Claim:
     """Table 2: does MoM take about the time of BPR, at most twice?"""
     ratios = _by_size(rows, "bpr", "to_mom")
     slower = [title for title, ratio in ratios.items() if ratio < 0.5]
-    verdict, why = OPEN, _NO_RESULT
+    verdict = _NO_RESULT
     if slower:
-        verdict, why = FAILS, f"MoM takes more than 2 times as long at {', '.join(slower)}."
+        verdict = FAILS, f"MoM takes more than 2 times as long at {', '.join(slower)}."
     elif ratios:
-        verdict, why = HOLDS, f"BPR takes {_range(ratios.values())} times as long as MoM."
-    return Claim(
-        "MoM takes the time of BPR",
-        "Table 2 and section 4: MoM takes similar time as BPR.",
-        _paper_ratios("bpr"),
-        "mom-pipeline bench paper --methods mom,bpr --threads one",
-        _ratios("bpr", ratios),
-        verdict,
-        why,
-    )
+        verdict = HOLDS, f"BPR takes {_range(ratios.values())} times as long as MoM."
+    return _claim("as_quick_as_bpr", _ratios("bpr", ratios), verdict, figure=_paper_ratios("bpr"))
 
 
 def scalability(rows: Rows) -> Claim:
@@ -221,23 +191,12 @@ def scalability(rows: Rows) -> Claim:
     ratios = {name: _by_size(rows, name, "to_mom") for name in ("plsi", "wrmf")}
     every = [ratio for own in ratios.values() for ratio in own.values()]
     longer = [ratio > 1 for ratio in every]
-    verdict, why = OPEN, _NO_RESULT
+    verdict = _NO_RESULT
     if every:
-        verdict = _share_verdict(longer)
-        why = (
-            f"They take longer than MoM in {sum(longer)} of {len(every)} fits, {_range(every)} "
-            "times as long."
-        )
-    return Claim(
-        "PLSI and WRMF lack the scalability",
-        "Table 2 and conclusion: PLSI and WRMF clearly lack the scalability of MoM; WRMF did not "
-        "finish on Yandex within a day.",
-        "; ".join(map(_paper_ratios, ratios)),
-        "mom-pipeline bench paper --methods mom,plsi,wrmf --threads one",
-        "; ".join(_ratios(name, own) for name, own in ratios.items()),
-        verdict,
-        why,
-    )
+        told = f"They take longer than MoM in {sum(longer)} of {len(every)} fits, {_range(every)}"
+        verdict = _share_verdict(longer), f"{told} times as long."
+    ours = "; ".join(_ratios(name, own) for name, own in ratios.items())
+    return _claim("scalability", ours, verdict, figure="; ".join(map(_paper_ratios, ratios)))
 
 
 def million_users(rows: Rows) -> Claim:
@@ -245,57 +204,34 @@ def million_users(rows: Rows) -> Claim:
     seconds, memory = (
         _by_size(rows, "mom", name).get("Yandex") for name in ("seconds", "peak_gigabytes")
     )
-    ours, verdict, why = NO_VALUE, OPEN, "Data of the size of Yandex were not measured."
-    if seconds is not None and memory is not None:
-        ours, verdict, why = f"{seconds:,.0f} s, {memory:.1f} GB", HOLDS, "One core and 8 GB do."
-        if memory > 8:
-            verdict, why = FAILS, "It takes more memory."
-    return Claim(
-        "A million users on one core with 8 GB",
-        "Abstract: the method scales to millions of users on a single core and 8 GB.",
-        f"{SIZES['yandex'].seconds['mom']:,.0f} s, 8 GB",
-        "mom-pipeline bench paper --sizes yandex --methods mom --threads one",
-        ours,
-        verdict,
-        why,
-    )
+    if seconds is None or memory is None:
+        verdict = OPEN, "Data of the size of Yandex were not measured."
+        return _claim("million_users", NO_VALUE, verdict)
+    verdict = (FAILS, "It takes more memory.") if memory > 8 else (HOLDS, "One core and 8 GB do.")
+    return _claim("million_users", f"{seconds:,.0f} s, {memory:.1f} GB", verdict)
 
 
 def passes(rows: Rows) -> Claim:
     """Abstract: are three passes over the data enough?"""
     needed = {t: n + 2 for t, n in _by_size(rows, "mom", "whitening_passes").items()}
-    verdict, why = (HOLDS, "No more are needed.") if needed else (OPEN, "MoM has no result.")
+    verdict = (HOLDS, "No more are needed.") if needed else (OPEN, "MoM has no result.")
     if max(needed.values(), default=0) > 3:
-        verdict = IN_PART
-        why = (
-            "Three do where M₂ is written out, which takes up to D² cells. Here it is not: "
-            "its eigenvectors take several passes, the tensor and the memberships one each."
+        verdict = (
+            IN_PART,
+            (
+                "Three do where M₂ is written out, which takes up to D² cells. Here it is not: "
+                "its eigenvectors take several passes, the tensor and the memberships one each."
+            ),
         )
-    return Claim(
-        "Three passes over the data",
-        "Abstract and Algorithm 1: all parameters are extracted in three passes over the data.",
-        "3",
-        "mom-pipeline bench paper --methods mom --json",
-        _listed(needed),
-        verdict,
-        why,
-    )
+    return _claim("passes", _listed(needed), verdict)
 
 
 def iterations(rows: Rows) -> Claim:
     """Section 4: does EM stop after 25 to 30 iterations?"""
     needed = _by_size(rows, "plsi", "iterations")
     near = [20 <= n <= 40 for n in needed.values()]
-    return Claim(
-        "PLSI stops after 25 to 30 iterations",
-        "Section 4: EM until the log-likelihood grows by less than a thousandth takes around "
-        "25 to 30 iterations on each data set.",
-        "25 to 30",
-        "mom-pipeline bench paper --methods plsi --json",
-        _listed(needed),
-        _share_verdict(near) if near else OPEN,
-        f"{sum(near)} of {len(near)} runs take about as many, on simulated data.",
-    )
+    why = f"{sum(near)} of {len(near)} runs take about as many, on simulated data."
+    return _claim("iterations", _listed(needed), (_share_verdict(near) if near else OPEN, why))
 
 
 def sparsity(sizes: Sequence[PaperSize]) -> Claim:
@@ -303,15 +239,9 @@ def sparsity(sizes: Sequence[PaperSize]) -> Claim:
     printed = {size.title: scientific(size.sparsity) for size in sizes}
     computed = {s.title: scientific(s.n_pairs / (s.n_users * s.n_items)) for s in sizes}
     wrong = [title for title in printed if computed[title] != printed[title]]
-    return Claim(
-        "Table 1: sparsity",
-        "Table 1 gives users, items, tuples and sparsity, the share of cells that are filled.",
-        _listed(printed),
-        "by hand: tuples / (users × items)",
-        _listed(computed),
-        IN_PART if wrong else HOLDS,
-        f"Tuples / (users × items) is another figure for {', '.join(wrong) or 'none'}.",
-    )
+    why = f"Tuples / (users × items) is another figure for {', '.join(wrong) or 'none'}."
+    verdict = IN_PART if wrong else HOLDS
+    return _claim("sparsity", _listed(computed), (verdict, why), figure=_listed(printed))
 
 
 def _by_size(rows: Rows, method: str, figure: str) -> dict[str, Any]:

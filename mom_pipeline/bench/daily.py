@@ -10,7 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.bench.data import ClusteredCatalogue
-from mom_pipeline.bench.measure import Progress, no_progress, timed
+from mom_pipeline.bench.measure import timed
+from mom_pipeline.comparison.run import Progress, no_progress
 from mom_pipeline.core.algorithm.decompose import Components, DecomposeSettings, decompose
 from mom_pipeline.core.algorithm.whitening import whitening_error
 from mom_pipeline.core.interactions import as_binary, as_interactions

@@ -12,49 +12,20 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from mom_pipeline.bench.measure import Progress, no_progress
-from mom_pipeline.comparison.tables import NO_VALUE, TextTable
+from mom_pipeline.comparison.run import Progress, no_progress
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.logs.gate import DayVerdict, admit
 from mom_pipeline.settings import load_settings
-from mom_pipeline.warehouse.connection import Connection, Warehouse
+from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql
 from mom_pipeline.warehouse.dictionaries import Kind, extend_dictionaries, ids_by_position
 from mom_pipeline.warehouse.matrix import matrix_as_of
 
-# Users, items and times of all events, from the published files.
+# Log -> its file, as published; `LOG.sql` gives users, items and times of all events.
 _LOGS = {
-    "30music": (
-        "30music.parquet",
-        "SELECT user_id::VARCHAR AS users, song_id::VARCHAR AS items, ts::BIGINT AS times "
-        "FROM read_parquet($path)",
-    ),
-    "movietweetings": (
-        "movietweetings/ratings.dat.gz",
-        "SELECT column0 AS users, column1 AS items, column3::BIGINT AS times "
-        "FROM read_csv($path, delim = '::', header = false, all_varchar = true)",
-    ),
-    "online-retail": (
-        "online_retail.csv.gz",
-        "SELECT CustomerID AS users, StockCode AS items, "
-        "epoch(InvoiceDate::TIMESTAMP)::BIGINT AS times FROM read_csv($path, all_varchar = true) "
-        "WHERE CustomerID IS NOT NULL AND Quantity::INTEGER > 0 AND InvoiceNo NOT LIKE 'C%'",
-    ),
+    "30music": "30music.parquet",
+    "movietweetings": "movietweetings/ratings.dat.gz",
+    "online-retail": "online_retail.csv.gz",
 }
-_ROWS = """
-INSERT INTO raw_logs
-SELECT
-    $day || '.csv', row_number() OVER (), $day::DATE, to_timestamp(seconds), user_id, item_id, 1
-FROM (
-    SELECT
-        unnest($users::VARCHAR[]) AS user_id,
-        unnest($items::VARCHAR[]) AS item_id,
-        unnest($times::BIGINT[]) AS seconds
-)
-"""
-_LEDGER = """
-INSERT INTO ingest_ledger
-VALUES ($day || '.csv', $day::DATE, 0, '', $n, 0, $n, 0, 0, '{}', '{}', now())
-"""
 _BY_LIFT = "users took what goes with"
 _DAY_SECONDS = 86_400
 _LAST_NUMBER = re.compile(r"\d+(?=\D*$)")
@@ -77,10 +48,9 @@ class Events:
 
 def read_log(folder: Path, log: str) -> dict[date, Events]:
     """Return the events of every day (UTC) of a published log, in the order of time."""
-    name, select = _LOGS[log]
+    path = str(folder / _LOGS[log])
     with duckdb.connect() as connection:
-        ordered = f"{select} ORDER BY times, users, items"
-        columns = connection.execute(ordered, {"path": str(folder / name)}).fetchnumpy()
+        columns = connection.execute(load_sql(f"bench/{log}.sql"), {"path": path}).fetchnumpy()
     events = Events(*(np.asarray(columns[key]) for key in ("users", "items", "times")))
     numbers = events.times // _DAY_SECONDS
     cuts = np.flatnonzero(np.diff(numbers)) + 1
@@ -186,8 +156,8 @@ class DayGate:
     def _admit(self, connection: Connection, day: date, events: Events) -> DayVerdict:
         of_day, columns = {"day": str(day)}, ("users", "items", "times")
         lists = {name: getattr(events, name).tolist() for name in columns}
-        connection.execute(_ROWS, {**of_day, **lists})
-        connection.execute(_LEDGER, {**of_day, "n": len(events)})
+        connection.execute(load_sql("bench/deliver_rows.sql"), {**of_day, **lists})
+        connection.execute(load_sql("bench/deliver_file.sql"), {**of_day, "n": len(events)})
         return admit(connection, day, self._X)
 
 
@@ -208,12 +178,15 @@ def run_day_gate(
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Admit the days of a log in order, and try poisoned versions of some of them before."""
+    """Admit the days of a log in order, and try poisoned versions of some of them before.
+
+    Returns a row per normal day that was excluded, and a row per way to poison a day.
+    """
     days, rng = read_log(folder, log), np.random.default_rng(seed)
-    there = (name for name, (file, _) in _LOGS.items() if (folder / file).exists())
+    there = (name for name, file in _LOGS.items() if (folder / file).exists())
     others = list(read_log(folder, next((name for name in there if name != log), log)).values())
     chosen = np.linspace(len(days) // 4, len(days) - 2, tried).astype(int).tolist()
-    excluded, tries = [], []
+    excluded, tries = list[dict[str, Any]](), dict[str, list[list[str]]]()
     with TemporaryDirectory() as scratch:
         gate = DayGate(Path(scratch))
         with gate.warehouse.kept_open():
@@ -222,35 +195,23 @@ def run_day_gate(
                     users, items = gate.known_ids("user"), gate.known_ids("item")
                     other = others[number * 7 % len(others)]
                     for name, bad in poisoned(events, users, items, other, rng).items():
-                        reasons = gate.try_day(day, bad).reasons
-                        tries.append({"scenario": name, "day": str(day), "reasons": reasons})
+                        tries.setdefault(name, []).append(gate.try_day(day, bad).reasons)
                 verdict = gate.deliver(day, events)
                 if not verdict.admitted:
-                    excluded.append({"day": str(day), "reasons": verdict.reasons})
+                    excluded.append({"day": str(day), "reasons": "; ".join(verdict.reasons)})
                 progress(str(day), (number + 1) / len(days))
-    return {"log": log, "n_days": len(days), "excluded": excluded, "poisoned": tries}
+    poison = [{"scenario": name, **_told(reasons)} for name, reasons in tries.items()]
+    figures = {"log": log, "normal_days": len(days), "of_them_excluded": len(excluded)}
+    return {**figures, "excluded": excluded, "poisoned": poison}
 
 
-def tables_day_gate(result: dict[str, Any]) -> list[TextTable]:
-    """A row per scenario, and a row per normal day that was excluded."""
-    scenarios = []
-    for name in dict.fromkeys(one["scenario"] for one in result["poisoned"]):
-        tries = [one["reasons"] for one in result["poisoned"] if one["scenario"] == name]
-        excluded = [reasons for reasons in tries if reasons]
-        by_lift = [all(one.startswith(_BY_LIFT) for one in reasons) for reasons in excluded]
-        scenarios.append(
-            {
-                "scenario": name,
-                "excluded": f"{len(excluded)} of {len(tries)}",
-                "by co-occurrences alone": sum(by_lift),
-                "first reason": excluded[0][0] if excluded else NO_VALUE,
-            }
-        )
-    normal = [
-        {"day": one["day"], "reasons": "; ".join(one["reasons"])} for one in result["excluded"]
-    ]
-    title = f"Normal days of {result['log']} excluded: {len(normal)} of {result['n_days']}"
-    return [
-        TextTable.of(f"Poisoned days of {result['log']}", scenarios),
-        TextTable.of(title, normal or [{"day": "none", "reasons": NO_VALUE}]),
-    ]
+def _told(tries: list[list[str]]) -> dict[str, Any]:
+    """Return how often a way to poison was seen, and by what. tries: the reasons of each day."""
+    seen = [reasons for reasons in tries if reasons]
+    by_lift = [all(one.startswith(_BY_LIFT) for one in reasons) for reasons in seen]
+    return {
+        "excluded": len(seen),
+        "of": len(tries),
+        "by_cooccurrences_alone": sum(by_lift),
+        "first_reason": seen[0][0] if seen else None,
+    }

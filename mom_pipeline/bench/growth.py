@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from mom_pipeline.bench.data import ClusteredCatalogue
-from mom_pipeline.bench.measure import Progress, in_a_process, no_progress, timed, within
+from mom_pipeline.bench.measure import in_a_process, timed
 from mom_pipeline.comparison.isolated import peak_bytes
+from mom_pipeline.comparison.run import Progress, no_progress, within
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.engine import LocalEngine, ShardedUsers, Shards, ShardWriter
 from mom_pipeline.engine.shards import suitable_number

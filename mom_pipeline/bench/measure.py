@@ -1,4 +1,4 @@
-"""Clocks, progress, processes of their own, and tables: what all benches share."""
+"""Clocks, processes of their own, and tables: what all benches share."""
 
 import multiprocessing
 import time
@@ -9,17 +9,6 @@ from typing import Any, TypeVar
 from mom_pipeline.comparison.tables import NO_VALUE, TextTable
 
 T = TypeVar("T")
-# Called with what is being done, and the share of all that is done.
-Progress = Callable[[str, float], None]
-
-
-def no_progress(text: str, share: float) -> None:
-    """Ignore progress."""
-
-
-def within(progress: Progress, begin: float, share: float) -> Progress:
-    """Return a part of a progress bar as one of its own."""
-    return lambda text, done: progress(text, begin + share * done)
 
 
 def timed(work: Callable[[], T]) -> tuple[float, T]:

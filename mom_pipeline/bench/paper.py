@@ -1,6 +1,7 @@
 """Benchmark of the paper's Table 2: seconds and memory of the methods at the paper's sizes."""
 
 import tempfile
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,12 +10,13 @@ from typing import Any, Self
 import numpy as np
 
 from mom_pipeline.bench.data import clustered_interactions
-from mom_pipeline.bench.measure import Progress, no_progress, timed, within
+from mom_pipeline.bench.measure import timed
 from mom_pipeline.comparison.fitting import FitAnswer, Task, run_task, write_data
 from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.methods.interface import Fitted, Method
 from mom_pipeline.comparison.methods.plsi import expectation_maximisation
 from mom_pipeline.comparison.methods.rivals import fit_wrmf, trained_bpr
+from mom_pipeline.comparison.run import Progress, no_progress, within
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.threads import available_cores
 from mom_pipeline.core.types import Csr
@@ -27,11 +29,7 @@ THREADS = {"one": 1, "all": 0}
 
 @dataclass(frozen=True)
 class PaperSize:
-    """A row of the paper's Table 1, with its Table 2: seconds by method, where it finished.
-
-    n_pairs, n_test_pairs: tuples of the training and of the test data.
-    sparsity: as printed; the share of cells of the training data that are not empty.
-    """
+    """A row of the paper's Table 1, with its Table 2; see `paper.toml`."""
 
     title: str
     kind: str
@@ -48,20 +46,9 @@ class PaperSize:
         return replace(self, **{name: max(1, getattr(self, name) // by) for name in names})
 
 
-SIZES = {
-    "tafeng": PaperSize(
-        *("Ta-Feng", "Online Grocery", 24_304, 21_533, 417_246, 274_479, 5.44e-4),
-        {"mom": 120, "wrmf": 2_200, "bpr": 108, "plsi": 1_081},
-    ),
-    "million-song": PaperSize(
-        *("Million Song", "Music Subscription", 110_000, 163_206, 1_450_933, 1_368_430, 8.08e-5),
-        {"mom": 600, "wrmf": 14_262, "bpr": 510, "plsi": 3_036},
-    ),
-    "yandex": PaperSize(
-        *("Yandex", "Search Engine logs", 1_000_000, 718_675, 5_669_541, 3_516_216, 7.89e-6),
-        {"mom": 2_512, "bpr": 2_100, "plsi": 15_300},
-    ),
-}
+# What the paper says.
+STATED = tomllib.loads(Path(__file__).with_name("paper.toml").read_text(encoding="utf-8"))
+SIZES = {name: PaperSize(**size) for name, size in STATED["sizes"].items()}
 
 
 def _mom(X: Csr, seed: int, K: int) -> Fitted:

@@ -16,13 +16,12 @@ from scipy import sparse
 
 from mom_pipeline.bench.accuracy import recovery_chart, run_recovery
 from mom_pipeline.bench.data import clustered_interactions
-from mom_pipeline.bench.measure import Progress, no_progress, within
 from mom_pipeline.bench.paper import METHODS as TIMED
 from mom_pipeline.bench.paper import N_COMPONENTS, SIZES, TIME_BUDGET, PaperSize, run_paper
 from mom_pipeline.comparison import tables
 from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.results import Comparison, surroundings
-from mom_pipeline.comparison.run import Options, run_comparison
+from mom_pipeline.comparison.run import Options, Progress, no_progress, run_comparison, within
 from mom_pipeline.comparison.split import Split, split_by_days, split_by_time, split_of_matrices
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.logs.ledger import delivery_days

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from mom_pipeline.bench.data import clustered_interactions
-from mom_pipeline.bench.measure import Progress, no_progress, timed
+from mom_pipeline.bench.measure import timed
 from mom_pipeline.comparison.methods.rivals import as_user_items, implicit_library
+from mom_pipeline.comparison.run import Progress, no_progress
 from mom_pipeline.core import MethodOfMoments, RankingWeights
 from mom_pipeline.core.interactions import as_interactions
 from mom_pipeline.core.types import Csr

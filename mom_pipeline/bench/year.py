@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from mom_pipeline.bench.day_gate import Events, read_log
-from mom_pipeline.bench.measure import Progress, no_progress, timed
+from mom_pipeline.bench.measure import timed
+from mom_pipeline.comparison.run import Progress, no_progress
 
 
 def run_year(

@@ -1,8 +1,7 @@
 """`mom-pipeline bench`: measurements, with a peer in the same run wherever there is one."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -14,30 +13,17 @@ _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 _SIZES = ("tafeng", "million-song", "yandex")
 _METHODS = ("mom", "wrmf", "bpr", "plsi")
 _LOGS = ("30music", "movietweetings", "online-retail")
-
-
-@dataclass(frozen=True)
-class _Bench:
-    """Where a bench is, as `run_NAME` of a module, and what it takes, with the defaults."""
-
-    module: str
-    options: Mapping[str, Any]
-    folder: bool = False
-
-
-_SCALE: dict[str, Any] = {"scale": 1.0}
+# Bench -> module whose `run_NAME` it is; what that takes are its options.
 _BENCHES = {
-    "recovery": _Bench("accuracy", {**_SCALE, "plot": None}),
-    "gowalla": _Bench("accuracy", {}, folder=True),
-    "paper": _Bench(
-        "paper", {"sizes": _SIZES, "methods": _METHODS, "threads": "both", "time_budget": 3600.0}
-    ),
-    "daily": _Bench("daily", _SCALE),
-    "growth": _Bench("growth", _SCALE),
-    "year": _Bench("year", {"log": _LOGS[0], "days": 366}, folder=True),
-    "day-gate": _Bench("day_gate", {"log": _LOGS[0]}, folder=True),
-    "query": _Bench("serving", _SCALE),
-    "serve": _Bench("serving", _SCALE),
+    "recovery": "accuracy",
+    "gowalla": "accuracy",
+    "paper": "paper",
+    "daily": "daily",
+    "growth": "growth",
+    "year": "year",
+    "day-gate": "day_gate",
+    "query": "serving",
+    "serve": "serving",
 }
 
 
@@ -106,39 +92,27 @@ def bench(name: str, folder: Path | None, as_json: bool, **given: Any) -> None:
       mom-pipeline bench recovery --scale 0.1
       mom-pipeline bench year data/30music --days 60
     """  # noqa: D301 - \b tells click to keep the lines
-    of = _BENCHES[name]
-    named = {option: value for option, value in given.items() if value is not None}
-    if foreign := [f"--{n.replace('_', '-')}" for n in named if n not in of.options]:
-        raise click.UsageError(f"`bench {name}` has no {', '.join(foreign)}")
-    if of.folder != (folder is not None):
-        needs = "needs the FOLDER of its data" if of.folder else "has no FOLDER"
-        raise click.UsageError(f"`bench {name}` {needs}")
-    options = {**of.options, **named, **({"folder": folder} if of.folder else {})}
-    plot = options.pop("plot", None)
-    result = _run(of.module, name.replace("-", "_"), as_json, **options)
-    if plot is not None:
-        from mom_pipeline.bench.accuracy import recovery_chart
-        from mom_pipeline.core.files import write_bytes
-        from mom_pipeline.pictures.svg import svg
-
-        write_bytes(plot, svg(recovery_chart(result)))
-
-
-def _run(module: str, name: str, as_json: bool, **arguments: Any) -> dict[str, Any]:
-    """Run `run_NAME` of a module, and print its result as tables or as JSON."""
     from mom_pipeline.bench.measure import tables_of
     from mom_pipeline.comparison.results import surroundings
 
-    own = import_module(f"mom_pipeline.bench.{module}")
-    run: Callable[..., dict[str, Any]] = getattr(own, f"run_{name}")
+    run = getattr(
+        import_module(f"mom_pipeline.bench.{_BENCHES[name]}"), f"run_{name}".replace("-", "_")
+    )
+    known = signature(run).parameters
+    options = {option: value for option, value in given.items() if value is not None}
+    if foreign := [f"--{option.replace('_', '-')}" for option in options if option not in known]:
+        raise click.UsageError(f"`bench {name}` has no {', '.join(foreign)}")
+    if ("folder" in known) != (folder is not None):
+        needs = "needs the FOLDER of its data" if folder is None else "has no FOLDER"
+        raise click.UsageError(f"`bench {name}` {needs}")
+    if folder is not None:
+        options["folder"] = folder
     with step_progress(name) as progress:
-        result = run(**arguments, progress=progress)
+        result = run(**options, progress=progress)
     where = surroundings()
     if as_json:
         print_json({**result, **where})
-        return result
-    tables = getattr(own, f"tables_{name}", None)
-    for table in tables(result) if tables else tables_of(name, result):
+        return
+    for table in tables_of(name, result):
         print_table(table.title, table.columns, table.rows, numbers=table.columns[1:])
     click.echo(f"{where['machine']}; {where['created'][:10]}.")
-    return result

@@ -1,6 +1,7 @@
 """`mom-pipeline status` and `logs`: how things are; `accept` and `drop`: decisions on a day."""
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -125,22 +126,13 @@ def _verify(settings: Settings, *, as_json: bool) -> None:
 
 
 def _disk_sizes(folder: Path) -> dict[str, int]:
-    """The bytes of every entry of a folder, largest first."""
-    entries = folder.iterdir() if folder.is_dir() else []
-    sizes = {path.name: _size(path) for path in entries if path.name != LOCK}
-    return dict(sorted(sizes.items(), key=lambda entry: -entry[1]))
-
-
-def _size(path: Path) -> int:
-    """The bytes of a file, or of all files below a folder; what vanishes counts nothing."""
-    if not path.is_dir():
-        return path.stat().st_size
-    size = 0
-    for folder, _, files in os.walk(path):
-        for name in files:
+    """The bytes of every entry of a folder, largest first; what vanishes meanwhile has none."""
+    sizes = Counter[str]()
+    for place, _, names in os.walk(folder):
+        for path in (Path(place, name) for name in names if name != LOCK):
             with suppress(FileNotFoundError):
-                size += Path(folder, name).lstat().st_size
-    return size
+                sizes[path.relative_to(folder).parts[0]] += path.lstat().st_size
+    return dict(sizes.most_common())
 
 
 @click.command()

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from mom_pipeline.comparison.isolated import memory_of_machine
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import write_text, writing
 from mom_pipeline.core.threads import available_cores
-from mom_pipeline.core.types import Float64
 
 SUMMARY = "comparison.json"
 _LIBRARIES = ("mom-pipeline", "numpy", "scipy", "implicit")
@@ -70,7 +70,7 @@ class MethodResult:
     settings: dict[str, Any] = field(default_factory=dict)
     failure: str = ""
     means: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    per_user: dict[str, Float64] = field(default_factory=dict)
+    per_user: dict[str, Any] = field(default_factory=dict)
     coverage: tuple[float, ...] = ()
     novelty: tuple[float, ...] = ()
     differences: dict[str, tuple[Interval, ...]] = field(default_factory=dict)
@@ -142,35 +142,15 @@ def load(folder: Path) -> Comparison:
     Raises DamagedComparison when it is missing or not whole.
     """
     try:
-        values = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-        typed = {
-            "data": DataDescription(**values["data"]),
-            "cutoffs": tuple(values["cutoffs"]),
-            "results": tuple(_result(entry) for entry in values["results"]),
-        }
-        return Comparison(**{**values, **typed})
+        return TypeAdapter(Comparison).validate_json((folder / SUMMARY).read_bytes())
     except FileNotFoundError as error:
         raise DamagedComparison(
             f"there is no comparison in {folder}; run `mom-pipeline compare`"
         ) from error
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError) as error:
         raise DamagedComparison(
             f"{folder / SUMMARY} is damaged ({error}); compare again"
         ) from error
-
-
-def _result(values: dict[str, Any]) -> MethodResult:
-    """Return one method with its tuples and intervals as they were."""
-    typed = {
-        "means": {name: tuple(row) for name, row in values["means"].items()},
-        "coverage": tuple(values["coverage"]),
-        "novelty": tuple(values["novelty"]),
-        "differences": {
-            name: tuple(Interval(**interval) for interval in row)
-            for name, row in values["differences"].items()
-        },
-    }
-    return MethodResult(**{**values, **typed})
 
 
 def newest_until(folder: Path, day: date) -> Comparison | None:

@@ -41,9 +41,20 @@ CHOICE_USERS = 3000
 # first user to the last training day. The largest value of each group:
 HISTORY, AGE = "length of history", "age of item"
 _LENGTHS, _AGES = (2, 5, 10, 30), (7, 30)
+# What a result has of the answer of its process.
+_OF_ANSWER = ("failure", "fit_seconds", "predict_seconds", "peak_bytes")
 
-# Called with what is being done, and the share that is done.
+# Called with what is being done, and the share of all that is done.
 Progress = Callable[[str, float], None]
+
+
+def no_progress(text: str, share: float) -> None:
+    """Ignore progress."""
+
+
+def within(progress: Progress, begin: float, share: float, title: str = "") -> Progress:
+    """Return a part of a progress bar as one of its own. title: goes before what is being done."""
+    return lambda text, done: progress(title + text, begin + share * done)
 
 
 @dataclass(frozen=True)
@@ -88,40 +99,31 @@ def run_comparison(
     split: Split,
     options: Options,
     scratch: Path,
-    progress: Progress = lambda text, share: None,
+    progress: Progress = no_progress,
 ) -> Comparison:
     """Compare the methods on a split, one after another.
 
     scratch: a folder for the files of the processes; what is written there is removed again.
     """
     methods, reference = check_options(options)
-    final, validation = split.final, split.validation
+    final = split.final
     write_data(scratch / "final", final.users, train=final.train, last_days=final.last_days)
-    if validation is not None:
-        validation = validation.sample(CHOICE_USERS, np.random.default_rng(options.seed))
+    rng, folder = np.random.default_rng(options.seed), scratch / "validation"
+    newest = tuple(window.sample(CHOICE_USERS, rng) for window in split.windows[:1])
+    split = replace(split, windows=newest + split.windows[1:])
+    for number, window in enumerate(split.windows):
         write_data(
-            scratch / "validation",
-            validation.users,
-            train=validation.train,
-            later=validation.test_in_catalogue() if split.validation_is_later else None,
-            last_days=validation.last_days,
-        )
-    for number, window in enumerate(split.earlier):
-        write_data(
-            scratch / "validation" / f"window-{number}",
+            folder / f"window-{number}" if number else folder,
             window.users,
             train=window.train,
-            later=window.test_in_catalogue(),
+            later=window.test_in_catalogue() if split.is_later else None,
             last_days=window.last_days,
         )
-    work = _Work(replace(split, validation=validation), options, scratch)
-    results = []
-    for number, method in enumerate(methods):
-
-        def tell(text: str, share: float, number: int = number, title: str = method.title) -> None:
-            progress(f"{title}: {text}", (number + share) / len(methods))
-
-        results.append(work.result(method, tell))
+    work, share = _Work(split, options, scratch), 1 / len(methods)
+    results = [
+        work.result(method, within(progress, number * share, share, f"{method.title}: "))
+        for number, method in enumerate(methods)
+    ]
     base = next(result for result in results if result.name == reference)
     return Comparison(
         data=split.data,
@@ -167,23 +169,18 @@ class _Work:
     def result(self, method: Method, tell: Progress) -> MethodResult:
         """Choose the settings of the method on validation, then fit and measure it."""
         begin, final, cutoffs = time.perf_counter(), self.split.final, self.options.cutoffs
+        n = len(method.grid)
         position, chosen = self._choose(method, tell)
         seconds = time.perf_counter() - begin
         result = MethodResult(method.name, method.title, choice_seconds=seconds, notes=chosen.notes)
         if chosen.failure:
             return replace(result, failure=chosen.failure)
-        tell("final fit", len(method.grid) / (len(method.grid) + 1))
+        tell("final fit", n / (n + 1))
         settings = {**chosen.chosen, **self._grid(method, final)[position]}
         with self._fits("final", method, (settings,), max(cutoffs)) as ((answer,), folder):
-            result = replace(
-                result,
-                settings=settings,
-                failure=answer.failure,
-                fit_seconds=answer.fit_seconds,
-                predict_seconds=answer.predict_seconds,
-                peak_bytes=answer.peak_bytes,
-                notes={**answer.notes, **chosen.notes},
-            )
+            told: dict[str, Any] = {name: getattr(answer, name) for name in _OF_ANSWER}
+            notes = {**answer.notes, **chosen.notes}
+            result = replace(result, settings=settings, notes=notes, **told)
             if answer.failure:
                 return result
             result = measured(result, read_lists(folder, 0), final, cutoffs)
@@ -191,17 +188,17 @@ class _Work:
 
     def _choose(self, method: Method, tell: Progress) -> tuple[int, FitAnswer]:
         """Return the position of the best setting of the grid, and its answer."""
-        n, trial = len(method.grid), self.split.validation
-        split_is_later = self.split.validation_is_later
-        if trial is None or (n == 1 and (method.choose is None or not split_is_later)):
+        n, windows = len(method.grid), self.split.windows
+        learns = method.choose is not None and self.split.is_later
+        if not windows or (n == 1 and not learns):
             return 0, FitAnswer()
 
         def progress(n_done: int) -> None:
             tell(f"choosing settings, {min(n_done + 1, n)} of {n}", n_done / (n + 1))
 
-        grid = self._grid(method, trial)
+        grid = self._grid(method, windows[0])
         with self._fits("validation", method, grid, CHOICE_CUTOFF, progress) as (answers, folder):
-            return best_setting(answers, folder, trial)
+            return best_setting(answers, folder, windows[0])
 
     def _grid(self, method: Method, trial: TrainTest) -> tuple[Settings, ...]:
         K, exclude_seen = self.options.n_components, self.split.exclude_seen

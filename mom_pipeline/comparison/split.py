@@ -109,20 +109,19 @@ class Split:
     """The data of a comparison; ComparisonError where there is nothing to find.
 
     final: fitted on all training data, measured on the test data.
-    validation: made of training data alone, to choose settings on; None when there is too little.
-    validation_is_later: it is of later days, not of items hidden at random.
-    earlier: windows before it, as long, for methods that learn from several.
+    windows: of training data alone, to choose settings on: the last days and as long ones before
+        them, the newest first; or one of items hidden at random; none where there is too little.
+    is_later: they are of later days.
     period: how it was made, in words.  day: the last test day; None for a ready split.
     """
 
     data: DataDescription
     period: str
     final: TrainTest
-    validation: TrainTest | None = None
+    windows: tuple[TrainTest, ...] = ()
     exclude_seen: bool = True
     day: date | None = None
-    validation_is_later: bool = False
-    earlier: tuple[TrainTest, ...] = ()
+    is_later: bool = False
 
     def __post_init__(self) -> None:
         final, words = self.final, self.period.partition(";")[0]
@@ -142,9 +141,7 @@ class Split:
         """Return the same with at most so many users, and nothing chosen on it."""
         final = self.final.sample(max_users, np.random.default_rng(seed))
         period = f"{self.period.partition(';')[0]}; default settings"
-        return replace(
-            self, final=final, validation=None, earlier=(), validation_is_later=False, period=period
-        )
+        return replace(self, final=final, windows=(), is_later=False, period=period)
 
 
 def split_by_time(
@@ -183,22 +180,16 @@ def split_by_time(
         )
     words = f"train {first} to {train_until}, test {train_until + _DAY} to {test_until}"
     start = validation_start(first, train_until, test_until)
-    validation, chosen = None, f"; settings chosen on {start} to {train_until}"
+    windows, chosen = tuple[TrainTest, ...](), f"; settings chosen on {start} to {train_until}"
     if start is not None:
-        validation = trial(start - _DAY, train_until)[2]
-    is_later, earlier = validation is not None and len(validation.users) > 0, list[TrainTest]()
-    if start is not None and is_later:
-        length = (train_until - start).days + 1
-        for number in range(1, _WINDOWS):
-            until = start - _DAY - timedelta(days=number * length)
-            if until >= first:
-                earlier.append(trial(until, until + timedelta(days=length))[2])
+        length = train_until - start + _DAY
+        ends = (start - _DAY - number * length for number in range(_WINDOWS))
+        windows = tuple(trial(end, end + length)[2] for end in ends if end >= first)
+    is_later = len(windows) > 0 and len(windows[0].users) > 0
     if not is_later:
-        validation, chosen = _hidden_fifth(train, exclude_seen, seed)
+        windows, chosen = _hidden_fifth(train, exclude_seen, seed)
     data = _description(name or str(train_until), "daily logs", final, test)
-    return Split(
-        data, words + chosen, final, validation, exclude_seen, test_until, is_later, tuple(earlier)
-    )
+    return Split(data, words + chosen, final, windows, exclude_seen, test_until, is_later)
 
 
 def split_of_files(
@@ -213,12 +204,12 @@ def split_of_files(
     train, test = read_split(train_file, test_file)
     if train.nnz == 0:
         raise ComparisonError(f"{train_file} has users but no items; there is nothing to train on")
-    validation, chosen = _hidden_fifth(train, exclude_seen, seed)
+    windows, chosen = _hidden_fifth(train, exclude_seen, seed)
     words = f"train {train_file.name}, test {test_file.name}{chosen}"
     final = make_trial(train, test, exclude_seen=exclude_seen)
     name = name or train_file.resolve().parent.name
     data = _description(name, "ready split", final, test)
-    return Split(data, words, final, validation, exclude_seen)
+    return Split(data, words, final, windows, exclude_seen)
 
 
 def split_by_days(
@@ -237,11 +228,11 @@ def split_by_days(
         )
     train = _delivered_on(warehouse, trained)
     test = _delivered_on(warehouse, (day for day in days if day not in train_days))
-    validation, chosen = _hidden_fifth(train, True, seed)
+    windows, chosen = _hidden_fifth(train, True, seed)
     n = len(trained)
     words = f"train {n} days of the dataset, test the other {len(days) - n}{chosen}"
     final = make_trial(train, test)
-    return Split(_description(name, "daily logs", final, test), words, final, validation)
+    return Split(_description(name, "daily logs", final, test), words, final, windows)
 
 
 def _delivered_on(warehouse: Warehouse, days: Iterable[date]) -> Csr:
@@ -302,13 +293,13 @@ def _check_days(first: date, last: date, train_until: date, test_until: date) ->
             raise ComparisonError(fault)
 
 
-def _hidden_fifth(train: Csr, exclude_seen: bool, seed: int) -> tuple[TrainTest | None, str]:
-    """Hide a fifth of each user's items; returns the trial, and how it was made in words."""
+def _hidden_fifth(train: Csr, exclude_seen: bool, seed: int) -> tuple[tuple[TrainTest, ...], str]:
+    """Hide a fifth of each user's items; returns the window, and how it was made in words."""
     held_out = Window.hiding(train, np.random.default_rng(seed))
     if held_out is None:
-        return None, "; default settings, as no user has two items to choose on"
+        return (), "; default settings, as no user has two items to choose on"
     trial = make_trial(held_out.X, held_out.later, exclude_seen=exclude_seen)
-    return trial, "; settings chosen on a fifth of everybody's training items"
+    return (trial,), "; settings chosen on a fifth of everybody's training items"
 
 
 def _description(name: str, kind: str, final: TrainTest, test: Csr) -> DataDescription:

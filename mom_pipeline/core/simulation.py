@@ -10,6 +10,8 @@ from mom_pipeline.core.types import Array, Csr
 
 # Draws are made for this many users at a time, so that memory does not grow with N.
 _USERS_PER_BLOCK = 65_536
+# Of the gamma distribution: a small one makes the components differ sharply.
+_CONCENTRATION = 0.1
 
 
 @dataclass(frozen=True)
@@ -24,20 +26,12 @@ class LatentClasses:
 
 
 def draw_classes(
-    n_items: int,
-    n_components: int,
-    rng: np.random.Generator,
-    *,
-    zipf_exponent: float = 0.7,
-    concentration: float = 0.1,
+    n_items: int, n_components: int, rng: np.random.Generator, *, zipf_exponent: float = 0.7
 ) -> LatentClasses:
-    """Draw (pi, O) with O_yk ~ popularity_y gamma_yk,  popularity_y = rank_y^(-zipf_exponent).
-
-    A small `concentration` makes the components differ sharply.
-    """
+    """Draw (pi, O) with O_yk ~ popularity_y gamma_yk,  popularity_y = rank_y^(-zipf_exponent)."""
     popularity = np.arange(1, n_items + 1, dtype=np.float64) ** -zipf_exponent
     rng.shuffle(popularity)
-    affinity = rng.gamma(concentration, size=(n_items, n_components)) + 1e-12
+    affinity = rng.gamma(_CONCENTRATION, size=(n_items, n_components)) + 1e-12
     O = popularity[:, None] * affinity
     O /= O.sum(axis=0)
     pi = rng.dirichlet(np.full(n_components, 10.0))
@@ -45,28 +39,19 @@ def draw_classes(
     return LatentClasses(item_probs=O[:, order], weights=pi[order])
 
 
-def draw_interactions(
-    truth: LatentClasses,
-    items_per_user: Array,
-    rng: np.random.Generator,
-    *,
-    membership_concentration: float | None = None,
-) -> Csr:
-    """Draw one row of counts per user (paper, equation 1).
+def draw_interactions(truth: LatentClasses, items_per_user: Array, rng: np.random.Generator) -> Csr:
+    """Draw one row of counts per user, (N, D) (paper, equation 1).
 
-        h ~ P[h | u],   y ~ P[y | h],   repeated n_u times
-
-    P[h | u] is one component per user, drawn from pi, as the paper's moments suppose; with
-    `membership_concentration` it is Dirichlet(concentration * pi). Returns (N, D) counts.
+    h ~ pi once for a user, as the paper's moments suppose;   y ~ P[y | h], n_u times
     """
-    D, _ = truth.item_probs.shape
+    D, K = truth.item_probs.shape
     lengths = np.asarray(items_per_user, dtype=np.int64)
     cumulative = np.cumsum(truth.item_probs.T, axis=1)
     blocks = []
     for start in range(0, len(lengths), _USERS_PER_BLOCK):
         n = lengths[start : start + _USERS_PER_BLOCK]
         users = np.repeat(np.arange(len(n)), n)
-        components = _draw_components(truth.weights, n, users, membership_concentration, rng)
+        components = rng.choice(K, size=len(n), p=truth.weights)[users]
         items = _draw_items(cumulative, components, rng)
         counts: Csr = sparse.coo_array((np.ones(len(users)), (users, items)), (len(n), D)).tocsr()
         counts.sum_duplicates()
@@ -82,7 +67,6 @@ def simulate(
     seed: int = 0,
     *,
     zipf_exponent: float = 0.7,
-    membership_concentration: float | None = None,
 ) -> tuple[LatentClasses, Csr]:
     """Draw a model and (N, D) counts; 3 + Poisson(items_per_user - 3) events a user."""
     for name, value in [("n_users", n_users), ("n_items", n_items), ("n_components", n_components)]:
@@ -101,26 +85,7 @@ def simulate(
     rng = np.random.default_rng(seed)
     truth = draw_classes(n_items, n_components, rng, zipf_exponent=zipf_exponent)
     lengths = 3 + rng.poisson(items_per_user - 3, size=n_users)
-    interactions = draw_interactions(
-        truth, lengths, rng, membership_concentration=membership_concentration
-    )
-    return truth, interactions
-
-
-def _draw_components(
-    pi: Array,
-    lengths: Array,
-    users: Array,
-    membership_concentration: float | None,
-    rng: np.random.Generator,
-) -> Array:
-    """Draw the component of every event of a block of users."""
-    K = len(pi)
-    if membership_concentration is None:
-        return rng.choice(K, size=len(lengths), p=pi)[users]
-    memberships = rng.dirichlet(membership_concentration * pi, size=len(lengths))
-    draws = rng.random(len(users))
-    return np.minimum((np.cumsum(memberships, axis=1)[users] < draws[:, None]).sum(axis=1), K - 1)
+    return truth, draw_interactions(truth, lengths, rng)
 
 
 def _draw_items(cumulative: Array, components: Array, rng: np.random.Generator) -> Array:

@@ -1,8 +1,6 @@
 import gzip
-from pathlib import Path
 
 import numpy as np
-import pytest
 
 from mom_pipeline.bench.accuracy import (
     PAPER,
@@ -13,10 +11,7 @@ from mom_pipeline.bench.accuracy import (
     run_recovery,
 )
 from mom_pipeline.core import MethodOfMoments, evaluate_ranking
-from mom_pipeline.core.ranking.topn import brute_force
 from mom_pipeline.datasets.splits import read_split
-
-GOWALLA = Path(__file__).parents[2].parent / "shared" / "data" / "gowalla"
 
 
 def test_only_unbiased_counts_fall_as_one_over_root_n():
@@ -49,15 +44,3 @@ def test_runs_on_a_split_in_the_same_format(tmp_path):
     expected = evaluate_ranking(model.recommend(train, n=20, ranking="components")[0], test, [20])
     assert rows[1]["recall"] == expected.recall[20]
     assert rows[1]["map"] == expected.map[20]
-
-
-@pytest.mark.skipif(not GOWALLA.exists(), reason="the Gowalla split is not beside the repository")
-def test_evaluation_gives_the_known_numbers_of_popularity():
-    """A popularity recommender's Recall@20 on this split is known to be about 0.040."""
-    train, test = read_split(GOWALLA / "train.txt.gz", GOWALLA / "test.txt.gz")
-    assert (train.nnz, test.nnz) == (810_128, 217_242)
-    popularity = np.asarray(train.sum(axis=0)).ravel().astype(np.float32)
-    ids, _ = brute_force(train, lambda rows: np.tile(popularity, (rows.shape[0], 1)), 20)
-    found = evaluate_ranking(ids, test, [20])
-    assert found.n_users == 29_858
-    assert found.recall[20] == pytest.approx(0.0416, abs=0.002)

@@ -12,9 +12,8 @@ from mom_pipeline.bench import serving, year
 from mom_pipeline.bench.daily import run_daily
 from mom_pipeline.bench.data import ClusteredCatalogue, clustered_interactions
 from mom_pipeline.bench.day_gate import Events
-from mom_pipeline.bench.growth import first_part, run_growth
+from mom_pipeline.bench.growth import run_growth
 from mom_pipeline.cli.main import cli
-from mom_pipeline.engine import write_shards
 
 
 @pytest.mark.parametrize("size", [(300, 200, 2_400), (50, 1_000, 1_500), (40, 12, 60)])
@@ -43,11 +42,6 @@ def test_users_keep_to_their_tastes():
     assert np.mean([np.bincount(row).max() / len(row) for row in rows]) > 0.5
 
 
-def test_more_pairs_than_there_are_is_refused():
-    with pytest.raises(ValueError, match="cannot take"):
-        clustered_interactions(10, 8, 80, np.random.default_rng(0), n_clusters=2)
-
-
 def test_every_share_of_changed_users_is_measured():
     result = run_daily(0.003, n_components=5, shares=(0.01, 0.1))
     assert [day["share_changed"] for day in result["days"]] == [0.01, 0.1]
@@ -69,14 +63,6 @@ def test_growth_measures_every_part_of_the_users():
     ratio = last["seconds"] / first["seconds"]
     assert last["multiple"] == pytest.approx(ratio)
     assert result["slope"] == pytest.approx(np.log(ratio) / np.log(last["users"] / first["users"]))
-
-
-def test_the_first_shards_are_a_data_set_of_their_own(tmp_path):
-    X = clustered_interactions(800, 200, 6_400, np.random.default_rng(0))
-    shards = write_shards(X, str(tmp_path), n_shards=8)
-    half = first_part(shards, 0.5)
-    assert len(half.entries) == 4
-    assert half.shape == (sum(entry.n_users for entry in shards.entries[:4]), 200)
 
 
 @pytest.fixture

@@ -1,14 +1,11 @@
 """The table of the paper at toy sizes, by real processes: what it holds, never how fast it was."""
 
-import json
 from itertools import product
 
 import pytest
-from click.testing import CliRunner
 
-from mom_pipeline.bench.paper import METHODS, SIZES, THREADS, PaperSize, run_paper
-from mom_pipeline.cli.bench import _BENCHES
-from mom_pipeline.cli.main import cli
+from mom_pipeline.bench.paper import SIZES, THREADS, PaperSize, run_paper
+from mom_pipeline_tests.cli.conftest import mom
 
 SECONDS = {"mom": 10, "bpr": 5}
 TOY = PaperSize("Toy", "toys", 300, 200, 2_400, 600, 0.04, SECONDS)
@@ -36,31 +33,11 @@ def test_every_method_has_a_row_for_each_mode_of_threads():
     assert told[-1] < 1
 
 
-def test_sizes_are_those_of_the_paper():
-    sizes = [(size.n_users, size.n_items, size.n_pairs) for size in SIZES.values()]
-    assert sizes == [
-        (24_304, 21_533, 417_246),
-        (110_000, 163_206, 1_450_933),
-        (1_000_000, 718_675, 5_669_541),
-    ]
-
-
-def test_a_method_over_its_budget_is_shown_as_a_dash(monkeypatch):
+def test_a_method_over_its_budget_is_shown_as_a_dash(monkeypatch, tmp_path):
     monkeypatch.setitem(SIZES, "tafeng", TOY)
     options = ("--sizes", "tafeng", "--methods", "bpr,plsi", "--threads", "one")
     arguments = ("bench", "paper", *options, "--time-budget", str(NO_TIME))
-    shown = CliRunner().invoke(cli, arguments, catch_exceptions=False).stdout
-    assert shown.count("–") >= 6
-    printed = CliRunner().invoke(cli, (*arguments, "--json"), catch_exceptions=False).stdout
-    for row in json.loads(printed)["rows"]:
+    assert mom(tmp_path, *arguments).stdout.count("–") >= 6
+    for row in mom(tmp_path, *arguments, "--json").json["rows"]:
         assert row["seconds"] is row["to_mom"] is None
         assert "takes longer than the 0.001 s allowed" in row["failure"]
-
-
-@pytest.mark.parametrize(("option", "known"), [("--sizes", SIZES), ("--methods", METHODS)])
-def test_names_are_those_of_the_bench(option, known):
-    result = CliRunner().invoke(cli, ("bench", "paper", option, "netflix"))
-    assert result.exit_code != 0
-    assert _BENCHES["paper"].options[option.strip("-")] == tuple(known)
-    for name in known:
-        assert name in result.output

@@ -1,13 +1,11 @@
 """`mom-pipeline reproduce --quick` by real processes, and its page in a real browser."""
 
-import json
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from mom_pipeline.bench.claims import claims_of
 from mom_pipeline.bench.paper import SIZES
@@ -18,8 +16,7 @@ from mom_pipeline.bench.reproduction import (
     render_reproduction,
     simulated_split,
 )
-from mom_pipeline.cli.main import cli
-from mom_pipeline.comparison.results import ComparisonError
+from mom_pipeline_tests.cli.conftest import mom
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -27,9 +24,7 @@ HOSTILE = "<script>alert(1)</script>"
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """The page of the command, what it prints, and what it measured."""
-    folder = tmp_path_factory.mktemp("reproduce")
-    arguments = ["reproduce", "--quick", "--json"]
-    environment, measured = {"MOM_DATA_DIR": str(folder)}, []
+    folder, measured = tmp_path_factory.mktemp("reproduce"), []
 
     def noted(result):
         measured.append(result)
@@ -39,9 +34,7 @@ def written(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mom_pipeline.cli.reproduce.claims_of", noted)
         patch.setattr("mom_pipeline.cli.reproduce.QUICK", smaller)
-        done = CliRunner().invoke(cli, arguments, env=environment, catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    printed = json.loads(done.stdout)
+        printed = mom(folder, "reproduce", "--quick", "--json").json
     return Path(printed["page"]), printed, measured[0]
 
 
@@ -97,22 +90,10 @@ def test_a_log_with_a_hostile_name_is_shown_as_text(written):
 
 
 def test_options_that_cannot_be(tmp_path):
-    environment = {"MOM_DATA_DIR": str(tmp_path)}
-    done = CliRunner().invoke(cli, ["reproduce", "--sizes", "netflix"], env=environment)
-    assert done.exit_code == 2
-    words = " ".join(done.output.replace("│", " ").split())
-    assert "the known ones are tafeng, million-song, yandex" in words
+    said = mom(tmp_path, "reproduce", "--sizes", "netflix", code=2).stderr
+    assert "tafeng, million-song, yandex" in " ".join(said.split())
     (tmp_path / "reports").write_text("a file where the folder belongs")
-    done = CliRunner().invoke(cli, ["reproduce", "--quick"], env=environment)
-    assert done.exit_code == 2
-    assert "cannot be written" in done.output
-
-
-def test_the_quick_plan_is_the_full_one_made_smaller():
-    assert QUICK.is_quick
-    assert not Plan().is_quick
-    assert QUICK.sizes[0].n_users == SIZES["tafeng"].n_users // 20
-    assert QUICK.sizes[0].seconds == SIZES["tafeng"].seconds
+    assert "cannot be written" in mom(tmp_path, "reproduce", "--quick", code=2).stderr
 
 
 def test_simulated_data_hide_the_papers_number_of_test_tuples():
@@ -120,7 +101,7 @@ def test_simulated_data_hide_the_papers_number_of_test_tuples():
     split = simulated_split(size, seed=1)
     assert split.data.train_tuples == size.n_pairs
     assert split.data.test_tuples == size.n_test_pairs
-    assert split.validation is None
+    assert split.windows == ()
     again = simulated_split(size, seed=1)
     np.testing.assert_array_equal(split.final.test.indices, again.final.test.indices)
     seen = split.final.train.multiply(split.final.test_in_catalogue())
@@ -137,16 +118,10 @@ def test_three_quarters_of_a_log_or_the_days_that_a_publication_names_are_traine
     split = log_split(folder.warehouse, (), "shop", QUICK)
     days = "train 2024-03-01 to 2024-03-04, test 2024-03-05 to 2024-03-05"
     assert split.period == f"{days}; default settings"
-    assert split.validation is None
+    assert split.windows == ()
     full = log_split(folder.warehouse, (), "shop", Plan())
-    assert full.validation is not None
+    assert full.windows
     assert full.period.startswith(f"{days}; settings chosen on")
     odd = tuple(date(2024, 3, number) for number in (1, 3, 5))
     named = log_split(folder.warehouse, odd, "months", QUICK)
     assert named.period.startswith("train 3 days of the dataset")
-
-
-def test_a_folder_without_events_is_said(folder):
-    folder.take("user,item,timestamp\n")
-    with pytest.raises(ComparisonError, match="holds no events yet"):
-        log_split(folder.warehouse, (), "empty", QUICK)

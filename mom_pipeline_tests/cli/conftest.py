@@ -32,15 +32,24 @@ class Said:
         return json.loads(self.stdout)
 
 
-def mom(folder: Path, *arguments: str, code: int = 0, typed: str | None = None) -> Said:
-    """Run a command on a data folder; its exit code must be the given one."""
-    with mock.patch.dict(os.environ, {"MOM_DATA_DIR": str(folder), "COLUMNS": "200"}):
+def mom(
+    folder: Path,
+    *arguments: str,
+    code: int = 0,
+    error: type[MomError] | None = None,
+    typed: str | None = None,
+    **environment: str,
+) -> Said:
+    """Run a command on a data folder; it must end with this exit code, or by this error."""
+    place = {"MOM_DATA_DIR": str(folder), "COLUMNS": "200"}
+    with mock.patch.dict(os.environ, place | environment):
         done = CliRunner().invoke(cli, arguments, input=typed)
-    error = done.exception
-    if error is not None and not isinstance(error, MomError | SystemExit):
-        raise error
-    said = Said(done.stdout, done.stderr + (str(error) if isinstance(error, MomError) else ""))
-    assert done.exit_code == code, f"{done.exit_code}: {said.stdout}\n{said.stderr}"
+    raised = done.exception
+    if raised is not None and not isinstance(raised, MomError | SystemExit):
+        raise raised
+    said = Said(done.stdout, done.stderr + (str(raised) if isinstance(raised, MomError) else ""))
+    assert done.exit_code == (1 if error else code), f"{done.exit_code}: {said}"
+    assert error is None or isinstance(raised, error), raised
     return said
 
 

@@ -1,13 +1,13 @@
 """How many commands and options there are, and that each says what it does."""
 
-import json
 from collections.abc import Iterator
 
 import click
 import pytest
-from click.testing import CliRunner
 
+from mom_pipeline.bench.paper import METHODS, SIZES
 from mom_pipeline.cli.main import COMMANDS, cli
+from mom_pipeline_tests.cli.conftest import mom
 
 MOST_COMMANDS, MOST_OPTIONS = 30, 120
 
@@ -31,35 +31,32 @@ def test_there_are_few_commands_and_options():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("words", "said"),
     [
-        (("paper", "--scale", "2"), "`bench paper` has no --scale"),
-        (("daily", "--log", "30music", "--days", "3"), "`bench daily` has no --log, --days"),
-        (("year",), "`bench year` needs the FOLDER"),
-        (("daily", "."), "`bench daily` has no FOLDER"),
-        (("nothing",), "recovery"),
+        ("paper --scale 2", "`bench paper` has no --scale"),
+        ("daily --log 30music --days 3", "`bench daily` has no --log, --days"),
+        ("year", "`bench year` needs the FOLDER"),
+        ("daily .", "`bench daily` has no FOLDER"),
+        ("nothing", "recovery"),
+        ("paper --sizes netflix", ", ".join(SIZES)),
+        ("paper --methods magic", ", ".join(METHODS)),
     ],
 )
-def test_a_bench_takes_its_own_options_only(arguments, said):
-    shown = CliRunner().invoke(cli, ["bench", *arguments])
-    assert shown.exit_code == 2
-    assert said in shown.output
+def test_a_bench_takes_its_own_options_only(tmp_path, words, said):
+    assert said in " ".join(mom(tmp_path, "bench", *words.split(), code=2).stderr.split())
 
 
 def test_bench_recovery_as_table_json_and_picture(tmp_path):
-    picture = tmp_path / "recovery.svg"
-    arguments = ("bench", "recovery", "--scale", "0.05")
-    shown = CliRunner().invoke(cli, [*arguments, "--plot", str(picture)]).stdout
+    picture, arguments = tmp_path / "recovery.svg", ("bench", "recovery", "--scale", "0.05")
+    shown = mom(tmp_path, *arguments, "--plot", str(picture)).stdout
     assert "unbiased," in shown
     assert "cores of" in shown.splitlines()[-1]
     assert picture.read_bytes().startswith(b"<svg")
-    result = json.loads(CliRunner().invoke(cli, [*arguments, "--json"]).stdout)
-    assert len(result["points"]) == 16
+    assert len(mom(tmp_path, *arguments, "--json").json["points"]) == 16
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help(name):
-    shown = CliRunner().invoke(cli, [name, "--help"], catch_exceptions=False)
-    assert shown.exit_code == 0
-    assert "Usage:" in shown.stdout
-    assert "\\b" not in shown.stdout
+def test_every_command_has_help(tmp_path, name):
+    shown = mom(tmp_path, name, "--help").stdout
+    assert "Usage:" in shown
+    assert "\\b" not in shown

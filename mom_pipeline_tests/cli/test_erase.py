@@ -131,17 +131,6 @@ def assert_equal(found, expected):
         np.testing.assert_array_equal(found, expected)
 
 
-def test_a_later_delivery_does_not_bring_the_user_back(finished, erased, tmp_path):
-    folder = Path(shutil.copytree(erased[0], tmp_path / "data"))
-    for path in (finished / "logs").glob("2024-03-03*"):
-        shutil.copy(path, folder / "logs")
-    mom(folder, "update")
-    assert holding(folder) == {"logs"}
-    assert rows(folder, "SELECT count(*) FROM quarantine WHERE reason LIKE '%erased'")[0][0] > 0
-    assert mom(folder, "erase", USER, "--yes", "--json").json["left_in"] == []
-    assert holding(folder) == set()
-
-
 def test_bad_input_gets_an_answer_and_changes_nothing(finished, tmp_path):
     folder = Path(shutil.copytree(finished, tmp_path / "data"))
     for user in ("", "=HYPERLINK(1)", "nobody\n"):

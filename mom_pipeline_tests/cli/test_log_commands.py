@@ -1,6 +1,5 @@
 """`simulate`, `import` and `logs`, and deliveries that are refused or set aside."""
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -61,20 +60,6 @@ def test_a_refused_file_stops_no_other(run, ingest, tmp_path):
     quarantined = run("logs", "--day", "2024-03-01", "--json").json["quarantine"]
     assert [(q["line"], q["text"]) for q in quarantined] == [(3, "[red]b[/x]")]
     assert "[red]b[/x]" in run("logs", "--day", "2024-03-01").stdout  # text, no markup
-
-
-def test_a_file_that_was_cut_short_is_refused_until_its_checksum_confirms_it(run, ingest, tmp_path):
-    path = write(tmp_path, "2024-03-02.csv", "a,y,2024-03-02", "b,y,2024-03-02")
-    path.write_bytes(path.read_bytes()[:-8])  # "b,y,2024" would be read as a bad line, or worse
-    assert "2024-03-02.csv may have been cut short: expected a line end" in ingest()
-    path.write_text("user,item,timestamp\na,y,2024-03-02")
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    path.with_name("2024-03-02.csv.sha256").write_text(f"{sha256}  2024-03-02.csv\n")
-    assert ingest(MOM_LOGS__REQUIRE_CHECKSUM="true").count("Refused") == 0
-    assert days(run) == {"2024-03-02": 1}
-    write(tmp_path, "2024-03-03.csv", "a,x,2024-03-03")
-    refused = ingest(MOM_LOGS__REQUIRE_CHECKSUM="true")
-    assert "has no 2024-03-03.csv.sha256 beside it, which logs.require_checksum" in refused
 
 
 def test_a_folder_of_other_names_alone_says_so(run, tmp_path):

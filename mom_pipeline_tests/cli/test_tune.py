@@ -1,13 +1,10 @@
 """`tune` on a few days of small logs."""
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from mom_pipeline.cli.main import cli
 from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.core.ranking.score import FEATURES
 from mom_pipeline.settings import load_settings
@@ -30,24 +27,15 @@ def root(simulated, tmp_path):
     return Path(shutil.copytree(simulated, tmp_path / "data"))
 
 
-@pytest.fixture
-def run(root, monkeypatch):
-    monkeypatch.setenv("MOM_DATA_DIR", str(root))
-    monkeypatch.setenv("COLUMNS", "200")
-    return lambda *arguments: CliRunner().invoke(cli, ["tune", *arguments])
-
-
-def test_it_says_what_it_would_write_and_writes_when_told(run, root):
+def test_it_says_what_it_would_write_and_writes_when_told(root):
     file = root / "pipeline.toml"
     before = file.read_text()
-    found = run()
-    assert found.exit_code == 0, found.output
-    assert all(name in found.output for name in FEATURES)
-    assert "model.n_components = " in found.output
+    found = mom(root, "tune").stdout
+    assert all(name in found for name in (*FEATURES, "model.n_components = "))
     assert file.read_text() == before
     assert (root / "reports" / "tuning.svg").read_bytes().startswith(b"<svg")
 
-    told = json.loads(run("--json", "--write").stdout)
+    told = mom(root, "tune", "--json", "--write").json
     best = max(told["evidence"]["trials"], key=lambda trial: trial["likelihood"])
     model = load_settings(root, {}).model
     for key in ("n_components", "estimator", "rows"):
@@ -56,11 +44,11 @@ def test_it_says_what_it_would_write_and_writes_when_told(run, root):
     assert told["changes"]["model.n_components"] == best["n_components"] > 1
     assert "# K" in file.read_text()
 
-    again = json.loads(run("--json", "--write").stdout)
+    again = mom(root, "tune", "--json", "--write").json
     assert (again["changes"], again["written"]) == ({}, False)
     assert again["ranking"] == told["ranking"]
 
 
-def test_too_few_days(run):
-    assert isinstance(run("--days", "4").exception, TooLittleData)
-    assert run("--days", "0").exit_code == 2
+def test_too_few_days(root):
+    mom(root, "tune", "--days", "4", error=TooLittleData)
+    mom(root, "tune", "--days", "0", code=2)

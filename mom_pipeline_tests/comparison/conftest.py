@@ -9,6 +9,7 @@ from scipy import sparse
 from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.run import Options, run_comparison
 from mom_pipeline.comparison.split import split_of_files
+from mom_pipeline.core.ranking.learning import Window
 from mom_pipeline.core.simulation import simulate
 from mom_pipeline.settings import load_settings
 from mom_pipeline.warehouse.connection import Warehouse
@@ -100,13 +101,8 @@ def counts():
 def past_and_future():
     """Counts of 1,500 users of 120 items in five components, and the fifth of them to be found."""
     _, X = simulate(1_500, 120, 5, items_per_user=15, seed=3, zipf_exponent=0.3)
-    hidden = np.random.default_rng(0).random(X.nnz) < 0.2
-    past, future = X.copy(), X.copy()
-    past.data = np.where(hidden, 0, X.data)
-    future.data = np.where(hidden, X.data, 0)
-    past.eliminate_zeros()
-    future.eliminate_zeros()
-    return past, future
+    window = Window.hiding(X, np.random.default_rng(0))
+    return window.X, window.later
 
 
 @pytest.fixture

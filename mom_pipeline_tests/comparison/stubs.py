@@ -23,11 +23,6 @@ def _pairs(X, seed):
     return Fitted(lambda rows: rows.astype(bool).astype(float) @ together)
 
 
-def _random(X, seed):
-    scores = np.random.default_rng(seed).random(X.shape[1])
-    return Fitted(lambda rows: np.tile(scores, (rows.shape[0], 1)))
-
-
 def _sleeps(X, seed, asleep=1, **settings):
     time.sleep(600 * asleep)
     return _popular(X, seed, **settings)
@@ -64,7 +59,6 @@ METHODS = {
     for method in (
         Method("popular", "Popular", _popular, ({"sign": -1}, {"sign": 1})),
         Method("pairs", "Pairs", _pairs),
-        Method("random", "Random", _random),
         Method("sleeps", "Sleeps", _sleeps),
         Method("tires", "Tires", _sleeps, ({"asleep": 0, "sign": -1}, {"asleep": 0}, {})),
         Method("greedy", "Greedy", _greedy, ({"hunger": 1}, {"hunger": 2})),

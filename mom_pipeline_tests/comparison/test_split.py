@@ -49,12 +49,12 @@ def test_by_time(deliver):
     assert len(final.users) == 2
     assert (final.n_newcomers, final.n_dropped, final.n_unknown) == (1, 1, 1)
     # Validation: trained on three days, ann and bob then take c, which is too rare to be known.
-    assert split.validation_is_later
-    assert split.validation.train.shape == (4, 2)
-    assert len(split.validation.users) == 2
-    assert split.validation.n_unknown == 2
+    assert split.is_later
+    assert split.windows[0].train.shape == (4, 2)
+    assert len(split.windows[0].users) == 2
+    assert split.windows[0].n_unknown == 2
     # As long windows before it: the third day after two, and the second after one.
-    assert [own.last_days.data.max() for own in (split.validation, *split.earlier)] == [
+    assert [own.last_days.data.max() for own in split.windows] == [
         split.final.last_days.data.max() - n for n in (1, 2, 3)
     ]
 
@@ -78,8 +78,8 @@ def test_one_training_day_is_divided_by_items(deliver):
     first = ["ann a", "ann b", "bob a", "bob c", "cat a", "cat b", "cat c"]
     split = split_by_time(deliver(first, ["ann c"], min_item_users=1), day(1))
     assert "a fifth of everybody's training items" in split.period
-    assert (split.validation.test.nnz, split.validation.train.nnz) == (3, 4)
-    assert not split.validation_is_later
+    assert (split.windows[0].test.nnz, split.windows[0].train.nnz) == (3, 4)
+    assert not split.is_later
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,8 @@ def test_validation_is_to_training_as_the_test_is_to_all(train_until, test_until
 @pytest.mark.parametrize(
     ("train", "test", "message"),
     [
-        (0, None, "before the first day with events, 2024-03-01; choose a later day"),
-        (6, None, r"no events were delivered after that \(the last are of 2024-03-06\)"),
-        (4, 4, "which is not after the training's last day, 2024-03-04"),
+        (0, None, "before the first day with events, 2024-03-01"),
+        (6, None, r"the last are of 2024-03-06"),
         (4, 2, "the test would end on 2024-03-02, which is not after"),
     ],
 )
@@ -110,17 +109,27 @@ def test_impossible_days_are_named(deliver, train, test, message):
         split_by_time(warehouse, day(train), day(test) if test else None)
 
 
-def test_nothing_to_find_and_nothing_to_train_on_are_named(deliver, tmp_path):
-    warehouse = deliver(["ann a", "ann b"], ["eve a", "ann a"], [], ["bob b"], min_item_users=1)
-    with pytest.raises(ComparisonError, match="1 have no history and 1 took nothing new"):
-        split_by_time(warehouse, day(1), day(2))
-    with pytest.raises(ComparisonError, match="nobody took anything in the test data"):
-        split_by_time(warehouse, day(2), day(3))
-    with pytest.raises(ComparisonError, match=r"lower matrix.min_item_users"):
-        split_by_time(deliver(*DAYS, min_item_users=9), day(4))
-    with pytest.raises(ComparisonError, match="holds no events yet; put log files such as"):
-        split_by_time(deliver(), day(4))
-    with pytest.raises(WarehouseUnreadable, match="run `mom-pipeline update` first"):
+TWO_DAYS = (["ann a", "ann b"], ["eve a", "ann a"], [], ["bob b"])
+
+
+@pytest.mark.parametrize(
+    ("days", "filters", "train", "test", "message"),
+    [
+        (TWO_DAYS, 1, 1, 2, "1 have no history and 1 took nothing new"),
+        (TWO_DAYS, 1, 2, 3, "nobody took anything in the test data"),
+        (DAYS, 9, 4, 6, "lower matrix.min_item_users"),
+        ((), 1, 4, 6, "holds no events yet"),
+    ],
+)
+def test_nothing_to_find_and_nothing_to_train_on_are_named(
+    deliver, days, filters, train, test, message
+):
+    with pytest.raises(ComparisonError, match=message):
+        split_by_time(deliver(*days, min_item_users=filters), day(train), day(test))
+
+
+def test_a_folder_without_a_warehouse_has_no_split(tmp_path):
+    with pytest.raises(WarehouseUnreadable):
         split_by_time(Warehouse(load_settings(tmp_path, {})), day(4))
 
 
@@ -141,7 +150,7 @@ def test_by_days_that_lie_apart(deliver):
 def test_matrices_and_fewer_users_are_asked_without_a_choice():
     train, test = sparse.eye_array(6, format="csr"), sparse.csr_array(np.eye(6)[::-1])
     split = split_of_matrices(train, test, name="toy", kind="simulated", words="by hand")
-    assert (len(split.final.users), split.validation, split.period) == (6, None, "by hand")
+    assert (len(split.final.users), split.windows, split.period) == (6, (), "by hand")
     fewer = split.untuned(4, seed=0)
     assert len(fewer.final.users) == 4
     assert fewer.final.train.shape == split.final.train.shape
@@ -152,36 +161,36 @@ def test_a_ready_split(files, split):
     data = split.data
     assert data.name == files[0].parent.name
     assert (data.users, data.items, data.train_tuples, data.test_tuples) == (80, 40, 800, 240)
-    assert (split.validation.test.nnz, split.validation.train.nnz) == (160, 640)
+    assert (split.windows[0].test.nnz, split.windows[0].train.nnz) == (160, 640)
     assert split.day is None
     again = split_of_files(*files)
-    np.testing.assert_array_equal(again.validation.test.toarray(), split.validation.test.toarray())
+    np.testing.assert_array_equal(again.windows[0].test.toarray(), split.windows[0].test.toarray())
     other = split_of_files(*files, seed=1)
-    assert (other.validation.test != split.validation.test).nnz
+    assert (other.windows[0].test != split.windows[0].test).nnz
 
 
-def test_ready_splits_with_faults(tmp_path):
-    train, test = tmp_path / "train.txt", tmp_path / "test.txt.gz"
-    train.write_text("0 1 2\n1 0 2\n")
-    test.write_bytes(gzip.compress(b"0\n1\n"))
-    with pytest.raises(ComparisonError, match="no test items: nobody took anything"):
-        split_of_files(train, test)
-    test.write_bytes(gzip.compress(b"5 1 2\n0 1\n"))
-    with pytest.raises(ComparisonError, match="1 have no history and 1 took nothing new"):
-        split_of_files(train, test)
-    assert len(split_of_files(train, test, exclude_seen=False).final.users) == 1
-    train.write_text("0\n1\n")
-    with pytest.raises(ComparisonError, match="nothing to train on"):
-        split_of_files(train, test)
-    with pytest.raises(DatasetError, match="does not exist"):
-        split_of_files(tmp_path / "none.txt", test)
+@pytest.mark.parametrize(
+    ("train", "test", "error", "message"),
+    [
+        ("0 1 2\n1 0 2\n", "0\n1\n", ComparisonError, "nobody took anything"),
+        ("0 1 2\n1 0 2\n", "5 1 2\n0 1\n", ComparisonError, "1 have no history and 1 took nothing"),
+        ("0\n1\n", "5 1 2\n0 1\n", ComparisonError, "nothing to train on"),
+        ("0 1 2\n", None, DatasetError, "does not exist"),
+    ],
+)
+def test_ready_splits_with_faults(tmp_path, train, test, error, message):
+    (tmp_path / "train.txt").write_text(train)
+    if test is not None:
+        (tmp_path / "test.txt.gz").write_bytes(gzip.compress(test.encode()))
+    with pytest.raises(error, match=message):
+        split_of_files(tmp_path / "train.txt", tmp_path / "test.txt.gz")
 
 
 def test_histories_of_one_item_leave_the_defaults(tmp_path):
     (tmp_path / "train.txt").write_text("0 1\n1 2\n")
     (tmp_path / "test.txt").write_text("0 2\n1 1\n")
     split = split_of_files(tmp_path / "train.txt", tmp_path / "test.txt")
-    assert split.validation is None
+    assert split.windows == ()
     assert "default settings" in split.period
 
 
@@ -231,8 +240,7 @@ def test_later_users_and_items_lie_behind_the_matrix():
 
 def test_a_sample_keeps_the_training_and_the_pairing():
     rng = np.random.default_rng(0)
-    train = sparse.csr_array((rng.random((200, 30)) < 0.3) * 1.0)
-    test = sparse.csr_array((rng.random((200, 30)) < 0.2) * 1.0)
+    train, test = (sparse.csr_array((rng.random((200, 30)) < p) * 1.0) for p in (0.3, 0.2))
     whole = make_trial(train, test)
     some = whole.sample(50, np.random.default_rng(1))
     assert len(some.users) == 50

@@ -1,6 +1,5 @@
 """Files that are whole or not there."""
 
-import hashlib
 import os
 import stat
 import subprocess
@@ -14,7 +13,6 @@ from mom_pipeline.core.files import (
     is_left_over,
     locked,
     replacing,
-    sha256_of,
     temporary_path,
     write_text,
     writing,
@@ -51,12 +49,6 @@ def test_only_those_of_ended_processes_are_left_over(tmp_path: Path) -> None:
     assert is_left_over(own.with_name(own.name.replace(f".{os.getpid()}.", f".{ended.pid}.")))
     for name in ("a.txt", ".lock", f"a.{ended.pid}", ".tmp", ".a.x.tmp"):
         assert not is_left_over(tmp_path / name)
-
-
-def test_sha256_of_a_file_and_of_bytes(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"abc")
-    expected = hashlib.sha256(b"abc").hexdigest()
-    assert sha256_of(tmp_path / "a") == sha256_of(b"abc") == expected
 
 
 def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:

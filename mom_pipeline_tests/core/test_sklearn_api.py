@@ -6,17 +6,14 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-from sklearn.base import clone, is_classifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Binarizer
-from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.validation import check_is_fitted
 
 from mom_pipeline.core import MethodOfMoments, RankingScorer, RankingWeights
-from mom_pipeline.core.errors import InvalidSetting, NotFitted, TooLittleData
+from mom_pipeline.core.errors import InvalidSetting, TooLittleData
 
 # All weights but one are fixed.
 QUICK = {
@@ -61,17 +58,6 @@ def quick(n_components=4, **settings):
     return MethodOfMoments(n_components, ranking="components", **settings)
 
 
-def test_parameters_are_the_settings_and_clone_copies_them(few):
-    model = quick(3, estimator="unbiased", seed=5).fit(few)
-    assert model.get_params()["estimator"] == "unbiased"
-    assert set(model.get_params()) >= {"n_components", "ranking", "seed", "tol"}
-    fresh = clone(model)
-    assert fresh.get_params() == model.get_params()
-    with pytest.raises(NotFitted):
-        fresh.transform(few)
-    np.testing.assert_array_equal(fresh.fit(few).item_probs, model.item_probs)
-
-
 def test_a_setting_is_set_or_nothing_is():
     model = quick(3, anchor_width=4)
     assert model.set_params(n_components=5, anchor_width=6) is model
@@ -81,18 +67,6 @@ def test_a_setting_is_set_or_nothing_is():
     assert (model.n_components, model.seed) == (5, 0)
     with pytest.raises(InvalidSetting, match=r"unknown settings: n_topics; .*n_components"):
         model.set_params(n_topics=3)
-
-
-def test_the_tags_say_what_the_model_takes(few):
-    model = quick()
-    tags = get_tags(model)
-    assert tags.input_tags.sparse
-    assert tags.input_tags.positive_only
-    assert tags.transformer_tags is not None
-    assert not tags.target_tags.required
-    assert not is_classifier(model)
-    assert not hasattr(model, "n_features_in_")
-    check_is_fitted(model.fit(few))
 
 
 def test_a_pipeline_classifies_users_by_their_memberships(truth_and_counts):

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mom_pipeline.core import MethodOfMoments, evaluate_ranking, simulate
+from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, NotFitted
 from mom_pipeline.core.interactions import resized
-from mom_pipeline.core.ranking.learning import Window
 from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.threads import using_cores
 
@@ -64,51 +63,6 @@ def test_updates_read_rows_as_the_fit_does(counts, rows, tmp_path):
     np.testing.assert_allclose(model.transform(now), P, atol=1e-9)
     moved = np.abs(model.item_probs - before).max()
     assert moved < 1e-9 if rows == "binary" else moved > 1e-6
-
-
-def test_one_update_after_another_is_as_good_as_one(counts):
-    model = unfitted().fit(counts[:4000])
-    for start in range(4000, 6000, 500):
-        model.update(added=counts[start : start + 500])
-        model.forget(counts[start : start + 7])
-    kept = np.ones(6000, dtype=bool)
-    for start in range(4000, 6000, 500):
-        kept[start : start + 7] = False
-    assert_same_model(model, unfitted().fit(counts[kept], anchor=model.anchor))
-
-
-def test_items_that_are_new_have_probabilities(counts):
-    old, D = sparse.csr_array(counts[:3000, :280]), counts.shape[1]
-    model = unfitted().fit(old)
-    model.update(removed=old[:2000], added=counts[:2000])
-    now = sparse.csr_array(sparse.vstack([counts[:2000], resized(old[2000:], (1000, D))]))
-    assert model.item_probs.shape == (D, 5)
-    assert model.item_probs[280:].sum() > 0
-    assert_same_model(model, unfitted().fit(now, anchor=model.anchor.with_items(D)))
-
-
-def test_an_updated_model_is_as_good_as_a_fresh_one():
-    _, X = simulate(8_000, 300, 5, items_per_user=14, seed=4)
-    split = Window.hiding(X, np.random.default_rng(0))
-    model = unfitted().fit(split.X[:6000])
-    model.update(added=split.X[6000:])
-    fresh = unfitted().fit(split.X)
-    recalls, maps = [], []
-    for one in (model, fresh):
-        ids, _ = one.recommend(split.X, n=20)
-        metrics = evaluate_ranking(ids, split.later, [20])
-        recalls.append(metrics.recall[20])
-        maps.append(metrics.map[20])
-    assert recalls[0] == pytest.approx(recalls[1], rel=0.01)
-    assert maps[0] == pytest.approx(maps[1], rel=0.01)
-    assert maps[1] > 0.02
-
-
-def test_a_stored_model_can_be_updated(counts, tmp_path):
-    model = unfitted("unbiased").fit(counts)
-    model.save(tmp_path / "model.npz")
-    loaded = MethodOfMoments.load(tmp_path / "model.npz")
-    assert_same_model(loaded.forget(counts[:9]), model.forget(counts[:9]), tolerance=0)
 
 
 def test_rows_may_be_lists_and_end_before_the_last_item(counts):

@@ -16,8 +16,8 @@ SHOWN_CUTOFF = 20
 METRICS = ("precision", "recall", "map", "ndcg")
 # Users handled together.
 _USERS_PER_BLOCK = 512
-# Counts of a bootstrap in memory at once on each thread: 16 MB.
-_COUNTS_PER_BLOCK = 2_000_000
+# Samples of a bootstrap, and its counts in memory at once on each thread: 16 MB.
+_SAMPLES, _COUNTS_PER_BLOCK = 1000, 2_000_000
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def evaluate_ranking(
     def block(start: int) -> None:
         rows = slice(start, start + _USERS_PER_BLOCK)
         lists, relevant = ids[users[rows], : cutoffs[-1]], test[users[rows]]
-        for name, array in metrics_of_hits(*_hits(lists, relevant), relevant, cutoffs).items():
+        for name, array in _metrics_of(lists, relevant, cutoffs).items():
             values[name][rows] = array
 
     map_blocks(block, range(0, len(users), _USERS_PER_BLOCK))
@@ -102,9 +102,9 @@ def checked_cutoffs(cutoffs: Sequence[int]) -> tuple[int, ...]:
     return ordered
 
 
-def nearest_cutoff(cutoffs: Sequence[int], wanted: int = SHOWN_CUTOFF) -> int:
+def nearest_cutoff(cutoffs: Sequence[int]) -> int:
     """Return the cut-off that is shown where there is room for one: the nearest to 20."""
-    return min(cutoffs, key=lambda cutoff: abs(cutoff - wanted))
+    return min(cutoffs, key=lambda cutoff: abs(cutoff - SHOWN_CUTOFF))
 
 
 def _relevant_items(ids: Array, test: Csr, train: Csr | None) -> Csr:
@@ -113,32 +113,28 @@ def _relevant_items(ids: Array, test: Csr, train: Csr | None) -> Csr:
             f"expected one list per user of the test matrix ({test.shape[0]}), "
             f"found an array of shape {ids.shape}"
         )
-    taken = test.astype(bool)
-    if train is not None:
-        taken = taken > train.astype(bool)
+    return _canonical(
+        test.astype(bool) if train is None else test.astype(bool) > train.astype(bool)
+    )
+
+
+def _canonical(taken: Csr) -> Csr:
     taken.sum_duplicates()
     taken.eliminate_zeros()
     return taken
 
 
-def _hits(ids: Array, relevant: Csr) -> tuple[Array, Array]:
-    """Return user and rank (from 0) of every listed item that is relevant, in that order."""
+def _metrics_of(ids: Array, relevant: Csr, cutoffs: tuple[int, ...]) -> dict[str, Float64]:
+    """Return every metric of some users at every cut-off: (users, cut-offs) each.
+
+    ids: (users, n), at most to the last cut-off.  relevant: (users, D), the items of T.
+    """
     D = relevant.shape[1]
     keys = rows_of_entries(relevant) * D + relevant.indices  # rising
     wanted = np.arange(len(ids))[:, None] * D + ids
     nearest = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    # Hits, ordered by user and then by rank, from 0.
     users, ranks = np.nonzero((keys[nearest] == wanted) & (ids >= 0))
-    return users, ranks
-
-
-def metrics_of_hits(
-    users: Array, ranks: Array, relevant: Csr, cutoffs: tuple[int, ...]
-) -> dict[str, Float64]:
-    """Return every metric of some users at every cut-off: (users, cut-offs) each.
-
-    users, ranks: the hits, ordered by user and then by rank, which is below the last cut-off.
-    relevant: (users, D), the items of T.
-    """
     at = np.array(cutoffs)
     n_relevant = np.diff(relevant.indptr)[:, None]
     shape = (len(n_relevant), len(at))
@@ -201,21 +197,14 @@ def catalogue_use(ids: Array, train: Csr, cutoffs: Sequence[int] = CUTOFFS) -> C
 
 def _information(train: Csr) -> Float64:
     """Return -log2(share of users who have the item), (D,)."""
-    taken = train.astype(bool)
-    taken.sum_duplicates()
-    taken.eliminate_zeros()
+    taken = _canonical(train.astype(bool))
     n_users = max(int((np.diff(taken.indptr) > 0).sum()), 1)
     item_users = np.bincount(taken.indices, minlength=train.shape[1])
     return np.asarray(-np.log2(np.maximum(item_users, 1) / n_users))
 
 
 def paired_interval(
-    values: Array,
-    reference: Array,
-    rng: np.random.Generator,
-    *,
-    samples: int = 1000,
-    level: float = 0.95,
+    values: Array, reference: Array, rng: np.random.Generator, *, level: float = 0.95
 ) -> tuple[Float64, Float64, Float64]:
     """Return the mean difference and the ends of its paired bootstrap interval.
 
@@ -226,10 +215,10 @@ def paired_interval(
     quantiles (1 - level) / 2 and (1 + level) / 2 of the resampled means.
     Equal generators give equal intervals, whatever the number of threads.
     """
-    d = _differences(values, reference, samples, level)
+    d = _differences(values, reference)
     N = len(d)
     per_block = max(1, _COUNTS_PER_BLOCK // N)
-    sizes = [min(per_block, samples - start) for start in range(0, samples, per_block)]
+    sizes = [min(per_block, _SAMPLES - start) for start in range(0, _SAMPLES, per_block)]
 
     def resampled(task: tuple[int, np.random.Generator]) -> Float64:
         n_samples, own_rng = task
@@ -244,17 +233,13 @@ def paired_interval(
     return d.mean(axis=0).reshape(shape), low.reshape(shape), high.reshape(shape)
 
 
-def _differences(values: Array, reference: Array, samples: int, level: float) -> Float64:
-    """Return the differences of all users, (N, figures), after a look at the arguments."""
+def _differences(values: Array, reference: Array) -> Float64:
+    """Return the differences of all users, (N, figures), after a look at them."""
     if values.shape != reference.shape or values.ndim == 0 or len(values) == 0:
         raise InvalidInteractions(
             "expected figures of the same users, at least one, on both sides; found arrays of "
             f"shapes {values.shape} and {reference.shape}"
         )
-    if samples < 1:
-        raise InvalidSetting(f"samples must be at least 1, found {samples}")
-    if not 0 < level < 1:
-        raise InvalidSetting(f"level must lie between 0 and 1, found {level}")
     d = (np.asarray(values, np.float64) - np.asarray(reference, np.float64)).reshape(
         len(values), -1
     )

@@ -191,9 +191,8 @@ def rare_items(users: Users, max_bytes: int) -> Array:
     start, before = 0, 0
     while start < D:
         run = max(int(np.searchsorted(np.cumsum(bounds[start:]), most, side="right")), 1)
-        names = users.add_up(partial(_pair_names, rank, slice(start, start + run))).names
-        own = np.bincount((names >> 32) - start, minlength=run)
-        in_all = before + np.cumsum(own)
+        pairs = users.add_up(partial(_pairs_of, rank, slice(start, start + run)))
+        in_all = before + np.cumsum(np.diff(pairs.indptr))
         kept = int(np.searchsorted(in_all, most, side="right"))
         if kept < run:
             return np.sort(by_popularity[start + kept :])
@@ -225,41 +224,27 @@ def _pairs_by_rank(rank: Array, rows: UserRows) -> Float64:
     return np.bincount(X.indices, weights=ordinals, minlength=X.shape[1]).astype(np.float64)
 
 
-@dataclass(frozen=True)
-class _PairNames:
-    """Names y 2^32 + h of pairs h <= y, by rank, rising; the sum is those of both."""
-
-    names: Array
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)(np.union1d(self.names, other.names))
-
-
-def _pair_names(rank: Array, items: slice, rows: UserRows) -> _PairNames:
-    """Return the pairs whose item of the larger rank is among some, each once."""
+def _pairs_of(rank: Array, items: slice, rows: UserRows) -> Csr:
+    """Return whether some items go with each item of no larger rank, (items, D) of bool."""
     X = _by_rank(rows.X, rank)
     columns = X.tocsc()
-    users = sparse.csr_array(columns.T)
 
-    def slab(own: slice) -> Array:
-        both = (users[: own.stop] @ columns[:, own].tocsr()).tocsc()  # (items up to here, these)
-        second = np.repeat(np.arange(own.start, own.stop), np.diff(both.indptr))
-        first = both.indices
-        once = first <= second
-        return np.sort(second[once].astype(np.int64) * 2**32 + first[once])
+    def slab(own: slice) -> Csr:
+        both = sparse.csr_array(columns[:, own].T @ X[:, : own.stop])
+        both = resized(both, (both.shape[0], X.shape[1]))
+        return with_entries(both, both.indices <= own.start + rows_of_entries(both))
 
     slabs = [
         slice(max(own.start, items.start), min(own.stop, items.stop))
         for own in _pair_slabs(X)
         if own.stop > items.start and own.start < items.stop
     ]
-    names = np.concatenate([np.empty(0, dtype=np.int64), *map_blocks(slab, slabs)])
-    return _PairNames(names)
+    return sparse.csr_array(sparse.vstack(map_blocks(slab, slabs), format="csr"))
 
 
 def _by_rank(X: Csr, rank: Array) -> Csr:
     """Return whether each user has the item of each rank, (N, D)."""
-    taken = np.ones(X.nnz, dtype=np.int8)  # not the counts of X: they would be sorted in place
+    taken = np.ones(X.nnz, dtype=bool)  # not the counts of X: they would be sorted in place
     by_rank = sparse.csr_array((taken, rank[X.indices], X.indptr), shape=X.shape)
     by_rank.sort_indices()
     return by_rank

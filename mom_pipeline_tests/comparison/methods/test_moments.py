@@ -88,11 +88,6 @@ def test_algorithm_1_is_the_papers_and_nothing_of_it_is_chosen(past):
     assert np.abs(scores[0] - paper).max() > 1e-3 * np.abs(paper).max()
 
 
-def test_distinct_draws_are_not_offered_fractions_of_events():
-    assert {s.get("rows", "counts") for s in METHODS["mom-unbiased"].grid} == {"counts", "binary"}
-    assert "log" in {s.get("rows") for s in METHODS["mom-balanced"].grid}
-
-
 def test_parts_are_left_out_by_their_weights(past):
     left_out = [METHODS[name].fit.keywords["fixed_weights"] for name in PARTS[1:]]
     assert {name for weights in left_out for name in weights} == set(FEATURES)

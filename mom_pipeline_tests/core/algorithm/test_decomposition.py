@@ -61,13 +61,6 @@ def test_warm_start_needs_fewer_sweeps_and_finds_the_same(rng):
     assert warm.iterations < cold.iterations
 
 
-def test_components_are_matched_to_the_previous_model(rng):
-    O = rng.dirichlet(np.full(30, 0.2), size=6).T
-    shuffled = rng.permutation(6)
-    order = order_like(O[:, shuffled], O)
-    np.testing.assert_array_equal(shuffled[order], np.arange(6))
-
-
 def test_components_keep_their_numbers_when_there_are_fewer():
     O = np.random.default_rng(1).dirichlet(np.full(30, 0.1), size=6).T
     # Who had a number that still exists keeps it; the others fill the gaps.

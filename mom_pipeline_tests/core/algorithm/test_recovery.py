@@ -38,15 +38,6 @@ def test_exact_moments_recover_the_truth(n_items, method, projection, scaled, rn
     assert found.negative_mass < 1e-6
 
 
-def test_relabelling_the_items_permutes_the_rows_of_o(classes, rng):
-    order = rng.permutation(40)
-    relabelled = LatentClasses(classes.item_probs[order], classes.weights)
-    ones = np.ones(40)
-    first = from_population(classes, ones, "simultaneous", "clip")
-    second = from_population(relabelled, ones, "simultaneous", "clip")
-    np.testing.assert_allclose(second.item_probs, first.item_probs[order], atol=1e-8)
-
-
 @pytest.mark.parametrize("projection", ["clip", "simplex"])
 def test_negative_entries_are_removed_and_reported(projection, rng):
     recovery = recover(*some_factors(rng), np.ones(3), projection=projection)

@@ -61,17 +61,6 @@ def test_warm_start_reaches_in_two_passes_what_a_cold_one_needs_many_for(wide, r
     assert cold.values[:10].sum() < 0.99 * reached
 
 
-def test_more_components_than_rank_shrink_to_the_rank(rng):
-    anchor, sums = population_sums(rng.dirichlet(np.full(700, 0.2), 4).T, np.full(4, 0.25))
-    whitening = whiten(sums, 10, dtype=np.dtype(float))
-    assert whitening.n_components == 4
-    assert whitening.requested == 10
-    W = whitening.matrix(anchor)
-    H = sums.pairs / sums.first.pair_weight
-    M2 = anchor.basis @ H @ anchor.basis.T
-    np.testing.assert_allclose(W.T @ M2 @ W, np.eye(4), atol=1e-8)
-
-
 def test_no_positive_eigenvalue_is_an_error(rng):
     _, sums = population_sums(np.eye(5), np.full(5, -0.2))
     with pytest.raises(RankTooLow, match="no positive eigenvalue"):

@@ -9,8 +9,7 @@ from mom_pipeline.core.evaluation.backtest import backtest
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.lists import memberships_of
-from mom_pipeline.core.ranking.memberships import Personalization, posterior_entropy
-from mom_pipeline.core.ranking.topn import brute_force
+from mom_pipeline.core.ranking.memberships import Personalization
 
 
 @pytest.fixture(scope="module")
@@ -32,19 +31,6 @@ def test_everybody_has_memberships(world):
     model, X = world
     P = memberships_of(model, UsersInMemory(X), np.full((X.shape[0], 3), np.nan))
     np.testing.assert_array_equal(P, model.memberships(X))
-
-
-def test_entropy_in_bits():
-    P = np.array([[0.5, 0.5, 0], [1, 0, 0]])
-    np.testing.assert_allclose(posterior_entropy(P), [1, 0], atol=1e-12)
-
-
-def test_lists_from_stored_posteriors_equal_those_from_the_rows(world):
-    model, X = world
-    best = model.best(X, 7, memberships=model.memberships(X))
-    expected, expected_scores = brute_force(X, model.scores, 7)
-    np.testing.assert_array_equal(best.items, expected)
-    np.testing.assert_allclose(best.scores, expected_scores)
 
 
 def test_a_backtest_compares_with_popularity_on_users_with_a_history(world):

@@ -7,7 +7,6 @@ import pytest
 
 from mom_pipeline.core import simulate
 from mom_pipeline.core.algorithm.decompose import DecomposeSettings, decompose
-from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.evaluation.stability import drift, popularity_drift, split_half
 from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.core.moments.days import MomentSettings, Yesterday, advance, width_for_days
@@ -74,12 +73,6 @@ def test_a_half_that_supports_nothing_agrees_with_nothing(binary):
         few = replace(AnchoredSums.from_rows(binary[:n_users], anchor), item_pairs=None)
         agreement = split_half(replace(sums, half=few), components, 0).agreement
         assert (agreement > 0).sum() <= most
-
-
-def test_sums_without_halves_are_refused(binary):
-    _, sums, components = fitted(binary)
-    with pytest.raises(InvalidInteractions, match="halves"):
-        split_half(replace(sums, half=None), components, 0)
 
 
 def test_drift_is_the_share_that_went_elsewhere():

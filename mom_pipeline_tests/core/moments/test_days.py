@@ -11,9 +11,8 @@ from mom_pipeline.core import simulate
 from mom_pipeline.core.algorithm.decompose import DecomposeSettings, decompose
 from mom_pipeline.core.algorithm.tensor import symmetry_error, whitened_tensor
 from mom_pipeline.core.algorithm.whitening import whiten, whitening_error
-from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.evaluation.stability import drift
-from mom_pipeline.core.interactions import changed_rows, resized
+from mom_pipeline.core.interactions import changed_rows
 from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.core.moments.days import (
     MomentSettings,
@@ -128,18 +127,6 @@ def test_capture_sees_users_who_share_no_item_with_the_span():
     assert share < 0.9
 
 
-def test_changed_rows_are_those_that_differ(days):
-    before, now = days[3], days[4]
-    expected = np.flatnonzero((before.toarray() != now.toarray()).any(axis=1))
-    np.testing.assert_array_equal(changed_rows(before, now), expected)
-    assert 50 in expected
-    assert len(changed_rows(now, now)) == 0
-    new_today = changed_rows(days[2], days[3])[-100:]
-    np.testing.assert_array_equal(new_today, np.arange(1100, N))
-    with pytest.raises(InvalidInteractions, match="positions only ever grow"):
-        resized(days[3], (10, D))
-
-
 def test_whitening_and_symmetry_are_measured(days):
     """The whitening on the rows themselves, not on the sums that it was made of."""
     step = advance(days[0], None, "", moment_settings())
@@ -163,12 +150,6 @@ def test_components_keep_their_numbers(days):
     mixed = first.item_probs[:, [2, 0, 3, 1]]
     again = components_of(advance(days[3], None, "", moment_settings()), earlier=mixed)
     assert drift(again.item_probs, mixed).max() < swapped.min()
-
-
-def test_nobody_with_a_triple_is_an_error():
-    X = sparse.csr_array(np.eye(4))
-    with pytest.raises(InvalidInteractions, match="or add days"):
-        advance(X, None, "", moment_settings("unbiased"))
 
 
 def test_pairs_of_more_changed_users_than_fit_are_counted_with_all_others(days):
