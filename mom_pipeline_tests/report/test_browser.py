@@ -55,6 +55,7 @@ def test_nothing_is_cut_off(opened: tuple[Page, list[str]]):
 
 def test_every_picture_is_decoded_and_nothing_is_asked_for(opened: tuple[Page, list[str]]):
     page, asked = opened
+    page.evaluate("document.querySelectorAll('details').forEach(folded => folded.open = true)")
     sizes = page.evaluate(
         "() => Promise.all([...document.images].map(i => i.decode().then(() => i.naturalWidth)))"
     )
@@ -70,9 +71,9 @@ def test_the_contents_stay_in_sight_of_a_page_that_ends(opened: tuple[Page, list
     contents = page.locator(".contents").bounding_box()
     assert contents
     assert -1 <= contents["y"] < 100
-    page.evaluate("scrollTo({top: 0, behavior: 'instant'})")
+    page.evaluate("document.querySelectorAll('details').forEach(folded => folded.open = false)")
     if page.viewport_size == {"width": 1400, "height": 900}:
-        assert page.evaluate("document.documentElement.scrollHeight") <= 5_500  # with its long ids
+        assert page.evaluate("document.documentElement.scrollHeight") <= 5_300  # with its long ids
 
 
 def test_hostile_ids_are_shown_as_they_are(opened: tuple[Page, list[str]]):

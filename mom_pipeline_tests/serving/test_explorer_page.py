@@ -55,7 +55,8 @@ def service(make, tmp_path_factory) -> Iterator[Service]:
     # In many lists and histories: all of them shown.
     served.item_ids[np.argsort(-served.model.item_probs.sum(axis=1))[:2]] = [HOSTILE, TURNED]
     registry.promote(registry.add(served), f"passed {HOSTILE}")
-    named = {str(served.item_ids[5]): Item(str(served.item_ids[5]), NAME)}
+    named = {str(y): Item(str(y), group="A group") for y in served.item_ids}
+    named[str(served.item_ids[5])] = Item(str(served.item_ids[5]), NAME, "A group")
     Catalogue(named).save(data)
     (data / "reports").mkdir()
     (data / "reports" / "index.html").write_text("<h1>Days</h1>")
@@ -267,6 +268,28 @@ def test_a_service_for_others_is_opened_with_its_token(make, tmp_path: Path, bro
         [cookie] = context.cookies()
         assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
         context.close()
+
+
+def test_every_parameter_has_an_example_that_runs(opened: Opened):
+    page = opened.open("docs")
+    forms = page.locator("details")
+    expect(forms.first).to_be_visible()
+    said = opened.page.request.get(f"{opened.address}/openapi.json").json()
+    for form in forms.all():
+        form.locator("summary").click()
+        kind, path = form.locator(".method").inner_text(), form.locator("code").first.inner_text()
+        operation = said["paths"][path][kind.lower()]
+        named = form.locator("tbody th").all_inner_texts()
+        if kind == "GET":
+            assert named == [each["name"] for each in operation.get("parameters", [])]
+        else:
+            assert {"n", "only", "not", "group", "seen"} <= set(named)
+        assert "undefined" not in form.inner_text()
+        for example in form.get_by_role("button", name="Use ").all():
+            example.click()
+        form.get_by_role("button", name="Ask").click()
+        expect(form.locator("pre")).to_contain_text("\n200 OK\n")
+    assert page.locator("details .method").all_inner_texts().count("POST") == 3
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
