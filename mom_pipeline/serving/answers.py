@@ -5,8 +5,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, computed_field
 
 from mom_pipeline.core.errors import MomError
-from mom_pipeline.serving.registry import Promotion
-from mom_pipeline.serving.served_model import EvaluatedDay
+from mom_pipeline.serving.registry import EvaluatedDay, Promotion
 
 _SHOWN_CHARACTERS = 80
 
@@ -155,7 +154,7 @@ class ExplainedScore(ModelAnswer):
 
 
 class ModelInUse(ModelAnswer):
-    """What the model in use was made of (see `Manifest`), its size, and how good it was by day.
+    """What the model in use was made of (see `Manifest`), and its size.
 
     defaults: the settings as they are where nobody and nothing chose others.
     """
@@ -168,7 +167,6 @@ class ModelInUse(ModelAnswer):
     defaults: dict[str, Any]
     parents: dict[str, str]
     metrics: dict[str, float]
-    evaluated: tuple[EvaluatedDay, ...]
     users: int
     items: int
 
@@ -260,6 +258,12 @@ class ModelChanges(ModelAnswer):
     """Changes of the model in use, the newest first."""
 
     changes: tuple[Promotion, ...]
+
+
+class Evaluations(ModelAnswer):
+    """How good the lists were, the oldest day first."""
+
+    days: tuple[EvaluatedDay, ...]
 
 
 class Error(ModelAnswer):

@@ -37,14 +37,12 @@ from mom_pipeline.pipeline.days import CODE_VERSION, INPUTS, LOGS, Days, NotUsab
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion, UnknownVersion
 from mom_pipeline.serving.served_model import (
     TREND_DAYS,
-    EvaluatedDay,
     FitFigures,
     Manifest,
     ModelFigures,
     ServedModel,
 )
 from mom_pipeline.settings import ModelSettings, checked
-from mom_pipeline.warehouse.evaluations import metrics_until
 
 POPULARITY = "popularity"
 # What must have passed its checks before the model of a day can be in use.
@@ -317,29 +315,8 @@ def _figures(days: Days, day: date) -> ModelFigures | None:
         spectrum=tuple(whitening.spectrum.tolist()),
         bounds=bounds_of(anchor.estimator, sums.first, whitening.eigenvalues, weights),
         days=tuple(filter(None, trend)),
-        evaluated=_evaluated(days, day),
         **{name: fit.facts[name] for name in ("residual", "weight_sum", "negative_mass")},
     )
-
-
-def _evaluated(days: Days, day: date) -> tuple[EvaluatedDay, ...]:
-    """The evaluations up to a day, at the cut-off that is shown."""
-    with days.warehouse.reading() as connection:
-        rows = metrics_until(connection, day)
-    k = nearest_cutoff(sorted({row.cutoff for row in rows}) or [0])
-    shown = [row for row in rows if row.cutoff == k]
-    popular = {row.day: row.recall for row in shown if row.ranking == "popularity"}
-    return tuple(
-        EvaluatedDay(
-            day=row.day.isoformat(),
-            cutoff=k,
-            users=row.users,
-            recall=row.recall,
-            popularity=popular[row.day],
-        )
-        for row in shown
-        if row.ranking != "popularity" and row.day in popular
-    )[-TREND_DAYS:]
 
 
 def _day_figures(days: Days, day: date) -> FitFigures | None:

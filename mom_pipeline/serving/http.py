@@ -212,6 +212,13 @@ def promotions(request: Request) -> Response:
     return json_answer(answers.ModelChanges(changes=tuple(reversed(entries))))
 
 
+@_get("/evaluations", **documented(answers.Evaluations, 422))
+def evaluations(request: Request) -> Response:
+    """How good the lists were by day, beside lists of popular items."""
+    champion: Champion = request.app.state.champion
+    return json_answer(answers.Evaluations(days=tuple(champion.registry.evaluated())))
+
+
 _HEALTH = documented(answers.Health, 422)
 _HEALTH["responses"][503] = {"model": answers.Health, "description": "No model is in use."}
 

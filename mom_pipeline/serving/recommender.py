@@ -93,11 +93,9 @@ class Recommender:
     def describe(self) -> answers.ModelInUse:
         """What the model was made of, and its size."""
         users, items = len(self._served.user_ids), int((self._served.model.popularity > 0).sum())
-        figures, defaults = self._served.figures, asdict(ModelSettings())
         return answers.ModelInUse(
             **asdict(self._served.manifest),
-            defaults=defaults,
-            evaluated=figures.evaluated if figures else (),
+            defaults=asdict(ModelSettings()),
             users=users,
             items=items,
         )

@@ -51,28 +51,11 @@ class FitFigures(BaseModel):
     mean_agreement: float
 
 
-class EvaluatedDay(BaseModel):
-    """The lists of an earlier model against what people took until a day.
-
-    recall: share of that which was among the first `cutoff` items.  popularity: the same of a list
-    of popular items.
-    """
-
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
-
-    day: str
-    cutoff: int
-    users: int
-    recall: float
-    popularity: float
-
-
 class ModelFigures(BaseModel):
     """The fit of a model.
 
     spectrum: eigenvalues of M2 inside the span, largest first.  weight_sum: sum of lambda^-2.
     bounds: None where Theorem 1 is about another model.  days: up to its own, which is the last.
-    evaluated: the days up to it that had an evaluation.
     """
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
@@ -83,7 +66,6 @@ class ModelFigures(BaseModel):
     negative_mass: float
     bounds: Bounds | None
     days: tuple[FitFigures, ...]
-    evaluated: tuple[EvaluatedDay, ...] = ()
 
 
 @dataclass(frozen=True)

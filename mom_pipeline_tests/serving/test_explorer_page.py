@@ -11,8 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from mom_pipeline.catalogue import Catalogue, Item
 from mom_pipeline.serving.explorer.groups import bubbles
-from mom_pipeline.serving.registry import ModelRegistry
-from mom_pipeline.serving.served_model import EvaluatedDay
+from mom_pipeline.serving.registry import EvaluatedDay, ModelRegistry
 from mom_pipeline_tests.accessibility import serious_findings
 from mom_pipeline_tests.serving.conftest import figures
 from mom_pipeline_tests.serving.service import Service, encoded, running_service
@@ -46,11 +45,8 @@ def service(make, tmp_path_factory) -> Iterator[Service]:
     moved = {"2024-02-29": (0.2, 0.1, 0.1), "2024-03-01": (0.02, 0.01, 0.03)}
     registry = ModelRegistry(data / "models")
     measured = [("2024-02-29", 0.2, 0.1), ("2024-03-01", 0.21, 0.07)]
-    evaluated = tuple(
-        EvaluatedDay(day=day, cutoff=20, users=200, recall=recall, popularity=popularity)
-        for day, recall, popularity in measured
-    )
-    served = replace(make(1), figures=figures(moved).model_copy(update={"evaluated": evaluated}))
+    registry.note_evaluated(EvaluatedDay(day, 20, 200, *shares) for day, *shares in measured)
+    served = replace(make(1), figures=figures(moved))
     served.user_ids[:3] = [HOSTILE, TURNED, LONG[:1000]]
     # In many lists and histories: all of them shown.
     served.item_ids[np.argsort(-served.model.item_probs.sum(axis=1))[:2]] = [HOSTILE, TURNED]

@@ -357,8 +357,8 @@ async function showBasket() {
 // The first page
 
 async function showHome() {
-  const [start, groups, model] = await Promise.all([
-    ask("/search", { n: 8 * PEOPLE }), ask("/groups"), ask("/model"),
+  const [start, groups, model, measured] = await Promise.all([
+    ask("/search", { n: 8 * PEOPLE }), ask("/groups"), ask("/model"), ask("/evaluations"),
   ]);
   const holder = element("div", { className: "columns three", "aria-live": "polite" });
   let first = 0;
@@ -372,7 +372,7 @@ async function showHome() {
     element("p", { className: "lead" }, `${number(model.users)} people, ${number(model.items)} items, learnt from all that was taken until ${day(model.day)}. Search for anybody above; these are three of them. `,
       start.users.length > PEOPLE ? others : null),
     holder,
-    card("How good it is", element("div", { className: "columns even" }, ...quality(model))),
+    card("How good it is", element("div", { className: "columns even" }, ...quality(measured.days))),
     element("h2", { className: "apart", textContent: "Groups of people" }),
     element("p", {}, `People who take alike, named by what sets them apart from everybody${groups.groups.length > GROUPS ? `; the ${GROUPS} largest` : ""}. `,
       element("a", { href: "#groups", textContent: `${groups.groups.length > GROUPS ? `All ${groups.groups.length} groups` : "The groups"} on a map` })),
@@ -393,11 +393,10 @@ async function showPeople(holder, users) {
       itemLink(entry, rank + 1), element("bdi", { className: "reason clip", textContent: because(entry) })))))));
 }
 
-function quality(model) {
-  const last = model.evaluated[model.evaluated.length - 1];
+function quality(days) {
+  const last = days[days.length - 1];
   if (!last) {
-    return [element("p", {}, "This model came in use before there were later days to measure it on; that of the next day is measured. What is known by now is in the ",
-      element("a", { href: "/reports/", textContent: "reports" }), ".")];
+    return [note("Not measured yet: that takes days after those that a model was made of. mom-pipeline update computes them where there are any.")];
   }
   const ratio = last.popularity > 0 ? last.recall / last.popularity : NaN;
   const compared = Number.isFinite(ratio) ? `, ${ratio.toFixed(1)} times what a list of the most popular items holds` : "";
@@ -406,9 +405,9 @@ function quality(model) {
       `${last.cutoff} items holds `, element("strong", { textContent: percent(last.recall) }),
       ` of what a person then took${compared}.`),
     note(`Recall@${last.cutoff} of ${number(last.users)} people, up to ${day(last.day)}.`)),
-    curve(model.evaluated.map((entry) => entry.day), [
-      { name: "these lists", values: model.evaluated.map((entry) => entry.recall) },
-      { name: "popular items", values: model.evaluated.map((entry) => entry.popularity) },
+    curve(days.map((entry) => entry.day), [
+      { name: "these lists", values: days.map((entry) => entry.recall) },
+      { name: "popular items", values: days.map((entry) => entry.popularity) },
     ], percent) || "",
   ];
 }
@@ -482,7 +481,7 @@ function spark(days, group) {
   return element("div", { className: "spark", title: text },
     drawn("svg", { viewBox: "0 0 100 20", preserveAspectRatio: "none", role: "img", "aria-label": text },
       drawn("polyline", { points: points.join(" ") })),
-    element("span", { className: "soft", textContent: `${percent(now)} of what is taken` }));
+    element("span", { className: "soft", textContent: `${percent(now)} of all taken` }));
 }
 
 async function showGroup(text) {
@@ -504,7 +503,7 @@ async function showGroup(text) {
 // The model
 
 async function showModel() {
-  const [model, said] = await Promise.all([ask("/model"), ask("/promotions")]);
+  const [model, said, measured] = await Promise.all([ask("/model"), ask("/promotions"), ask("/evaluations")]);
   const gate = said.changes.length ? said.changes[0] : null;
   const plain = (value) => (typeof value === "object" ? JSON.stringify(value) : String(value));
   const chosen = (name) => plain(model.settings[name]) !== plain(model.defaults[name]);
@@ -522,7 +521,7 @@ async function showModel() {
         ])),
         card("Settings", note("What was chosen for this model stands first; the rest is as it is by default."), settings)),
       element("div", {},
-        card("How good it is", ...quality(model)),
+        card("How good it is", ...quality(measured.days)),
         card("Why it is in use", gate ? element("p", {}, element("strong", { textContent: `${gate.kind} by ${gate.by === "gate" ? "the gate" : "a person"}. ` }), visible(gate.reason)) : note("Nothing was decided yet."),
           element("details", { hidden: said.changes.length < 2 }, element("summary", { textContent: "Earlier decisions" }),
             element("ul", {}, ...said.changes.slice(1).map((change) => element("li", {
