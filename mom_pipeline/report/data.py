@@ -19,6 +19,7 @@ from mom_pipeline.serving.served_model import Manifest, ModelFigures, ServedMode
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse
 from mom_pipeline.warehouse.evaluations import MetricsRow, metrics_until
+from mom_pipeline.warehouse.lists import latest_items
 
 ERASED = "(erased)"
 _LIBRARIES = ("mom-pipeline", "numpy", "scipy", "duckdb", "dagster", "implicit")
@@ -162,15 +163,11 @@ def reported_version(registry: ModelRegistry, day: date) -> str:
 def _person(
     connection: Connection, recommender: Recommender, catalogue: Catalogue, user: str, day: date
 ) -> Person:
-    took = connection.execute(
-        "SELECT item_id FROM raw_logs WHERE user_id = $user AND delivery_day <= $day::DATE "
-        "GROUP BY item_id ORDER BY max(row(event_time, source_file, line)) DESC LIMIT $n",
-        {"user": user, "day": day.isoformat(), "n": _SHOWN},
-    ).fetchall()
+    took = latest_items(connection, user, day, _SHOWN)
     listed = recommender.recommend(user, _SHOWN).items
     return Person(
         user,
-        tuple(catalogue.name(item) or item for (item,) in took),
+        tuple(catalogue.name(item) or item for item in took),
         tuple(line.name or line.item for line in listed),
     )
 
