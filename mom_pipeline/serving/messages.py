@@ -13,7 +13,7 @@ from starlette.responses import Response
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.interactions import MAX_ID
 from mom_pipeline.serving.answers import Error, ModelAnswer
-from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST
+from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST, MAX_WEIGHT
 
 DEFAULT_LIST = 20
 MAX_BODY_BYTES = 1_000_000
@@ -64,7 +64,7 @@ def _no_text(value: object) -> object:
 _Length = Annotated[int, Field(ge=1, le=MAX_LIST)]
 _Id = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
 _Ids = Annotated[list[_Id], Field(min_length=1, max_length=MAX_HISTORY)]
-_Weight = Annotated[float, Field(gt=0, lt=1e9, strict=True)]
+_Weight = Annotated[float, Field(gt=0, lt=MAX_WEIGHT, strict=True)]
 _Weights = Annotated[dict[_Id, _Weight], Field(min_length=1, max_length=MAX_HISTORY)]
 ListLength = Annotated[_Length, BeforeValidator(_from_digits), Query(description="How many items.")]
 Group = Annotated[

@@ -40,7 +40,7 @@ MAX_HISTORY = 10_000
 _SHOWN_GROUPS = 10
 # Smaller terms of an explanation are rounding.
 _NEGLIGIBLE = 1e-12
-_MOST = 1e9  # of a weight
+MAX_WEIGHT = 1e9
 # Items that somebody took, or how often by item.
 Taken = Sequence[str] | Mapping[str, float]
 _POPULAR = answers.Reason(kind="popularity", name="", share=1.0)
@@ -184,7 +184,7 @@ class Recommender:
     def similar(self, item: str, n: int = 20) -> answers.SimilarItems:
         """The n items that go with one most often, compared with their popularity."""
         _check_length(n)
-        position = self._position(item)
+        position = self.explorer.position(item)
         scores = similar_scores(self._served.model, position)
         scores[position] = -np.inf
         scores[(scores <= 0) | ~self._served.model.candidates] = -np.inf
@@ -204,7 +204,7 @@ class Recommender:
                 f"the model has no history of the user {answers.shown(user)}, so there is nothing "
                 "to explain; such users get popular items"
             )
-        position = self._position(item)
+        position = self.explorer.position(item)
         taken_apart = explain_row(
             self._served.model, history, np.array([position]), exclude_seen=self._exclude_seen
         )
@@ -270,10 +270,10 @@ class Recommender:
                 f"a list of 1 to {MAX_HISTORY:,} items expected, found {given}"
             )
         counts = items if isinstance(items, Mapping) else Counter(items)
-        wrong = {item: n for item, n in counts.items() if not 0 < n < _MOST}
+        wrong = {item: n for item, n in counts.items() if not 0 < n < MAX_WEIGHT}
         if wrong:
             raise answers.InvalidQuestion(
-                f"weights of items must be above 0 and below {_MOST:g}, found {wrong!r:.80}"
+                f"weights of items must be above 0 and below {MAX_WEIGHT:g}, found {wrong!r:.80}"
             )
         known = self._served.item_positions
         unknown = tuple(item for item in counts if item not in known)
@@ -389,12 +389,6 @@ class Recommender:
                 f"no item has the group {answers.shown(group)}{near or known}"
             )
         return self._groups[group]
-
-    def _position(self, item: str) -> int:
-        position = self._served.item_positions.get(item)
-        if position is None:
-            raise answers.UnknownItem(f"the model does not know the item {answers.shown(item)}")
-        return position
 
     def _id(self, position: int) -> str:
         return str(self._served.item_ids[position])

@@ -59,7 +59,7 @@ class Explorer:
             items = [y for index in self._items for y in index.search(text, most)]
             items = list(dict.fromkeys(items))
         else:
-            users, popularity = self._some_users.tolist(), served.model.popularity
+            users, popularity = self._some_users[:most].tolist(), served.model.popularity
             items = top_n(popularity[None], most)[0][0].tolist()
         return answers.Matches(
             model=served.manifest.version,
@@ -107,7 +107,7 @@ class Explorer:
         kinds = np.repeat(self._group_of, np.diff(X.indptr))
         days, taken = groups.by_day(last_days.data, kinds, K)
         shares, places = groups.weekly_shares(taken), groups.bubbles(O, sizes)
-        told = np.where(self._is_named[:, None], groups.set_apart(O, model.popularity), -np.inf)
+        told = groups.set_apart(O, np.where(self._is_named, model.popularity, 0.0))
         examples = top_n(told.T, min(_EXAMPLES, len(O)))[0]
         agreement = figures.days[-1].agreement if figures and figures.days else ()
         return answers.Groups(
@@ -131,9 +131,9 @@ class Explorer:
     @cached_property
     def group_names(self) -> list[str]:
         """What sets each component apart, in words."""
-        O, popularity = self._served.model.item_probs, self._served.model.popularity
-        ids = [str(item) for item in self._served.item_ids]
-        return groups.group_names(O, popularity, ids, self._catalogue)
+        model, ids = self._served.model, [str(item) for item in self._served.item_ids]
+        known = np.where(self._is_named, model.popularity, 0.0)
+        return groups.group_names(model.item_probs, known, ids, self._catalogue)
 
     def members(self, n: int | None = None) -> Iterator[dict[str, Array]]:
         """Everybody's n strongest groups, block by block: columns, a row for each of a user."""
@@ -156,10 +156,7 @@ class Explorer:
 
     def item(self, item: str) -> answers.ItemUse:
         """Who takes an item, and when; UnknownItem when the model does not know it."""
-        position = self._served.item_positions.get(item)
-        if position is None:
-            raise answers.UnknownItem(f"the model does not know the item {answers.shown(item)}")
-        X, last_days = self._counted
+        position, (X, last_days) = self.position(item), self._counted
         entries = np.flatnonzero(X.indices == position)
         users = np.searchsorted(X.indptr, entries, side="right") - 1
         K, everybody = len(self._served.model.weights), self._group_of
@@ -211,6 +208,13 @@ class Explorer:
         """Ids and names of the items."""
         ids = [str(item) for item in self._served.item_ids]
         return TextIndex(ids), TextIndex(map(self._catalogue.name, ids))
+
+    def position(self, item: str) -> int:
+        """Where an item stands in the model; UnknownItem when it does not."""
+        position = self._served.item_positions.get(item)
+        if position is None:
+            raise answers.UnknownItem(f"the model does not know the item {answers.shown(item)}")
+        return position
 
     def named(self, position: int) -> answers.NamedItem:
         """An item with its name and its picture."""
