@@ -496,7 +496,7 @@ async function showGroup(text) {
       card("What sets it apart", note("Taken more by this group than by everybody."),
         element("ul", {}, ...group.items.map((item) => line(item)))),
       card("Its share of all that was taken", curve(said.days, [{ name: "now", values: group.by_day }], percent),
-        note("In the week up to each day."))),
+        note("In the week up to each day; an item counts on the day on which a person took it last."))),
   ];
 }
 
