@@ -33,6 +33,7 @@ COMMANDS = {
     "recommend": ("ask", "Recommend items to users, or for a list of items."),
     "similar": ("ask", "Show the items that go with an item."),
     "explain": ("ask", "Show the parts of an item's score for a user."),
+    "export": ("export", "Write everybody's lists or groups to a file or a table."),
     "serve": ("serve", "Answer over HTTP, by default on this machine only."),
     "ui": ("serve", "Serve Dagster's pages for this pipeline, on this machine only."),
     "erase": ("erase", "Remove a person from everything below the data folder."),

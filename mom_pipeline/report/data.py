@@ -1,12 +1,12 @@
 """The data of the page of a day: the model in use as of it, and what the warehouse knows."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
 import numpy as np
 
+from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.comparison.results import Comparison, newest_until, versions
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.ranking.memberships import posterior_entropy
@@ -19,12 +19,11 @@ from mom_pipeline.serving.served_model import Manifest, ModelFigures, ServedMode
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse
 from mom_pipeline.warehouse.evaluations import MetricsRow, metrics_until
+from mom_pipeline.warehouse.lists import latest_items
 
-# An item's id -> as it is shown.
-Label = Callable[[str], str]
 ERASED = "(erased)"
 _LIBRARIES = ("mom-pipeline", "numpy", "scipy", "duckdb", "dagster", "implicit")
-_TOP_ITEMS, _PEOPLE, _SHOWN = 8, 5, 8
+_TOP_ITEMS, _PEOPLE, _SHOWN = 4, 6, 8
 # The most popular items, as a share of all; users whose lists are compared, and whose memberships.
 _HEAD, _COMPARED, _SAMPLED = 0.1, 100, 5_000
 
@@ -35,8 +34,9 @@ class NothingToReport(MomError):
 
 @dataclass(frozen=True)
 class ReportComponent:
-    """One component. drift: since the day before, None without one."""
+    """One component. name: what sets it apart.  drift: since the day before, None without one."""
 
+    name: str
     weight: float
     agreement: float
     drift: float | None
@@ -116,7 +116,7 @@ def gather(settings: Settings, day: date) -> ReportData:
     if served.figures is None:
         raise NothingToReport(f"{served.manifest.version} has no figures of its fit")
     rules = list_rules(settings)
-    recommender, label = Recommender(served, **rules), rules["catalogue"].label
+    recommender, catalogue = Recommender(served, **rules), rules["catalogue"]
     # Some users, the same every time: neither the first nor the busiest.
     order = np.random.default_rng(0).permutation(len(served.user_ids))
     users = [str(served.user_ids[u]) for u in order[:_COMPARED]]
@@ -124,7 +124,7 @@ def gather(settings: Settings, day: date) -> ReportData:
         deliveries = tuple(deliveries_until(connection, day))
         metrics = tuple(metrics_until(connection, day))
         shown = users[:_PEOPLE]
-        people = tuple(_person(connection, recommender, label, user, day) for user in shown)
+        people = tuple(_person(connection, recommender, catalogue, user, day) for user in shown)
         use = _list_use(connection, served)
     model, X = served.model, served.histories
     sampled = X[:: max(1, -(-X.shape[0] // _SAMPLED))]
@@ -136,7 +136,7 @@ def gather(settings: Settings, day: date) -> ReportData:
         n_users=X.shape[0],
         n_items=int((model.popularity > 0).sum()),
         n_pairs=int(X.nnz),
-        components=_components(served, served.figures, label),
+        components=_components(served, served.figures, recommender),
         entropy=posterior_entropy(model.memberships(sampled)),
         deliveries=deliveries,
         metrics=metrics,
@@ -161,15 +161,15 @@ def reported_version(registry: ModelRegistry, day: date) -> str:
 
 
 def _person(
-    connection: Connection, recommender: Recommender, label: Label, user: str, day: date
+    connection: Connection, recommender: Recommender, catalogue: Catalogue, user: str, day: date
 ) -> Person:
-    took = connection.execute(
-        "SELECT item_id FROM raw_logs WHERE user_id = $user AND delivery_day <= $day::DATE "
-        "GROUP BY item_id ORDER BY max(row(event_time, source_file, line)) DESC LIMIT $n",
-        {"user": user, "day": day.isoformat(), "n": _SHOWN},
-    ).fetchall()
-    listed = [line.item for line in recommender.recommend(user, _SHOWN).items]
-    return Person(user, tuple(label(item) for (item,) in took), tuple(map(label, listed)))
+    took = latest_items(connection, user, day, _SHOWN)
+    listed = recommender.recommend(user, _SHOWN).items
+    return Person(
+        user,
+        tuple(catalogue.name(item) or item for item in took),
+        tuple(line.name or line.item for line in listed),
+    )
 
 
 def _list_use(connection: Connection, served: ServedModel) -> ListUse | None:
@@ -194,19 +194,22 @@ def _list_use(connection: Connection, served: ServedModel) -> ListUse | None:
 
 
 def _components(
-    served: ServedModel, figures: ModelFigures, label: Label
+    served: ServedModel, figures: ModelFigures, recommender: Recommender
 ) -> tuple[ReportComponent, ...]:
     O, pi, own = served.model.item_probs, served.model.weights, figures.days[-1]
     best, _ = top_n(O.T, min(_TOP_ITEMS, len(O)))
+    names, named = recommender.explorer.group_names, recommender.explorer.named
     return tuple(
         ReportComponent(
+            name=names[k],
             weight=float(pi[k]),
             agreement=own.agreement[k],
             drift=own.drift[k] if len(figures.days) > 1 else None,
             top_items=tuple(
-                (label(str(served.item_ids[y])) or ERASED, float(O[y, k]))
-                for y in best[k]
+                (item.name or item.item or ERASED, float(O[y, k]))
+                for y in best[k].tolist()
                 if O[y, k] > 0
+                for item in [named(y)]
             ),
         )
         for k in range(len(pi))

@@ -61,10 +61,9 @@ def sections(data: ReportData) -> dict[str, Section | None]:
     return {
         "evaluation": _evaluation(data.metrics) if data.metrics else None,
         "comparison": _comparison(data),
-        "components": Section([agreement]),
+        "components": Section([agreement, entropy]),
         "moments": Section([spectrum, pi]),
         "drift": _drift(data.figures.days),
-        "posteriors": Section([entropy]),
         "data": _deliveries(data.deliveries),
         "origin": _origin(data),
     }
@@ -97,13 +96,6 @@ def _evaluation(rows: Sequence[MetricsRow]) -> Section:
         x=f"mean recall ({n})",
         y=f"mean precision ({n})",
     )
-    map_at = curves(
-        [row.cutoff for row in first],
-        {name: [row.map for row in of] for name, of in newest.items()},
-        title="MAP at every cut-off",
-        x_label="cut-off, items in the list",
-        y=f"MAP ({n})",
-    )
     days = sorted({row.day for row in rows})[-TREND_DAYS:]
     known = {(row.ranking, row.day): row.recall for row in rows if row.cutoff == k}
     by_day = curves(
@@ -119,7 +111,7 @@ def _evaluation(rows: Sequence[MetricsRow]) -> Section:
         for at in zip(*newest.values(), strict=True)
     ]
     table = PageTable(f"Means ({n})", ["cut‑off", *columns], cells, n_texts=0)
-    return Section([precision_recall, map_at, by_day], [table])
+    return Section([by_day, precision_recall], [table])
 
 
 def _comparison(data: ReportData) -> Section | None:
@@ -142,11 +134,9 @@ def _drift(days: Sequence[FitFigures]) -> Section:
         "mean, weighted by π": [day.mean_agreement for day in days],
         "lowest": [min(day.agreement) for day in days],
     }
-    users = {"changed": [day.changed_users for day in days], "all": [day.users for day in days]}
     shown = (
         ("Largest drift of a component since the day before", "total variation, 0 to 1", drift),
         ("Agreement of two halves of the users, by day", "cosine, 0 to 1", agreement),
-        ("Users that a day visited for its moments", "users", users),
     )
     return Section([curves(labels, s, title=title, x_label=x, y=y) for title, y, s in shown])
 

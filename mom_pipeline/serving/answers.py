@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, computed_field
 
 from mom_pipeline.core.errors import MomError
-from mom_pipeline.serving.registry import Promotion
+from mom_pipeline.serving.registry import EvaluatedDay, Promotion
 
 _SHOWN_CHARACTERS = 80
 
@@ -67,10 +67,11 @@ class Reason(ModelAnswer):
 
 
 class NamedItem(ModelAnswer):
-    """An item and its name, "" where it has none."""
+    """An item, its name and the address of its picture, "" where it has none."""
 
     item: str
     name: str = ""
+    image: str = ""
 
 
 class Recommendation(NamedItem):
@@ -153,13 +154,17 @@ class ExplainedScore(ModelAnswer):
 
 
 class ModelInUse(ModelAnswer):
-    """What the model in use was made of (see `Manifest`), and its size."""
+    """What the model in use was made of (see `Manifest`), and its size.
+
+    defaults: the settings as they are where nobody and nothing chose others.
+    """
 
     version: str
     day: str
     code_version: str
     data: str
     settings: dict[str, Any]
+    defaults: dict[str, Any]
     parents: dict[str, str]
     metrics: dict[str, float]
     users: int
@@ -184,13 +189,14 @@ class Matches(ModelAnswer):
 
 
 class HistoryEntry(NamedItem):
-    """An item that a user took. weight: how often; less where it was long ago."""
+    """An item that a user took. weight: how often.  day: the last time, in UTC."""
 
     weight: float
+    day: str
 
 
 class History(ModelAnswer):
-    """What a user took, what counts most first. total: how many items there are in all."""
+    """What a user took, the newest first. total: how many items there are in all."""
 
     user: str
     model: str
@@ -198,41 +204,66 @@ class History(ModelAnswer):
     items: tuple[HistoryEntry, ...]
 
 
-class MapComponent(ModelAnswer):
-    """A component: its place, weight and most frequent items, and its drift day by day."""
+class Group(ModelAnswer):
+    """People of one component. size: their share of all people.  items: what sets them apart.
+
+    agreement: of two halves of the people, each fitted for itself; None where not known.
+    by_day: their share of what was taken in the week up to each day.
+    place: x, y and radius on a map of side 1, on which no group covers another.
+    """
 
     number: int
-    x: float
-    y: float
-    weight: float
+    name: str
+    size: float
+    agreement: float | None
     items: tuple[NamedItem, ...]
-    drift: tuple[float, ...]
+    by_day: tuple[float, ...]
+    place: tuple[float, ...]
 
 
-class MapItem(NamedItem):
-    """An item: its circle, its share of all taken, the component it belongs to most, how much."""
-
-    x: float
-    y: float
-    radius: float
-    popularity: float
-    component: int
-    share: float
-
-
-class ComponentMap(ModelAnswer):
-    """The components on a circle of radius 1, items between them; days: those of the drift."""
+class Groups(ModelAnswer):
+    """The groups, the largest first. people: how many there are.  days: those of `by_day`."""
 
     model: str
-    components: tuple[MapComponent, ...]
-    items: tuple[MapItem, ...]
+    people: int
     days: tuple[str, ...]
+    groups: tuple[Group, ...]
+
+
+class GroupShare(ModelAnswer):
+    """A group's share of the people who took an item, and of all people (usual)."""
+
+    number: int
+    name: str
+    share: float
+    usual: float
+
+
+class ItemUse(NamedItem):
+    """Who takes an item. taken_by: the share of all people.  groups: of the catalogue.
+
+    by_day: how many people took it last on each of the days.
+    """
+
+    model: str
+    url: str
+    groups: tuple[str, ...]
+    taken_by: float
+    by_group: tuple[GroupShare, ...]
+    days: tuple[str, ...]
+    by_day: tuple[float, ...]
 
 
 class ModelChanges(ModelAnswer):
     """Changes of the model in use, the newest first."""
 
     changes: tuple[Promotion, ...]
+
+
+class Evaluations(ModelAnswer):
+    """How good the lists were, the oldest day first."""
+
+    days: tuple[EvaluatedDay, ...]
 
 
 class Error(ModelAnswer):

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
+from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion
 
@@ -59,6 +60,12 @@ class Champion:
         """Return the version in use; None before there is one."""
         current = self._current
         return None if current is None else current.version
+
+    @property
+    def shows_pictures(self) -> bool:
+        """Whether items.csv names pictures, which lie elsewhere."""
+        catalogue: Catalogue = self._rules.get("catalogue", Catalogue())
+        return any(entry.image for entry in catalogue.items.values())
 
     def look(self) -> None:
         """Load the champion if it is another one; what cannot be loaded changes nothing."""

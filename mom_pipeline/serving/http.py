@@ -7,6 +7,7 @@ import re
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -23,6 +24,7 @@ from mom_pipeline.serving.champion import NO_MODEL, Champion
 from mom_pipeline.serving.messages import (
     DEFAULT_LIST,
     HEADERS,
+    ONLY_OUR_FILES,
     QUESTION_BODY,
     BadRequest,
     CheckedRoute,
@@ -33,6 +35,7 @@ from mom_pipeline.serving.messages import (
     QueryId,
     Question,
     SearchText,
+    Seen,
     UserQuestion,
     body_question,
     documented,
@@ -45,7 +48,7 @@ from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.serving.registry import NoChampion
 
 # Of these addresses, not of the program: it rises when an answer changes its form.
-_INTERFACE = "2"
+_INTERFACE = "3"
 _UNKNOWN = answers.UnknownUser | answers.UnknownItem | answers.UnknownGroup
 _SHOWN_CHANGES = 20
 _FILES = {
@@ -105,6 +108,8 @@ def create_app(champion: Champion, *, reports_dir: Path | None = None) -> FastAP
     )
     app.state.champion, app.state.reports_dir = champion, reports_dir
     app.state.metrics = ServiceMetrics()
+    pictures = "img-src https: " if champion.shows_pictures else "img-src "
+    app.state.policy = ONLY_OUR_FILES.replace("img-src ", pictures)
     app.add_middleware(Measured, metrics=app.state.metrics)
     return app
 
@@ -120,11 +125,16 @@ def _in_use(request: Request) -> Recommender:
 
 @_get("/recommend/{user:id}", **documented(answers.Recommendations, 404, 422, 503))
 def recommend(
-    request: Request, user: PathId, n: ListLength = DEFAULT_LIST, group: Group = None
+    request: Request,
+    user: PathId,
+    n: ListLength = DEFAULT_LIST,
+    group: Group = None,
+    seen: Seen = None,
 ) -> Response:
     """The best items of a user; popular ones, marked as fallback, without a history."""
-    recommender = _in_use(request)
-    return json_answer(recommender.recommend(user, n, among=recommender.choose(group=group)))
+    recommender, hidden = _in_use(request), None if seen is None else seen == "false"
+    among = recommender.choose(group=group)
+    return json_answer(recommender.recommend(user, n, exclude_seen=hidden, among=among))
 
 
 @_router.post(
@@ -145,12 +155,16 @@ async def recommend_items(request: Request) -> Response:
 def _lists(
     recommender: Recommender, asked: Question
 ) -> answers.Recommendations | answers.ManyRecommendations:
-    n, among = asked.n, recommender.choose(asked.only, asked.without or (), asked.group)
+    how: dict[str, Any] = {
+        "n": asked.n,
+        "exclude_seen": None if asked.seen is None else not asked.seen,
+        "among": recommender.choose(asked.only, asked.without or (), asked.group),
+    }
     if isinstance(asked, ItemsQuestion):
-        return recommender.recommend_items(asked.items, n, among=among)
+        return recommender.recommend_items(asked.items, **how)
     if isinstance(asked, UserQuestion):
-        return recommender.recommend(asked.user, n, events=asked.items or (), among=among)
-    lists = tuple(recommender.recommend(user, n, among=among) for user in asked.users)
+        return recommender.recommend(asked.user, events=asked.items or (), **how)
+    lists = tuple(recommender.recommend(user, **how) for user in asked.users)
     return answers.ManyRecommendations(model=recommender.version, lists=lists)
 
 
@@ -162,13 +176,13 @@ def similar(request: Request, item: PathId, n: ListLength = DEFAULT_LIST) -> Res
 
 @_get("/search", **documented(answers.Matches, 422, 503))
 def search(request: Request, q: SearchText = "", n: ListLength = DEFAULT_LIST) -> Response:
-    """Users and items whose id, or name, holds a text; without one, the most active ones."""
+    """Users and items whose id, or name, holds a text; without one, some people to look at."""
     return json_answer(_in_use(request).explorer.search(q, n))
 
 
 @_get("/history", **documented(answers.History, 404, 422, 503))
 def history(request: Request, user: QueryId, n: ListLength = DEFAULT_LIST) -> Response:
-    """What a user took, what counts most first."""
+    """What a user took, the newest first."""
     return json_answer(_in_use(request).explorer.history(user, n))
 
 
@@ -178,10 +192,16 @@ def explain(request: Request, user: QueryId, item: QueryId) -> Response:
     return json_answer(_in_use(request).explain(user, item))
 
 
-@_get("/components", **documented(answers.ComponentMap, 422, 503))
-def components(request: Request) -> Response:
-    """The components as a map, and their drift over the days where that is known."""
-    return json_answer(_in_use(request).explorer.map)
+@_get("/items/{item:id}", **documented(answers.ItemUse, 404, 422, 503))
+def item(request: Request, item: PathId) -> Response:
+    """Who takes an item, by group and by day."""
+    return json_answer(_in_use(request).explorer.item(item))
+
+
+@_get("/groups", **documented(answers.Groups, 422, 503))
+def groups(request: Request) -> Response:
+    """Groups of people: what sets them apart, how large they are, and their share by day."""
+    return json_answer(_in_use(request).explorer.groups)
 
 
 @_get("/promotions", **documented(answers.ModelChanges, 422))
@@ -190,6 +210,13 @@ def promotions(request: Request) -> Response:
     champion: Champion = request.app.state.champion
     entries = champion.registry.history()[-_SHOWN_CHANGES:]
     return json_answer(answers.ModelChanges(changes=tuple(reversed(entries))))
+
+
+@_get("/evaluations", **documented(answers.Evaluations, 422))
+def evaluations(request: Request) -> Response:
+    """How good the lists were by day, beside lists of popular items."""
+    champion: Champion = request.app.state.champion
+    return json_answer(answers.Evaluations(days=tuple(champion.registry.evaluated())))
 
 
 _HEALTH = documented(answers.Health, 422)
@@ -239,7 +266,8 @@ def _content(name: str) -> bytes:
 async def explorer(request: Request) -> Response:
     """The explorer, the page that tries every address, and their files."""
     name = _FILES[request.scope["route"].path]
-    return page(_content(name), media_type=_KINDS[Path(name).suffix])
+    policy = request.app.state.policy
+    return page(_content(name), policy, media_type=_KINDS[Path(name).suffix])
 
 
 for _address in _FILES:
@@ -258,6 +286,8 @@ def report(request: Request, name: str = "index.html") -> Response:
     folder: Path | None = request.app.state.reports_dir
     if folder is None or not _REPORT.fullmatch(name):
         raise HTTPException(404, "a report is named after its day, such as 2024-03-28.html")
+    if name == "index.html" and not (folder / name).exists():
+        return page(_content("no_reports.html"))
     if not (folder / name).exists():
         raise HTTPException(404, "there is no such report; `mom-pipeline report` writes it")
     return page((folder / name).read_bytes(), _REPORT_POLICY)

@@ -1,17 +1,21 @@
 """The lists of the model in use as a table and an export: what every other answer gives, too."""
 
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 import numpy as np
 
+from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 from mom_pipeline.core.files import locked
 from mom_pipeline.core.moments.users import IN_MEMORY, DayRows, RowsEngine
 from mom_pipeline.core.ranking.lists import ListsVisit
 from mom_pipeline.serving.recommender import list_rules
-from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.serving.registry import EvaluatedDay, ModelRegistry
+from mom_pipeline.serving.served_model import TREND_DAYS
 from mom_pipeline.settings import Settings
-from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.connection import Connection, Warehouse
+from mom_pipeline.warehouse.evaluations import metrics_until
 from mom_pipeline.warehouse.lists import export_lists, replace_lists
 
 # Users whose lists are in memory at a time.
@@ -44,7 +48,8 @@ def renew_lists(
     """
     path, rules = export_path(settings), list_rules(settings)
     with locked(path.parent):
-        served = ModelRegistry(settings.models_dir, mapped=settings.engine.mapped).champion()
+        registry = ModelRegistry(settings.models_dir, mapped=settings.engine.mapped)
+        served = registry.champion()
         version, X = served.manifest.version, served.histories
         model = served.model.excluding(rules["left_out"], served.item_ids)
         work = ListsVisit(model.answering(), settings.serving.list_length, rules["exclude_seen"])
@@ -55,4 +60,17 @@ def renew_lists(
         with warehouse.connect() as connection:
             rows = replace_lists(connection, version, served.user_ids, served.item_ids, lists)
             export_lists(connection, path, rules["catalogue"])
+            registry.note_evaluated(_evaluated(connection, date.fromisoformat(served.manifest.day)))
     return RenewedLists(version, X.shape[0], X.shape[1], rows, path)
+
+
+def _evaluated(connection: Connection, day: date) -> list[EvaluatedDay]:
+    """The evaluations up to a day, the newest ones, at the cut-off that is shown."""
+    rows = metrics_until(connection, day)
+    k = nearest_cutoff(sorted({row.cutoff for row in rows}) or [0])
+    shown = {(row.day, row.ranking == "popularity"): row for row in rows if row.cutoff == k}
+    return [
+        EvaluatedDay(row.day.isoformat(), k, row.users, row.recall, shown[row.day, True].recall)
+        for (_, is_popularity), row in shown.items()
+        if not is_popularity and (row.day, True) in shown
+    ][-TREND_DAYS:]

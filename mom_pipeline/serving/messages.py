@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 from urllib.parse import unquote_to_bytes
 
 from fastapi import Path, Query, Request
@@ -13,7 +13,7 @@ from starlette.responses import Response
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.interactions import MAX_ID
 from mom_pipeline.serving.answers import Error, ModelAnswer
-from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST
+from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST, MAX_WEIGHT
 
 DEFAULT_LIST = 20
 MAX_BODY_BYTES = 1_000_000
@@ -25,7 +25,7 @@ HEADERS = {
     "x-content-type-options": "nosniff",
 }
 # For pages: nothing from outside, no script or style inside of the page, no frame around it.
-_ONLY_OUR_FILES = (
+ONLY_OUR_FILES = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
@@ -64,43 +64,65 @@ def _no_text(value: object) -> object:
 _Length = Annotated[int, Field(ge=1, le=MAX_LIST)]
 _Id = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
 _Ids = Annotated[list[_Id], Field(min_length=1, max_length=MAX_HISTORY)]
+_Weight = Annotated[float, Field(gt=0, lt=MAX_WEIGHT, strict=True)]
+_Weights = Annotated[dict[_Id, _Weight], Field(min_length=1, max_length=MAX_HISTORY)]
 ListLength = Annotated[_Length, BeforeValidator(_from_digits), Query(description="How many items.")]
 Group = Annotated[
-    str | None, Query(min_length=1, max_length=MAX_ID, description="A group of items.")
+    str | None, Query(min_length=1, max_length=MAX_ID, description="A group of items.csv.")
+]
+Seen = Annotated[
+    Literal["true", "false"] | None,
+    Query(description="Whether the list may hold what the user had; by default as the settings."),
 ]
 SearchText = Annotated[str, Query(max_length=MAX_ID, description="A part of an id or a name.")]
-PathId = Annotated[str, Path(min_length=1, max_length=MAX_ID, description="Percent-encoded.")]
-QueryId = Annotated[str, Query(min_length=1, max_length=MAX_ID)]
+PathId = Annotated[
+    str, Path(min_length=1, max_length=MAX_ID, description="An id, percent-encoded.")
+]
+QueryId = Annotated[str, Query(min_length=1, max_length=MAX_ID, description="An id.")]
 
 
 class _Question(BaseModel):
-    """What all bodies have in common. only, not, group: which items the list may hold."""
+    """What all bodies have in common."""
 
     model_config = ConfigDict(extra="forbid")
 
-    n: Annotated[_Length, BeforeValidator(_no_text)] = DEFAULT_LIST
-    only: _Ids | None = None
-    without: _Ids | None = Field(default=None, alias="not")
-    group: _Id | None = None
+    n: Annotated[_Length, BeforeValidator(_no_text), Field(description="How many items.")] = (
+        DEFAULT_LIST
+    )
+    only: _Ids | None = Field(default=None, description="The list holds some of these items.")
+    without: _Ids | None = Field(
+        default=None, alias="not", description="The list holds none of these items."
+    )
+    group: _Id | None = Field(
+        default=None, description="The list holds items of this group of items.csv."
+    )
+    seen: Annotated[bool, Field(strict=True)] | None = Field(
+        default=None,
+        description="Whether the list may hold what the user had; by default as the settings.",
+    )
 
 
 class ItemsQuestion(_Question):
-    """About somebody new, who took the items."""
+    """The list of somebody new, known by items alone."""
 
-    items: _Ids
+    items: _Ids | _Weights = Field(description="What was taken: items, or how often by item.")
 
 
 class UserQuestion(_Question):
-    """About a user, who took the items since the model was made."""
+    """The list of a user, with what they took since the model was made."""
 
-    user: _Id
-    items: _Ids | None = None
+    user: _Id = Field(description="The user's id.")
+    items: _Ids | _Weights | None = Field(
+        default=None, description="What was taken since: items, or how often by item."
+    )
 
 
 class UsersQuestion(_Question):
-    """About several users."""
+    """The lists of several users."""
 
-    users: Annotated[list[_Id], Field(min_length=1, max_length=MAX_USERS)]
+    users: Annotated[list[_Id], Field(min_length=1, max_length=MAX_USERS)] = Field(
+        description="Ids of users."
+    )
 
 
 Question = ItemsQuestion | UserQuestion | UsersQuestion
@@ -193,7 +215,7 @@ def json_answer(
     return Response(answer.model_dump_json(), status, HEADERS | (headers or {}), "application/json")
 
 
-def page(content: bytes, policy: str = _ONLY_OUR_FILES, media_type: str = "text/html") -> Response:
+def page(content: bytes, policy: str = ONLY_OUR_FILES, media_type: str = "text/html") -> Response:
     """A page, or a part of one, that may use only what its Content-Security-Policy allows."""
     headers = HEADERS | {"content-security-policy": policy}
     return Response(content, headers=headers, media_type=media_type)

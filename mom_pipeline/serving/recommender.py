@@ -8,7 +8,7 @@ recommender.recommend("some user", n=10)
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -33,13 +33,16 @@ from mom_pipeline.serving import answers
 from mom_pipeline.serving.explorer.explorer import Explorer
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.serving.served_model import ServedModel
-from mom_pipeline.settings import Settings, load_settings
+from mom_pipeline.settings import ModelSettings, Settings, load_settings
 
 MAX_LIST = 1_000
 MAX_HISTORY = 10_000
 _SHOWN_GROUPS = 10
 # Smaller terms of an explanation are rounding.
 _NEGLIGIBLE = 1e-12
+MAX_WEIGHT = 1e9
+# Items that somebody took, or how often by item.
+Taken = Sequence[str] | Mapping[str, float]
 _POPULAR = answers.Reason(kind="popularity", name="", share=1.0)
 
 
@@ -89,8 +92,13 @@ class Recommender:
 
     def describe(self) -> answers.ModelInUse:
         """What the model was made of, and its size."""
-        users, items = len(self._served.user_ids), len(self._served.item_ids)
-        return answers.ModelInUse(**asdict(self._served.manifest), users=users, items=items)
+        users, items = len(self._served.user_ids), int((self._served.model.popularity > 0).sum())
+        return answers.ModelInUse(
+            **asdict(self._served.manifest),
+            defaults=asdict(ModelSettings()),
+            users=users,
+            items=items,
+        )
 
     @cached_property
     def explorer(self) -> Explorer:
@@ -121,13 +129,13 @@ class Recommender:
         n: int = 20,
         *,
         exclude_seen: bool | None = None,
-        events: Sequence[str] = (),
+        events: Taken = (),
         among: AllowedItems | None = None,
     ) -> answers.Recommendations:
         """The n best items of a user; popular ones where there is no history.
 
-        events: items that the user took since the model was made, as if on its day; nothing is
-        trained.
+        events: items that the user took since the model was made, as if on its day, or how often
+        by item; nothing is trained.
         among: of `choose`; the list is the best of these items alone.
         """
         history, note = self._history(user), ""
@@ -143,13 +151,15 @@ class Recommender:
 
     def recommend_items(
         self,
-        items: Sequence[str],
+        items: Taken,
         n: int = 20,
         *,
         exclude_seen: bool | None = None,
         among: AllowedItems | None = None,
     ) -> answers.Recommendations:
         """The n best items of somebody new who took the given ones; one given twice, twice.
+
+        items: ids, or how often by id, such as {"a": 2.5}.
 
         Nothing is trained: P[component | user] needs only O and pi.
         """
@@ -174,13 +184,13 @@ class Recommender:
     def similar(self, item: str, n: int = 20) -> answers.SimilarItems:
         """The n items that go with one most often, compared with their popularity."""
         _check_length(n)
-        position = self._position(item)
+        position = self.explorer.position(item)
         scores = similar_scores(self._served.model, position)
         scores[position] = -np.inf
         scores[(scores <= 0) | ~self._served.model.candidates] = -np.inf
         best, values = top_n(scores[None], n)
         lines = tuple(
-            answers.SimilarItem(item=self._id(y), name=self._name(y), score=score)
+            answers.SimilarItem(**dict(self.explorer.named(y)), score=score)
             for y, score in zip(best[0].tolist(), values[0].tolist(), strict=True)
             if y >= 0
         )
@@ -194,7 +204,7 @@ class Recommender:
                 f"the model has no history of the user {answers.shown(user)}, so there is nothing "
                 "to explain; such users get popular items"
             )
-        position = self._position(item)
+        position = self.explorer.position(item)
         taken_apart = explain_row(
             self._served.model, history, np.array([position]), exclude_seen=self._exclude_seen
         )
@@ -252,14 +262,20 @@ class Recommender:
         days = history.X.data * 0 if history.last_days is None else history.last_days.data
         return zip(history.X.indices.tolist(), history.X.data.tolist(), days.tolist(), strict=True)
 
-    def _taken(self, items: Sequence[str]) -> tuple[Histories, tuple[str, ...]]:
+    def _taken(self, items: Taken) -> tuple[Histories, tuple[str, ...]]:
         """Items as a history, and those that the model does not know."""
         if isinstance(items, str) or not 1 <= len(items) <= MAX_HISTORY:
             given = "one text" if isinstance(items, str) else f"{len(items):,}"
             raise answers.InvalidQuestion(
                 f"a list of 1 to {MAX_HISTORY:,} items expected, found {given}"
             )
-        counts, known = Counter(items), self._served.item_positions
+        counts = items if isinstance(items, Mapping) else Counter(items)
+        wrong = {item: n for item, n in counts.items() if not 0 < n < MAX_WEIGHT}
+        if wrong:
+            raise answers.InvalidQuestion(
+                f"weights of items must be above 0 and below {MAX_WEIGHT:g}, found {wrong!r:.80}"
+            )
+        known = self._served.item_positions
         unknown = tuple(item for item in counts if item not in known)
         taken = {known[item]: count for item, count in counts.items() if item in known}
         positions = np.array(sorted(taken), dtype=np.int64)
@@ -319,10 +335,8 @@ class Recommender:
         )
 
     def _line(self, position: int, score: float, reason: answers.Reason) -> answers.Recommendation:
-        name = self._name(position)
-        return answers.Recommendation(
-            item=self._id(position), name=name, score=score, reason=reason
-        )
+        named = self.explorer.named(position)
+        return answers.Recommendation(**dict(named), score=score, reason=reason)
 
     def _reasons(self, history: Histories, best: BestItems) -> list[answers.Reason]:
         """What contributed most to each score, as the table of lists says it."""
@@ -376,17 +390,8 @@ class Recommender:
             )
         return self._groups[group]
 
-    def _position(self, item: str) -> int:
-        position = self._served.item_positions.get(item)
-        if position is None:
-            raise answers.UnknownItem(f"the model does not know the item {answers.shown(item)}")
-        return position
-
     def _id(self, position: int) -> str:
         return str(self._served.item_ids[position])
-
-    def _name(self, position: int) -> str:
-        return self._catalogue.name(self._id(position))
 
     def _label(self, position: int) -> str:
         return self._catalogue.label(self._id(position))

@@ -27,7 +27,7 @@ from mom_pipeline.core.errors import DamagedModel, ModelOfOtherVersion, MomError
 from mom_pipeline.core.files import locked, write_text
 from mom_pipeline.serving.served_model import Manifest, ServedModel
 
-VERSIONS, POINTER = "versions", "champion.json"
+VERSIONS, POINTER, EVALUATED = "versions", "champion.json", "evaluated.json"
 PROMOTED, ROLLED_BACK = "promoted", "rolled back"
 KEPT, LIFTED = "kept", "left to the gate again"
 GATE, PERSON = "gate", "person"
@@ -60,6 +60,21 @@ class Promotion:
     kind: str
     reason: str
     by: str = GATE
+
+
+@dataclass(frozen=True)
+class EvaluatedDay:
+    """The lists of an earlier model against what people took until a day.
+
+    recall: share of that which was among the first `cutoff` items.  popularity: the same of a list
+    of popular items.
+    """
+
+    day: str
+    cutoff: int
+    users: int
+    recall: float
+    popularity: float
 
 
 @dataclass(frozen=True)
@@ -157,6 +172,18 @@ class ModelRegistry:
                 self._note(history, version, PROMOTED, reason, by)
             elif by == PERSON and not _is_chosen(history):
                 self._note(history, version, KEPT, reason, by)
+
+    def evaluated(self) -> list[EvaluatedDay]:
+        """How good the lists were by day, as far as it was noted."""
+        path = self.root / EVALUATED
+        try:
+            return [EvaluatedDay(**entry) for entry in json.loads(path.read_bytes())]
+        except (OSError, ValueError, TypeError):
+            return []
+
+    def note_evaluated(self, days: Iterable[EvaluatedDay]) -> None:
+        """Keep what the warehouse knows, for answers without it."""
+        write_text(self.root / EVALUATED, json.dumps([asdict(day) for day in days]))
 
     def is_chosen(self) -> bool:
         """Whether a person put the champion in use, so that the gate may not replace it."""

@@ -115,10 +115,10 @@ def sample_users(connection: Connection, n: int) -> list[str]:
 
 
 def latest_items(connection: Connection, user_id: str, day: date, n: int) -> list[str]:
-    """What a user took last, the newest first."""
+    """What a user took last, the newest first; of one time, what stands later in the log."""
     rows = connection.execute(
         "SELECT item_id FROM raw_logs WHERE user_id = $user AND delivery_day <= $day::DATE "
-        "GROUP BY item_id ORDER BY max(event_time) DESC, item_id LIMIT $n",
+        "GROUP BY item_id ORDER BY max(row(event_time, source_file, line)) DESC LIMIT $n",
         {"user": user_id, "day": day.isoformat(), "n": n},
     ).fetchall()
     return [item for (item,) in rows]

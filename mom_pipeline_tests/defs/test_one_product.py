@@ -64,7 +64,7 @@ def all_six(pipeline: Pipeline) -> tuple[str, dict[str, Lists]]:
 def same_lists(pipeline: Pipeline) -> tuple[str, Lists]:
     version, six = all_six(pipeline)
     lists = six["python"]
-    assert len(lists) == 5
+    assert len(lists) == 6
     assert all(len(items) == pipeline.settings.serving.list_length for items in lists.values())
     for name, found in six.items():
         assert found == lists, name

@@ -55,7 +55,7 @@ def test_the_page_shows_the_days_and_the_model(backfilled: Pipeline):
 def test_the_page_shows_people_with_what_they_took_and_are_shown(backfilled: Pipeline):
     facts = gather(backfilled.settings, day(N_DAYS))
     recommender = Recommender.open(backfilled.settings.data_dir)
-    assert len({person.user for person in facts.people}) == 5
+    assert len({person.user for person in facts.people}) == 6
     with backfilled.warehouse.reading() as connection:
         for person in facts.people:
             last = connection.execute(
@@ -71,6 +71,19 @@ def test_the_page_shows_people_with_what_they_took_and_are_shown(backfilled: Pip
         assert facts.list_use.coverage == counted.fetchone()[0] / facts.n_items
     assert 0 < facts.list_use.head_listed < 1
     assert 0.1 < facts.list_use.head_taken < 1
+
+
+def test_the_service_knows_without_the_warehouse_how_good_the_lists_were(backfilled: Pipeline):
+    noted = ModelRegistry(backfilled.settings.models_dir).evaluated()
+    stored = backfilled.query(
+        "SELECT day, ranking = 'popularity', recall_at_k FROM evaluation_metrics "
+        f"WHERE cutoff = {noted[-1].cutoff}"
+    )
+    recall = {(str(of), popular): share for of, popular, share in stored}
+    assert [entry.day for entry in noted] == sorted({of for of, _ in recall})
+    assert {(e.day, e.recall, e.popularity) for e in noted} == {
+        (of, recall[of, False], recall[of, True]) for of, _ in recall
+    }
 
 
 def test_the_page_is_about_the_model_in_use(copied: Pipeline):

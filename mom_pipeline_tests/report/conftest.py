@@ -68,7 +68,7 @@ def components(n: int) -> tuple[ReportComponent, ...]:
     items = tuple((name, 0.2 / (k + 1)) for k, name in enumerate(names))
     agreement = np.linspace(1, 0.2, n)
     return tuple(
-        ReportComponent(1 / n, float(a), None if k else 0.01, items)
+        ReportComponent(f"{k} {HOSTILE}", 1 / n, float(a), None if k else 0.01, items)
         for k, a in enumerate(agreement)
     )
 

@@ -9,6 +9,7 @@ from mom_pipeline import Recommender
 from mom_pipeline.catalogue import Catalogue, Item
 from mom_pipeline.cli.main import cli
 from mom_pipeline.serving.access import COOKIE, VARIABLE, TokenGuard, TokenMissing
+from mom_pipeline.serving.answers import InvalidQuestion
 from mom_pipeline.serving.champion import Champion
 from mom_pipeline.serving.http import create_app
 from mom_pipeline.serving.recommender import list_rules
@@ -120,8 +121,70 @@ def test_lists_among_some_items_and_of_several_people(registry, make, tmp_path):
     assert [entry["user"] for entry in said["lists"]] == users
     assert [line["item"] for line in said["lists"][1]["items"]] == ["1/3"]
     assert asked(app, "/recommend/user%200?group=None").status_code == 404
+    expected = recommender.recommend("user 0", 4, exclude_seen=False)
+    assert asked(app, "/recommend/user%200?n=4&seen=true").json() == expected.model_dump(
+        mode="json"
+    )
+    assert answer({"user": "user 0", "n": 4, "seen": True})[1] == expected.model_dump(mode="json")
+    hidden = recommender.recommend("user 0", 4, exclude_seen=True).model_dump(mode="json")
+    assert answer({"user": "user 0", "n": 4, "seen": False})[1] == hidden
+    assert asked(app, "/recommend/user%200?seen=1").status_code == 422
     for bad in ({"users": ["a"], "items": ["b"]}, {"users": ["a"] * 101}, {"n": 3}):
         assert answer(bad)[0] == 422
+
+
+def test_items_have_weights(app, registry):
+    recommender = Recommender(registry.champion())
+
+    def listed(items):
+        said = asked(app, "/recommend", method="POST", json={"items": items, "n": 5})
+        return said.json()["items"] if said.status_code == 200 else said.status_code
+
+    assert (
+        listed({"1/3": 2, "1/5": 1})
+        == listed(["1/3", "1/3", "1/5"])
+        == listed(["1/5"] + ["1/3"] * 2)
+    )
+    assert listed({"1/3": 0.1, "1/5": 9.5}) != listed({"1/3": 9.5, "1/5": 0.1})
+    for wrong in ({}, {"1/3": 0}, {"1/3": -1}, {"1/3": "2"}, {"1/3": True}, {"": 1}, {"1/3": 1e9}):
+        assert listed(wrong) == 422
+    for wrong in (0, -1, float("nan"), 1e9):
+        with pytest.raises(InvalidQuestion, match="weights"):
+            recommender.recommend_items({"1/3": wrong})
+    fresh = recommender.recommend("user 0", 5, events={"1/3": 2.0})
+    assert fresh == recommender.recommend("user 0", 5, events=["1/3", "1/3"])
+
+
+def test_pictures_of_items_are_shown_and_nothing_else_of_other_hosts(registry, make, tmp_path):
+    registry.promote(registry.add(make(1)), "a test")
+
+    def policy_with(image: str) -> str:
+        catalogue = Catalogue({"1/3": Item("1/3", "Tea", image=image)})
+        champion = Champion(registry, {"catalogue": catalogue})
+        champion.look()
+        app = create_app(champion)
+        assert asked(app, "/items/1%2F3").json()["image"] == image
+        return asked(app, "/").headers["content-security-policy"]
+
+    assert "https:" not in policy_with("")
+    assert "img-src https: 'self' data:;" in policy_with("https://pictures.example/tea.jpg")
+
+
+def test_no_link_of_a_page_is_dead(app, tmp_path):
+    folder = tmp_path / "reports"
+    for _ in range(2):  # without reports, and with one
+        to_visit, seen = ["/"], set()
+        while to_visit:
+            path = to_visit.pop()
+            answer = asked(app, path, follow_redirects=True)
+            assert answer.status_code == 200, path
+            if answer.headers["content-type"].startswith("text/html"):
+                found = re.findall(r'(?:href|src)="([^"#]+)["#]', answer.text)
+                to_visit += [link for link in found if link not in seen]
+                seen |= set(found)
+        assert {"/reports/", "/docs", "/metrics", "/openapi.json"} <= seen
+        (folder / "index.html").write_text('<a href="/reports/2024-03-28.html">a day</a>')
+        (folder / "2024-03-28.html").write_text("a day")
 
 
 def test_requests_are_counted_by_route_and_never_by_id(app):

@@ -1,5 +1,6 @@
 """The explorer in a real browser: a service with the worst ids and names, every width, no mouse."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,8 +10,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from mom_pipeline.catalogue import Catalogue, Item
-from mom_pipeline.serving.registry import ModelRegistry
-from mom_pipeline_tests.accessibility import has_axe, serious_findings
+from mom_pipeline.serving.explorer.groups import bubbles
+from mom_pipeline.serving.registry import EvaluatedDay, ModelRegistry
+from mom_pipeline_tests.accessibility import serious_findings
 from mom_pipeline_tests.serving.conftest import figures
 from mom_pipeline_tests.serving.service import Service, encoded, running_service
 
@@ -42,12 +44,15 @@ def service(make, tmp_path_factory) -> Iterator[Service]:
     data = tmp_path_factory.mktemp("explorer")
     moved = {"2024-02-29": (0.2, 0.1, 0.1), "2024-03-01": (0.02, 0.01, 0.03)}
     registry = ModelRegistry(data / "models")
+    measured = [("2024-02-29", 0.2, 0.1), ("2024-03-01", 0.21, 0.07)]
+    registry.note_evaluated(EvaluatedDay(day, 20, 200, *shares) for day, *shares in measured)
     served = replace(make(1), figures=figures(moved))
     served.user_ids[:3] = [HOSTILE, TURNED, LONG[:1000]]
     # In many lists and histories: all of them shown.
     served.item_ids[np.argsort(-served.model.item_probs.sum(axis=1))[:2]] = [HOSTILE, TURNED]
     registry.promote(registry.add(served), f"passed {HOSTILE}")
-    named = {str(served.item_ids[5]): Item(str(served.item_ids[5]), NAME)}
+    named = {str(y): Item(str(y), group="A group") for y in served.item_ids}
+    named[str(served.item_ids[5])] = Item(str(served.item_ids[5]), NAME, "A group")
     Catalogue(named).save(data)
     (data / "reports").mkdir()
     (data / "reports" / "index.html").write_text("<h1>Days</h1>")
@@ -83,7 +88,13 @@ def test_a_person_is_found_and_shown(opened: Opened):
     assert len(bars) == 12
     assert all(0 < float(width.removesuffix("%")) <= 100 for width in bars)
     recommended.get_by_role("button", name="Why").first.click()
-    expect(recommended.get_by_role("heading", name="By item of the history")).to_be_visible()
+    expect(recommended.get_by_role("heading", name="The score is a sum")).to_be_visible()
+    *terms, total = recommended.locator(".sum .number:visible").all_inner_texts()
+    assert sum(float(term.replace("−", "-")) for term in terms) == pytest.approx(
+        float(total), abs=0.02
+    )
+    sentences = recommended.locator(".why bdi").all_inner_texts()
+    assert len(set(sentences) - {"as no. 1"}) == 1
     recommended.locator("a.item").first.click()
     expect(page.get_by_role("heading", name="What goes with it")).to_be_visible()
     page.go_back()
@@ -93,7 +104,7 @@ def test_a_person_is_found_and_shown(opened: Opened):
 def test_a_basket_for_somebody_new(opened: Opened):
     page = opened.open("#user=user%2050")
     buttons = page.get_by_role("button", name="Put into the basket")
-    taken = page.locator(".card").first.locator("a.item").first.inner_text()
+    taken = page.locator("ol a.item").first.inner_text()
     buttons.first.click()
     page.get_by_role("link", name="Basket 1").click()
     expect(page.locator(".chips")).to_contain_text(taken)
@@ -134,38 +145,75 @@ def test_unknown_people_and_items_are_answered_in_words(opened: Opened):
     opened.problems[:] = [text for text in opened.problems if "404" not in text]
 
 
-def test_the_map_is_walked_by_keyboard(opened: Opened):
+def test_the_first_page_shows_people_what_they_took_and_what_they_get(opened: Opened):
     page = opened.open()
-    circles = page.locator("svg circle[role=link]")
-    assert circles.count() > 10
-    assert page.locator("svg circle[tabindex='0']").count() == 1
-    page.locator("svg circle[tabindex='0']").focus()
-    expect(page.locator("#tip")).to_be_visible()
-    first = page.locator("#tip").inner_text()
-    before = page.evaluate("document.activeElement.cx.baseVal.value")
-    key = "ArrowLeft" if before > 0 else "ArrowRight"
-    page.keyboard.press(key)
-    expect(page.locator("#tip")).not_to_have_text(first)
-    after = page.evaluate("document.activeElement.cx.baseVal.value")
-    assert (after < before) == (key == "ArrowLeft")
-    name = page.evaluate("document.activeElement.getAttribute('aria-label')").rsplit(",", 1)[0]
+    people = page.locator(".three > section")
+    expect(people).to_have_count(3)
+    for card in people.all():
+        taken, listed = card.locator("ul li"), card.locator("ol li")
+        assert taken.count() == 5
+        assert listed.count() == 5
+        assert re.fullmatch(r"\d+ Jan", taken.first.locator("time").inner_text())
+        assert listed.locator(".reason").all_inner_texts() == ["liked by people of your kind"] * 5
+    before = people.all_inner_texts()
+    page.get_by_role("button", name="Show three others").click()
+    expect(people.first).not_to_have_text(before[0])
+    expect(page.locator(".lead strong")).to_have_text("21 %")
+    expect(page.locator("main")).to_contain_text("3.0 times what a list of the most popular")
+    assert page.locator(".curve polyline").count() == 2
+    groups = page.locator(".groups > li")
+    assert groups.count() == 3
+    assert groups.first.locator("li").count() == 3
+    people.first.locator("h2 a").click()
+    expect(page.locator("h1")).to_contain_text("Person")
+
+
+def test_a_group_on_the_map_and_its_page(opened: Opened):
+    page = opened.open("#groups")
+    circles = page.locator("a.bubble")
+    expect(circles).to_have_count(3)
+    name = circles.first.get_attribute("aria-label")
+    circles.first.focus()
     page.keyboard.press("Enter")
-    expect(page.locator("h1")).to_contain_text(name)
+    expect(page.get_by_role("heading", name="What sets it apart")).to_be_visible()
+    assert page.locator("h1").inner_text().split()[1] == name.split(":")[0].split()[1]
+    page = opened.open("#group=99")
+    expect(page.locator("main")).to_contain_text("there is no such group")
 
 
-def test_the_map_shows_drift_and_popularity(opened: Opened):
-    page = opened.open()
-    expect(page.get_by_role("columnheader", name="drift, 2 days")).to_be_visible()
-    assert page.locator("polyline").count() == 3
-    expect(
-        page.get_by_label("drift of component 3: 0.030 on the last day, 0.100 at most")
-    ).to_be_visible()
-    radii = page.locator("svg circle[role=link]").evaluate_all(
-        "all => all.map(c => c.r.baseVal.value)"
-    )
-    assert radii == sorted(radii, reverse=True)
-    page.locator("svg circle[role=link]").first.hover()
-    expect(page.locator("#tip")).to_contain_text("% of all taken")
+@pytest.mark.parametrize("K", [8, 100])
+def test_the_map_can_be_read(opened: Opened, K: int):
+    """Nothing is cut and no label covers another, for few groups and for many."""
+    rng = np.random.default_rng(K)
+    sizes, O = rng.dirichlet(np.ones(K)), rng.dirichlet(np.ones(200), K).T
+    many = [
+        {"number": k + 1, "name": "Wintersport · Accessories · Ski", "size": size, "items": []}
+        | {"agreement": None, "by_day": [], "place": place}
+        for k, (size, place) in enumerate(zip(sizes, bubbles(O, sizes).tolist(), strict=True))
+    ]
+    answer = {"model": "one", "people": 100, "days": [], "groups": many}
+    opened.page.route("**/groups", lambda route: route.fulfill(json=answer))
+    page = opened.open("#groups")
+    for width in (400, 1024, 1600):
+        page.set_viewport_size({"width": width, "height": 900})
+        shown = page.evaluate(
+            """() => {
+              const box = (made) => made.getBoundingClientRect();
+              const map = box(document.querySelector('.map'));
+              const labels = [...document.querySelectorAll('.bubble span')].map((made) =>
+                [made, box(made), box(made.parentElement)]).filter(([, inner]) => inner.width);
+              return { height: map.height, labels: labels.length,
+                cut: labels.filter(([made, inner, outer]) => made.scrollWidth > outer.width
+                  || inner.left < outer.left || inner.right > outer.right
+                  || inner.top < outer.top || inner.bottom > outer.bottom).length,
+                beyond: [...document.querySelectorAll('.bubble')].map(box).filter((b) =>
+                  b.left < map.left - 1 || b.right > map.right + 1
+                  || b.bottom > map.bottom + 1).length };
+            }"""
+        )
+        assert (shown["cut"], shown["beyond"]) == (0, 0)
+        assert shown["labels"] >= K
+        assert shown["height"] <= 1200
 
 
 def test_everything_is_reached_without_a_mouse(opened: Opened):
@@ -190,6 +238,7 @@ def test_the_model_its_metrics_and_the_gate(opened: Opened, service: Service):
     page = opened.open("#model")
     expect(page.locator("main")).to_contain_text(service.version())
     expect(page.get_by_role("row", name="MAP 0.0100")).to_be_visible()
+    expect(page.get_by_role("row", name="n_components 100 the same")).to_be_visible()
     expect(page.locator("main")).to_contain_text("promoted by the gate.")
     page.get_by_role("link", name="Reports").click()
     expect(page.get_by_role("heading", name="Days")).to_be_visible()
@@ -209,7 +258,7 @@ def test_a_service_for_others_is_opened_with_its_token(make, tmp_path: Path, bro
         page.goto(f"{own}/")
         expect(page.locator("body")).to_contain_text("wants a token")
         page.goto(f"{own}/?token={encoded(token)}")
-        expect(page.locator("h1")).to_have_text("Components as a map")
+        expect(page.locator("h1")).to_have_text("What people took, and what they get next")
         assert page.url == f"{own}/"
         assert page.evaluate("document.cookie") == ""
         [cookie] = context.cookies()
@@ -217,17 +266,47 @@ def test_a_service_for_others_is_opened_with_its_token(make, tmp_path: Path, bro
         context.close()
 
 
+def test_every_parameter_has_an_example_that_runs(opened: Opened):
+    page = opened.open("docs")
+    forms = page.locator("details")
+    expect(forms.first).to_be_visible()
+    said = opened.page.request.get(f"{opened.address}/openapi.json").json()
+    for form in forms.all():
+        form.locator("summary").click()
+        kind, path = form.locator(".method").inner_text(), form.locator("code").first.inner_text()
+        operation = said["paths"][path][kind.lower()]
+        named = form.locator("tbody th").all_inner_texts()
+        if kind == "GET":
+            assert named == [each["name"] for each in operation.get("parameters", [])]
+        else:
+            assert {"n", "only", "not", "group", "seen"} <= set(named)
+        assert "undefined" not in form.inner_text()
+        for example in form.get_by_role("button", name="Use ").all():
+            example.click()
+        form.get_by_role("button", name="Ask").click()
+        expect(form.locator("pre")).to_contain_text("\n200 OK\n")
+    assert page.locator("details .method").all_inner_texts().count("POST") == 3
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_and_can_be_read(browser: Browser, service: Service, scheme: str):
     # The check of axe-core is a script that the page would not let in.
-    context = browser.new_context(color_scheme=scheme, bypass_csp=has_axe())
+    context = browser.new_context(color_scheme=scheme, bypass_csp=True)
     made = Opened(context.new_page(), f"http://127.0.0.1:{service.port}")
-    for target in ("", "#user=user%2050", f"#user={LONG[:1000]}", "#model", "docs"):
+    for target in (
+        "",
+        "#groups",
+        "#item=1%2F5",
+        "#user=user%2050",
+        f"#user={LONG[:1000]}",
+        "#model",
+        "docs",
+    ):
         page = made.open(target)
         colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (colour != "rgb(255, 255, 255)") == (scheme == "dark")
-        for width in (400, 1000, 1600):
+        for width in (400, 1024, 1600):
             page.set_viewport_size({"width": width, "height": 900})
             assert page.evaluate("document.documentElement.scrollWidth") <= width, target
-            assert serious_findings(page) == []
+        assert serious_findings(page) == []
     context.close()

@@ -1,7 +1,6 @@
-// The addresses of the OpenAPI document, each with a form that asks it.
+// The addresses of the OpenAPI document, each with a form that asks it and an example that runs
+// for every parameter, made of what the service knows.
 "use strict";
-
-const EXAMPLE = JSON.stringify({ items: ["an item", "another one"], n: 5 }, null, 2);
 
 function element(tag, properties = {}, ...children) {
   const made = Object.assign(document.createElement(tag), properties);
@@ -9,37 +8,50 @@ function element(tag, properties = {}, ...children) {
   return made;
 }
 
-function field(parameter) {
-  const { name, required = false, description = "", schema } = parameter;
-  const input = element("input", { name, required, spellcheck: false, placeholder: String(schema.default ?? "") });
-  return element("label", {}, `${name}${required ? "" : " (optional)"} ${description}`, input);
+async function get(path) {
+  return (await fetch(path)).json();
 }
 
-function address(path, parameters, form) {
-  const value = (name) => form.elements.namedItem(name).value;
-  const asked = new URLSearchParams();
-  for (const { name, in: place } of parameters) {
-    if (place === "path") path = path.replace(`{${name}}`, encodeURIComponent(value(name)));
-    else if (value(name)) asked.set(name, value(name));
-  }
-  return asked.size ? `${path}?${asked}` : path;
+async function knownExamples() {
+  const found = await get("/search?n=3");
+  const users = found.users || ["somebody"];
+  const items = (found.items || [{ item: "something", name: "" }]).map((entry) => entry.item);
+  const use = await get(`/items/${encodeURIComponent(items[0])}`);
+  const text = (use.name || items[0]).slice(0, 3);
+  const known = { user: users[0], users, item: items[0], items: { [items[0]]: 2, [items[items.length - 1]]: 0.5 } };
+  return { ...known, only: items, not: items.slice(0, 1), group: (use.groups || [])[0], n: 5, seen: true, q: text };
 }
 
-async function send(form, output, method, path, parameters) {
-  const options = { method: method.toUpperCase() };
-  if (method === "post") {
-    options.headers = { "Content-Type": "application/json" };
-    options.body = form.elements.namedItem("body").value;
-  }
-  const to = address(path, parameters, form);
-  output.textContent = `${options.method} ${to}\n…`;
-  try {
-    const response = await fetch(to, options);
-    const text = await response.text();
-    output.textContent = `${options.method} ${to}\n${response.status} ${response.statusText}\n\n${indented(text)}`;
-  } catch (error) {
-    output.textContent = `${options.method} ${to}\n${error.message}`;
-  }
+function row(name, isRequired, said, example, use) {
+  const text = typeof example === "string" ? example : JSON.stringify(example);
+  const button = example === undefined
+    ? element("span", { className: "soft", textContent: "no item of this catalogue has one" })
+    : element("button", { type: "button", textContent: text, ariaLabel: `Use ${text} for ${name}`, onclick: use });
+  return element("tr", {}, element("th", { scope: "row" }, element("code", { textContent: name })),
+    element("td", { textContent: `${said}${isRequired ? " Required." : ""}` }), element("td", {}, button));
+}
+
+function described(rows) {
+  const head = ["parameter", "what it is", "example; click to use it"];
+  return element("table", {}, element("thead", {}, element("tr", {}, ...head.map(
+    (textContent) => element("th", { scope: "col", textContent })))), element("tbody", {}, ...rows));
+}
+
+function asking(kind, path, fields, request) {
+  const output = element("pre", { tabIndex: 0, ariaLabel: "Answer", ariaLive: "polite" });
+  const form = element("form", {}, ...fields, element("button", { className: "main", textContent: "Ask" }));
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const [address, options] = request();
+    output.textContent = `${kind} ${address}\n…`;
+    try {
+      const response = await fetch(address, options);
+      output.textContent = `${kind} ${address}\n${response.status} ${response.statusText}\n\n${indented(await response.text())}`;
+    } catch (error) {
+      output.textContent = `${kind} ${address}\n${error.message}`;
+    }
+  });
+  return [form, output];
 }
 
 function indented(text) {
@@ -50,28 +62,49 @@ function indented(text) {
   }
 }
 
-function operation(path, method, said) {
+function details(kind, path, said, ...content) {
+  return element("details", {}, element("summary", {}, element("span", { className: "method", textContent: kind }),
+    element("code", { textContent: path }), " ", element("span", { className: "soft", textContent: said })), ...content);
+}
+
+function getting(path, said, examples) {
   const parameters = said.parameters || [];
-  const output = element("pre", { tabIndex: 0, ariaLabel: "Answer", ariaLive: "polite" });
-  const fields = parameters.map(field);
-  if (method === "post") {
-    fields.push(element("label", {}, "body", element("textarea", { name: "body", rows: 6, value: EXAMPLE })));
-  }
-  const form = element("form", {}, ...fields, element("button", { className: "main", textContent: "Ask" }));
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    send(form, output, method, path, parameters);
-  });
-  return element("details", {},
-    element("summary", {}, element("span", { className: "method", textContent: method.toUpperCase() }),
-      element("code", { textContent: path }), " ", element("span", { className: "soft", textContent: said.description })),
-    form, output);
+  const inputs = new Map(parameters.map(({ name, required = false }) => [name, element("input", {
+    name, required, spellcheck: false, ariaLabel: name, value: required ? examples[name] : "" })]));
+  const rows = parameters.map(({ name, required, description }) => row(name, required, description, examples[name],
+    () => { inputs.get(name).value = examples[name]; }));
+  const labels = [...inputs].map(([name, input]) => element("label", {}, name, input));
+  const request = () => {
+    let address = path;
+    const asked = new URLSearchParams();
+    for (const { name, in: place } of parameters) {
+      const { value } = inputs.get(name);
+      if (place === "path") address = address.replace(`{${name}}`, encodeURIComponent(value));
+      else if (value) asked.set(name, value);
+    }
+    return [asked.size ? `${address}?${asked}` : address, {}];
+  };
+  return details("GET", path, said.description, ...(rows.length ? [described(rows)] : []), ...asking("GET", path, labels, request));
+}
+
+function posting(path, schema, examples) {
+  const required = schema.required || [];
+  const body = element("textarea", { rows: 9, spellcheck: false, ariaLabel: "body" });
+  const write = (value) => { body.value = JSON.stringify(value, null, 2); };
+  write(Object.fromEntries([...required, "n"].map((name) => [name, examples[name]])));
+  const rows = Object.entries(schema.properties).map(([name, { description }]) => row(
+    name, required.includes(name), description, examples[name],
+    () => { write({ ...JSON.parse(body.value || "{}"), [name]: examples[name] }); }));
+  const options = () => [path, { method: "POST", headers: { "Content-Type": "application/json" }, body: body.value }];
+  return details("POST", path, schema.description, described(rows), ...asking("POST", path, [body], options));
 }
 
 async function start() {
-  const said = await (await fetch("/openapi.json")).json();
-  const operations = Object.entries(said.paths).flatMap(([path, methods]) => (
-    Object.entries(methods).map(([method, what]) => operation(path, method, what))));
+  const [said, examples] = await Promise.all([get("/openapi.json"), knownExamples()]);
+  const operations = Object.entries(said.paths).flatMap(([path, { get: asked, post }]) => [
+    ...(asked ? [getting(path, asked, examples)] : []),
+    ...(post ? post.requestBody.content["application/json"].schema.anyOf.map((schema) => posting(path, schema, examples)) : []),
+  ]);
   document.getElementById("addresses").replaceChildren(...operations);
 }
 

@@ -3,19 +3,25 @@
 
 const LIST = 12;
 const HISTORY = 20;
+const SHORT = 5; // lines of a card on the first page
+const PEOPLE = 3;
+const GROUPS = 12;
+const MIN_AGREEMENT = 0.5; // below it a group may be an accident of the sample
 const TYPING_PAUSE = 150;
 const SVG = "http://www.w3.org/2000/svg";
 // Marks that cannot be seen, or that turn the text after them around.
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu;
 const PARTS = {
-  popularity: "popularity", pairs: "taken together", ease: "explained by the history",
-  low_pass: "broad tastes", components: "components", own: "taken before", trend: "rising",
+  pairs: "taken together with what they took", ease: "fits their history as a whole",
+  low_pass: "fits their broad taste", components: "liked by people of their kind",
+  popularity: "popular with everybody", trend: "rising or falling these days", own: "had it before",
 };
-
 const METRICS = {
   cutoff: "items of a judged list", map: "MAP", ndcg: "nDCG", popularity_map: "MAP of popularity",
   precision: "precision", recall: "recall", users: "people judged",
 };
+const DAY = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", day: "numeric", month: "short" });
+const DATE = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", day: "numeric", month: "long", year: "numeric" });
 
 const main = document.getElementById("main");
 const status = document.getElementById("status");
@@ -59,15 +65,20 @@ function quoted(text) {
 
 function percent(share) {
   const value = 100 * share;
-  return `${value !== 0 && Math.abs(value) < 10 ? value.toFixed(1) : Math.round(value)}%`;
+  if (value > 0 && value < 0.05) return "under 0.1 %";
+  return `${value !== 0 && Math.abs(value) < 10 ? value.toFixed(1) : Math.round(value)} %`;
 }
 
-function colour(component) {
-  return `hsl(${(component * 137.5) % 360} 58% 52%)`;
+function number(value) {
+  return value.toLocaleString("en");
 }
 
-function bar(share, kind) {
-  const fill = element("div", { className: `fill ${share < 0 ? "against" : kind}` });
+function day(text, format = DATE) {
+  return format.format(new Date(`${text}T00:00Z`));
+}
+
+function bar(share) {
+  const fill = element("div", { className: share < 0 ? "fill against" : "fill" });
   fill.style.width = `${Math.min(Math.abs(share), 1) * 100}%`;
   return element("div", { className: "track", role: "img", "aria-label": percent(share) }, fill);
 }
@@ -99,7 +110,8 @@ async function answer(response) {
 // Views
 
 const views = {
-  home: showHome, user: showUser, item: showItem, basket: showBasket, model: showModel,
+  home: showHome, groups: showGroups, group: showGroup, user: showUser, item: showItem,
+  basket: showBasket, model: showModel,
 };
 
 async function route() {
@@ -132,8 +144,7 @@ async function route() {
 
 async function showStatus() {
   const health = await (await fetch("/health")).json();
-  if (health.problem) say(health.problem, true);
-  else say(`Model ${health.model} is in use.`);
+  say(health.problem || "", Boolean(health.problem));
 }
 
 function heading(kind, text) {
@@ -148,55 +159,69 @@ function note(text) {
   return element("p", { className: "soft", textContent: text });
 }
 
+function link(kind, id, text) {
+  return element("a", { className: "item", href: `#${kind}=${encodeURIComponent(id)}` }, quoted(text));
+}
+
+// A person
+
 async function showUser(user) {
   const [list, history] = await Promise.all([
     post("/recommend", { user, n: LIST }),
     ask("/history", { user, n: HISTORY }).catch(() => ({ items: [], total: 0 })),
   ]);
-  const heaviest = Math.max(...history.items.map((entry) => entry.weight), Number.MIN_VALUE);
-  const even = history.items.every((entry) => entry.weight === heaviest);
-  const lines = history.items.map((entry) => line(entry, {
-    below: even ? null : why(entry.weight / heaviest, "item", `weight ${entry.weight.toPrecision(3)}`),
-  }));
-  const more = history.total - lines.length;
+  const more = history.total - history.items.length;
   return [
     heading("Person", user),
     element("div", { className: "columns person" },
-      card(`History: ${history.total.toLocaleString("en")} items`,
-        lines.length ? element("ul", {}, ...lines) : note("The model has no history of this person."),
-        more > 0 ? note(`and ${more.toLocaleString("en")} more`) : null),
-      card("Recommended", list.note ? note(visible(list.note)) : null,
+      card("Took last", took(history.items),
+        history.total ? null : note("The model has no history of this person."),
+        more > 0 ? note(`and ${number(more)} more before`) : null),
+      card("Gets next", list.note ? note(visible(list.note)) : note("The longer the bar, the higher the score."),
         recommended(list.items, list.fallback ? null : user))),
   ];
 }
 
-function recommended(items, user) {
-  // A bar is the score beside the best one; a reason that several items share is said once.
-  const best = Math.max(...items.map((entry) => entry.score), Number.MIN_VALUE);
-  let said = "";
-  return element("ol", {}, ...items.map((entry) => {
-    const text = because(entry.reason);
-    const below = why(entry.score / best, entry.reason.kind, text === said ? "for the same reason" : text);
-    said = text;
-    return line(entry, { below, explain: user });
+function took(items) {
+  // Each day is named once.
+  let shown = "";
+  return element("ul", {}, ...items.map((entry) => {
+    const date = entry.day === shown ? "" : day(entry.day, DAY);
+    shown = entry.day;
+    return element("li", { className: "line dated" },
+      element("time", { className: "soft", dateTime: entry.day, textContent: date }), itemLink(entry),
+      entry.weight > 1 ? element("span", { className: "soft", textContent: `${Number(entry.weight.toPrecision(3))} ×` }) : null);
   }));
 }
 
-function because(reason) {
-  if (reason.kind === "item") return `because of ${visible(reason.label || reason.name)}`;
-  if (reason.kind === "popularity") return "popular";
-  if (reason.kind === "trend") return "rising";
-  return `component ${reason.name}: ${reason.examples.map(visible).join(", ")}`;
+function recommended(items, user) {
+  // A reason is said once; after that, where it was said.
+  const best = Math.max(...items.map((entry) => entry.score), Number.MIN_VALUE);
+  const said = new Map();
+  return element("ol", {}, ...items.map((entry, at) => {
+    let text = because(entry);
+    if (said.has(text)) text = `as no. ${said.get(text)}`;
+    else said.set(text, at + 1);
+    return line(entry, { rank: at + 1, below: why(Math.max(entry.score, 0) / best, text), explain: user });
+  }));
 }
 
-function why(share, kind, text) {
-  return element("div", { className: "why" }, bar(share, kind),
+function because({ item, reason }) {
+  if (reason.kind === "item") {
+    const name = (reason.label || reason.name).replace(` (${reason.name})`, "");
+    return reason.name === item ? "you had it before" : `goes with ${visible(name || reason.name)}`;
+  }
+  return { popularity: "popular", trend: "rising this week", component: "liked by people of your kind" }[reason.kind];
+}
+
+function why(share, text) {
+  return element("div", { className: "why" }, bar(share),
     element("bdi", { className: "clip", textContent: text }));
 }
 
-function line(entry, { below = null, explain = null } = {}) {
+function line(entry, { rank = null, below = null, explain = null } = {}) {
   const actions = element("div", { className: "actions" });
-  const made = element("li", { className: "line" }, itemLink(entry), actions, below);
+  const made = element("li", { className: "line" }, itemLink(entry, rank), actions, below);
   if (explain !== null) {
     const button = element("button", {
       type: "button", textContent: "Why?", "aria-expanded": "false",
@@ -208,12 +233,16 @@ function line(entry, { below = null, explain = null } = {}) {
   return made;
 }
 
-function itemLink(entry, withId = true) {
-  const link = element("a", { className: "item", href: `#item=${encodeURIComponent(entry.item)}` },
-    quoted(entry.name || entry.item));
-  return element("div", {}, link,
-    withId && entry.name && entry.name !== entry.item
-      ? element("bdi", { className: "id clip", textContent: visible(entry.item) }) : null);
+function itemLink(entry, rank = null) {
+  return element("div", { className: "named" },
+    rank === null ? null : element("span", { className: "rank soft", textContent: rank }),
+    picture(entry), link("item", entry.item, entry.name || entry.item));
+}
+
+function picture(entry) {
+  if (!/^https:\/\//.test(entry.image || "")) return null;
+  return element("img", { src: entry.image, alt: "", loading: "lazy", referrerPolicy: "no-referrer",
+    onerror: (event) => event.target.remove() });
 }
 
 function addButton(entry) {
@@ -251,46 +280,67 @@ async function toggleDetail(made, button, user, entry) {
   made.append(detail);
   try {
     const said = await ask("/explain", { user, item: entry.item });
-    const terms = (entries, kind, text) => entries.slice(0, 5).map((term) => why(
-      term.share, kind, `${percent(term.share)} ${text(term)}`));
+    const parts = said.moments.filter((term) => Math.abs(term.contribution) >= 0.005);
     detail.replaceChildren(
-      element("h3", { textContent: "By part of the score" }),
-      ...terms(said.moments.filter((term) => term.contribution), "component", (term) => PARTS[term.name] || term.name),
-      element("h3", { textContent: "By item of the history" }),
-      ...terms(said.history, "item", (term) => visible(term.label || term.name)),
+      element("h3", { textContent: "The score is a sum" }),
+      table(["", "points"], [...parts.map((term) => [PARTS[term.name] || term.name, points(term)]),
+        ["score", said.score.toFixed(2)]], "sum"),
+      element("h3", { textContent: "What of their history adds most" }),
+      table(["", "points"], said.history.slice(0, 5).map((term) => [visible(term.label || term.name), points(term)])),
     );
   } catch (error) {
     detail.textContent = visible(error.message);
   }
 }
 
-async function showItem(item) {
-  const similar = await ask(`/similar/${encodeURIComponent(item)}`, { n: LIST });
-  const entry = { item, name: similar.name || await nameOf(item) };
-  const best = similar.items.length ? similar.items[0].score : 1;
-  return [
-    heading("Item", entry.name || item),
-    element("p", {}, entry.name ? element("bdi", { className: "id", textContent: `${visible(item)} ` }) : null,
-      addButton(entry)),
-    element("div", { className: "columns" }, card("What goes with it",
-      note("How often both are taken, compared with how popular each is."),
-      similar.items.length
-        ? element("ol", {}, ...similar.items.map((other) => line(other, {
-          below: why(other.score / best, "item", other.score.toPrecision(3)),
-        })))
-        : note("Nothing goes with it yet."))),
-  ];
+function points(term) {
+  return `${term.contribution < 0 ? "−" : "+"}${Math.abs(term.contribution).toFixed(2)}`;
 }
 
-async function nameOf(item) {
-  const found = await ask("/search", { q: item, n: LIST });
-  return (found.items.find((entry) => entry.item === item) || { name: "" }).name;
+function table(columns, rows, kind = "") {
+  const cell = (text, at) => element(at ? "td" : "th", {
+    ...(at ? { className: "number" } : { scope: "row" }), textContent: visible(String(text)) });
+  const head = columns.map((name, at) => element("th", { scope: "col", className: at ? "number" : "", textContent: name }));
+  return element("table", { className: kind }, element("thead", { hidden: !columns[0] }, element("tr", {}, ...head)),
+    element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map(cell)))));
+}
+
+// An item
+
+async function showItem(item) {
+  const [similar, use] = await Promise.all([
+    ask(`/similar/${encodeURIComponent(item)}`, { n: LIST }), ask(`/items/${encodeURIComponent(item)}`),
+  ]);
+  const best = similar.items.length ? similar.items[0].score : 1;
+  const about = [use.name && use.name !== item ? item : "", ...use.groups].filter(Boolean).map(visible);
+  const most = Math.max(...use.by_group.map((group) => Math.max(group.share, group.usual)), Number.MIN_VALUE);
+  return [
+    heading("Item", use.name || item),
+    element("div", { className: "about" }, picture(use),
+      element("p", {}, `${about.length ? `${about.join(" · ")} · ` : ""}taken by ${percent(use.taken_by)} of all people `,
+        /^https?:\/\//.test(use.url) ? element("a", { href: use.url, rel: "noreferrer", textContent: "its page" }) : null, " ",
+        addButton({ item, name: use.name }))),
+    element("div", { className: "columns even" },
+      card("What goes with it",
+        note("Often taken by the same people, compared with how popular each is."),
+        similar.items.length
+          ? element("ol", {}, ...similar.items.map((other, at) => line(other, { rank: at + 1, below: why(other.score / best, "") })))
+          : note("Nothing goes with it yet.")),
+      element("div", {},
+        card("Who takes it", note("The people who took it, by group; in brackets the group among all people."),
+          element("ul", {}, ...use.by_group.slice(0, 6).map((group) => element("li", { className: "line" },
+            element("div", {}, link("group", group.number, group.name)),
+            element("div", { className: "why" }, bar(group.share / most),
+              element("span", { textContent: `${percent(group.share)} (${percent(group.usual)})` })))))),
+        card("When", note("People by the day on which they took it last."),
+          curve(use.days, [{ name: "on the last day", values: use.by_day }], number)))),
+  ];
 }
 
 async function showBasket() {
   const title = element("h1", { textContent: "A basket for somebody new" });
   if (!basket.size) {
-    return [title, note("Put items in with +, from a search, a list or the map: the list for somebody "
+    return [title, note("Put items in with +, from a list or the page of an item: the list for somebody "
       + "who took them is made at once; nothing is trained.")];
   }
   const list = await post("/recommend", { items: [...basket.keys()], n: LIST });
@@ -304,176 +354,179 @@ async function showBasket() {
       recommended(list.items, null)))];
 }
 
-// The map
+// The first page
 
 async function showHome() {
-  const [map, start] = await Promise.all([ask("/components"), ask("/search", { n: 6 })]);
-  const people = start.users.map((user) => element("li", { className: "line" },
-    element("a", { className: "item", href: `#user=${encodeURIComponent(user)}` }, quoted(user))));
+  const [start, groups, model, measured] = await Promise.all([
+    ask("/search", { n: 8 * PEOPLE }), ask("/groups"), ask("/model"), ask("/evaluations"),
+  ]);
+  const holder = element("div", { className: "columns three", "aria-live": "polite" });
+  let first = 0;
+  const others = element("button", { type: "button", textContent: "Show three others", onclick: async () => {
+    first = (first + PEOPLE) % Math.max(start.users.length, 1);
+    await showPeople(holder, start.users.slice(first, first + PEOPLE));
+  } });
+  await showPeople(holder, start.users.slice(0, PEOPLE));
   return [
-    element("h1", { textContent: "Components as a map" }),
-    element("div", { className: "columns home" },
-      element("div", { className: "card map" },
-        note("Every circle is an item, larger where it is popular, placed between the components that it "
-          + "belongs to. Arrow keys move from circle to circle, Enter opens one."), drawMap(map)),
-      element("div", {},
-        card("People with the longest histories", element("ul", {}, ...people)),
-        element("p"),
-        card("Components", componentTable(map)))),
+    element("h1", { textContent: "What people took, and what they get next" }),
+    element("p", { className: "lead" }, `${number(model.users)} people, ${number(model.items)} items, learnt from all that was taken until ${day(model.day)}. Search for anybody above; these are three of them. `,
+      start.users.length > PEOPLE ? others : null),
+    holder,
+    card("How good it is", element("div", { className: "columns even" }, ...quality(measured.days))),
+    element("h2", { className: "apart", textContent: "Groups of people" }),
+    element("p", {}, `People who take alike, named by what sets them apart from everybody${groups.groups.length > GROUPS ? `; the ${GROUPS} largest` : ""}. `,
+      element("a", { href: "#groups", textContent: `${groups.groups.length > GROUPS ? `All ${groups.groups.length} groups` : "The groups"} on a map` })),
+    groupCards(groups, groups.groups.slice(0, GROUPS)),
   ];
 }
 
-function drawMap(map) {
-  const tip = element("div", { id: "tip", hidden: true });
-  const circles = map.items.map((item) => mapCircle(item));
-  const picture = drawn("svg", { viewBox: "-1.4 -1.28 2.8 2.54", role: "group", "aria-label": "Map of the items" },
-    drawn("circle", { r: 1, class: "ring" }), ...circles,
-    ...map.components.flatMap((component) => mapLabels(component, circles)));
-  const holder = element("div", { className: "map" }, picture, tip);
-  circles.forEach((circle, at) => {
-    const show = () => showTip(tip, holder, circle, map.items[at]);
-    circle.addEventListener("pointerenter", show);
-    circle.addEventListener("focus", show);
-    for (const end of ["pointerleave", "blur"]) circle.addEventListener(end, () => { tip.hidden = true; });
-    circle.addEventListener("click", () => openItem(map.items[at]));
-    circle.addEventListener("keydown", (event) => moveOnMap(event, circles, at, map.items));
-  });
-  if (circles.length) circles[0].setAttribute("tabindex", "0");
-  return holder;
+async function showPeople(holder, users) {
+  if (!users.length) return;
+  const [lists, ...histories] = await Promise.all([
+    post("/recommend", { users, n: SHORT }), ...users.map((user) => ask("/history", { user, n: SHORT })),
+  ]);
+  holder.replaceChildren(...users.map((user, at) => element("section", { className: "card" },
+    element("h2", {}, link("user", user, user)),
+    element("h3", { textContent: "took last" }), took(histories[at].items),
+    element("h3", { textContent: "gets next" }),
+    element("ol", {}, ...lists.lists[at].items.map((entry, rank) => element("li", { className: "line" },
+      itemLink(entry, rank + 1), element("bdi", { className: "reason clip", textContent: because(entry) })))))));
 }
 
-function mapCircle(item) {
-  const circle = drawn("circle", {
-    cx: item.x, cy: item.y, r: item.radius, tabindex: "-1", role: "link",
-    "aria-label": `${label(item)}, component ${item.component}`, "data-component": item.component,
-  });
-  circle.style.fill = colour(item.component);
-  return circle;
-}
-
-function mapLabels(component, circles) {
-  // Two lines of text: above the circle in its upper half, below it in the lower one.
-  const at = { x: component.x * 1.2, y: component.y * 1.15 - (component.y < 0 ? 0.06 : 0) };
-  const name = component.items.length ? label(component.items[0]) : "";
-  const number = drawn("text", at);
-  number.textContent = String(component.number);
-  const example = drawn("text", { x: at.x, y: at.y + 0.06, class: "name" });
-  example.textContent = name.length > 18 ? `${name.slice(0, 17)}…` : name;
-  number.addEventListener("pointerenter", () => {
-    for (const circle of circles) {
-      circle.classList.toggle("faint", circle.dataset.component !== String(component.number));
-    }
-  });
-  number.addEventListener("pointerleave", () => circles.forEach((circle) => circle.classList.remove("faint")));
-  return [number, example];
-}
-
-function showTip(tip, holder, circle, item) {
-  tip.textContent = `${label(item)} · ${percent(item.popularity)} of all taken · `
-    + `${percent(item.share)} component ${item.component}`;
-  tip.hidden = false;
-  const inside = holder.getBoundingClientRect();
-  const place = circle.getBoundingClientRect();
-  const left = Math.min(place.right - inside.left + 4, inside.width - tip.offsetWidth);
-  tip.style.left = `${Math.max(left, 0)}px`;
-  tip.style.top = `${Math.max(place.top - inside.top - tip.offsetHeight - 4, 0)}px`;
-}
-
-function moveOnMap(event, circles, at, items) {
-  const direction = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[event.key];
-  if (event.key === "Enter" || event.key === " ") {
-    event.preventDefault();
-    openItem(items[at]);
-  } else if (direction) {
-    event.preventDefault();
-    const next = nearestIn(direction, items, at);
-    if (next === null) return;
-    circles[at].setAttribute("tabindex", "-1");
-    circles[next].setAttribute("tabindex", "0");
-    circles[next].focus();
+function quality(days) {
+  const last = days[days.length - 1];
+  if (!last) {
+    return [note("Not measured yet: that takes days after those that a model was made of. mom-pipeline update computes them where there are any.")];
   }
+  const ratio = last.popularity > 0 ? last.recall / last.popularity : NaN;
+  const compared = Number.isFinite(ratio) ? `, ${ratio.toFixed(1)} times what a list of the most popular items holds` : "";
+  return [
+    element("div", {}, element("p", { className: "lead" }, "Tested on days that it had not seen, a list of ",
+      `${last.cutoff} items holds `, element("strong", { textContent: percent(last.recall) }),
+      ` of what a person then took${compared}.`),
+    note(`Recall@${last.cutoff} of ${number(last.users)} people, up to ${day(last.day)}.`)),
+    curve(days.map((entry) => entry.day), [
+      { name: "these lists", values: days.map((entry) => entry.recall) },
+      { name: "popular items", values: days.map((entry) => entry.popularity) },
+    ], percent) || "",
+  ];
 }
 
-function nearestIn([dx, dy], items, at) {
-  let best = null;
-  let least = Infinity;
-  items.forEach((item, index) => {
-    const x = item.x - items[at].x;
-    const y = item.y - items[at].y;
-    const along = x * dx + y * dy;
-    // What lies aside counts twice: the next one to the right is rather right than above.
-    const cost = Math.abs(along) + 2 * Math.abs(x * dy - y * dx);
-    if (index !== at && along > 0 && cost < least) [best, least] = [index, cost];
-  });
-  return best;
+function curve(days, series, shown) {
+  // Lines from 0 to the highest value, with first and last day, and the last values in words.
+  if (days.length < 2) return null;
+  const most = Math.max(...series.flatMap((each) => each.values), Number.MIN_VALUE);
+  const points = (values) => values.map((value, at) => `${(100 * at / (days.length - 1)).toFixed(2)},${(39 - 37 * value / most).toFixed(2)}`);
+  const texts = series.map((each) => `${each.name} ${shown(each.values[each.values.length - 1])}`);
+  return element("figure", { className: "curve" },
+    element("div", { className: "ends soft" }, element("span", { textContent: `at most ${shown(most)}` }),
+      element("span", { className: "legend" }, ...texts.map((text, at) => element("span", { className: `key-${at}`, textContent: text })))),
+    drawn("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", role: "img", "aria-label": `${day(days[0])} to ${day(days[days.length - 1])}: ${texts.join(", ")} on the last day` },
+      ...series.map((each, at) => drawn("polyline", { class: `line-${at}`, points: points(each.values).join(" ") }))),
+    element("div", { className: "ends soft" }, element("span", { textContent: day(days[0], DAY) }),
+      element("span", { textContent: day(days[days.length - 1], DAY) })));
 }
 
-function openItem(item) {
-  location.hash = `#item=${encodeURIComponent(item.item)}`;
+// Groups
+
+async function showGroups() {
+  const said = await ask("/groups");
+  const map = element("div", { className: "map" }, ...said.groups.map(bubble));
+  map.style.maxWidth = `${Math.min(860, 420 + 20 * said.groups.length)}px`;
+  return [
+    element("h1", { textContent: `${said.groups.length} groups of people` }),
+    element("p", { textContent: `Every one of ${number(said.people)} people is in one. The larger a circle, the more people; groups that take alike are near each other.` }),
+    map,
+    groupCards(said, said.groups),
+  ];
 }
 
-function componentTable(map) {
-  const days = map.days.length;
-  // The first day may start anew; the lines are drawn in the scale of the days after it.
-  const most = Math.max(0.01, ...map.components.flatMap((component) => component.drift.slice(1)));
-  const rows = map.components.map((component) => element("tr", {},
-    element("th", { scope: "row" }, swatch(component.number), String(component.number)),
-    element("td", { className: "number", textContent: percent(component.weight) }),
-    element("td", {}, ...component.items.slice(0, 3).map((item) => itemLink(item, false))),
-    element("td", {}, days > 1 ? spark(component, most) : null)));
-  const drift = days > 1 ? `drift, ${days} days` : "drift";
-  return element("div", {},
-    element("table", {},
-      element("thead", {}, element("tr", {}, ...["", "weight", "shows most often", drift].map(
-        (name, at) => element("th", { scope: "col", textContent: name || "nr", className: at === 1 ? "number" : "" })))),
-      element("tbody", {}, ...rows)),
-    note(days > 1
-      ? `How far each component moved since the day before, ${map.days[0]} to ${map.days[days - 1]}, in total variation; the top of a line is ${most.toFixed(3)}.`
-      : "The drift over the days is not known yet."));
-}
-
-function swatch(component) {
-  const made = element("span", { className: "swatch" });
-  made.style.background = colour(component);
+function tinted(made, group) {
+  made.style.setProperty("--hue", (group.number * 137.5) % 360);
   return made;
 }
 
-function spark(component, most) {
-  const step = 100 / (component.drift.length - 1);
-  const points = component.drift.map((value, day) => `${(day * step).toFixed(2)},${(21 - 20 * Math.min(value / most, 1)).toFixed(2)}`);
-  const last = component.drift[component.drift.length - 1];
-  const text = `drift of component ${component.number}: ${last.toFixed(3)} on the last day, ${Math.max(...component.drift).toFixed(3)} at most`;
-  const picture = drawn("svg", { viewBox: "0 0 100 22", preserveAspectRatio: "none", class: "spark", role: "img", "aria-label": text },
-    drawn("polyline", { points: points.join(" ") }));
-  return element("div", { title: text }, picture);
+function bubble(group) {
+  const words = visible(group.name).replace(/^around /, "").split(/ · | & | around /).map((word) => (word.length > 16 ? `${word.slice(0, 15)}…` : word));
+  const made = tinted(element("a", { className: "bubble", href: `#group=${group.number}`, title: visible(group.name),
+    "aria-label": `Group ${group.number}: ${visible(group.name)}, ${percent(group.size)} of all people` },
+  element("span", { className: "number", textContent: group.number }),
+  ...words.slice(0, 3).map((word) => element("span", { className: "word", textContent: word }))), group);
+  const [x, y, radius] = group.place;
+  Object.assign(made.style, { left: `${100 * (x - radius)}%`, top: `${100 * (y - radius)}%`, width: `${200 * radius}%` });
+  made.style.setProperty("--letters", Math.max(...words.map((word) => word.length)));
+  return made;
+}
+
+function groupCards(said, groups) {
+  return element("ul", { className: "groups" }, ...groups.map((group) => element("li", { className: "card" },
+    element("h3", {}, tinted(element("span", { className: "swatch", textContent: group.number }), group), link("group", group.number, group.name)),
+    element("p", { className: "soft", textContent: `${percent(group.size)} of all people${unsure(group)}` }),
+    spark(said.days, group),
+    element("ul", {}, ...group.items.slice(0, 3).map((item) => element("li", {}, itemLink(item)))))));
+}
+
+function unsure(group) {
+  return group.agreement !== null && group.agreement < MIN_AGREEMENT ? " · uncertain" : "";
+}
+
+function spark(days, group) {
+  if (days.length < 2) return null;
+  // Not from 0: what is to be seen is whether it rises or falls.
+  const most = Math.max(...group.by_day, Number.MIN_VALUE);
+  const least = Math.min(...group.by_day, 0.7 * most);
+  const points = group.by_day.map((value, at) => `${(100 * at / (days.length - 1)).toFixed(2)},${(19 - 18 * (value - least) / (most - least)).toFixed(2)}`);
+  const now = group.by_day[days.length - 1];
+  const text = `its share of all that was taken: ${percent(now)} in the week to ${day(days[days.length - 1])}, at most ${percent(most)}`;
+  return element("div", { className: "spark", title: text },
+    drawn("svg", { viewBox: "0 0 100 20", preserveAspectRatio: "none", role: "img", "aria-label": text },
+      drawn("polyline", { points: points.join(" ") })),
+    element("span", { className: "soft", textContent: `${percent(now)} of all taken` }));
+}
+
+async function showGroup(text) {
+  const said = await ask("/groups");
+  const group = said.groups.find((each) => String(each.number) === text);
+  if (!group) throw new Error("there is no such group");
+  return [
+    heading(`Group ${group.number}`, group.name),
+    element("p", { textContent: `${percent(group.size)} of all people. ${unsure(group)
+      ? "Uncertain: two halves of the people, each looked at alone, do not both have this group." : ""}` }),
+    element("div", { className: "columns even" },
+      card("What sets it apart", note("Taken more by this group than by everybody."),
+        element("ul", {}, ...group.items.map((item) => line(item)))),
+      card("Its share of all that was taken", curve(said.days, [{ name: "now", values: group.by_day }], percent),
+        note("In the week up to each day; an item counts on the day on which a person took it last."))),
+  ];
 }
 
 // The model
 
 async function showModel() {
-  const [model, said] = await Promise.all([ask("/model"), ask("/promotions")]);
+  const [model, said, measured] = await Promise.all([ask("/model"), ask("/promotions"), ask("/evaluations")]);
   const gate = said.changes.length ? said.changes[0] : null;
+  const plain = (value) => (typeof value === "object" ? JSON.stringify(value) : String(value));
+  const chosen = (name) => plain(model.settings[name]) !== plain(model.defaults[name]);
+  const names = Object.keys(model.settings).sort((a, b) => chosen(b) - chosen(a));
+  const settings = table(["setting", "this model", "default"], names.map((name) => [
+    name, plain(model.settings[name]), chosen(name) ? plain(model.defaults[name]) : "the same"]));
+  names.forEach((name, at) => settings.tBodies[0].rows[at].classList.toggle("chosen", chosen(name)));
   return [
-    element("h1", { textContent: `Model of ${model.day}` }),
+    element("h1", { textContent: `Model of ${day(model.day)}` }),
     element("div", { className: "columns even" },
-      card("In use", table([
-        ["version", model.version], ["day", model.day],
-        ["people", model.users.toLocaleString("en")], ["items", model.items.toLocaleString("en")],
-        ...Object.entries(model.metrics).map(([name, value]) => [METRICS[name] || name, Number.isInteger(value) ? value.toLocaleString("en") : value.toFixed(4)]),
-      ])),
-      card("Gate", gate ? element("p", {}, element("strong", { textContent: `${gate.kind} by ${gate.by === "gate" ? "the gate" : "a person"}. ` }), visible(gate.reason)) : note("Nothing was decided yet."),
-        element("h3", { textContent: "Earlier decisions" }),
-        said.changes.length > 1
-          ? element("ul", {}, ...said.changes.slice(1).map((change) => element("li", { className: "line" },
-            element("span", { textContent: `${change.time.slice(0, 16).replace("T", " ")} · ${change.version} ${change.kind}: ${visible(change.reason)}` }))))
-          : note("None.")),
-      card("Settings", table(Object.entries(model.settings).map(([name, value]) => [name, String(value)])))),
+      element("div", {},
+        card("In use", table(["", ""], [
+          ["version", model.version], ["people", number(model.users)], ["items", number(model.items)],
+          ...Object.entries(model.metrics).map(([name, value]) => [METRICS[name] || name, Number.isInteger(value) ? number(value) : value.toFixed(4)]),
+        ])),
+        card("Settings", note("What was chosen for this model stands first; the rest is as it is by default."), settings)),
+      element("div", {},
+        card("How good it is", ...quality(measured.days)),
+        card("Why it is in use", gate ? element("p", {}, element("strong", { textContent: `${gate.kind} by ${gate.by === "gate" ? "the gate" : "a person"}. ` }), visible(gate.reason)) : note("Nothing was decided yet."),
+          element("details", { hidden: said.changes.length < 2 }, element("summary", { textContent: "Earlier decisions" }),
+            element("ul", {}, ...said.changes.slice(1).map((change) => element("li", {
+              textContent: `${change.time.slice(0, 16).replace("T", " ")} · ${change.version} ${change.kind}: ${visible(change.reason)}` }))))))),
   ];
-}
-
-function table(rows) {
-  return element("table", {}, element("tbody", {}, ...rows.map(([name, value]) => element("tr", {},
-    element("th", { scope: "row", textContent: name }), element("td", { className: "number", textContent: visible(String(value)) })))));
 }
 
 // The search

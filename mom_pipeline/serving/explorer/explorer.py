@@ -1,15 +1,8 @@
-"""What the explorer shows of one model beside its lists: search, histories, and the map.
-
-On the map, components stand on a circle, like ones beside each other. An item stands at the mean
-of the places of its components,
-
-    sum_k P[k | item] c_k,   P[k | item] = pi_k O[item, k] / sum_l pi_l O[item, l]
-
-and is then moved just so far that no circle covers another one.
-"""
+"""What the explorer shows of one model beside its lists: search, histories, groups and items."""
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
 from functools import cached_property
 from itertools import accumulate
 
@@ -17,16 +10,19 @@ import numpy as np
 
 from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.core.ranking.topn import top_n
-from mom_pipeline.core.types import Array, Float64
+from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.serving import answers
+from mom_pipeline.serving.explorer import groups
 from mom_pipeline.serving.served_model import ServedModel
 
-_EXAMPLES = 5
+# Items that stand for a group; people whose groups are counted.
+_EXAMPLES, _COUNTED = 8, 50_000
+# A smaller share of a group in a person is none; people whose groups are in memory at a time.
+_LEAST_SHARE, _BLOCK = 0.01, 65_536
+# Somebody to look at has taken so much, and something lately.
+_HISTORY, _LATELY = 5, 7
 # Between texts: half of a surrogate pair, which no text can hold.
 _END = "\udc00"
-# Items on the map: the most popular ones, and so many of all components, at least two of each.
-_POPULAR, _OF_COMPONENTS, _AT_LEAST = 160, 160, 2
-_SMALLEST, _LARGEST, _GAP, _STEPS = 0.010, 0.055, 0.004, 80
 
 
 class TextIndex:
@@ -56,76 +52,152 @@ class Explorer:
         self._catalogue = catalogue
 
     def search(self, text: str, n: int) -> answers.Matches:
-        """Users by id and items by id or name; without a text, the most active and popular."""
+        """Users by id and items by id or name; without a text, people to look at, popular items."""
         served, most = self._served, n + 1
         if text:
             users = self._users.search(text, most)
             items = [y for index in self._items for y in index.search(text, most)]
             items = list(dict.fromkeys(items))
         else:
-            activity = np.diff(served.histories.indptr).astype(np.float64)
-            users, items = (
-                top_n(values[None], most)[0][0].tolist()
-                for values in (activity, served.model.popularity)
-            )
+            users, popularity = self._some_users[:most].tolist(), served.model.popularity
+            items = top_n(popularity[None], most)[0][0].tolist()
         return answers.Matches(
             model=served.manifest.version,
             users=tuple(str(served.user_ids[u]) for u in users[:n]),
-            items=tuple(self._named(y) for y in items[:n]),
+            items=tuple(self.named(y) for y in items[:n]),
             more=len(users) > n or len(items) > n,
         )
 
+    @cached_property
+    def _some_users(self) -> Array:
+        """People in an order that is always the same: first those of some items and of late."""
+        X, days = self._served.histories, self._served.last_days
+        order = np.random.default_rng(0).permutation(X.shape[0])
+        sizes, newest = np.diff(X.indptr), np.zeros(X.shape[0])
+        some = np.flatnonzero(sizes)
+        if len(some):
+            newest[some] = np.maximum.reduceat(days.data, X.indptr[some])
+        wanted = (sizes >= _HISTORY) & (newest > newest.max(initial=0) - _LATELY)
+        return np.asarray(order[np.argsort(~wanted[order], kind="stable")])
+
     def history(self, user: str, n: int) -> answers.History:
-        """What a user took; UnknownUser when the model has nothing of them."""
+        """What a user took, the newest first; UnknownUser when the model has nothing of them."""
         own = self._served.history(user)
         if own is None:
             raise answers.UnknownUser(f"the model does not know the user {answers.shown(user)}")
         items, counts, days = own
-        order = np.lexsort((-counts, -days))[:n]  # newest first
-        items, weights = items[order].tolist(), counts[order].tolist()
+        order = np.lexsort((-counts, -days.astype(np.int64)))[:n]
         entries = tuple(
-            answers.HistoryEntry(**dict(self._named(y)), weight=weight)
-            for y, weight in zip(items, weights, strict=True)
+            answers.HistoryEntry(**dict(self.named(y)), weight=weight, day=_date(day))
+            for y, weight, day in zip(
+                items[order].tolist(), counts[order].tolist(), days[order].tolist(), strict=True
+            )
         )
         version = self._served.manifest.version
-        return answers.History(user=user, model=version, total=len(own[0]), items=entries)
+        return answers.History(user=user, model=version, total=len(items), items=entries)
 
     @cached_property
-    def map(self) -> answers.ComponentMap:
-        """The components, their items, and the drift of the days that had as many components."""
+    def groups(self) -> answers.Groups:
+        """The components as groups of people, the largest first."""
         model, figures = self._served.model, self._served.figures
-        O, pi = model.item_probs, model.weights
-        days = [day for day in figures.days if len(day.drift) == len(pi)] if figures else []
-        centres, examples = component_places(O), top_n(O.T, min(_EXAMPLES, len(O)))[0]
-        components = tuple(
-            answers.MapComponent(
-                number=k + 1,
-                x=float(x),
-                y=float(y),
-                weight=float(pi[k]),
-                items=tuple(self._named(item) for item in examples[k] if O[item, k] > 0),
-                drift=tuple(day.drift[k] for day in days),
-            )
-            for k, (x, y) in enumerate(centres)
+        O, K = model.item_probs, len(model.weights)
+        counts = np.bincount(self._group_of, minlength=K)
+        sizes = counts / max(counts.sum(), 1)
+        X, last_days = self._counted
+        kinds = np.repeat(self._group_of, np.diff(X.indptr))
+        days, taken = groups.by_day(last_days.data, kinds, K)
+        shares, places = groups.weekly_shares(taken), groups.bubbles(O, sizes)
+        told = groups.set_apart(O, np.where(self._is_named, model.popularity, 0.0))
+        examples = top_n(told.T, min(_EXAMPLES, len(O)))[0]
+        agreement = figures.days[-1].agreement if figures and figures.days else ()
+        return answers.Groups(
+            model=self._served.manifest.version,
+            people=len(self._served.user_ids),
+            days=tuple(day.isoformat() for day in days),
+            groups=tuple(
+                answers.Group(
+                    number=k + 1,
+                    name=self.group_names[k],
+                    size=float(sizes[k]),
+                    agreement=agreement[k] if len(agreement) == K else None,
+                    items=tuple(self.named(y) for y in examples[k].tolist() if told[y, k] > 0),
+                    by_day=tuple(shares[:, k].tolist()),
+                    place=tuple(places[k].tolist()),
+                )
+                for k in np.argsort(-sizes, kind="stable").tolist()
+            ),
         )
-        on_map = shown_items(O, model.popularity)
-        on_map = on_map[np.argsort(-model.popularity[on_map], kind="stable")]
-        shares, popularity = shares_of_components(O[on_map], pi), model.popularity[on_map]
-        radius = radii(popularity)
-        items = tuple(
-            answers.MapItem(
-                **dict(self._named(on_map[i])),
-                x=float(x),
-                y=float(y),
-                radius=float(radius[i]),
-                popularity=float(popularity[i]),
-                component=int(shares[i].argmax()) + 1,
-                share=float(shares[i].max()),
-            )
-            for i, (x, y) in enumerate(moved_apart(shares @ centres, radius))
+
+    @cached_property
+    def group_names(self) -> list[str]:
+        """What sets each component apart, in words."""
+        model, ids = self._served.model, [str(item) for item in self._served.item_ids]
+        known = np.where(self._is_named, model.popularity, 0.0)
+        return groups.group_names(model.item_probs, known, ids, self._catalogue)
+
+    def members(self, n: int | None = None) -> Iterator[dict[str, Array]]:
+        """Everybody's n strongest groups, block by block: columns, a row for each of a user."""
+        X, names = self._served.histories, np.array(self.group_names, dtype=object)
+        known = np.flatnonzero(np.diff(X.indptr))
+        for start in range(0, len(known), _BLOCK):
+            users = known[start : start + _BLOCK]
+            P = self._served.model.memberships(X[users])
+            order = np.argsort(-P, axis=1, kind="stable")[:, :n]
+            shares = np.take_along_axis(P, order, axis=1)
+            rows, ranks = np.nonzero(shares >= _LEAST_SHARE)
+            of = order[rows, ranks]
+            yield {
+                "user_id": self._served.user_ids[users[rows]],
+                "rank": ranks + 1,
+                "number": of + 1,
+                "name": names[of],
+                "share": shares[rows, ranks].astype(np.float64),
+            }
+
+    def item(self, item: str) -> answers.ItemUse:
+        """Who takes an item, and when; UnknownItem when the model does not know it."""
+        position, (X, last_days) = self.position(item), self._counted
+        entries = np.flatnonzero(X.indices == position)
+        users = np.searchsorted(X.indptr, entries, side="right") - 1
+        K, everybody = len(self._served.model.weights), self._group_of
+        own, usual = (np.bincount(of, minlength=K) for of in (everybody[users], everybody))
+        days, counts = groups.by_day(last_days.data, (X.indices == position).astype(np.int64), 2)
+        entry = self._catalogue.items.get(item)
+        return answers.ItemUse(
+            **dict(self.named(position)),
+            model=self._served.manifest.version,
+            url=entry.url if entry else "",
+            groups=entry.groups if entry else (),
+            taken_by=len(entries) / max(X.shape[0], 1),
+            by_group=tuple(
+                answers.GroupShare(
+                    number=k + 1,
+                    name=self.group_names[k],
+                    share=float(own[k] / len(entries)),
+                    usual=float(usual[k] / usual.sum()),
+                )
+                for k in np.argsort(-own, kind="stable").tolist()
+                if own[k]
+            ),
+            days=tuple(day.isoformat() for day in days),
+            by_day=tuple(counts[:, 1].tolist()),
         )
-        version, dates = self._served.manifest.version, tuple(day.day for day in days)
-        return answers.ComponentMap(model=version, components=components, items=items, days=dates)
+
+    @cached_property
+    def _counted(self) -> tuple[Csr, Csr]:
+        """Histories and days of everybody, or of as many people as are counted."""
+        X, days = self._served.histories, self._served.last_days
+        step = max(1, -(-X.shape[0] // _COUNTED))
+        return (X, days) if step == 1 else (X[::step], days[::step])
+
+    @cached_property
+    def _group_of(self) -> Array:
+        return groups.strongest_groups(self._served.model, self._counted[0])
+
+    @cached_property
+    def _is_named(self) -> Array:
+        """The items that nobody's erasure took away, (D,) of bool."""
+        return np.array([bool(item) for item in self._served.item_ids], dtype=bool)
 
     @cached_property
     def _users(self) -> TextIndex:
@@ -137,59 +209,21 @@ class Explorer:
         ids = [str(item) for item in self._served.item_ids]
         return TextIndex(ids), TextIndex(map(self._catalogue.name, ids))
 
-    def _named(self, position: int) -> answers.NamedItem:
+    def position(self, item: str) -> int:
+        """Where an item stands in the model; UnknownItem when it does not."""
+        position = self._served.item_positions.get(item)
+        if position is None:
+            raise answers.UnknownItem(f"the model does not know the item {answers.shown(item)}")
+        return position
+
+    def named(self, position: int) -> answers.NamedItem:
+        """An item with its name and its picture."""
         item = str(self._served.item_ids[position])
-        return answers.NamedItem(item=item, name=self._catalogue.name(item))
+        entry = self._catalogue.items.get(item)
+        return answers.NamedItem(
+            item=item, name=entry.name if entry else "", image=entry.image if entry else ""
+        )
 
 
-def shown_items(O: Array, popularity: Array) -> Array:
-    """The items worth a circle: popular ones, and the most probable ones of every component.
-
-    An item that no component shows has no place.
-    """
-    popular = top_n(popularity[None], min(_POPULAR, len(popularity)))[0][0]
-    n = min(max(_OF_COMPONENTS // O.shape[1], _AT_LEAST), len(O))
-    candidates = np.unique(np.concatenate([popular, top_n(O.T, n)[0].ravel()]))
-    return candidates[(O[candidates] > 0).any(axis=1)]
-
-
-def component_places(O: Array) -> Float64:
-    """(K, 2): on a circle, each beside the one that it is most like. O: (D, K)."""
-    root = np.sqrt(O)
-    likeness = root.T @ root
-    order, left = [0], set(range(1, O.shape[1]))
-    while left:
-        nearest = max(left, key=lambda k: (likeness[order[-1], k], -k))
-        order.append(nearest)
-        left.remove(nearest)
-    angles = np.empty(len(order))
-    angles[order] = 2 * np.pi * np.arange(len(order)) / len(order)
-    return np.stack([np.sin(angles), -np.cos(angles)], axis=1)
-
-
-def shares_of_components(O: Array, pi: Array) -> Float64:
-    """P[component | item], (n, K), of items that some component shows."""
-    joint: Float64 = O * pi
-    return joint / joint.sum(axis=1, keepdims=True)
-
-
-def radii(popularity: Array) -> Float64:
-    """The radius of each circle: its area grows with the popularity."""
-    most = max(float(popularity.max(initial=0.0)), np.finfo(np.float64).tiny)
-    return _SMALLEST + (_LARGEST - _SMALLEST) * np.sqrt(popularity / most)
-
-
-def moved_apart(places: Array, radius: Array) -> Float64:
-    """(n, 2): circles that covered each other, moved apart; the same every time."""
-    turns = np.arange(len(places)) * 2.399963  # the golden angle: equal places part on all sides
-    now = places + 1e-4 * np.stack([np.cos(turns), np.sin(turns)], axis=1)
-    wanted = radius[:, None] + radius + _GAP
-    np.fill_diagonal(wanted, 0)
-    for _ in range(_STEPS):
-        apart = now[:, None] - now
-        distance = np.maximum(np.linalg.norm(apart, axis=2), 1e-9)
-        push = np.maximum(wanted - distance, 0) / distance / 2
-        if not push.any():
-            break
-        now += (apart * push[..., None]).sum(axis=1) * 0.5
-    return now
+def _date(number: float) -> str:
+    return (groups.FIRST_DAY + timedelta(days=int(number))).isoformat()
