@@ -34,7 +34,8 @@ _MADE_ANEW = (
     "day_figures",
     "held_days",
 )
-_ONLY_READ = "this process reads the file"
+# What DuckDB says of a file that is open in the same process.
+_OPEN_HERE = "already attached"
 _NOT_ALLOWED = ("Permission denied", "Read-only file system")
 _LOCK_HOLDER = re.compile(r"Conflicting lock is held in (.*?\(PID \d+\))")
 
@@ -241,7 +242,7 @@ def _shared(path: Path, settings: Settings, read_only: bool) -> _OpenFile:
         if file is None:
             file = _open_files[path] = _attached(path, settings, read_only)
         elif file.read_only and not read_only:
-            raise duckdb.ConnectionException(_ONLY_READ)
+            raise duckdb.ConnectionException(_OPEN_HERE)
         file.connections += 1
         return file
 
@@ -291,8 +292,8 @@ os.register_at_fork(after_in_child=_leave_to_parent)
 
 def _holder(message: str) -> str:
     """Who holds the file, when that is why it could not be opened."""
-    if _ONLY_READ in message:
-        return f"this process (PID {os.getpid()}), which reads it"
+    if _OPEN_HERE in message:
+        return f"this process (PID {os.getpid()}) for another kind of access"
     other = _LOCK_HOLDER.search(message)
     return other.group(1) if other else ""
 
