@@ -83,7 +83,7 @@ BUDGETS = {
     "core": 7_800,
     "logs": 2_120,
     "datasets": 1_110,
-    "warehouse": 890,
+    "warehouse": 892,
     "artifacts": 470,
     "pipeline": 920,
     "defs": 2_030,
