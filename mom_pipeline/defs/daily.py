@@ -40,8 +40,8 @@ DAILY_FRESH = dg.FreshnessPolicy.time_window(
 )
 # The warehouse stays open for so long, unless the day before took longer than a quick one.
 _SECONDS_PER_TURN, _QUICK_SECONDS = 1.0, 0.5
-# Interactions of a day up to which BLAS has one thread: more gain nothing at this size, and wait
-# for each other where others use the cores. The demo took 90 s of CPU beside them, and takes 52.
+# Interactions of a day up to which BLAS has one thread: at a load of 5 on two cores the demo took
+# 90 s of CPU with two threads, which wait for each other, and 52 with one.
 _SMALL = 100_000
 # Days of a run that share a message in its log; each message is an event that Dagster stores.
 _DAYS_PER_MESSAGE = 10
