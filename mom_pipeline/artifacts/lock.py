@@ -31,25 +31,27 @@ Tell = Callable[[str], None]
 
 
 @contextmanager
-def writing_to(settings: Settings, who: str, *, waiting: Tell | None = None) -> Iterator[None]:
+def writing_to(settings: Settings, who: str, *, waiting: Tell | None = None) -> Iterator[bool]:
     """Be the one who writes to a data folder; what dead processes left behind is removed.
+
+    Yields whether another process had it before: what was read by then may have changed.
 
     waiting: told once whom this waits for. Without it, raises DataFolderBusy at once.
     """
     path = settings.data_dir.resolve() / LOCK
     if path in _held:
-        yield
+        yield False
         return
     before = os.umask(OWNER_ONLY)
     try:
         with _opened(path) as lock:
-            _acquire(lock, settings.data_dir, waiting)
+            waited = _acquire(lock, settings.data_dir, waiting)
             _sign(lock, who)
             _held[path] = lock
             try:
                 _close_to_others(settings)
                 remove_left_behind(settings)
-                yield
+                yield waited
             finally:
                 _held.pop(path, None)
                 lock.truncate(0)
@@ -80,7 +82,7 @@ def _opened(path: Path) -> IO[str]:
         ) from error
 
 
-def _acquire(lock: IO[str], folder: Path, waiting: Tell | None) -> None:
+def _acquire(lock: IO[str], folder: Path, waiting: Tell | None) -> bool:
     told, begin = False, time.monotonic()
     while True:
         try:
@@ -98,7 +100,7 @@ def _acquire(lock: IO[str], folder: Path, waiting: Tell | None) -> None:
                 told = True
             time.sleep(_LOOK_EVERY_SECONDS)
         else:
-            return
+            return told
 
 
 def _sign(lock: IO[str], who: str) -> None:
@@ -132,15 +134,11 @@ def _close_to_others(settings: Settings) -> None:
     ]
     for top in folders:
         # What lies below a closed folder was closed with it, or made after it.
-        if top.exists() and not top.is_symlink() and _is_open(top):
+        if top.exists() and not top.is_symlink() and top.stat().st_mode & OWNER_ONLY:
             for path in (*top.rglob("*"), top):
                 with suppress(OSError):  # of another owner, or gone by now
                     if not path.is_symlink():  # what a link names may lie outside of the folder
                         path.chmod(stat.S_IMODE(path.stat().st_mode) & ~OWNER_ONLY)
-
-
-def _is_open(path: Path) -> bool:
-    return bool(path.stat().st_mode & OWNER_ONLY)
 
 
 def _leave_to_parent() -> None:

@@ -1,5 +1,6 @@
 """The command `mom-pipeline`, whose sub-commands are imported on use."""
 
+import gc
 import os
 import sys
 from importlib import import_module
@@ -83,6 +84,9 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; an error that is no fault of the code becomes one message."""
+    # Most of what is made here, modules above all, stays: to look for garbage among it so often as
+    # by default takes a tenth of a small day.
+    gc.set_threshold(50_000, 50, 100)
     os.umask(0o077)  # what is written holds people's ids: for its owner alone
     try:
         cli()

@@ -41,7 +41,7 @@ from mom_pipeline.serving.registry import (
     NoChampion,
     UnknownVersion,
 )
-from mom_pipeline.settings import Settings, load_settings
+from mom_pipeline.settings import Settings
 from mom_pipeline.settings_file import declare_first_day
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.evaluations import MetricsRow, metrics_until
@@ -74,13 +74,12 @@ class RunFailed(MomError):
 @click.command()
 @json_option
 @writes
-def demo(as_json: bool) -> None:
+def demo(settings: Settings, as_json: bool) -> None:
     """Run every asset over all days of the log files, and show the results.
 
     The logs of the data folder are used; sample logs are written when there are none. The table
     compares the model with popularity on the items that users took in the days after it.
     """
-    settings = load_settings()
     if not discover(settings.logs_dir).files:
         from mom_pipeline.cli.sources import write_sample  # loads what an import needs
 
@@ -110,7 +109,7 @@ def demo(as_json: bool) -> None:
 @click.command()
 @day_option
 @writes
-def update(day: datetime | None) -> None:
+def update(settings: Settings, day: datetime | None) -> None:
     """Compute all days from the first one that is missing or stale.
 
     With --day, only that day is computed. A file that cannot be ingested is refused and costs its
@@ -118,7 +117,7 @@ def update(day: datetime | None) -> None:
     computed without its rows. A model in use that is damaged is mended, or the last whole one takes
     its place. What needs a person is said at the end, and which model is in use and why.
     """
-    settings = with_first_day(load_settings())
+    settings = with_first_day(settings)
     try:
         if day is None:
             done = bring_up_to_date(settings)
@@ -145,7 +144,7 @@ def update(day: datetime | None) -> None:
 @click.option("--to", "last", type=DAY, metavar="YYYY-MM-DD", required=True, help="Last day.")
 @click.option("--full", is_flag=True, help="Compute every day from all users.")
 @writes
-def backfill(first: datetime, last: datetime, full: bool) -> None:
+def backfill(settings: Settings, first: datetime, last: datetime, full: bool) -> None:
     """Materialize every asset of a range of days, in one run.
 
     Log files of earlier days are ingested before. A day is computed from its changed users where
@@ -153,7 +152,7 @@ def backfill(first: datetime, last: datetime, full: bool) -> None:
     """
     if first > last:
         raise click.UsageError(f"--from {first:%Y-%m-%d} lies after --to {last:%Y-%m-%d}")
-    settings = with_first_day(load_settings())
+    settings = with_first_day(settings)
     ingest_before(settings, first.date())
     run_days(settings, first.date(), last.date(), full=full)
     print_results(settings, last.date())

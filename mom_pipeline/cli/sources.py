@@ -189,7 +189,7 @@ def _print_people(settings: Settings, day: date) -> None:
 @_file_options
 @json_option
 @writes
-def import_(dataset: str, path: Path, as_json: bool, **choices: Any) -> None:
+def import_(settings: Settings, /, dataset: str, path: Path, as_json: bool, **choices: Any) -> None:
     """Turn a DATASET at PATH into daily log files in data/logs.
 
     Import each dataset into its own data folder: MOM_DATA_DIR names it, and its settings
@@ -211,7 +211,6 @@ def import_(dataset: str, path: Path, as_json: bool, **choices: Any) -> None:
       MOM_DATA_DIR=data/retail mom-pipeline update
     """  # noqa: D301 - \b tells click to keep the lines
     chosen = own_file(_guessed(path, choices)) if dataset == "csv" else DATASETS[dataset](path)
-    settings = load_settings()
     values = asdict(_import(chosen, settings))
     if as_json:
         print_json(values)
@@ -252,7 +251,7 @@ def _count_option(name: str, argument: str, default: int, words: str) -> Callabl
 @_count_option("--events", "events_per_day", 2500, "Mean events per day.")
 @click.option("--first-day", type=DAY, help="By default such that the last one is today.")
 @writes
-def simulate(first_day: datetime | None, **sizes: int) -> None:
+def simulate(settings: Settings, /, first_day: datetime | None, **sizes: int) -> None:
     """Write days of logs of an invented record shop, from the model that MoM assumes.
 
     Users belong to one latent component each, a genre. New users and records appear, popularity
@@ -262,7 +261,6 @@ def simulate(first_day: datetime | None, **sizes: int) -> None:
     Example:
       MOM_DATA_DIR=data/sample mom-pipeline simulate --days 14
     """  # noqa: D301 - \b tells click to keep the lines
-    settings = load_settings()
     there = discover(settings.logs_dir).files
     if there:
         raise LogFileError(

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
-from typing import Any, ParamSpec
+from typing import Any, Concatenate, ParamSpec
 
 import click
 from rich.console import Console, JustifyMethod
@@ -25,7 +25,7 @@ from rich.table import Table
 
 from mom_pipeline.artifacts.lock import writing_to
 from mom_pipeline.logs.logfiles import printable
-from mom_pipeline.settings import load_settings
+from mom_pipeline.settings import Settings, load_settings
 
 DAY = click.DateTime(["%Y-%m-%d"])
 day_option = click.option(
@@ -35,14 +35,14 @@ json_option = click.option("as_json", "--json", is_flag=True, help="Print JSON i
 P = ParamSpec("P")
 
 
-def writes(command: Callable[P, None]) -> Callable[P, None]:
-    """Hold the lock of the data folder while a command runs; wait for it, and say for whom."""
+def writes(command: Callable[Concatenate[Settings, P], None]) -> Callable[P, None]:
+    """Hold the lock of the data folder while a command runs with its settings; wait for it."""
 
     @wraps(command)
     def locked(*arguments: P.args, **options: P.kwargs) -> None:
-        name = click.get_current_context().info_name
-        with writing_to(load_settings(), f"mom-pipeline {name}", waiting=warn):
-            command(*arguments, **options)
+        who, settings = f"mom-pipeline {click.get_current_context().info_name}", load_settings()
+        with writing_to(settings, who, waiting=warn) as waited:
+            command(load_settings() if waited else settings, *arguments, **options)
 
     return locked
 

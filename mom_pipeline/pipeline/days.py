@@ -157,6 +157,10 @@ class Days:
 
     def settings_of(self, asset: str) -> str:
         """Fingerprint of the settings that decide what an asset makes of its inputs."""
+        return self._fingerprints[asset]
+
+    @cached_property
+    def _fingerprints(self) -> dict[str, str]:
         s = self.settings
         decisive: dict[str, tuple[Any, ...]] = {
             "raw_logs": (s.logs.reading_rules(),),
@@ -168,7 +172,7 @@ class Days:
             "evaluation_metrics": (s.evaluation.horizon_days, s.evaluation.cutoffs),
             "recommendations": (s.serving,),
         }
-        return fingerprint(*decisive.get(asset, ()))
+        return {asset: fingerprint(*decisive.get(asset, ())) for asset in INPUTS}
 
     # Writing.
 

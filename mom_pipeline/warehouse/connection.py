@@ -1,13 +1,15 @@
 """The DuckDB file: short connections, a bounded wait, one transaction each to write."""
 
+import atexit
 import os
 import re
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import ClassVar
 
 import duckdb
 
@@ -20,6 +22,8 @@ from mom_pipeline.errors import (
 from mom_pipeline.settings import Settings
 
 _RETRY_SECONDS = 0.1
+# Under which a file is attached: what DuckDB calls it when it is opened on its own.
+_NAME = "warehouse"
 # Of the tables; a warehouse of an earlier version is brought up to date when it is opened.
 SCHEMA_VERSION = 5
 # Of the version before, besides rows, files, decisions and positions.
@@ -30,8 +34,8 @@ _MADE_ANEW = (
     "day_figures",
     "held_days",
 )
-# Reading and writing at once, within one process.
-_OTHER_ACCESS = "with a different configuration than existing connections"
+# What DuckDB says of a file that is open in the same process.
+_OPEN_HERE = "already attached"
 _NOT_ALLOWED = ("Permission denied", "Read-only file system")
 _LOCK_HOLDER = re.compile(r"Conflicting lock is held in (.*?\(PID \d+\))")
 
@@ -51,12 +55,9 @@ def literal_path(path: Path) -> str:
 class Warehouse:
     """The warehouse of a data folder, `warehouse.duckdb`.
 
-    A DuckDB file admits one writing process or several that read, so every connection is opened
-    for one piece of work and closed again; see `kept_open` for many small ones.
+    A DuckDB file admits one writing process or several that read, so it is opened for one piece
+    of work and closed again; see `kept_open` for many small ones.
     """
-
-    # The files that this process keeps open: DuckDB has one way to open a file for all of it.
-    _kept: ClassVar[dict[Path, Connection]] = {}
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -81,17 +82,10 @@ class Warehouse:
     def kept_open(self) -> Iterator[None]:
         """Within the block the file stays open, for pieces of work that follow each other.
 
-        Opening it costs more than a small piece of work. Other processes wait for the block.
+        Each of them would end with a checkpoint. Other processes wait for the block.
         """
-        if self.path in self._kept:
+        with self.opened():
             yield
-            return
-        with closing(self._write_access()) as file:
-            self._kept[self.path] = file
-            try:
-                yield
-            finally:
-                del self._kept[self.path]
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -100,14 +94,9 @@ class Warehouse:
             raise WarehouseUnreadable(
                 f"{self.path} does not exist yet; run `mom-pipeline update` first"
             )
-        if self.path in self._kept:
-            with self.opened() as connection:
-                yield connection
-            return
-        with closing(_open(self.path, self.settings, read_only=True)) as connection:
+        with _connected(self.path, self.settings, read_only=True) as connection:
             current = _version_of(connection) == SCHEMA_VERSION
             if current:
-                self._set_zone(connection)
                 yield connection
         if not current:
             with self.opened() as connection:
@@ -119,22 +108,11 @@ class Warehouse:
 
         For what DuckDB does only outside of one, such as a rowid that counts the rows.
         """
-        kept = self._kept.get(self.path)
-        with closing(kept.cursor() if kept else self._write_access()) as connection:
-            self._set_zone(connection)
-            yield connection
-
-    def _write_access(self) -> Connection:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         if not self.exists():
             self._create()
-        connection = _open(self.path, self.settings, read_only=False)
-        try:
+        with _connected(self.path, self.settings, read_only=False) as connection:
             _bring_up_to_date(connection, self.path)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+            yield connection
 
     def _create(self) -> None:
         """Make a new file with its tables under another name: one killed halfway is none."""
@@ -143,12 +121,9 @@ class Warehouse:
                 path.unlink(missing_ok=True)
         with (
             replacing(self.path) as temporary,
-            closing(_open(temporary, self.settings, read_only=False)) as connection,
+            _connected(temporary, self.settings, read_only=False) as connection,
         ):
             _bring_up_to_date(connection, self.path)
-
-    def _set_zone(self, connection: Connection) -> None:
-        connection.execute("SET TimeZone = $zone", {"zone": self.settings.logs.timezone})
 
 
 def _version_of(connection: Connection) -> int:
@@ -200,12 +175,46 @@ def scalar(connection: Connection, sql: str, parameters: object = None) -> int:
     return int(connection.execute(sql, parameters).fetchall()[0][0])
 
 
-def _open(path: Path, settings: Settings, *, read_only: bool) -> Connection:
+@dataclass
+class _OpenFile:
+    """A file that this process has open, once for all of its connections."""
+
+    engine: Connection
+    options: str
+    read_only: bool
+    connections: int = 0
+
+
+_open_files: dict[Path, _OpenFile] = {}
+# The DuckDB that was last used, by its options: starting one takes longer than most pieces of work.
+_idle: dict[str, Connection] = {}
+_of_parent: list[Connection] = []
+_one_at_a_time = threading.Lock()
+
+
+@contextmanager
+def _connected(path: Path, settings: Settings, *, read_only: bool) -> Iterator[Connection]:
+    """Yield a connection in the declared zone; the file is closed with the last one.
+
+    Who reads while this process writes sees what was committed.
+    """
+    file = _opened(path, settings, read_only=read_only)
+    try:
+        with closing(file.engine.cursor()) as connection:
+            connection.execute(f"USE {_NAME}")
+            connection.execute("SET TimeZone = $zone", {"zone": settings.logs.timezone})
+            yield connection
+    finally:
+        _leave(path, file)
+
+
+def _opened(path: Path, settings: Settings, *, read_only: bool) -> _OpenFile:
+    """Open a file, or wait until that is possible."""
     wait_seconds = settings.warehouse.lock_wait_seconds
     deadline = time.monotonic() + wait_seconds
     while True:
         try:
-            return duckdb.connect(str(path), read_only=read_only, config=_options(settings))
+            return _shared(path, settings, read_only)
         except duckdb.Error as error:
             holder = _holder(str(error))
             if any(text in str(error) for text in _NOT_ALLOWED):
@@ -226,9 +235,64 @@ def _open(path: Path, settings: Settings, *, read_only: bool) -> Connection:
         time.sleep(_RETRY_SECONDS)
 
 
+def _shared(path: Path, settings: Settings, read_only: bool) -> _OpenFile:
+    """The open file for one more connection. Raises duckdb.Error where it cannot be opened so."""
+    with _one_at_a_time:
+        file = _open_files.get(path)
+        if file is None:
+            file = _open_files[path] = _attached(path, settings, read_only)
+        elif file.read_only and not read_only:
+            raise duckdb.ConnectionException(_OPEN_HERE)
+        file.connections += 1
+        return file
+
+
+def _attached(path: Path, settings: Settings, read_only: bool) -> _OpenFile:
+    options = _options(settings)
+    engine = _idle.pop(str(options), None) or duckdb.connect(config=options)
+    quoted = str(path).replace("'", "''")  # ATTACH takes no parameter
+    access = "READ_ONLY" if read_only else "READ_WRITE"
+    try:
+        engine.execute(f"ATTACH '{quoted}' AS {_NAME} (TYPE duckdb, {access})")
+    except duckdb.Error:
+        engine.close()
+        raise
+    return _OpenFile(engine, str(options), read_only)
+
+
+def _leave(path: Path, file: _OpenFile) -> None:
+    with _one_at_a_time:
+        file.connections -= 1
+        if file.connections:
+            return
+        del _open_files[path]
+        try:
+            file.engine.execute(f"DETACH {_NAME}")
+        except duckdb.Error:  # a full disk: what was committed is in the log beside the file
+            file.engine.close()
+            return
+        _close_idle()
+        _idle[file.options] = file.engine
+
+
+@atexit.register
+def _close_idle() -> None:
+    while _idle:
+        _idle.popitem()[1].close()
+
+
+def _leave_to_parent() -> None:
+    """A forked process has none of the threads of a DuckDB, and cannot even close it."""
+    _of_parent.extend(_idle.values())
+    _idle.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
+
+
 def _holder(message: str) -> str:
     """Who holds the file, when that is why it could not be opened."""
-    if _OTHER_ACCESS in message:
+    if _OPEN_HERE in message:
         return f"this process (PID {os.getpid()}) for another kind of access"
     other = _LOCK_HOLDER.search(message)
     return other.group(1) if other else ""

@@ -1,5 +1,6 @@
 """A day whose predecessor cannot be built upon is computed in full, and says why."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -40,10 +41,6 @@ HARMS: dict[str, tuple[Callable[[Pipeline], object], str]] = {
     "unsound": (with_row("sound = false"), f"m2_statistics of {BEFORE} did not pass its checks"),
     "earlier matrix": (with_row("inputs = '{}'"), "made from an earlier interaction_matrix"),
     "other code": (with_row("code = '0'"), "was made by code version 0"),
-    "little captured": (
-        lambda p: p.configure("capture_threshold = 0.0", "capture_threshold = 1.0"),
-        "below 1",
-    ),
 }
 
 
@@ -51,10 +48,21 @@ HARMS: dict[str, tuple[Callable[[Pipeline], object], str]] = {
 def test_a_day_before_that_cannot_be_built_upon(copied: Pipeline, harm: str):
     make, reason = HARMS[harm]
     make(copied)
+    with pytest.raises(NotUsable, match=reason):
+        copied.days.yesterday(day(LAST))
+
+
+def test_a_day_after_damage_is_computed_in_full(copied: Pipeline):
+    damaged(copied)
     copied.run(LAST, only=MODEL)
-    assert copied.mode(LAST).startswith("full: ")
-    assert reason in copied.mode(LAST)
+    assert copied.mode(LAST) == f"full: the arrays of m2_statistics of {BEFORE} are gone or damaged"
     assert copied.days.model(day(LAST)).weights.sum() == pytest.approx(1)
+
+
+def test_a_basis_that_holds_too_little_is_made_anew(copied: Pipeline):
+    copied.configure("capture_threshold = 0.0", "capture_threshold = 1.0")
+    copied.run(LAST, only=MODEL)
+    assert re.match("full: the basis .* below 1", copied.mode(LAST))
 
 
 def test_other_settings(copied: Pipeline):

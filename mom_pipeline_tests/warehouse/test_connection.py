@@ -2,8 +2,8 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 import duckdb
 import pytest
@@ -68,26 +68,11 @@ def test_a_transaction_is_all_or_nothing(folder: DataFolder) -> None:
     assert folder.query("SELECT count(*) FROM user_dictionary") == [(2,)]
 
 
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """How often the file was opened."""
-    calls: list[object] = []
-    connect = duckdb.connect
-
-    def note(*arguments: Any, **options: Any) -> duckdb.DuckDBPyConnection:
-        calls.append(arguments)
-        return connect(*arguments, **options)
-
-    monkeypatch.setattr(duckdb, "connect", note)
-    return calls
-
-
 def test_small_pieces_of_work_share_an_open_file_and_a_failure_undoes_its_own(
-    folder: DataFolder, opened: list[object]
+    folder: DataFolder,
 ) -> None:
     warehouse = folder.warehouse
-    with warehouse.connect():  # the file is made before it is opened
-        opened.clear()
+    written_beside = warehouse.path.with_name("warehouse.duckdb.wal")
     insert = "INSERT INTO user_dictionary VALUES ($n, 'a', DATE '2024-03-01')"
     with warehouse.kept_open():
         for number in range(5):
@@ -98,7 +83,8 @@ def test_small_pieces_of_work_share_an_open_file_and_a_failure_undoes_its_own(
                 assert scalar(connection, "SELECT count(*) FROM user_dictionary") == number + 1
         with pytest.raises(duckdb.CatalogException), warehouse.connect() as connection:
             connection.execute(f"{insert.replace('$n', '9')}; FROM nothing")
-    assert len(opened) == 1
+        assert written_beside.exists()
+    assert not written_beside.exists()
     assert folder.query("SELECT count(*) FROM user_dictionary") == [(5,)]
 
 
@@ -136,13 +122,23 @@ def test_readers_read_together(folder: DataFolder) -> None:
     process.communicate("\n")
 
 
-def test_reading_while_this_process_writes_is_named(folder: DataFolder) -> None:
-    with (
-        with_wait(folder, 0.2).warehouse.connect(),
-        pytest.raises(WarehouseBusy, match="held by this process"),
-        folder.warehouse.reading(),
-    ):
-        pass
+def test_who_reads_while_this_process_writes_sees_what_was_committed(folder: DataFolder) -> None:
+    count = "SELECT count(*) FROM user_dictionary"
+    with folder.warehouse.connect() as writing:
+        writing.execute("INSERT INTO user_dictionary VALUES (0, 'a', DATE '2024-03-01')")
+        with folder.warehouse.reading() as connection:
+            assert scalar(connection, count) == 0
+    assert folder.query(count) == [(1,)]
+
+
+def test_writing_waits_until_this_process_reads_no_more(folder: DataFolder) -> None:
+    folder.take("user,item,timestamp\n")
+    with ThreadPoolExecutor(1) as threads:
+        with folder.warehouse.reading():
+            with pytest.raises(WarehouseBusy, match="held by this process"):
+                with_wait(folder, 0.2).query("SELECT 1")
+            waiting = threads.submit(with_wait(folder, 60).query, "SELECT 1")
+        assert waiting.result() == [(1,)]
 
 
 @pytest.mark.parametrize("access", ["reading", "connect"])
