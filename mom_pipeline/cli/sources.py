@@ -104,8 +104,7 @@ def start(file: Path, yes: bool, **choices: Any) -> None:
     os.environ[DATA_DIR_VARIABLE] = folder = named or str(own_folder(file))
     with writing_to(load_settings(), "mom-pipeline start", waiting=warn):
         done = _import(own_file(guess), load_settings())
-        period = f"{done.days} days, {done.first_day} to {done.last_day}"
-        click.echo(f"Imported {done.rows:,} rows of {period}, into {folder}.")
+        _print_imported(done, folder)
         settings = load_settings()  # the import has written some
         newest = _first_model(settings)
         _print_people(settings, newest)
@@ -152,6 +151,19 @@ def _show(guess: Guess) -> None:
         warn(f"Note: {note}.")
     columns = ["user", "item", "time", "quantity", "name"]
     print_table("The first rows", columns, guess.parsed_rows(_ROWS))
+
+
+def _print_imported(done: ImportSummary, folder: str | Path) -> None:
+    """Print what was read, taken and set aside, by reason with the first lines of each."""
+    period = f"{done.days} days, {done.first_day} to {done.last_day}"
+    click.echo(
+        f"Imported {done.rows:,} rows of {period}, into {folder}: {done.taken:,} taken, "
+        f"{done.rows - done.taken:,} set aside."
+    )
+    if done.rest:
+        rows = [(part.reason, part.n, "\n".join(part.examples)) for part in done.rest]
+        print_table("Set aside", ["reason", "rows", "such as"], rows)
+        click.echo("They stay in the log files with their reasons; `mom-pipeline logs` lists them.")
 
 
 def _first_model(settings: Settings) -> date:
@@ -212,23 +224,21 @@ def import_(dataset: str, path: Path, as_json: bool, **choices: Any) -> None:
     """  # noqa: D301 - \b tells click to keep the lines
     chosen = own_file(_guessed(path, choices)) if dataset == "csv" else DATASETS[dataset](path)
     settings = load_settings()
-    values = asdict(_import(chosen, settings))
+    done = _import(chosen, settings)
     if as_json:
-        print_json(values)
+        print_json(asdict(done))
         return
-    for name in values.pop("files_without_end"):
+    for name in done.files_without_end:
         warn(
             f"Imported: the last line of {printable(name)} has no line end; see whether the file "
             "is whole."
         )
+    _print_imported(done, settings.logs_dir)
+    if done.lines_filtered:
+        click.echo(f"{done.lines_filtered:,} lines were left out: {done.rules}.")
     for split in ("train_days", "test_days"):
-        if days := values.pop(split):
-            values[split] = f"{len(days)} ({days[0]} to {days[-1]})"
-    rows = [
-        (name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))
-        for name, value in values.items()
-    ]
-    print_table(f"Imported into {settings.logs_dir}", ["", ""], rows)
+        if days := getattr(done, split):
+            click.echo(f"{split.replace('_', ' ')}: {len(days)} ({days[0]} to {days[-1]})")
     click.echo("Next: mom-pipeline update")
 
 

@@ -26,6 +26,8 @@ from mom_pipeline.datasets.importing import (
 )
 from mom_pipeline.errors import DatasetError, InvalidSetting
 from mom_pipeline.logs.readers import (
+    NOT_UNDERSTOOD,
+    Layout,
     event_time_sql,
     fitting_formats,
     format_advice,
@@ -187,13 +189,11 @@ def own_file(guess: Guess) -> Dataset:
         parameters=parameters,
     )
     times = guess.sample.column(options.timestamp)
-    more: dict[str, Any] = {
-        "encoding": options.encoding,
-        "advice": partial(format_advice, times, "--timestamp-format", options.timestamp_format),
-    }
+    more: dict[str, Any] = {"encoding": options.encoding}
     if options.file_format == "csv":
-        n_fields, header = len(read), options.has_header
-        raw = delimited_file(path, options.delimiter, n_fields, events, header=header, **more)
+        n_used = max(read.index(name) + 1 for name in columns)
+        layout = Layout(options.delimiter, len(read), n_used, header_lines=int(options.has_header))
+        raw = delimited_file(path, layout, events, **more)
     else:
         texts = _parquet_texts(path) if options.file_format == "parquet" else {}
         more["texts"] = {name: texts[name] for name in columns if texts}
@@ -205,6 +205,14 @@ def own_file(guess: Guess) -> Dataset:
         columns=ColumnSettings(weight="weight" if options.weight else "", exclude="exclude"),
         files=(raw,),
         rules=f"columns {', '.join(columns)}; times as {options.timestamp_format}",
+        remedies={
+            NOT_UNDERSTOOD: partial(
+                format_advice, times, "--timestamp-format", options.timestamp_format
+            ),
+            "expected": lambda: "--delimiter, or quotes around fields that hold it",
+            "unbalanced quote": lambda: "close the quote, or double it inside of a field",
+            "not UTF-8": lambda: "--encoding",
+        },
     )
 
 

@@ -32,6 +32,7 @@ WITH typed AS (
             WHEN excluded <> '' THEN $set_aside_prefix || excluded
             WHEN user_id IS NULL OR user_id = '' THEN 'no user'
             WHEN item_id IS NULL OR item_id = '' THEN 'no item'
+            WHEN contains(user_id, chr(10)) OR contains(item_id, chr(10)) THEN 'control character'
             -- The number of bytes is known without a look at the text.
             WHEN strlen(user_id) > $max_id AND length(user_id) > $max_id THEN 'user is too long'
             WHEN strlen(item_id) > $max_id AND length(item_id) > $max_id THEN 'item is too long'

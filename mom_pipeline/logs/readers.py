@@ -32,6 +32,8 @@ _EARLIEST = "1900-01-01 00:00:00+00"
 # A number in decimal notation, also with an exponent, and no other that DuckDB would cast: 1_000.
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _MAX_WEIGHT = 1_000_000_000
+# Lines that a record in quotes may go on over.
+_MOST_LINES = 100
 _WHOLE = r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER"
 # Role of a column -> types of Parquet that carry it exactly.
 _TYPES = {
@@ -51,6 +53,25 @@ class Query:
     parameters: dict[str, object]
 
 
+@dataclass(frozen=True)
+class Layout:
+    """How delimited text is laid out. n_used: fields up to the last one that is read."""
+
+    delimiter: str
+    n_fields: int
+    n_used: int
+    header_lines: int = 1
+    quoted: bool = True
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """Values for the queries that take a line apart."""
+        mark = re.escape(self.delimiter)
+        a_field = rf'{mark}("(?:[^"]|"")*"|[^"{mark}]*)'
+        values = {k: v for k, v in vars(self).items() if k != "header_lines"}
+        return {**values, "field": a_field, "record": f"(?:{a_field})+", "mark": MARK}
+
+
 # --- Lines -----------------------------------------------------------------------------------
 
 
@@ -67,12 +88,21 @@ def stage_log(connection: Connection, file: LogFile, scan: Scan, logs: LogSettin
                     f"exactly as a {role}; write it as text"
                 )
             texts[name] = f'"{name}"::VARCHAR'  # settings admit no name with a quote in it
-    return stage_lines(connection, file, scan, texts)
+    layout = _layout(file, scan.readable, logs)[0] if has_header(file) else None
+    return stage_lines(connection, file, scan, texts, layout)
 
 
-def stage_lines(connection: Connection, file: LogFile, scan: Scan, texts: Mapping[str, str]) -> int:
+def stage_lines(
+    connection: Connection,
+    file: LogFile,
+    scan: Scan,
+    texts: Mapping[str, str],
+    layout: Layout | None = None,
+) -> int:
     """Fill `staged_lines`; return the physical lines, counted independently of the parser.
 
+    The text of a line that carries no row is NULL: headers, blank lines, and those that a record
+    in quotes goes on over.
     texts: of Parquet, expressions of columns as text, by name; no name may hold a quote.
     """
     path = {"path": literal_path(scan.readable)}
@@ -93,7 +123,43 @@ def stage_lines(connection: Connection, file: LogFile, scan: Scan, texts: Mappin
             f"{file.path} has {lines} lines, but {read} were read; nothing was stored. "
             "Deliver the file again, or report it if it is sound"
         )
+    if file.format != "parquet":
+        _clear_rowless(connection, layout)
     return lines
+
+
+def rowless_lines(connection: Connection) -> int:
+    """Return how many of the staged lines carry no row."""
+    return scalar(connection, "SELECT count(*) FROM staged_lines WHERE text IS NULL")
+
+
+def _clear_rowless(connection: Connection, layout: Layout | None) -> None:
+    """Join the records that go on over line ends; set the text of lines without a row to NULL."""
+    blank, header_lines = " \t", 0
+    if layout is not None:
+        blank, header_lines = blank + layout.delimiter, layout.header_lines
+        if layout.quoted:
+            _join_records(connection, layout)
+    connection.execute(
+        "UPDATE staged_lines SET text = NULL WHERE rowid < $header_lines "
+        "OR trim(text, $blank) = '' "
+        "OR text = (SELECT text FROM staged_lines WHERE rowid = $header_lines - 1)",
+        {"header_lines": header_lines, "blank": blank},
+    )
+
+
+def _join_records(connection: Connection, layout: Layout) -> None:
+    connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE joined_records AS {load_sql('logs/joined_records.sql')}",
+        {
+            **{k: v for k, v in layout.parameters.items() if k not in ("n_used", "quoted")},
+            "longest": _MOST_LINES,
+        },
+    )
+    connection.execute(
+        "UPDATE staged_lines SET text = CASE WHEN staged_lines.rowid = first THEN record END "
+        "FROM joined_records WHERE staged_lines.rowid BETWEEN first AND last"
+    )
 
 
 def parquet_types(connection: Connection, path: Path) -> dict[str, str]:
@@ -108,21 +174,9 @@ def parquet_types(connection: Connection, path: Path) -> dict[str, str]:
 # --- Fields ----------------------------------------------------------------------------------
 
 
-def delimited_fields(
-    delimiter: str, n_fields: int, *, header_lines: int = 1, quoted: bool = True
-) -> Query:
+def delimited_fields(layout: Layout) -> Query:
     """SELECT line, text, format_problem, f: the fields of every line of delimited text."""
-    a_field = rf'{re.escape(delimiter)}("(?:[^"]|"")*"|[^"{re.escape(delimiter)}]*)'
-    parameters: dict[str, object] = {
-        "delimiter": delimiter,
-        "n_fields": n_fields,
-        "header_lines": header_lines,
-        "quoted": quoted,
-        "field": a_field,
-        "record": f"(?:{a_field})+",
-        "mark": MARK,
-    }
-    return Query(load_sql("logs/delimited_fields.sql"), parameters)
+    return Query(load_sql("logs/delimited_fields.sql"), layout.parameters)
 
 
 def json_fields(names: Sequence[str], n_required: int, *, exact_ids: bool) -> Query:
@@ -178,22 +232,29 @@ def event_query(file: LogFile, readable: Path, logs: LogSettings, erased: Erased
     return Query(filled(load_sql("logs/check_events.sql"), fragments), parameters)
 
 
-def header_lines(file: LogFile) -> int:
-    return 1 if file.format in ("csv", "tsv") else 0
+def has_header(file: LogFile) -> bool:
+    return file.format in ("csv", "tsv")
 
 
 def _fields_of(file: LogFile, readable: Path, logs: LogSettings) -> tuple[Query, dict[str, int]]:
     """Return the SELECT of a log's fields, and the number of each role's field, from 1 on."""
     wanted = _mapped(logs.columns)
-    if not header_lines(file):
-        required = len(wanted.keys() - {"exclude"})
-        fields = json_fields(list(wanted.values()), required, exact_ids=True)
-        return fields, {role: number for number, role in enumerate(wanted, start=1)}
+    if has_header(file):
+        layout, columns = _layout(file, readable, logs)
+        return delimited_fields(layout), columns
+    required = len(wanted.keys() - {"exclude"})
+    fields = json_fields(list(wanted.values()), required, exact_ids=True)
+    return fields, {role: number for number, role in enumerate(wanted, start=1)}
+
+
+def _layout(file: LogFile, readable: Path, logs: LogSettings) -> tuple[Layout, dict[str, int]]:
+    """Return how a log is laid out, by its header, and the number of each role's field."""
     delimiter = "\t" if file.format == "tsv" else logs.delimiter
     header = _header(file, readable, delimiter)
     _require_columns(file, logs.columns, header)
-    fields = delimited_fields(delimiter, len(header), quoted=file.format == "csv")
-    return fields, {role: header.index(name) + 1 for role, name in wanted.items()}
+    columns = {role: header.index(name) + 1 for role, name in _mapped(logs.columns).items()}
+    quoted = file.format == "csv"
+    return Layout(delimiter, len(header), max(columns.values()), quoted=quoted), columns
 
 
 def _mapped(columns: ColumnSettings) -> dict[str, str]:
