@@ -11,7 +11,8 @@ SELECT
         WHEN starts_with(text, $mark) THEN split_part(text, $mark, 3)
         ELSE left(replace(text, chr(10), ' '), $shown_characters)
     END,
-    CASE WHEN problem IS NULL THEN weight END,
+    CASE WHEN problem IS NULL THEN weight ELSE '1' END,
+    event,
     problem,
     exclude,
     CASE WHEN problem IS NULL THEN item_name ELSE '' END,
@@ -24,6 +25,7 @@ FROM (
             WHEN exclude <> '' THEN NULL
             WHEN event_time IS NULL THEN $not_understood
             WHEN weight IS NULL THEN 'quantity not understood'
+            WHEN $typed AND event = '' THEN 'no event type'
         END AS problem
     FROM (
         SELECT
@@ -34,6 +36,7 @@ FROM (
             {user} AS user_id,
             {item} AS item_id,
             {weight} AS weight,
+            {event} AS event,
             {exclude} AS exclude,
             {item_name} AS item_name,
             {item_group} AS item_group

@@ -22,6 +22,7 @@ from pydantic import TypeAdapter
 from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.catalogue import Catalogue, Item, tidy
 from mom_pipeline.core.files import sync_folder, write_bytes, write_text
+from mom_pipeline.datasets.columns import is_return
 from mom_pipeline.errors import DatasetError
 from mom_pipeline.logs.logfiles import FIRST_DAY, LAST_DAY, LogFile, discover
 from mom_pipeline.logs.readers import (
@@ -34,11 +35,12 @@ from mom_pipeline.logs.readers import (
 )
 from mom_pipeline.logs.scan import QUARANTINED_CHARACTERS, Progress, no_progress, scan_file
 from mom_pipeline.settings import SETTINGS_FILE, ColumnSettings, Settings
-from mom_pipeline.settings_file import declare_first_day
+from mom_pipeline.settings_file import declare_first_day, write_values
 from mom_pipeline.warehouse.connection import Connection, load_sql, scalar
 
 SUMMARY_FILE = "dataset.json"
 _DEFAULT_MEMORY = "2GB"
+_MOST_TYPES = 50
 # Lines that are shown of every reason.
 _EXAMPLES = 3
 _OTHER_FOLDER = "choose another data folder: MOM_DATA_DIR=data/{} mom-pipeline import …"
@@ -56,6 +58,7 @@ class EventFields:
     user: str
     item: str
     weight: str = "'1'"
+    event: str = "''"
     exclude: str = "''"
     item_name: str = "''"
     item_group: str = "''"
@@ -72,6 +75,7 @@ class EventFields:
             "time_format": self.time_format,
             "not_understood": NOT_UNDERSTOOD,
             "shown_characters": QUARANTINED_CHARACTERS,
+            "typed": self.event != "''",
         }
         return Query(filled(load_sql("datasets/events.sql"), fragments), parameters)
 
@@ -106,6 +110,7 @@ class Dataset:
 
     items: names that come in a file of their own.  finish: what is left of all events.
     remedies: what would mend lines that are malformed, by the beginning of the reason.
+    event_weights: how much each type counts; those of types that are not given are measured.
     """
 
     name: str
@@ -117,6 +122,7 @@ class Dataset:
     items: Callable[[], Iterable[Item]] = lambda: ()
     finish: Callable[[Connection], None] = lambda connection: None
     remedies: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    event_weights: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -130,9 +136,20 @@ class Rest:
 
 
 @dataclass(frozen=True)
+class EventType:
+    """A type of events: how many, how often the rarest type follows, and how much it counts."""
+
+    event: str
+    n: int
+    rate: float
+    weight: float
+
+
+@dataclass(frozen=True)
 class ImportSummary:
     """What an import wrote; kept as `dataset.json` in the data folder.
 
+    returns: rows that take an earlier one away.
     rows: in the log files, with those of `rest`, which are set aside there with their reasons.
     files_without_end: names of the files whose last line has no line end; it was imported.
     """
@@ -150,6 +167,8 @@ class ImportSummary:
     test_days: tuple[date, ...] = ()
     files_without_end: tuple[str, ...] = ()
     rest: tuple[Rest, ...] = ()
+    types: tuple[EventType, ...] = ()
+    returns: int = 0
 
     @property
     def taken(self) -> int:
@@ -187,7 +206,7 @@ def import_dataset(
         named += dataset.items()
         if named:  # what a person wrote there stays
             Catalogue.open(settings.data_dir).with_missing(named).save(settings.data_dir)
-        _write_settings(dataset, settings, written)
+        _write_settings(dataset, summary, settings, written)
         kept = _SUMMARY.dump_json(summary.without_examples, indent=2)
         write_bytes(settings.data_dir / SUMMARY_FILE, kept)
         _publish(written, settings.logs_dir)
@@ -198,6 +217,36 @@ def read_summary(settings: Settings) -> ImportSummary | None:
     """The summary of the dataset that was imported into this data folder, if any."""
     path = settings.data_dir / SUMMARY_FILE
     return _SUMMARY.validate_json(path.read_bytes()) if path.exists() else None
+
+
+def day_of_import(settings: Settings) -> date | None:
+    """The day of an import of a single day, which one of the same rows again has, too."""
+    summary = read_summary(settings)
+    return summary.first_day if summary and summary.days == 1 else None
+
+
+def is_imported_otherwise(dataset: Dataset, settings: Settings) -> bool:
+    """Tell whether a data folder was made of an import with other options."""
+    summary = read_summary(settings)
+    return summary is not None and (
+        (summary.dataset, summary.rules) != (dataset.name, dataset.rules)
+        or not _fits(dataset, settings)
+    )
+
+
+def begin_again(dataset: Dataset, settings: Settings) -> None:
+    """Remove what was made of an import; what a person wrote, or had erased, stays."""
+    for folder in (
+        *(settings.logs_dir, settings.artifacts_dir, settings.models_dir, settings.reports_dir),
+        *(settings.exports_dir, settings.comparisons_dir),
+    ):
+        shutil.rmtree(folder, ignore_errors=True)
+    for path in settings.data_dir.glob(f"{settings.warehouse_path.name}*"):
+        path.unlink()
+    columns = asdict(dataset.columns)
+    declared = {"logs.timezone": dataset.timezone, "logs.delimiter": ",", "logs.columns": columns}
+    write_values(settings.data_dir / SETTINGS_FILE, {**declared, "pipeline.start_date": ""})
+    (settings.data_dir / SUMMARY_FILE).unlink(missing_ok=True)  # last: one killed begins again
 
 
 def _connect(dataset: Dataset, settings: Settings, scratch: Path) -> Connection:
@@ -221,6 +270,8 @@ def _stage_events(
         without_end += [] if ended else [raw.path.name]
     connection.execute("DROP TABLE staged_lines")
     dataset.finish(connection)
+    types = _event_types(connection, dataset)
+    returns = _returns(connection, types)
     rest = connection.execute(load_sql("datasets/rest.sql"), {"n_examples": _EXAMPLES}).fetchall()
     of_rest = tuple(Rest(*values, tuple(examples)) for *values, examples in rest)
     if len(of_rest) and not scalar(connection, "SELECT count(day) FROM dataset_events"):
@@ -243,7 +294,53 @@ def _stage_events(
         test_days=tuple(day for day in days if not is_train(day)) if is_train else (),
         files_without_end=tuple(without_end),
         rest=of_rest,
+        types=types,
+        returns=returns,
     )
+
+
+def _event_types(connection: Connection, dataset: Dataset) -> tuple[EventType, ...]:
+    """Weigh the types of events: as given, or else by how often the rarest one follows them.
+
+    The least telling one counts 1, and none more than 10. A return takes away.
+    """
+    if not dataset.columns.event:
+        return ()
+    counts: dict[str, int] = dict(
+        connection.execute(
+            "SELECT event, count(*) AS n FROM dataset_events "
+            "WHERE problem IS NULL AND exclude = '' GROUP BY ALL ORDER BY n DESC, event"
+        ).fetchall()
+    )
+    if len(counts) > _MOST_TYPES:
+        raise DatasetError(
+            f"expected at most {_MOST_TYPES} types of events, found {len(counts)}, such as "
+            f"{min(counts)!r}; give the column of the types (--event), or --event '' for none"
+        )
+    returns = [event for event in counts if is_return(event)]
+    query = load_sql("datasets/type_rates.sql")
+    found = connection.execute(query, {"returns": returns}).fetchall()
+    rates = {event: rate for event, _, rate in found}
+    least = min((rate for rate in rates.values() if rate > 0), default=1.0)
+
+    def weight(event: str) -> float:
+        measured = -1.0 if event in returns else max(1.0, min(10.0, rates.get(event, 0) / least))
+        return float(dataset.event_weights.get(event, round(measured)))
+
+    return tuple(EventType(e, n, rates.get(e, 0.0), weight(e)) for e, n in counts.items())
+
+
+def _returns(connection: Connection, types: Iterable[EventType]) -> int:
+    """Set aside the returns of what was not taken before; count the others."""
+    returns = {"returns": [one.event for one in types if one.weight < 0]}
+    count = """
+        SELECT count(*) FROM dataset_events WHERE problem IS NULL AND exclude = ''
+        AND (starts_with(weight, '-') OR list_contains($returns::VARCHAR[], event))
+    """
+    if not scalar(connection, count, returns):
+        return 0
+    connection.execute(load_sql("datasets/orphaned_returns.sql"), returns)
+    return scalar(connection, count, returns)
 
 
 def _require_few_malformed(dataset: Dataset, summary: ImportSummary, most: float) -> None:
@@ -345,7 +442,8 @@ def _write_days(connection: Connection, dataset: Dataset, scratch: Path) -> dict
     folder = scratch / "logs"
     folder.mkdir()
     written = {day: folder / f"{day}.csv.gz" for day in _event_days(connection)}
-    names = "".join(f", {name}" for name in ("weight",) if dataset.columns.weight)
+    optional = {"weight": dataset.columns.weight, "event": dataset.columns.event}
+    names = "".join(f", {name}" for name, used in optional.items() if used)
     for day, path in written.items():
         connection.execute(
             f"""
@@ -376,12 +474,17 @@ def _publish(written: Mapping[date, Path], logs_dir: Path) -> None:
 def _require_fitting_settings(dataset: Dataset, settings: Settings) -> None:
     """An existing pipeline.toml must read what the adapter writes."""
     path = settings.data_dir / SETTINGS_FILE
-    declared = (settings.logs.timezone, settings.logs.columns, settings.logs.delimiter)
-    if path.exists() and declared != (dataset.timezone, dataset.columns, ","):
+    if not _fits(dataset, settings):
         raise DatasetError(
             f"{path} does not fit {dataset.name}; it needs\n\n"
             f"{_settings_text(dataset)}\nSet that, or {_OTHER_FOLDER.format(dataset.name)}"
         )
+
+
+def _fits(dataset: Dataset, settings: Settings) -> bool:
+    path, logs = settings.data_dir / SETTINGS_FILE, settings.logs
+    declared = (logs.timezone, logs.columns, logs.delimiter)
+    return not path.exists() or declared == (dataset.timezone, dataset.columns, ",")
 
 
 def _require_no_other_logs(dataset: Dataset, settings: Settings) -> None:
@@ -397,10 +500,15 @@ def _require_no_other_logs(dataset: Dataset, settings: Settings) -> None:
         )
 
 
-def _write_settings(dataset: Dataset, settings: Settings, days: Iterable[date]) -> None:
+def _write_settings(
+    dataset: Dataset, summary: ImportSummary, settings: Settings, days: Iterable[date]
+) -> None:
     path = settings.data_dir / SETTINGS_FILE
     if not path.exists():
         write_text(path, f"# Written by `import {dataset.name}`.\n\n{_settings_text(dataset)}")
+    if summary.types:
+        weights = {one.event: one.weight for one in summary.types}
+        write_values(path, {"logs.event_weights": weights})
     declare_first_day(settings, list(days))
 
 

@@ -32,6 +32,7 @@ SELECT
         ELSE strftime(day + to_seconds(least(TRY_CAST(f[2] AS BIGINT), 86399)), '%Y-%m-%dT%H:%M:%S')
     END AS time_text,
     '1' AS weight,
+    '' AS event,
     CASE WHEN day IS NULL THEN 'not a record of the log' END AS problem,
     '' AS exclude,
     '' AS item_name,

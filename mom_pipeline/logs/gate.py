@@ -213,7 +213,7 @@ def _known_interactions(connection: Connection, day: date, shape: tuple[int, int
         "SELECT DISTINCT users.position AS user_position, items.position AS item_position "
         "FROM raw_logs JOIN user_dictionary AS users USING (user_id) "
         "JOIN item_dictionary AS items USING (item_id) WHERE delivery_day = $day::DATE "
-        "AND users.position < $n_users AND items.position < $n_items ORDER BY ALL",
+        "AND weight > 0 AND users.position < $n_users AND items.position < $n_items ORDER BY ALL",
         {"day": day.isoformat(), "n_users": shape[0], "n_items": shape[1]},
     ).fetchnumpy()
     positions = tuple(np.asarray(found[f"{kind}_position"]) for kind in ("user", "item"))

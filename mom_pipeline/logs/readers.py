@@ -7,7 +7,7 @@ imports are read by the same ones.
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
@@ -42,6 +42,7 @@ _TYPES = {
     "timestamp": r"VARCHAR|DATE|TIMESTAMP.*|U?BIGINT|U?INTEGER",
     "weight": rf"VARCHAR|DECIMAL.*|DOUBLE|FLOAT|{_WHOLE}",
     "exclude": "VARCHAR",
+    "event": "VARCHAR|ENUM.*",
 }
 
 
@@ -214,9 +215,18 @@ def event_query(file: LogFile, readable: Path, logs: LogSettings, erased: Erased
         "is_erased": load_sql("logs/is_erased.sql") if erased.hashes else "false",
         "weight": "'1'",
         "exclude": "''",
+        "event": "NULL",
+        "event_weight": "1",
+        "weighed": "amount",
         **{role: f"f[{number}]" for role, number in columns.items()},
     }
     parameters = fields.parameters | time_parameters
+    if logs.columns.event:
+        known = "list_position($event_names::VARCHAR[], event)"
+        fragments["event_weight"] = f"list_extract($event_weights::DOUBLE[], {known})"
+        fragments["weighed"] = "amount::DOUBLE * event_weight"
+        names, weights = zip(*logs.event_weights, strict=True) if logs.event_weights else ((), ())
+        parameters |= {"event_names": list(names), "event_weights": list(weights)}
     if erased.hashes:
         parameters |= {"salt": erased.salt, "erased_users": list(erased.hashes), "a_word": _WORD}
     midnight = datetime.combine(file.day + timedelta(days=1), time(), logs.zone)
@@ -309,24 +319,38 @@ def _shown_names(header: list[str]) -> list[str]:
 # than that: 2024/03/01, 24:00:00, "epoch", 1_709_287_200.
 _OFFSET = r"(?:Z|[+-](?:0[0-9]|1[0-5])(?::?[0-5][0-9](?::[0-5][0-9])?)?)"
 _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
-_ISO = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}(?:[ T]{_CLOCK}{_OFFSET}?)?"
+_ISO = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}(?:[ T]{_CLOCK}(?: ?{_OFFSET}| (?:UTC|GMT))?)?"
 _EPOCH = r"-?[0-9]+(?:\.[0-9]+)?"
 _WIDE = "TRY_CAST(time_text AS DECIMAL({}, {}))::DECIMAL(28, 6)"  # no product overflows it
 _NAMED = {
-    "iso": ("TRY_CAST(time_text AS TIMESTAMPTZ)", _ISO),
+    # Without the space before an offset, which DuckDB does not read.
+    "iso": (
+        "TRY_CAST(replace(replace(time_text, ' +', '+'), ' -', '-') AS TIMESTAMPTZ)",
+        _ISO,
+    ),
     "epoch_s": (f"make_timestamptz((1000000 * {_WIDE.format(16, 6)})::BIGINT)", _EPOCH),
     "epoch_ms": (f"make_timestamptz((1000 * {_WIDE.format(18, 3)})::BIGINT)", _EPOCH),
+    # Days since 1899-12-30, to the second, in the zone of the logs; 25569 is 1970-01-01.
+    "excel": (
+        "make_timestamp(1000000 * round(86400 * "
+        "(TRY_CAST(replace(time_text, ',', '.') AS DOUBLE) - 25569))::BIGINT)::TIMESTAMPTZ",
+        r"[0-9]{1,5}(?:[.,][0-9]+)?",
+    ),
 }
 _PATTERN_TIME = """
     CASE WHEN lower(trim(time_text)) NOT IN ('epoch', 'infinity', '-infinity')
         AND regexp_matches(time_text, $time_form{n})
     THEN try_strptime(time_text, $time_pattern{n})::TIMESTAMPTZ END
 """
-_CLOCKS = ("", " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p", "T%H:%M:%S", " %H:%M:%S.%f")
+_CLOCKS = (
+    *("", " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p", "T%H:%M:%S", " %H:%M:%S.%f"),
+    *(", %H:%M:%S", ", %H:%M", ", %I:%M:%S %p", ", %I:%M %p", " %I:%M:%S%p", " %I:%M%p"),
+    *(" %H:%M:%S %Z", " %H:%M %Z", " %H:%M:%S%z", " %H:%M%z", " %H:%M:%S %z", " %H:%M %z"),
+)
 _DATES = (
     *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%Y.%m.%d"),
     *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%d-%b-%Y"),
-    *("%d-%b-%y", "%Y%m%d"),
+    *("%d-%b-%y", "%Y%m%d", "%Y-%m-%d", "%a, %d %b %Y", "%B %d, %Y", "%d. %B %Y"),
 )
 # In the order of preference where several fit alike.
 _FORMATS = (*_NAMED, *(day + clock for day in _DATES for clock in _CLOCKS))
@@ -367,9 +391,19 @@ def fitting_formats(values: Sequence[str]) -> list[FittingFormat]:
     """
     values = [value for value in values if value]
     few = values[:: max(len(values) // _FEW, 1)]
-    fits = _fits(values, [fit.name for fit in _fits(few, _FORMATS)])
+    marks = {re.sub(r"[^\W_]+", "", value) for value in few}
+    likely = [name for name in _FORMATS if name in _NAMED or _is_likely(name, marks)]
+    fits = _fits(values, [fit.name for fit in _fits(few, likely)])
     good = [fit for fit in fits if fit.share > 0.5]
     return sorted(good, key=lambda fit: (-round(fit.share, 3), -fit.in_order))
+
+
+def _is_likely(pattern: str, marks: Iterable[str]) -> bool:
+    """Tell whether a pattern has the marks between letters and digits that some values have."""
+    own = re.sub("%.", "", pattern).replace("T", "")
+    if pattern.endswith("%z"):
+        return any(of_value.startswith(own) for of_value in marks)
+    return own in marks
 
 
 def _fits(values: Sequence[str], formats: Sequence[str]) -> list[FittingFormat]:

@@ -10,7 +10,7 @@ CREATE TABLE IF NOT EXISTS raw_logs (
     event_time   TIMESTAMPTZ    NOT NULL,
     user_id      VARCHAR        NOT NULL,
     item_id      VARCHAR        NOT NULL,
-    weight       DECIMAL(18, 6) NOT NULL   -- decimal: its sums do not depend on their order
+    weight       DECIMAL(18, 6) NOT NULL   -- decimal: its sums do not depend on their order; below 0: a return
 );
 
 CREATE TABLE IF NOT EXISTS ingest_ledger (

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from mom_pipeline.catalogue import Catalogue
-from mom_pipeline.datasets.guessing import guess_file, own_file
+from mom_pipeline.datasets.guessing import guess_files, own_files
 from mom_pipeline.datasets.importing import Dataset, ImportSummary, import_dataset, read_summary
 from mom_pipeline.datasets.published import DATASETS
 from mom_pipeline.erasure.log_lines import erase_lines, find_lines
@@ -31,7 +31,11 @@ EVENTS = (
 
 
 def dataset(name: str, path: Path, **options: Any) -> Dataset:
-    return own_file(guess_file(path, options)) if name == "csv" else DATASETS[name](path, **options)
+    return (
+        own_files(guess_files([path], options))
+        if name == "csv"
+        else DATASETS[name](path, **options)
+    )
 
 
 def bring(
@@ -298,7 +302,7 @@ def test_the_repeated_hour_of_the_end_of_summer_time_stays_two_hours(
 
 def test_csv_errors_say_what_to_do(folder: DataFolder, tmp_path: Path) -> None:
     path = written(tmp_path, "u,i,yesterday\n")
-    with pytest.raises(DatasetError, match="timestamp not understood: 1 .line 2: u,i,yesterday"):
+    with pytest.raises(DatasetError, match=r"timestamp not understood: 1 \(line 2: u,i,yesterday"):
         bring(folder, "csv", path, timestamp="timestamp", timestamp_format="iso")
     with pytest.raises(DatasetError, match="exactly one column 'who'"):
         bring(folder, "csv", path, user="who")
@@ -335,7 +339,13 @@ def test_too_many_bad_lines_are_all_named_with_what_mends_them(
     path = written(tmp_path, "u,i,2024-03-01\n" * 30 + "u,i,13.3.2024\n" * 4 + "u\n" * 2)
     with pytest.raises(DatasetError, match="6 of 36 lines are malformed") as refused:
         bring(folder, "csv", path, timestamp="timestamp")
-    for words in ("understood: 4", "%d.%m.%Y", "found 1: 2", "--delimiter", "REJECT_SHARE=0.17"):
+    for words in (
+        "understood: 4",
+        "--timestamp-format",
+        "found 1: 2",
+        "--delimiter",
+        "REJECT_SHARE=0.17",
+    ):
         assert words in str(refused.value)
     assert not list(folder.settings.logs_dir.iterdir())
 
