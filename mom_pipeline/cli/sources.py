@@ -254,9 +254,9 @@ def _print_imported(done: ImportSummary, folder: str | Path) -> None:
     if done.returns:
         click.echo(f"{done.returns:,} of them are returns, which take earlier rows away.")
     if done.types:
-        rows = [(one.event, one.n, f"{one.rate:.1%}", f"{one.weight:g}") for one in done.types]
+        types = [(one.event, one.n, f"{one.rate:.1%}", f"{one.weight:g}") for one in done.types]
         columns = ["event type", "rows", "then followed by the rarest type", "counts"]
-        print_table("Types, in logs.event_weights (--event-weights sets them)", columns, rows)
+        print_table("Types, in logs.event_weights (--event-weights sets them)", columns, types)
     if done.rest:
         rows = [(part.reason, part.n, "\n".join(part.examples)) for part in done.rest]
         print_table("Set aside", ["reason", "rows", "such as"], rows)

@@ -108,7 +108,7 @@ def _of_file(path: Path, part: Part, made: Path) -> list[Path]:
         return [_from_sqlite(path, part, made)]
     if begin[8:12] == b"DUCK":
         return [_from_duckdb(path, part, made)]
-    if begin.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
+    if begin.startswith((b"PK\x03\x04", b"PK\x05\x06", b"\xd0\xcf\x11\xe0")):
         return _from_zip(path, part, made) if _is_archive(path) else [_from_sheet(path, part, made)]
     for mark, opened in _UNPACKED.items():
         if begin.startswith(mark):
@@ -271,7 +271,9 @@ def _cell(value: object) -> str:
 
 def _from_sqlite(path: Path, part: Part, made: Path) -> Path:
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+        with closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", 1, uri=True)
+        ) as database:
             rows = database.execute(
                 "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
                 "AND name NOT LIKE 'sqlite_%' ORDER BY name"

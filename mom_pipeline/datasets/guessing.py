@@ -47,6 +47,7 @@ DECIMALS = (".", ",")
 # Lines that are kept to look at, from all over the files, and lines at their beginning.
 _KEPT_LINES = 4_000
 _FIRST_LINES = 200
+_MOST_COLUMNS = 1_000
 _OF_ONE_DAY = "the day of the import"
 _NEEDED = ("user", "item")
 # Texts of programs for a value that is not there.
@@ -290,7 +291,12 @@ def _read(path: Path, given: Mapping[str, Any], n_rows: int) -> tuple[FoundFile,
         return FoundFile(path, sample.header, "jsonl", encoding=encoding), sample
     delimiter = given.get("delimiter") or _delimiter(path, lines[:_FIRST_LINES])
     rows = _cut(lines, delimiter)
-    width = Counter(map(len, rows)).most_common(1)[0][0]
+    width = Counter(map(_filled, rows)).most_common(1)[0][0]
+    if width > _MOST_COLUMNS:
+        raise DatasetError(
+            f"{path} has {width:,} columns, expected at most {_MOST_COLUMNS:,}; give a file with a "
+            "line per event"
+        )
     at = next(n for n, row in enumerate(rows) if len(row) >= width - 1)
     names, header_lines = [name.strip().removeprefix("\ufeff") for name in rows[at]], 0
     if _is_header(rows[at:]):
@@ -300,7 +306,7 @@ def _read(path: Path, given: Mapping[str, Any], n_rows: int) -> tuple[FoundFile,
     else:
         names = [str(number) for number in range(1, width + 1)]
     names = [name or f"column {n}" for n, name in enumerate(names, start=1)]
-    body = [row for row in rows[at + bool(header_lines) :] if abs(len(row) - len(names)) <= 1]
+    body = [row for row in rows[at + bool(header_lines) :] if abs(_filled(row) - len(names)) <= 1]
     found = FoundFile(path, tuple(names), "csv", delimiter, encoding, header_lines)
     return found, Sample(tuple(names), body)
 
@@ -314,6 +320,11 @@ def _cut(lines: Sequence[str], delimiter: str) -> list[list[str]]:
         if len(rows) > len(lines) / 3:  # or else a quote was never closed
             return [row for row in rows if any(row)]
     return [line.split(delimiter) for line in lines]
+
+
+def _filled(row: Sequence[str]) -> int:
+    """Return the number of fields up to the last one that is not empty."""
+    return max((n for n, field in enumerate(row, start=1) if field), default=0)
 
 
 def _lines_before(path: Path, encoding: str, header: str) -> int:
@@ -406,7 +417,8 @@ def _parquet_texts(path: Path) -> dict[str, str]:
         with duckdb.connect() as connection:
             types = parquet_types(connection, path)
     except duckdb.Error as error:
-        raise DatasetError(f"{path} cannot be read as Parquet: {error}") from error
+        said = str(error).splitlines()[0]
+        raise DatasetError(f"{path} cannot be read as Parquet: {said}") from error
     return {
         name: (whole if kind in ("DOUBLE", "FLOAT") else "{0}::VARCHAR").format(f'"{name}"')
         for name, kind in types.items()

@@ -273,8 +273,8 @@ def _stage_events(
     types = _event_types(connection, dataset)
     returns = _returns(connection, types)
     rest = connection.execute(load_sql("datasets/rest.sql"), {"n_examples": _EXAMPLES}).fetchall()
-    of_rest = tuple(Rest(*values, tuple(examples)) for *values, examples in rest)
-    if len(of_rest) and not scalar(connection, "SELECT count(day) FROM dataset_events"):
+    of_rest = tuple(Rest(why, bad, n, tuple(examples)) for why, bad, n, examples in rest)
+    if of_rest and not scalar(connection, "SELECT count(day) FROM dataset_events"):
         raise DatasetError(
             f"no line is an event; nothing was written. {told_rest(of_rest, dataset)}"
         )
@@ -321,10 +321,12 @@ def _event_types(connection: Connection, dataset: Dataset) -> tuple[EventType, .
     query = load_sql("datasets/type_rates.sql")
     found = connection.execute(query, {"returns": returns}).fetchall()
     rates = {event: rate for event, _, rate in found}
-    least = min((rate for rate in rates.values() if rate > 0), default=1.0)
+    # With half an event more, so that what never happened is rare and no more.
+    telling = {event: (rate * n + 0.5) / (n + 1) for event, n, rate in found}
+    least = min(telling.values(), default=1.0)
 
     def weight(event: str) -> float:
-        measured = -1.0 if event in returns else max(1.0, min(10.0, rates.get(event, 0) / least))
+        measured = -1.0 if event in returns else min(10.0, telling.get(event, least) / least)
         return float(dataset.event_weights.get(event, round(measured)))
 
     return tuple(EventType(e, n, rates.get(e, 0.0), weight(e)) for e, n in counts.items())

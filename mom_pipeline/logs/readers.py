@@ -390,6 +390,8 @@ def fitting_formats(values: Sequence[str]) -> list[FittingFormat]:
     values: in the order of the file; empty ones are skipped.
     """
     values = [value for value in values if value]
+    if not any(c.isdigit() for value in values for c in value):
+        return []
     few = values[:: max(len(values) // _FEW, 1)]
     marks = {re.sub(r"[^\W_]+", "", value) for value in few}
     likely = [name for name in _FORMATS if name in _NAMED or _is_likely(name, marks)]
