@@ -31,7 +31,7 @@ from mom_pipeline.cli.terminal import (
     writes,
 )
 from mom_pipeline.core.files import write_bytes
-from mom_pipeline.datasets.containers import Part, plain_files
+from mom_pipeline.datasets.containers import SourcePart, plain_files
 from mom_pipeline.datasets.guessing import Guess, guess_files, own_files
 from mom_pipeline.datasets.importing import (
     SUMMARY_FILE,
@@ -106,7 +106,7 @@ def _opened(source: str, choices: dict[str, Any]) -> Iterator[_Choices]:
         given["delimiter"] = "\t"
     if "event_weights" in given:
         given["event_weights"] = _weights(given["event_weights"])
-    part = Part(**{name: given.pop(name, "") for name in _PARTS})
+    part = SourcePart(**{name: given.pop(name, "") for name in _PARTS})
     with TemporaryDirectory(prefix="mom-pipeline-") as folder:
         yield _Choices(plain_files(source, part, Path(folder)), given)
 
@@ -191,7 +191,7 @@ def _agreed(opened: _Choices, *, yes: bool) -> Guess | None:
                 show_default=False,
             )
         except click.Abort:
-            raise click.UsageError("nobody answered; --yes takes the guess as it is") from None
+            raise click.ClickException("nobody answered; --yes takes the guess as it is") from None
         if said.strip().casefold() in ("y", "yes", "j", "ja"):
             return guess
         if "=" not in said:

@@ -54,7 +54,7 @@ _MISSING = "{} is needed to read {}: pip install 'mom-pipeline[{}]'"
 
 
 @dataclass(frozen=True)
-class Part:
+class SourcePart:
     """Which part of a container is meant: a table or a query of a database, a sheet of a book."""
 
     table: str = ""
@@ -74,7 +74,7 @@ class Part:
         return f"SELECT * FROM {quoted}"  # noqa: S608 - the name of a table that is there
 
 
-def plain_files(source: str, part: Part, folder: Path) -> list[Path]:
+def plain_files(source: str, part: SourcePart, folder: Path) -> list[Path]:
     """Return the plain files of a source, those that have to be made in a folder.
 
     source: a file, a folder, a pattern such as `logs/*.csv`, `-` for standard input, or an address.
@@ -100,7 +100,7 @@ def plain_files(source: str, part: Part, folder: Path) -> list[Path]:
     return _of_file(path, part, made)
 
 
-def _of_file(path: Path, part: Part, made: Path) -> list[Path]:
+def _of_file(path: Path, part: SourcePart, made: Path) -> list[Path]:
     """Return the plain files that a file is, or holds, by its first bytes."""
     with path.open("rb") as stream:
         begin = stream.read(4_096)
@@ -159,7 +159,7 @@ def _converted(path: Path, made: Path, query: str) -> Path:
     return made
 
 
-def _copied(stream: Any, made: Path, part: Part) -> list[Path]:
+def _copied(stream: Any, made: Path, part: SourcePart) -> list[Path]:
     """Copy a stream to a file, and look at that."""
     made.mkdir()
     copy = made / "copy"
@@ -171,7 +171,7 @@ def _copied(stream: Any, made: Path, part: Part) -> list[Path]:
     return _of_file(copy, part, made / "of-copy")
 
 
-def _from_address(address: str, part: Part, made: Path) -> list[Path]:
+def _from_address(address: str, part: SourcePart, made: Path) -> list[Path]:
     """Copy the files of an address that fsspec reads."""
     fsspec = _library("fsspec", address, "s3")
     try:
@@ -209,7 +209,7 @@ def _is_archive(path: Path) -> bool:
     return "[Content_Types].xml" not in names and "content.xml" not in names
 
 
-def _from_zip(path: Path, part: Part, made: Path) -> list[Path]:
+def _from_zip(path: Path, part: SourcePart, made: Path) -> list[Path]:
     made.mkdir()
     try:
         with zipfile.ZipFile(path) as archive:
@@ -224,7 +224,7 @@ def _from_zip(path: Path, part: Part, made: Path) -> list[Path]:
     return plain_files(str(made), part, made)
 
 
-def _from_sheet(path: Path, part: Part, made: Path) -> Path:
+def _from_sheet(path: Path, part: SourcePart, made: Path) -> Path:
     """Write the rows of a sheet of an Excel or OpenDocument file as CSV."""
     calamine = _library("python_calamine", path, "excel")
     try:
@@ -269,7 +269,7 @@ def _cell(value: object) -> str:
 # --- Databases -------------------------------------------------------------------------------
 
 
-def _from_sqlite(path: Path, part: Part, made: Path) -> Path:
+def _from_sqlite(path: Path, part: SourcePart, made: Path) -> Path:
     try:
         with closing(
             sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", 1, uri=True)
@@ -285,7 +285,7 @@ def _from_sqlite(path: Path, part: Part, made: Path) -> Path:
         raise DatasetError(_WRONG_DATABASE.format(path, error)) from error
 
 
-def _from_duckdb(path: Path, part: Part, made: Path) -> Path:
+def _from_duckdb(path: Path, part: SourcePart, made: Path) -> Path:
     try:
         with duckdb.connect(str(path), read_only=True) as database:
             tables = database.execute(
@@ -300,7 +300,7 @@ def _from_duckdb(path: Path, part: Part, made: Path) -> Path:
     return made
 
 
-def _from_postgres(address: str, part: Part, made: Path) -> Path:
+def _from_postgres(address: str, part: SourcePart, made: Path) -> Path:
     psycopg = _library("psycopg", "a PostgreSQL database", "postgres")
     shown = _without_password(address)
     try:

@@ -74,9 +74,9 @@ def test_a_folder_of_its_own_that_a_killed_start_goes_on_with(shop):
     (home / "data" / "shop").mkdir()
     (home / "data" / "shop" / ".writer").touch()
     with contextlib.chdir(home):
-        assert own_folder(Path("logs.csv")) == Path("data/own-logs")
-        assert own_folder(Path("shop.csv")) == Path("data/shop")
-        assert own_folder(Path("../a b.csv.gz")) == Path("data/a-b")
+        assert own_folder("logs.csv") == Path("data/own-logs")
+        assert own_folder("shop.csv") == Path("data/shop")
+        assert own_folder("../a b.csv.gz") == Path("data/a-b")
 
 
 def test_names_are_in_the_export_and_the_report(started):
@@ -109,6 +109,7 @@ def test_what_is_excluded_makes_lists_stale_and_is_no_candidate(started, monkeyp
 def test_nothing_is_written_when_the_guess_is_refused(shop):
     shown = mom(shop / "no", "start", str(shop / "shop.csv"), code=1)  # nobody answers
     assert "How shop.csv is read" in shown.stdout
+    assert "--yes takes the guess" in shown.stderr  # D14
     assert not (shop / "no").exists()
 
 

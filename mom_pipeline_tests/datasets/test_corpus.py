@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from mom_pipeline.datasets.containers import Part, plain_files
+from mom_pipeline.datasets.containers import SourcePart, plain_files
 from mom_pipeline.datasets.guessing import Guess, guess_files, own_files
 from mom_pipeline.datasets.importing import import_dataset
 from mom_pipeline.errors import DatasetError
@@ -27,7 +27,7 @@ CASES = list(cases())
 def guess(source: Path | str, folder: Path, arguments: tuple[str, ...] = ()) -> Guess:
     """Guess as `start SOURCE ARGUMENTS --yes` does."""
     pairs = zip(arguments[::2], arguments[1::2], strict=True)
-    part = Part(**{name.removeprefix("--"): value for name, value in pairs})
+    part = SourcePart(**{name.removeprefix("--"): value for name, value in pairs})
     plain = folder / "plain"
     plain.mkdir(exist_ok=True)
     return guess_files(plain_files(str(source), part, plain), {})
@@ -161,14 +161,14 @@ def test_standard_input_and_addresses(folder: DataFolder, tmp_path: Path) -> Non
     path = tmp_path / "orders.csv"
     text(ENGLISH, PLAIN, pack=gzip.compress)(path)
     (tmp_path / "plain").mkdir()
-    found = plain_files(f"file://{path}", Part(), tmp_path / "plain")
+    found = plain_files(f"file://{path}", SourcePart(), tmp_path / "plain")
     assert import_dataset(own_files(guess_files(found, {})), folder.settings).taken == 600
     with pytest.raises(DatasetError, match="nowhere cannot be read"):
         guess("memory://nowhere", tmp_path)
     code = (
         "import sys; from pathlib import Path\n"
-        "from mom_pipeline.datasets.containers import Part, plain_files\n"
-        f"print(plain_files('-', Part(), Path({str(tmp_path / 'plain')!r}))[0].name)"
+        "from mom_pipeline.datasets.containers import SourcePart, plain_files\n"
+        f"print(plain_files('-', SourcePart(), Path({str(tmp_path / 'plain')!r}))[0].name)"
     )
     with path.open("rb") as stream:
         done = subprocess.run(
