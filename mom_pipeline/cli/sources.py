@@ -20,7 +20,7 @@ import click
 
 from mom_pipeline.artifacts.lock import writing_to
 from mom_pipeline.catalogue import Catalogue
-from mom_pipeline.cli.run import ingest_before, run_days
+from mom_pipeline.cli.run import ingest_new, run_days
 from mom_pipeline.cli.terminal import (
     DAY,
     byte_progress,
@@ -269,7 +269,7 @@ def _first_model(settings: Settings) -> date:
     A day that is excluded, such as one that the file cuts short, has no model in use.
     """
     newest = days_behind(day_statuses(Days(settings)))[-1].day
-    ingest_before(settings, newest)
+    ingest_new(settings)
     run_days(settings, newest, newest, only=["raw_logs", "interaction_matrix"])
     with Warehouse(settings).reading() as connection:
         excluded = excluded_days(connection)

@@ -11,7 +11,13 @@ from datetime import UTC, date, datetime
 
 from mom_pipeline.core.files import sha256_of
 from mom_pipeline.errors import LogFileError
-from mom_pipeline.logs.gate import contents_hash, excluded_days, is_accepted
+from mom_pipeline.logs.gate import (
+    all_figures,
+    contents_hash,
+    excluded_days,
+    is_accepted,
+    objections_of_history,
+)
 from mom_pipeline.logs.ledger import DELIVERED_TABLES, contents_of_day
 from mom_pipeline.logs.logfiles import LogFile, discover
 from mom_pipeline.settings import Settings, fingerprint
@@ -121,6 +127,28 @@ def accept_day(warehouse: Warehouse, day: date) -> str:
         )
         _store_acceptance(connection, day, contents)
     return held or f"dropped: {', '.join(one.source_file for one in dropped)}"
+
+
+def undecided_days(warehouse: Warehouse, first: date, last: date) -> list[date]:
+    """Return the days of a range that are excluded or dropped, in order."""
+    with warehouse.reading() as connection:
+        dropped = {one.day for one in refusals(connection) if one.dropped}
+        return sorted(d for d in dropped | excluded_days(connection).keys() if first <= d <= last)
+
+
+def accept_usual(warehouse: Warehouse) -> list[date]:
+    """Accept the excluded days that are usual beside all other days of a history; return them.
+
+    A Sunday of a shop that is seldom open then, or the days before Christmas, are so: by what came
+    before them alone they are not.
+    """
+    with warehouse.reading() as connection:
+        excluded = excluded_days(connection)
+        figures = all_figures(connection)
+    usual = [day for day in excluded if not objections_of_history(figures, day, set(excluded))]
+    for day in usual:
+        accept_day(warehouse, day)
+    return usual
 
 
 @contextmanager
