@@ -44,6 +44,7 @@ from mom_pipeline.datasets.importing import (
 )
 from mom_pipeline.datasets.published import DATASETS
 from mom_pipeline.errors import DatasetError, LogFileError
+from mom_pipeline.logs.decisions import accept_usual
 from mom_pipeline.logs.gate import excluded_days
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.logs.logfiles import discover, printable
@@ -271,12 +272,15 @@ def _first_model(settings: Settings) -> date:
     newest = days_behind(day_statuses(Days(settings)))[-1].day
     ingest_new(settings)
     run_days(settings, newest, newest, only=["raw_logs", "interaction_matrix"])
-    with Warehouse(settings).reading() as connection:
+    warehouse = Warehouse(settings)
+    if usual := accept_usual(warehouse):
+        click.echo(f"Accepted, as usual within the whole history: {', '.join(map(str, usual))}.")
+    with warehouse.reading() as connection:
         excluded = excluded_days(connection)
         for day, reason in excluded.items():
             warn(f"Kept out: {day}: {reason}. `mom-pipeline accept {day}` takes it in.")
-        usual = [day for day in delivery_days(connection) if day not in excluded]
-    first = max(usual[-1] if usual else newest, newest - _LONGEST_SEARCH)
+        whole = [day for day in delivery_days(connection) if day not in excluded]
+    first = max(whole[-1] if whole else newest, newest - _LONGEST_SEARCH)
     run_days(settings, first, newest)
     return newest
 

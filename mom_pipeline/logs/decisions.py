@@ -11,14 +11,8 @@ from datetime import UTC, date, datetime
 
 from mom_pipeline.core.files import sha256_of
 from mom_pipeline.errors import LogFileError
-from mom_pipeline.logs.gate import (
-    all_figures,
-    contents_hash,
-    excluded_days,
-    is_accepted,
-    objections_of_history,
-)
-from mom_pipeline.logs.ledger import DELIVERED_TABLES, contents_of_day
+from mom_pipeline.logs.gate import contents_hash, excluded_days, is_accepted, is_only_small
+from mom_pipeline.logs.ledger import DELIVERED_TABLES, contents_of_day, delivery_days
 from mom_pipeline.logs.logfiles import LogFile, discover
 from mom_pipeline.settings import Settings, fingerprint
 from mom_pipeline.warehouse.connection import Connection, Warehouse
@@ -137,15 +131,15 @@ def undecided_days(warehouse: Warehouse, first: date, last: date) -> list[date]:
 
 
 def accept_usual(warehouse: Warehouse) -> list[date]:
-    """Accept the excluded days that are usual beside all other days of a history; return them.
+    """Accept the days of a history, all of one source, that are excluded as small; return them.
 
-    A Sunday of a shop that is seldom open then, or the days before Christmas, are so: by what came
-    before them alone they are not.
+    What is missing from an export is missing at its ends: a small day within it is a Sunday or one
+    before Christmas.
     """
     with warehouse.reading() as connection:
-        excluded = excluded_days(connection)
-        figures = all_figures(connection)
-    usual = [day for day in excluded if not objections_of_history(figures, day, set(excluded))]
+        days = delivery_days(connection)
+        small = [day for day in excluded_days(connection) if is_only_small(connection, day)]
+    usual = [day for day in small if days[0] < day < days[-1]]
     for day in usual:
         accept_day(warehouse, day)
     return usual

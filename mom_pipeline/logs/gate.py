@@ -10,8 +10,8 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from typing import Any, Self
 
@@ -180,30 +180,13 @@ def earlier_figures(connection: Connection, day: date) -> tuple[list[DayFigures]
     return admitted, excluded
 
 
-def all_figures(connection: Connection) -> list[DayFigures]:
-    """Return the figures of every day, in order."""
-    rows = connection.execute("SELECT figures FROM day_figures ORDER BY day").fetchall()
-    return [DayFigures.from_json(text) for (text,) in rows]
-
-
-def objections_of_history(
-    figures: Sequence[DayFigures], day: date, excluded: Collection[date]
-) -> list[str]:
-    """Return what speaks against a day beside the days around it, before and after.
-
-    A day after it stands about as many days before it, on its own weekday.
-    """
-    (today,) = (one for one in figures if one.day == day)
-    around = []
-    for one in figures:
-        after = (one.day - day).days
-        back = 7 * math.ceil(2 * after / 7) if after > 0 else 0
-        around += [(one.day - timedelta(days=back), one)] if after else []
-    latest = sorted(around, key=lambda dated: dated[0])[-_RECENT_DAYS:]
-    parts: tuple[list[DayFigures], list[DayFigures]] = ([], [])
-    for dated, one in latest:
-        parts[one.day in excluded].append(replace(one, day=dated))
-    return objections(today, *parts)
+def is_only_small(connection: Connection, day: date) -> bool:
+    """Tell whether all that speaks against a judged day is that a part of it may be missing."""
+    (text,) = connection.execute(
+        "SELECT figures FROM day_figures WHERE day = $day::DATE", {"day": day.isoformat()}
+    ).fetchall()[0]
+    reasons = objections(DayFigures.from_json(text), *earlier_figures(connection, day))
+    return all(reason.endswith(_MISSING) for reason in reasons)
 
 
 def day_figures(connection: Connection, day: date, X_before: Csr | None) -> DayFigures:
