@@ -113,6 +113,24 @@ def test_nothing_is_written_when_the_guess_is_refused(shop):
     assert not (shop / "no").exists()
 
 
+def test_one_answer_corrects_the_guess(shop):
+    file = str(shop / "shop.csv")
+    shown = mom(shop / "no", "start", file, typed="user=Artikel, item=Kunde\nn\n").stdout
+    before, _, after = shown.partition("user=COLUMN")
+    assert "│ Kunde " in before.partition("user ")[2].partition("item ")[0]
+    assert "│ Artikel " in after.partition("user ")[2].partition("item ")[0]
+    assert not (shop / "no").exists()
+
+
+def test_other_options_ask_before_they_begin_again(shop):
+    """D13: what is there stays until somebody says so."""
+    root, file = shop / "again", str(shop / "shop.csv")
+    assert "2,500 taken, 0 set aside" in mom(root, "import", "csv", file).stdout
+    shown = mom(root, "start", file, "--item", "Bezeichnung", typed="y\nn\n").stdout
+    assert "made with other options; begin again?" in shown
+    assert len(list((root / "logs").iterdir())) == 5
+
+
 def test_an_option_corrects_the_guess_and_is_named_in_its_error(shop):
     shown = mom(shop / "no", "start", str(shop / "shop.csv"), "--user", "Kundin", code=1)
     assert "exactly one column 'Kundin' (--user)" in shown.stderr

@@ -13,13 +13,22 @@ import pytest
 
 from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.datasets.guessing import guess_files, own_files
-from mom_pipeline.datasets.importing import Dataset, ImportSummary, import_dataset, read_summary
+from mom_pipeline.datasets.importing import (
+    Dataset,
+    ImportSummary,
+    begin_again,
+    day_of_import,
+    import_dataset,
+    is_imported_otherwise,
+    read_summary,
+)
 from mom_pipeline.datasets.published import DATASETS
 from mom_pipeline.erasure.log_lines import erase_lines, find_lines
 from mom_pipeline.errors import DatasetError
 from mom_pipeline.logs.ingest import IngestResult, ingest_files
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.settings import load_settings
+from mom_pipeline.settings_file import declare_first_day
 from mom_pipeline_tests.data_folder import DataFolder
 
 ONLINE_RETAIL = Path(__file__).parents[2] / "../shared/data/online_retail.csv.gz"
@@ -422,6 +431,44 @@ def test_an_import_that_was_killed_begins_again(
     assert len(discover(logs).files) == 2 * has_folder
     folder.settings = load_settings(folder.settings.data_dir, {})
     assert bring(folder, "csv", path).days == len(discover(logs).files) == 5
+
+
+def test_an_import_with_other_options_begins_again(folder: DataFolder, tmp_path: Path) -> None:
+    """D13: what was made goes, what a person wrote stays; one that was killed begins again."""
+    path = tmp_path / "x.csv"
+    path.write_text("user,item,type,time\nu,i,view,2024-03-01\nu,i,buy,2024-03-02\n")
+    bring(folder, "csv", path, event="", weight="")
+    settings = folder.settings.data_dir / "pipeline.toml"
+    settings.write_text(settings.read_text() + "\n[serving]\nlist_length = 7\n")
+    chosen = dataset("csv", path, timezone="Asia/Taipei", event="type")
+    assert not is_imported_otherwise(dataset("csv", path, event="", weight=""), folder.settings)
+    assert is_imported_otherwise(chosen, folder.settings)
+    with pytest.raises(DatasetError, match="does not fit"):
+        import_dataset(chosen, folder.settings)
+    begin_again(chosen, folder.settings)
+    assert not folder.settings.warehouse_path.exists()
+    folder.settings = load_settings(folder.settings.data_dir, {})
+    bring(folder, "csv", path, timezone="Asia/Taipei", event="type")
+    assert folder.settings.serving.list_length == 7
+    assert dict(folder.settings.logs.event_weights).keys() == {"buy", "view"}
+    assert folder.settings.pipeline.start_date == "2024-03-01"
+
+
+def test_rows_without_times_are_of_one_day(folder: DataFolder, tmp_path: Path) -> None:
+    """That of the import, also when the same file is imported again on a later day."""
+    path = tmp_path / "pairs.csv"
+    path.write_text("user,item\n" + "".join(f"u{n % 9},i{n % 7}\n" for n in range(60)))
+    chosen, day = guess_files([path], {}), date(2024, 3, 5)
+    import_dataset(own_files(chosen, day), folder.settings)
+    folder.settings = load_settings(folder.settings.data_dir, {})
+    assert day_of_import(folder.settings) == day
+    folder.write("2024-03-01.csv", "user,item,timestamp,exclude\na,b,2024-03-01,\n")
+    list(ingest_files(folder.warehouse, discover(folder.settings.logs_dir).files))
+    days = [file.day for file in discover(folder.settings.logs_dir).files]
+    assert declare_first_day(folder.settings, days).pipeline.start_date == "2024-03-01"
+    assert folder.query("SELECT count(*), max(event_time)::DATE::VARCHAR FROM raw_logs") == [
+        (61, "2024-03-05")
+    ]
 
 
 def test_settings_that_do_not_fit_are_refused(folder: DataFolder, tmp_path: Path) -> None:
