@@ -150,6 +150,8 @@ def _clear_rowless(connection: Connection, layout: Layout | None) -> None:
 
 
 def _join_records(connection: Connection, layout: Layout) -> None:
+    if not scalar(connection, "SELECT count(*) FROM staged_lines WHERE contains(text, '\"')"):
+        return
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE joined_records AS {load_sql('logs/joined_records.sql')}",
         {
