@@ -19,8 +19,8 @@ _DECIMAL = re.compile(r"[+-]?[0-9]*[.,][0-9]+")
 _MOSTLY, _FEW = 0.95, 200
 # Different values of a column of event types, at most.
 _MOST_TYPES = 20
-# Rows apart that the same id stands, unlike that of one order.
-_APART = 50
+# Characters of a time that tell its day, mostly; rows from which on ids come again.
+_DAY, _MANY = 10, 100
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ def rank(role: str, name: str) -> int | None:
     """Return how telling a column's name is for a role, 0 the most; None where it is not."""
     split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
     parts = [part for part in re.split(r"[\W_]+", folded(split)) if part]
+    parts += ["".join(parts)]  # StockCode
     # `userid`, `kundennr`: one word that ends in what an id is called.
     ends = "|".join(words("id"))
     parts += [re.sub(rf"(({ends})s?|s)$", "", part) for part in parts]
@@ -126,7 +127,7 @@ def choose(sample: Sample, chosen: dict[str, str]) -> tuple[dict[str, str], list
         chosen[role] = fitting[0] if fitting else ""
     for role in ("user", "item"):
         if not chosen[role]:
-            chosen[role] = next(iter(_likely_ids(sample, set(chosen.values()))), "")
+            chosen[role] = next(iter(_likely_ids(sample, chosen)), "")
             doubtful.append(role)
     if not chosen["item_name"]:  # Artikel beside Artikelnummer
         free = [name for name in sample.header if name not in chosen.values()]
@@ -145,24 +146,30 @@ def _is_name(name: str, sample: Sample) -> bool:
     return rank("item", name) is not None and not is_id(name) and texts > 0.8 * len(values) > 0
 
 
-def _likely_ids(sample: Sample, taken: set[str]) -> list[str]:
-    """Return the free columns whose values come again all over the file, as ids do.
+def _likely_ids(sample: Sample, chosen: dict[str, str]) -> list[str]:
+    """Return the free columns whose values come again at other times, as ids do: those missing.
 
-    An order's number stands in neighbouring rows alone, and a store's is one of a few. Of the two
-    columns with the most different values the first is taken for the user.
+    An order's number has one time, and a store's is one of a few. Of the two columns with the most
+    different values the first is taken for the user.
     """
     found = []
+    times = [str(n) for n in range(len(sample.rows))]
+    if chosen["timestamp"]:
+        times = [time[:_DAY] for time in sample.column(chosen["timestamp"])]
     for name in sample.header:
         values = sample.column(name)
         decimals = any(_DECIMAL.fullmatch(value) for value in values)
         no_id = any(rank(role, name) is not None for role in (*_NO_ID, "timestamp"))
-        if name in taken or decimals or (no_id and not is_id(name)):
+        if name in chosen.values() or decimals or (no_id and not is_id(name)):
             continue
-        first: dict[str, int] = {}
-        again = sum(n - first.setdefault(value, n) >= _APART for n, value in enumerate(values))
+        first: dict[str, str] = {}
+        again = sum(
+            time != first.setdefault(value, time) for value, time in zip(values, times, strict=True)
+        )
         if len(first) > 1:
-            small = len(values) < 2 * _APART
+            small = len(values) < _MANY
             found.append((not (again or small), rank("other", name) is not None, len(first), name))
-    best = sorted(found, key=lambda one: (one[0], one[1], -one[2]))[: 2 - len(taken & {""})][:2]
-    names = {one[3] for one in best}
-    return [name for name in sample.header if name in names]
+    missing = sum(not chosen[role] for role in ("user", "item") if role in chosen)
+    likely = sorted(found, key=lambda one: (*one[:2], -one[2]))
+    best = {name for *_, name in likely[:missing]}
+    return [name for name in sample.header if name in best]

@@ -228,3 +228,23 @@ def test_postgres(folder: DataFolder, tmp_path_factory: pytest.TempPathFactory, 
         assert "other" not in str(refused.value)
     with pytest.raises(DatasetError, match="correct the address"):
         guess(address, tmp_path)
+
+
+REAL = Path(__file__).parents[2] / "../shared/data"
+
+
+@pytest.mark.skipif(not REAL.exists(), reason=f"{REAL} is not on this machine")
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [
+        ("online_retail.csv.gz", ("CustomerID", "StockCode", "InvoiceDate")),
+        ("movietweetings/ratings.dat.gz", ("1", "2", "4")),
+        ("30music.parquet", ("user_id", "song_id", "ts")),
+        ("gowalla/test.txt.gz", ("user", "item", "")),
+    ],
+)
+def test_published_logs_need_no_option(
+    tmp_path: Path, name: str, columns: tuple[str, str, str]
+) -> None:
+    options = guess(REAL / name, tmp_path).options
+    assert (options.user, options.item, options.timestamp) == columns
