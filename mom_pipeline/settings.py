@@ -45,8 +45,8 @@ DATA_DIR_VARIABLE = "MOM_DATA_DIR"
 SETTINGS_FILE = "pipeline.toml"
 # The first day while no setting names one: early, so that no log has to wait for it.
 EARLIEST_DAY = "2000-01-01"
-# Of the code that judges a line: 2 since times, weights, ids and keys are checked by their form.
-RULES_VERSION = 2
+# Of the code that judges a line: 3 since records go on over line ends and returns are taken.
+RULES_VERSION = 3
 # Settings of [logs] that refuse a whole file and say nothing about a line.
 _OF_FILES = ("max_reject_share", "require_checksum")
 # Fields of `Settings` that no source may name.
@@ -127,6 +127,13 @@ Weights = Annotated[
         lambda given: tuple(sorted(given.items())) if isinstance(given, dict) else given
     ),
 ]
+# Event type -> how much it counts: 0 leaves it out, below 0 takes an earlier interaction away.
+EventWeights = Annotated[
+    tuple[tuple[StrictStr, Annotated[Finite, Field(ge=-1e6, le=1e6)]], ...],
+    BeforeValidator(
+        lambda given: tuple(sorted(given.items())) if isinstance(given, dict) else given
+    ),
+]
 Positive = Annotated[StrictFloat, Field(gt=0, allow_inf_nan=False)]
 Day = Annotated[StrictStr, _rule("empty or a YYYY-MM-DD", lambda day: not day or _is_day(day))]
 Zone = Annotated[StrictStr, _rule("an IANA zone such as 'UTC' or 'Asia/Taipei'", _is_zone)]
@@ -137,8 +144,8 @@ RequiredColumn = Annotated[ColumnName, Field(min_length=1)]
 TimestampFormat = Annotated[
     StrictStr,
     _rule(
-        "'iso', 'epoch_s', 'epoch_ms' or a pattern such as '%d/%m/%Y %H:%M'",
-        lambda text: text in ("iso", "epoch_s", "epoch_ms") or "%" in text,
+        "'iso', 'epoch_s', 'epoch_ms', 'excel' or a pattern such as '%d/%m/%Y %H:%M'",
+        lambda text: text in ("iso", "epoch_s", "epoch_ms", "excel") or "%" in text,
     ),
 ]
 MemoryLimit = Annotated[StrictStr, _text("empty or like '4GB'", r"(\d+(\.\d+)? ?[KMGT]i?B)?")]
@@ -191,6 +198,7 @@ class ColumnSettings:
     timestamp: RequiredColumn = "timestamp"
     weight: ColumnName = ""
     exclude: ColumnName = ""
+    event: ColumnName = ""
 
     @model_validator(mode="after")
     def _different(self) -> Self:
@@ -209,6 +217,7 @@ class LogSettings:
     max_reject_share: Share = 0.01
     require_checksum: StrictBool = False
     columns: ColumnSettings = ColumnSettings()
+    event_weights: EventWeights = ()
 
     @property
     def zone(self) -> ZoneInfo:

@@ -39,6 +39,8 @@ def test_the_committed_file_names_every_key_with_its_default_and_fixes_none(tmp_
     # By default no weight is named; the file shows how one is.
     assert named["ranking"].pop("weights").keys() <= set(FEATURES)
     assert keys["ranking"].pop("weights") == []
+    assert named["logs"].pop("event_weights")
+    assert keys["logs"].pop("event_weights") == []
     assert named == keys
     assert load(tmp_path, text) == defaults
 

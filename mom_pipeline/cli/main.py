@@ -15,11 +15,11 @@ from mom_pipeline.core.errors import MomError
 # and its line of help.
 COMMANDS = {
     "demo": ("run", "Run the whole pipeline over the sample logs: a first look."),
-    "start": ("sources", "Recommend from a file of your own: CSV, TSV, JSON lines or Parquet."),
+    "start": ("sources", "Recommend from rows of your own: a file, a sheet, a database, a folder."),
     "update": ("run", "Compute every day that is missing or stale."),
     "backfill": ("run", "Compute a range of days, in one run."),
     "status": ("status", "Show the days, the model in use, settings and sizes on disk."),
-    "accept": ("status", "Accept a day that was excluded or dropped."),
+    "accept": ("status", "Accept days that were excluded or dropped."),
     "drop": ("status", "Remove the rows of a day."),
     "simulate": ("sources", "Write sample logs from the generative model."),
     "import": ("sources", "Turn a published dataset into daily log files."),

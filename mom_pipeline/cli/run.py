@@ -175,8 +175,8 @@ def ingest_before(settings: Settings, day: date) -> None:
 
 def ingest_new(settings: Settings) -> None:
     """Bring every new or changed log file into the warehouse, for commands that read its rows."""
-    warehouse = Warehouse(settings)
-    files = pending_files(warehouse)
+    warehouse, (first, last) = Warehouse(settings), settings.first_and_last_day()
+    files = [file for file in pending_files(warehouse) if first <= file.day <= last]
     if not files:
         return
     total = sum(file.path.stat().st_size for file in files)

@@ -6,19 +6,21 @@
 import os
 import re
 import time
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import click
 
 from mom_pipeline.artifacts.lock import writing_to
 from mom_pipeline.catalogue import Catalogue
-from mom_pipeline.cli.run import ingest_before, run_days
+from mom_pipeline.cli.run import ingest_new, run_days
 from mom_pipeline.cli.terminal import (
     DAY,
     byte_progress,
@@ -29,10 +31,20 @@ from mom_pipeline.cli.terminal import (
     writes,
 )
 from mom_pipeline.core.files import write_bytes
-from mom_pipeline.datasets.guessing import Guess, guess_file, own_file
-from mom_pipeline.datasets.importing import SUMMARY_FILE, Dataset, ImportSummary, import_dataset
+from mom_pipeline.datasets.containers import SourcePart, plain_files
+from mom_pipeline.datasets.guessing import Guess, guess_files, own_files
+from mom_pipeline.datasets.importing import (
+    SUMMARY_FILE,
+    Dataset,
+    ImportSummary,
+    begin_again,
+    day_of_import,
+    import_dataset,
+    is_imported_otherwise,
+)
 from mom_pipeline.datasets.published import DATASETS
-from mom_pipeline.errors import LogFileError
+from mom_pipeline.errors import DatasetError, LogFileError
+from mom_pipeline.logs.decisions import accept_usual
 from mom_pipeline.logs.gate import excluded_days
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.logs.logfiles import discover, printable
@@ -48,15 +60,22 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _OPTIONS = {
     "--user": "Column of the user.",
     "--item": "Column of the item.",
-    "--timestamp": "Column of the time.",
-    "--weight": 'Column of the quantity; "" for none.',
+    "--timestamp": 'Column of the time; "" for none: all of one day.',
+    "--weight": 'Column of the quantity, below 0 for a return; "" for none.',
+    "--event": 'Column of the event\'s type, such as view or purchase; "" for none.',
+    "--event-weights": "How much a type counts: view=1,cart=3,purchase=5,return=-1; 0 leaves out.",
     "--item-name": 'Column of the item\'s name; "" for none.',
     "--item-group": 'Column of the item\'s group; "" for none.',
-    "--timestamp-format": "iso, epoch_s, epoch_ms or a pattern like '%d.%m.%Y %H:%M'.",
+    "--timestamp-format": "iso, epoch_s, epoch_ms, excel or a pattern like '%d.%m.%Y %H:%M'.",
     "--timezone": "Zone of the times.  [default: UTC]",
-    "--delimiter": "One of , ; | or tab.",
+    "--decimal": "Mark before the decimals: , or .",
+    "--delimiter": "One of , ; | :: or tab.",
     "--encoding": "Encoding of the text, such as latin-1.",
+    "--table": "Table of a database.",
+    "--query": "SELECT for a database, in place of a table.",
+    "--sheet": "Sheet of an Excel file.",
 }
+_PARTS = ("table", "query", "sheet")
 _PEOPLE, _ITEMS, _ROWS = 3, 5, 5
 # Excluded days at the end that are computed to get at a usual one.
 _LONGEST_SEARCH = timedelta(days=28)
@@ -69,47 +88,87 @@ def _file_options(command: _F) -> _F:
     return command
 
 
-def _guessed(path: Path, choices: dict[str, Any]) -> Guess:
-    """Guess how a file is written, but for the options that were given."""
+@dataclass(frozen=True)
+class _Choices:
+    """The plain files of a source, and what a person chose of how they are read."""
+
+    paths: Sequence[Path]
+    given: Mapping[str, Any]
+
+    def guess(self, **more: str) -> Guess:
+        return guess_files(self.paths, {**self.given, **more})
+
+
+@contextmanager
+def _opened(source: str, choices: dict[str, Any]) -> Iterator[_Choices]:
+    """Bring the rows of a source into plain files, for as long as the block lasts."""
     given = {name: value for name, value in choices.items() if value is not None}
     if given.get("delimiter") in ("tab", "\\t"):  # shells make it hard to type one
         given["delimiter"] = "\t"
-    return guess_file(path, given)
+    if "event_weights" in given:
+        given["event_weights"] = _weights(given["event_weights"])
+    part = SourcePart(**{name: given.pop(name, "") for name in _PARTS})
+    with TemporaryDirectory(prefix="mom-pipeline-") as folder:
+        yield _Choices(plain_files(source, part, Path(folder)), given)
+
+
+def _weights(text: str) -> dict[str, float]:
+    try:
+        pairs = (pair.rsplit("=", 1) for pair in text.split(","))
+        return {event.strip(): float(weight) for event, weight in pairs}
+    except ValueError:
+        raise DatasetError(
+            f"--event-weights must be like view=1,cart=3,purchase=5, found {text!r}"
+        ) from None
 
 
 @click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("source")
 @_file_options
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def start(file: Path, yes: bool, **choices: Any) -> None:
-    """Recommend from FILE: a CSV, TSV, JSON lines or Parquet file with a line per event.
+def start(source: str, yes: bool, **choices: Any) -> None:
+    """Recommend from SOURCE: rows of who took what, wherever they lie.
 
-    How FILE is written is guessed and shown with some rows; options correct the guess. It is
-    imported into a data folder of its own (MOM_DATA_DIR, by default `data/NAME`), the model of
-    the newest day is computed from all rows and put in use, and some lists are shown. The older
-    days add history and evaluation; `mom-pipeline update` computes them.
+    A file (CSV, TSV, JSON, Parquet, Excel, SQLite, DuckDB; plain, packed or in an archive), a
+    folder or pattern of files, - for standard input, postgres://… or an address that fsspec reads.
+
+    How it is written is guessed and shown with some rows; options, or the answer to the one
+    question, correct the guess. It is imported into a data folder of its own (MOM_DATA_DIR, by
+    default `data/NAME`), the model of the newest day is computed from all rows and put in use, and
+    some lists are shown. The older days add history and evaluation; `update` computes them. Typed
+    again it goes on, or, with other options, begins again.
 
     \b
     Examples:
       mom-pipeline start orders.csv
-      mom-pipeline start orders.csv --user Kunde --item-name Bezeichnung --yes
+      mom-pipeline start orders.xlsx --sheet 2024 --user Kunde --item-name Bezeichnung --yes
+      mom-pipeline start postgres://me@db/shop --query 'SELECT user_id, sku, at FROM orders'
     """  # noqa: D301 - \b tells click to keep the lines
-    guess = _guessed(file, choices)
-    _show(guess)
-    if not yes and not click.confirm("Is that right? Options such as --user correct it", True):
-        click.echo("Nothing was written. `mom-pipeline start --help` lists the options.")
-        return
     begin = time.perf_counter()
     named = os.environ.get(DATA_DIR_VARIABLE)
-    os.environ[DATA_DIR_VARIABLE] = folder = named or str(own_folder(file))
-    with writing_to(load_settings(), "mom-pipeline start", waiting=warn):
-        done = _import(own_file(guess), load_settings())
-        period = f"{done.days} days, {done.first_day} to {done.last_day}"
-        click.echo(f"Imported {done.rows:,} rows of {period}, into {folder}.")
-        settings = load_settings()  # the import has written some
-        newest = _first_model(settings)
-        _print_people(settings, newest)
-        click.echo(f"First lists after {time.perf_counter() - begin:.0f} s.")
+    folder = named or str(own_folder(source))
+    with _opened(source, choices) as opened:
+        guess = _agreed(opened, yes=yes)
+        if guess is None:
+            click.echo("Nothing was written. `mom-pipeline start --help` lists the options.")
+            return
+        os.environ[DATA_DIR_VARIABLE] = folder
+        settings = load_settings()
+        with writing_to(settings, "mom-pipeline start", waiting=warn):
+            dataset = own_files(guess, day_of_import(settings))
+            if is_imported_otherwise(dataset, settings):
+                if not (
+                    yes or click.confirm(f"{folder} was made with other options; begin again?")
+                ):
+                    click.echo("Nothing was written.")
+                    return
+                begin_again(dataset, settings)
+            done = _import(dataset, load_settings())
+            _print_imported(done, folder)
+            settings = load_settings()  # the import has written some
+            newest = _first_model(settings)
+            _print_people(settings, newest)
+            click.echo(f"First lists after {time.perf_counter() - begin:.0f} s.")
     command = "mom-pipeline" if named else f"{DATA_DIR_VARIABLE}={folder} mom-pipeline"
     click.echo(f"Next:\n  {command} recommend USER  # the list of one of your users")
     if older := len(days_behind(day_statuses(Days(settings)))):
@@ -118,12 +177,37 @@ def start(file: Path, yes: bool, **choices: Any) -> None:
         click.echo(f"  {command} report  # a page about the model")
 
 
-def own_folder(file: Path) -> Path:
-    """A data folder named after a file, without what shells would read.
+def _agreed(opened: _Choices, *, yes: bool) -> Guess | None:
+    """Show the guess and ask once for all of it; None where a person wants nothing written."""
+    corrected: dict[str, str] = {}
+    while True:
+        guess = opened.guess(**corrected)
+        _show(guess)
+        if yes:
+            return guess
+        try:
+            said = click.prompt(
+                "Is that right? [Y, n, or what is: user=COLUMN, item=COLUMN …]",
+                default="y",
+                show_default=False,
+            )
+        except click.Abort:
+            raise click.ClickException("nobody answered; --yes takes the guess as it is") from None
+        if said.strip().casefold() in ("y", "yes", "j", "ja"):
+            return guess
+        if "=" not in said:
+            return None
+        pairs = (pair.partition("=") for pair in said.split(","))
+        corrected |= {role.strip().replace("-", "_"): name.strip() for role, _, name in pairs}
+
+
+def own_folder(source: str) -> Path:
+    """A data folder named after a source, without what shells would read.
 
     Never a part of the data folder `data`, such as its logs.
     """
-    name = re.sub(r"[^\w-]+", "-", file.name.split(".")[0]).strip("-")
+    last = source.partition("?")[0].rstrip("/").rpartition("/")[2]
+    name = re.sub(r"[^\w-]+", "-", last.split(".")[0]).strip("-")
     folder = Path("data") / (name or "own")
     # A start that was interrupted before the summary has left its lock there.
     is_own = any((folder / name).exists() for name in (SUMMARY_FILE, ".writer"))
@@ -133,25 +217,51 @@ def own_folder(file: Path) -> Path:
 
 def _show(guess: Guess) -> None:
     """Print the guess, and some rows as it reads them."""
-    options = guess.options
-    written = {"csv": f"text, delimiter {options.delimiter!r}", "jsonl": "JSON lines"}
+    options, file = guess.options, guess.files[0]
+    written = {"csv": f"text, delimiter {file.delimiter!r}", "jsonl": "JSON lines"}
+    times = f"{options.timestamp}, as {options.timestamp_format}, in {options.timezone}"
     lines = {
-        "format": written.get(options.file_format, "Parquet"),
-        "encoding": options.encoding,
+        "format": written.get(file.file_format, "Parquet"),
+        "encoding": file.encoding,
+        "files": str(len(guess.files)),
         "user": options.user,
         "item": options.item,
-        "time": f"{options.timestamp}, as {options.timestamp_format}, in {options.timezone}",
-        "quantity": options.weight or "none: every line counts once",
+        "time": times if options.timestamp else "none: all rows are of one day",
+        "quantity": f"{options.weight}, decimals after {options.decimal!r}"
+        if options.weight
+        else "none: every line counts once",
+        "type of the event": options.event or "none",
         "name of the item": options.item_name or "none",
         "group of the item": options.item_group or "none",
     }
-    if options.file_format == "parquet":
+    if file.file_format == "parquet":
         del lines["encoding"]
-    print_table(f"How {guess.path.name} is read", ["", "column or choice"], lines.items())
+    for role in guess.doubtful:
+        lines[role] += "  (by its values alone: look whether it is)"
+    print_table(f"How {file.path.name} is read", ["", "column or choice"], lines.items())
     for note in guess.notes:
         warn(f"Note: {note}.")
     columns = ["user", "item", "time", "quantity", "name"]
     print_table("The first rows", columns, guess.parsed_rows(_ROWS))
+
+
+def _print_imported(done: ImportSummary, folder: str | Path) -> None:
+    """Print what was read, taken and set aside, by reason with the first lines of each."""
+    period = f"{done.days} days, {done.first_day} to {done.last_day}"
+    click.echo(
+        f"Imported {done.rows:,} rows of {period}, into {folder}: {done.taken:,} taken, "
+        f"{done.rows - done.taken:,} set aside."
+    )
+    if done.returns:
+        click.echo(f"{done.returns:,} of them are returns, which take earlier rows away.")
+    if done.types:
+        types = [(one.event, one.n, f"{one.rate:.1%}", f"{one.weight:g}") for one in done.types]
+        columns = ["event type", "rows", "then followed by the rarest type", "counts"]
+        print_table("Types, in logs.event_weights (--event-weights sets them)", columns, types)
+    if done.rest:
+        rows = [(part.reason, part.n, "\n".join(part.examples)) for part in done.rest]
+        print_table("Set aside", ["reason", "rows", "such as"], rows)
+        click.echo("They stay in the log files with their reasons; `mom-pipeline logs` lists them.")
 
 
 def _first_model(settings: Settings) -> date:
@@ -160,12 +270,17 @@ def _first_model(settings: Settings) -> date:
     A day that is excluded, such as one that the file cuts short, has no model in use.
     """
     newest = days_behind(day_statuses(Days(settings)))[-1].day
-    ingest_before(settings, newest)
+    ingest_new(settings)
     run_days(settings, newest, newest, only=["raw_logs", "interaction_matrix"])
-    with Warehouse(settings).reading() as connection:
+    warehouse = Warehouse(settings)
+    if usual := accept_usual(warehouse):
+        click.echo(f"Accepted, as usual within the whole history: {', '.join(map(str, usual))}.")
+    with warehouse.reading() as connection:
         excluded = excluded_days(connection)
-        usual = [day for day in delivery_days(connection) if day not in excluded]
-    first = max(usual[-1] if usual else newest, newest - _LONGEST_SEARCH)
+        for day, reason in excluded.items():
+            warn(f"Kept out: {day}: {reason}. `mom-pipeline accept {day}` takes it in.")
+        whole = [day for day in delivery_days(connection) if day not in excluded]
+    first = max(whole[-1] if whole else newest, newest - _LONGEST_SEARCH)
     run_days(settings, first, newest)
     return newest
 
@@ -185,11 +300,11 @@ def _print_people(settings: Settings, day: date) -> None:
 
 @click.command("import")
 @click.argument("dataset", type=click.Choice([*DATASETS, "csv"]))
-@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.argument("path")
 @_file_options
 @json_option
 @writes
-def import_(settings: Settings, /, dataset: str, path: Path, as_json: bool, **choices: Any) -> None:
+def import_(settings: Settings, /, dataset: str, path: str, as_json: bool, **choices: Any) -> None:
     """Turn a DATASET at PATH into daily log files in data/logs.
 
     Import each dataset into its own data folder: MOM_DATA_DIR names it, and its settings
@@ -197,8 +312,8 @@ def import_(settings: Settings, /, dataset: str, path: Path, as_json: bool, **ch
     import that was interrupted begins again when it is repeated.
 
     \b
-    csv            any CSV, TSV, JSON lines or Parquet file: the options below correct
-                   what is guessed of its columns
+    csv            rows of your own, of any source that `start` reads: the options below
+                   correct what is guessed of them
     tafeng         folder with D01 D02 D11 D12, or the merged CSV
     million-song   folder with *visible*.txt and *hidden*.txt triplets
     yandex         session log of the personalised web search challenge
@@ -210,24 +325,25 @@ def import_(settings: Settings, /, dataset: str, path: Path, as_json: bool, **ch
       MOM_DATA_DIR=data/retail mom-pipeline import online-retail online_retail.csv.gz
       MOM_DATA_DIR=data/retail mom-pipeline update
     """  # noqa: D301 - \b tells click to keep the lines
-    chosen = own_file(_guessed(path, choices)) if dataset == "csv" else DATASETS[dataset](path)
-    values = asdict(_import(chosen, settings))
+    if dataset == "csv":
+        with _opened(path, choices) as opened:
+            done = _import(own_files(opened.guess(), day_of_import(settings)), settings)
+    else:
+        done = _import(DATASETS[dataset](Path(path)), settings)
     if as_json:
-        print_json(values)
+        print_json(asdict(done))
         return
-    for name in values.pop("files_without_end"):
+    for name in done.files_without_end:
         warn(
             f"Imported: the last line of {printable(name)} has no line end; see whether the file "
             "is whole."
         )
+    _print_imported(done, settings.logs_dir)
+    if done.lines_filtered:
+        click.echo(f"{done.lines_filtered:,} lines were left out: {done.rules}.")
     for split in ("train_days", "test_days"):
-        if days := values.pop(split):
-            values[split] = f"{len(days)} ({days[0]} to {days[-1]})"
-    rows = [
-        (name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))
-        for name, value in values.items()
-    ]
-    print_table(f"Imported into {settings.logs_dir}", ["", ""], rows)
+        if days := getattr(done, split):
+            click.echo(f"{split.replace('_', ' ')}: {len(days)} ({days[0]} to {days[-1]})")
     click.echo("Next: mom-pipeline update")
 
 

@@ -21,8 +21,8 @@ from mom_pipeline.cli.run import (
 from mom_pipeline.cli.terminal import DAY, day_option, json_option, print_json, print_table, warn
 from mom_pipeline.cli.verify import damages
 from mom_pipeline.logs import ledger
-from mom_pipeline.logs.decisions import accept_day, drop_day
-from mom_pipeline.logs.logfiles import discover
+from mom_pipeline.logs.decisions import accept_day, drop_day, undecided_days
+from mom_pipeline.logs.logfiles import FIRST_DAY, LAST_DAY, discover
 from mom_pipeline.pipeline.days import Days
 from mom_pipeline.pipeline.freshness import DayStatus, day_statuses
 from mom_pipeline.serving.registry import ModelRegistry
@@ -175,9 +175,10 @@ def logs(day: datetime | None, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("day", type=DAY, metavar="YYYY-MM-DD")
-def accept(day: datetime) -> None:
-    """Accept a day that the gate excluded, or that was dropped.
+@click.argument("days", metavar="DAY|FIRST..LAST", required=False)
+@click.option("every", "--all", is_flag=True, help="All days that were excluded or dropped.")
+def accept(days: str | None, every: bool) -> None:
+    """Accept a day, or days, that the gate excluded, or that were dropped.
 
     Its rows count from then on, as long as its files stay as they are. The days from there on
     are computed again by `mom-pipeline update`, or by the sensor and the nightly schedule.
@@ -185,11 +186,19 @@ def accept(day: datetime) -> None:
     \b
     Example:
       mom-pipeline accept 2024-03-15
+      mom-pipeline accept 2024-12-20..2024-12-24
     """  # noqa: D301 - \b tells click to keep the lines
+    if bool(days) == every:
+        raise click.UsageError("give a day, a range such as 2024-12-20..2024-12-24, or --all")
     settings = load_settings()
+    begin, _, end = (days or f"{FIRST_DAY}..{LAST_DAY}").partition("..")
+    first, last = (DAY.convert(text, None, None).date() for text in (begin, end or begin))
     with writing_to(settings, "mom-pipeline accept"):
-        reason = accept_day(Warehouse(settings), day.date())
-    click.echo(f"{day.date()} is accepted; it was {reason}.\n{_NEXT}")
+        warehouse = Warehouse(settings)
+        found = [first] if first == last else undecided_days(warehouse, first, last)
+        for day in found:
+            click.echo(f"{day} is accepted; it was {accept_day(warehouse, day)}.")
+    click.echo(_NEXT if found else "No day there is excluded or dropped.")
 
 
 @click.command()

@@ -8,15 +8,19 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import duckdb
 
+from mom_pipeline.datasets.columns import ROLES, Sample, choose, named, rank
 from mom_pipeline.datasets.importing import (
     Dataset,
     EventFields,
@@ -26,275 +30,365 @@ from mom_pipeline.datasets.importing import (
 )
 from mom_pipeline.errors import DatasetError, InvalidSetting
 from mom_pipeline.logs.readers import (
+    NOT_UNDERSTOOD,
+    Layout,
     event_time_sql,
+    filled,
     fitting_formats,
     format_advice,
     json_fields,
     parquet_types,
 )
 from mom_pipeline.settings import ColumnSettings, LogSettings, checked
-from mom_pipeline.warehouse.connection import literal_path, scalar
+from mom_pipeline.warehouse.connection import literal_path, load_sql, scalar
 
-FIELD_DELIMITERS = (",", ";", "\t", "|")
-# Lines that are kept to look at, from all over the file.
+FIELD_DELIMITERS = (",", ";", "\t", "|", "::")
+DECIMALS = (".", ",")
+# Lines that are kept to look at, from all over the files, and lines at their beginning.
 _KEPT_LINES = 4_000
 _FIRST_LINES = 200
-# Words of a column's name by its role, the most telling first.
-_WORDS = {
-    "user": "user customer client visitor member buyer shopper account person kunde kunden who",
-    "item": "item sku product stock stockcode article artikel movie film song track book asin "
-    "isbn video content course offer what",
-    "timestamp": "timestamp ts datetime time date datum zeit at when day",
-    "weight": "qty quantity weight plays units menge anzahl count",
-    "item_name": "description title name label bezeichnung",
-    "item_group": "category genre genres group department kategorie",
-}
-_NEEDED = ("user", "item", "timestamp")
-# Words that make a column something else than the id of a user or an item.
-_NOT_OF_AN_ID = (
-    "name title description category genre genres group price type country city email age "
-    "bezeichnung kategorie date time rating count quantity qty url image"
-)
-_NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?")
-_MOSTLY = 0.95
+_MOST_COLUMNS = 1_000
+_OF_ONE_DAY = "the day of the import"
+_NEEDED = ("user", "item")
+# Texts of programs for a value that is not there.
+_NOTHING = ("", "NULL", "null", "NaN", "nan", "None", r"\N", "#N/A")
+# What stands beside the digits of a number.
+_BESIDE = r"[\s\x{00a0}\x{202f}'’\"$€£¥₹₽]|EUR|USD|GBP|CHF|PLN|zł|kr\.?$|Fr\."
+_ID_NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?")
 
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """How a file is written, and which of its columns is what; "": no such column."""
+    """Which column is what, "" for none, and how times and numbers are written."""
 
-    user: str = "user"
-    item: str = "item"
-    timestamp: str = "timestamp"
+    user: str = ""
+    item: str = ""
+    timestamp: str = ""
     weight: str = ""
+    event: str = ""
     item_name: str = ""
     item_group: str = ""
     timestamp_format: str = "iso"
     timezone: str = "UTC"
-    file_format: str = "csv"  # or jsonl, parquet
-    delimiter: str = ","
-    encoding: str = "utf-8"
-    has_header: bool = True
+    decimal: str = "."
 
     @property
-    def columns(self) -> list[str]:
-        """The columns that are read, each once, user and item first."""
-        return list(
-            dict.fromkeys(name for name in (getattr(self, role) for role in _WORDS) if name)
-        )
+    def columns(self) -> dict[str, str]:
+        """The column of each role that has one."""
+        return {role: name for role in ROLES if (name := getattr(self, role))}
 
 
 @dataclass(frozen=True)
-class Sample:
-    """Rows from all over a file, as text by column."""
+class FoundFile:
+    """How one file is written. file_format: csv, jsonl or parquet."""
 
+    path: Path
     header: tuple[str, ...]
-    rows: list[list[str]]
-
-    def column(self, name: str) -> list[str]:
-        at = self.header.index(name)
-        return [row[at] for row in self.rows if len(row) > at]
+    file_format: str = "csv"
+    delimiter: str = ","
+    encoding: str = "utf-8"
+    header_lines: int = 1
 
 
 @dataclass(frozen=True)
 class Guess:
-    """Choices for an import, some rows of the file, and what a person should know."""
+    """Choices for an import, some rows of the files, and what a person should know.
 
-    path: Path
+    doubtful: roles whose column is a guess from the values.  event_weights: as given.
+    """
+
+    files: tuple[FoundFile, ...]
     options: ImportOptions
     sample: Sample
     notes: tuple[str, ...] = ()
+    doubtful: tuple[str, ...] = ()
+    event_weights: Mapping[str, float] = field(default_factory=dict)
 
     def parsed_rows(self, n: int) -> list[tuple[str, ...]]:
         """The first rows as an import reads them: user, item, time, weight and name of the item.
 
-        A time that is not understood is shown as such.
+        What is not understood is shown as such.
         """
-        options = self.options
+        options, not_understood = self.options, "'not understood: '"
         names = (options.user, options.item, options.timestamp, options.weight, options.item_name)
-        columns = [self.sample.column(name)[:n] if name else [""] * n for name in names]
+        rows = self.sample.rows[:n]
+        columns = [self.sample.column(name)[:n] if name else [""] * len(rows) for name in names]
         expression, parameters = event_time_sql(options.timestamp_format)
+        number = _number_sql("number_text", options.decimal)
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = $zone", {"zone": options.timezone})
             read = connection.execute(
                 f"SELECT coalesce(strftime({expression}, '%Y-%m-%d %H:%M:%S'), "  # noqa: S608
-                "'not understood: ' || time_text) FROM (SELECT unnest($times) AS time_text)",
-                {**parameters, "times": columns[2]},
+                f"{not_understood} || time_text), coalesce(({number})::DOUBLE::VARCHAR, "
+                f"{not_understood} || number_text) "
+                "FROM (SELECT unnest($times) AS time_text, unnest($numbers) AS number_text)",
+                {**parameters, "times": columns[2], "numbers": columns[3]},
             ).fetchall()
-        columns[2] = [time for (time,) in read]
-        return list(zip(*columns, strict=False))
+        for at, name in ((0, options.timestamp), (1, options.weight)):
+            if name:
+                columns[2 + at] = [row[at] for row in read]
+        return list(zip(*columns, strict=True))
 
 
-def guess_file(path: Path, given: dict[str, Any]) -> Guess:
+def guess_files(paths: Sequence[Path], given: Mapping[str, Any]) -> Guess:
     """Guess all options of an import that are not given (name -> value).
 
-    Raises DatasetError with the option to use where a column cannot be told.
+    Raises DatasetError with all options to use where columns cannot be told.
     """
-    if not path.is_file():
-        raise DatasetError(f"{path} is not a file; give a CSV, TSV, JSON lines or Parquet file")
-    _require_valid(replace(ImportOptions(), **given))
-    options, sample = _read(path, replace(ImportOptions(), **given), given)
+    _require_valid(given)
+    found = [_read(path, given, _KEPT_LINES // len(paths)) for path in paths]
+    files = tuple(file for file, _ in found)
+    header, name = files[0].header, paths[0].name
+    for file in files:
+        if missing := set(header) - set(file.header):
+            raise DatasetError(
+                f"{file.path} has no column {min(missing)!r}, which {name} has; give files of one "
+                "kind"
+            )
+    rows = [[part.column(n) for n in header] for _, part in found]
+    sample = Sample(header, [list(row) for part in rows for row in zip(*part, strict=True)])
+    if not sample.rows:
+        raise DatasetError(f"{paths[0]} holds a header and no row; give a file with events")
+    options, doubtful = _columns(paths[0], sample, given)
     notes: list[str] = []
-    options = replace(options, **_columns(path, sample, given))
-    if "timestamp_format" not in given:
-        name, note = _time_format(sample.column(options.timestamp), options.timestamp)
-        options = replace(options, timestamp_format=name)
+    options, note = _with_times(options, sample, given)
+    notes += [note] if note else []
+    if options.weight and "decimal" not in given:
+        decimal, note = _decimal(sample.column(options.weight), files[0].delimiter)
+        options = replace(options, decimal=decimal)
         notes += [note] if note else []
-    if not options.has_header:
+    if not files[0].header_lines and files[0].file_format == "csv":
         notes.append("the file has no header: its columns are called by their numbers")
-    return Guess(path, options, sample, tuple(notes))
+    weights = given.get("event_weights", {})
+    return Guess(files, options, sample, tuple(notes), tuple(doubtful), weights)
 
 
-def _require_valid(options: ImportOptions) -> None:
+def _require_valid(given: Mapping[str, Any]) -> None:
     """The same rules as for log files, in the words of the options."""
-    if options.delimiter not in FIELD_DELIMITERS:
-        raise DatasetError(
-            f"--delimiter must be one of {', '.join(map(repr, FIELD_DELIMITERS))}, found "
-            f"{options.delimiter!r}"
-        )
+    for option, known in (("delimiter", FIELD_DELIMITERS), ("decimal", DECIMALS)):
+        if given.get(option, known[0]) not in known:
+            raise DatasetError(
+                f"--{option} must be one of {', '.join(map(repr, known))}, found {given[option]!r}"
+            )
     try:
-        codecs.lookup(options.encoding)
+        codecs.lookup(given.get("encoding", "utf-8"))
     except LookupError:
         raise DatasetError(
             f"--encoding must be one that Python knows, such as utf-8 or latin-1, found "
-            f"{options.encoding!r}"
+            f"{given['encoding']!r}"
         ) from None
+    names = ("timezone", "timestamp_format")
     try:
-        checked(LogSettings, timezone=options.timezone, timestamp_format=options.timestamp_format)
+        checked(LogSettings, **{name: given[name] for name in names if name in given})
     except InvalidSetting as error:
         words = str(error).replace("timezone", "--timezone")
         raise DatasetError(words.replace("timestamp_format", "--timestamp-format")) from None
 
 
-def own_file(guess: Guess) -> Dataset:
-    """The adapter for a file of one's own: CSV, JSON lines or Parquet.
+def own_files(guess: Guess, day: date | None = None) -> Dataset:
+    """The adapter for files of one's own: text, JSON lines or Parquet.
 
-    Lines without a user or an item, and those with a weight of 0 or less, are set aside.
+    day: of rows without a time; by default today.
+    Lines without a user or an item, and those with a quantity of 0, are set aside.
     """
-    options, path, columns = guess.options, guess.path, guess.options.columns
-    read = guess.sample.header if options.file_format == "csv" else columns
-    at = {name: f"coalesce(f[{n}], '')" for n, name in enumerate(read, start=1)} | {"": "''"}
-    event_time, parameters = event_time_sql(options.timestamp_format)
-    events = EventFields(
-        time=event_time.replace("time_text", at[options.timestamp]),
-        user=at[options.user],
-        item=at[options.item],
-        weight=at[options.weight] if options.weight else "'1'",
-        exclude=_set_aside(options, at),
-        item_name=at[options.item_name],
-        item_group=at[options.item_group],
-        time_format="%Y-%m-%dT%H:%M:%S.%f%z",
-        parameters=parameters,
-    )
-    times = guess.sample.column(options.timestamp)
-    more: dict[str, Any] = {
-        "encoding": options.encoding,
-        "advice": partial(format_advice, times, "--timestamp-format", options.timestamp_format),
-    }
-    if options.file_format == "csv":
-        n_fields, header = len(read), options.has_header
-        raw = delimited_file(path, options.delimiter, n_fields, events, header=header, **more)
-    else:
-        texts = _parquet_texts(path) if options.file_format == "parquet" else {}
-        more["texts"] = {name: texts[name] for name in columns if texts}
-        lines = json_fields(columns, len(_NEEDED), exact_ids=False)
-        raw = RawFile(path, events.select(lines), **more)
+    options, today = guess.options, datetime.now(ZoneInfo(guess.options.timezone)).date()
+    weighted, typed = ("weight" if options.weight else ""), ("event" if options.event else "")
     return Dataset(
         name="csv",
         timezone=options.timezone,
-        columns=ColumnSettings(weight="weight" if options.weight else "", exclude="exclude"),
-        files=(raw,),
-        rules=f"columns {', '.join(columns)}; times as {options.timestamp_format}",
+        columns=ColumnSettings(weight=weighted, exclude="exclude", event=typed),
+        files=tuple(_raw_file(file, options, day or today) for file in guess.files),
+        event_weights=guess.event_weights,
+        rules=f"columns {', '.join(options.columns.values())}; times as "
+        f"{options.timestamp_format if options.timestamp else _OF_ONE_DAY}, numbers as "
+        f"0{options.decimal}5",
+        remedies={
+            NOT_UNDERSTOOD: partial(_time_remedy, guess),
+            "expected": lambda: "--delimiter, or quotes around fields that hold it",
+            "unbalanced quote": lambda: "close the quote, or double it inside of a field",
+            "not UTF-8": lambda: "--encoding",
+            "quantity": lambda: "--decimal, --weight, or --weight '' to count lines",
+        },
     )
 
 
-def _set_aside(options: ImportOptions, at: dict[str, str]) -> str:
+def _time_remedy(guess: Guess) -> str:
+    options = guess.options
+    times = guess.sample.column(options.timestamp)
+    advice = format_advice(times, "--timestamp-format", options.timestamp_format)
+    return advice or "--timestamp-format, such as '%d/%m/%Y %H:%M'"
+
+
+def _raw_file(file: FoundFile, options: ImportOptions, day: date) -> RawFile:
+    """How the events of one file are read."""
+    read = file.header if file.file_format == "csv" else tuple(options.columns.values())
+    at = {name: f"coalesce(f[{n}], '')" for n, name in enumerate(read, start=1)} | {"": "''"}
+    event_time, parameters = event_time_sql(options.timestamp_format)
+    event_time = event_time.replace("time_text", at[options.timestamp])
+    if not options.timestamp:
+        event_time, parameters = "$day::TIMESTAMP", {"day": day.isoformat()}
+    number = _number_sql(at[options.weight], options.decimal)
+    events = EventFields(
+        time=event_time,
+        user=at[options.user],
+        item=at[options.item],
+        weight=f"({number})::VARCHAR" if options.weight else "'1'",
+        event=at[options.event],
+        exclude=_set_aside(at, options, number),
+        item_name=at[options.item_name],
+        item_group=at[options.item_group],
+        time_format="%Y-%m-%dT%H:%M:%S.%f%z" if options.timestamp else "%Y-%m-%dT%H:%M:%S",
+        parameters=parameters,
+    )
+    if file.file_format == "csv":
+        layout = Layout(
+            file.delimiter,
+            len(read),
+            max(read.index(name) + 1 for name in options.columns.values()),
+            header_lines=file.header_lines,
+            quoted=file.delimiter != "::",
+        )
+        return delimited_file(file.path, layout, events, encoding=file.encoding)
+    texts = _parquet_texts(file.path) if file.file_format == "parquet" else {}
+    return RawFile(
+        file.path,
+        events.select(json_fields(read, len(options.columns), exact_ids=False)),
+        encoding=file.encoding,
+        texts={name: texts[name] for name in read if texts},
+    )
+
+
+def _set_aside(at: Mapping[str, str], options: ImportOptions, number: str) -> str:
     """Why a line is no event, as the source itself says it; '' for an event."""
-    weight = f"coalesce(TRY_CAST({at[options.weight]} AS DOUBLE), 0) <= 0"
-    of_weight = f"WHEN {weight} THEN 'weight not above 0'" if options.weight else ""
-    return (
-        f"CASE WHEN {at[options.user]} = '' THEN 'no user' "
-        f"WHEN {at[options.item]} = '' THEN 'no item' {of_weight} ELSE '' END"
-    )
+    nothing = ", ".join(f"'{text}'" for text in _NOTHING)
+    cases = f"WHEN trim({at[options.user]}) IN ({nothing}) THEN 'no user' "
+    cases += f"WHEN trim({at[options.item]}) IN ({nothing}) THEN 'no item' "
+    if options.weight:
+        cases += f"WHEN trim({at[options.weight]}) IN ({nothing}) THEN 'no quantity' "
+        cases += f"WHEN ({number}) = 0 THEN 'quantity 0' "
+    return f"CASE {cases} ELSE '' END"
 
 
-def _read(
-    path: Path, options: ImportOptions, given: dict[str, Any]
-) -> tuple[ImportOptions, Sample]:
-    """Return the options of format, encoding, delimiter and header, and a sample of rows."""
+# --- Formats ---------------------------------------------------------------------------------
+
+
+def _read(path: Path, given: Mapping[str, Any], n_rows: int) -> tuple[FoundFile, Sample]:
+    """Return how a file is written, and a sample of its rows."""
     with path.open("rb") as stream:
         is_parquet = stream.read(4) == b"PAR1"
     if is_parquet:
-        return replace(options, file_format="parquet"), _parquet_sample(path)
+        sample = _parquet_sample(path, n_rows)
+        return FoundFile(path, sample.header, "parquet"), sample
     encoding = given.get("encoding") or _encoding(path)
-    lines = list(_some_lines(path, encoding))
+    try:
+        lines = list(_some_lines(path, encoding, n_rows))
+    except (UnicodeError, OSError, EOFError) as error:
+        raise DatasetError(f"{path} cannot be read as {encoding}: {error}") from error
     if not lines:
         raise DatasetError(f"{path} is empty; give a file with a line per event")
-    options = replace(options, encoding=encoding)
     if lines[0].lstrip().startswith("{"):
-        return replace(options, file_format="jsonl"), _json_sample(path, lines)
-    if lines[0].lstrip().startswith("["):
-        raise DatasetError(f"{path} is a JSON array; write one object per line (JSON lines)")
+        sample = _json_sample(path, lines)
+        return FoundFile(path, sample.header, "jsonl", encoding=encoding), sample
     delimiter = given.get("delimiter") or _delimiter(path, lines[:_FIRST_LINES])
-    rows = [row for line in lines for row in csv.reader([line], delimiter=delimiter)]
-    has_header = given.get("has_header", _is_header(rows))
-    names = rows[0] if has_header else [str(number) for number in range(1, len(rows[0]) + 1)]
-    body = [row for row in rows[has_header:] if len(row) == len(names)]
-    if not body:
-        raise DatasetError(f"{path} has a header and no line after it; give a file with events")
-    options = replace(options, file_format="csv", delimiter=delimiter, has_header=has_header)
-    return options, Sample(tuple(names), body)
+    rows = _cut(lines, delimiter)
+    width = Counter(map(_filled, rows)).most_common(1)[0][0]
+    if width > _MOST_COLUMNS:
+        raise DatasetError(
+            f"{path} has {width:,} columns, expected at most {_MOST_COLUMNS:,}; give a file with a "
+            "line per event"
+        )
+    at = next(n for n, row in enumerate(rows) if len(row) >= width - 1)
+    names, header_lines = [name.strip().removeprefix("\ufeff") for name in rows[at]], 0
+    if _is_header(rows[at:]):
+        header_lines = 1 + _lines_before(path, encoding, lines[at])
+        if len(names) == width - 1 and any(len(row) == width and row[-1] for row in rows):
+            names = ["row", *names]  # R names no column for the names of the rows
+    else:
+        names = [str(number) for number in range(1, width + 1)]
+    names = [name or f"column {n}" for n, name in enumerate(names, start=1)]
+    body = [row for row in rows[at + bool(header_lines) :] if abs(_filled(row) - len(names)) <= 1]
+    found = FoundFile(path, tuple(names), "csv", delimiter, encoding, header_lines)
+    return found, Sample(tuple(names), body)
+
+
+def _cut(lines: Sequence[str], delimiter: str) -> list[list[str]]:
+    """Return the fields of lines; a record in quotes may go on over line ends."""
+    if len(delimiter) > 1:
+        return [line.split(delimiter) for line in lines]
+    with suppress(csv.Error):
+        rows = [row for row in csv.reader((f"{x}\n" for x in lines), delimiter=delimiter) if row]
+        if len(rows) > len(lines) / 3:  # or else a quote was never closed
+            return [row for row in rows if any(row)]
+    return [line.split(delimiter) for line in lines]
+
+
+def _filled(row: Sequence[str]) -> int:
+    """Return the number of fields up to the last one that is not empty."""
+    return max((n for n, field in enumerate(row, start=1) if field), default=0)
+
+
+def _lines_before(path: Path, encoding: str, header: str) -> int:
+    """Return the physical lines before the header."""
+    with open_text(path) as stream:
+        text = io.TextIOWrapper(stream, encoding, newline="\n")
+        return next(n for n, line in enumerate(text) if line.rstrip("\r\n") == header)
 
 
 def _encoding(path: Path) -> str:
     """Return the encoding that reads the whole file; the byte order mark decides first."""
-    with open_text(path) as stream:
-        if stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+    try:
+        with open_text(path) as stream:
+            begin = stream.read(4_000)
+        if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return "utf-16"
-        stream.seek(0)
-        marked = stream.read(3) == codecs.BOM_UTF8
-    for encoding in ("utf-8-sig" if marked else "utf-8", "cp1252"):
-        decoder = codecs.getincrementaldecoder(encoding)()
-        try:
-            with open_text(path) as stream:
-                while chunk := stream.read(1 << 20):
-                    decoder.decode(chunk)
-                decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            continue
-        except (OSError, EOFError) as error:
-            raise DatasetError(f"{path} cannot be read: {error}") from error
-        return encoding
+        if begin[1::2].count(0) > len(begin) / 4:  # without a mark, as some programs write it
+            return "utf-16-le"
+        marked = begin.startswith(codecs.BOM_UTF8)
+        for encoding in ("utf-8-sig" if marked else "utf-8", "cp1252"):
+            decoder = codecs.getincrementaldecoder(encoding)()
+            try:
+                with open_text(path) as stream:
+                    while chunk := stream.read(1 << 20):
+                        decoder.decode(chunk)
+                    decoder.decode(b"", final=True)
+            except UnicodeDecodeError:
+                continue
+            return encoding
+    except (OSError, EOFError) as error:
+        raise DatasetError(f"{path} cannot be read: {error}") from error
     return "latin-1"
 
 
-def _some_lines(path: Path, encoding: str) -> Iterator[str]:
+def _some_lines(path: Path, encoding: str, n_lines: int) -> Iterator[str]:
     """Yield the first lines of a file that are not empty, and some of all that follow."""
     stride, kept = 1, 0
     with open_text(path) as stream:
         # Line ends as the import sees them: a form feed ends no line.
-        for number, line in enumerate(io.TextIOWrapper(stream, encoding, newline="\n")):
-            line = line.rstrip("\r\n")
-            if line and (number < _FIRST_LINES or number % stride == 0):
+        text = io.TextIOWrapper(stream, encoding, newline="\n")
+        number = 0
+        while line := text.readline(1 << 20):
+            line, number = line.rstrip("\r\n"), number + 1
+            if line.strip() and (number <= _FIRST_LINES or number % stride == 0):
                 yield line
                 kept += 1
-                if kept % (_KEPT_LINES // 4) == 0:
+                if kept % max(n_lines // 4, _FIRST_LINES) == 0:
                     stride *= 4
 
 
 def _delimiter(path: Path, lines: Sequence[str]) -> str:
-    """Return what cuts most lines into as many fields as the first one, and into most."""
+    """Return what cuts most lines into as many fields as most others, and into most."""
 
     def cut(delimiter: str) -> tuple[float, int]:
-        widths = [len(row) for line in lines for row in csv.reader([line], delimiter=delimiter)]
-        return sum(width == widths[0] for width in widths) / len(widths), widths[0]
+        widths = [len(row) for row in _cut(lines, delimiter)]
+        width, n = Counter(widths).most_common(1)[0]
+        return n / len(widths), width
 
     fits = {one: cut(one) for one in FIELD_DELIMITERS}
-    good = {one: fit for one, fit in fits.items() if fit[1] > 2 and fit[0] > 0.5}
+    good = {one: fit for one, fit in fits.items() if fit[1] > 1 and fit[0] > 0.5}
     if not good:
         raise DatasetError(
-            f"{path}: no delimiter of {', '.join(map(repr, FIELD_DELIMITERS))} gives a user, an "
-            f"item and a time in each line; the first line is {lines[0][:120]!r}. Give --delimiter"
+            f"{path}: no delimiter of {', '.join(map(repr, FIELD_DELIMITERS))} gives a user and an "
+            f"item in each line; the first line is {lines[0][:120]!r}. Give --delimiter"
         )
     return max(good, key=lambda one: (round(good[one][0], 1), good[one][1]))
 
@@ -302,12 +396,12 @@ def _delimiter(path: Path, lines: Sequence[str]) -> str:
 def _is_header(rows: Sequence[Sequence[str]]) -> bool:
     """Tell whether the first row names columns: words where the others have times or numbers."""
     first = rows[0]
-    if any(_rank(role, name) is not None for role in _NEEDED for name in first):
-        return True
+    if any(_ID_NUMBER.fullmatch(name) for name in first):
+        return False
+    if any(named(role, name) is not None for role in (*_NEEDED, "timestamp") for name in first):
+        return not any(fitting_formats([name]) for name in first)
     values = [value for row in rows[1:2] for value in row]
-    return not any(_NUMBER.fullmatch(name) for name in first) and any(
-        _NUMBER.fullmatch(value) for value in values
-    )
+    return any(_ID_NUMBER.fullmatch(value) for value in values)
 
 
 def _parquet_texts(path: Path) -> dict[str, str]:
@@ -323,7 +417,8 @@ def _parquet_texts(path: Path) -> dict[str, str]:
         with duckdb.connect() as connection:
             types = parquet_types(connection, path)
     except duckdb.Error as error:
-        raise DatasetError(f"{path} cannot be read as Parquet: {error}") from error
+        said = str(error).splitlines()[0]
+        raise DatasetError(f"{path} cannot be read as Parquet: {said}") from error
     return {
         name: (whole if kind in ("DOUBLE", "FLOAT") else "{0}::VARCHAR").format(f'"{name}"')
         for name, kind in types.items()
@@ -331,30 +426,28 @@ def _parquet_texts(path: Path) -> dict[str, str]:
     }
 
 
-def _parquet_sample(path: Path) -> Sample:
+def _parquet_sample(path: Path, n_rows: int) -> Sample:
     """Return the first rows and some of all that follow, in the order of the file."""
     columns = _parquet_texts(path)
     texts = ", ".join(f'{text} AS "{name}"' for name, text in columns.items())
     file = {"path": literal_path(path)}
     with duckdb.connect() as connection:
-        n_rows = scalar(
+        n = scalar(
             connection, "SELECT sum(num_rows)::BIGINT FROM parquet_file_metadata($path)", file
         )
         rows = connection.execute(
             f"SELECT {texts} FROM read_parquet($path, hive_partitioning = false, "  # noqa: S608
             "file_row_number = true) WHERE file_row_number < $first OR file_row_number % $stride "
             "= 0 ORDER BY file_row_number",
-            file | {"first": _FIRST_LINES, "stride": max(n_rows // _KEPT_LINES, 1)},
+            file | {"first": _FIRST_LINES, "stride": max(n // max(n_rows, 1), 1)},
         ).fetchall()
-    if not rows:
-        raise DatasetError(f"{path} holds no row; give a file with events")
     return Sample(tuple(columns), [["" if v is None else v for v in row] for row in rows])
 
 
 def _json_sample(path: Path, lines: Sequence[str]) -> Sample:
     objects = []
     for line in lines:
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             objects.append(json.loads(line, parse_int=str, parse_float=str))
     objects = [value for value in objects if isinstance(value, dict)]
     names = tuple(dict.fromkeys(name for value in objects[:_FIRST_LINES] for name in value))
@@ -364,83 +457,88 @@ def _json_sample(path: Path, lines: Sequence[str]) -> Sample:
     return Sample(names, rows)
 
 
-def _words_of(name: str) -> list[str]:
-    """Return the words of a column's name: CustomerID, customer_id and "Customer Id" alike."""
-    parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
-    words = [word.casefold() for word in re.split(r"[\W_]+", parts) if word]
-    # `userid`, `kundennr`: one word that ends in what an id is called.
-    return [word for w in words for word in (w, re.sub(r"(id|nr|no|number|code|s)$", "", w))]
+# --- Columns, times and numbers --------------------------------------------------------------
 
 
-def _rank(role: str, name: str) -> int | None:
-    """Return how telling a column's name is for a role, 0 the most; None where it is not."""
-    words, wanted = set(_words_of(name)), _WORDS[role].split()
-    if role in ("user", "item") and words & set(_NOT_OF_AN_ID.split()):
-        return None
-    ranks = [wanted.index(word) for word in words if word in wanted]
-    return min(ranks) if ranks else None
-
-
-def _columns(path: Path, sample: Sample, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the column of every role; "" for a name, a group or a weight that is not there."""
-    chosen: dict[str, Any] = {role: given[role] for role in _WORDS if role in given}
+def _columns(
+    path: Path, sample: Sample, given: Mapping[str, Any]
+) -> tuple[ImportOptions, list[str]]:
+    """Return the options with the column of every role, and the roles that are in doubt."""
+    chosen = {role: given[role] for role in ROLES if role in given}
+    shown = list(sample.header)[:20]
     for role, name in chosen.items():
         if name and sample.header.count(name) != 1:
             raise DatasetError(
                 f"{path} must have exactly one column {name!r} (--{role.replace('_', '-')}), found "
-                f"{list(sample.header)[:20]}"
+                f"{shown}"
             )
-    for role in ("timestamp", "user", "item", "weight", "item_name", "item_group"):
-        if role not in chosen:
-            chosen[role] = _column(path, sample, role, set(chosen.values()))
-    return chosen
-
-
-def _column(path: Path, sample: Sample, role: str, taken: set[str]) -> str:
-    """Return the free column whose name tells most of a role, and whose values are fit for it."""
-    free = [name for name in sample.header if name not in taken]
-    ranked = [(rank, name) for name in free if (rank := _rank(role, name)) is not None]
-    ranked.sort(key=lambda entry: entry[0])
-    fitting = [name for _, name in ranked if _holds(role, sample.column(name))]
-    if not fitting and role == "timestamp":
-        fitting = [name for name in free if _holds(role, sample.column(name))]
-    elif not fitting and role in ("user", "item") and sample.header[0] == "1":
-        fitting = free[:1]  # without a header: the user first, then the item
-    if not fitting and role in _NEEDED:
+    columns, doubtful = choose(sample, chosen)
+    if missing := [role for role in _NEEDED if not columns[role]]:
         raise DatasetError(
-            f"{path}: no column looks like the {role}, found {list(sample.header)[:20]}; name it "
-            f"with --{role}"
+            f"{path}: no column looks like the {' or the '.join(missing)}, found {shown}; name "
+            f"{' and '.join(f'it with --{role}' for role in missing)}"
         )
-    return fitting[0] if fitting else ""
+    other = {name: given[name] for name in ("timestamp_format", "timezone", "decimal")
+             if name in given}  # fmt: skip
+    return ImportOptions(**columns, **other), doubtful
 
 
-def _holds(role: str, values: Sequence[str]) -> bool:
-    """Tell whether the values of a column are what a role needs."""
-    there = [value for value in values if value]
-    if not there:
-        return False
-    if role == "timestamp":
-        fits = fitting_formats(there[:_FIRST_LINES])
-        return bool(fits) and fits[0].share >= _MOSTLY
-    if role == "weight":
-        return sum(bool(_NUMBER.fullmatch(value)) for value in there) >= _MOSTLY * len(there)
-    return True
-
-
-def _time_format(values: Sequence[str], column: str) -> tuple[str, str]:
-    """Return the format of the times, and a note where another one would do as well."""
-    fits = fitting_formats(values)
+def _with_times(
+    options: ImportOptions, sample: Sample, given: Mapping[str, Any]
+) -> tuple[ImportOptions, str]:
+    """Return the options with the format of the times, and a note where it is in doubt."""
+    likely = [n for n in sample.header if n not in options.columns.values() and _is_time(n)]
+    if not options.timestamp and (not likely or "timestamp" in given):
+        return options, "no column holds times: all rows are of one day, today"
+    if "timestamp_format" in given:
+        return options, ""
+    column = options.timestamp or likely[0]
+    values = sample.column(column)
+    fits = fitting_formats(values) if options.timestamp else []
     if not fits:
         shown = next((value for value in values if value), "")
         raise DatasetError(
             f"the times of column {column!r} are in no known format, such as {shown[:60]!r}; give "
-            "--timestamp-format, such as '%d/%m/%Y %H:%M'"
+            "--timestamp-format, such as '%d/%m/%Y %H:%M', or --timestamp '' for none"
         )
     best, *others = fits
+    options = replace(options, timestamp_format=best.name)
     for other in others:
-        swapped = re.findall("%[dm]", other.name) != re.findall("%[dm]", best.name)
-        if swapped and other[1:] == best[1:]:
-            return best.name, (
+        orders = [re.findall("%[dm]", one.name) for one in (other, best)]
+        if all(orders) and orders[0] != orders[1] and other[1:] == best[1:]:
+            return options, (
                 f"the days fit {best.name!r} and {other.name!r} alike; --timestamp-format decides"
             )
-    return best.name, ""
+    return options, ""
+
+
+def _is_time(name: str) -> bool:
+    """Tell whether a column is called as times are, and as nothing else is."""
+    others = ("weight", "price", "item_name", "item_group", "event", "user", "item")
+    return named("timestamp", name) is not None and all(rank(one, name) is None for one in others)
+
+
+def _decimal(values: Sequence[str], delimiter: str) -> tuple[str, str]:
+    """Return the mark before the decimals, decided by the whole column, and a note in doubt."""
+    both = [re.sub(r"[^.,]", "", value) for value in values]
+    last = Counter(marks[-1] for marks in both if len(set(marks)) == 2)
+    for value in values:
+        alone = re.search(r"(?<![0-9.,])[0-9]*([.,])[0-9]*$", value.strip())
+        if alone and not re.search(r"[1-9][0-9]{0,2}[.,][0-9]{3}$", value.strip()):
+            last[alone[1]] += 1
+    if last:
+        return last.most_common(1)[0][0], ""
+    # A semicolon parts the fields where a comma is in the numbers.
+    decimal = "," if delimiter == ";" else "."
+    if unclear := next((value for value, marks in zip(values, both, strict=True) if marks), ""):
+        return decimal, f"{unclear!r} can be read in two ways; --decimal decides"
+    return decimal, ""
+
+
+def _number_sql(text: str, decimal: str) -> str:
+    """Return the expression of a number from its text, NULL where it is not understood."""
+    thousands = "," if decimal == "." else "."
+    fragments = {"bare": "b", "decimal": decimal, "thousands": thousands}
+    number = filled(load_sql("datasets/number.sql"), fragments)
+    beside = _BESIDE.replace("'", "''")
+    return f"list_transform([regexp_replace({text}, '{beside}', '', 'g')], lambda b: {number})[1]"

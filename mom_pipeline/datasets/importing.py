@@ -7,10 +7,11 @@ scratch folder and put in place when all are complete: an import that was killed
 
 import gzip
 import io
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import date
 from pathlib import Path
 from typing import IO, Any, cast
@@ -21,16 +22,27 @@ from pydantic import TypeAdapter
 from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.catalogue import Catalogue, Item, tidy
 from mom_pipeline.core.files import sync_folder, write_bytes, write_text
+from mom_pipeline.datasets.columns import is_return
 from mom_pipeline.errors import DatasetError
 from mom_pipeline.logs.logfiles import FIRST_DAY, LAST_DAY, LogFile, discover
-from mom_pipeline.logs.readers import Query, delimited_fields, filled, stage_lines
-from mom_pipeline.logs.scan import MARK, Progress, no_progress, scan_file
+from mom_pipeline.logs.readers import (
+    NOT_UNDERSTOOD,
+    Layout,
+    Query,
+    delimited_fields,
+    filled,
+    stage_lines,
+)
+from mom_pipeline.logs.scan import QUARANTINED_CHARACTERS, Progress, no_progress, scan_file
 from mom_pipeline.settings import SETTINGS_FILE, ColumnSettings, Settings
-from mom_pipeline.settings_file import declare_first_day
+from mom_pipeline.settings_file import declare_first_day, write_values
 from mom_pipeline.warehouse.connection import Connection, load_sql, scalar
 
 SUMMARY_FILE = "dataset.json"
 _DEFAULT_MEMORY = "2GB"
+_MOST_TYPES = 50
+# Lines that are shown of every reason.
+_EXAMPLES = 3
 _OTHER_FOLDER = "choose another data folder: MOM_DATA_DIR=data/{} mom-pipeline import …"
 
 
@@ -46,6 +58,7 @@ class EventFields:
     user: str
     item: str
     weight: str = "'1'"
+    event: str = "''"
     exclude: str = "''"
     item_name: str = "''"
     item_group: str = "''"
@@ -56,7 +69,14 @@ class EventFields:
         """Return the SELECT from lines, as `delimited_fields` gives them, to `dataset_events`."""
         names = [f.name for f in fields(self) if f.name not in ("time_format", "parameters")]
         fragments = {name: getattr(self, name) for name in names} | {"fields": lines.sql}
-        parameters = {**lines.parameters, **self.parameters, "time_format": self.time_format}
+        parameters = {
+            **lines.parameters,
+            **self.parameters,
+            "time_format": self.time_format,
+            "not_understood": NOT_UNDERSTOOD,
+            "shown_characters": QUARANTINED_CHARACTERS,
+            "typed": self.event != "''",
+        }
         return Query(filled(load_sql("datasets/events.sql"), fragments), parameters)
 
 
@@ -65,27 +85,23 @@ class RawFile:
     """A published file and the SELECT that reads its lines.
 
     select: from `staged_lines` (rowid, text) to the columns of `dataset_events`; $file is given.
-    other_lines: a condition over `staged_lines` for lines that carry no event by their format.
+    other_lines: a condition over `staged_lines` for records that are no event by their format.
     encoding: other than UTF-8, the file is read from a copy.
+    layout: of delimited text.
     texts: of a Parquet file, the expressions of its columns as text, by name.
-    advice: what to say about lines that are not in the format.
     """
 
     path: Path
     select: Query
-    other_lines: str = "text IS NULL"
+    other_lines: str = "false"
     encoding: str = "utf-8"
+    layout: Layout | None = None
     texts: Mapping[str, str] = field(default_factory=dict)
-    advice: Callable[[], str] = lambda: ""
 
 
-def delimited_file(
-    path: Path, delimiter: str, n_fields: int, events: EventFields, *, header: bool, **options: Any
-) -> RawFile:
-    """A file of delimited text, with quotes as in RFC 4180. options: of RawFile."""
-    lines = delimited_fields(delimiter, n_fields, header_lines=int(header))
-    no_event = f"text IS NULL OR rowid < {int(header)}"
-    return RawFile(path, events.select(lines), no_event, **options)
+def delimited_file(path: Path, layout: Layout, events: EventFields, **options: Any) -> RawFile:
+    """A file of delimited text. options: of RawFile."""
+    return RawFile(path, events.select(delimited_fields(layout)), layout=layout, **options)
 
 
 @dataclass(frozen=True)
@@ -93,6 +109,8 @@ class Dataset:
     """How a dataset is read and what its log files look like.
 
     items: names that come in a file of their own.  finish: what is left of all events.
+    remedies: what would mend lines that are malformed, by the beginning of the reason.
+    event_weights: how much each type counts; those of types that are not given are measured.
     """
 
     name: str
@@ -103,12 +121,36 @@ class Dataset:
     train_days: Callable[[date], bool] | None = None
     items: Callable[[], Iterable[Item]] = lambda: ()
     finish: Callable[[Connection], None] = lambda connection: None
+    remedies: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    event_weights: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rest:
+    """Lines that are no events, for one reason, and the first of them."""
+
+    reason: str
+    malformed: bool
+    n: int
+    examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class EventType:
+    """A type of events: how many, how often the rarest type follows, and how much it counts."""
+
+    event: str
+    n: int
+    rate: float
+    weight: float
 
 
 @dataclass(frozen=True)
 class ImportSummary:
     """What an import wrote; kept as `dataset.json` in the data folder.
 
+    returns: rows that take an earlier one away.
+    rows: in the log files, with those of `rest`, which are set aside there with their reasons.
     files_without_end: names of the files whose last line has no line end; it was imported.
     """
 
@@ -124,6 +166,18 @@ class ImportSummary:
     train_days: tuple[date, ...] = ()
     test_days: tuple[date, ...] = ()
     files_without_end: tuple[str, ...] = ()
+    rest: tuple[Rest, ...] = ()
+    types: tuple[EventType, ...] = ()
+    returns: int = 0
+
+    @property
+    def taken(self) -> int:
+        return self.rows - sum(part.n for part in self.rest)
+
+    @property
+    def without_examples(self) -> "ImportSummary":
+        """As it is kept: lines of people are in the logs alone, from which they can be erased."""
+        return replace(self, rest=tuple(replace(part, examples=()) for part in self.rest))
 
 
 _SUMMARY = TypeAdapter(ImportSummary)
@@ -134,8 +188,8 @@ def import_dataset(
 ) -> ImportSummary:
     """Write the daily log files of a dataset to `data/logs`; `progress` receives bytes read.
 
-    Raises DatasetError for a line that is not in the published format, and for a data folder
-    that holds other logs or settings that do not fit.
+    Raises DatasetError for too many lines that are not in the format, and for a data folder that
+    holds other logs or settings that do not fit.
     """
     _require_fitting_settings(dataset, settings)
     _require_no_other_logs(dataset, settings)
@@ -144,14 +198,17 @@ def import_dataset(
         _connect(dataset, settings, scratch) as connection,
     ):
         summary = _stage_events(connection, dataset, scratch, progress)
+        _require_few_malformed(dataset, summary, settings.logs.max_reject_share)
+        connection.execute(load_sql("datasets/place_rest.sql"))
         written = _write_days(connection, dataset, scratch)
         rows = connection.execute(load_sql("datasets/item_names.sql")).fetchall()
         named = [Item(item, tidy(name), group) for item, name, group in rows]
         named += dataset.items()
         if named:  # what a person wrote there stays
             Catalogue.open(settings.data_dir).with_missing(named).save(settings.data_dir)
-        _write_settings(dataset, settings, written)
-        write_bytes(settings.data_dir / SUMMARY_FILE, _SUMMARY.dump_json(summary, indent=2))
+        _write_settings(dataset, summary, settings, written)
+        kept = _SUMMARY.dump_json(summary.without_examples, indent=2)
+        write_bytes(settings.data_dir / SUMMARY_FILE, kept)
         _publish(written, settings.logs_dir)
     return summary
 
@@ -160,6 +217,36 @@ def read_summary(settings: Settings) -> ImportSummary | None:
     """The summary of the dataset that was imported into this data folder, if any."""
     path = settings.data_dir / SUMMARY_FILE
     return _SUMMARY.validate_json(path.read_bytes()) if path.exists() else None
+
+
+def day_of_import(settings: Settings) -> date | None:
+    """The day of an import of a single day, which one of the same rows again has, too."""
+    summary = read_summary(settings)
+    return summary.first_day if summary and summary.days == 1 else None
+
+
+def is_imported_otherwise(dataset: Dataset, settings: Settings) -> bool:
+    """Tell whether a data folder was made of an import with other options."""
+    summary = read_summary(settings)
+    return summary is not None and (
+        (summary.dataset, summary.rules) != (dataset.name, dataset.rules)
+        or not _fits(dataset, settings)
+    )
+
+
+def begin_again(dataset: Dataset, settings: Settings) -> None:
+    """Remove what was made of an import; what a person wrote, or had erased, stays."""
+    for folder in (
+        *(settings.logs_dir, settings.artifacts_dir, settings.models_dir, settings.reports_dir),
+        *(settings.exports_dir, settings.comparisons_dir),
+    ):
+        shutil.rmtree(folder, ignore_errors=True)
+    for path in settings.data_dir.glob(f"{settings.warehouse_path.name}*"):
+        path.unlink()
+    columns = asdict(dataset.columns)
+    declared = {"logs.timezone": dataset.timezone, "logs.delimiter": ",", "logs.columns": columns}
+    write_values(settings.data_dir / SETTINGS_FILE, {**declared, "pipeline.start_date": ""})
+    (settings.data_dir / SUMMARY_FILE).unlink(missing_ok=True)  # last: one killed begins again
 
 
 def _connect(dataset: Dataset, settings: Settings, scratch: Path) -> Connection:
@@ -183,6 +270,14 @@ def _stage_events(
         without_end += [] if ended else [raw.path.name]
     connection.execute("DROP TABLE staged_lines")
     dataset.finish(connection)
+    types = _event_types(connection, dataset)
+    returns = _returns(connection, types)
+    rest = connection.execute(load_sql("datasets/rest.sql"), {"n_examples": _EXAMPLES}).fetchall()
+    of_rest = tuple(Rest(why, bad, n, tuple(examples)) for why, bad, n, examples in rest)
+    if of_rest and not scalar(connection, "SELECT count(day) FROM dataset_events"):
+        raise DatasetError(
+            f"no line is an event; nothing was written. {told_rest(of_rest, dataset)}"
+        )
     days, is_train = _event_days(connection), dataset.train_days
     rows = scalar(connection, "SELECT count(*) FROM dataset_events")
     return ImportSummary(
@@ -198,7 +293,77 @@ def _stage_events(
         train_days=tuple(day for day in days if is_train(day)) if is_train else (),
         test_days=tuple(day for day in days if not is_train(day)) if is_train else (),
         files_without_end=tuple(without_end),
+        rest=of_rest,
+        types=types,
+        returns=returns,
     )
+
+
+def _event_types(connection: Connection, dataset: Dataset) -> tuple[EventType, ...]:
+    """Weigh the types of events: as given, or else by how often the rarest one follows them.
+
+    The least telling one counts 1, and none more than 10. A return takes away.
+    """
+    if not dataset.columns.event:
+        return ()
+    counts: dict[str, int] = dict(
+        connection.execute(
+            "SELECT event, count(*) AS n FROM dataset_events "
+            "WHERE problem IS NULL AND exclude = '' GROUP BY ALL ORDER BY n DESC, event"
+        ).fetchall()
+    )
+    if len(counts) > _MOST_TYPES:
+        raise DatasetError(
+            f"expected at most {_MOST_TYPES} types of events, found {len(counts)}, such as "
+            f"{min(counts)!r}; give the column of the types (--event), or --event '' for none"
+        )
+    returns = [event for event in counts if is_return(event)]
+    query = load_sql("datasets/type_rates.sql")
+    found = connection.execute(query, {"returns": returns}).fetchall()
+    rates = {event: rate for event, _, rate in found}
+    # With half an event more, so that what never happened is rare and no more.
+    telling = {event: (rate * n + 0.5) / (n + 1) for event, n, rate in found}
+    least = min(telling.values(), default=1.0)
+
+    def weight(event: str) -> float:
+        measured = -1.0 if event in returns else min(10.0, telling.get(event, least) / least)
+        return float(dataset.event_weights.get(event, round(measured)))
+
+    return tuple(EventType(e, n, rates.get(e, 0.0), weight(e)) for e, n in counts.items())
+
+
+def _returns(connection: Connection, types: Iterable[EventType]) -> int:
+    """Set aside the returns of what was not taken before; count the others."""
+    returns = {"returns": [one.event for one in types if one.weight < 0]}
+    count = """
+        SELECT count(*) FROM dataset_events WHERE problem IS NULL AND exclude = ''
+        AND (starts_with(weight, '-') OR list_contains($returns::VARCHAR[], event))
+    """
+    if not scalar(connection, count, returns):
+        return 0
+    connection.execute(load_sql("datasets/orphaned_returns.sql"), returns)
+    return scalar(connection, count, returns)
+
+
+def _require_few_malformed(dataset: Dataset, summary: ImportSummary, most: float) -> None:
+    malformed = [part for part in summary.rest if part.malformed]
+    n = sum(part.n for part in malformed)
+    if n > most * summary.rows:
+        raise DatasetError(
+            f"{n:,} of {summary.rows:,} lines are malformed, more than logs.max_reject_share = "
+            f"{most:g}; nothing was written. {told_rest(malformed, dataset)}\nOr do without them: "
+            f"MOM_LOGS__MAX_REJECT_SHARE={math.ceil(100 * n / summary.rows) / 100:g}"
+        )
+
+
+def told_rest(rest: Iterable[Rest], dataset: Dataset) -> str:
+    """All reasons at once, each with examples and what would mend it."""
+    told = ""
+    for part in rest:
+        mending = (mend() for r, mend in dataset.remedies.items() if part.reason.startswith(r))
+        remedy, examples = next(mending, "") or "correct them", "; ".join(part.examples)
+        told += f"\n  {part.reason}: {part.n:,} ({examples}). To mend: {remedy}"
+    return told
 
 
 def _stage_lines(
@@ -209,7 +374,7 @@ def _stage_lines(
     file_format = "parquet" if raw.texts else "csv"
     file = LogFile(date.min, raw.path.name, path, file_format, is_gzip(path))
     scan = scan_file(file, scratch, progress)
-    lines = stage_lines(connection, file, scan, raw.texts)
+    lines = stage_lines(connection, file, scan, raw.texts, raw.layout)
     for copy in {scan.readable, path} - {raw.path}:
         copy.unlink()
     return lines, scan.ended
@@ -246,17 +411,9 @@ def _add_events(connection: Connection, raw: RawFile, lines: int) -> int:
     before = scalar(connection, "SELECT count(*) FROM dataset_events")
     parameters = {**raw.select.parameters, "file": raw.path.name}
     connection.execute(f"INSERT INTO dataset_events {raw.select.sql}", parameters)
-    bad = connection.execute(
-        "SELECT count(*), min(line), arg_min(time_text, line) FROM dataset_events WHERE day IS NULL"
-    ).fetchall()[0]
-    if bad[0]:
-        text = str(bad[2]).replace(MARK, " ").strip()
-        raise DatasetError(
-            f"{raw.path}: {bad[0]} lines are not in the expected format, the first is line "
-            f"{bad[1]}: {text[:200]!r}. {raw.advice() or 'Correct or remove them'}"
-        )
     events = scalar(connection, "SELECT count(*) FROM dataset_events") - before
-    without = scalar(connection, f"SELECT count(*) FROM staged_lines WHERE {raw.other_lines}")  # noqa: S608
+    no_event = f"SELECT count(*) FROM staged_lines WHERE text IS NULL OR {raw.other_lines}"  # noqa: S608
+    without = scalar(connection, no_event)
     if events + without != lines:
         raise DatasetError(
             f"{raw.path} has {lines} lines, but {events} events and {without} other "
@@ -266,7 +423,9 @@ def _add_events(connection: Connection, raw: RawFile, lines: int) -> int:
 
 
 def _event_days(connection: Connection) -> list[date]:
-    rows = connection.execute("SELECT DISTINCT day FROM dataset_events ORDER BY day").fetchall()
+    rows = connection.execute(
+        "SELECT DISTINCT day FROM dataset_events WHERE day IS NOT NULL ORDER BY day"
+    ).fetchall()
     if not rows:
         raise DatasetError("the dataset holds no event; nothing was written")
     days = [row[0] for row in rows]
@@ -285,13 +444,13 @@ def _write_days(connection: Connection, dataset: Dataset, scratch: Path) -> dict
     folder = scratch / "logs"
     folder.mkdir()
     written = {day: folder / f"{day}.csv.gz" for day in _event_days(connection)}
-    optional = {"weight": dataset.columns.weight, "exclude": dataset.columns.exclude}
+    optional = {"weight": dataset.columns.weight, "event": dataset.columns.event}
     names = "".join(f", {name}" for name, used in optional.items() if used)
     for day, path in written.items():
         connection.execute(
             f"""
             COPY (
-                SELECT user_id AS "user", item_id AS item, time_text AS timestamp {names}
+                SELECT user_id AS "user", item_id AS item, time_text AS timestamp, exclude {names}
                 FROM dataset_events WHERE day = $day::DATE ORDER BY file, line
             ) TO $target (FORMAT csv, HEADER, COMPRESSION gzip)
             """,  # noqa: S608
@@ -317,12 +476,17 @@ def _publish(written: Mapping[date, Path], logs_dir: Path) -> None:
 def _require_fitting_settings(dataset: Dataset, settings: Settings) -> None:
     """An existing pipeline.toml must read what the adapter writes."""
     path = settings.data_dir / SETTINGS_FILE
-    declared = (settings.logs.timezone, settings.logs.columns, settings.logs.delimiter)
-    if path.exists() and declared != (dataset.timezone, dataset.columns, ","):
+    if not _fits(dataset, settings):
         raise DatasetError(
             f"{path} does not fit {dataset.name}; it needs\n\n"
             f"{_settings_text(dataset)}\nSet that, or {_OTHER_FOLDER.format(dataset.name)}"
         )
+
+
+def _fits(dataset: Dataset, settings: Settings) -> bool:
+    path, logs = settings.data_dir / SETTINGS_FILE, settings.logs
+    declared = (logs.timezone, logs.columns, logs.delimiter)
+    return not path.exists() or declared == (dataset.timezone, dataset.columns, ",")
 
 
 def _require_no_other_logs(dataset: Dataset, settings: Settings) -> None:
@@ -338,10 +502,15 @@ def _require_no_other_logs(dataset: Dataset, settings: Settings) -> None:
         )
 
 
-def _write_settings(dataset: Dataset, settings: Settings, days: Iterable[date]) -> None:
+def _write_settings(
+    dataset: Dataset, summary: ImportSummary, settings: Settings, days: Iterable[date]
+) -> None:
     path = settings.data_dir / SETTINGS_FILE
     if not path.exists():
         write_text(path, f"# Written by `import {dataset.name}`.\n\n{_settings_text(dataset)}")
+    if summary.types:
+        weights = {one.event: one.weight for one in summary.types}
+        write_values(path, {"logs.event_weights": weights})
     declare_first_day(settings, list(days))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from mom_pipeline.catalogue import Item, tidy
 from mom_pipeline.datasets.importing import Dataset, EventFields, RawFile, delimited_file, open_text
 from mom_pipeline.errors import DatasetError
-from mom_pipeline.logs.readers import Query, delimited_fields
+from mom_pipeline.logs.readers import Layout, Query
 from mom_pipeline.logs.scan import MARK, MAX_LINE_BYTES
 from mom_pipeline.settings import ColumnSettings
 from mom_pipeline.warehouse.connection import Connection, load_sql
@@ -49,8 +49,8 @@ def _read_header(path: Path, delimiter: str, encoding: str = "utf-8-sig") -> lis
 
 def _bare(path: Path, delimiter: str, n_fields: int, fields: EventFields) -> RawFile:
     """A file of delimited text without a header, in which a quote is a character."""
-    lines = delimited_fields(delimiter, n_fields, header_lines=0, quoted=False)
-    return RawFile(path, fields.select(lines))
+    layout = Layout(delimiter, n_fields, n_fields, header_lines=0, quoted=False)
+    return delimited_file(path, layout, fields)
 
 
 def _only(folder: Path, pattern: str) -> Path:
@@ -86,7 +86,7 @@ def online_retail(path: Path) -> Dataset:
         name="online-retail",
         timezone="Europe/London",
         columns=ColumnSettings(exclude="exclude"),
-        files=(delimited_file(path, ",", len(header), fields, header=True),),
+        files=(delimited_file(path, Layout(",", len(header), len(header)), fields),),
         rules="set aside: lines without a customer, cancellations, quantities not positive",
     )
 
@@ -114,7 +114,7 @@ def movietweetings(path: Path) -> Dataset:
     return Dataset(
         name="movietweetings",
         timezone="UTC",
-        columns=ColumnSettings(),
+        columns=ColumnSettings(exclude="exclude"),
         files=(_bare(_only(path, "ratings.dat*"), "::", 4, fields),),
         rules="every rating counts once",
         items=partial(_titles, _only(path, "movies.dat*")),
@@ -140,7 +140,7 @@ def tafeng(path: Path) -> Dataset:
     return Dataset(
         name="tafeng",
         timezone="Asia/Taipei",
-        columns=ColumnSettings(),
+        columns=ColumnSettings(exclude="exclude"),
         files=_monthly_files(path) if path.is_dir() else (_merged_file(path),),
         rules="training: January and November; test: February and December",
         train_days=lambda day: day.month in _TRAIN_MONTHS,
@@ -150,7 +150,7 @@ def tafeng(path: Path) -> Dataset:
 def _merged_file(path: Path) -> RawFile:
     _require_header(path, _read_header(path, ","), _TAFENG)
     fields = EventFields(time="try_strptime(f[1], '%m/%d/%Y')", user="f[2]", item="f[6]")
-    return delimited_file(path, ",", _TAFENG_FIELDS, fields, header=True)
+    return delimited_file(path, Layout(",", _TAFENG_FIELDS, _TAFENG_FIELDS), fields)
 
 
 def _monthly_files(folder: Path) -> tuple[RawFile, ...]:
@@ -162,7 +162,8 @@ def _monthly_files(folder: Path) -> tuple[RawFile, ...]:
     for path in paths:
         if len(_read_header(path, ";", encoding="big5")) != _TAFENG_FIELDS:
             raise DatasetError(f"{path} must have {_TAFENG_FIELDS} columns separated by ;")
-    return tuple(delimited_file(path, ";", _TAFENG_FIELDS, fields, header=True) for path in paths)
+    layout = Layout(";", _TAFENG_FIELDS, _TAFENG_FIELDS)
+    return tuple(delimited_file(path, layout, fields) for path in paths)
 
 
 def million_song(path: Path) -> Dataset:
@@ -185,7 +186,7 @@ def million_song(path: Path) -> Dataset:
     return Dataset(
         name="million-song",
         timezone="UTC",
-        columns=ColumnSettings(weight="weight"),
+        columns=ColumnSettings(weight="weight", exclude="exclude"),
         files=tuple(files),
         rules="visible half: training; hidden half: test; one declared day each; plays as weight",
         train_days=lambda day: day == _DECLARED,
@@ -220,7 +221,7 @@ def yandex(path: Path, sample_users: int = 1_000_000, seed: int = 0) -> Dataset:
     return Dataset(
         name="yandex",
         timezone="UTC",
-        columns=ColumnSettings(),
+        columns=ColumnSettings(exclude="exclude"),
         files=(raw,),
         rules=f"clicks on URLs with at least {_MIN_CLICKS} clicks; a sample of {sample_users} "
         f"users, seed {seed}; days 1-14 train, 15-27 test",

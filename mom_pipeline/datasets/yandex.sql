@@ -3,6 +3,7 @@
 WITH records AS (
     SELECT rowid + 1 AS line, text, string_split(text, E'\t') AS f
     FROM staged_lines
+    WHERE text IS NOT NULL
 )
 , sessions AS (
     SELECT f[1] AS session_id, TRY_CAST(f[3] AS SMALLINT) AS day_number, f[4] AS user_id
@@ -26,10 +27,13 @@ SELECT
     user_id,
     f[5] AS item_id,
     CASE
-        WHEN day IS NULL THEN coalesce(text, '')
+        WHEN day IS NULL AND starts_with(text, $mark) THEN split_part(text, $mark, 3)
+        WHEN day IS NULL THEN text
         ELSE strftime(day + to_seconds(least(TRY_CAST(f[2] AS BIGINT), 86399)), '%Y-%m-%dT%H:%M:%S')
     END AS time_text,
     '1' AS weight,
+    '' AS event,
+    CASE WHEN day IS NULL THEN 'not a record of the log' END AS problem,
     '' AS exclude,
     '' AS item_name,
     '' AS item_group

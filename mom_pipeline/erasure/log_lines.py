@@ -91,8 +91,11 @@ def _lines_of(warehouse: Warehouse, file: LogFile, user_id: str) -> frozenset[in
             stage_log(connection, file, scan, settings.logs)
             query = event_query(file, scan.readable, settings.logs, erased_users(settings))
             rows = connection.execute(
-                f"{query.sql} SELECT line FROM events WHERE user_id = $user "  # noqa: S608
-                f"OR (reason IS NOT NULL AND regexp_matches(text, $mention))",
+                f"""
+                {query.sql} SELECT unnest(range(line, line + len(string_split(text, chr(10)))))
+                FROM events WHERE user_id = $user
+                OR (reason IS NOT NULL AND regexp_matches(text, $mention))
+                """,  # noqa: S608
                 {**query.parameters, "user": user_id, "mention": mention_in_sql(user_id)},
             ).fetchall()
     return frozenset(line for (line,) in rows)

@@ -10,9 +10,12 @@ WITH typed AS (
         {timestamp} AS time_text,
         {event_time} AS event_time,
         {weight} AS weight_text,
+        {event} AS event,
+        {event_weight} AS event_weight,
         CASE
             WHEN regexp_full_match(weight_text, $number) THEN TRY_CAST(weight_text AS DECIMAL(18, 6))
-        END AS weight,
+        END AS amount,
+        TRY_CAST({weighed} AS DECIMAL(18, 6)) AS weight,
         coalesce({exclude}, '') AS excluded
     FROM ({fields})
 )
@@ -32,6 +35,7 @@ WITH typed AS (
             WHEN excluded <> '' THEN $set_aside_prefix || excluded
             WHEN user_id IS NULL OR user_id = '' THEN 'no user'
             WHEN item_id IS NULL OR item_id = '' THEN 'no item'
+            WHEN contains(user_id, chr(10)) OR contains(item_id, chr(10)) THEN 'control character'
             -- The number of bytes is known without a look at the text.
             WHEN strlen(user_id) > $max_id AND length(user_id) > $max_id THEN 'user is too long'
             WHEN strlen(item_id) > $max_id AND length(item_id) > $max_id THEN 'item is too long'
@@ -39,8 +43,13 @@ WITH typed AS (
             WHEN event_time IS NULL THEN 'timestamp not understood'
             WHEN event_time < $earliest::TIMESTAMPTZ THEN 'timestamp out of range'
             WHEN event_time >= $day_end::TIMESTAMPTZ THEN 'event after the delivery day'
-            WHEN weight IS NULL OR weight <= 0 OR weight > $max_weight
-                THEN 'weight is not a number above 0 up to 1,000,000,000'
+            WHEN event = '' THEN 'no event type'
+            WHEN event_weight IS NULL
+                THEN concat($set_aside_prefix, 'no weight for event type ', left(event, 40))
+            WHEN event_weight = 0 THEN concat($set_aside_prefix, 'event type ', event)
+            WHEN weight IS NULL OR abs(weight) > $max_weight
+                THEN 'weight is not a number up to 1,000,000,000'
+            WHEN weight = 0 THEN concat($set_aside_prefix, 'weight 0')
         END AS reason
     FROM typed
 )

@@ -11,8 +11,8 @@ from datetime import UTC, date, datetime
 
 from mom_pipeline.core.files import sha256_of
 from mom_pipeline.errors import LogFileError
-from mom_pipeline.logs.gate import contents_hash, excluded_days, is_accepted
-from mom_pipeline.logs.ledger import DELIVERED_TABLES, contents_of_day
+from mom_pipeline.logs.gate import contents_hash, excluded_days, is_accepted, is_only_small
+from mom_pipeline.logs.ledger import DELIVERED_TABLES, contents_of_day, delivery_days
 from mom_pipeline.logs.logfiles import LogFile, discover
 from mom_pipeline.settings import Settings, fingerprint
 from mom_pipeline.warehouse.connection import Connection, Warehouse
@@ -121,6 +121,28 @@ def accept_day(warehouse: Warehouse, day: date) -> str:
         )
         _store_acceptance(connection, day, contents)
     return held or f"dropped: {', '.join(one.source_file for one in dropped)}"
+
+
+def undecided_days(warehouse: Warehouse, first: date, last: date) -> list[date]:
+    """Return the days of a range that are excluded or dropped, in order."""
+    with warehouse.reading() as connection:
+        dropped = {one.day for one in refusals(connection) if one.dropped}
+        return sorted(d for d in dropped | excluded_days(connection).keys() if first <= d <= last)
+
+
+def accept_usual(warehouse: Warehouse) -> list[date]:
+    """Accept the days of a history, all of one source, that are excluded as small; return them.
+
+    What is missing from an export is missing at its ends: a small day within it is a Sunday or one
+    before Christmas.
+    """
+    with warehouse.reading() as connection:
+        days = delivery_days(connection)
+        small = [day for day in excluded_days(connection) if is_only_small(connection, day)]
+    usual = [day for day in small if days[0] < day < days[-1]]
+    for day in usual:
+        accept_day(warehouse, day)
+    return usual
 
 
 @contextmanager

@@ -1,14 +1,16 @@
--- The fields `f` of every line of delimited text, with a reason where it has none. Quotes are as
--- in RFC 4180, within one line.
+-- The fields `f` of every line of delimited text that carries a row, with a reason where it has
+-- none. Quotes are as in RFC 4180. Empty fields too many are none, and fields behind those that are
+-- read may be missing.
 SELECT
     line,
     text,
     CASE
-        WHEN text IS NULL THEN 'empty line'
         WHEN starts_with(text, $mark) THEN split_part(text, $mark, 2)
         WHEN $quoted AND contains(text, '"') AND NOT regexp_full_match($delimiter || text, $record)
             THEN 'unbalanced quote'
-        WHEN len(f) <> $n_fields THEN concat('expected ', $n_fields, ' fields, found ', len(f))
+        WHEN len(f) < least($n_fields, $n_used + 1)
+            OR len(f) > $n_fields AND array_to_string(f[$n_fields + 1:], '') <> ''
+            THEN concat('expected ', $n_fields, ' fields, found ', len(f))
     END AS format_problem,
     f
 FROM (
@@ -26,5 +28,5 @@ FROM (
             ELSE string_split(text, $delimiter)
         END AS f
     FROM staged_lines
-    WHERE rowid >= $header_lines
+    WHERE text IS NOT NULL
 )

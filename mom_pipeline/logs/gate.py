@@ -180,6 +180,15 @@ def earlier_figures(connection: Connection, day: date) -> tuple[list[DayFigures]
     return admitted, excluded
 
 
+def is_only_small(connection: Connection, day: date) -> bool:
+    """Tell whether all that speaks against a judged day is that a part of it may be missing."""
+    (text,) = connection.execute(
+        "SELECT figures FROM day_figures WHERE day = $day::DATE", {"day": day.isoformat()}
+    ).fetchall()[0]
+    reasons = objections(DayFigures.from_json(text), *earlier_figures(connection, day))
+    return all(reason.endswith(_MISSING) for reason in reasons)
+
+
 def day_figures(connection: Connection, day: date, X_before: Csr | None) -> DayFigures:
     """Return the figures of a day. Linear in its rows and in the ids of the quarter before."""
     newest, days_before = connection.execute(
@@ -213,7 +222,7 @@ def _known_interactions(connection: Connection, day: date, shape: tuple[int, int
         "SELECT DISTINCT users.position AS user_position, items.position AS item_position "
         "FROM raw_logs JOIN user_dictionary AS users USING (user_id) "
         "JOIN item_dictionary AS items USING (item_id) WHERE delivery_day = $day::DATE "
-        "AND users.position < $n_users AND items.position < $n_items ORDER BY ALL",
+        "AND weight > 0 AND users.position < $n_users AND items.position < $n_items ORDER BY ALL",
         {"day": day.isoformat(), "n_users": shape[0], "n_items": shape[1]},
     ).fetchnumpy()
     positions = tuple(np.asarray(found[f"{kind}_position"]) for kind in ("user", "item"))

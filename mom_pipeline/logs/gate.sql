@@ -1,12 +1,12 @@
 -- Figures of one delivery day against the rows that count of the quarter before it. Hash tables
 -- are built of the day's own ids, and the rows before stream past them: one scan per id column.
 WITH today AS (
-    SELECT user_id, item_id, event_time FROM raw_logs WHERE delivery_day = $day::DATE
+    SELECT user_id, item_id, event_time FROM raw_logs WHERE delivery_day = $day::DATE AND weight > 0
 ),
 before AS (
     SELECT user_id, item_id, delivery_day
     FROM admitted_logs
-    WHERE delivery_day >= $quarter::DATE AND delivery_day < $day::DATE
+    WHERE delivery_day >= $quarter::DATE AND delivery_day < $day::DATE AND weight > 0
 ),
 users AS (SELECT user_id, count(*) AS n FROM today GROUP BY ALL),
 pairs AS (SELECT DISTINCT user_id, item_id FROM today),

@@ -34,7 +34,7 @@ from mom_pipeline.logs.readers import (
     Query,
     event_query,
     format_advice,
-    header_lines,
+    rowless_lines,
     stage_log,
 )
 from mom_pipeline.logs.scan import (
@@ -215,6 +215,7 @@ def _replace(
     """Stage the file, then exchange its rows, quarantine and ledger entry in one transaction."""
     logs = settings.logs
     lines = stage_log(connection, file, scan, logs)
+    rowless = rowless_lines(connection)
     require_unchanged(file, scan)  # DuckDB has read it a second time
     query = event_query(file, scan.readable, logs, erased_users(settings))
     with transaction(connection):
@@ -223,11 +224,11 @@ def _replace(
             connection.execute(f"DELETE FROM {table} WHERE source_file = $source_file", source)  # noqa: S608
         remove_refusal(connection, file.source_file)
         accepted = _insert_accepted(connection, file, query)
-        rejected = lines - header_lines(file) - accepted
+        rejected = lines - rowless - accepted
         reasons = _insert_rejected(connection, file, query) if rejected else {}
         if rejected != sum(reasons.values()):
             raise LogFileError(
-                f"{file.path} has {lines} lines, but {header_lines(file)} header + {accepted} "
+                f"{file.path} has {lines} lines, but {rowless} without a row + {accepted} "
                 f"accepted + {sum(reasons.values())} rejected differ from that; nothing was "
                 "stored. Report this"
             )
@@ -237,7 +238,7 @@ def _replace(
             size_bytes=scan.size_bytes,
             sha256=scan.sha256,
             lines=lines,
-            header_lines=header_lines(file),
+            header_lines=rowless,
             rows_accepted=accepted,
             rows_rejected=rejected,
             rows_set_aside=sum(

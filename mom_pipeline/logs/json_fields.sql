@@ -3,7 +3,6 @@ SELECT
     line,
     text,
     CASE
-        WHEN text IS NULL THEN 'empty line'
         WHEN starts_with(text, $mark) THEN split_part(text, $mark, 2)
         WHEN object IS NULL THEN 'not a JSON object'
         -- In so many keys none is given twice, unless another is missing: that has its own reason.
@@ -30,6 +29,6 @@ FROM (
             text,
             CASE WHEN json_valid(text) THEN CASE WHEN json_type(text) = 'OBJECT' THEN text END END
                 AS object
-        FROM staged_lines
+        FROM staged_lines WHERE text IS NOT NULL
     )
 )

@@ -16,6 +16,7 @@ _SAMPLE_ROWS = 8
 class LedgerEntry:
     """One ingested file: lines = header_lines + rows_accepted + rows_rejected.
 
+    header_lines: those without a row: headers, blank lines, the rest of records over several lines.
     rows_set_aside: the part of rows_rejected that the source itself excluded.
     settings: the rules that the lines were read by.
     """

@@ -7,7 +7,7 @@ imports are read by the same ones.
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
@@ -32,6 +32,8 @@ _EARLIEST = "1900-01-01 00:00:00+00"
 # A number in decimal notation, also with an exponent, and no other that DuckDB would cast: 1_000.
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _MAX_WEIGHT = 1_000_000_000
+# Lines that a record in quotes may go on over.
+_MOST_LINES = 100
 _WHOLE = r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER"
 # Role of a column -> types of Parquet that carry it exactly.
 _TYPES = {
@@ -40,6 +42,7 @@ _TYPES = {
     "timestamp": r"VARCHAR|DATE|TIMESTAMP.*|U?BIGINT|U?INTEGER",
     "weight": rf"VARCHAR|DECIMAL.*|DOUBLE|FLOAT|{_WHOLE}",
     "exclude": "VARCHAR",
+    "event": "VARCHAR|ENUM.*",
 }
 
 
@@ -49,6 +52,25 @@ class Query:
 
     sql: str
     parameters: dict[str, object]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How delimited text is laid out. n_used: fields up to the last one that is read."""
+
+    delimiter: str
+    n_fields: int
+    n_used: int
+    header_lines: int = 1
+    quoted: bool = True
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """Values for the queries that take a line apart."""
+        mark = re.escape(self.delimiter)
+        a_field = rf'{mark}("(?:[^"]|"")*"|[^"{mark}]*)'
+        values = {k: v for k, v in vars(self).items() if k != "header_lines"}
+        return {**values, "field": a_field, "record": f"(?:{a_field})+", "mark": MARK}
 
 
 # --- Lines -----------------------------------------------------------------------------------
@@ -67,12 +89,21 @@ def stage_log(connection: Connection, file: LogFile, scan: Scan, logs: LogSettin
                     f"exactly as a {role}; write it as text"
                 )
             texts[name] = f'"{name}"::VARCHAR'  # settings admit no name with a quote in it
-    return stage_lines(connection, file, scan, texts)
+    layout = _layout(file, scan.readable, logs)[0] if has_header(file) else None
+    return stage_lines(connection, file, scan, texts, layout)
 
 
-def stage_lines(connection: Connection, file: LogFile, scan: Scan, texts: Mapping[str, str]) -> int:
+def stage_lines(
+    connection: Connection,
+    file: LogFile,
+    scan: Scan,
+    texts: Mapping[str, str],
+    layout: Layout | None = None,
+) -> int:
     """Fill `staged_lines`; return the physical lines, counted independently of the parser.
 
+    The text of a line that carries no row is NULL: headers, blank lines, and those that a record
+    in quotes goes on over.
     texts: of Parquet, expressions of columns as text, by name; no name may hold a quote.
     """
     path = {"path": literal_path(scan.readable)}
@@ -93,7 +124,45 @@ def stage_lines(connection: Connection, file: LogFile, scan: Scan, texts: Mappin
             f"{file.path} has {lines} lines, but {read} were read; nothing was stored. "
             "Deliver the file again, or report it if it is sound"
         )
+    if file.format != "parquet":
+        _clear_rowless(connection, layout)
     return lines
+
+
+def rowless_lines(connection: Connection) -> int:
+    """Return how many of the staged lines carry no row."""
+    return scalar(connection, "SELECT count(*) FROM staged_lines WHERE text IS NULL")
+
+
+def _clear_rowless(connection: Connection, layout: Layout | None) -> None:
+    """Join the records that go on over line ends; set the text of lines without a row to NULL."""
+    blank, header_lines = " \t", 0
+    if layout is not None:
+        blank, header_lines = blank + layout.delimiter, layout.header_lines
+        if layout.quoted:
+            _join_records(connection, layout)
+    connection.execute(
+        "UPDATE staged_lines SET text = NULL WHERE rowid < $header_lines "
+        "OR trim(text, $blank) = '' "
+        "OR text = (SELECT text FROM staged_lines WHERE rowid = $header_lines - 1)",
+        {"header_lines": header_lines, "blank": blank},
+    )
+
+
+def _join_records(connection: Connection, layout: Layout) -> None:
+    if not scalar(connection, "SELECT count(*) FROM staged_lines WHERE contains(text, '\"')"):
+        return
+    connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE joined_records AS {load_sql('logs/joined_records.sql')}",
+        {
+            **{k: v for k, v in layout.parameters.items() if k not in ("n_used", "quoted")},
+            "longest": _MOST_LINES,
+        },
+    )
+    connection.execute(
+        "UPDATE staged_lines SET text = CASE WHEN staged_lines.rowid = first THEN record END "
+        "FROM joined_records WHERE staged_lines.rowid BETWEEN first AND last"
+    )
 
 
 def parquet_types(connection: Connection, path: Path) -> dict[str, str]:
@@ -108,21 +177,9 @@ def parquet_types(connection: Connection, path: Path) -> dict[str, str]:
 # --- Fields ----------------------------------------------------------------------------------
 
 
-def delimited_fields(
-    delimiter: str, n_fields: int, *, header_lines: int = 1, quoted: bool = True
-) -> Query:
+def delimited_fields(layout: Layout) -> Query:
     """SELECT line, text, format_problem, f: the fields of every line of delimited text."""
-    a_field = rf'{re.escape(delimiter)}("(?:[^"]|"")*"|[^"{re.escape(delimiter)}]*)'
-    parameters: dict[str, object] = {
-        "delimiter": delimiter,
-        "n_fields": n_fields,
-        "header_lines": header_lines,
-        "quoted": quoted,
-        "field": a_field,
-        "record": f"(?:{a_field})+",
-        "mark": MARK,
-    }
-    return Query(load_sql("logs/delimited_fields.sql"), parameters)
+    return Query(load_sql("logs/delimited_fields.sql"), layout.parameters)
 
 
 def json_fields(names: Sequence[str], n_required: int, *, exact_ids: bool) -> Query:
@@ -160,9 +217,18 @@ def event_query(file: LogFile, readable: Path, logs: LogSettings, erased: Erased
         "is_erased": load_sql("logs/is_erased.sql") if erased.hashes else "false",
         "weight": "'1'",
         "exclude": "''",
+        "event": "NULL",
+        "event_weight": "1",
+        "weighed": "amount",
         **{role: f"f[{number}]" for role, number in columns.items()},
     }
     parameters = fields.parameters | time_parameters
+    if logs.columns.event:
+        known = "list_position($event_names::VARCHAR[], event)"
+        fragments["event_weight"] = f"list_extract($event_weights::DOUBLE[], {known})"
+        fragments["weighed"] = "amount::DOUBLE * event_weight"
+        names, weights = zip(*logs.event_weights, strict=True) if logs.event_weights else ((), ())
+        parameters |= {"event_names": list(names), "event_weights": list(weights)}
     if erased.hashes:
         parameters |= {"salt": erased.salt, "erased_users": list(erased.hashes), "a_word": _WORD}
     midnight = datetime.combine(file.day + timedelta(days=1), time(), logs.zone)
@@ -178,22 +244,29 @@ def event_query(file: LogFile, readable: Path, logs: LogSettings, erased: Erased
     return Query(filled(load_sql("logs/check_events.sql"), fragments), parameters)
 
 
-def header_lines(file: LogFile) -> int:
-    return 1 if file.format in ("csv", "tsv") else 0
+def has_header(file: LogFile) -> bool:
+    return file.format in ("csv", "tsv")
 
 
 def _fields_of(file: LogFile, readable: Path, logs: LogSettings) -> tuple[Query, dict[str, int]]:
     """Return the SELECT of a log's fields, and the number of each role's field, from 1 on."""
     wanted = _mapped(logs.columns)
-    if not header_lines(file):
-        required = len(wanted.keys() - {"exclude"})
-        fields = json_fields(list(wanted.values()), required, exact_ids=True)
-        return fields, {role: number for number, role in enumerate(wanted, start=1)}
+    if has_header(file):
+        layout, columns = _layout(file, readable, logs)
+        return delimited_fields(layout), columns
+    required = len(wanted.keys() - {"exclude"})
+    fields = json_fields(list(wanted.values()), required, exact_ids=True)
+    return fields, {role: number for number, role in enumerate(wanted, start=1)}
+
+
+def _layout(file: LogFile, readable: Path, logs: LogSettings) -> tuple[Layout, dict[str, int]]:
+    """Return how a log is laid out, by its header, and the number of each role's field."""
     delimiter = "\t" if file.format == "tsv" else logs.delimiter
     header = _header(file, readable, delimiter)
     _require_columns(file, logs.columns, header)
-    fields = delimited_fields(delimiter, len(header), quoted=file.format == "csv")
-    return fields, {role: header.index(name) + 1 for role, name in wanted.items()}
+    columns = {role: header.index(name) + 1 for role, name in _mapped(logs.columns).items()}
+    quoted = file.format == "csv"
+    return Layout(delimiter, len(header), max(columns.values()), quoted=quoted), columns
 
 
 def _mapped(columns: ColumnSettings) -> dict[str, str]:
@@ -248,24 +321,38 @@ def _shown_names(header: list[str]) -> list[str]:
 # than that: 2024/03/01, 24:00:00, "epoch", 1_709_287_200.
 _OFFSET = r"(?:Z|[+-](?:0[0-9]|1[0-5])(?::?[0-5][0-9](?::[0-5][0-9])?)?)"
 _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
-_ISO = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}(?:[ T]{_CLOCK}{_OFFSET}?)?"
+_ISO = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}(?:[ T]{_CLOCK}(?: ?{_OFFSET}| (?:UTC|GMT))?)?"
 _EPOCH = r"-?[0-9]+(?:\.[0-9]+)?"
 _WIDE = "TRY_CAST(time_text AS DECIMAL({}, {}))::DECIMAL(28, 6)"  # no product overflows it
 _NAMED = {
-    "iso": ("TRY_CAST(time_text AS TIMESTAMPTZ)", _ISO),
+    # Without the space before an offset, which DuckDB does not read.
+    "iso": (
+        "TRY_CAST(replace(replace(time_text, ' +', '+'), ' -', '-') AS TIMESTAMPTZ)",
+        _ISO,
+    ),
     "epoch_s": (f"make_timestamptz((1000000 * {_WIDE.format(16, 6)})::BIGINT)", _EPOCH),
     "epoch_ms": (f"make_timestamptz((1000 * {_WIDE.format(18, 3)})::BIGINT)", _EPOCH),
+    # Days since 1899-12-30, to the second, in the zone of the logs; 25569 is 1970-01-01.
+    "excel": (
+        "make_timestamp(1000000 * round(86400 * "
+        "(TRY_CAST(replace(time_text, ',', '.') AS DOUBLE) - 25569))::BIGINT)::TIMESTAMPTZ",
+        r"[0-9]{1,5}(?:[.,][0-9]+)?",
+    ),
 }
 _PATTERN_TIME = """
     CASE WHEN lower(trim(time_text)) NOT IN ('epoch', 'infinity', '-infinity')
         AND regexp_matches(time_text, $time_form{n})
     THEN try_strptime(time_text, $time_pattern{n})::TIMESTAMPTZ END
 """
-_CLOCKS = ("", " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p", "T%H:%M:%S", " %H:%M:%S.%f")
+_CLOCKS = (
+    *("", " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p", "T%H:%M:%S", " %H:%M:%S.%f"),
+    *(", %H:%M:%S", ", %H:%M", ", %I:%M:%S %p", ", %I:%M %p", " %I:%M:%S%p", " %I:%M%p"),
+    *(" %H:%M:%S %Z", " %H:%M %Z", " %H:%M:%S%z", " %H:%M%z", " %H:%M:%S %z", " %H:%M %z"),
+)
 _DATES = (
     *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%Y.%m.%d"),
     *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%d-%b-%Y"),
-    *("%d-%b-%y", "%Y%m%d"),
+    *("%d-%b-%y", "%Y%m%d", "%Y-%m-%d", "%a, %d %b %Y", "%B %d, %Y", "%d. %B %Y"),
 )
 # In the order of preference where several fit alike.
 _FORMATS = (*_NAMED, *(day + clock for day in _DATES for clock in _CLOCKS))
@@ -305,10 +392,22 @@ def fitting_formats(values: Sequence[str]) -> list[FittingFormat]:
     values: in the order of the file; empty ones are skipped.
     """
     values = [value for value in values if value]
+    if not any(c.isdigit() for value in values for c in value):
+        return []
     few = values[:: max(len(values) // _FEW, 1)]
-    fits = _fits(values, [fit.name for fit in _fits(few, _FORMATS)])
+    marks = {re.sub(r"[^\W_]+", "", value) for value in few}
+    likely = [name for name in _FORMATS if name in _NAMED or _is_likely(name, marks)]
+    fits = _fits(values, [fit.name for fit in _fits(few, likely)])
     good = [fit for fit in fits if fit.share > 0.5]
     return sorted(good, key=lambda fit: (-round(fit.share, 3), -fit.in_order))
+
+
+def _is_likely(pattern: str, marks: Iterable[str]) -> bool:
+    """Tell whether a pattern has the marks between letters and digits that some values have."""
+    own = re.sub("%.", "", pattern).replace("T", "")
+    if pattern.endswith("%z"):
+        return any(of_value.startswith(own) for of_value in marks)
+    return own in marks
 
 
 def _fits(values: Sequence[str], formats: Sequence[str]) -> list[FittingFormat]:

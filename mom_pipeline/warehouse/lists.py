@@ -118,6 +118,7 @@ def latest_items(connection: Connection, user_id: str, day: date, n: int) -> lis
     """What a user took last, the newest first; of one time, what stands later in the log."""
     rows = connection.execute(
         "SELECT item_id FROM raw_logs WHERE user_id = $user AND delivery_day <= $day::DATE "
+        "AND weight > 0 "
         "GROUP BY item_id ORDER BY max(row(event_time, source_file, line)) DESC LIMIT $n",
         {"user": user_id, "day": day.isoformat(), "n": n},
     ).fetchall()

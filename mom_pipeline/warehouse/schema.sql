@@ -10,7 +10,7 @@ CREATE TABLE IF NOT EXISTS raw_logs (
     event_time   TIMESTAMPTZ    NOT NULL,
     user_id      VARCHAR        NOT NULL,
     item_id      VARCHAR        NOT NULL,
-    weight       DECIMAL(18, 6) NOT NULL   -- decimal: its sums do not depend on their order
+    weight       DECIMAL(18, 6) NOT NULL   -- decimal: its sums do not depend on their order; below 0: a return
 );
 
 CREATE TABLE IF NOT EXISTS ingest_ledger (
@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS ingest_ledger (
     size_bytes     BIGINT      NOT NULL,
     sha256         VARCHAR     NOT NULL,
     lines          BIGINT      NOT NULL,  -- = header_lines + rows_accepted + rows_rejected
-    header_lines   BIGINT      NOT NULL,
+    header_lines   BIGINT      NOT NULL,  -- without a row: headers, blank and continued lines
     rows_accepted  BIGINT      NOT NULL,
     rows_rejected  BIGINT      NOT NULL,
     rows_set_aside BIGINT      NOT NULL,  -- the part of rows_rejected that the source excluded

@@ -78,9 +78,9 @@ def test_a_folder_of_its_own_that_a_killed_start_goes_on_with(shop):
     (home / "data" / "shop").mkdir()
     (home / "data" / "shop" / ".writer").touch()
     with contextlib.chdir(home):
-        assert own_folder(Path("logs.csv")) == Path("data/own-logs")
-        assert own_folder(Path("shop.csv")) == Path("data/shop")
-        assert own_folder(Path("../a b.csv.gz")) == Path("data/a-b")
+        assert own_folder("logs.csv") == Path("data/own-logs")
+        assert own_folder("shop.csv") == Path("data/shop")
+        assert own_folder("../a b.csv.gz") == Path("data/a-b")
 
 
 def test_names_are_in_the_export_and_the_report(started):
@@ -113,7 +113,26 @@ def test_what_is_excluded_makes_lists_stale_and_is_no_candidate(started, monkeyp
 def test_nothing_is_written_when_the_guess_is_refused(shop):
     shown = mom(shop / "no", "start", str(shop / "shop.csv"), code=1)  # nobody answers
     assert "How shop.csv is read" in shown.stdout
+    assert "--yes takes the guess" in shown.stderr  # D14
     assert not (shop / "no").exists()
+
+
+def test_one_answer_corrects_the_guess(shop):
+    file = str(shop / "shop.csv")
+    shown = mom(shop / "no", "start", file, typed="user=Artikel, item=Kunde\nn\n").stdout
+    before, _, after = shown.partition("user=COLUMN")
+    assert "│ Kunde " in before.partition("user ")[2].partition("item ")[0]
+    assert "│ Artikel " in after.partition("user ")[2].partition("item ")[0]
+    assert not (shop / "no").exists()
+
+
+def test_other_options_ask_before_they_begin_again(shop):
+    """D13: what is there stays until somebody says so."""
+    root, file = shop / "again", str(shop / "shop.csv")
+    assert "2,500 taken, 0 set aside" in mom(root, "import", "csv", file).stdout
+    shown = mom(root, "start", file, "--item", "Bezeichnung", typed="y\nn\n").stdout
+    assert "made with other options; begin again?" in shown
+    assert len(list((root / "logs").iterdir())) == 5
 
 
 def test_an_option_corrects_the_guess_and_is_named_in_its_error(shop):

@@ -12,13 +12,23 @@ import pandas as pd
 import pytest
 
 from mom_pipeline.catalogue import Catalogue
-from mom_pipeline.datasets.guessing import guess_file, own_file
-from mom_pipeline.datasets.importing import Dataset, ImportSummary, import_dataset, read_summary
+from mom_pipeline.datasets.guessing import guess_files, own_files
+from mom_pipeline.datasets.importing import (
+    Dataset,
+    ImportSummary,
+    begin_again,
+    day_of_import,
+    import_dataset,
+    is_imported_otherwise,
+    read_summary,
+)
 from mom_pipeline.datasets.published import DATASETS
+from mom_pipeline.erasure.log_lines import erase_lines, find_lines
 from mom_pipeline.errors import DatasetError
 from mom_pipeline.logs.ingest import IngestResult, ingest_files
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.settings import load_settings
+from mom_pipeline.settings_file import declare_first_day
 from mom_pipeline_tests.data_folder import DataFolder
 
 ONLINE_RETAIL = Path(__file__).parents[2] / "../shared/data/online_retail.csv.gz"
@@ -30,7 +40,11 @@ EVENTS = (
 
 
 def dataset(name: str, path: Path, **options: Any) -> Dataset:
-    return own_file(guess_file(path, options)) if name == "csv" else DATASETS[name](path, **options)
+    return (
+        own_files(guess_files([path], options))
+        if name == "csv"
+        else DATASETS[name](path, **options)
+    )
 
 
 def bring(
@@ -45,7 +59,7 @@ def bring(
     files = discover(folder.settings.logs_dir).files
     results = list(ingest_files(folder.warehouse, files[::every]))
     assert all(isinstance(result, IngestResult) for result in results), results
-    assert read_summary(folder.settings) == summary
+    assert read_summary(folder.settings) == summary.without_examples
     return summary
 
 
@@ -227,7 +241,7 @@ def test_an_adapter_brings_the_published_lines(
             ["u\ts\n", "u\ts\tx\n", "u\t\t3\n", "u\ts\t0\n", "a\x00\ts\t1\n"],
             3,
         ),
-        ("yandex", CLICKS, ["9\t30\tC\t0\t100\n", "0\t30\tX\t0\t1\n", "junk\n", "\n"], 32),
+        ("yandex", CLICKS, ["9\t30\tC\t0\t100\n", "0\t30\tX\t0\t1\n", "junk\n"], 32),
     ],
 )
 def test_a_line_in_another_format_is_named(
@@ -236,7 +250,7 @@ def test_a_line_in_another_format_is_named(
     first = next(iter(files))
     for one in bad:
         raw = write_raw(tmp_path, {**files, first: files[first] + one})
-        with pytest.raises(DatasetError, match=rf"1 lines .* the first is line {line}"):
+        with pytest.raises(DatasetError, match=rf"(?s)1 of .*malformed.*1 \(line {line}: "):
             import_dataset(dataset(name, raw), folder.settings)
     assert not list(folder.settings.logs_dir.iterdir())
 
@@ -297,10 +311,64 @@ def test_the_repeated_hour_of_the_end_of_summer_time_stays_two_hours(
 
 def test_csv_errors_say_what_to_do(folder: DataFolder, tmp_path: Path) -> None:
     path = written(tmp_path, "u,i,yesterday\n")
-    with pytest.raises(DatasetError, match="line 2: 'u,i,yesterday'"):
+    with pytest.raises(DatasetError, match=r"timestamp not understood: 1 \(line 2: u,i,yesterday"):
         bring(folder, "csv", path, timestamp="timestamp", timestamp_format="iso")
     with pytest.raises(DatasetError, match="exactly one column 'who'"):
         bring(folder, "csv", path, user="who")
+
+
+def test_a_few_bad_lines_are_set_aside_with_their_reasons(
+    folder: DataFolder, tmp_path: Path
+) -> None:
+    """D3: they go to the logs of the days around them, and from there to the quarantine."""
+    lines = [f"u{n % 50},i{n % 20},2024-03-0{1 + n // 300}" for n in range(600)]
+    lines[10:10] = ["u1,i1,soon", 'u1,"i', "", "user,item,timestamp", "u1", "Zoë\x00,i,2024-03-01"]
+    path = written(tmp_path, "".join(f"{line}\n" for line in [*lines, "", ""]))
+    summary = bring(folder, "csv", path)
+    assert (summary.lines, summary.lines_without_event, summary.taken) == (609, 5, 600)
+    assert {part.reason: (part.n, part.examples) for part in summary.rest} == {
+        "timestamp not understood": (1, ("line 12: u1,i1,soon",)),
+        "unbalanced quote": (1, ('line 13: u1,"i',)),
+        "expected 3 fields, found 1": (1, ("line 16: u1",)),
+        "control character": (1, (r"line 17: Zoë\x00,i,2024-03-01",)),
+    }
+    kept = folder.query("SELECT delivery_day::VARCHAR, reason FROM quarantine ORDER BY ALL")
+    assert kept == [
+        ("2024-03-01", f"set aside: {reason}")
+        for reason in sorted(part.reason for part in summary.rest)
+    ]
+    assert folder.query("SELECT count(*) FROM raw_logs") == [(600,)]
+    text = (folder.settings.data_dir / "dataset.json").read_text(encoding="utf-8")
+    assert "Zoë" not in text
+
+
+def test_too_many_bad_lines_are_all_named_with_what_mends_them(
+    folder: DataFolder, tmp_path: Path
+) -> None:
+    path = written(tmp_path, "u,i,2024-03-01\n" * 30 + "u,i,13.3.2024\n" * 4 + "u\n" * 2)
+    with pytest.raises(DatasetError, match="6 of 36 lines are malformed") as refused:
+        bring(folder, "csv", path, timestamp="timestamp")
+    for words in (
+        "understood: 4",
+        "--timestamp-format",
+        "found 1: 2",
+        "--delimiter",
+        "REJECT_SHARE=0.17",
+    ):
+        assert words in str(refused.value)
+    assert not list(folder.settings.logs_dir.iterdir())
+
+
+def test_erasure_finds_the_lines_that_an_import_set_aside(
+    folder: DataFolder, tmp_path: Path
+) -> None:
+    good = "".join(f"u{n % 9},i,2024-03-01\n" for n in range(200))
+    bring(folder, "csv", written(tmp_path, good + "Zed,i,soon\n"))
+    [own] = find_lines(folder.warehouse, "Zed")
+    erase_lines(folder.warehouse, own, "Zed")
+    log = gzip.decompress((folder.settings.logs_dir / "2024-03-01.csv.gz").read_bytes())
+    assert b"Zed" not in log
+    assert log.count(b"\n") == 201
 
 
 @pytest.mark.parametrize("ms", ["999999999999999", "7258118400000", "-86400001"])
@@ -363,6 +431,44 @@ def test_an_import_that_was_killed_begins_again(
     assert len(discover(logs).files) == 2 * has_folder
     folder.settings = load_settings(folder.settings.data_dir, {})
     assert bring(folder, "csv", path).days == len(discover(logs).files) == 5
+
+
+def test_an_import_with_other_options_begins_again(folder: DataFolder, tmp_path: Path) -> None:
+    """D13: what was made goes, what a person wrote stays; one that was killed begins again."""
+    path = tmp_path / "x.csv"
+    path.write_text("user,item,type,time\nu,i,view,2024-03-01\nu,i,buy,2024-03-02\n")
+    bring(folder, "csv", path, event="", weight="")
+    settings = folder.settings.data_dir / "pipeline.toml"
+    settings.write_text(settings.read_text() + "\n[serving]\nlist_length = 7\n")
+    chosen = dataset("csv", path, timezone="Asia/Taipei", event="type")
+    assert not is_imported_otherwise(dataset("csv", path, event="", weight=""), folder.settings)
+    assert is_imported_otherwise(chosen, folder.settings)
+    with pytest.raises(DatasetError, match="does not fit"):
+        import_dataset(chosen, folder.settings)
+    begin_again(chosen, folder.settings)
+    assert not folder.settings.warehouse_path.exists()
+    folder.settings = load_settings(folder.settings.data_dir, {})
+    bring(folder, "csv", path, timezone="Asia/Taipei", event="type")
+    assert folder.settings.serving.list_length == 7
+    assert dict(folder.settings.logs.event_weights).keys() == {"buy", "view"}
+    assert folder.settings.pipeline.start_date == "2024-03-01"
+
+
+def test_rows_without_times_are_of_one_day(folder: DataFolder, tmp_path: Path) -> None:
+    """That of the import, also when the same file is imported again on a later day."""
+    path = tmp_path / "pairs.csv"
+    path.write_text("user,item\n" + "".join(f"u{n % 9},i{n % 7}\n" for n in range(60)))
+    chosen, day = guess_files([path], {}), date(2024, 3, 5)
+    import_dataset(own_files(chosen, day), folder.settings)
+    folder.settings = load_settings(folder.settings.data_dir, {})
+    assert day_of_import(folder.settings) == day
+    folder.write("2024-03-01.csv", "user,item,timestamp,exclude\na,b,2024-03-01,\n")
+    list(ingest_files(folder.warehouse, discover(folder.settings.logs_dir).files))
+    days = [file.day for file in discover(folder.settings.logs_dir).files]
+    assert declare_first_day(folder.settings, days).pipeline.start_date == "2024-03-01"
+    assert folder.query("SELECT count(*), max(event_time)::DATE::VARCHAR FROM raw_logs") == [
+        (61, "2024-03-05")
+    ]
 
 
 def test_settings_that_do_not_fit_are_refused(folder: DataFolder, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import json
 import duckdb
 import pytest
 
-from mom_pipeline.datasets.guessing import guess_file, own_file
+from mom_pipeline.datasets.guessing import guess_files, own_files
 from mom_pipeline.datasets.importing import import_dataset
 from mom_pipeline.errors import DatasetError
 from mom_pipeline.logs.readers import fitting_formats
@@ -62,7 +62,7 @@ def write(path, content, encoding="utf-8"):
     ],
 )
 def test_columns_delimiter_header_and_times(tmp_path, name, content, expected):
-    options = guess_file(write(tmp_path / name, content), {}).options
+    options = guess_files([write(tmp_path / name, content)], {}).options
     names = (options.user, options.item, options.timestamp)
     guessed = (*names, options.timestamp_format, options.weight, options.item_name)
     assert guessed == expected
@@ -76,12 +76,12 @@ def test_day_and_month_are_told_apart_by_the_order_of_the_lines(tmp_path):
         ("u,i,{m}/{d}/{y}", "%m/%d/%Y"),
     ):
         path = write(tmp_path / "days.csv", ["user,item,date", *lines(pattern, days)])
-        assert guess_file(path, {}).options.timestamp_format == expected
+        assert guess_files([path], {}).options.timestamp_format == expected
 
 
 def test_what_cannot_be_told_is_said(tmp_path):
     path = write(tmp_path / "one.csv", ["user,item,date", "u,i,02/02/2011"])
-    (note,) = guess_file(path, {}).notes
+    (note,) = guess_files([path], {}).notes
     assert "alike; --timestamp-format decides" in note
 
 
@@ -94,9 +94,9 @@ def test_encodings_are_read_to_the_same_names(folder: DataFolder, tmp_path, enco
     if encoding == "latin-1":
         content = [line.replace("“", "'").replace("”", "'") for line in content]
     path = write(tmp_path / "kunden.csv", content, encoding)
-    guess = guess_file(path, {})
-    assert guess.options.encoding == expected
-    import_dataset(own_file(guess), folder.settings)
+    guess = guess_files([path], {})
+    assert guess.files[0].encoding == expected
+    import_dataset(own_files(guess), folder.settings)
     text = gzip.decompress((folder.settings.logs_dir / "2010-12-01.csv.gz").read_bytes()).decode()
     assert text.splitlines()[1].startswith("Jürgen,ä0,2010-12-01T00:00:00")
     assert "ä0,Größe" in (folder.settings.data_dir / "items.csv").read_text(encoding="utf-8")
@@ -125,9 +125,9 @@ def write_parquet(path):
 )
 def test_json_lines_and_parquet(folder: DataFolder, tmp_path, write_file, name):
     path = write_file(tmp_path / name)
-    guess = guess_file(path, {})
+    guess = guess_files([path], {})
     assert guess.parsed_rows(5)[1] == ("1", "i1", "2010-12-02 09:00:00", "", "<b>")
-    summary = import_dataset(own_file(guess), folder.settings)
+    summary = import_dataset(own_files(guess), folder.settings)
     assert (summary.rows, summary.days) == (28, 28)
     text = gzip.decompress((folder.settings.logs_dir / "2010-12-02.csv.gz").read_bytes()).decode()
     assert text.splitlines()[1].startswith("1,i1,2010-12-02T09:00:00")
@@ -138,38 +138,39 @@ def test_what_is_no_event_is_set_aside(folder: DataFolder, tmp_path):
         "user,item,date,qty",
         "u,i,2010-12-01,2",
         ",i,2010-12-01,1",
-        "u,i,2010-12-01,-3",
+        "u,i,2010-12-01,0",
+        "u,i,2010-12-02,-3",
+        "u,j,2010-12-01,-3",
         "",
         "",
     ]
     path = write(tmp_path / "shop.csv", content)
-    import_dataset(own_file(guess_file(path, {})), folder.settings)
+    import_dataset(own_files(guess_files([path], {})), folder.settings)
     text = gzip.decompress((folder.settings.logs_dir / "2010-12-01.csv.gz").read_bytes()).decode()
     reasons = [row["exclude"] for row in csv.DictReader(text.splitlines())]
-    assert reasons == ["", "no user", "weight not above 0"]
+    assert reasons == ["", "no user", "quantity 0", "return of what was not taken before"]
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ([], "is empty"),
-        (["[{}]"], "one object per line"),
         (["only words", "in here"], "Give --delimiter"),
-        (["user,item,price", "u,i,3"], "looks like the timestamp"),
-        (["a,b,date", "x,y,2010-12-01"], "looks like the user.*name it with --user"),
-        (["user,item,date"], "no line after it"),
+        (["price,date", "3,2010-12-01"], "like the user or the item.*--user and it with --item"),
+        (["user,item,when", "u,i,soon", "v,j,then"], "times of column 'when' are in no known"),
+        (["user,item,date"], "no row"),
     ],
 )
 def test_a_file_that_cannot_be_told_says_what_to_give(tmp_path, content, message):
     with pytest.raises(DatasetError, match=message):
-        guess_file(write(tmp_path / "odd.csv", content), {})
+        guess_files([write(tmp_path / "odd.csv", content)], {})
 
 
 def test_a_wrong_time_format_is_named_with_the_one_that_fits(folder: DataFolder, tmp_path):
     path = write(tmp_path / "days.csv", ["user,item,date", *lines("u,i,{d}.{m}.{y}")])
-    guess = guess_file(path, {"timestamp_format": "iso"})
+    guess = guess_files([path], {"timestamp_format": "iso"})
     with pytest.raises(DatasetError, match=r"--timestamp-format '%d.%m.%Y' would read them"):
-        import_dataset(own_file(guess), folder.settings)
+        import_dataset(own_files(guess), folder.settings)
 
 
 @pytest.mark.parametrize("values", [[], ["", ""], ["soon", "later"], ["12", "13"]])

@@ -1,11 +1,17 @@
 """What a person decides: accept, drop, and what becomes of it when files are delivered again."""
 
-from datetime import date
+from datetime import date, timedelta
 
 import pytest
 
 from mom_pipeline.errors import LogFileError
-from mom_pipeline.logs.decisions import accept_day, drop_day, refusals
+from mom_pipeline.logs.decisions import (
+    accept_day,
+    accept_usual,
+    drop_day,
+    refusals,
+    undecided_days,
+)
 from mom_pipeline.logs.gate import DayVerdict, admit, excluded_days
 from mom_pipeline.logs.ingest import ingest_day
 from mom_pipeline_tests.data_folder import HEADER, DataFolder
@@ -104,3 +110,21 @@ def test_there_is_nothing_to_decide_of_a_usual_day_or_of_one_that_never_came(
         drop_day(folder.warehouse, date(2024, 3, 5))
     with folder.warehouse.reading() as connection:
         assert excluded_days(connection) == {}
+
+
+def test_small_days_within_a_history_are_accepted(folder: DataFolder) -> None:
+    """The last day may be cut short, and repeated lines are no matter of size."""
+    days = [date(2024, 3, 1) + timedelta(days=n) for n in range(18)]
+    small, repeated, last = days[12], days[15], days[-1]
+    for n, day in enumerate(days):
+        rows = 6 if day in (small, last) else 120
+        times = [f"{day}T{8 + k % 12:02d}:00" for k in range(rows)]
+        lines = [f"u{(k * 7 + n) % 200},i{k % 30},{time}\n" for k, time in enumerate(times)]
+        folder.take(HEADER + "".join(5 * lines[:40] if day == repeated else lines), f"{day}.csv")
+    with folder.warehouse.connect() as connection:
+        for day in days:
+            admit(connection, day, None)
+        assert set(excluded_days(connection)) == {small, repeated, last}
+    assert accept_usual(folder.warehouse) == [small]
+    assert undecided_days(folder.warehouse, days[13], days[-1]) == [repeated, last]
+    assert not undecided_days(folder.warehouse, days[0], days[14])

@@ -114,7 +114,7 @@ def test_a_line_that_is_neither_accepted_nor_rejected_is_noticed(
 ) -> None:
     """As it would be if the rules had a hole between those for good and for bad lines."""
     monkeypatch.setattr("mom_pipeline.logs.ingest._insert_rejected", lambda *_: {})
-    with pytest.raises(LogFileError, match="1 header \\+ 1 accepted \\+ 0 rejected"):
+    with pytest.raises(LogFileError, match="1 without a row \\+ 1 accepted \\+ 0 rejected"):
         lenient.take(log("a") + "not,a,line,of,ours\n")
     assert lenient.tables()["raw_logs"] == []
     assert lenient.tables()["ingest_ledger"] == []

@@ -39,14 +39,14 @@ def as_of(folder: DataFolder, day: date, new_array: NewArray = np.empty) -> DayM
 
 
 def random_events(rng: random.Random, n_days: int, per_day: int) -> list[Event]:
-    """Events with repeats, and late ones."""
+    """Events with repeats, late ones, and returns."""
     events = []
     for offset in range(n_days):
         day = FIRST + timedelta(days=offset)
         for _ in range(rng.randrange(per_day)):
             event_day = day - timedelta(days=rng.choice([0, 0, 0, 0, 1, 3]))
             user, item = f"u{rng.randrange(12)}", f"i{int(8 * rng.random() ** 2)}"
-            events.append((day, event_day, user, item, rng.choice(["1", "0.1", "2.5"])))
+            events.append((day, event_day, user, item, rng.choice(["1", "0.1", "2.5", "-1"])))
     return events
 
 
@@ -62,10 +62,13 @@ def deliver(folder: DataFolder, events: list[Event]) -> None:
 def oracle(events: list[Event], day: date, settings: MatrixSettings) -> Rows:
     """The filtered rows as of a day, by the definition, in exact arithmetic."""
     rows: Rows = defaultdict(lambda: defaultdict(Fraction))
-    for delivery, event_day, user, item, weight in events:
+    in_order = sorted(events, key=lambda event: (event[1], -Fraction(event[4])))
+    for delivery, event_day, user, item, weight in in_order:
         expired = settings.window_days and event_day <= day - timedelta(days=settings.window_days)
         if delivery <= day and event_day <= day and not expired:
-            rows[user][item] += Fraction(weight)
+            # A return takes away what is there, and never more.
+            rows[user][item] = max(rows[user][item] + Fraction(weight), Fraction(0))
+    rows = {u: {i: w for i, w in row.items() if w} for u, row in rows.items()}
     support: dict[str, int] = defaultdict(int)
     for row in rows.values():
         for item in row:
