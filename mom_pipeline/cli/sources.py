@@ -54,7 +54,7 @@ from mom_pipeline.pipeline.freshness import day_statuses, days_behind
 from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.settings import DATA_DIR_VARIABLE, Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
-from mom_pipeline.warehouse.lists import latest_items, sample_users
+from mom_pipeline.warehouse.lists import latest_items, repeat_share, sample_users
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _OPTIONS = {
@@ -77,6 +77,8 @@ _OPTIONS = {
 }
 _PARTS = ("table", "query", "sheet")
 _PEOPLE, _ITEMS, _ROWS = 3, 5, 5
+# A log of repeats, such as of a grocery.
+_OFTEN_AGAIN = 0.2
 # Excluded days at the end that are computed to get at a usual one.
 _LONGEST_SEARCH = timedelta(days=28)
 
@@ -280,6 +282,12 @@ def _first_model(settings: Settings) -> date:
         for day, reason in excluded.items():
             warn(f"Kept out: {day}: {reason}. `mom-pipeline accept {day}` takes it in.")
         whole = [day for day in delivery_days(connection) if day not in excluded]
+        again = repeat_share(connection)
+    if again >= _OFTEN_AGAIN and settings.serving.exclude_seen:
+        click.echo(
+            f"{again:.0%} of what people took they had taken on an earlier day. Lists hold new "
+            "items; `exclude_seen = false` under [serving] in pipeline.toml lets them hold all."
+        )
     first = max(whole[-1] if whole else newest, newest - _LONGEST_SEARCH)
     run_days(settings, first, newest)
     return newest

@@ -117,9 +117,19 @@ def sample_users(connection: Connection, n: int) -> list[str]:
 def latest_items(connection: Connection, user_id: str, day: date, n: int) -> list[str]:
     """What a user took last, the newest first; of one time, what stands later in the log."""
     rows = connection.execute(
-        "SELECT item_id FROM raw_logs WHERE user_id = $user AND delivery_day <= $day::DATE "
+        "SELECT item_id FROM admitted_logs WHERE user_id = $user AND delivery_day <= $day::DATE "
         "AND weight > 0 "
         "GROUP BY item_id ORDER BY max(row(event_time, source_file, line)) DESC LIMIT $n",
         {"user": user_id, "day": day.isoformat(), "n": n},
     ).fetchall()
     return [item for (item,) in rows]
+
+
+def repeat_share(connection: Connection) -> float:
+    """Share of the interactions of a day whose user had the item on an earlier one."""
+    query = (
+        "SELECT count(DISTINCT (user_id, item_id)), "
+        "count(DISTINCT (user_id, item_id, delivery_day)) FROM admitted_logs WHERE weight > 0"
+    )
+    [(pairs, visits)] = connection.execute(query).fetchall()
+    return float(1 - pairs / visits) if visits else 0.0

@@ -1,6 +1,7 @@
 """The table of lists and its export, in a real DuckDB file."""
 
 from dataclasses import fields, replace
+from datetime import date
 
 import duckdb
 import numpy as np
@@ -10,12 +11,14 @@ from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, POPULAR
 from mom_pipeline.core.ranking.lists import ReasonedLists
 from mom_pipeline.warehouse.lists import (
     export_lists,
+    latest_items,
     listed_items,
     lists_of,
     most_listed,
+    repeat_share,
     replace_lists,
 )
-from mom_pipeline_tests.data_folder import DataFolder
+from mom_pipeline_tests.data_folder import HEADER, DataFolder
 
 USERS, ITEMS = (np.array(ids, dtype=object) for ids in (["ann", "bob"], ["jam", "tea", "rye"]))
 LISTS = ReasonedLists(
@@ -79,3 +82,15 @@ def test_the_export_is_the_table_with_the_names_of_the_items(folder: DataFolder)
     without_names = duckdb.sql(f"SELECT * EXCLUDE (item_name) FROM '{path}'").fetchall()
     assert without_names == folder.query("FROM recommendations ORDER BY user_id, rank")
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_what_was_taken_last_and_again_is_of_days_that_count(folder: DataFolder):
+    for day, items in ((1, "jam tea"), (2, "jam rye"), (3, "tea jam")):
+        rows = (f"ann,{item},2024-03-0{day} 10:00:0{n}\n" for n, item in enumerate(items.split()))
+        folder.take(HEADER + "".join(rows), f"2024-03-0{day}.csv")
+    with folder.warehouse.connect() as connection:
+        assert latest_items(connection, "ann", date(2024, 3, 3), 2) == ["jam", "tea"]
+        assert repeat_share(connection) == 0.5
+        connection.execute("INSERT INTO excluded_days VALUES ('2024-03-03', 'cut')")
+        assert latest_items(connection, "ann", date(2024, 3, 3), 2) == ["rye", "jam"]
+        assert repeat_share(connection) == 0.25
