@@ -109,10 +109,9 @@ class Ease:
         return cls(ItemMatrix(entries), rest)
 
     def scores(self, rows: Histories) -> Array:
-        X = rows.once
-        scores = self.matrix.sums(X, X.data[:, None].astype(np.float32))[0]
-        scores += X.sum(axis=1, dtype=np.float32)[:, None] * self.rest
-        return np.asarray(scores)
+        scores = self.matrix.sums(rows.once)
+        scores += rows.once.sum(axis=1, dtype=np.float32)[:, None] * self.rest
+        return scores
 
     def at(self, rows: Histories, items: Array) -> Array:
         return added_up(rows.X, self.by_entry(rows, items))

@@ -11,9 +11,9 @@ from mom_pipeline.core.linear_algebra.eigenpairs import fits_dense
 from mom_pipeline.core.threads import cut
 from mom_pipeline.core.types import Array, Csr
 
-# Written out in full where at least this share of its entries occurs: some ten times as fast. A
-# ranking has a few such matrices, in single precision.
-_DENSE_SHARE, _DENSE_BYTES = 0.1, 4 * 4
+# Written out among the items that have entries where at least this share of these occurs, some ten
+# times as fast; a larger one than the few matrices of a ranking may be, from the second share on.
+_DENSE_SHARE, _LARGE_DENSE_SHARE, _DENSE_BYTES = 0.1, 0.25, 4 * 4
 # Sparse rows are added up for a few users in one call: 4 MB of entries stay in a core's cache.
 _ENTRIES_AT_A_TIME, _USERS_AT_A_TIME = 500_000, 32
 # Single entries are looked up in 4 MB of rows written out: five times as fast as a search.
@@ -22,22 +22,15 @@ _PANEL = 1_000_000
 
 @dataclass(frozen=True)
 class ItemMatrix:
-    """entries: M, (D, D), single precision.  dense: None to write M out where that is quicker."""
+    """entries: M, (D, D), single precision."""
 
     entries: Csr
-    dense: bool | None = None
 
-    def sums(self, X: Csr, weights: Array) -> Array:
-        """Return sum_h w_h M_hy over the items h of every history: (columns, users, D).
-
-        X: (users, D).  weights: (entries of X, columns), one result for each column.
-        """
-        n_columns = weights.shape[1]
-        if self._dense is not None and X.shape[0] > 1:
-            sums = np.empty((n_columns, *X.shape), dtype=np.float32)
-            for column, own in enumerate(weights.T):
-                W = sparse.csr_array((own, X.indices, X.indptr), shape=X.shape, copy=False)
-                sums[column] = W @ self._dense
+    def sums(self, X: Csr) -> Array:
+        """Return sum_h x_h M_hy over the items h of every history, (users, D). X: (users, D)."""
+        if self._dense is not None:
+            sums = np.zeros(X.shape, dtype=np.float32)
+            sums[:, self._items] = X[:, self._items] @ self._dense
             return sums
         before = np.append(0, np.cumsum(np.diff(self.entries.indptr)[X.indices]))[X.indptr]
         blocks = []
@@ -45,8 +38,8 @@ class ItemMatrix:
             bounds = X.indptr[users.start : users.stop + 1]
             entries = slice(bounds[0], bounds[-1])
             stacked = _stacked(self.entries[X.indices[entries]], bounds - bounds[0])
-            blocks.append((stacked @ weights[entries]).T.reshape(n_columns, -1, X.shape[1]))
-        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
+            blocks.append((stacked @ X.data[entries]).reshape(-1, X.shape[1]))
+        return np.concatenate(blocks)
 
     def at(self, X: Csr, items: Array) -> Array:
         """Return M at (item of an entry of X, listed item of its user), (entries, n).
@@ -71,17 +64,21 @@ class ItemMatrix:
         indptr = np.pad(M.indptr, (0, n_items - M.shape[0]), mode="edge")
         return ItemMatrix(sparse.csr_array((M.data, M.indices, indptr), shape=(n_items, n_items)))
 
-    @property
-    def is_dense(self) -> bool:
-        """Whether rows are added up from M written out."""
-        if self.dense is not None:
-            return self.dense
-        size = self.entries.shape[0] ** 2
-        return fits_dense(_DENSE_BYTES * size) and self.entries.nnz >= _DENSE_SHARE * size
+    @cached_property
+    def _items(self) -> Array:
+        """The items that have entries, in rows or in columns."""
+        some = np.diff(self.entries.indptr) > 0
+        some[self.entries.indices] = True
+        return np.flatnonzero(some)
 
     @cached_property
     def _dense(self) -> Array | None:
-        return np.asarray(self.entries.toarray()) if self.is_dense else None
+        """M among the items that have entries, where it is written out."""
+        size = len(self._items) ** 2
+        share = _DENSE_SHARE if fits_dense(_DENSE_BYTES * size) else _LARGE_DENSE_SHARE
+        if not size or self.entries.nnz < share * size:
+            return None
+        return np.asarray(self.entries[self._items][:, self._items].toarray())
 
 
 def last_true(values: Array) -> int:

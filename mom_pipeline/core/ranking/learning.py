@@ -7,7 +7,7 @@ ones. Who took none of these teaches nothing. The coefficients are those of `log
 the stated ones of `RankingWeights`: with few users they stay there.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
@@ -245,8 +245,11 @@ def _ask(window: Window, most: int, *, exclude_seen: bool, rng: np.random.Genera
 def _block(
     score: LogitScore, rows: Histories, wanted: Csr, known: Array, *, exclude_seen: bool
 ) -> _Block:
-    items, offered, bests = _candidates(score, rows, known, exclude_seen=exclude_seen)
-    z = score.features(rows, items, bests)
+    scores = {part.name: part.scores(rows) for part in score.parts}
+    seen = rows.seen if exclude_seen else None
+    bests = {name: best_value(values, seen) for name, values in scores.items()}
+    items, offered = _candidates(score, rows, scores, known, exclude_seen=exclude_seen)
+    z = score.features(rows, items, scores, bests)
     taken = (Histories(wanted, rows.posterior).entries_of(items) >= 0) & offered
     n_wanted = np.minimum(np.diff(wanted.indptr), _CUTOFF)
     ideal = np.cumsum(_discounts(_CUTOFF))[n_wanted - 1]
@@ -257,22 +260,27 @@ def _block(
 
 
 def _candidates(
-    score: LogitScore, rows: Histories, known: Array, *, exclude_seen: bool
-) -> tuple[Array, Array, dict[str, Array]]:
-    """Return the candidates of users, (users, n), where there are any, and best values of parts."""
-    bests: dict[str, Array] = {}
+    score: LogitScore,
+    rows: Histories,
+    scores: Mapping[str, Array],
+    known: Array,
+    *,
+    exclude_seen: bool,
+) -> tuple[Array, Array]:
+    """Return the candidates of users, (users, n), and where there are any.
+
+    scores: of each part, (users, D), where what is no candidate becomes -inf.
+    """
     lists, unknown = [], ~known
 
-    def best_of(scores: Array, n: int) -> None:
-        scores[:, unknown] = -np.inf
+    def best_of(values: Array, n: int) -> None:
+        values[:, unknown] = -np.inf
         if exclude_seen:
-            hide_seen(scores, rows.X)
-        lists.append(top_n(scores, n)[0])
+            hide_seen(values, rows.X)
+        lists.append(top_n(values, n)[0])
 
-    for part in score.parts:
-        scores = part.scores(rows)
-        bests[part.name] = best_value(scores, rows.seen if exclude_seen else None)
-        best_of(scores, _BEST)
+    for values in scores.values():
+        best_of(values, _BEST)
     users = score.items["users"]
     late = [users + score.items[name] for name in score.items if name.startswith("trend_")]
     for popular in (users, *late):
@@ -286,7 +294,7 @@ def _candidates(
     width = int(offered.sum(axis=1).max(initial=1))
     order = np.argsort(~offered, axis=1, kind="stable")[:, :width]
     items, offered = (np.take_along_axis(each, order, axis=1) for each in (items, offered))
-    return np.where(offered, items, np.maximum(items[:, :1], 0)), offered, bests
+    return np.where(offered, items, np.maximum(items[:, :1], 0)), offered
 
 
 def _own(score: LogitScore, rows: Histories) -> Array:

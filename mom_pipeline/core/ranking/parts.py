@@ -122,10 +122,11 @@ class Pairs:
         return LATE_PAIRS if self.late else PAIRS
 
     def scores(self, rows: Histories) -> Array:
-        X = self._history(rows)
-        scores = self.matrix.sums(X, (X.data * self._scale[X.indices])[:, None])[0]
+        X = copy(self._history(rows))
+        X.data = X.data * self._scale[X.indices]
+        scores = self.matrix.sums(X)
         scores *= self._scale
-        return np.asarray(scores)
+        return scores
 
     def at(self, rows: Histories, items: Array) -> Array:
         return added_up(rows.X, self.by_entry(rows, items))

@@ -148,9 +148,21 @@ class LogitScore:
             total[rows.seen] += self.own_terms(rows)
         return total, bests
 
-    def features(self, rows: Histories, items: Array, bests: Mapping[str, Array]) -> Array:
-        """Return the features of some items, (users, n, features). items: (users, n)."""
-        z = [_logarithms(part.at(rows, items), bests[part.name]) for part in self.parts]
+    def features(
+        self,
+        rows: Histories,
+        items: Array,
+        scores: Mapping[str, Array],
+        bests: Mapping[str, Array],
+    ) -> Array:
+        """Return the features of some items, (users, n, features). items: (users, n).
+
+        scores, bests: of each part, name -> (users, D), and the user's best value, (users,).
+        """
+        z = [
+            _logarithms(np.take_along_axis(scores[part.name], items, axis=1), bests[part.name])
+            for part in self.parts
+        ]
         z += [values[items].astype(np.float32) for values in self.items.values()]
         if self.own:
             position = rows.entries_of(items)

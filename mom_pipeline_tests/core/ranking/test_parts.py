@@ -149,12 +149,14 @@ def test_scores_of_some_items_are_those_of_all(part, X, rng):
 
 @pytest.mark.parametrize(("pairs", "users"), [(1, 1), (100, 32), (10**6, 7), (10**6, 200)])
 def test_pairs_written_out_give_the_same_scores(X, monkeypatch, pairs, users):
-    X = as_interactions(X.toarray() * (np.arange(80) % 9 > 0)[:, None])
+    X = as_interactions(X.toarray() * (np.arange(80) % 9 > 0)[:, None] * (np.arange(25) != 7))
     assert (np.diff(X.indptr) == 0).sum() >= 8
     dense = Pairs.from_counts(counts(X)).scores(rows(X))
     monkeypatch.setattr("mom_pipeline.core.ranking.item_matrix._ENTRIES_AT_A_TIME", pairs)
     monkeypatch.setattr("mom_pipeline.core.ranking.item_matrix._USERS_AT_A_TIME", users)
     monkeypatch.setattr("mom_pipeline.core.linear_algebra.eigenpairs._DENSE_BYTES", 0)
+    np.testing.assert_array_equal(dense, Pairs.from_counts(counts(X)).scores(rows(X)))
+    monkeypatch.setattr("mom_pipeline.core.ranking.item_matrix._LARGE_DENSE_SHARE", 2)
     a_few_users = Pairs.from_counts(counts(X)).scores(rows(X))
     np.testing.assert_allclose(dense, a_few_users, rtol=1e-5)
     assert dense.any()

@@ -44,7 +44,8 @@ def test_a_score_is_the_sum_of_its_features(X, days, weights, dated, exclude_see
     rows = Histories(X, None, None, days)
     total, bests = score(rows, exclude_seen=exclude_seen)
     items = np.tile(np.arange(25), (80, 1))
-    z = score.features(rows, items, bests).astype(np.float64)
+    scores = {part.name: part.scores(rows) for part in score.parts}
+    z = score.features(rows, items, scores, bests).astype(np.float64)
     length = weights.standardised(rows.lengths)
     own = score.names[-3:]
     expected = np.zeros(X.shape)
