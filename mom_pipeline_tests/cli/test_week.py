@@ -136,6 +136,12 @@ def test_a_model_in_use_that_is_not_whole_is_said_first_and_mended(shop, damage)
     assert lists_of(shop) == ({registry(shop).champion_version()}, True)
 
 
+def test_a_damaged_pointer_stops_no_new_day(shop):
+    no_pointer(shop)
+    deliver(shop, "2024-03-04-late.csv", "ben-00001,jazz-001,2024-03-04T10:00:00")
+    assert "In use: 2024-03-04-" in mom(shop, "update").stdout
+
+
 def test_without_days_to_compute_the_newest_whole_version_is_used(computed, tmp_path):
     folder = tmp_path / "models-alone"
     shutil.copytree(computed / "models", folder / "models")
