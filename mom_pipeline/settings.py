@@ -69,8 +69,6 @@ FeatureName = Literal[
     "trend_3",
     "trend_14",
     "trend_90",
-    "head_3",
-    "head_14",
     "quiet",
     "age",
     "had",

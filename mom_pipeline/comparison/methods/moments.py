@@ -141,8 +141,7 @@ _WITHOUT = {
     "ease": ("ease",),
     "low-pass": ("low_pass",),
     "popularity": ("users",),
-    "trend": ("trend_3", "trend_14", "trend_90", "head_3", "head_14"),
-    "head": ("head_3", "head_14"),
+    "trend": ("trend_3", "trend_14", "trend_90"),
     "quiet-and-age": ("quiet", "age"),
     "own-items": ("had", "times", "since"),
 }

@@ -20,12 +20,6 @@ from mom_pipeline.core.types import Array, Csr, Float64
 
 # Half-lives in days of the users of late.
 HALF_LIVES = (3, 14, 90)
-# Those after which an item is one of the few of the hour: 32 (standard error 11) and 82 (16)
-# ten-thousandths of nDCG@20 on a month and a week of MovieTweetings; 0 (6) and -21 (10) on those of
-# 30Music, -1 (4) and -14 (12) on those of Online Retail.
-HEAD_HALF_LIVES = (3, 14)
-# Share of the users of the leading item below which it is none of the few.
-_HEAD = 0.1
 # Users that an item is taken to have beside its own in a logarithm of the users of late.
 _SMOOTHING = 0.1
 
@@ -114,19 +108,16 @@ class ItemDays:
     def features(self) -> dict[str, Float64]:
         """Return what the days say of every item, name -> (D,), as of the newest day.
 
-        users_h: log of the users of late, n_h, each worth 2^(-days ago / h).
-        head_h: log(1 + r / .1), r = n_h / the largest n_h.
+        users_h: log of the users of late, each worth 2^(-days ago / h).
         quiet: log of the days since the last user.  age: log of the days since the first.
         """
         ago, D = (self.newest - self.days).astype(np.float64), self.n_items
-        n = {
-            h: np.bincount(self.items, weights=self.users * 2 ** (-ago / h), minlength=D)
+        late = {
+            f"users_{h}": np.log(
+                np.bincount(self.items, weights=self.users * 2 ** (-ago / h), minlength=D)
+                + _SMOOTHING
+            )
             for h in HALF_LIVES
-        }
-        late = {f"users_{h}": np.log(n[h] + _SMOOTHING) for h in HALF_LIVES}
-        head = {
-            f"head_{h}": np.log1p(n[h] / (_HEAD * max(n[h].max(initial=0.0), _SMOOTHING)))
-            for h in HEAD_HALF_LIVES
         }
         oldest = float(ago.max(initial=0.0))
         starts = np.searchsorted(self.items, np.arange(D + 1))
@@ -134,7 +125,7 @@ class ItemDays:
         quiet, age = np.full(D, np.log1p(oldest)), np.zeros(D)
         quiet[taken] = np.log1p(ago[starts[taken + 1] - 1])  # days rise within an item
         age[taken] = np.log1p(ago[starts[taken]])
-        return {**late, **head, "quiet": quiet, "age": age}
+        return {**late, "quiet": quiet, "age": age}
 
     def as_arrays(self) -> dict[str, Array]:
         """Return named arrays to be stored."""

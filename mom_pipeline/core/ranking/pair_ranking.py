@@ -87,10 +87,10 @@ class PairRanking(SentPlain):
         if self.days is None:
             return {"users": users}
         days = self.days.features()
-        return {"users": users} | {
-            name.replace("users", "trend"): v - users if name.startswith("users_") else v
-            for name, v in days.items()
+        late = {
+            name.replace("users", "trend"): v - users for name, v in days.items() if "_" in name
         }
+        return {"users": users, **late, "quiet": days["quiet"], "age": days["age"]}
 
     @cached_property
     def score(self) -> LogitScore:

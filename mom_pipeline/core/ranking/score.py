@@ -47,7 +47,6 @@ class RankingWeights:
 
     pairs, late_pairs, ease, low_pass: of the parts.  users: of the log of an item's users.
     trend_h: of the log of their share of late, each worth 2^(-days ago / h).
-    head_h: of being one of the few items with most users of late.
     quiet, age: of the log of the days since an item's last and first user.
     had, times, since: of an own item: at all, the log of its count, and of the days since then.
     length_mean, length_scale: of the log of the lengths of histories.
@@ -61,8 +60,6 @@ class RankingWeights:
     trend_3: Coefficient = (0.0, 0.0)
     trend_14: Coefficient = (1.0, 0.0)
     trend_90: Coefficient = (0.0, 0.0)
-    head_3: Coefficient = (0.0, 0.0)
-    head_14: Coefficient = (0.0, 0.0)
     quiet: Coefficient = (0.0, 0.0)
     age: Coefficient = (0.0, 0.0)
     had: Coefficient = (3.0, 0.0)
