@@ -55,7 +55,10 @@ def cost_table(comparison: Comparison) -> TextTable:
             "lists, s": f"{r.predict_seconds:.2f}",
             "peak memory, MB": f"{r.peak_bytes / 1e6:,.0f}",
         }
-        settings = ", ".join(f"{name} {value}" for name, value in r.settings.items())
+        settings = ", ".join(
+            f"{name} learnt" if isinstance(value, dict) else f"{name} {value}"
+            for name, value in r.settings.items()
+        )
         return {
             "method": r.title,
             "choosing, s": f"{r.choice_seconds:.1f}",
