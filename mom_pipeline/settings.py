@@ -62,15 +62,12 @@ RuleName = Literal["product", "tempered", "em"]
 RankingName = Literal["components", "three-moment"]
 FeatureName = Literal[
     "pairs",
-    "late_pairs",
     "ease",
     "low_pass",
     "users",
-    "trend_3",
+    "trend_1",
     "trend_14",
-    "trend_90",
     "quiet",
-    "age",
     "had",
     "times",
     "since",

@@ -134,7 +134,7 @@ def test_the_trend_is_updated_with_the_days_of_the_pairs(counts, rng):
     X = sparse.csr_array(counts[:2000])
     days = X.copy()
     days.data = rng.integers(700, 760, X.nnz) + 40.0 * (X.indices < 50)
-    model = three_moments(replace(WEIGHTS, trend_3=(1.0, 0.2), age=(0.3, 0.0)))
+    model = three_moments(replace(WEIGHTS, trend_1=(1.0, 0.2), quiet=(0.3, 0.0)))
     model.fit(X[:1500], last_days=days[:1500])
     model.update(added=X[1500:], added_days=days[1500:]).forget(X[:90], last_days=days[:90])
     fresh = as_if_fitted(model, X[90:], days[90:])

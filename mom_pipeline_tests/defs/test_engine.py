@@ -26,7 +26,7 @@ from .test_tuning import LOGS, UNTOUCHED, untouched
 OF_ITS_OWN = '[engine]\nkind = "dask"\nworkers = 2\n'
 RANKINGS = {
     "components": "",
-    "three-moment": "[ranking]\nweights = { trend_3 = 0.5, age = -0.1 }\n",
+    "three-moment": "[ranking]\nweights = { trend_1 = 0.5, quiet = -0.1 }\n",
 }
 # What is left to choose: K and the weights of the ranking.
 FEW_TO_CHOOSE = '[model]\nestimator = "balanced"\nrows = "binary"\npersonalization = "em"\n'

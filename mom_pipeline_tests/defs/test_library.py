@@ -38,7 +38,7 @@ def test_a_rebuilt_day_is_a_fit_of_the_library_on_its_rows(
         pipeline.configure(
             'ranking = "components"\n', f'ranking = "{ranking}"\nestimator = "{estimator}"\n'
         )
-        weights = "weights = { ease = 0.4, trend_3 = 0.3, age = -0.1 }\n"
+        weights = "weights = { ease = 0.4, trend_1 = 0.3, quiet = -0.1 }\n"
         pipeline.configure("[rebuild]\n", f"[ranking]\n{weights}[rebuild]\n")
         pipeline.deliver(log_files)
         pipeline.run(1, N_DAYS, only=MODEL, full=True)

@@ -50,7 +50,7 @@ def test_a_day_rebuilt_over_shards_is_the_day(interactions: Csr, shards: Shards,
         np.testing.assert_allclose(array, theirs[name], atol=1e-9, err_msg=name)
 
 
-WEIGHTS = RankingWeights(trend_3=(0.5, 0.1), age=(-0.2, 0.0))
+WEIGHTS = RankingWeights(trend_1=(0.5, 0.1), quiet=(-0.2, 0.0))
 
 
 def days_of(interactions: Csr) -> Csr:

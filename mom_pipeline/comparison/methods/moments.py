@@ -136,13 +136,12 @@ FORMS = (
 
 # Each group of features left out in turn, the weights of the others learnt anew.
 _WITHOUT = {
-    "pairs": ("pairs", "late_pairs"),
-    "late-pairs": ("late_pairs",),
+    "pairs": ("pairs",),
     "ease": ("ease",),
     "low-pass": ("low_pass",),
     "popularity": ("users",),
-    "trend": ("trend_3", "trend_14", "trend_90"),
-    "quiet-and-age": ("quiet", "age"),
+    "trend": ("trend_1", "trend_14"),
+    "quiet": ("quiet",),
     "own-items": ("had", "times", "since"),
 }
 _NOTHING = (0.0, 0.0)

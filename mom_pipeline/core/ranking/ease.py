@@ -2,6 +2,8 @@
 
     P = (G + ridge g I)^-1,    B = I - P diag(P)^-1,    score = x B,     g: mean diagonal of G
 
+x: the history, where days are known with what was taken long ago weighing less.
+
 Beyond some 4,000 items every item is regressed on its nearest items N alone:
 
     B_Ny = (G_NN + ridge g I)^-1 G_Ny
@@ -109,15 +111,17 @@ class Ease:
         return cls(ItemMatrix(entries), rest)
 
     def scores(self, rows: Histories) -> Array:
-        scores = self.matrix.sums(rows.once)
-        scores += rows.once.sum(axis=1, dtype=np.float32)[:, None] * self.rest
+        scores = self.matrix.sums(rows.aged)
+        scores += rows.aged.sum(axis=1, dtype=np.float32)[:, None] * self.rest
         return scores
 
     def at(self, rows: Histories, items: Array) -> Array:
         return added_up(rows.X, self.by_entry(rows, items))
 
     def by_entry(self, rows: Histories, items: Array) -> Array:
-        return self.matrix.at(rows.X, items) + self.rest[items][rows.seen[0]]
+        terms = self.matrix.at(rows.X, items) + self.rest[items][rows.seen[0]]
+        terms *= rows.aged.data[:, None]
+        return terms
 
 
 def _regressions(G: Array, ridge: float) -> Array:

@@ -18,8 +18,10 @@ from mom_pipeline.core.interactions import as_interactions
 from mom_pipeline.core.moments.users import UserRows
 from mom_pipeline.core.types import Array, Csr, Float64
 
-# Half-lives in days of the users of late.
-HALF_LIVES = (3, 14, 90)
+# Half-lives in days of the users of late. With 3 and 90 days and the days since an item's first
+# user beside these, what few items did in a window is learnt as a rule: on weeks of MovieTweetings
+# nDCG@20 falls by 9 %, on months by 2 %.
+HALF_LIVES = (1, 14)
 # Users that an item is taken to have beside its own in a logarithm of the users of late.
 _SMOOTHING = 0.1
 
@@ -109,7 +111,7 @@ class ItemDays:
         """Return what the days say of every item, name -> (D,), as of the newest day.
 
         users_h: log of the users of late, each worth 2^(-days ago / h).
-        quiet: log of the days since the last user.  age: log of the days since the first.
+        quiet: log of the days since the last user.
         """
         ago, D = (self.newest - self.days).astype(np.float64), self.n_items
         late = {
@@ -119,13 +121,9 @@ class ItemDays:
             )
             for h in HALF_LIVES
         }
-        oldest = float(ago.max(initial=0.0))
-        starts = np.searchsorted(self.items, np.arange(D + 1))
-        taken = np.flatnonzero(np.diff(starts))
-        quiet, age = np.full(D, np.log1p(oldest)), np.zeros(D)
-        quiet[taken] = np.log1p(ago[starts[taken + 1] - 1])  # days rise within an item
-        age[taken] = np.log1p(ago[starts[taken]])
-        return {**late, "quiet": quiet, "age": age}
+        newest = np.full(D, ago.max(initial=0.0))
+        np.minimum.at(newest, self.items, ago)
+        return {**late, "quiet": np.log1p(newest)}
 
     def as_arrays(self) -> dict[str, Array]:
         """Return named arrays to be stored."""

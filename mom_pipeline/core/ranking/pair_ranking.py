@@ -90,17 +90,16 @@ class PairRanking(SentPlain):
         late = {
             name.replace("users", "trend"): v - users for name, v in days.items() if "_" in name
         }
-        return {"users": users, **late, "quiet": days["quiet"], "age": days["age"]}
+        return {"users": users, **late, "quiet": days["quiet"]}
 
     @cached_property
     def score(self) -> LogitScore:
         parts: tuple[Part, ...] = (self.pairs, self.ease)
-        if self.days is not None:
-            parts = (*parts, replace(self.pairs, late=True))
         if self.low_pass is not None:
             parts = (*parts, self.low_pass)
-        newest = 0 if self.days is None else self.days.newest
-        return LogitScore(parts, self.weights, self.item_features, newest)
+        if self.days is None:
+            return LogitScore(parts, self.weights, self.item_features, least_share=0.5)
+        return LogitScore(parts, self.weights, self.item_features, self.days.newest)
 
     def require_items(self, n_items: int) -> None:
         """Raise ValueError unless every array is of so many items."""

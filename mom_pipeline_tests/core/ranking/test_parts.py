@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -168,16 +166,15 @@ def test_popularity_counts_users_and_not_events():
     np.testing.assert_array_equal(sums.popularity, [0.25, 0.75])
 
 
-def test_co_occurrences_of_what_was_taken_long_ago_count_for_less(X, rng):
+def test_what_was_taken_long_ago_counts_for_less_in_ease(X, rng):
     """Half after 30 days, counted back from the newest of the user's own days."""
     days = X.copy()
     days.data = rng.integers(1, 90, size=X.nnz).astype(np.float64)
     dated = Histories(X, lambda rows: np.empty((rows.shape[0], 0)), last_days=days)
-    G, users = counts(X).matrix().toarray(), (X.toarray() > 0).sum(axis=0)
     newest = days.toarray().max(axis=1, keepdims=True)
     weights = np.where(X.toarray() > 0, 2.0 ** ((days.toarray() - newest) / 30), 0.0)
-    part = replace(Pairs.from_counts(counts(X)), late=True)
-    expected = weights / np.sqrt(users) @ G / np.sqrt(users)
+    part = Ease.from_counts(counts(X))
+    expected = weights @ (part.matrix.entries.toarray() + part.rest)
     np.testing.assert_allclose(part.scores(dated), expected, rtol=1e-4, atol=1e-6)
     items = rng.integers(0, 25, size=(80, 7))
     np.testing.assert_allclose(
