@@ -2,7 +2,7 @@
 
     score_uy = sum_f (a_f + l_u b_f) z_uyf
 
-    z of a part:  log(1 + r / s) / log(1 + 1 / s),   r: its value / the user's best one,  s: .1 or .5
+    z of a part:  log(1 + r / s) / log(1 + 1 / s),   r: its share of the user's best,  s: .1 or .5
     z of an item: what its users and their days say, the same for everybody
     z of an own item, where lists may hold them: that the user had it, how often and how long ago
 
