@@ -115,6 +115,11 @@ def test_a_ridge_of_zero_is_refused():
         Ease.from_counts(counts(sparse.csr_array((2, 9))), 0.0)
 
 
+@pytest.fixture(autouse=True)
+def _six_eigenvectors(monkeypatch):
+    monkeypatch.setattr("mom_pipeline.core.ranking.low_pass._ITEMS_PER_VECTOR", 4)
+
+
 def test_low_pass_sees_a_history_through_the_leading_eigenvectors(X):
     part, once = LowPass.from_users(UsersInMemory(X)), as_binary(X).toarray()
     S = np.diag(np.maximum(once.sum(axis=0), 1.0) ** -0.25)
