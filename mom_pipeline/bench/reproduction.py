@@ -23,10 +23,10 @@ from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.results import Comparison, surroundings
 from mom_pipeline.comparison.run import Options, Progress, no_progress, run_comparison, within
 from mom_pipeline.comparison.split import Split, split_by_days, split_by_time, split_of_matrices
+from mom_pipeline.comparison.tables import Table
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.report.page import environment
-from mom_pipeline.report.sections import PageTable
 from mom_pipeline.warehouse.connection import Warehouse
 
 if TYPE_CHECKING:
@@ -158,23 +158,19 @@ def render_reproduction(result: Reproduction, claims: Sequence["Claim"]) -> str:
     comparisons = (*result.simulated, *result.logs)
     rows = result.times["rows"]
     slopes = {row["estimator"]: signed(row["slope"]) for row in result.recovery["slopes"]}
-    metrics = map(tables.metrics_table, comparisons)
-    return (
-        environment()
-        .get_template("reproduction.html")
-        .render(
-            plan=result.plan,
-            claims=claims,
-            slopes={"1/√N": "−0.50", **slopes},
-            recovery=recovery_chart(result.recovery),
-            table_1=_table_1(comparisons),
-            table_2=_table_2(result),
-            curves=[chart for comparison in comparisons for chart in tables.figure_2(comparison)],
-            metrics=[PageTable(table.title, table.columns, table.rows) for table in metrics],
-            failures=[said for comparison in comparisons for said in tables.failures(comparison)],
-            remarks=[f"{r['size']}, {r['method']}: {r['failure']}" for r in rows if r["failure"]],
-            made=surroundings(),
-        )
+    page = environment().get_template("reproduction.html")
+    return page.render(
+        plan=result.plan,
+        claims=claims,
+        slopes={"1/√N": "−0.50", **slopes},
+        recovery=recovery_chart(result.recovery),
+        table_1=_table_1(comparisons),
+        table_2=_table_2(result),
+        curves=[chart for comparison in comparisons for chart in tables.figure_2(comparison)],
+        metrics=[tables.metrics_table(comparison) for comparison in comparisons],
+        failures=[said for comparison in comparisons for said in tables.failures(comparison)],
+        remarks=[f"{r['size']}, {r['method']}: {r['failure']}" for r in rows if r["failure"]],
+        made=surroundings(),
     )
 
 
@@ -183,43 +179,33 @@ def signed(slope: float | None) -> str:
     return _shown(slope, "+.2f").replace("-", "−")
 
 
-def _table_1(comparisons: Sequence[Comparison]) -> PageTable:
+def _table_1(comparisons: Sequence[Comparison]) -> Table:
     """The paper's Table 1, and the data that stand here for its own."""
     paper = [
-        (
-            f"{size.title} (paper)",
-            size.kind,
-            *(f"{n:,}" for n in (size.n_users, size.n_items, size.n_pairs)),
-            tables.scientific(size.sparsity),
-            f"{size.n_test_pairs:,}",
-        )
+        tables.described(size.description(f"{size.title} (paper)"))
+        | {"Sparsity (training)": tables.scientific(size.sparsity)}
         for size in SIZES.values()
     ]
-    here = [tables.description_table(comparison) for comparison in comparisons]
-    rows = [*paper, *(row for table in here for row in table.rows)]
-    return PageTable("Table 1: descriptions of the data", here[0].columns, rows, n_texts=2)
+    here = [tables.described(comparison.data) for comparison in comparisons]
+    return Table.of("Table 1: descriptions of the data", [*paper, *here], n_texts=2)
 
 
-def _table_2(result: Reproduction) -> PageTable:
+def _table_2(result: Reproduction) -> Table:
     """The paper's Table 2 beside seconds of today, on one core."""
-    columns = {
-        "paper, s": ("paper_seconds", ",.0f"),
-        "paper, to MoM": ("paper_to_mom", ".2f"),
-        "here, s": ("seconds", ",.1f"),
-        "to MoM": ("to_mom", ".2f"),
-        "peak, GB": ("peak_gigabytes", ",.2f"),
-    }
-    rows = [
-        [
-            row["size"],
-            TIMED[row["method"]].title,
-            *(_shown(row[name], form) for name, form in columns.values()),
-        ]
-        for row in result.times["rows"]
-    ]
     sizes = f", sizes divided by {result.plan.shrink}" if result.plan.is_quick else ""
-    title = f"Table 2: seconds of the fit on one core{sizes}"
-    return PageTable(title, ("size", "method", *columns), rows, n_texts=2)
+    records = (
+        {
+            "size": row["size"],
+            "method": TIMED[row["method"]].title,
+            "paper, s": _shown(row["paper_seconds"], ",.0f"),
+            "paper, to MoM": _shown(row["paper_to_mom"], ".2f"),
+            "here, s": _shown(row["seconds"], ",.1f"),
+            "to MoM": _shown(row["to_mom"], ".2f"),
+            "peak, GB": _shown(row["peak_gigabytes"], ",.2f"),
+        }
+        for row in result.times["rows"]
+    )
+    return Table.of(f"Table 2: seconds of the fit on one core{sizes}", records, n_texts=2)
 
 
 def _shown(value: float | None, form: str) -> str:

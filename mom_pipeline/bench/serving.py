@@ -21,10 +21,11 @@ import numpy as np
 
 from mom_pipeline.bench.data import clustered_interactions
 from mom_pipeline.bench.measure import timed
-from mom_pipeline.comparison.methods.rivals import as_user_items, implicit_library
+from mom_pipeline.comparison.methods.rivals import as_user_items
 from mom_pipeline.comparison.run import Progress, no_progress
 from mom_pipeline.core import MethodOfMoments, RankingWeights
 from mom_pipeline.core.interactions import as_interactions
+from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Csr
 from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.serving.registry import ModelRegistry
@@ -67,7 +68,7 @@ def run_query(
     X, rankings, rows = _histories(scale), ("components", "three-moment"), list[dict[str, Any]]()
     for ranking in rankings:
         progress(ranking, len(rows) / len(rankings))
-        with implicit_library():
+        with one_blas_thread():
             times = _in_turns(_served(X, n_components, ranking), n_components)
         rows.append({"ranking": ranking, **_summary(times)})
     return {"n_items": X.shape[1], "n_components": n_components, "rows": rows}

@@ -122,7 +122,8 @@ def test_what_goes_wrong_becomes_a_sentence_and_leaves_the_others_alone(compare,
         "crashes": "was ended by SIGABRT, perhaps for lack of memory",
         "raises": "failed with ZeroDivisionError: nothing to divide by",
         "refuses": "this data cannot be used; add days",
-        "lacks": "the library a_library_that_nobody_has is not installed",
+        "lacks": "the library a_library_that_nobody_has is not installed; "
+        "pip install 'mom-pipeline[baselines]'",
         "plain": "",
     }
     assert not found.result("sleeps").means
@@ -170,13 +171,11 @@ def test_a_process_that_says_it_lacks_memory_is_told_so(tmp_path, monkeypatch, i
     assert not told
 
 
-def test_the_number_of_components_and_what_lists_hold_go_where_the_method_wants_them(split):
+def test_the_number_of_components_goes_where_the_method_wants_it(split):
     sized, plain, trial = METHODS["sized"], METHODS["plain"], split.final
     assert grid_for(sized, 7, trial) == ({"n_components": 7},)
     assert grid_for(sized, 99, trial) == ({"n_components": 40},)
-    everything = grid_for(sized, 7, trial, exclude_seen=False)
-    assert everything == ({"n_components": 7, "lists": "all"},)
-    assert grid_for(plain, 7, trial, exclude_seen=False) == ({},)
+    assert grid_for(plain, 7, trial) == ({},)
 
 
 def test_one_core_and_only_the_memory_of_the_method(split, tmp_path):
@@ -189,7 +188,7 @@ def test_one_core_and_only_the_memory_of_the_method(split, tmp_path):
 
 
 def test_a_worker_ends_with_its_parent(split, tmp_path):
-    write_data(tmp_path, split.final.users, train=split.final.train)
+    write_data(tmp_path, split.final.users, (split.final.train, None, None))
     code = (
         "from pathlib import Path\n"
         "from mom_pipeline.comparison.fitting import Budget, Task, run_task\n"
