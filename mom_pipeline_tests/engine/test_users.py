@@ -1,7 +1,5 @@
 """Fits and days over shards are those in memory; results are added in one order."""
 
-import operator
-
 import numpy as np
 import pytest
 
@@ -15,28 +13,23 @@ from mom_pipeline.core.ranking.score import RankingWeights
 from mom_pipeline.core.types import Csr
 from mom_pipeline.engine import EngineFailed, LocalEngine, ShardedUsers, Shards, write_shards
 from mom_pipeline.engine.users import add_in_order
-from mom_pipeline_tests.engine.conftest import K
+from mom_pipeline_tests.engine.conftest import D, K
 
 
-@pytest.mark.parametrize("estimator", ["paper", "unbiased", "balanced"])
+@pytest.mark.parametrize(
+    ("estimator", "n_items"),  # few are decomposed directly
+    [("paper", D), ("unbiased", D), ("balanced", D), ("unbiased", 300)],
+)
 def test_a_fit_over_shards_is_the_fit_in_memory(
-    interactions: Csr, shards: Shards, estimator
+    interactions: Csr, tmp_path, estimator, n_items
 ) -> None:
-    whole = MethodOfMoments(K, estimator, ranking="components").fit(interactions)
-    parts = MethodOfMoments(K, estimator, ranking="components").fit_users(
-        ShardedUsers(LocalEngine(), shards)
-    )
+    X = interactions[:, :n_items]
+    users = ShardedUsers(LocalEngine(), write_shards(X, str(tmp_path), n_shards=3))
+    whole = MethodOfMoments(K, estimator, ranking="components").fit(X)
+    parts = MethodOfMoments(K, estimator, ranking="components").fit_users(users)
     np.testing.assert_allclose(parts.item_probs, whole.item_probs, atol=1e-9)
     np.testing.assert_allclose(parts.weights, whole.weights, atol=1e-9)
     assert parts.diagnostics["n_users"] == whole.diagnostics["n_users"]
-
-
-def test_few_items_are_decomposed_directly(interactions: Csr, tmp_path) -> None:
-    X = interactions[:, :300]
-    users = ShardedUsers(LocalEngine(), write_shards(X, str(tmp_path), n_shards=3))
-    parts = MethodOfMoments(K, "unbiased", ranking="components").fit_users(users)
-    whole = MethodOfMoments(K, "unbiased", ranking="components").fit(X)
-    np.testing.assert_allclose(parts.item_probs, whole.item_probs, atol=1e-9)
 
 
 @pytest.mark.parametrize("estimator", ["unbiased", "balanced"])
@@ -148,20 +141,6 @@ def test_lack_of_memory_names_the_shard(shards: Shards) -> None:
         LocalEngine().add_up(greedy, shards)
 
 
-class Term:
-    """Writes down how it was added."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __add__(self, other: "Term") -> "Term":
-        return Term(f"({self.text} {other.text})")
-
-
-def terms(n: int) -> list[Term]:
-    return [Term(str(i)) for i in range(n)]
-
-
 @pytest.mark.parametrize(
     ("n", "expected"),
     [
@@ -175,4 +154,4 @@ def terms(n: int) -> list[Term]:
     ],
 )
 def test_the_order_of_addition(n: int, expected: str) -> None:
-    assert add_in_order(terms(n), operator.add).text == expected
+    assert add_in_order(map(str, range(n)), lambda a, b: f"({a} {b})") == expected
