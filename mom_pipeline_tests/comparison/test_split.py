@@ -95,37 +95,28 @@ def test_validation_is_to_training_as_the_test_is_to_all(train_until, test_until
     assert validation_start(date(2010, 12, 1), train_until, test_until) == starts
 
 
-@pytest.mark.parametrize(
-    ("train", "test", "message"),
-    [
-        (0, None, "before the first day with events, 2024-03-01"),
-        (6, None, r"the last are of 2024-03-06"),
-        (4, 2, "the test would end on 2024-03-02, which is not after"),
-    ],
-)
-def test_impossible_days_are_named(deliver, train, test, message):
-    warehouse = deliver(*DAYS, min_item_users=1)
-    with pytest.raises(ComparisonError, match=message):
-        split_by_time(warehouse, day(train), day(test) if test else None)
-
-
 TWO_DAYS = (["ann a", "ann b"], ["eve a", "ann a"], [], ["bob b"])
 
 
 @pytest.mark.parametrize(
     ("days", "filters", "train", "test", "message"),
     [
+        (DAYS, 1, 0, 6, "before the first day with events, 2024-03-01"),
+        (DAYS, 1, 6, None, r"the last are of 2024-03-06"),
+        (DAYS, 1, 4, 2, "the test would end on 2024-03-02, which is not after"),
         (TWO_DAYS, 1, 1, 2, "1 have no history and 1 took nothing new"),
         (TWO_DAYS, 1, 2, 3, "nobody took anything in the test data"),
         (DAYS, 9, 4, 6, "lower matrix.min_item_users"),
         ((), 1, 4, 6, "holds no events yet"),
     ],
 )
-def test_nothing_to_find_and_nothing_to_train_on_are_named(
+def test_impossible_days_and_nothing_to_find_are_named(
     deliver, days, filters, train, test, message
 ):
     with pytest.raises(ComparisonError, match=message):
-        split_by_time(deliver(*days, min_item_users=filters), day(train), day(test))
+        split_by_time(
+            deliver(*days, min_item_users=filters), day(train), day(test) if test else None
+        )
 
 
 def test_a_folder_without_a_warehouse_has_no_split(tmp_path):

@@ -1,7 +1,5 @@
 """The model in scikit-learn's hands: its own checks, `clone`, `Pipeline`, `GridSearchCV`."""
 
-import subprocess
-import sys
 from dataclasses import fields
 
 import numpy as np
@@ -104,9 +102,3 @@ def test_the_scorer_hides_the_same_again_and_says_what_it_cannot(few):
         RankingScorer()(model, np.eye(300))
     with pytest.raises(InvalidSetting, match="metric must be one of precision, recall, map, ndcg"):
         RankingScorer("auc")
-
-
-def test_core_loads_neither_pandas_nor_scikit_learn():
-    code = "import sys, mom_pipeline.core; print({'pandas', 'sklearn'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert done.stdout.strip() == "set()"
