@@ -91,10 +91,8 @@ def test_a_frame_that_cannot_be_read_is_refused(frame, message):
 
 
 def test_a_model_of_positions_has_no_ids_to_show(frame, counts):
-    model = MethodOfMoments(2, ranking="components").fit_frame(frame, user="who", item="what")
-    model.fit(counts[:500, : model.n_features_in_])
     with pytest.raises(NotFitted, match="fit it by `fit_frame`"):
-        model.recommend_frame(frame)
+        MethodOfMoments(2, ranking="components").fit(counts[:500]).recommend_frame(frame)
 
 
 def test_a_notebook_shows_ids_as_text(model, frame):
@@ -107,7 +105,5 @@ def test_a_notebook_shows_ids_as_text(model, frame):
     for page in pages:
         assert "<b onclick" not in page
         assert "&lt;b onclick" in page
-    page = model._repr_html_()
-    assert "MethodOfMoments(n_components=4, ranking=&#x27;components&#x27;)" in page
-    assert "4 components" in page
+    assert "n_components=4, ranking=&#x27;components&#x27;)" in model._repr_html_()
     assert "Not fitted" in MethodOfMoments(3)._repr_html_()
