@@ -159,10 +159,7 @@ def _failure(error: Exception, memory_bytes: int) -> str:
         case MemoryError():
             return out_of_memory(memory_bytes)
         case ImportError():
-            return (
-                f"the library {error.name or error} is not installed; "
-                "pip install 'mom-pipeline[baselines]'"
-            )
+            return f"a library is missing ({error}); pip install 'mom-pipeline[baselines]'"
         case MomError():
             return str(error)
     return f"failed with {type(error).__name__}: {error}"

@@ -122,7 +122,7 @@ def test_what_goes_wrong_becomes_a_sentence_and_leaves_the_others_alone(compare,
         "crashes": "was ended by SIGABRT, perhaps for lack of memory",
         "raises": "failed with ZeroDivisionError: nothing to divide by",
         "refuses": "this data cannot be used; add days",
-        "lacks": "the library a_library_that_nobody_has is not installed; "
+        "lacks": "a library is missing (No module named 'a_library_that_nobody_has'); "
         "pip install 'mom-pipeline[baselines]'",
         "plain": "",
     }
