@@ -87,6 +87,18 @@ def test_a_damaged_or_missing_shard_is_named(
         LocalEngine().add_up(count_users, shards)
 
 
+def test_a_read_that_is_not_whole_is_tried_again(
+    interactions: Csr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest of the file comes while the reader pauses."""
+    shards = write_shards(interactions, str(tmp_path), n_shards=3)
+    path = tmp_path / shards.entries[1].name
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    monkeypatch.setattr("time.sleep", lambda seconds: path.write_bytes(whole))
+    assert LocalEngine().add_up(count_users, shards) == 898
+
+
 def test_without_a_manifest_there_are_no_shards(tmp_path: Path) -> None:
     with pytest.raises(DamagedShard, match=r"shards\.json is gone"):
         Shards.open(str(tmp_path))
