@@ -40,7 +40,10 @@ def written(tmp_path_factory):
 
 def test_every_claim_has_a_figure_a_verdict_and_a_command(written):
     page, printed, result = written
-    assert [row["failure"] for row in result.times["rows"]] == [""] * 4
+    rows = {row["method"]: row for row in result.times["rows"]}
+    assert [row["failure"] for row in rows.values()] == [""] * 4
+    ratio = rows["plsi"]["seconds"] / rows["mom"]["seconds"]
+    assert rows["plsi"]["to_mom"] == pytest.approx(ratio)
     assert [r.failure for made in result.simulated for r in made.results] == [""] * 5
     claims = printed["claims"]
     assert len(claims) >= 10

@@ -172,12 +172,6 @@ def test_what_goes_wrong_on_a_worker_is_told_with_the_shard(
         cluster.add_up(MomentsPass(Estimator.from_name("paper")), own)
 
 
-def test_an_address_is_connected_to(cluster: DaskEngine, shards: Shards) -> None:
-    with dask_engine(cluster.client.scheduler.address) as engine:
-        sums: MomentSums = engine.add_up(MomentsPass(Estimator.from_name("paper")), shards)
-    assert sums.n_users == 898
-
-
 def test_addresses_that_nobody_answers_at_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mom_pipeline.engine.dask._CONNECT_SECONDS", 0.5)
     with socket.socket() as taken:
@@ -188,27 +182,13 @@ def test_addresses_that_nobody_answers_at_are_named(monkeypatch: pytest.MonkeyPa
                 dask_engine(address).__enter__()
 
 
-def own_cluster(n_workers: int) -> LocalCluster:
-    where: dict[str, Any] = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
-    return LocalCluster(n_workers=n_workers, threads_per_worker=1, protocol="tcp://", **where)
-
-
 def test_a_scheduler_without_workers_is_told() -> None:
     with (
-        own_cluster(0) as cluster,
+        LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster),
         pytest.raises(EngineUnreachable, match="has no workers"),
     ):
         dask_engine(cluster.scheduler_address).__enter__()
-
-
-def test_a_scheduler_that_went_away_is_told(shards: Shards) -> None:
-    cluster = own_cluster(1)
-    with dask_engine(cluster.scheduler_address) as engine:
-        engine.client.close()
-        cluster.close()
-        with pytest.raises(EngineUnreachable, match="is gone"):
-            engine.add_up(MomentsPass(Estimator.from_name("paper")), shards)
 
 
 def test_garbage_is_not_collected_while_a_client_starts_or_ends(
