@@ -92,14 +92,14 @@ BUDGETS = {
     "defs": 2_030,
     "engine": 730,
     "serving": 2_950,
-    "comparison": 2_120,
+    "comparison": 2_060,
     "report": 620,
     "pictures": 340,
     "erasure": 550,
     "cli": 2_830,
-    "bench": 1_630,
+    "bench": 1_570,
     "ui": 390,
-    "settings": 530,
+    "settings": 510,
 }
 
 
