@@ -55,7 +55,7 @@ def _claim(name: str, ours: str, verdict: Verdict, **measured: str) -> Claim:
 
 def claims_of(result: Reproduction) -> list[Claim]:
     """Return every claim, the most important one first; toy sizes say nothing about some."""
-    rows, recovery = result.times["rows"], result.recovery
+    rows, recovery = result.rows, result.recovery
     figures = [quality(comparison) for comparison in result.simulated]
     costs = [as_quick_as_bpr(rows), scalability(rows), million_users(rows)]
     if result.plan.is_quick:

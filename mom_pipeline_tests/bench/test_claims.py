@@ -77,7 +77,7 @@ def test_table_2(claim, rows, verdict, ours):
 def test_toy_sizes_say_nothing_about_time_and_order():
     rows = [timed(method, 9.0) for method in ("mom", "bpr", "plsi", "wrmf")]
     made = comparison(plsi=(-0.2, -0.1))
-    full = Reproduction(Plan(), recovery(), {"rows": rows}, (made,), (made,))
+    full = Reproduction(Plan(), recovery(), rows, (made,), (made,))
     shown = [claims.claims_of(replace(full, plan=Plan(shrink=by))) for by in (1, 20)]
     assert shown[0][0].title == "The error falls as 1/√N", "the headline comes first"
     changed = [a.title for a, b in zip(*shown, strict=True) if a.verdict != b.verdict]
