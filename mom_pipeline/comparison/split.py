@@ -188,13 +188,7 @@ def split_by_time(
     return Split(data, words + chosen, final, windows, exclude_seen, test_until, is_later)
 
 
-def split_of_files(
-    train_file: Path,
-    test_file: Path,
-    *,
-    exclude_seen: bool = True,
-    name: str = "",
-) -> Split:
+def split_of_files(train_file: Path, test_file: Path, *, exclude_seen: bool = True) -> Split:
     """Take a ready split, one line per user; a fifth of each user's training is validation."""
     train, test = read_split(train_file, test_file)
     if train.nnz == 0:
@@ -202,8 +196,7 @@ def split_of_files(
     windows, chosen = _hidden_fifth(train, exclude_seen)
     words = f"train {train_file.name}, test {test_file.name}{chosen}"
     final = make_trial(train, test, exclude_seen=exclude_seen)
-    name = name or train_file.resolve().parent.name
-    data = _description(name, "ready split", final, test)
+    data = _description(train_file.resolve().parent.name, "ready split", final, test)
     return Split(data, words, final, windows, exclude_seen)
 
 

@@ -67,14 +67,7 @@ def _trained(model: Any, X: Csr) -> Any:
     return model
 
 
-def fit_item_knn(
-    X: Csr,
-    seed: int,
-    *,
-    neighbours: int = 100,
-    weighting: str = "Cosine",
-    values: RowsName = "binary",
-) -> Fitted:
+def fit_item_knn(X: Csr, seed: int, *, neighbours: int = 100, weighting: str = "Cosine") -> Fitted:
     """Score an item by its similarity to those of the history, of which it is a neighbour.
 
     weighting: "Cosine", "TFIDF" or "BM25", the library's recommenders. Nothing is random.
@@ -82,8 +75,8 @@ def fit_item_knn(
     from implicit import nearest_neighbours
 
     model = getattr(nearest_neighbours, f"{weighting}Recommender")(K=neighbours)
-    similarity = sparse.csr_array(_trained(model, weighted_rows(X, values)).similarity)
-    return Fitted(lambda rows: np.asarray((weighted_rows(rows, values) @ similarity).toarray()))
+    similarity = sparse.csr_array(_trained(model, weighted_rows(X, "binary")).similarity)
+    return Fitted(lambda rows: np.asarray((weighted_rows(rows, "binary") @ similarity).toarray()))
 
 
 def fit_wrmf(

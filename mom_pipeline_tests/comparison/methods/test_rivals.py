@@ -84,8 +84,8 @@ def test_wrmf_scores_are_those_of_implicit(past):
 
 
 def test_item_knn_scores_are_those_of_implicit(past):
-    fitted = fit_item_knn(past, 0, neighbours=7, values="counts")
-    model, user_items = CosineRecommender(K=7), as_user_items(past)
+    fitted = fit_item_knn(past, 0, neighbours=7)
+    model, user_items = CosineRecommender(K=7), as_user_items(past.astype(bool))
     model.fit(user_items, show_progress=False)
     scores = fitted.scores(past[:40])
     for user in range(40):
