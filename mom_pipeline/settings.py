@@ -10,7 +10,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, fields
 from datetime import date, datetime
 from functools import lru_cache
@@ -116,20 +116,11 @@ Share = Annotated[StrictFloat, Field(ge=0, le=1)]
 NotNegative = Annotated[StrictFloat, Field(ge=0, allow_inf_nan=False)]
 Finite = Annotated[StrictFloat, Field(allow_inf_nan=False)]
 # A table of the file; pairs here, which can be hashed.
-Weights = Annotated[
-    tuple[tuple[FeatureName, Finite], ...],
-    BeforeValidator(
-        lambda given: tuple(sorted(given.items())) if isinstance(given, dict) else given
-    ),
-]
+_pairs = BeforeValidator(lambda it: tuple(sorted(it.items())) if isinstance(it, dict) else it)
+Weights = Annotated[tuple[tuple[FeatureName, Finite], ...], _pairs]
 # Event type -> how much it counts: 0 leaves it out, below 0 takes an earlier interaction away.
-EventWeights = Annotated[
-    tuple[tuple[StrictStr, Annotated[Finite, Field(ge=-1e6, le=1e6)]], ...],
-    BeforeValidator(
-        lambda given: tuple(sorted(given.items())) if isinstance(given, dict) else given
-    ),
-]
-Positive = Annotated[StrictFloat, Field(gt=0, allow_inf_nan=False)]
+EventWeight = Annotated[Finite, Field(ge=-1e6, le=1e6)]
+EventWeights = Annotated[tuple[tuple[StrictStr, EventWeight], ...], _pairs]
 Day = Annotated[StrictStr, _rule("empty or a YYYY-MM-DD", lambda day: not day or _is_day(day))]
 Zone = Annotated[StrictStr, _rule("an IANA zone such as 'UTC' or 'Asia/Taipei'", _is_zone)]
 ColumnName = Annotated[
@@ -406,9 +397,8 @@ class Settings(BaseSettings):
         file = TomlConfigSettingsSource(settings_cls, given["data_dir"] / SETTINGS_FILE)
         # Sections that do not exist; pydantic-settings would skip such variables silently.
         sections = {name[4:].split("__")[0] for name in variables if re.match("mom_.*__", name)}
-        unknown = sections - (cls.model_fields.keys() - _NOT_KEYS)
-        for name in (_NOT_KEYS & file.toml_data.keys()) | unknown:
-            raise InvalidSetting(_unknown([name], _Named()))
+        for name in (_NOT_KEYS & file.toml_data.keys()) | (sections - set(_sections())):
+            raise InvalidSetting(_unknown([name], name))
         return init_settings, env_settings, file
 
     @model_validator(mode="before")
@@ -457,7 +447,7 @@ def load_settings(
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidSetting(f"{file} is not valid TOML ({error}); correct it") from error
     except ValidationError as error:
-        raise InvalidSetting(_mistakes(error, _Named(file, frozenset(environment)))) from None
+        raise InvalidSetting(_mistakes(error, file, environment)) from None
 
 
 @lru_cache(maxsize=256, typed=True)
@@ -472,48 +462,42 @@ def checked(section: type[T], **values: Any) -> T:
     try:
         return section(**values)
     except ValidationError as error:
-        raise InvalidSetting(_mistakes(error, _Named())) from None
+        raise InvalidSetting(_mistakes(error)) from None
 
 
-@dataclass(frozen=True)
-class _Named:
-    """Where settings are named: a file, and variables of the environment."""
-
-    file: Path | None = None
-    variables: frozenset[str] = frozenset()
-
-    def place(self, keys: list[str]) -> str:
-        variable = f"MOM_{'__'.join(keys).upper()}"
-        if variable in self.variables:
-            return variable
-        return ".".join(keys) + (f" in {self.file}" if self.file else "")
+def _mistakes(
+    error: ValidationError, file: Path | None = None, variables: Collection[str] = ()
+) -> str:
+    """Return a sentence for each value that was refused: where, what was expected, and found."""
+    return "\n".join(_mistake(one, file, variables) for one in error.errors())
 
 
-def _mistakes(error: ValidationError, source: _Named) -> str:
-    """Return a sentence for each value that was refused: what was expected, and found."""
-    return "\n".join(_mistake(one, source) for one in error.errors())
-
-
-def _mistake(one: ErrorDetails, source: _Named) -> str:
+def _mistake(one: ErrorDetails, file: Path | None, variables: Collection[str]) -> str:
     context = one.get("ctx", {})
     keys = [key for key in (*one["loc"], *context.get("keys", ())) if isinstance(key, str)]
+    place = f"MOM_{'__'.join(keys).upper()}"
+    if place not in variables:
+        place = ".".join(keys) + (f" in {file}" if file else "")
     if one["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        return _unknown(keys, source)
+        return _unknown(keys, place)
     expected = re.sub(r"^\w+ should ", "must ", one["msg"])
     if one["type"] == "dataclass_type":
         expected = f"must be a section [{'.'.join(keys)}]"
-    return f"{source.place(keys)} {expected}, found {context.get('value', one['input'])!r}"
+    return f"{place} {expected}, found {context.get('value', one['input'])!r}"
 
 
-def _unknown(keys: list[str], source: _Named) -> str:
+def _sections() -> list[str]:
+    return [name for name in Settings.model_fields if name not in _NOT_KEYS]
+
+
+def _unknown(keys: list[str], place: str) -> str:
     """What to say about a key that its section does not have."""
-    if len(keys) == 1:
-        names = [name for name in Settings.model_fields if name not in _NOT_KEYS]
-    else:
+    names = _sections()
+    if len(keys) > 1:
         section = Settings.model_fields[keys[0]].default
         for key in keys[1:-1]:
             section = getattr(section, key)
         names = [field.name for field in fields(section)]
     near = difflib.get_close_matches(keys[-1], names, n=1)
     meant = f"did you mean {near[0]!r}? " if near else ""
-    return f"unknown setting {source.place(keys)}; {meant}known here: {', '.join(names)}"
+    return f"unknown setting {place}; {meant}known here: {', '.join(names)}"

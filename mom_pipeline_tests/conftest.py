@@ -12,24 +12,28 @@ from mom_pipeline_tests.data_folder import folder, lenient, new_folder  # noqa: 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-# Folders and files that take a minute and more.
-_LONG = {
-    "ui",
-    "faults",
-    "test_against_full.py",
-    "test_bad_days.py",
-    "test_dask.py",
-    "test_day_gate.py",
-    "test_engine.py",
-    "test_erase.py",
-    "test_graph.py",
-    "test_notebooks.py",
-    "test_one_product.py",
-    "test_start.py",
-    "test_tuning.py",
-    "test_upgrade.py",
-    "test_week.py",
-}
+# The files that take longest, in their order as measured.
+_LONGEST = (
+    "cli/test_week.py",
+    "faults/test_faults.py",
+    "ui/test_pages.py",
+    "ui/test_after_commands.py",
+    "datasets/test_corpus.py",
+    "defs/test_engine.py",
+    "cli/test_upgrade.py",
+    "ui/test_graph.py",
+    "cli/test_start.py",
+    "defs/test_bad_days.py",
+    "cli/test_erase.py",
+    "engine/test_object_store.py",
+    "serving/test_explorer_page.py",
+    "datasets/test_datasets.py",
+    "defs/test_against_full.py",
+    "defs/test_graph.py",
+    "engine/test_dask.py",
+    "cli/test_compare.py",
+    "ui/test_server.py",
+)
 CHROMIUM = Path("/usr/bin/chromium")
 CHROMIUM_ARGUMENTS = [
     "--headless=new",
@@ -64,4 +68,6 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first: no worker waits for another at the end."""
-    items.sort(key=lambda item: _LONG.isdisjoint(item.path.parts))
+    here = Path(__file__).parent
+    order = {here / name: place for place, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: order.get(item.path, len(order)))

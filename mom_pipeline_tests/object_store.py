@@ -1,11 +1,9 @@
-"""A real S3 server on loopback, and a proxy in front of it that breaks connections off."""
+"""A real S3 server on loopback."""
 
 import os
-import re
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -107,70 +105,6 @@ def use_store(
     }.items():
         monkeypatch.setenv(name, value)
     s3fs.S3FileSystem.clear_instance_cache()
-
-
-class CuttingProxy:
-    """Hands connections on to a server, and breaks some answers off in the middle.
-
-    cuts: how many answers to a GET of a shard still are to be broken off; below 0, all of them.
-    """
-
-    def __init__(self, port: int, cuts: int) -> None:
-        self.cuts, self.done = cuts, 0
-        self._upstream = port
-        self._lock = threading.Lock()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        self._listener.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
-
-    def _serve(self, client: socket.socket) -> None:
-        """Hand on one request after another; each answer says how long it is."""
-        with client, socket.create_connection(("127.0.0.1", self._upstream)) as server:
-            while request := read_message(client):
-                server.sendall(request)
-                is_read = re.match(rb"GET \S*shard-\d", request) is not None
-                answer = read_message(server, to_head=request.startswith(b"HEAD"))
-                with self._lock:
-                    cut = is_read and self.cuts != 0
-                    if cut:
-                        self.cuts, self.done = self.cuts - 1, self.done + 1
-                if cut:
-                    head = answer.index(b"\r\n\r\n") + 4
-                    client.sendall(answer[: (head + len(answer)) // 2])
-                    return
-                client.sendall(answer)
-                if not answer:
-                    return
-
-
-def read_message(connection: socket.socket, *, to_head: bool = False) -> bytes:
-    """Return a whole request or answer; nothing when the other side has closed."""
-    message = b""
-    while b"\r\n\r\n" not in message:
-        received = connection.recv(65_536)
-        if not received:
-            return b""
-        message += received
-    head, _, body = message.partition(b"\r\n\r\n")
-    length = re.search(rb"(?im)^content-length: *(\d+)", head)
-    missing = 0 if to_head else int(length[1]) - len(body) if length else 0
-    while missing > 0:
-        received = connection.recv(65_536)
-        if not received:
-            return b""
-        message, missing = message + received, missing - len(received)
-    return message
 
 
 def free_port() -> int:

@@ -73,12 +73,6 @@ def test_a_section_made_directly_is_checked_too() -> None:
         replace(ColumnSettings(), user="item")
 
 
-def test_a_folder_in_the_place_of_the_file_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "pipeline.toml").mkdir()
-    with pytest.raises(InvalidSetting, match=r"pipeline\.toml must be a file, found a folder"):
-        load(tmp_path)
-
-
 def test_every_key_of_the_committed_file_is_explained() -> None:
     lines = COMMITTED.read_text().splitlines()
     explained = False
@@ -96,15 +90,8 @@ def test_file_then_environment(tmp_path: Path) -> None:
     assert settings.matrix.window_days == 7
     assert settings.logs.columns.user == "who"
     assert settings.logs.columns.item == "item"
-    shorter = load(tmp_path, MOM_EVALUATION__CUTOFFS="5,10")
-    assert shorter.evaluation.cutoffs == (5, 10)
-
-
-def test_a_switch_from_the_environment_is_true_or_false(tmp_path: Path) -> None:
-    assert not load(tmp_path, MOM_PROMOTION__ENABLED="false").promotion.enabled
-    assert load(tmp_path, MOM_PROMOTION__ENABLED="true").promotion.enabled
-    with pytest.raises(InvalidSetting, match="MOM_PROMOTION__ENABLED must be a valid boolean"):
-        load(tmp_path, MOM_PROMOTION__ENABLED="maybe")
+    shorter = load(tmp_path, MOM_EVALUATION__CUTOFFS="5,10", MOM_PROMOTION__ENABLED="false")
+    assert (shorter.evaluation.cutoffs, shorter.promotion.enabled) == ((5, 10), False)
 
 
 def test_the_data_folder_comes_from_the_environment(tmp_path: Path) -> None:
@@ -117,7 +104,6 @@ def test_the_data_folder_comes_from_the_environment(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("[logz]\n", "unknown setting logz in .*pipeline.toml; did you mean 'logs'"),
-        ("[zzz]\n", "unknown setting zzz .*; known here: pipeline, logs, matrix"),
         ("[model]\nn_component = 3\n", "model.n_component .*; did you mean 'n_components'"),
         (
             "[ranking]\nweights = { low_pas = 1.0 }\n",
@@ -125,20 +111,14 @@ def test_the_data_folder_comes_from_the_environment(tmp_path: Path) -> None:
         ),
         ("[logs.columns]\nusr = 'u'\n", "unknown setting logs.columns.usr .*mean 'user'"),
         ("data_dir = 'x'\n", "unknown setting data_dir"),
-        ("fixed = []\n", "unknown setting fixed"),
         ("logs = 3\n", r"logs in .* must be a section \[logs\], found 3"),
         ("[ranking]\npenalty = -1.0\n", "ranking.penalty in .* must be .* to 0, found -1.0"),
-        ("[ranking]\npenalty = 'x'\n", "must be a valid number, found 'x'"),
         ("[logs]\ntimezone = 'Mars/Base'\n", "IANA zone .* found 'Mars/Base'"),
-        ("[logs]\ntimezone = 8\n", "logs.timezone in .* must be a valid string, found 8"),
         ("[logs]\ndelimiter = 'x'\n", "logs.delimiter in .* must be ',', ';' or '|', found 'x'"),
         ("[logs]\ntimestamp_format = 'rfc'\n", "must be 'iso', 'epoch_s'"),
-        ("[logs]\nmax_reject_share = 1.5\n", "must be less than or equal to 1, found 1.5"),
         ("[logs]\nmax_reject_share = nan\n", "max_reject_share in .*, found nan"),
-        ("[logs.columns]\nuser = ''\n", "logs.columns.user in .* must have at least 1"),
         ("[logs.columns]\nuser = 'item'\n", "logs.columns in .* must be different names, found"),
         ("[logs.columns]\nuser = 'a\"b'\n", "printable without quotes"),
-        ("[matrix]\nwindow_days = 1.5\n", "must be a valid integer, found 1.5"),
         ("[ranking]\nweights = { age = inf }\n", "must be a finite number, found inf"),
         ("[warehouse]\nmemory_limit = 'lots'\n", "must be empty or like '4GB', found 'lots'"),
         ("[artifacts]\nretention_days = 8\n", "artifacts.retention_days in .* \\+ 1 = 8"),
@@ -147,11 +127,8 @@ def test_the_data_folder_comes_from_the_environment(tmp_path: Path) -> None:
             "[pipeline]\nstart_date = '2024-03-02'\nend_date = '2024-03-01'\n",
             "pipeline.end_date in .* on or after start_date, found '2024-03-01'",
         ),
-        ("[model]\nestimator = 'best'\n", "model.estimator in .* must be 'paper', 'unbiased' or"),
         ("[model]\nn_components = 0\nseed = -1\n", "(?s)n_components.*model.seed"),
         ("[evaluation]\ncutoffs = [20, 5]\n", "evaluation.cutoffs in .* must be ascending"),
-        ("[evaluation]\ncutoffs = 20\n", "evaluation.cutoffs in .* must be a valid tuple"),
-        ("[evaluation]\ncutoffs = ['a']\n", "evaluation.cutoffs in .* must be a valid integer"),
         ("[alerts]\nwebhook = 'ftp://x'\n", "alerts.webhook in .* http://"),
         ("[logs\n", "is not valid TOML"),
     ],
@@ -161,6 +138,12 @@ def test_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
         load(tmp_path, text)
 
 
+def test_a_folder_in_the_place_of_the_file_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.toml").mkdir()
+    with pytest.raises(InvalidSetting, match=r"pipeline\.toml must be a file, found a folder"):
+        load(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
@@ -168,8 +151,8 @@ def test_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
         ("MOM_LOGS__TIMEZON", "UTC", "unknown setting MOM_LOGS__TIMEZON; did you mean 'timezone'"),
         ("MOM_MATRIX__WINDOW_DAYS", "ten", "MOM_MATRIX__WINDOW_DAYS must be a valid integer"),
         ("MOM_EVALUATION__CUTOFFS", "5,a", "MOM_EVALUATION__CUTOFFS must be a valid integer"),
+        ("MOM_PROMOTION__ENABLED", "maybe", "MOM_PROMOTION__ENABLED must be a valid boolean"),
         ("MOM_LOGS", "UTC", r"MOM_LOGS must be a section \[logs\]"),
-        ("MOM_LOGS__TIMEZONE__X", "1", "logs.timezone in .* must be a valid string"),
     ],
 )
 def test_a_mistake_in_the_environment_is_named(

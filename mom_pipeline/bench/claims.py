@@ -5,7 +5,7 @@ stands in `paper.toml`.
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from mom_pipeline.bench.accuracy import PAPER, UNBIASED, line
 from mom_pipeline.bench.paper import METHODS as TIMED
 from mom_pipeline.bench.paper import SIZES, STATED, PaperSize
 from mom_pipeline.bench.reproduction import ALGORITHM_1, Reproduction, signed
-from mom_pipeline.comparison.results import Comparison, Interval
+from mom_pipeline.comparison.results import Comparison
 from mom_pipeline.comparison.tables import NO_VALUE, scientific, shown_cutoff
 
 HOLDS, IN_PART, FAILS, OPEN = "holds", "holds in part", "does not hold", "not measured"
@@ -22,11 +22,11 @@ _FALLS, _LEVELS_OFF = -0.4, -0.3
 _SUM_TOLERANCE = 0.05
 _LARGEST_DISTANCE = math.sqrt(2)
 _RIVALS, _OURS = ("plsi", "bpr", "wrmf"), "three-moment"
-_PLACES = ("ahead of", "level with", "behind")
 _TOY = "Measured at toy sizes only, which say nothing about this; leave out --quick."
 _NO_RESULT = OPEN, "MoM or its rivals have no result."
 
 Rows = Sequence[dict[str, Any]]
+# With its reason, a sentence.
 Verdict = tuple[str, str]
 
 
@@ -55,59 +55,40 @@ def _claim(name: str, ours: str, verdict: Verdict, **measured: str) -> Claim:
 
 def claims_of(result: Reproduction) -> list[Claim]:
     """Return every claim, the most important one first; toy sizes say nothing about some."""
-    rows = result.times["rows"]
-    of_size = [
-        *map(quality, result.simulated),
-        as_quick_as_bpr(rows),
-        scalability(rows),
-        million_users(rows),
-    ]
+    rows, recovery = result.rows, result.recovery
+    figures = [quality(comparison) for comparison in result.simulated]
+    costs = [as_quick_as_bpr(rows), scalability(rows), million_users(rows)]
     if result.plan.is_quick:
-        of_size = [replace(claim, verdict=OPEN, why=_TOY) for claim in of_size]
-    n = len(result.simulated)
-    return [
-        convergence(result.recovery),
-        weights(result.recovery),
-        theorem(result.recovery),
-        *of_size[:n],
-        *map(quality, result.logs),
-        *of_size[n:],
-        passes(rows),
-        iterations(rows),
-        sparsity(tuple(SIZES.values())),
-    ]
+        figures, costs = (
+            [replace(claim, verdict=OPEN, why=_TOY) for claim in own] for own in (figures, costs)
+        )
+    exact = [convergence(recovery), weights(recovery), theorem(recovery)]
+    others = [passes(rows), iterations(rows), sparsity(tuple(SIZES.values()))]
+    return [*exact, *figures, *map(quality, result.logs), *costs, *others]
 
 
 def convergence(recovery: dict[str, Any]) -> Claim:
     """Theorem 1: does the error fall as 1/sqrt(N)?"""
     slopes = {row["estimator"]: row["slope"] for row in recovery["slopes"]}
-    theirs, ours = slopes[PAPER], slopes[UNBIASED]
-    first, *_, last = line(recovery["points"], PAPER)
-    low, *_, high = line(recovery["points"], UNBIASED)
-    return _claim(
-        "convergence",
-        f"{first['users']:,} to {last['users']:,} users: the paper's estimator {signed(theirs)} "
-        f"({first['error']:.3f} to {last['error']:.3f}), unbiased {signed(ours)} "
-        f"({low['error']:.3f} to {high['error']:.3f})",
-        _of_slopes(theirs, ours),
+    errors = {name: line(recovery["points"], name) for name in (PAPER, UNBIASED)}
+    first, last = errors[PAPER][0], errors[PAPER][-1]
+    shown = (
+        f"{name} {signed(slopes[name])} ({own[0]['error']:.3f} to {own[-1]['error']:.3f})"
+        for name, own in errors.items()
     )
-
-
-def _of_slopes(theirs: float | None, ours: float) -> Verdict:
-    if theirs is None:
-        return OPEN, "One number of users has no slope; measure at several."
-    if theirs <= _FALLS:
-        return HOLDS, "The error of the paper's own estimator falls as promised."
-    how = "levels off" if theirs > _LEVELS_OFF else "falls more slowly"
-    other = (
-        "The unbiased estimator, of distinct pairs and triples of counts, does not."
-        if ours <= _FALLS
-        else "Nor does the error of the unbiased one fall as promised at these sizes."
-    )
-    return FAILS, (
-        f"The paper's own estimator {how}: XᵀX pairs every event with itself, and binary rows "
-        f"bend the probabilities; no number of users removes either. {other}"
-    )
+    verdict, why = HOLDS, "The error of the paper's own estimator falls as promised."
+    if slopes[PAPER] is None:
+        verdict, why = OPEN, "One number of users has no slope; measure at several."
+    elif slopes[PAPER] > _FALLS:
+        verdict, how = FAILS, "levels off" if slopes[PAPER] > _LEVELS_OFF else "falls more slowly"
+        other = "falls as promised" if slopes[UNBIASED] <= _FALLS else "does not fall so either"
+        why = (
+            f"The error of the paper's own estimator {how}: XᵀX pairs every event with itself, and "
+            "binary rows bend the probabilities; no number of users removes either. That of the "
+            f"unbiased one, of distinct pairs and triples of counts, {other}."
+        )
+    users = f"{first['users']:,} to {last['users']:,} users"
+    return _claim("convergence", f"{users}: {'; '.join(shown)}", (verdict, why))
 
 
 def weights(recovery: dict[str, Any]) -> Claim:
@@ -124,54 +105,44 @@ def theorem(recovery: dict[str, Any]) -> Claim:
     """Does the bound of Theorem 1 say anything?"""
     point = line(recovery["points"], PAPER)[-1]
     bound = point["bound"]
-    verdict = HOLDS, "The bound is below the largest error that is possible."
+    verdict, why = HOLDS, "The bound is below the largest error that is possible."
     if bound is None:
-        verdict = OPEN, "The theorem is about the paper's plain sums."
+        verdict, why = OPEN, "The theorem is about the paper's plain sums."
     elif bound > _LARGEST_DISTANCE:
-        verdict = (
-            IN_PART,
-            (
-                "It is true and empty: two distributions are never further apart than "
-                f"{_LARGEST_DISTANCE:.2f}. Agreement of halves is the figure to act on."
-            ),
-        )
+        verdict, why = IN_PART, "It is true and empty: two distributions are never further apart "
+        why += f"than {_LARGEST_DISTANCE:.2f}. Agreement of halves is the figure to act on."
     shown = NO_VALUE if bound is None else format(bound, ".3g")
     ours = f"{point['users']:,} users: bound {shown}, mean L1 error {point['error']:.3f}"
-    return _claim("theorem", ours, verdict)
+    return _claim("theorem", ours, (verdict, why))
 
 
 def quality(comparison: Comparison) -> Claim:
     """Figure 2: is the paper's method ahead of its rivals, by differences to Algorithm 1?"""
     c, name = shown_cutoff(comparison.cutoffs), comparison.data.name
     k, measured = comparison.cutoffs[c], [r for r in comparison.results if not r.failure]
-    places = {r.name: _place(r.differences["map"][c]) for r in measured if r.differences}
-    rivals = [places[rival] for rival in _RIVALS if rival in places]
+    intervals = {r.name: r.differences["map"][c] for r in measured if r.differences}
+    rivals = [own for rival, own in intervals.items() if rival in _RIVALS]
+    ahead, behind = sum(own.high < 0 for own in rivals), sum(own.low > 0 for own in rivals)
+    failed = "; ".join(f"{r.title}: {r.failure}" for r in comparison.results if r.failure)
+    verdict = OPEN, f"There is nothing to compare. {failed}"
     if rivals:
-        counts = ", ".join(f"{place} {rivals.count(place)}" for place in _PLACES)
-        verdict = _share_verdict([place != "behind" for place in rivals])
-        why = f"Of {len(rivals)} rivals Algorithm 1 is {counts} in MAP@{k}, by intervals of 95 %."
-        if _OURS in places:
-            turned = _PLACES[::-1][_PLACES.index(places[_OURS])]
-            why += f" Three moments are {turned} it."
-    else:
-        failed = "; ".join(f"{r.title}: {r.failure}" for r in comparison.results if r.failure)
-        verdict, why = OPEN, f"There is nothing to compare. {failed}"
+        why = f"Of {len(rivals)} rivals Algorithm 1 is ahead of {ahead}, level with "
+        why += f"{len(rivals) - ahead - behind}, behind {behind} in MAP@{k}, by intervals of 95 %."
+        if own := intervals.get(_OURS):
+            place = "ahead of" if own.low > 0 else "behind" if own.high < 0 else "level with"
+            why += f" Three moments are {place} it."
+        verdict = _share_verdict([own.low <= 0 for own in rivals]), why
     listed = ", ".join(f"{r.title} {r.means['map'][c]:.4f}" for r in measured) or "none"
     said = STATED["figure_2"]
     return _claim(
         "quality",
         f"MAP@{k}: {listed} ({comparison.n_users:,} users; {comparison.period})",
-        (verdict, why),
+        verdict,
         data=name,
         says=next((said[title] for title in said if name.endswith(title)), said["other"]),
         reference=ALGORITHM_1,
         methods=",".join((*_RIVALS, ALGORITHM_1, _OURS)),
     )
-
-
-def _place(difference: Interval) -> str:
-    """Return where Algorithm 1 is, from the difference of another method to it."""
-    return _PLACES[0] if difference.high < 0 else _PLACES[2] if difference.low > 0 else _PLACES[1]
 
 
 def as_quick_as_bpr(rows: Rows) -> Claim:
@@ -201,9 +172,8 @@ def scalability(rows: Rows) -> Claim:
 
 def million_users(rows: Rows) -> Claim:
     """Abstract: does one core with 8 GB do for a million users?"""
-    seconds, memory = (
-        _by_size(rows, "mom", name).get("Yandex") for name in ("seconds", "peak_gigabytes")
-    )
+    of_yandex = {n: _by_size(rows, "mom", n).get("Yandex") for n in ("seconds", "peak_gigabytes")}
+    seconds, memory = of_yandex.values()
     if seconds is None or memory is None:
         verdict = OPEN, "Data of the size of Yandex were not measured."
         return _claim("million_users", NO_VALUE, verdict)
@@ -214,16 +184,11 @@ def million_users(rows: Rows) -> Claim:
 def passes(rows: Rows) -> Claim:
     """Abstract: are three passes over the data enough?"""
     needed = {t: n + 2 for t, n in _by_size(rows, "mom", "whitening_passes").items()}
-    verdict = (HOLDS, "No more are needed.") if needed else (OPEN, "MoM has no result.")
+    verdict, why = (HOLDS, "No more are needed.") if needed else (OPEN, "MoM has no result.")
     if max(needed.values(), default=0) > 3:
-        verdict = (
-            IN_PART,
-            (
-                "Three do where M₂ is written out, which takes up to D² cells. Here it is not: "
-                "its eigenvectors take several passes, the tensor and the memberships one each."
-            ),
-        )
-    return _claim("passes", _listed(needed), verdict)
+        verdict, why = IN_PART, "Three do where M₂ is written out, which takes up to D² cells. "
+        why += "Here its eigenvectors take several passes, the tensor and the memberships one each."
+    return _claim("passes", _listed(needed), (verdict, why))
 
 
 def iterations(rows: Rows) -> Claim:
@@ -258,7 +223,7 @@ def _range(ratios: Collection[float]) -> str:
     return f"{min(ratios):.1f} to {max(ratios):.1f}"
 
 
-def _listed(by_size: dict[str, Any]) -> str:
+def _listed(by_size: Mapping[str, Any]) -> str:
     return ", ".join(f"{title} {value}" for title, value in by_size.items()) or NO_VALUE
 
 
@@ -267,6 +232,6 @@ def _paper_ratios(method: str) -> str:
     return _ratios(method, {title: own[method] / own["mom"] for title, own in seconds.items()})
 
 
-def _ratios(method: str, ratios: dict[str, float]) -> str:
+def _ratios(method: str, ratios: Mapping[str, float]) -> str:
     shown = {title: f"{ratio:.2f}" for title, ratio in ratios.items()}
     return f"{TIMED[method].title} / MoM: {_listed(shown)}"

@@ -175,14 +175,13 @@ def run_day_gate(
     log: str = "30music",
     *,
     tried: int = 12,
-    seed: int = 0,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Admit the days of a log in order, and try poisoned versions of some of them before.
 
     Returns a row per normal day that was excluded, and a row per way to poison a day.
     """
-    days, rng = read_log(folder, log), np.random.default_rng(seed)
+    days, rng = read_log(folder, log), np.random.default_rng(0)
     there = (name for name, file in _LOGS.items() if (folder / file).exists())
     others = list(read_log(folder, next((name for name in there if name != log), log)).values())
     chosen = np.linspace(len(days) // 4, len(days) - 2, tried).astype(int).tolist()

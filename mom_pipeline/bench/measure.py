@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, TypeVar
 
-from mom_pipeline.comparison.tables import NO_VALUE, TextTable
+from mom_pipeline.comparison.tables import NO_VALUE, Table
 
 T = TypeVar("T")
 
@@ -24,16 +24,16 @@ def in_a_process(work: Callable[..., T], *arguments: Any) -> T:
         return pool.submit(work, *arguments).result()
 
 
-def tables_of(name: str, result: Mapping[str, Any]) -> Iterator[TextTable]:
+def tables_of(name: str, result: Mapping[str, Any]) -> Iterator[Table]:
     """Yield a table of a result's plain values, and one of each list of rows in it."""
     plain = [{"": _words(key), "value": _shown(v)} for key, v in result.items() if _is(v)]
     if plain:
-        yield TextTable.of(name, plain)
+        yield Table.of(name, plain)
     for key, rows in result.items():
         if isinstance(rows, list) and rows and isinstance(rows[0], dict):
             kept = [column for column in rows[0] if any(_is(row[column]) for row in rows)]
             shown = [{_words(column): _shown(row[column]) for column in kept} for row in rows]
-            yield TextTable.of(f"{name}: {_words(key)}", shown)
+            yield Table.of(f"{name}: {_words(key)}", shown)
 
 
 def _words(name: str) -> str:

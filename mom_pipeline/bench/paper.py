@@ -4,6 +4,7 @@ import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,8 +15,9 @@ from mom_pipeline.bench.measure import timed
 from mom_pipeline.comparison.fitting import FitAnswer, Task, run_task, write_data
 from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.methods.interface import Fitted, Method
-from mom_pipeline.comparison.methods.plsi import expectation_maximisation
-from mom_pipeline.comparison.methods.rivals import fit_wrmf, trained_bpr
+from mom_pipeline.comparison.methods.plsi import PLSI
+from mom_pipeline.comparison.methods.rivals import fit_bpr, fit_wrmf
+from mom_pipeline.comparison.results import DataDescription
 from mom_pipeline.comparison.run import Progress, no_progress, within
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.threads import available_cores
@@ -45,47 +47,35 @@ class PaperSize:
         names = ("n_users", "n_items", "n_pairs", "n_test_pairs")
         return replace(self, **{name: max(1, getattr(self, name) // by) for name in names})
 
+    def description(self, name: str) -> DataDescription:
+        """Return the row of Table 1 under another name."""
+        sizes = self.n_users, self.n_items, self.n_pairs, self.n_test_pairs
+        return DataDescription(name, *sizes, self.kind)
+
 
 # What the paper says.
 STATED = tomllib.loads(Path(__file__).with_name("paper.toml").read_text(encoding="utf-8"))
 SIZES = {name: PaperSize(**size) for name, size in STATED["sizes"].items()}
 
 
-def _mom(X: Csr, seed: int, K: int) -> Fitted:
+def _mom(X: Csr, seed: int, *, n_components: int) -> Fitted:
     """Fit the components and everybody's memberships: the rivals' fits end with such factors."""
-    model = MethodOfMoments(K, ranking="components", seed=seed).fit(X)
+    model = MethodOfMoments(n_components, ranking="components", seed=seed).fit(X)
     seconds, _ = timed(lambda: model.personalize(X))
     stages = model.diagnostics["seconds"] | {"personalization": seconds}
-    return _timed_only({"stages": stages, "whitening_passes": model.diagnostics["passes"]})
+    return Fitted(
+        model.scorer(), {"stages": stages, "whitening_passes": model.diagnostics["passes"]}
+    )
 
 
-def _wrmf(X: Csr, seed: int, K: int) -> Fitted:
-    fit_wrmf(X, seed, factors=K, iterations=15)
-    return _timed_only({})
-
-
-def _bpr(X: Csr, seed: int, K: int) -> Fitted:
-    """All threads: here the time counts, not the same result again."""
-    trained_bpr(X, seed, factors=K, iterations=100, n_threads=available_cores())
-    return _timed_only({})
-
-
-def _plsi(X: Csr, seed: int, K: int) -> Fitted:
-    """Run EM to the paper's stopping rule."""
-    fit = expectation_maximisation(X, K, np.random.default_rng(seed))
-    return _timed_only({"iterations": len(fit.log_likelihoods) - 1})
-
-
-def _timed_only(notes: dict[str, Any]) -> Fitted:
-    return Fitted(lambda rows: np.zeros(rows.shape), notes)  # no list is asked for
-
-
-# In the order of the paper's table.
+# All threads of BPR: here the time counts, not the same result again.
+_bpr = partial(fit_bpr, iterations=100, num_threads=available_cores())
+# In the order of the paper's table; PLSI runs to the paper's stopping rule.
 METHODS = {
-    "mom": Method("mom", "MoM", _mom),
-    "wrmf": Method("wrmf", "WRMF", _wrmf),
-    "bpr": Method("bpr", "BPR", _bpr),
-    "plsi": Method("plsi", "PLSI", _plsi),
+    "mom": Method("mom", "MoM", _mom, size="n_components"),
+    "wrmf": Method("wrmf", "WRMF", partial(fit_wrmf, iterations=15), size="factors"),
+    "bpr": Method("bpr", "BPR", _bpr, size="factors"),
+    "plsi": PLSI,
 }
 
 
@@ -96,7 +86,6 @@ def run_paper(
     *,
     n_components: int = N_COMPONENTS,
     time_budget: float = TIME_BUDGET,
-    seed: int = 0,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Fit every method at every size, each alone in a process of its own.
@@ -112,17 +101,18 @@ def run_paper(
         size = SIZES[named] if isinstance(named, str) else named
         tell = within(progress, number / len(sizes), 1 / len(sizes))
         tell(f"{size.title}: data", 0)
-        rng, nobody = np.random.default_rng(seed), np.empty(0, dtype=np.int64)
+        rng, nobody = np.random.default_rng(0), np.empty(0, dtype=np.int64)
         X = clustered_interactions(size.n_users, size.n_items, size.n_pairs, rng)
         with tempfile.TemporaryDirectory(prefix="mom-bench-") as place:
             folder = Path(place)
-            write_data(folder, nobody, train=X)
+            write_data(folder, nobody, (X, None, None))
             for position, mode in enumerate(modes):
                 own: dict[str, FitAnswer] = {}
                 for method in methods:
                     share = (position + len(own) / len(methods)) / len(modes)
                     tell(f"{size.title}: {METHODS[method].title}, {mode}", share)
-                    task = Task(__name__, method, ({"K": n_components},), seed, 1, True)
+                    settings = {METHODS[method].size: n_components}
+                    task = Task(__name__, method, (settings,), 0, 1, True)
                     budget = Budget(time_budget, threads=THREADS[mode])
                     (own[method],) = run_task(folder, folder / method, task, budget)
                 rows += [_row(size, method, mode, own) for method in methods]
@@ -130,11 +120,8 @@ def run_paper(
 
 
 def _row(size: PaperSize, method: str, mode: str, answers: dict[str, FitAnswer]) -> dict[str, Any]:
-    answer = answers[method]
-    seconds, mom = (
-        None if not one or one.failure else one.fit_seconds for one in (answer, answers.get("mom"))
-    )
-    theirs = size.seconds.get(method)
+    answer, mom, theirs = answers[method], answers.get("mom"), size.seconds.get(method)
+    seconds, ours = (a.fit_seconds if a and not a.failure else None for a in (answer, mom))
     return {
         "size": size.title,
         "method": method,
@@ -145,5 +132,5 @@ def _row(size: PaperSize, method: str, mode: str, answers: dict[str, FitAnswer])
         "paper_to_mom": theirs and theirs / size.seconds["mom"],
         "failure": answer.failure,
         "notes": answer.notes,
-        "to_mom": seconds and mom and seconds / mom,
+        "to_mom": seconds and ours and seconds / ours,
     }

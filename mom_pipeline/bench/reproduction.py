@@ -23,10 +23,10 @@ from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.results import Comparison, surroundings
 from mom_pipeline.comparison.run import Options, Progress, no_progress, run_comparison, within
 from mom_pipeline.comparison.split import Split, split_by_days, split_by_time, split_of_matrices
+from mom_pipeline.comparison.tables import Table
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.report.page import environment
-from mom_pipeline.report.sections import PageTable
 from mom_pipeline.warehouse.connection import Warehouse
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ _MAX_USERS = 20_000
 _TRAIN_SHARE = 0.75
 # Bytes that a method may use: the paper's machine.
 _MEMORY = 8_000_000_000
-# Shares of the progress bar: recovery, times, and the rest for the curves.
-_RECOVERY_SHARE, _TIMES_SHARE = 0.15, 0.35
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,6 @@ class Plan:
     n_components: int = N_COMPONENTS
     recovery: Mapping[str, Any] = field(default_factory=dict)
     time_budget: float = TIME_BUDGET
-    seed: int = 0
 
     @property
     def is_quick(self) -> bool:
@@ -77,13 +74,13 @@ QUICK = Plan(
 class Reproduction:
     """All that was measured.
 
-    recovery, times: as `bench recovery` and `bench paper` return them.
+    recovery: as `bench recovery` returns it.  rows: those of `bench paper`.
     simulated, logs: Figure 2 on data of the paper's sizes, and on the logs at hand.
     """
 
     plan: Plan
     recovery: dict[str, Any]
-    times: dict[str, Any]
+    rows: list[dict[str, Any]]
     simulated: tuple[Comparison, ...]
     logs: tuple[Comparison, ...]
 
@@ -92,36 +89,25 @@ def run_reproduction(
     plan: Plan, logs: Sequence[Split], scratch: Path, progress: Progress = no_progress
 ) -> Reproduction:
     """Measure everything, one after another; each method in a process of its own."""
-    tell = within(progress, 0.0, _RECOVERY_SHARE)
-    recovery = run_recovery(**plan.recovery, seed=plan.seed, progress=tell)
-    times = run_paper(
-        plan.sizes,
-        threads="one",
-        n_components=plan.n_components,
-        time_budget=plan.time_budget,
-        seed=plan.seed,
-        progress=within(progress, _RECOVERY_SHARE, _TIMES_SHARE),
+    splits = chain(map(simulated_split, plan.sizes), logs)  # one at a time
+    n, n_simulated = 2 + len(plan.sizes) + len(logs), len(plan.sizes)
+    tell = [within(progress, part / n, 1 / n) for part in range(n)]
+    recovery = run_recovery(**plan.recovery, progress=tell[0])
+    K, budget = plan.n_components, plan.time_budget
+    rows = run_paper(
+        plan.sizes, threads="one", n_components=K, time_budget=budget, progress=tell[1]
+    )["rows"]
+    options = Options(METHODS, ALGORITHM_1, K, budget=Budget(budget, _MEMORY))
+    made = tuple(
+        run_comparison(split, options, scratch / str(number), tell[2 + number])
+        for number, split in enumerate(splits)
     )
-    options = Options(
-        methods=METHODS,
-        reference=ALGORITHM_1,
-        n_components=plan.n_components,
-        seed=plan.seed,
-        budget=Budget(plan.time_budget, _MEMORY),
-    )
-    simulated = (simulated_split(size, plan.seed) for size in plan.sizes)  # one at a time
-    n, begin = len(plan.sizes) + len(logs), _RECOVERY_SHARE + _TIMES_SHARE
-    made: list[Comparison] = []
-    for split in chain(simulated, logs):
-        tell = within(progress, begin + (1 - begin) * len(made) / n, (1 - begin) / n)
-        made.append(run_comparison(split, options, scratch / str(len(made)), tell))
-    of_logs = len(plan.sizes)
-    return Reproduction(plan, recovery, times, tuple(made[:of_logs]), tuple(made[of_logs:]))
+    return Reproduction(plan, recovery, rows, made[:n_simulated], made[n_simulated:])
 
 
-def simulated_split(size: PaperSize, seed: int) -> Split:
+def simulated_split(size: PaperSize) -> Split:
     """Return data of a size of the paper, with its number of test tuples hidden at random."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     n_pairs = size.n_pairs + size.n_test_pairs
     X = clustered_interactions(size.n_users, size.n_items, n_pairs, rng)
     hidden = np.zeros(X.nnz, dtype=bool)
@@ -129,7 +115,7 @@ def simulated_split(size: PaperSize, seed: int) -> Split:
     name, words = f"simulated, size of {size.title}", "tuples hidden at random"
     train, test = _part(X, ~hidden), _part(X, hidden)
     split = split_of_matrices(train, test, name=name, kind="simulated", words=words)
-    return split.untuned(_MAX_USERS, seed)
+    return split.untuned(_MAX_USERS)
 
 
 def _part(X: Csr, chosen: Array) -> Csr:
@@ -144,37 +130,34 @@ def log_split(warehouse: Warehouse, train_days: Collection[date], name: str, pla
     train_days: those that its publication names; none: three quarters.
     """
     if train_days:
-        split = split_by_days(warehouse, train_days, name=name, seed=plan.seed)
+        split = split_by_days(warehouse, train_days, name=name)
     else:
         with warehouse.reading() as connection:
             days = delivery_days(connection)
         train_until = days[int(_TRAIN_SHARE * (len(days) - 1))] if days else date.max
-        split = split_by_time(warehouse, train_until, name=name, seed=plan.seed)
-    return split.untuned(_MAX_USERS, plan.seed) if plan.is_quick else split
+        split = split_by_time(warehouse, train_until, name=name)
+    return split.untuned(_MAX_USERS) if plan.is_quick else split
 
 
 def render_reproduction(result: Reproduction, claims: Sequence["Claim"]) -> str:
     """Return the HTML of the page, complete in itself."""
     comparisons = (*result.simulated, *result.logs)
-    rows = result.times["rows"]
     slopes = {row["estimator"]: signed(row["slope"]) for row in result.recovery["slopes"]}
-    metrics = map(tables.metrics_table, comparisons)
-    return (
-        environment()
-        .get_template("reproduction.html")
-        .render(
-            plan=result.plan,
-            claims=claims,
-            slopes={"1/√N": "−0.50", **slopes},
-            recovery=recovery_chart(result.recovery),
-            table_1=_table_1(comparisons),
-            table_2=_table_2(result),
-            curves=[chart for comparison in comparisons for chart in tables.figure_2(comparison)],
-            metrics=[PageTable(table.title, table.columns, table.rows) for table in metrics],
-            failures=[said for comparison in comparisons for said in tables.failures(comparison)],
-            remarks=[f"{r['size']}, {r['method']}: {r['failure']}" for r in rows if r["failure"]],
-            made=surroundings(),
-        )
+    page = environment().get_template("reproduction.html")
+    return page.render(
+        plan=result.plan,
+        claims=claims,
+        slopes={"1/√N": "−0.50", **slopes},
+        recovery=recovery_chart(result.recovery),
+        table_1=_table_1(comparisons),
+        table_2=_table_2(result),
+        curves=[chart for comparison in comparisons for chart in tables.figure_2(comparison)],
+        metrics=[tables.metrics_table(comparison) for comparison in comparisons],
+        failures=[said for comparison in comparisons for said in tables.failures(comparison)],
+        remarks=[
+            f"{r['size']}, {r['method']}: {r['failure']}" for r in result.rows if r["failure"]
+        ],
+        made=surroundings(),
     )
 
 
@@ -183,43 +166,33 @@ def signed(slope: float | None) -> str:
     return _shown(slope, "+.2f").replace("-", "−")
 
 
-def _table_1(comparisons: Sequence[Comparison]) -> PageTable:
+def _table_1(comparisons: Sequence[Comparison]) -> Table:
     """The paper's Table 1, and the data that stand here for its own."""
     paper = [
-        (
-            f"{size.title} (paper)",
-            size.kind,
-            *(f"{n:,}" for n in (size.n_users, size.n_items, size.n_pairs)),
-            tables.scientific(size.sparsity),
-            f"{size.n_test_pairs:,}",
-        )
+        tables.described(size.description(f"{size.title} (paper)"))
+        | {"Sparsity (training)": tables.scientific(size.sparsity)}
         for size in SIZES.values()
     ]
-    here = [tables.description_table(comparison) for comparison in comparisons]
-    rows = [*paper, *(row for table in here for row in table.rows)]
-    return PageTable("Table 1: descriptions of the data", here[0].columns, rows, n_texts=2)
+    here = [tables.described(comparison.data) for comparison in comparisons]
+    return Table.of("Table 1: descriptions of the data", [*paper, *here], n_texts=2)
 
 
-def _table_2(result: Reproduction) -> PageTable:
+def _table_2(result: Reproduction) -> Table:
     """The paper's Table 2 beside seconds of today, on one core."""
-    columns = {
-        "paper, s": ("paper_seconds", ",.0f"),
-        "paper, to MoM": ("paper_to_mom", ".2f"),
-        "here, s": ("seconds", ",.1f"),
-        "to MoM": ("to_mom", ".2f"),
-        "peak, GB": ("peak_gigabytes", ",.2f"),
-    }
-    rows = [
-        [
-            row["size"],
-            TIMED[row["method"]].title,
-            *(_shown(row[name], form) for name, form in columns.values()),
-        ]
-        for row in result.times["rows"]
-    ]
     sizes = f", sizes divided by {result.plan.shrink}" if result.plan.is_quick else ""
-    title = f"Table 2: seconds of the fit on one core{sizes}"
-    return PageTable(title, ("size", "method", *columns), rows, n_texts=2)
+    records = (
+        {
+            "size": row["size"],
+            "method": TIMED[row["method"]].title,
+            "paper, s": _shown(row["paper_seconds"], ",.0f"),
+            "paper, to MoM": _shown(row["paper_to_mom"], ".2f"),
+            "here, s": _shown(row["seconds"], ",.1f"),
+            "to MoM": _shown(row["to_mom"], ".2f"),
+            "peak, GB": _shown(row["peak_gigabytes"], ",.2f"),
+        }
+        for row in result.rows
+    )
+    return Table.of(f"Table 2: seconds of the fit on one core{sizes}", records, n_texts=2)
 
 
 def _shown(value: float | None, form: str) -> str:

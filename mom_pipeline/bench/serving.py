@@ -21,10 +21,11 @@ import numpy as np
 
 from mom_pipeline.bench.data import clustered_interactions
 from mom_pipeline.bench.measure import timed
-from mom_pipeline.comparison.methods.rivals import as_user_items, implicit_library
+from mom_pipeline.comparison.methods.rivals import as_user_items
 from mom_pipeline.comparison.run import Progress, no_progress
 from mom_pipeline.core import MethodOfMoments, RankingWeights
 from mom_pipeline.core.interactions import as_interactions
+from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Csr
 from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.serving.registry import ModelRegistry
@@ -67,7 +68,7 @@ def run_query(
     X, rankings, rows = _histories(scale), ("components", "three-moment"), list[dict[str, Any]]()
     for ranking in rankings:
         progress(ranking, len(rows) / len(rankings))
-        with implicit_library():
+        with one_blas_thread():
             times = _in_turns(_served(X, n_components, ranking), n_components)
         rows.append({"ranking": ranking, **_summary(times)})
     return {"n_items": X.shape[1], "n_components": n_components, "rows": rows}
@@ -144,28 +145,25 @@ def _load(
     steps: Sequence[Callable[[], object]],
     progress: Progress,
 ) -> list[tuple[float, str]]:
-    """Ask so many times, by several clients; a step is taken after each equal share of them."""
-    stop, answers = threading.Event(), list[tuple[float, str]]()
+    """Ask so many times, by several clients; one of them takes a step after each equal share."""
+    local = threading.local()
 
-    def client(seed: int) -> None:
-        rng = np.random.default_rng(seed)
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        while not stop.is_set():
-            answers.append(_answer(connection, int(rng.integers(_USERS_ASKED))))
-        connection.close()
+    def ask(user: int) -> tuple[float, str]:
+        if not hasattr(local, "connection"):
+            local.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        return _answer(local.connection, user)
 
+    users = np.random.default_rng(0).integers(_USERS_ASKED, size=requests)
+    asked, taken, answers = [], [], list[tuple[float, str]]()
     with ThreadPoolExecutor(clients) as pool:
-        done = [pool.submit(client, seed) for seed in range(clients)]
-        try:
-            for turn, step in enumerate(steps, start=1):
-                while len(answers) < requests * turn / len(steps):
-                    progress("requests", min(len(answers) / requests, 1.0))
-                    time.sleep(0.05)
-                step()
-        finally:
-            stop.set()
-    for future in done:
-        future.result()
+        for share, step in zip(np.array_split(users, len(steps)), steps, strict=True):
+            asked += [pool.submit(ask, user) for user in share.tolist()]
+            taken.append(pool.submit(step))
+        for future in asked:
+            answers.append(future.result())
+            progress("requests", len(answers) / requests)
+    for step_taken in taken:
+        step_taken.result()
     return answers
 
 

@@ -114,5 +114,5 @@ def bench(name: str, folder: Path | None, as_json: bool, **given: Any) -> None:
         print_json({**result, **where})
         return
     for table in tables_of(name, result):
-        print_table(table.title, table.columns, table.rows, numbers=table.columns[1:])
+        print_table(table.caption, table.columns, table.rows, numbers=table.columns[1:])
     click.echo(f"{where['machine']}; {where['created'][:10]}.")

@@ -193,7 +193,7 @@ def _show(comparison: Comparison, folder: Path, *, as_json: bool) -> None:
     )
     for table in shown:
         numbers = [name for name in table.columns[1:] if name not in ("Type", "settings chosen")]
-        print_table(table.title, table.columns, table.rows, numbers=numbers)
+        print_table(table.caption, table.columns, table.rows, numbers=numbers)
     for remark in remarks:
         click.echo(remark)
     click.echo(f"Kept in {folder}.")

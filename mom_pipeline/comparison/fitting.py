@@ -6,7 +6,7 @@ need: its memory is that of the process.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -23,8 +23,6 @@ from mom_pipeline.core.ranking.topn import brute_force
 from mom_pipeline.core.types import Array, Csr
 
 _MATRICES = ("train", "later", "last_days")
-# Folders of earlier windows beside the data, each with the same matrices.
-_EARLIER = "window-*"
 _USERS_PER_WRITE = 8192
 
 
@@ -58,17 +56,19 @@ class FitAnswer:
     chosen: dict[str, Any] = field(default_factory=dict)
 
 
-def write_data(folder: Path, users: Array, **matrices: Csr | None) -> None:
+def write_data(folder: Path, users: Array, *windows: tuple[Csr, Csr | None, Csr | None]) -> None:
     """Store the data of all methods.
 
-    users: positions of those to make lists for.  matrices: all (N, D); `train`; `later`, what the
-    users took later, for methods that choose settings by themselves; `last_days` of `train`.
+    users: positions of those to make lists for.  windows: each of training data, of what the users
+    took later, for methods that choose settings by themselves, and of last days, all (N, D); the
+    first are fitted.
     """
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / "users.npy", users, allow_pickle=False)
-    for name, matrix in matrices.items():
-        if matrix is not None:
-            sparse.save_npz(folder / f"{name}.npz", matrix, compressed=False)
+    for number, window in enumerate(windows):
+        for name, matrix in zip(_MATRICES, window, strict=True):
+            if matrix is not None:
+                sparse.save_npz(folder / f"{name}-{number}.npz", matrix, compressed=False)
 
 
 def run_task(
@@ -110,47 +110,36 @@ def answer_task(
 ) -> Iterator[FitAnswer]:
     """Yield an answer per setting of a task; whatever goes wrong becomes a sentence."""
     data, task = Path(data_folder), Task(**values)
-    matrices, earlier = _matrices(data), [_matrices(f) for f in sorted(data.glob(_EARLIER))]
-    windows = [
-        Window(own["train"], own["later"], own["last_days"])
-        for own in (matrices, *earlier)
-        if own["later"] is not None
-    ]
+    matrices = [_matrices(data, number) for number in range(len([*data.glob("train-*.npz")]))]
     users = np.load(data / "users.npy", allow_pickle=False)
     for position, settings in enumerate(task.settings):
         lists = Path(task_folder) / f"lists-{position}.npy"
         try:
-            yield _answer(task, settings, users, lists, matrices, windows)
+            yield _answer(task, settings, users, lists, matrices)
         except Exception as error:
             yield FitAnswer(failure=_failure(error, memory_bytes))
 
 
-def _matrices(folder: Path) -> dict[str, Any]:
-    """The matrices of a folder by name, None where there is none."""
-    files = {name: folder / f"{name}.npz" for name in _MATRICES}
-    return {
-        name: sparse.csr_array(sparse.load_npz(path)) if path.exists() else None
-        for name, path in files.items()
-    }
+def _matrices(folder: Path, number: int) -> list[Any]:
+    """The matrices of a window; None where there is none."""
+    files = [folder / f"{name}-{number}.npz" for name in _MATRICES]
+    return [sparse.csr_array(sparse.load_npz(file)) if file.exists() else None for file in files]
 
 
 def _answer(
-    task: Task,
-    settings: Settings,
-    users: Array,
-    path: Path,
-    matrices: Mapping[str, Any],
-    windows: Sequence[Window],
+    task: Task, settings: Settings, users: Array, path: Path, matrices: Sequence[Any]
 ) -> FitAnswer:
     """Choose what the method chooses by itself, fit it, and write the lists of the users."""
-    train = matrices["train"]
+    (train, _, last_days), new = matrices[0], task.exclude_seen
+    windows = [Window(*own) for own in matrices if own[1] is not None]
     method: Method = import_module(task.registry).METHODS[task.method]
-    dated = {"last_days": matrices["last_days"]} if method.reads_days else {}
+    given = {"last_days": last_days, "exclude_seen": new}
     chosen: dict[str, Any] = {}
     if method.choose is not None and windows:
-        chosen = dict(method.choose(windows, task.seed, **settings))
+        chosen = dict(method.choose(windows, task.seed, exclude_seen=new, **settings))
     begin = time.perf_counter()
-    fitted = method.fit(train, task.seed, **{**settings, **chosen}, **dated)
+    own = {name: given[name] for name in method.takes}
+    fitted = method.fit(train, task.seed, **{**settings, **chosen, **own})
     middle = time.perf_counter()
     histories = train if fitted.histories is None else fitted.histories
     shape = (len(users), min(task.length, train.shape[1]))
@@ -159,7 +148,7 @@ def _answer(
         np.lib.format.write_array_header_1_0(out, header)
         for start in range(0, len(users), _USERS_PER_WRITE):
             rows = histories[users[start : start + _USERS_PER_WRITE]]
-            ids, _ = brute_force(rows, fitted.scores, shape[1], exclude_seen=task.exclude_seen)
+            ids, _ = brute_force(rows, fitted.scores, shape[1], exclude_seen=new)
             out.write(np.ascontiguousarray(ids, dtype="<i4").tobytes())
     seconds = middle - begin, time.perf_counter() - middle
     return FitAnswer("", *seconds, peak_bytes(), fitted.notes, chosen)
@@ -170,7 +159,7 @@ def _failure(error: Exception, memory_bytes: int) -> str:
         case MemoryError():
             return out_of_memory(memory_bytes)
         case ImportError():
-            return f"the library {error.name or error} is not installed"
+            return f"a library is missing ({error}); pip install 'mom-pipeline[baselines]'"
         case MomError():
             return str(error)
     return f"failed with {type(error).__name__}: {error}"

@@ -106,19 +106,16 @@ def run_comparison(
     scratch: a folder for the files of the processes; what is written there is removed again.
     """
     methods, reference = check_options(options)
-    final = split.final
-    write_data(scratch / "final", final.users, train=final.train, last_days=final.last_days)
-    rng, folder = np.random.default_rng(options.seed), scratch / "validation"
-    newest = tuple(window.sample(CHOICE_USERS, rng) for window in split.windows[:1])
-    split = replace(split, windows=newest + split.windows[1:])
-    for number, window in enumerate(split.windows):
-        write_data(
-            folder / f"window-{number}" if number else folder,
-            window.users,
-            train=window.train,
-            later=window.test_in_catalogue() if split.is_later else None,
-            last_days=window.last_days,
-        )
+    final, rng = split.final, np.random.default_rng(options.seed)
+    write_data(scratch / "final", final.users, (final.train, None, final.last_days))
+    if split.windows:
+        newest = split.windows[0].sample(CHOICE_USERS, rng)
+        split = replace(split, windows=(newest, *split.windows[1:]))
+        windows = [
+            (own.train, own.test_in_catalogue() if split.is_later else None, own.last_days)
+            for own in split.windows
+        ]
+        write_data(scratch / "validation", newest.users, *windows)
     work, share = _Work(split, options, scratch), 1 / len(methods)
     results = [
         work.result(method, within(progress, number * share, share, f"{method.title}: "))
@@ -142,20 +139,13 @@ def run_comparison(
     )
 
 
-def grid_for(
-    method: Method, n_components: int, trial: TrainTest, *, exclude_seen: bool = True
-) -> tuple[Settings, ...]:
+def grid_for(method: Method, n_components: int, trial: TrainTest) -> tuple[Settings, ...]:
     """Return the grid with K in it, where the method has one and the grid does not choose it.
 
-    No more than the data have users and items. A method that chooses for its lists is told
-    when these hold all items.
+    No more than the data have users and items.
     """
-    common: dict[str, Any] = {}
-    if method.size:
-        common[method.size] = min(n_components, *trial.train.shape)
-    if method.lists and not exclude_seen:
-        common[method.lists] = "all"
-    return tuple({**common, **settings} for settings in method.grid)
+    K = {method.size: min(n_components, *trial.train.shape)} if method.size else {}
+    return tuple({**K, **settings} for settings in method.grid)
 
 
 @dataclass(frozen=True)
@@ -168,7 +158,7 @@ class _Work:
 
     def result(self, method: Method, tell: Progress) -> MethodResult:
         """Choose the settings of the method on validation, then fit and measure it."""
-        begin, final, cutoffs = time.perf_counter(), self.split.final, self.options.cutoffs
+        begin, final, options = time.perf_counter(), self.split.final, self.options
         n = len(method.grid)
         position, chosen = self._choose(method, tell)
         seconds = time.perf_counter() - begin
@@ -176,14 +166,14 @@ class _Work:
         if chosen.failure:
             return replace(result, failure=chosen.failure)
         tell("final fit", n / (n + 1))
-        settings = {**chosen.chosen, **self._grid(method, final)[position]}
-        with self._fits("final", method, (settings,), max(cutoffs)) as ((answer,), folder):
+        settings = {**chosen.chosen, **grid_for(method, options.n_components, final)[position]}
+        with self._fits("final", method, (settings,), max(options.cutoffs)) as ((answer,), folder):
             told: dict[str, Any] = {name: getattr(answer, name) for name in _OF_ANSWER}
             notes = {**answer.notes, **chosen.notes}
             result = replace(result, settings=settings, notes=notes, **told)
             if answer.failure:
                 return result
-            result = measured(result, read_lists(folder, 0), final, cutoffs)
+            result = measured(result, read_lists(folder, 0), final, options.cutoffs)
             return replace(result, per_user=_kept_on_disk(result.per_user, folder))
 
     def _choose(self, method: Method, tell: Progress) -> tuple[int, FitAnswer]:
@@ -196,13 +186,9 @@ class _Work:
         def progress(n_done: int) -> None:
             tell(f"choosing settings, {min(n_done + 1, n)} of {n}", n_done / (n + 1))
 
-        grid = self._grid(method, windows[0])
+        grid = grid_for(method, self.options.n_components, windows[0])
         with self._fits("validation", method, grid, CHOICE_CUTOFF, progress) as (answers, folder):
             return best_setting(answers, folder, windows[0])
-
-    def _grid(self, method: Method, trial: TrainTest) -> tuple[Settings, ...]:
-        K, exclude_seen = self.options.n_components, self.split.exclude_seen
-        return grid_for(method, K, trial, exclude_seen=exclude_seen)
 
     @contextmanager
     def _fits(
@@ -230,15 +216,15 @@ def best_setting(
 
     answers, and the lists below `folder`: one for each setting of the grid.
     """
-    qualities: list[float | None] = [None] * len(answers)
+    tried: dict[int, float] = {}
     for position, answer in enumerate(answers):
         if not answer.failure:
             metrics = evaluate_ranking(read_lists(folder, position), trial.test, [CHOICE_CUTOFF])
-            qualities[position] = (metrics.recall[CHOICE_CUTOFF] + metrics.map[CHOICE_CUTOFF]) / 2
-    tried = {position: q for position, q in enumerate(qualities) if q is not None}
+            tried[position] = (metrics.recall[CHOICE_CUTOFF] + metrics.map[CHOICE_CUTOFF]) / 2
     if not tried:
         return 0, answers[0]
     best = max(tried, key=tried.__getitem__)
+    qualities = [tried.get(position) for position in range(len(answers))]
     notes: dict[str, Any] = {"validation quality by setting": qualities}
     if len(tried) < len(answers):
         reason = next(answer.failure for answer in answers if answer.failure)

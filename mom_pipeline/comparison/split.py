@@ -137,9 +137,9 @@ class Split:
                 "period, or --include-seen where people take things again"
             )
 
-    def untuned(self, max_users: int, seed: int) -> "Split":
+    def untuned(self, max_users: int) -> "Split":
         """Return the same with at most so many users, and nothing chosen on it."""
-        final = self.final.sample(max_users, np.random.default_rng(seed))
+        final = self.final.sample(max_users, np.random.default_rng(0))
         period = f"{self.period.partition(';')[0]}; default settings"
         return replace(self, final=final, windows=(), is_later=False, period=period)
 
@@ -151,7 +151,6 @@ def split_by_time(
     *,
     exclude_seen: bool = True,
     name: str = "",
-    seed: int = 0,
 ) -> Split:
     """Train on the deliveries up to a day, test on the later ones (paper, section 4).
 
@@ -165,12 +164,9 @@ def split_by_time(
     test_until = min(test_until or last, last)
 
     def trial(until: date, tested_until: date) -> tuple[Csr, Csr, TrainTest]:
-        matrix, test = (
-            matrix_as_of(warehouse, until),
-            delivered_pairs(warehouse, until, tested_until),
-        )
-        train, last_days = matrix.interactions, matrix.last_days
-        return train, test, make_trial(train, test, exclude_seen=exclude_seen, last_days=last_days)
+        X, test = matrix_as_of(warehouse, until), delivered_pairs(warehouse, until, tested_until)
+        final = make_trial(X.interactions, test, exclude_seen=exclude_seen, last_days=X.last_days)
+        return X.interactions, test, final
 
     train, test, final = trial(train_until, test_until)
     if train.nnz == 0:
@@ -187,34 +183,24 @@ def split_by_time(
         windows = tuple(trial(end, end + length)[2] for end in ends if end >= first)
     is_later = len(windows) > 0 and len(windows[0].users) > 0
     if not is_later:
-        windows, chosen = _hidden_fifth(train, exclude_seen, seed)
+        windows, chosen = _hidden_fifth(train, exclude_seen)
     data = _description(name or str(train_until), "daily logs", final, test)
     return Split(data, words + chosen, final, windows, exclude_seen, test_until, is_later)
 
 
-def split_of_files(
-    train_file: Path,
-    test_file: Path,
-    *,
-    exclude_seen: bool = True,
-    name: str = "",
-    seed: int = 0,
-) -> Split:
+def split_of_files(train_file: Path, test_file: Path, *, exclude_seen: bool = True) -> Split:
     """Take a ready split, one line per user; a fifth of each user's training is validation."""
     train, test = read_split(train_file, test_file)
     if train.nnz == 0:
         raise ComparisonError(f"{train_file} has users but no items; there is nothing to train on")
-    windows, chosen = _hidden_fifth(train, exclude_seen, seed)
+    windows, chosen = _hidden_fifth(train, exclude_seen)
     words = f"train {train_file.name}, test {test_file.name}{chosen}"
     final = make_trial(train, test, exclude_seen=exclude_seen)
-    name = name or train_file.resolve().parent.name
-    data = _description(name, "ready split", final, test)
+    data = _description(train_file.resolve().parent.name, "ready split", final, test)
     return Split(data, words, final, windows, exclude_seen)
 
 
-def split_by_days(
-    warehouse: Warehouse, train_days: Collection[date], *, name: str, seed: int = 0
-) -> Split:
+def split_by_days(warehouse: Warehouse, train_days: Collection[date], *, name: str) -> Split:
     """Train on some days and test on all others, before or after them.
 
     So the paper divides the months of Ta-Feng. An interaction counts once, and no filter is passed.
@@ -228,7 +214,7 @@ def split_by_days(
         )
     train = _delivered_on(warehouse, trained)
     test = _delivered_on(warehouse, (day for day in days if day not in train_days))
-    windows, chosen = _hidden_fifth(train, True, seed)
+    windows, chosen = _hidden_fifth(train, True)
     n = len(trained)
     words = f"train {n} days of the dataset, test the other {len(days) - n}{chosen}"
     final = make_trial(train, test)
@@ -293,9 +279,9 @@ def _check_days(first: date, last: date, train_until: date, test_until: date) ->
             raise ComparisonError(fault)
 
 
-def _hidden_fifth(train: Csr, exclude_seen: bool, seed: int) -> tuple[tuple[TrainTest, ...], str]:
+def _hidden_fifth(train: Csr, exclude_seen: bool) -> tuple[tuple[TrainTest, ...], str]:
     """Hide a fifth of each user's items; returns the window, and how it was made in words."""
-    held_out = Window.hiding(train, np.random.default_rng(seed))
+    held_out = Window.hiding(train, np.random.default_rng(0))
     if held_out is None:
         return (), "; default settings, as no user has two items to choose on"
     trial = make_trial(held_out.X, held_out.later, exclude_seen=exclude_seen)

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mom_pipeline.comparison.results import Comparison, MethodResult
-from mom_pipeline.core.evaluation.metrics import nearest_cutoff
+from mom_pipeline.comparison.results import Comparison, DataDescription, MethodResult
+from mom_pipeline.core.evaluation.metrics import METRICS, nearest_cutoff
 from mom_pipeline.pictures.charts import Axes, Lines, spaced
 
 NO_VALUE = "–"
@@ -13,28 +13,37 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
-class TextTable:
-    """Values in rows and columns, to be printed."""
+class Table:
+    """Rows with a caption, for a terminal, a page or Dagster.
 
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
+    n_texts: columns of text from the left; the others hold numbers.
+    """
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    n_texts: int = 1
 
     @classmethod
-    def of(cls, title: str, rows: Iterable[Mapping[str, Any]]) -> "TextTable":
+    def of(cls, caption: str, records: Iterable[Mapping[str, Any]], n_texts: int = 1) -> "Table":
         """Make it of rows by column."""
-        listed = list(rows)
-        return cls(title, tuple(listed[0]), tuple(tuple(row.values()) for row in listed))
+        listed = list(records)
+        rows = tuple(tuple(record.values()) for record in listed)
+        return cls(caption, tuple(listed[0]), rows, n_texts)
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows by column."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
-def description_table(comparison: Comparison) -> TextTable:
-    """The paper's Table 1: what the data are; sparsity is the share of cells that are filled."""
-    data = comparison.data
-    cells = {
+def description_table(comparison: Comparison) -> Table:
+    """The paper's Table 1: what the data are."""
+    return Table.of("Description of the data", [described(comparison.data)], n_texts=2)
+
+
+def described(data: DataDescription) -> dict[str, str]:
+    """A row of Table 1; sparsity is the share of cells that are filled."""
+    return {
         "Name": data.name,
         "Type": data.kind or NO_VALUE,
         "# of Users": f"{data.users:,}",
@@ -43,10 +52,9 @@ def description_table(comparison: Comparison) -> TextTable:
         "Sparsity (training)": scientific(data.train_tuples / (data.users * data.items)),
         "# of Tuples (test)": f"{data.test_tuples:,}",
     }
-    return TextTable.of("Description of the data", [cells])
 
 
-def cost_table(comparison: Comparison) -> TextTable:
+def cost_table(comparison: Comparison) -> Table:
     """What each method took, in a process of its own; a dash for one that did not finish."""
 
     def row(r: MethodResult) -> dict[str, str]:
@@ -67,16 +75,16 @@ def cost_table(comparison: Comparison) -> TextTable:
         }
 
     lists = f"lists of up to {max(comparison.cutoffs)} for {comparison.n_users:,} users"
-    return TextTable.of(f"Costs: {lists}", map(row, comparison.results))
+    return Table.of(f"Costs: {lists}", map(row, comparison.results))
 
 
-def metrics_table(comparison: Comparison) -> TextTable:
+def metrics_table(comparison: Comparison) -> Table:
     """The main table: metrics at 20, with the differences to the reference and their intervals."""
     base, c = comparison.result(comparison.reference), shown_cutoff(comparison.cutoffs)
     k = comparison.cutoffs[c]
 
-    def shown(r: MethodResult, values: Sequence[float], form: str = ".4f") -> str:
-        return NO_VALUE if r.failure else format(values[c], form)
+    def at(values: Sequence[float], form: str = ".4f") -> str:
+        return format(values[c], form) if values else NO_VALUE
 
     def difference(r: MethodResult, name: str) -> str:
         if not r.differences:
@@ -86,30 +94,31 @@ def metrics_table(comparison: Comparison) -> TextTable:
         return "{:+.1f} [{:+.1f}, {:+.1f}]".format(*(1000 * value for value in ends))
 
     def row(r: MethodResult) -> dict[str, str]:
+        precision, recall, mean_ap, ndcg = (at(r.means.get(name, ())) for name in METRICS)
         return {
             "method": r.title,
-            f"Precision@{k}": shown(r, r.means.get("precision", ())),
-            f"Recall@{k}": shown(r, r.means.get("recall", ())),
+            f"Precision@{k}": precision,
+            f"Recall@{k}": recall,
             "Δ Recall [95 %]": difference(r, "recall"),
-            f"MAP@{k}": shown(r, r.means.get("map", ())),
+            f"MAP@{k}": mean_ap,
             "Δ MAP [95 %]": difference(r, "map"),
-            f"nDCG@{k}": shown(r, r.means.get("ndcg", ())),
-            f"coverage@{k}": shown(r, r.coverage, ".3f"),
-            f"novelty@{k}, bits": shown(r, r.novelty, ".2f"),
+            f"nDCG@{k}": ndcg,
+            f"coverage@{k}": at(r.coverage, ".3f"),
+            f"novelty@{k}, bits": at(r.novelty, ".2f"),
         }
 
     title = (
         f"{comparison.data.name}: {comparison.n_users:,} users; differences (Δ) to {base.title} "
         "in thousandths"
     )
-    return TextTable.of(title, map(row, comparison.results))
+    return Table.of(title, map(row, comparison.results))
 
 
-def group_tables(comparison: Comparison) -> list[TextTable]:
+def group_tables(comparison: Comparison) -> list[Table]:
     """NDCG of groups of users and of items, one table for each way to group."""
     kinds = next((r.groups for r in comparison.results if r.groups), {})
     return [
-        TextTable.of(
+        Table.of(
             f"nDCG@{nearest_cutoff(comparison.cutoffs)} by {kind}",
             (
                 {"method": r.title}

@@ -69,18 +69,15 @@ def simulate(
     zipf_exponent: float = 0.7,
 ) -> tuple[LatentClasses, Csr]:
     """Draw a model and (N, D) counts; 3 + Poisson(items_per_user - 3) events a user."""
-    for name, value in [("n_users", n_users), ("n_items", n_items), ("n_components", n_components)]:
-        if value < 1:
-            raise InvalidSetting(f"{name} must be at least 1, found {value}")
+    if min(n_users, n_items, n_components) < 1 or items_per_user < 3:
+        raise InvalidSetting(
+            "expected at least 1 user, item and component, and 3 items per user, as a third moment "
+            f"needs triples; found {n_users=}, {n_items=}, {n_components=}, {items_per_user=}"
+        )
     if n_components > n_items:
         raise InvalidSetting(
             f"n_components={n_components} components over n_items={n_items} cannot have full rank; "
             "use at most as many components as items"
-        )
-    if items_per_user < 3:
-        raise InvalidSetting(
-            f"items_per_user must be at least 3 (a third moment needs triples), "
-            f"found {items_per_user}"
         )
     rng = np.random.default_rng(seed)
     truth = draw_classes(n_items, n_components, rng, zipf_exponent=zipf_exponent)

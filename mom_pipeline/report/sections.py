@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from mom_pipeline.comparison import tables
+from mom_pipeline.comparison.tables import Table
 from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 from mom_pipeline.core.evaluation.stability import MIN_AGREEMENT
 from mom_pipeline.logs.ledger import LedgerEntry
@@ -21,21 +22,11 @@ _SHOWN_SETTINGS = ("pipeline", "logs", "matrix", "model", "rebuild", "serving", 
 
 
 @dataclass(frozen=True)
-class PageTable:
-    """Rows with a caption. n_texts: columns of text from the left; the others hold numbers."""
-
-    caption: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Any]]
-    n_texts: int = 1
-
-
-@dataclass(frozen=True)
 class Section:
     """The charts and the tables of a section, in the order in which its template shows them."""
 
     charts: Sequence[Chart] = ()
-    tables: Sequence[PageTable] = ()
+    tables: Sequence[Table] = ()
 
 
 def sections(data: ReportData) -> dict[str, Section | None]:
@@ -110,7 +101,7 @@ def _evaluation(rows: Sequence[MetricsRow]) -> Section:
         (at[0].cutoff, *(f"{getattr(row, key):.4f}" for key in _METRICS.values() for row in at))
         for at in zip(*newest.values(), strict=True)
     ]
-    table = PageTable(f"Means ({n})", ["cut‑off", *columns], cells, n_texts=0)
+    table = Table(f"Means ({n})", ["cut‑off", *columns], cells, n_texts=0)
     return Section([by_day, precision_recall], [table])
 
 
@@ -118,12 +109,9 @@ def _comparison(data: ReportData) -> Section | None:
     """The newest comparison up to the day."""
     if data.comparison is None:
         return None
-    made = (tables.metrics_table, 1), (tables.description_table, 2), (tables.cost_table, 1)
-    shown = [(table(data.comparison), n_texts) for table, n_texts in made]
-    return Section(
-        tables.figure_2(data.comparison),
-        [PageTable(table.title, table.columns, table.rows, n_texts) for table, n_texts in shown],
-    )
+    made = (tables.metrics_table, tables.description_table, tables.cost_table)
+    shown = [table(data.comparison) for table in made]
+    return Section(tables.figure_2(data.comparison), shown)
 
 
 def _drift(days: Sequence[FitFigures]) -> Section:
@@ -157,11 +145,11 @@ def _deliveries(entries: Sequence[LedgerEntry]) -> Section:
     )
     columns = ["delivery day", "files", "rows accepted", "rejected", "of these set aside", "bytes"]
     rows = [(day, *counts) for day, counts in reversed(days)]
-    shown = [PageTable(f"Deliveries, the newest {len(days)} days", columns, rows)]
+    shown = [Table(f"Deliveries, the newest {len(days)} days", columns, rows)]
     reasons = sum((Counter(entry.reject_reasons) for entry in entries), Counter[str]())
     if reasons:
         most = reasons.most_common(_SHOWN_REASONS)
-        shown.append(PageTable("Why rows were not ingested", ["reason", "rows"], most))
+        shown.append(Table("Why rows were not ingested", ["reason", "rows"], most))
     return Section([chart], shown)
 
 
@@ -178,7 +166,7 @@ def _origin(data: ReportData) -> Section:
     settings = [entry for name, values in chosen.items() for entry in _flat(name, values)]
     libraries = list(data.versions.items())
     shown = ("Settings", ["key", "value"], settings), ("Versions", ["", "version"], libraries)
-    return Section(tables=[PageTable(*table, n_texts=2) for table in shown])
+    return Section(tables=[Table(*table, n_texts=2) for table in shown])
 
 
 def _flat(prefix: str, values: Mapping[str, Any]) -> list[tuple[str, str]]:

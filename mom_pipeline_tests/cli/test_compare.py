@@ -76,7 +76,7 @@ def test_real_methods_on_a_ready_split_without_the_library_of_one(tmp_path, monk
     printed = mom(tmp_path, "compare", *files, *ask).json
     wrmf, popularity = printed["results"]
     assert "pip install 'mom-pipeline[baselines]'" in wrmf["failure"]
-    assert any(said.startswith("– WRMF: this needs") for said in printed["remarks"])
+    assert any(said.startswith("– WRMF: a library is missing") for said in printed["remarks"])
     assert popularity["means"]["recall"][0] == 1.0
     assert (tmp_path / "comparisons" / tmp_path.name / "comparison.json").exists()
 

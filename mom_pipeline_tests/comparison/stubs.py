@@ -68,7 +68,7 @@ METHODS = {
         Method("lacks", "Lacks", _lacks),
         Method("plain", "Plain", _popular),
         Method("writes_pid", "Writes its id", _writes_pid),
-        Method("sized", "Sized", _popular, size="n_components", lists="lists"),
+        Method("sized", "Sized", _popular, size="n_components"),
     )
 }
 ALL = tuple(METHODS)

@@ -23,17 +23,9 @@ CUTOFFS = (5, 20, 100)
 
 def method(name, level, **fields):
     values = {metric: np.full((4, 3), level) for metric in ("precision", "recall", "map", "ndcg")}
-    return MethodResult(
-        name,
-        name.upper(),
-        means={metric: tuple(array.mean(axis=0).tolist()) for metric, array in values.items()},
-        per_user=values,
-        coverage=(0.1, 0.2, 0.3),
-        novelty=(3.0, 4.0, 5.0),
-        fit_seconds=level * 1000,
-        peak_bytes=123_456_789,
-        **fields,
-    )
+    means = {metric: tuple(array.mean(axis=0).tolist()) for metric, array in values.items()}
+    figures = {"coverage": (0.1, 0.2, 0.3), "novelty": (3.0, 4.0, 5.0), "fit_seconds": level * 1000}
+    return MethodResult(name, name.upper(), means=means, per_user=values, **figures, **fields)
 
 
 @pytest.fixture
@@ -42,20 +34,10 @@ def comparison():
     ours = method("ours", 0.25, settings={"n_components": 100})
     theirs = method("theirs", 0.15, differences=dict.fromkeys(ours.means, gains))
     failed = MethodResult("wrmf", "WRMF", failure="takes longer than the 60 s allowed")
-    return Comparison(
-        data=DataDescription("Ta-Feng", 24_304, 21_533, 417_246, 274_479, "Online Grocery"),
-        period="train 1 to 2, test 3",
-        cutoffs=CUTOFFS,
-        reference="ours",
-        n_users=4,
-        n_dropped=2,
-        exclude_seen=True,
-        seed=0,
-        results=(failed, theirs, ours),
-        day="2024-03-05",
-        n_newcomers=1,
-        n_unknown=3,
-    )
+    data = DataDescription("Ta-Feng", 24_304, 21_533, 417_246, 274_479, "Online Grocery")
+    methods = (failed, theirs, ours)
+    more = {"day": "2024-03-05", "n_newcomers": 1, "n_unknown": 3}
+    return Comparison(data, "train 1, test 2", CUTOFFS, "ours", 4, 2, True, 0, methods, **more)
 
 
 def bare(comparison):
@@ -73,15 +55,14 @@ def test_what_is_saved_is_loaded_and_a_second_takes_the_place_of_the_first(compa
     assert len(list(tmp_path.iterdir())) == 2
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"results": 3}', '{"data": {"name": "a"}}'])
+@pytest.mark.parametrize("text", ["{", "[]", '{"data": {"name": "a"}}'])
 def test_damage_is_noticed_and_passed_over(comparison, tmp_path, text):
-    with pytest.raises(DamagedComparison, match="run `mom-pipeline compare`"):
-        load(tmp_path / "none")
     save(comparison, tmp_path / "good")
     save(replace(comparison, day="2024-03-06"), tmp_path / "bad")
     (tmp_path / "bad" / "comparison.json").write_text(text)
-    with pytest.raises(DamagedComparison, match="is damaged"):
-        load(tmp_path / "bad")
+    for name in ("none", "bad"):
+        with pytest.raises(DamagedComparison):
+            load(tmp_path / name)
     assert newest_until(tmp_path, date(2024, 3, 31)) == bare(comparison)
 
 
@@ -98,45 +79,32 @@ def test_the_newest_up_to_a_day(comparison, tmp_path):
     assert newest_until(tmp_path, date(2024, 3, 4)) is None
 
 
-def test_the_papers_tables(comparison):
-    first = tables.description_table(comparison)
-    assert first.columns[2:] == (
-        "# of Users", "# of Items", "# of Tuples (training)", "Sparsity (training)",
-        "# of Tuples (test)",
-    )  # fmt: skip
-    assert first.rows == (
-        ("Ta-Feng", "Online Grocery", "24,304", "21,533", "417,246", "7.97×10⁻⁴", "274,479"),
-    )
+def test_the_tables(comparison):
+    (data,) = tables.description_table(comparison).rows
+    assert data[:5] == ("Ta-Feng", "Online Grocery", "24,304", "21,533", "417,246")
+    assert data[5:] == ("7.97×10⁻⁴", "274,479")
     costs = tables.cost_table(comparison).records()
     assert [row["fit, s"] for row in costs] == ["–", "150.00", "250.00"]
     assert costs[2]["settings chosen"] == "n_components 100"
-
-
-def test_the_metrics_table_and_its_remarks(comparison):
     shown = tables.metrics_table(comparison)
     assert shown.columns[1:4] == ("Precision@20", "Recall@20", "Δ Recall [95 %]")
     failed, theirs, ours = shown.rows
     assert set(failed[1:]) == {"–"}
     assert theirs[2:5] == ("0.1500", "-100.0 [-120.0, -80.0]", "0.1500")
     assert ours[3] == "reference"
-    assert {len(row) for row in shown.rows} == {len(shown.columns)}
+    assert tables.summary(comparison) == "Recall@20: WRMF –, THEIRS 0.1500, OURS 0.2500"
+
+
+def test_remarks_say_who_is_missing_and_what_is_short(comparison):
     said = " ".join(tables.remarks(comparison))
     for words in ("measured: 4", "1 without a history", "2 who took nothing new", "3 of the rel"):
         assert words in said
     assert "catalogue has" not in said
-    assert "Recall@20: WRMF –, THEIRS 0.1500, OURS 0.2500" in tables.summary(comparison)
-
-
-@pytest.mark.parametrize(("converged", "words"), [(True, "until"), (False, "without")])
-def test_cutoffs_beyond_the_catalogue_and_the_iterations_of_em_are_explained(
-    comparison, converged, words
-):
-    em = method("em", 0.2, notes={"iterations": 12, "converged": converged})
+    em = method("em", 0.2, notes={"iterations": 12, "converged": False})
     small = replace(comparison.data, items=30)
-    found = replace(comparison, data=small, results=(*comparison.results, em))
-    said = "\n".join(tables.remarks(found))
+    said = "\n".join(tables.remarks(replace(comparison, data=small, results=(em,), reference="em")))
     assert "at the cut-offs 100 lists" in said
-    assert f"12 iterations, {words}" in said
+    assert "12 iterations, without" in said
 
 
 def test_the_figure_has_a_line_for_every_method_with_a_result(comparison):

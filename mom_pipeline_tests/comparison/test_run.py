@@ -92,11 +92,9 @@ def test_methods_by_hand(split, found):
 
 
 def test_progress_only_grows_and_nothing_is_left(found, told, scratch):
-    assert [share for share, _ in told] == sorted(share for share, _ in told)
-    assert len(set(told)) == len(told)
+    assert told == sorted(told, key=lambda each: each[0])
     assert {text for _, text in told} >= {"Popular: final fit", "Pairs: final fit"}
     assert 0 <= told[0][0] <= told[-1][0] <= 1
-    assert (scratch / "final").is_dir()
     assert not list((scratch / "final").glob("*/"))
 
 
@@ -122,7 +120,8 @@ def test_what_goes_wrong_becomes_a_sentence_and_leaves_the_others_alone(compare,
         "crashes": "was ended by SIGABRT, perhaps for lack of memory",
         "raises": "failed with ZeroDivisionError: nothing to divide by",
         "refuses": "this data cannot be used; add days",
-        "lacks": "the library a_library_that_nobody_has is not installed",
+        "lacks": "a library is missing (No module named 'a_library_that_nobody_has'); "
+        "pip install 'mom-pipeline[baselines]'",
         "plain": "",
     }
     assert not found.result("sleeps").means
@@ -138,11 +137,10 @@ def test_the_best_of_the_settings_tried_in_time(compare, waits):
     assert found.notes["settings tried"] == "2 of 3: one takes longer than the 5 s allowed"
 
 
-@pytest.mark.parametrize("memory", [30_000_000, 100_000_000, 200_000_000])
-def test_too_little_memory_to_begin_with(compare, memory):
+def test_too_little_memory_to_begin_with(compare):
     """Not even the libraries fit."""
-    failure = compare("plain", memory=memory).result("plain").failure
-    assert failure == f"needs more memory than the {memory / 1e9:g} GB allowed"
+    failure = compare("plain", memory=30_000_000).result("plain").failure
+    assert failure == "needs more memory than the 0.03 GB allowed"
 
 
 def starved(line: str, seconds: float) -> Iterator[None]:
@@ -170,13 +168,11 @@ def test_a_process_that_says_it_lacks_memory_is_told_so(tmp_path, monkeypatch, i
     assert not told
 
 
-def test_the_number_of_components_and_what_lists_hold_go_where_the_method_wants_them(split):
+def test_the_number_of_components_goes_where_the_method_wants_it(split):
     sized, plain, trial = METHODS["sized"], METHODS["plain"], split.final
     assert grid_for(sized, 7, trial) == ({"n_components": 7},)
     assert grid_for(sized, 99, trial) == ({"n_components": 40},)
-    everything = grid_for(sized, 7, trial, exclude_seen=False)
-    assert everything == ({"n_components": 7, "lists": "all"},)
-    assert grid_for(plain, 7, trial, exclude_seen=False) == ({},)
+    assert grid_for(plain, 7, trial) == ({},)
 
 
 def test_one_core_and_only_the_memory_of_the_method(split, tmp_path):
@@ -189,7 +185,7 @@ def test_one_core_and_only_the_memory_of_the_method(split, tmp_path):
 
 
 def test_a_worker_ends_with_its_parent(split, tmp_path):
-    write_data(tmp_path, split.final.users, train=split.final.train)
+    write_data(tmp_path, split.final.users, (split.final.train, None, None))
     code = (
         "from pathlib import Path\n"
         "from mom_pipeline.comparison.fitting import Budget, Task, run_task\n"

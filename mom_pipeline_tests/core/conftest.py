@@ -48,24 +48,12 @@ def few_rows() -> Csr:
     return sparse.csr_array(np.array(rows, dtype=float))
 
 
-def events_of(row: np.ndarray) -> list[int]:
-    """The events of one user, an item as often as it was taken."""
-    return [item for item, count in enumerate(row) for _ in range(int(count))]
-
-
-def distinct_pairs(row: np.ndarray) -> np.ndarray:
-    """Sum over ordered pairs of different events, by brute force."""
-    total = np.zeros((len(row), len(row)))
-    for i, j in permutations(events_of(row), 2):
-        total[i, j] += 1
-    return total
-
-
-def distinct_triples(row: np.ndarray) -> np.ndarray:
-    """Sum over ordered triples of different events, by brute force."""
-    total = np.zeros((len(row),) * 3)
-    for i, j, k in permutations(events_of(row), 3):
-        total[i, j, k] += 1
+def distinct_draws(row: np.ndarray, order: int) -> np.ndarray:
+    """Sum over ordered pairs or triples of different events of a user, by brute force."""
+    events = [item for item, count in enumerate(row) for _ in range(int(count))]
+    total = np.zeros((len(row),) * order)
+    for drawn in permutations(events, order):
+        total[drawn] += 1
     return total
 
 

@@ -25,24 +25,18 @@ def model(frame):
     return model.fit_frame(frame, user="who", item="what", weight="n")
 
 
-def test_the_fit_is_that_of_the_matrix(frame, model):
+def test_fit_and_lists_are_those_of_the_matrix_with_the_ids_of_the_frame(frame, model):
     table = frame.pivot_table(index="who", columns="what", values="n", aggfunc="sum", fill_value=0)
-    order = frame["what"].unique()
-    other = MethodOfMoments(4, ranking="components").fit(table[order].to_numpy())
+    table = table[frame["what"].unique()]
+    other = MethodOfMoments(4, ranking="components").fit(table.to_numpy())
     np.testing.assert_allclose(model.item_probs, other.item_probs, atol=1e-6)
-
-
-def test_lists_carry_the_ids_of_the_frame(frame, model):
     lists = model.recommend_frame(frame, n=3)
     assert list(lists) == ["who", "rank", "what", "score"]
     assert set(lists["who"]) == set(frame["who"])
     assert lists.groupby("who")["rank"].apply(list).map(lambda ranks: ranks == [1, 2, 3]).all()
     assert lists.merge(frame, on=["who", "what"]).empty, "what was taken is not listed"
-    user = lists["who"].iloc[0]
-    table = frame.pivot_table(index="who", columns="what", values="n", aggfunc="sum", fill_value=0)
-    row = table.loc[[user], frame["what"].unique()].to_numpy()
-    ids, scores = model.recommend(row, n=3)
-    assert list(lists["what"][:3]) == list(frame["what"].unique()[ids[0]])
+    ids, scores = model.recommend(table.loc[[lists["who"].iloc[0]]].to_numpy(), n=3)
+    assert list(lists["what"][:3]) == list(table.columns[ids[0]])
     np.testing.assert_allclose(lists["score"][:3], scores[0])
 
 
@@ -91,10 +85,8 @@ def test_a_frame_that_cannot_be_read_is_refused(frame, message):
 
 
 def test_a_model_of_positions_has_no_ids_to_show(frame, counts):
-    model = MethodOfMoments(2, ranking="components").fit_frame(frame, user="who", item="what")
-    model.fit(counts[:500, : model.n_features_in_])
     with pytest.raises(NotFitted, match="fit it by `fit_frame`"):
-        model.recommend_frame(frame)
+        MethodOfMoments(2, ranking="components").fit(counts[:500]).recommend_frame(frame)
 
 
 def test_a_notebook_shows_ids_as_text(model, frame):
@@ -107,7 +99,5 @@ def test_a_notebook_shows_ids_as_text(model, frame):
     for page in pages:
         assert "<b onclick" not in page
         assert "&lt;b onclick" in page
-    page = model._repr_html_()
-    assert "MethodOfMoments(n_components=4, ranking=&#x27;components&#x27;)" in page
-    assert "4 components" in page
+    assert "n_components=4, ranking=&#x27;components&#x27;)" in model._repr_html_()
     assert "Not fitted" in MethodOfMoments(3)._repr_html_()

@@ -41,6 +41,5 @@ def test_one_class_per_user_shows_in_the_pairs():
     ],
 )
 def test_impossible_settings_are_refused(wrong):
-    settings = {"n_users": 10, "n_items": 30, "n_components": 3} | wrong
     with pytest.raises(InvalidSetting):
-        simulate(**settings)
+        simulate(**({"n_users": 10, "n_items": 30, "n_components": 3} | wrong))

@@ -15,36 +15,23 @@ from mom_pipeline.core.threads import (
 @pytest.fixture
 def blas():
     """Read the thread counts of all BLAS libraries, numpy's and scipy's; two during the test."""
-
-    def counts():
-        return {library["num_threads"] for library in threadpool_info() if is_blas(library)}
-
     with threadpool_limits(2, user_api="blas"):
-        yield counts
+        yield lambda: {own["num_threads"] for own in threadpool_info() if own["user_api"] == "blas"}
 
 
-def is_blas(library):
-    return library["user_api"] == "blas"
-
-
-def test_results_come_in_the_order_of_the_tasks():
-    with using_cores(4):
-        assert map_blocks(lambda i: i * i, range(50)) == [i * i for i in range(50)]
-    assert map_blocks(lambda i: i, []) == []
-
-
-def test_sums_are_added_in_the_order_of_the_tasks():
-    for n in (1, 2, 3):
+def test_results_come_and_are_added_in_the_order_of_the_tasks():
+    for n in (1, 2, 4):
         with using_cores(n):
+            assert map_blocks(lambda i: i * i, range(50)) == [i * i for i in range(50)]
             assert sum_blocks(lambda i: [i], range(50)) == list(range(50))
+    assert map_blocks(lambda i: i, []) == []
 
 
 def test_what_is_granted_holds_in_the_threads_too():
     """Its share of the cores; a thread alone would start from all of them."""
     with using_cores(7):
-        assert map_blocks(lambda _: available_cores(), range(1)) == [7]
-        assert map_blocks(lambda _: available_cores(), range(3)) == [2] * 3
-        assert map_blocks(lambda _: available_cores(), range(9)) == [1] * 9
+        for tasks, cores in ((1, 7), (3, 2), (9, 1)):
+            assert map_blocks(lambda _: available_cores(), range(tasks)) == [cores] * tasks
         assert sum_blocks(lambda _: [available_cores()], range(3)) == [2] * 3
 
 

@@ -49,12 +49,11 @@ def test_blocks_of_users_make_the_same_shards(interactions: Csr, tmp_path: Path)
     assert (put_together(writer.shards) != interactions).nnz == 0
 
 
-def test_any_url_of_fsspec_will_do(interactions: Csr) -> None:
+def test_any_url_of_fsspec_will_do_and_a_relative_path_is_made_absolute(
+    interactions: Csr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shards = write_shards(interactions, "memory://some/shards", n_shards=2)
     assert (put_together(Shards.open(shards.url)) != interactions).nnz == 0
-
-
-def test_a_relative_path_is_made_absolute(interactions: Csr, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     shards = write_shards(interactions, "here", n_shards=2)
     assert shards.url == Shards.open("here").url == str(tmp_path / "here")
@@ -67,22 +66,37 @@ def test_shards_without_users_add_nothing(tmp_path: Path) -> None:
     assert LocalEngine().add_up(count_users, shards) == 2
 
 
-def test_a_missing_shard_is_named(interactions: Csr, tmp_path: Path) -> None:
-    shards = write_shards(interactions, str(tmp_path), n_shards=3)
-    (tmp_path / shards.entries[1].name).unlink()
-    with pytest.raises(DamagedShard, match=f"{shards.entries[1].name} is gone.*write the"):
-        LocalEngine().add_up(count_users, shards)
-
-
 @pytest.mark.parametrize(
-    "damage", [lambda b: b[:-9], lambda b: b"", lambda b: b[:50] + b"x" + b[51:]]
+    ("damage", "words"),
+    [
+        (lambda b: b[:-9], "is not the file"),
+        (lambda b: b[:50] + b"x" + b[51:], "is not the file"),
+        (None, "is gone"),
+    ],
 )
-def test_a_damaged_shard_is_named(interactions: Csr, tmp_path: Path, damage) -> None:
+def test_a_damaged_or_missing_shard_is_named(
+    interactions: Csr, tmp_path: Path, damage, words: str
+) -> None:
     shards = write_shards(interactions, str(tmp_path), n_shards=3)
     path = tmp_path / shards.entries[2].name
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(DamagedShard, match=f"{shards.entries[2].name} is not the file"):
+    content = path.read_bytes()
+    path.unlink()
+    if damage:
+        path.write_bytes(damage(content))
+    with pytest.raises(DamagedShard, match=f"{shards.entries[2].name} {words}"):
         LocalEngine().add_up(count_users, shards)
+
+
+def test_a_read_that_is_not_whole_is_tried_again(
+    interactions: Csr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest of the file comes while the reader pauses."""
+    shards = write_shards(interactions, str(tmp_path), n_shards=3)
+    path = tmp_path / shards.entries[1].name
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    monkeypatch.setattr("time.sleep", lambda seconds: path.write_bytes(whole))
+    assert LocalEngine().add_up(count_users, shards) == 898
 
 
 def test_without_a_manifest_there_are_no_shards(tmp_path: Path) -> None:

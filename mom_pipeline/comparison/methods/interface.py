@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.ranking.topn import Scorer
-from mom_pipeline.core.types import Csr
+from mom_pipeline.core.types import Array, Csr
 
 Settings = Mapping[str, Any]
 
@@ -33,11 +35,10 @@ class Method:
     fit: (interactions (N, D), seed, **settings) to a fitted recommender.
     grid: settings to choose from on validation data; the first is the default.
     size: name of the setting for K, the components or factors; empty for a method without.
-    lists: name of the setting for what lists hold, "new" or "all" items, where it matters.
-    choose: (windows of later days, the newest first, seed, **settings) to settings with all that
-        the method learns by itself; None for a method with nothing beyond its grid.
-    reads_days: `fit` takes `last_days` as well, (N, D) the day of every last interaction, or None
-        where no day is known.
+    takes: what `fit` is given besides, of "last_days", (N, D) the day of every last interaction or
+        None where no day is known, and "exclude_seen", whether lists hold new items alone.
+    choose: (windows of later days, the newest first, seed, exclude_seen, **settings) to settings
+        with all that the method learns by itself; None for a method with nothing beyond its grid.
     """
 
     name: str
@@ -45,14 +46,21 @@ class Method:
     fit: Callable[..., Fitted]
     grid: tuple[Settings, ...] = ({},)
     size: str = ""
-    lists: str = ""
+    takes: tuple[str, ...] = ()
     choose: Callable[..., Settings] | None = None
-    reads_days: bool = False
 
 
 class TooLarge(MomError):
     """The data needs more memory than the method may use."""
 
 
-class MissingLibrary(MomError):
-    """A library that only this method needs is not installed."""
+def numbered(X: Csr) -> Csr:
+    """Return histories that hold the number of their user, for methods that know users alone."""
+    histories = X.astype(np.float64)
+    histories.data[:] = np.repeat(np.arange(1, X.shape[0] + 1), np.diff(X.indptr))
+    return histories
+
+
+def numbers_of(histories: Csr) -> Array:
+    """Return the positions of the users whose histories `numbered` made, none of them empty."""
+    return histories.data[histories.indptr[:-1]].astype(np.int64) - 1

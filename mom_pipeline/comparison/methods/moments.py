@@ -8,9 +8,13 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from mom_pipeline.comparison.methods.interface import Fitted, Method, Settings
+from mom_pipeline.comparison.methods.interface import (
+    Fitted,
+    Method,
+    Settings,
+    numbered,
+    numbers_of,
+)
 from mom_pipeline.core import MethodOfMoments, RankingWeights
 from mom_pipeline.core.ranking.learning import Window, learn_weights
 from mom_pipeline.core.ranking.score import weights_from
@@ -35,50 +39,45 @@ def fit_three_moment(
     X: Csr,
     seed: int,
     *,
-    lists: str = "new",
+    n_components: int = 100,
+    exclude_seen: bool = True,
     last_days: Csr | None = None,
     ranking_weights: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Fitted:
     """Rank by co-occurrences, EASE and the trend of the items (see `core.ranking`).
 
-    lists: what they may hold, items that are "new" to the user or "all".
     ranking_weights: without any, they are learnt from a hidden part of X.
     """
     weights = None if ranking_weights is None else weights_from(ranking_weights)
-    model = _model(X, seed, ranking_weights=weights, **settings)
-    model.fit(X, last_days=last_days, exclude_seen=lists == "new")
+    model = MethodOfMoments(
+        min(n_components, *X.shape), **{**_EM, **settings}, ranking_weights=weights, seed=seed
+    )
+    model.fit(X, last_days=last_days, exclude_seen=exclude_seen)
 
     def scores(rows: Csr) -> Array:
-        users = rows.data[rows.indptr[:-1]].astype(np.int64) - 1
+        users = numbers_of(rows)
         days = None if last_days is None else last_days[users]
-        return model.fitted.scores(X[users], exclude_seen=lists == "new", last_days=days)
+        return model.fitted.scores(X[users], exclude_seen=exclude_seen, last_days=days)
 
-    # The histories hold the number of their user, whose days are looked up.
-    numbered = X.astype(np.float64)
-    numbered.data[:] = np.repeat(np.arange(1, X.shape[0] + 1), np.diff(X.indptr))
     notes = _notes(model) | model.diagnostics["ranking_weights"]
-    return Fitted(scores, notes, numbered)
+    return Fitted(scores, notes, numbered(X))
 
 
 def choose_three_moment(
     windows: Sequence[Window],
     seed: int,
     *,
-    lists: str = "new",
+    exclude_seen: bool = True,
     fixed_weights: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Settings:
     """Return the settings with weights learnt from what the users took later."""
     stated = replace(RankingWeights(), **(fixed_weights or {}))
     learnt = learn_weights(
-        windows, exclude_seen=lists == "new", stated=stated, fixed=fixed_weights or (), seed=seed
+        windows, exclude_seen=exclude_seen, stated=stated, fixed=fixed_weights or (), seed=seed
     )
-    return {**settings, "lists": lists, "ranking_weights": asdict(learnt.weights)}
-
-
-def _model(X: Csr, seed: int, *, n_components: int = 100, **settings: Any) -> MethodOfMoments:
-    return MethodOfMoments(min(n_components, *X.shape), **{**_EM, **settings, "seed": seed})
+    return {**settings, "ranking_weights": asdict(learnt.weights)}
 
 
 def _fitted(model: MethodOfMoments) -> Fitted:
@@ -102,9 +101,8 @@ THREE_MOMENT = Method(
     "Three moments",
     fit_three_moment,
     size="n_components",
-    lists="lists",
+    takes=("last_days", "exclude_seen"),
     choose=choose_three_moment,
-    reads_days=True,
 )
 FORMS = (
     Method("mom-algorithm-1", "MoM (Algorithm 1)", fit_algorithm_1, size="n_components"),
@@ -135,7 +133,7 @@ FORMS = (
 )
 
 # Each group of features left out in turn, the weights of the others learnt anew.
-_WITHOUT = {
+_FEATURES = {
     "pairs": ("pairs",),
     "ease": ("ease",),
     "low-pass": ("low_pass",),
@@ -145,7 +143,7 @@ _WITHOUT = {
     "own-items": ("had", "times", "since"),
 }
 _NOTHING = (0.0, 0.0)
-PARTS = tuple(
+WITHOUT = tuple(
     replace(
         THREE_MOMENT,
         name=f"without-{part}",
@@ -153,5 +151,5 @@ PARTS = tuple(
         fit=partial(fit_three_moment, fixed_weights=dict.fromkeys(names, _NOTHING)),
         choose=partial(choose_three_moment, fixed_weights=dict.fromkeys(names, _NOTHING)),
     )
-    for part, names in _WITHOUT.items()
+    for part, names in _FEATURES.items()
 )

@@ -4,8 +4,7 @@
 """
 
 import resource
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,8 @@ from scipy import sparse
 from scipy.linalg import inv
 
 from mom_pipeline.comparison.isolated import memory_of_machine, memory_status
-from mom_pipeline.comparison.methods.interface import Fitted, Method, MissingLibrary, TooLarge
-from mom_pipeline.core.interactions import (
-    RowsName,
-    as_binary,
-    require_events,
-    weighted_rows,
-)
+from mom_pipeline.comparison.methods.interface import Fitted, Method, TooLarge, numbered, numbers_of
+from mom_pipeline.core.interactions import RowsName, as_binary, require_events, weighted_rows
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Csr
 
@@ -32,17 +26,19 @@ def fit_popularity(X: Csr, seed: int, *, values: RowsName = "binary") -> Fitted:
 def fit_recent_popularity(
     X: Csr, seed: int, *, half_life: float = 7.0, last_days: Csr | None = None
 ) -> Fitted:
-    """Score every item by its users of late: each counts half after `half_life` days.
-
-    Where no day is known, all of them are of the same day.
-    """
-    days = as_binary(X) if last_days is None else last_days
-    weights = 2 ** ((days.data - days.data.max(initial=0)) / half_life)
-    return _same_for_all(np.bincount(days.indices, weights=weights, minlength=days.shape[1]))
+    """Score every item by its users of late: each counts half after `half_life` days."""
+    items, weights = _of_late(X, half_life, last_days)
+    return _same_for_all(np.bincount(items, weights=weights, minlength=X.shape[1]))
 
 
 def _same_for_all(popularity: Array) -> Fitted:
     return Fitted(lambda rows: np.tile(popularity, (rows.shape[0], 1)))
+
+
+def _of_late(X: Csr, half_life: float, last_days: Csr | None) -> tuple[Array, Array]:
+    """Return the item of every interaction, and its weight; the same where no day is known."""
+    days = as_binary(X) if last_days is None else last_days
+    return days.indices, 2 ** ((days.data - days.data.max(initial=0)) / half_life)
 
 
 def fit_own_history(X: Csr, seed: int) -> Fitted:
@@ -55,36 +51,6 @@ def fit_own_history(X: Csr, seed: int) -> Fitted:
     return Fitted(lambda rows: np.asarray(rows.toarray() + tie_break))
 
 
-POPULARITY = Method(
-    "popularity", "Popularity", fit_popularity, ({"values": "binary"}, {"values": "counts"})
-)
-RECENT_POPULARITY = Method(
-    "recent-popularity",
-    "Recent popularity",
-    fit_recent_popularity,
-    tuple({"half_life": days} for days in (7.0, 1.0, 3.0, 14.0, 30.0, 60.0, 120.0)),
-    reads_days=True,
-)
-OWN_HISTORY = Method("own-history", "Own history", fit_own_history)
-
-
-@contextmanager
-def implicit_library() -> Iterator[None]:
-    """Say how to install the library where it is missing.
-
-    Its own threads call BLAS for small matrices; threads of both are far slower.
-    """
-    try:
-        import implicit  # noqa: F401
-    except ImportError as error:
-        raise MissingLibrary(
-            f"this needs the library implicit, which cannot be imported here ({error}); "
-            "install it with: pip install 'mom-pipeline[baselines]'"
-        ) from error
-    with one_blas_thread():
-        yield
-
-
 def as_user_items(X: Csr) -> sparse.csr_matrix:
     """Return a copy of the type, precision and order of indices that `implicit` expects."""
     matrix = sparse.csr_matrix(X, dtype=np.float32, copy=True)
@@ -94,25 +60,23 @@ def as_user_items(X: Csr) -> sparse.csr_matrix:
     return matrix
 
 
-def fit_item_knn(
-    X: Csr,
-    seed: int,
-    *,
-    neighbours: int = 100,
-    weighting: str = "Cosine",
-    values: RowsName = "binary",
-) -> Fitted:
+def _trained(model: Any, X: Csr) -> Any:
+    """Train a model of `implicit`, whose own threads call BLAS for small matrices."""
+    with one_blas_thread():
+        model.fit(as_user_items(X), show_progress=False)
+    return model
+
+
+def fit_item_knn(X: Csr, seed: int, *, neighbours: int = 100, weighting: str = "Cosine") -> Fitted:
     """Score an item by its similarity to those of the history, of which it is a neighbour.
 
     weighting: "Cosine", "TFIDF" or "BM25", the library's recommenders. Nothing is random.
     """
-    with implicit_library():
-        from implicit import nearest_neighbours
+    from implicit import nearest_neighbours
 
-        model = getattr(nearest_neighbours, f"{weighting}Recommender")(K=neighbours)
-        model.fit(as_user_items(weighted_rows(X, values)), show_progress=False)
-    similarity = sparse.csr_array(model.similarity)
-    return Fitted(lambda rows: np.asarray((weighted_rows(rows, values) @ similarity).toarray()))
+    model = getattr(nearest_neighbours, f"{weighting}Recommender")(K=neighbours)
+    similarity = sparse.csr_array(_trained(model, weighted_rows(X, "binary")).similarity)
+    return Fitted(lambda rows: np.asarray((weighted_rows(rows, "binary") @ similarity).toarray()))
 
 
 def fit_wrmf(
@@ -131,14 +95,13 @@ def fit_wrmf(
 
     The factors of a user are solved for from the history given. X: (N, D).
     """
-    require_events(X)
-    with implicit_library():
-        from implicit.cpu.als import AlternatingLeastSquares
+    from implicit.cpu.als import AlternatingLeastSquares
 
-        model = AlternatingLeastSquares(
-            regularization=regularization, alpha=alpha, random_state=seed, **settings
-        )
-        model.fit(as_user_items(weighted_rows(X, values)), show_progress=False)
+    require_events(X)
+    model = AlternatingLeastSquares(
+        regularization=regularization, alpha=alpha, random_state=seed, **settings
+    )
+    _trained(model, weighted_rows(X, values))
     # The caller's blocks of users already keep all cores busy.
     model.num_threads = 1
     _ = model.YtY  # computed on first use, and not by several threads at a time
@@ -151,86 +114,33 @@ def fit_wrmf(
     return Fitted(scores)
 
 
-def fit_bpr(X: Csr, seed: int, **settings: Any) -> Fitted:
+def fit_bpr(
+    X: Csr,
+    seed: int,
+    *,
+    learning_rate: float = 0.05,
+    regularization: float = 0.03,
+    iterations: int = 300,
+    num_threads: int = 1,
+    **settings: Any,
+) -> Fitted:
     """Learn factors by gradient steps on pairs of a taken and a sampled item (Rendle, 2009).
 
         max sum log sigmoid(f_u . (g_y - g_z) + b_y - b_z) - regularization (|f|^2 + |g|^2 + b^2)
 
-    One thread: with several the result depends on which of them writes last. X: (N, D).
-    There are factors of the users of the fit alone: their histories hold their number.
+    num_threads: with several the result depends on which of them writes last.
+    There are factors of the users of the fit alone: their histories hold their number. X: (N, D).
     """
+    from implicit.cpu.bpr import BayesianPersonalizedRanking
+
     require_events(X)
-    model = trained_bpr(X, seed, n_threads=1, **settings)
-    histories = X.astype(np.float64)
-    histories.data[:] = np.repeat(np.arange(1, X.shape[0] + 1), np.diff(X.indptr))
-
-    def scores(rows: Csr) -> Array:
-        users = rows.max(axis=1).toarray().ravel().astype(np.int64) - 1
-        return np.asarray(model.user_factors[users] @ model.item_factors.T)
-
-    return Fitted(scores, histories=histories)
-
-
-def trained_bpr(X: Csr, seed: int, *, n_threads: int, **settings: Any) -> Any:
-    """Return the library's own model, with `user_factors`, (N, F), and `item_factors`, (D, F)."""
-    with implicit_library():
-        from implicit.cpu.bpr import BayesianPersonalizedRanking
-
-        model = BayesianPersonalizedRanking(
-            num_threads=n_threads, random_state=seed, **{**BPR.grid[0], **settings}
-        )
-        model.fit(as_user_items(X), show_progress=False)
-    return model
-
-
-ITEM_KNN = Method(
-    "item-knn",
-    "Item-kNN",
-    fit_item_knn,
-    (
-        *({"neighbours": n} for n in (100, 20, 50, 200, 500)),
-        {"neighbours": 100, "weighting": "TFIDF"},
-        {"neighbours": 100, "weighting": "BM25"},
-        {"neighbours": 500, "weighting": "BM25"},
-    ),
-)
-# Dense shop logs want a strong regularization; sparse check-ins a weak one, and small steps.
-BPR = Method(
-    "bpr",
-    "BPR",
-    fit_bpr,
-    (
-        {"learning_rate": 0.05, "regularization": 0.03, "iterations": 300},
-        {"learning_rate": 0.01, "regularization": 0.001, "iterations": 300},
-        {"learning_rate": 0.05, "regularization": 0.003, "iterations": 300},
-        {"learning_rate": 0.05, "regularization": 0.03, "iterations": 100},
-        {"learning_rate": 0.05, "regularization": 0.03, "iterations": 600},
-        {"learning_rate": 0.05, "regularization": 0.01, "iterations": 300},
-        {"learning_rate": 0.05, "regularization": 0.05, "iterations": 300},
-        {"learning_rate": 0.02, "regularization": 0.03, "iterations": 600},
-        {"learning_rate": 0.05, "regularization": 0.03, "iterations": 300, "factors": 200},
-    ),
-    size="factors",
-)
-# alpha and regularization pull against each other: on dense shop logs the useful ones lie along
-# a line of small alpha; sparse check-ins want a larger one, and more factors.
-WRMF = Method(
-    "wrmf",
-    "WRMF",
-    fit_wrmf,
-    (
-        {"alpha": 2.0, "regularization": 20.0, "factors": 100},
-        {"alpha": 2.0, "regularization": 20.0, "factors": 200},
-        {"alpha": 3.0, "regularization": 30.0, "factors": 200},
-        {"alpha": 5.0, "regularization": 50.0, "factors": 200},
-        {"alpha": 10.0, "regularization": 10.0, "factors": 200},
-        {"alpha": 40.0, "regularization": 30.0, "factors": 200},
-        {"alpha": 40.0, "regularization": 50.0, "factors": 400},
-        {"alpha": 100.0, "regularization": 100.0, "factors": 200},
-        {"alpha": 2.0, "regularization": 25.0, "factors": 200, "values": "log"},
-    ),
-    size="factors",
-)
+    settings |= {"learning_rate": learning_rate, "regularization": regularization}
+    settings |= {"iterations": iterations, "num_threads": num_threads, "random_state": seed}
+    model = _trained(BayesianPersonalizedRanking(**settings), X)
+    return Fitted(
+        lambda rows: np.asarray(model.user_factors[numbers_of(rows)] @ model.item_factors.T),
+        histories=numbered(X),
+    )
 
 
 # Above this many items in single precision: half the memory, and rounding still far below
@@ -268,19 +178,13 @@ def fit_ease_with_trend(
     half_life: float = 30.0,
     power: float = 0.5,
     last_days: Csr | None = None,
-    **settings: Any,
 ) -> Fitted:
     """EASE times a power of the share of an item's users that is of late (see `fit_ease`)."""
-    ease = fit_ease(X, seed, **settings)
-    days = as_binary(X) if last_days is None else last_days
-    recency = 2 ** ((days.data - days.data.max(initial=0)) / half_life)
-    recent, users = (
-        np.bincount(days.indices, weights=weights, minlength=X.shape[1])
-        for weights in (recency, np.ones(days.nnz))
-    )
+    ease, (items, weights) = fit_ease(X, seed), _of_late(X, half_life, last_days)
+    recent = np.bincount(items, weights=weights, minlength=X.shape[1])
     # Three users of the mean age beside an item's own.
-    mean = recency.mean() if days.nnz else 1.0
-    trend = ((recent + 3 * mean) / (users + 3)) ** power
+    mean = weights.mean() if len(weights) else 1.0
+    trend = ((recent + 3 * mean) / (np.bincount(items, minlength=X.shape[1]) + 3)) ** power
     return Fitted(lambda rows: np.maximum(ease.scores(rows), 0.0) * trend, ease.notes)
 
 
@@ -325,22 +229,72 @@ def _precision(n_items: int) -> type[np.floating]:
     return np.float32 if n_items > _SINGLE_FROM else np.float64
 
 
-EASE = Method(
-    "ease",
-    "EASE",
-    fit_ease,
-    (
-        *({"regularization": ridge} for ridge in (300.0, 30.0, 100.0, 1000.0, 3000.0)),
-        {"regularization": 300.0, "values": "log"},
-        {"regularization": 1000.0, "values": "log"},
+def _grid(names: str, *choices: tuple[Any, ...]) -> tuple[dict[str, Any], ...]:
+    """Return settings from their names and rows of values; a shorter row leaves the defaults."""
+    return tuple(dict(zip(names.split(), values, strict=False)) for values in choices)
+
+
+# From the plainest to the hardest to beat; the first setting of a grid is the default.
+RIVALS = (
+    Method("popularity", "Popularity", fit_popularity, _grid("values", ("binary",), ("counts",))),
+    Method(
+        "recent-popularity",
+        "Recent popularity",
+        fit_recent_popularity,
+        tuple({"half_life": days} for days in (7.0, 1.0, 3.0, 14.0, 30.0, 60.0, 120.0)),
+        takes=("last_days",),
     ),
-)
-EASE_WITH_TREND = Method(
-    "ease-trend",
-    "EASE with trend",
-    fit_ease_with_trend,
-    tuple(
-        {"half_life": days, "power": power} for days in (30.0, 7.0, 90.0) for power in (0.5, 1.0)
+    Method("own-history", "Own history", fit_own_history),
+    Method(
+        "item-knn",
+        "Item-kNN",
+        fit_item_knn,
+        _grid(
+            "neighbours weighting",
+            *((100,), (20,), (50,), (200,), (500,), (100, "TFIDF"), (100, "BM25"), (500, "BM25")),
+        ),
     ),
-    reads_days=True,
+    # Dense shop logs want a strong regularization; sparse check-ins a weak one, and small steps.
+    Method(
+        "bpr",
+        "BPR",
+        fit_bpr,
+        _grid(
+            "learning_rate regularization iterations factors",
+            *((0.05, 0.03, 300), (0.01, 0.001, 300), (0.05, 0.003, 300)),
+            *((0.05, 0.03, 100), (0.05, 0.03, 600), (0.05, 0.01, 300)),
+            *((0.05, 0.05, 300), (0.02, 0.03, 600), (0.05, 0.03, 300, 200)),
+        ),
+        size="factors",
+    ),
+    # alpha and regularization pull against each other: on dense shop logs the useful ones lie
+    # along a line of small alpha; sparse check-ins want a larger one, and more factors.
+    Method(
+        "wrmf",
+        "WRMF",
+        fit_wrmf,
+        _grid(
+            "alpha regularization factors values",
+            *((2.0, 20.0, 100), (2.0, 20.0, 200), (3.0, 30.0, 200)),
+            *((5.0, 50.0, 200), (10.0, 10.0, 200), (40.0, 30.0, 200)),
+            *((40.0, 50.0, 400), (100.0, 100.0, 200), (2.0, 25.0, 200, "log")),
+        ),
+        size="factors",
+    ),
+    Method(
+        "ease",
+        "EASE",
+        fit_ease,
+        _grid(
+            "regularization values",
+            *((300.0,), (30.0,), (100.0,), (1000.0,), (3000.0,), (300.0, "log"), (1000.0, "log")),
+        ),
+    ),
+    Method(
+        "ease-trend",
+        "EASE with trend",
+        fit_ease_with_trend,
+        tuple({"half_life": d, "power": p} for d in (30.0, 7.0, 90.0) for p in (0.5, 1.0)),
+        takes=("last_days",),
+    ),
 )

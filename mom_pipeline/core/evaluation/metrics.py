@@ -61,9 +61,7 @@ class RankingMetrics:
         return len(self.users)
 
 
-def evaluate_ranking(
-    ids: Array, test: Csr, cutoffs: Sequence[int] = CUTOFFS, *, train: Csr | None = None
-) -> RankingMetrics:
+def evaluate_ranking(ids: Array, test: Csr, cutoffs: Sequence[int] = CUTOFFS) -> RankingMetrics:
     """Compare lists with what the users took afterwards.
 
         precision = hits / k,   recall = hits / |T|,
@@ -71,11 +69,15 @@ def evaluate_ranking(
 
     ids: (N, n) item positions, best first, -1 for no item: a short list is a miss. A block of
     users is read at a time, so that a memory-mapped file will do.
-    test: (N, D). T is the user's items in `test`, less those in `train` if that is given.
-    Users with an empty T are dropped and counted.
+    test: (N, D), of T, the user's relevant items. Users with an empty T are dropped and counted.
     """
     cutoffs = checked_cutoffs(cutoffs)
-    test = _relevant_items(ids, test, train)
+    if ids.ndim != 2 or len(ids) != test.shape[0]:
+        raise InvalidInteractions(
+            f"expected one list per user of the test matrix ({test.shape[0]}), "
+            f"found an array of shape {ids.shape}"
+        )
+    test = _canonical(test.astype(bool))
     users = np.flatnonzero(np.diff(test.indptr))
     if len(users) == 0:
         raise InvalidInteractions(
@@ -105,17 +107,6 @@ def checked_cutoffs(cutoffs: Sequence[int]) -> tuple[int, ...]:
 def nearest_cutoff(cutoffs: Sequence[int]) -> int:
     """Return the cut-off that is shown where there is room for one: the nearest to 20."""
     return min(cutoffs, key=lambda cutoff: abs(cutoff - SHOWN_CUTOFF))
-
-
-def _relevant_items(ids: Array, test: Csr, train: Csr | None) -> Csr:
-    if ids.ndim != 2 or len(ids) != test.shape[0]:
-        raise InvalidInteractions(
-            f"expected one list per user of the test matrix ({test.shape[0]}), "
-            f"found an array of shape {ids.shape}"
-        )
-    return _canonical(
-        test.astype(bool) if train is None else test.astype(bool) > train.astype(bool)
-    )
 
 
 def _canonical(taken: Csr) -> Csr:

@@ -61,9 +61,11 @@ def test_weights_that_are_given_are_not_learnt(past):
 def test_weights_are_learnt_for_what_lists_may_hold(past):
     """People who only take the same things again: nothing is new, and everything is found."""
     method, window = METHODS["three-moment"], Window(past, past)
-    new, chosen = (method.choose([window], 0, n_components=5, lists=own) for own in ("new", "all"))
+    new, chosen = (
+        method.choose([window], 0, n_components=5, exclude_seen=own) for own in (True, False)
+    )
     assert new["ranking_weights"] == asdict(RankingWeights())
-    fitted = method.fit(past, 0, **chosen)
+    fitted = method.fit(past, 0, **chosen, exclude_seen=False)
     ids = brute_force(fitted.histories, fitted.scores, 20, exclude_seen=False)[0]
     assert evaluate_ranking(ids, past, [20]).recall[20] > 0.99
 

@@ -10,7 +10,6 @@ from scipy import sparse
 from mom_pipeline.comparison.fitting import Task, run_task, write_data
 from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.methods import ALL, METHODS
-from mom_pipeline.comparison.methods.interface import MissingLibrary
 from mom_pipeline.comparison.run import REGISTRY, grid_for
 from mom_pipeline.comparison.split import TrainTest
 from mom_pipeline.core import evaluate_ranking
@@ -23,7 +22,6 @@ SMALL = {
     "wrmf": {"factors": 8},
     **{name: {"n_components": 5} for name in ALL if name.startswith(("mom-", "three"))},
 }
-NEEDS_IMPLICIT = ["wrmf", "bpr", "item-knn"]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +35,7 @@ def fits(past_and_future):
 
 def precision(scores, past, future):
     ids, _ = brute_force(past, scores, 10)
-    return evaluate_ranking(ids, future, [10], train=past).precision[10]
+    return evaluate_ranking(ids, future, [10]).precision[10]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -80,15 +78,6 @@ def test_the_whole_grid_and_the_number_of_components_are_known_to_the_method(nam
         assert np.isfinite(fitted.scores(histories[:3])).all()
 
 
-@pytest.mark.parametrize("name", NEEDS_IMPLICIT)
-def test_a_missing_library_is_named_with_its_remedy(name, counts, monkeypatch):
-    for module in [m for m in sys.modules if m.split(".")[0] == "implicit"]:
-        monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, "implicit", None)
-    with pytest.raises(MissingLibrary, match=r"needs the library implicit.*pip install 'mom-pipe"):
-        METHODS[name].fit(counts, 0)
-
-
 def test_the_others_do_without_the_library():
     code = (
         "import sys\n"
@@ -104,7 +93,7 @@ def test_the_others_do_without_the_library():
 
 def test_ease_knows_the_budget_of_its_process(tmp_path):
     """Beyond it LAPACK would end the process, in the middle of its work and without a word."""
-    write_data(tmp_path, np.arange(5), train=sparse.csr_array(np.eye(20, 7000)))
+    write_data(tmp_path, np.arange(5), (sparse.csr_array(np.eye(20, 7000)), None, None))
     task = Task(REGISTRY, "ease", ({},), 0, 5, exclude_seen=True)
     (answer,) = run_task(tmp_path, tmp_path / "task", task, Budget(memory_bytes=400_000_000))
     assert answer.failure.startswith("EASE over 7000 items needs 0.49 GB, allowed are 0.")

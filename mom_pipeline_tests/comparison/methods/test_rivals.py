@@ -9,6 +9,7 @@ from scipy import sparse
 
 from mom_pipeline.comparison.methods import rivals
 from mom_pipeline.comparison.methods.interface import TooLarge
+from mom_pipeline.comparison.methods.plsi import fit_plsi
 from mom_pipeline.comparison.methods.rivals import (
     as_user_items,
     fit_bpr,
@@ -44,7 +45,10 @@ def test_users_of_late_count_for_more():
     np.testing.assert_allclose(scores, [[1.5, 1.25, 0]])
 
 
-@pytest.mark.parametrize(("fit", "settings"), [(fit_bpr, BPR), (fit_wrmf, WRMF)])
+@pytest.mark.parametrize(
+    ("fit", "settings"),
+    [(fit_bpr, BPR), (fit_wrmf, WRMF), (fit_plsi, {"n_components": 4})],
+)
 def test_same_seed_same_scores_and_another_seed_others(past, fit, settings):
     def scores(seed):
         fitted = fit(past, seed, **settings)
@@ -80,8 +84,8 @@ def test_wrmf_scores_are_those_of_implicit(past):
 
 
 def test_item_knn_scores_are_those_of_implicit(past):
-    fitted = fit_item_knn(past, 0, neighbours=7, values="counts")
-    model, user_items = CosineRecommender(K=7), as_user_items(past)
+    fitted = fit_item_knn(past, 0, neighbours=7)
+    model, user_items = CosineRecommender(K=7), as_user_items(past.astype(bool))
     model.fit(user_items, show_progress=False)
     scores = fitted.scores(past[:40])
     for user in range(40):
@@ -105,21 +109,18 @@ def closed_form(X, ridge):
 @pytest.mark.parametrize("columns", [7, 512])
 def test_weights_of_ease_equal_the_closed_form(many, columns, monkeypatch):
     monkeypatch.setattr(rivals, "_COLUMNS_PER_BLOCK", columns)
+    expected = closed_form(many.toarray(), 3.0)
+    np.testing.assert_allclose(item_weights(many, 3.0), expected, rtol=1e-9, atol=1e-14)
+    monkeypatch.setattr(rivals, "_SINGLE_FROM", 10)
     B = item_weights(many, 3.0)
-    np.testing.assert_allclose(B, closed_form(many.toarray(), 3.0), rtol=1e-9, atol=1e-14)
+    assert B.dtype == np.float32
+    np.testing.assert_allclose(B, expected, atol=1e-5)
 
 
 def test_scores_are_the_history_times_the_weights(many):
     fitted = fit_ease(many, 0, regularization=4.0, values="log")
     seen = np.log2(1 + many.toarray())
     np.testing.assert_allclose(fitted.scores(many), seen @ closed_form(seen, 4.0), atol=1e-10)
-
-
-def test_single_precision_is_close(many, monkeypatch):
-    monkeypatch.setattr(rivals, "_SINGLE_FROM", 10)
-    B = item_weights(many, 3.0)
-    assert B.dtype == np.float32
-    np.testing.assert_allclose(B, closed_form(many.toarray(), 3.0), atol=1e-5)
 
 
 def test_too_many_items_are_refused_with_numbers(many, monkeypatch):

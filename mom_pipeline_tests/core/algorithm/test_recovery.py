@@ -5,7 +5,6 @@ from scipy.optimize import linear_sum_assignment
 from mom_pipeline.core.algorithm.decompose import DecomposeSettings, decompose
 from mom_pipeline.core.algorithm.decomposition import Decomposition
 from mom_pipeline.core.algorithm.recovery import recover
-from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.simulation import LatentClasses, draw_classes
 from mom_pipeline_tests.core.conftest import population_sums
 
@@ -66,8 +65,3 @@ def test_simplex_projection_is_the_nearest_distribution(rng):
     assert np.linalg.norm(others - scaled, axis=0).min() > best
     for step in (0.01, 0.1):
         assert np.linalg.norm((1 - step) * nearest + step * others - scaled, axis=0).min() >= best
-
-
-def test_unknown_projection_is_refused(rng):
-    with pytest.raises(InvalidSetting, match="clip"):
-        recover(*some_factors(rng), np.ones(3), projection="abs")

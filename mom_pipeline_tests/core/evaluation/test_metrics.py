@@ -35,37 +35,24 @@ def test_agrees_with_ir_measures(rng):
     np.testing.assert_allclose(found.per_user["map"][:, 0], ap, rtol=1e-9)
 
 
-def test_items_already_taken_in_training_are_not_to_be_found():
-    train = sparse.csr_array(np.array([[1.0, 0, 0], [0, 1, 0]]))
-    test = sparse.csr_array(np.array([[1.0, 1, 0], [0, 1, 0]]))
-    found = evaluate_ranking(np.array([[1, 2], [0, 2]]), test, [2], train=train)
-    assert found.recall[2] == 1.0
-    assert found.n_dropped == 1
-
-
 def test_a_list_shorter_than_the_cutoff_counts_as_a_miss():
-    test = sparse.csr_array(np.ones((1, 8)))
-    found = evaluate_ranking(np.array([[0, 1]]), test, [4])
-    assert found.precision[4] == 0.5
-    assert found.recall[4] == 0.25
+    test = sparse.csr_array(np.repeat([[1.0], [0.0]], 8, axis=1))
+    found = evaluate_ranking(np.array([[0, 1], [0, 1]]), test, [4])
+    assert (found.precision[4], found.recall[4], found.n_dropped) == (0.5, 0.25, 1)
 
 
-@pytest.mark.parametrize(
-    ("users", "cutoffs", "error"),
-    [(3, [5], InvalidInteractions), (2, [0, 5], InvalidSetting)],
-)
-def test_bad_input_is_refused(users, cutoffs, error):
-    lists = np.zeros((users, 2), dtype=int)
-    with pytest.raises(error):
-        evaluate_ranking(lists, sparse.csr_array(np.ones((2, 3))), cutoffs)
+def test_bad_input_is_refused():
+    test, lists = sparse.csr_array(np.ones((2, 3))), np.zeros((2, 2), dtype=int)
+    with pytest.raises(InvalidInteractions):
+        evaluate_ranking(lists[:1], test, [5])
+    with pytest.raises(InvalidSetting):
+        evaluate_ranking(lists, test, [0, 5])
     with pytest.raises(InvalidInteractions, match="none of the"):
-        evaluate_ranking(lists, sparse.csr_array((users, 3)), [5])
+        evaluate_ranking(lists, sparse.csr_array((2, 3)), [5])
 
 
 def test_the_cutoff_that_is_shown_is_the_nearest_to_20():
-    assert nearest_cutoff((5, 10, 20, 40)) == 20
-    assert nearest_cutoff((5, 100)) == 5
-    assert nearest_cutoff((10, 30)) == 10
+    assert [nearest_cutoff(own) for own in ((5, 10, 20, 40), (5, 100), (10, 30))] == [20, 5, 10]
 
 
 def test_coverage_and_novelty_are_those_of_a_plain_loop(rng):
@@ -93,18 +80,6 @@ def generator(seed: int = 5) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def test_an_interval_agrees_with_the_normal_law_on_many_users(rng):
-    reference = rng.random((1500, 2))
-    values = reference + rng.normal([0.02, -0.1], [0.3, 1.0], (1500, 2))
-    difference, low, high = paired_interval(values, reference, generator())
-    d = values - reference
-    half = 1.959964 * d.std(axis=0) / np.sqrt(1500)
-    np.testing.assert_allclose(difference, d.mean(axis=0), rtol=1e-12)
-    # The quantile of 1,000 samples is itself known to about 4 % of the half width.
-    np.testing.assert_allclose(difference - low, half, rtol=0.12)
-    np.testing.assert_allclose(high - difference, half, rtol=0.12)
-
-
 def test_an_interval_covers_the_truth_as_often_as_it_says():
     """Each column is a data set of its own: 600 of them, skewed as hits are, mean 0.2."""
     draws = np.random.default_rng(1)
@@ -130,7 +105,6 @@ def test_equal_generators_give_equal_intervals_in_any_blocks_and_shape(rng, monk
 
 def test_what_cannot_be_compared_is_refused():
     one = np.ones((4, 2))
-    refused = [("same users", one, one[:3]), ("at least one", one[:0], one[:0])]
-    for message, ours, theirs in [*refused, ("NaN", one, one * np.nan)]:
-        with pytest.raises(InvalidInteractions, match=message):
+    for ours, theirs in ((one, one[:3]), (one[:0], one[:0]), (one, one * np.nan)):
+        with pytest.raises(InvalidInteractions):
             paired_interval(ours, theirs, generator())

@@ -5,17 +5,16 @@ from scipy import sparse
 from mom_pipeline.core.moments import triples
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.triples import span_sums
-from mom_pipeline_tests.core.conftest import distinct_pairs, distinct_triples
+from mom_pipeline_tests.core.conftest import distinct_draws
 
 
 def brute_force(X, basis, estimator, order):
     """Sum of a_u x⊗x or a_u x⊗x⊗x through the basis, building D^2 or D^3 for every user."""
-    distinct = {2: distinct_pairs, 3: distinct_triples}[order]
     a, _ = estimator.term_weights(X.sum(axis=1), order)
     total = np.zeros((X.shape[1],) * order)
     for row, weight in zip(X.toarray(), a, strict=True):
         power = np.einsum("i,j,k" if order == 3 else "i,j", *[row] * order)
-        total += weight * (distinct(row) if estimator.distinct else power)
+        total += weight * (distinct_draws(row, order) if estimator.distinct else power)
     for _ in range(order):
         total = np.tensordot(total, basis, (0, 0))
     return total
