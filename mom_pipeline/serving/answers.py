@@ -74,10 +74,15 @@ class NamedItem(ModelAnswer):
     image: str = ""
 
 
-class Recommendation(NamedItem):
-    """One line of a list."""
+class ScoredItem(NamedItem):
+    """An item and its score."""
 
     score: float
+
+
+class Recommendation(ScoredItem):
+    """One line of a list."""
+
     reason: Reason
 
 
@@ -104,18 +109,12 @@ class ManyRecommendations(ModelAnswer):
     lists: tuple[Recommendations, ...]
 
 
-class SimilarItem(NamedItem):
-    """An item and P[both] / sqrt(P[one] P[other])."""
-
-    score: float
-
-
 class SimilarItems(ModelAnswer):
-    """Items that go with one, best first."""
+    """Items that go with one, best first, by P[both] / sqrt(P[one] P[other])."""
 
     item: str
     model: str
-    items: tuple[SimilarItem, ...]
+    items: tuple[ScoredItem, ...]
 
 
 class Contribution(ModelAnswer):

@@ -190,7 +190,7 @@ class Recommender:
         scores[(scores <= 0) | ~self._served.model.candidates] = -np.inf
         best, values = top_n(scores[None], n)
         lines = tuple(
-            answers.SimilarItem(**dict(self.explorer.named(y)), score=score)
+            answers.ScoredItem(**dict(self.explorer.named(y)), score=score)
             for y, score in zip(best[0].tolist(), values[0].tolist(), strict=True)
             if y >= 0
         )
@@ -235,8 +235,13 @@ class Recommender:
 
     def did_you_mean(self, *, user: str = "", item: str = "") -> str:
         """Return "; did you mean …?" for an unknown user or item, or "". Looks at every id."""
-        known = self._served.user_positions if user else self._served.item_positions
-        return "" if (user or item) in known else did_you_mean(user or item, known)
+        for asked, known in (
+            (user, self._served.user_positions),
+            (item, self._served.item_positions),
+        ):
+            if asked and asked not in known:
+                return did_you_mean(asked, known)
+        return ""
 
     def _history(self, user: str) -> Histories | None:
         own = self._served.history(user)
