@@ -23,10 +23,10 @@ from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.results import Comparison, surroundings
 from mom_pipeline.comparison.run import Options, Progress, no_progress, run_comparison, within
 from mom_pipeline.comparison.split import Split, split_by_days, split_by_time, split_of_matrices
+from mom_pipeline.comparison.tables import TextTable
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.report.page import environment
-from mom_pipeline.report.sections import PageTable
 from mom_pipeline.warehouse.connection import Warehouse
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def render_reproduction(result: Reproduction, claims: Sequence["Claim"]) -> str:
             table_1=_table_1(comparisons),
             table_2=_table_2(result),
             curves=[chart for comparison in comparisons for chart in tables.figure_2(comparison)],
-            metrics=[PageTable(table.title, table.columns, table.rows) for table in metrics],
+            metrics=metrics,
             failures=[said for comparison in comparisons for said in tables.failures(comparison)],
             remarks=[f"{r['size']}, {r['method']}: {r['failure']}" for r in rows if r["failure"]],
             made=surroundings(),
@@ -183,7 +183,7 @@ def signed(slope: float | None) -> str:
     return _shown(slope, "+.2f").replace("-", "−")
 
 
-def _table_1(comparisons: Sequence[Comparison]) -> PageTable:
+def _table_1(comparisons: Sequence[Comparison]) -> TextTable:
     """The paper's Table 1, and the data that stand here for its own."""
     paper = [
         (
@@ -197,10 +197,10 @@ def _table_1(comparisons: Sequence[Comparison]) -> PageTable:
     ]
     here = [tables.description_table(comparison) for comparison in comparisons]
     rows = [*paper, *(row for table in here for row in table.rows)]
-    return PageTable("Table 1: descriptions of the data", here[0].columns, rows, n_texts=2)
+    return TextTable("Table 1: descriptions of the data", here[0].columns, tuple(rows))
 
 
-def _table_2(result: Reproduction) -> PageTable:
+def _table_2(result: Reproduction) -> TextTable:
     """The paper's Table 2 beside seconds of today, on one core."""
     columns = {
         "paper, s": ("paper_seconds", ",.0f"),
@@ -209,17 +209,17 @@ def _table_2(result: Reproduction) -> PageTable:
         "to MoM": ("to_mom", ".2f"),
         "peak, GB": ("peak_gigabytes", ",.2f"),
     }
-    rows = [
-        [
+    rows = tuple(
+        (
             row["size"],
             TIMED[row["method"]].title,
             *(_shown(row[name], form) for name, form in columns.values()),
-        ]
+        )
         for row in result.times["rows"]
-    ]
+    )
     sizes = f", sizes divided by {result.plan.shrink}" if result.plan.is_quick else ""
     title = f"Table 2: seconds of the fit on one core{sizes}"
-    return PageTable(title, ("size", "method", *columns), rows, n_texts=2)
+    return TextTable(title, ("size", "method", *columns), rows)
 
 
 def _shown(value: float | None, form: str) -> str:

@@ -1,12 +1,13 @@
 """Charts and tables of each section of the page; the sentences are in the templates."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
 from mom_pipeline.comparison import tables
+from mom_pipeline.comparison.tables import TextTable
 from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 from mom_pipeline.core.evaluation.stability import MIN_AGREEMENT
 from mom_pipeline.logs.ledger import LedgerEntry
@@ -21,21 +22,11 @@ _SHOWN_SETTINGS = ("pipeline", "logs", "matrix", "model", "rebuild", "serving", 
 
 
 @dataclass(frozen=True)
-class PageTable:
-    """Rows with a caption. n_texts: columns of text from the left; the others hold numbers."""
-
-    caption: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Any]]
-    n_texts: int = 1
-
-
-@dataclass(frozen=True)
 class Section:
     """The charts and the tables of a section, in the order in which its template shows them."""
 
     charts: Sequence[Chart] = ()
-    tables: Sequence[PageTable] = ()
+    tables: Sequence[TextTable] = ()
 
 
 def sections(data: ReportData) -> dict[str, Section | None]:
@@ -106,11 +97,11 @@ def _evaluation(rows: Sequence[MetricsRow]) -> Section:
         y=f"mean recall@{k}",
     )
     columns = [f"{metric}, {name}" for metric in _METRICS for name in newest]
-    cells = [
+    cells = tuple(
         (at[0].cutoff, *(f"{getattr(row, key):.4f}" for key in _METRICS.values() for row in at))
         for at in zip(*newest.values(), strict=True)
-    ]
-    table = PageTable(f"Means ({n})", ["cut‑off", *columns], cells, n_texts=0)
+    )
+    table = TextTable(f"Means ({n})", ("cut‑off", *columns), cells)
     return Section([by_day, precision_recall], [table])
 
 
@@ -118,12 +109,8 @@ def _comparison(data: ReportData) -> Section | None:
     """The newest comparison up to the day."""
     if data.comparison is None:
         return None
-    made = (tables.metrics_table, 1), (tables.description_table, 2), (tables.cost_table, 1)
-    shown = [(table(data.comparison), n_texts) for table, n_texts in made]
-    return Section(
-        tables.figure_2(data.comparison),
-        [PageTable(table.title, table.columns, table.rows, n_texts) for table, n_texts in shown],
-    )
+    made = (tables.metrics_table, tables.description_table, tables.cost_table)
+    return Section(tables.figure_2(data.comparison), [table(data.comparison) for table in made])
 
 
 def _drift(days: Sequence[FitFigures]) -> Section:
@@ -155,13 +142,13 @@ def _deliveries(entries: Sequence[LedgerEntry]) -> Section:
         x_label=f"delivery day (n = {len(days)})",
         y="rows",
     )
-    columns = ["delivery day", "files", "rows accepted", "rejected", "of these set aside", "bytes"]
-    rows = [(day, *counts) for day, counts in reversed(days)]
-    shown = [PageTable(f"Deliveries, the newest {len(days)} days", columns, rows)]
+    columns = ("delivery day", "files", "rows accepted", "rejected", "of these set aside", "bytes")
+    rows = tuple((day, *counts) for day, counts in reversed(days))
+    shown = [TextTable(f"Deliveries, the newest {len(days)} days", columns, rows)]
     reasons = sum((Counter(entry.reject_reasons) for entry in entries), Counter[str]())
     if reasons:
-        most = reasons.most_common(_SHOWN_REASONS)
-        shown.append(PageTable("Why rows were not ingested", ["reason", "rows"], most))
+        most = tuple(reasons.most_common(_SHOWN_REASONS))
+        shown.append(TextTable("Why rows were not ingested", ("reason", "rows"), most))
     return Section([chart], shown)
 
 
@@ -174,20 +161,20 @@ def delivered(files: Sequence[LedgerEntry]) -> tuple[int, ...]:
 def _origin(data: ReportData) -> Section:
     """The settings of the folder, those that the model was made with, and versions."""
     chosen = {name: asdict(getattr(data.settings, name)) for name in _SHOWN_SETTINGS}
-    chosen["model"] = data.manifest.settings
-    settings = [entry for name, values in chosen.items() for entry in _flat(name, values)]
-    libraries = list(data.versions.items())
-    shown = ("Settings", ["key", "value"], settings), ("Versions", ["", "version"], libraries)
-    return Section(tables=[PageTable(*table, n_texts=2) for table in shown])
+    settings = tuple(_flat({**chosen, "model": data.manifest.settings}))
+    return Section(
+        tables=[
+            TextTable("Settings", ("key", "value"), settings),
+            TextTable("Versions", ("", "version"), tuple(data.versions.items())),
+        ]
+    )
 
 
-def _flat(prefix: str, values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return dotted keys and their values as the settings file has them."""
-    entries: list[tuple[str, str]] = []
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Dotted keys and their values as the settings file has them."""
     for key, value in values.items():
         if isinstance(value, dict):
-            entries += _flat(f"{prefix}.{key}", value)
+            yield from _flat(value, f"{prefix}{key}.")
         else:
             text = ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
-            entries.append((f"{prefix}.{key}", text or "–"))
-    return entries
+            yield f"{prefix}{key}", text or "–"

@@ -14,15 +14,19 @@ class InvalidQuestion(MomError, ValueError):
     """A question outside of its limits."""
 
 
-class UnknownUser(MomError, LookupError):
+class UnknownId(MomError, LookupError):
+    """The model does not know what was asked for."""
+
+
+class UnknownUser(UnknownId):
     """The model has no history of the user."""
 
 
-class UnknownItem(MomError, LookupError):
+class UnknownItem(UnknownId):
     """The model does not know the item."""
 
 
-class UnknownGroup(MomError, LookupError):
+class UnknownGroup(UnknownId):
     """No item of the model has the group."""
 
 

@@ -6,10 +6,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from mom_pipeline.comparison.tables import TextTable
 from mom_pipeline.core.evaluation.theorem1 import theorem_1
 from mom_pipeline.report.data import ReportData
 from mom_pipeline.report.page import environment, hits, prose, render, verdict
-from mom_pipeline.report.sections import PageTable
 
 from .conftest import HOSTILE
 
@@ -93,7 +93,7 @@ def test_a_first_day_says_what_is_missing(bare_data: ReportData):
 @pytest.mark.parametrize("text", [HOSTILE, "a `code <b>` b"])
 def test_escaping(text: str):
     macros = environment().get_template("macros.html").module
-    for written in (macros.table(PageTable(text, [text], [[text]])), prose(text)):
+    for written in (macros.table(TextTable(text, (text,), ((text,),))), prose(text)):
         allowed = {"p", "div", "table", "thead", "tbody", "tr", "th", "td", "code"}
         assert {name for name, _ in read(written).elements} <= allowed
     assert prose("run `x --y` of 2024-03-01").startswith("run <code>x --y</code> of <span")
