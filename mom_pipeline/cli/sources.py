@@ -260,7 +260,10 @@ def _first_model(settings: Settings) -> date:
     A day that is excluded, such as one that the file cuts short, has no model in use.
     """
     days = day_statuses(Days(settings))
-    newest = next(d.day for d in reversed(days) if d.behind or d.status != "excluded")
+    last = next(entry for entry in reversed(days) if entry.behind or entry.status != "excluded")
+    newest = last.day
+    if not last.behind:  # of an earlier start
+        return newest
     ingest_new(settings)
     run_days(settings, newest, newest, only=["raw_logs", "interaction_matrix"])
     warehouse = Warehouse(settings)

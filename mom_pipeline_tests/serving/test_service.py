@@ -18,7 +18,8 @@ from mom_pipeline.serving.messages import MAX_BODY_BYTES
 from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST
 from mom_pipeline.serving.registry import POINTER, ModelRegistry
 from mom_pipeline.serving.served_model import MODEL
-from mom_pipeline_tests.serving.service import encoded, running_service, wait_until
+from mom_pipeline_tests.running import wait_until
+from mom_pipeline_tests.serving.service import encoded, running_service
 
 from .conftest import ODD
 
@@ -137,6 +138,8 @@ def test_addresses_that_there_are_not(service):
         assert (status, list(answer)) == (404, ["error"])
     assert service.get("/recommend")[0] == 405
     assert service.ask("DELETE", "/recommend/x", None, {})[0] == 405
+    for path, status in (("/health", 200), ("/recommend/user%2050", 200), ("/recommend", 405)):
+        assert service.ask("HEAD", path, None, {})[0] == status  # as GET
     for path in ("/recommend/%ff", "/similar/a%C3"):
         assert service.get(path) == (422, {"error": "the address is not percent-encoded UTF-8"})
 
@@ -171,30 +174,6 @@ def test_the_service_keeps_to_its_schema(service, tmp_path):
     )
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     assert service.process.poll() is None
-
-
-def test_head_is_answered_like_get(service):
-    assert service.ask("HEAD", "/health", None, {})[0] == 200
-    assert service.ask("HEAD", "/recommend/user%2050", None, {})[0] == 200
-    assert service.ask("HEAD", "/recommend", None, {})[0] == 405
-
-
-def test_the_interactive_page_needs_nothing_from_outside(service, browser):
-    context = browser.new_context()
-    page, asked, problems = context.new_page(), [], []
-    page.on("request", lambda r: asked.append(r.url))
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
-    own = f"http://127.0.0.1:{service.port}"
-    page.goto(f"{own}/docs")
-    address = page.locator("details", has_text="/similar/{item}")
-    address.locator("summary").click()
-    address.locator("input[name=item]").fill(ODD[0])
-    address.get_by_role("button", name="Ask").click()
-    address.locator("pre", has_text="\n200 OK\n").wait_for()
-    context.close()
-    assert all(url.startswith((own, "data:")) for url in asked)
-    assert not problems
 
 
 def test_the_model_says_what_it_is_to_this_machine_alone(service, registry):
