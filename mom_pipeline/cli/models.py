@@ -11,6 +11,7 @@ from mom_pipeline.cli.terminal import day_option, json_option, print_json, print
 from mom_pipeline.logs.logfiles import printable
 from mom_pipeline.serving.diff import ModelDiff, compare_versions
 from mom_pipeline.serving.lists import renew_lists
+from mom_pipeline.serving.recommender import list_rules
 from mom_pipeline.serving.registry import PERSON, ModelRegistry, StoredVersion
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
@@ -36,13 +37,15 @@ def models(pair: tuple[str, ...], as_json: bool) -> None:
       mom-pipeline models
       mom-pipeline models 2024-03-27-0123456789ab 2024-03-28-ba9876543210
     """  # noqa: D301 - \b tells click to keep the lines
-    registry = ModelRegistry(load_settings().models_dir)
+    settings = load_settings()
+    registry = ModelRegistry(settings.models_dir)
     if len(pair) == 2:
-        difference = compare_versions(registry.load(pair[0]), registry.load(pair[1]))
+        rules, (one, other) = list_rules(settings), map(registry.load, pair)
+        difference = compare_versions(one, other, rules)
         if as_json:
             print_json(asdict(difference))
         else:
-            _print_difference(difference)
+            _print_difference(difference, rules["catalogue"])
         return
     if pair:
         raise click.UsageError("give two versions of `mom-pipeline models` to compare, or none")
@@ -77,7 +80,7 @@ def _line(entry: StoredVersion, champion: str | None) -> tuple[Any, ...]:
     )
 
 
-def _print_difference(difference: ModelDiff) -> None:
+def _print_difference(difference: ModelDiff, catalogue: Catalogue) -> None:
     columns = ["", *difference.versions]
     sizes = {"users": difference.users, "items": difference.items}
     rows = [(name, *map(_value, pair)) for name, pair in {**difference.settings, **sizes}.items()]
@@ -92,7 +95,6 @@ def _print_difference(difference: ModelDiff) -> None:
         f"Of {difference.compared:,} users, {difference.same:,} have the same list; a list keeps "
         f"{difference.mean_kept:.0%} of its items."
     )
-    catalogue = Catalogue.open(load_settings().data_dir)
     for entry in difference.changed:
         added, gone = (
             ", ".join(map(catalogue.label, items[:_SHOWN_ITEMS])) or _DASH
