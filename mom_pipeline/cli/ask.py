@@ -55,13 +55,7 @@ _FILE: dict[str, Any] = {
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, for a spreadsheet.")
 @json_option
 def recommend(
-    users: tuple[str, ...],
-    items: str | None,
-    n: int,
-    seen: bool,
-    as_json: bool,
-    as_csv: bool,
-    **chosen: Any,
+    users: tuple[str, ...], items: str | None, as_json: bool, as_csv: bool, **chosen: Any
 ) -> None:
     """Show the best items of each USER, with what contributed most to each; - reads users.
 
@@ -80,7 +74,8 @@ def recommend(
         raise click.UsageError("--items goes with one USER at most.")
     recommender = Recommender.open(load_settings().data_dir)
     among = recommender.choose(chosen["only"], chosen["without"] or (), chosen["group"])
-    how: dict[str, Any] = {"n": n, "exclude_seen": False if seen else None, "among": among}
+    how: dict[str, Any] = {"n": chosen["n"], "among": among}
+    how["exclude_seen"] = False if chosen["seen"] else None
     # Comma-separated as in a CSV file; empty ids are skipped.
     fresh = [item for row in csv.reader([items or ""]) for item in row if item]
     if asked:

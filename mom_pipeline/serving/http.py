@@ -58,19 +58,13 @@ _REFUSED: dict[type[MomError], tuple[int, dict[str, str]]] = {
 }
 _SHOWN_CHANGES = 20
 _FILES = {
-    "/": "index.html",
-    "/docs": "docs.html",
-    "/docs.js": "docs.js",
-    "/explorer.js": "explorer.js",
-    "/explorer.css": "explorer.css",
-    "/icon.svg": "icon.svg",
-    "/favicon.ico": "icon.svg",
-}
-_KINDS = {
-    ".html": "text/html",
-    ".js": "text/javascript",
-    ".css": "text/css",
-    ".svg": "image/svg+xml",
+    "/": ("index.html", "text/html"),
+    "/docs": ("docs.html", "text/html"),
+    "/docs.js": ("docs.js", "text/javascript"),
+    "/explorer.js": ("explorer.js", "text/javascript"),
+    "/explorer.css": ("explorer.css", "text/css"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+    "/favicon.ico": ("icon.svg", "image/svg+xml"),
 }
 _REPORT = re.compile(r"(index|\d{4}-\d{2}-\d{2})\.html", re.ASCII)
 # A report is complete in itself; its styles are inside of it, its pictures too.
@@ -271,9 +265,8 @@ def _content(name: str) -> bytes:
 
 async def explorer(request: Request) -> Response:
     """The explorer, the page that tries every address, and their files."""
-    name = _FILES[request.scope["route"].path]
-    policy = request.app.state.policy
-    return page(_content(name), policy, media_type=_KINDS[Path(name).suffix])
+    name, media_type = _FILES[request.scope["route"].path]
+    return page(_content(name), request.app.state.policy, media_type)
 
 
 for _address in _FILES:
