@@ -202,7 +202,9 @@ class Recommender:
                 "to explain; such users get popular items"
             )
         model, y = self._served.model, self.explorer.position(item)
-        why = explain_row(model, history, np.array([y]), exclude_seen=self._exclude_seen)
+        seen = y in history.X.indices  # then as in a list that may hold it
+        hidden = self._exclude_seen and not seen
+        why = explain_row(model, history, np.array([y]), exclude_seen=hidden)
         score, own = float(why.best.scores[0, 0]), map(self._id, history.X.indices.tolist())
         components = enumerate(why.by_component[0].tolist(), start=1)
         by_history = dict(zip(own, why.by_history[0].tolist(), strict=True))
@@ -211,7 +213,7 @@ class Recommender:
             item=item,
             model=self.version,
             score=score,
-            seen=y in history.X.indices,
+            seen=seen,
             reason=self._reasons(history, why.best)[0],
             moments=_terms({name: part[0] for name, part in why.by_part.items()}, score),
             components=_terms(_largest({str(k): value for k, value in components}, score), score),

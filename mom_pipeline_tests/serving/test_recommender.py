@@ -235,6 +235,17 @@ def test_explanations_sum_to_the_score(served, exclude_seen):
             assert not (exclude_seen and why.seen)
 
 
+def test_an_item_that_was_had_is_explained_as_in_a_list_that_may_hold_it(served, recommender):
+    own = set(served.item_ids[served.histories[[20]].indices])
+    listed = recommender.recommend("user 20", D, exclude_seen=False).items
+    for line in [line for line in listed if line.item in own]:
+        why = recommender.explain("user 20", line.item)
+        assert why.seen
+        assert why.score == pytest.approx(line.score, rel=1e-5)
+        assert why.reason.name == line.reason.name
+        assert why.reason.share == pytest.approx(line.reason.share, rel=1e-4)
+
+
 def test_reasons_are_the_largest_terms_and_those_of_the_table_of_lists(served, recommender):
     model, X, kinds = served.model, served.histories, set()
     lists = reasoned_lists(model, model.histories(X, last_days=served.last_days), 8)
