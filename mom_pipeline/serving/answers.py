@@ -133,10 +133,10 @@ class Contribution(ModelAnswer):
 class ExplainedScore(ModelAnswer):
     """A score taken apart three ways, each largest first. seen: the item is in the own history.
 
-    moments: what adds up to the score: pairs, ease, popularity, trend, own, or components.
+    moments: what adds up to the score: pairs, late_pairs, ease, popularity, trend, own; or
+        components.
     components: they sum to the moment `components`.
-    history: what the user's own items contribute, through the components too; with popularity,
-        they sum to the score.
+    history: what the user's own items add, through all but popularity, trend and own.
     """
 
     user: str

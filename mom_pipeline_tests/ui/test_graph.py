@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Page, Response, WebSocket, expect
@@ -45,11 +44,17 @@ LEAVES = {"model_in_use": "promotion", "model_comparison": "evaluation_metrics"}
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[UiServer]:
+def today() -> date:
+    """The last day of the pipeline, also when midnight comes."""
+    return datetime.now(tz=UTC).date()
+
+
+@pytest.fixture
+def server(tmp_path: Path, today: date) -> Iterator[UiServer]:
     """Days up to yesterday, computed by the command: the pages plot recent days."""
-    folder, today = tmp_path / "data", datetime.now(tz=UTC).date()
+    folder = tmp_path / "data"
     folder.mkdir()
-    (folder / "pipeline.toml").write_text(SETTINGS_FILE)
+    (folder / "pipeline.toml").write_text(f'{SETTINGS_FILE}[pipeline]\nend_date = "{today}"\n')
     mom(folder, "simulate", *SIZES, "--first-day", str(today - timedelta(days=N_DAYS)))
     mom(folder, "update")
     with running_ui(folder, module=CODE_LOCATION) as running:
@@ -57,11 +62,10 @@ def server(tmp_path: Path) -> Iterator[UiServer]:
 
 
 def test_days_of_a_command_and_one_more_from_the_graph_until_the_daemon_dies(
-    page: Page, server: UiServer
+    page: Page, server: UiServer, today: date
 ) -> None:
     answers: list[Response] = []
     page.on("response", lambda answer: answers.append(answer))
-    today = datetime.now(tz=UTC).date()
     the_run_of_the_command_is_among_those_of_its_job(server, page, today)
     materialize_a_new_day_from_the_graph(server, page, today)
     every_evaluated_day_has_a_point(server, page, answers)
@@ -116,8 +120,8 @@ def every_evaluated_day_has_a_point(server: UiServer, page: Page, answers: list[
     expect(page.locator("canvas").first).to_be_visible()
     expect(page.get_by_text("recall_at_20", exact=True)).to_be_visible()
     asked = '"AssetPartitionEventsQuery"'
-    drawn: list[Any] = [a.json() for a in answers if asked in (a.request.post_data or "")]
-    assert json.dumps(drawn[-1]).count('"recall_at_20"') == N_DAYS + 1 - HORIZON
+    drawn = [answer for answer in answers if asked in (answer.request.post_data or "")][-1]
+    assert json.dumps(drawn.json()).count('"recall_at_20"') == N_DAYS + 1 - HORIZON
 
 
 def every_day_has_a_green_check(server: UiServer, page: Page) -> None:
