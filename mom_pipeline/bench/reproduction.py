@@ -26,7 +26,7 @@ from mom_pipeline.comparison.split import Split, split_by_days, split_by_time, s
 from mom_pipeline.comparison.tables import TextTable
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.logs.ledger import delivery_days
-from mom_pipeline.report.page import environment
+from mom_pipeline.report.page import filled
 from mom_pipeline.warehouse.connection import Warehouse
 
 if TYPE_CHECKING:
@@ -159,22 +159,19 @@ def render_reproduction(result: Reproduction, claims: Sequence["Claim"]) -> str:
     rows = result.times["rows"]
     slopes = {row["estimator"]: signed(row["slope"]) for row in result.recovery["slopes"]}
     metrics = map(tables.metrics_table, comparisons)
-    return (
-        environment()
-        .get_template("reproduction.html")
-        .render(
-            plan=result.plan,
-            claims=claims,
-            slopes={"1/√N": "−0.50", **slopes},
-            recovery=recovery_chart(result.recovery),
-            table_1=_table_1(comparisons),
-            table_2=_table_2(result),
-            curves=[chart for comparison in comparisons for chart in tables.figure_2(comparison)],
-            metrics=metrics,
-            failures=[said for comparison in comparisons for said in tables.failures(comparison)],
-            remarks=[f"{r['size']}, {r['method']}: {r['failure']}" for r in rows if r["failure"]],
-            made=surroundings(),
-        )
+    return filled(
+        "reproduction.html",
+        plan=result.plan,
+        claims=claims,
+        slopes={"1/√N": "−0.50", **slopes},
+        recovery=recovery_chart(result.recovery),
+        table_1=_table_1(comparisons),
+        table_2=_table_2(result),
+        curves=[chart for comparison in comparisons for chart in tables.figure_2(comparison)],
+        metrics=metrics,
+        failures=[said for comparison in comparisons for said in tables.failures(comparison)],
+        remarks=[f"{r['size']}, {r['method']}: {r['failure']}" for r in rows if r["failure"]],
+        made=surroundings(),
     )
 
 

@@ -17,7 +17,6 @@ from mom_pipeline.artifacts.lock import writing_to
 from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.cli.failures import told
 from mom_pipeline.cli.status import (
-    UNUSABLE,
     count_statuses,
     damage_of_champion,
     model_in_use,
@@ -42,7 +41,7 @@ from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.pipeline.days import Days
 from mom_pipeline.pipeline.freshness import day_statuses, days_behind, stretches
 from mom_pipeline.serving.lists import renew_lists
-from mom_pipeline.serving.registry import ModelRegistry, NoChampion
+from mom_pipeline.serving.registry import UNUSABLE, ModelRegistry, NoChampion
 from mom_pipeline.settings import Settings
 from mom_pipeline.settings_file import declare_first_day
 from mom_pipeline.warehouse.connection import Warehouse

@@ -23,22 +23,15 @@ from mom_pipeline.cli.terminal import (
     writes,
 )
 from mom_pipeline.cli.verify import checks
-from mom_pipeline.core.errors import DamagedModel
 from mom_pipeline.logs import ledger
 from mom_pipeline.logs.decisions import accept_day, drop_day, undecided_days
 from mom_pipeline.logs.logfiles import FIRST_DAY, LAST_DAY, discover
 from mom_pipeline.pipeline.days import Days
 from mom_pipeline.pipeline.freshness import DayStatus, day_statuses
-from mom_pipeline.serving.registry import (
-    DamagedPointer,
-    ModelRegistry,
-    NoChampion,
-    UnknownVersion,
-)
+from mom_pipeline.serving.registry import UNUSABLE, ModelRegistry, NoChampion
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
-UNUSABLE = (DamagedModel, UnknownVersion, DamagedPointer)
 _MEGABYTE = 1_000_000
 _SHOWN, _SHOWN_LINES = 5, 200
 _NEXT = "Next: `mom-pipeline update` computes the days from there on."

@@ -31,24 +31,15 @@ class Section:
 
 def sections(data: ReportData) -> dict[str, Section | None]:
     """Return every section by its anchor; None where there is nothing to show yet."""
-    parts, n = data.components, len(data.components)
-    agreement = bars(
-        [component.agreement for component in parts],
-        title="Agreement of two halves of the users",
-        x="component",
-        y="cosine, 0 to 1",
-        below=MIN_AGREEMENT,
-    )
-    spectrum = bars(
-        data.figures.spectrum,
-        title=f"Eigenvalues of M2; the first {n} are whitened",
-        x="number of the eigenvalue",
-        y="eigenvalue, log scale",
-        log=True,
-    )
-    weights, title = [component.weight for component in parts], "π, the weights of the components"
-    pi = bars(weights, title=title, x="component", y="P[component], a probability")
-    entropy = histogram(data.entropy, title="Entropy of P[component | user]", x="entropy, bits")
+    parts, K = data.components, len(data.components)
+    halves = "Agreement of two halves of the users", "component", "cosine, 0 to 1"
+    agreement = bars([part.agreement for part in parts], *halves, below=MIN_AGREEMENT)
+    entropy = histogram(data.entropy, "Entropy of P[component | user]", "entropy, bits")
+    title = f"Eigenvalues of M2; the first {K} are whitened"
+    axes = title, "number of the eigenvalue", "eigenvalue, log scale"
+    spectrum = bars(data.figures.spectrum, *axes, log=True)
+    axes = "π, the weights of the components", "component", "P[component], a probability"
+    pi = bars([part.weight for part in parts], *axes)
     return {
         "evaluation": _evaluation(data.metrics) if data.metrics else None,
         "comparison": _comparison(data),
@@ -81,21 +72,16 @@ def _evaluation(rows: Sequence[MetricsRow]) -> Section:
     newest, (k, recall) = _newest(rows), newest_recall(rows)
     first = next(iter(newest.values()))
     n = f"n = {first[0].users:,} users"
-    precision_recall = xy_curves(
-        {name: ([r.recall for r in of], [r.precision for r in of]) for name, of in newest.items()},
-        title="Precision and recall at every cut-off",
-        x=f"mean recall ({n})",
-        y=f"mean precision ({n})",
-    )
+    points = {
+        name: ([r.recall for r in of], [r.precision for r in of]) for name, of in newest.items()
+    }
+    labels = f"mean recall ({n})", f"mean precision ({n})"
+    precision_recall = xy_curves(points, "Precision and recall at every cut-off", *labels)
     days = sorted({row.day for row in rows})[-TREND_DAYS:]
     known = {(row.ranking, row.day): row.recall for row in rows if row.cutoff == k}
-    by_day = curves(
-        [f"{day:%m-%d}" for day in days],
-        {name: [known.get((name, day), float("nan")) for day in days] for name in recall},
-        title=f"Recall@{k} by day",
-        x_label=f"last day of the test (n = {len(days)})",
-        y=f"mean recall@{k}",
-    )
+    recalls = {name: [known.get((name, day), float("nan")) for day in days] for name in recall}
+    labels = f"last day of the test (n = {len(days)})", f"mean recall@{k}"
+    by_day = curves([f"{day:%m-%d}" for day in days], recalls, f"Recall@{k} by day", *labels)
     columns = [f"{metric}, {name}" for metric in _METRICS for name in newest]
     cells = tuple(
         (at[0].cutoff, *(f"{getattr(row, key):.4f}" for key in _METRICS.values() for row in at))
@@ -132,16 +118,10 @@ def _deliveries(entries: Sequence[LedgerEntry]) -> Section:
     """Files, rows and rejects of the newest days."""
     by_day = groupby(entries, key=lambda entry: entry.delivery_day)
     days = [(day, delivered(list(files))) for day, files in by_day][-_DELIVERY_DAYS:]
-    chart = stacked_bars(
-        [f"{day:%m-%d}" for day, _ in days],
-        {
-            "accepted": [counts[1] for _, counts in days],
-            "rejected or set aside": [counts[2] for _, counts in days],
-        },
-        title="Rows accepted and rejected",
-        x_label=f"delivery day (n = {len(days)})",
-        y="rows",
-    )
+    counts = {"accepted": 1, "rejected or set aside": 2}
+    layers = {name: [of[column] for _, of in days] for name, column in counts.items()}
+    labels, n = [f"{day:%m-%d}" for day, _ in days], f"delivery day (n = {len(days)})"
+    chart = stacked_bars(labels, layers, "Rows accepted and rejected", n, "rows")
     columns = ("delivery day", "files", "rows accepted", "rejected", "of these set aside", "bytes")
     rows = tuple((day, *counts) for day, counts in reversed(days))
     shown = [TextTable(f"Deliveries, the newest {len(days)} days", columns, rows)]

@@ -114,14 +114,13 @@ class Recommender:
         """Some items alone, all but some, those of a group: for `recommend`. None: all items."""
         if only is None and not without and group is None:
             return None
-        positions = self._served.item_positions
+        positions, asked = self._served.item_positions, dict.fromkeys((*(only or ()), *without))
         allowed = np.full(len(self._served.item_ids), only is None)
         allowed[[positions[item] for item in only or () if item in positions]] = True
         allowed[[positions[item] for item in without if item in positions]] = False
         if group is not None:
-            allowed &= self._of_group(group)
-        unknown = [item for item in (*(only or ()), *without) if item not in positions]
-        return AllowedItems(allowed, tuple(dict.fromkeys(unknown)))
+            allowed[np.delete(np.arange(len(allowed)), self._of_group(group))] = False
+        return AllowedItems(allowed, tuple(item for item in asked if item not in positions))
 
     def recommend(
         self,
@@ -350,25 +349,20 @@ class Recommender:
         return [tuple(self._label(y) for y in row) for row in best]
 
     @cached_property
-    def _groups(self) -> dict[str, Array]:
-        """Group of the catalogue -> its items among those of the model, (D,) of bool."""
-        groups: dict[str, Array] = {}
+    def _groups(self) -> dict[str, list[int]]:
+        """Group of the catalogue -> its items among those of the model."""
+        groups: dict[str, list[int]] = {}
         for position, item in enumerate(self._served.item_ids):
-            entry = self._catalogue.items.get(str(item))
-            for group in entry.groups if entry else ():
-                if group not in groups:
-                    groups[group] = np.zeros(len(self._served.item_ids), dtype=bool)
-                groups[group][position] = True
+            for group in self._catalogue.entry(str(item)).groups:
+                groups.setdefault(group, []).append(position)
         return groups
 
-    def _of_group(self, group: str) -> Array:
+    def _of_group(self, group: str) -> list[int]:
         if group not in self._groups:
             some = ", ".join(answers.shown(known) for known in sorted(self._groups)[:_SHOWN_GROUPS])
             known = f"; known groups: {some}" if some else "; items.csv names no groups"
-            near = did_you_mean(group, self._groups)
-            raise answers.UnknownGroup(
-                f"no item has the group {answers.shown(group)}{near or known}"
-            )
+            near = did_you_mean(group, self._groups) or known
+            raise answers.UnknownGroup(f"no item has the group {answers.shown(group)}{near}")
         return self._groups[group]
 
     def _id(self, position: int) -> str:

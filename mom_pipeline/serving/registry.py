@@ -51,6 +51,10 @@ class DamagedPointer(MomError):
     """The file that names the champion cannot be read."""
 
 
+# Why a model in use cannot answer.
+UNUSABLE = (DamagedModel, UnknownVersion, DamagedPointer)
+
+
 @dataclass(frozen=True)
 class Promotion:
     """One change of the champion, to `version`. by: a person's choice stays until lifted."""
