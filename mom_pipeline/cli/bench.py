@@ -45,7 +45,7 @@ def several(known: Collection[str]) -> dict[str, Any]:
     return {"callback": names}
 
 
-_SHARE = click.FloatRange(min=0, min_open=True)
+_SHARE, _LIMIT = click.FloatRange(min=0, min_open=True), click.FloatRange(min=0)
 _SVG = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -58,7 +58,7 @@ _SVG = click.Path(path_type=Path, dir_okay=False)
 @click.option("--sizes", **several(_SIZES), help="Data sets of `paper`, comma-separated.")
 @click.option("--methods", **several(_METHODS), help="Of `paper`, comma-separated.")
 @click.option("--threads", type=click.Choice(_CORES), help="Cores of `paper`, which used one.")
-@click.option("--time-budget", type=click.FloatRange(0), help="Of `paper`: s a method; 0: any.")
+@click.option("--time-budget", type=_LIMIT, help="Seconds of a method of `paper`; 0: no limit.")
 @click.option("--plot", type=_SVG, help="Draw `recovery` to an SVG.")
 @json_option
 def bench(name: str, folder: Path | None, as_json: bool, **given: Any) -> None:

@@ -31,7 +31,7 @@ _K: dict[str, Any] = {"type": click.IntRange(min=1), "default": 100, "show_defau
 @click.option("--test-until", **A_DAY, help="Last test day.  [default: the last day with events]")
 @click.option("--train", type=_FILE, help="Ready split instead: a line per user, `user item ...`.")
 @click.option("--test", type=_FILE, help="Its test part, of the same format and numbers.")
-@click.option("--methods", default="", help="Some of those below, comma-separated.  [default: all]")
+@click.option("--methods", default="", help="Some of the above, comma-separated.  [default: all]")
 @click.option("--reference", default="", help="Differences are to it.  [default: three-moment]")
 @click.option("--components", **_K, help="K, for methods whose grid of settings names no others.")
 @click.option("--include-seen", is_flag=True, help="Lists may hold what a user already took.")

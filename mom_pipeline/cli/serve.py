@@ -102,7 +102,7 @@ def _end_as_by_ctrl_c() -> None:
 
 
 @click.command()
-@click.option("--port", type=_PORT, help="0: a free one. [default: 3000, or a free one]")
+@click.option("--port", type=_PORT, help="0: a free one.  [default: 3000 if it is free]")
 @click.option("--daemon/--no-daemon", default=True, help="Without it, the pages start nothing.")
 @click.option("--module", default=CODE_LOCATION, hidden=True, help="Module of the definitions.")
 def ui(port: int | None, daemon: bool, module: str) -> None:

@@ -29,7 +29,7 @@ _SVG = click.Path(path_type=Path, dir_okay=False)
 @click.command()
 @click.option("--days", type=click.IntRange(min=1), help=_DAYS)
 @click.option("write", "--write", is_flag=True, help="Fix K, estimator and rows in the settings.")
-@click.option("--figure", type=_SVG, help="Drawn to.  [default: tuning.svg in `reports`]")
+@click.option("--figure", type=_SVG, help="SVG to draw to.  [default: tuning.svg in `reports`]")
 @json_option
 def tune(days: int | None, write: bool, figure: Path | None, as_json: bool) -> None:
     """Learn the weights of the ranking on the last days of the logs, and choose K.
