@@ -111,10 +111,13 @@ class Catalogue:
         added = {entry.item: entry for entry in others if entry.item not in self.items}
         return Catalogue({**self.items, **added}, self.doubled)
 
+    def entry(self, item: str) -> Item:
+        """What is known of an item; its id alone where that is all."""
+        return self.items.get(item) or Item(item)
+
     def name(self, item: str) -> str:
-        """Return the name of an item; "" where there is none."""
-        entry = self.items.get(item)
-        return entry.name if entry else ""
+        """The name of an item; "" where there is none."""
+        return self.entry(item).name
 
     def label(self, item: str) -> str:
         """Return an item as a line of a table shows it: its name and its id, or its id alone."""

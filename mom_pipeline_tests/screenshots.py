@@ -17,9 +17,10 @@ from playwright.sync_api import Browser, FloatRect, Page, sync_playwright
 
 from mom_pipeline.dagster_home import CODE_LOCATION
 from mom_pipeline_tests.conftest import CHROMIUM, CHROMIUM_ARGUMENTS
+from mom_pipeline_tests.running import ROOT
 from mom_pipeline_tests.serving.service import running_service
 from mom_pipeline_tests.ui.graph_page import node, open_whole_graph
-from mom_pipeline_tests.ui.processes import ROOT, UiServer, running_ui
+from mom_pipeline_tests.ui.processes import UiServer, running_ui
 
 PICTURES = ROOT / "data" / "pictures"
 _DRAWN_MILLISECONDS = 3_000
@@ -39,7 +40,7 @@ def main() -> None:
             with running_service(data) as service:
                 _explorer(_page(browser, 1280, 900), f"http://127.0.0.1:{service.port}")
                 _report(_page(browser, 1000, 1200), data)
-            with running_ui(data, "--port", "0", "--no-daemon", module=CODE_LOCATION) as server:
+            with running_ui(data, "--no-daemon", module=CODE_LOCATION) as server:
                 _graph(_page(browser, 1440, 900), server)
             browser.close()
 

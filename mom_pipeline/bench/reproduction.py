@@ -26,7 +26,7 @@ from mom_pipeline.comparison.split import Split, split_by_days, split_by_time, s
 from mom_pipeline.comparison.tables import Table
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.logs.ledger import delivery_days
-from mom_pipeline.report.page import environment
+from mom_pipeline.report.page import filled
 from mom_pipeline.warehouse.connection import Warehouse
 
 if TYPE_CHECKING:
@@ -143,8 +143,8 @@ def render_reproduction(result: Reproduction, claims: Sequence["Claim"]) -> str:
     """Return the HTML of the page, complete in itself."""
     comparisons = (*result.simulated, *result.logs)
     slopes = {row["estimator"]: signed(row["slope"]) for row in result.recovery["slopes"]}
-    page = environment().get_template("reproduction.html")
-    return page.render(
+    return filled(
+        "reproduction.html",
         plan=result.plan,
         claims=claims,
         slopes={"1/√N": "−0.50", **slopes},

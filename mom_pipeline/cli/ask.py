@@ -1,10 +1,10 @@
-"""`mom-pipeline recommend`, `similar` and `explain`: questions to the promoted model."""
+"""`mom-pipeline recommend`, `similar` and `explain`: questions to the model in use."""
 
 import csv
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -13,6 +13,7 @@ from mom_pipeline.cli.terminal import json_option, print_json, print_table
 from mom_pipeline.serving.answers import (
     Contribution,
     Recommendations,
+    ScoredItem,
     UnknownItem,
     UnknownUser,
     shown,
@@ -20,11 +21,11 @@ from mom_pipeline.serving.answers import (
 from mom_pipeline.serving.recommender import MAX_LIST, Recommender
 from mom_pipeline.settings import load_settings
 
+_T = TypeVar("_T")
 _SHOWN_TERMS = 10
 _STDIN = Path("-")
-_count_option = click.option(
-    "-n", "n", type=click.IntRange(1, MAX_LIST), default=20, show_default=True, help="How many."
-)
+_LENGTH: dict[str, Any] = {"type": click.IntRange(1, MAX_LIST), "default": 20, "show_default": True}
+_count_option = click.option("-n", "n", **_LENGTH, help="How many.")
 _BY_ITEMS = "Recommend to somebody new who took these items. An id with a comma: in double quotes."
 
 
@@ -32,10 +33,9 @@ def _lines(path: Path) -> list[str]:
     """The ids in a file, or in the input, one in each line; empty lines are skipped."""
     data = sys.stdin.buffer.read() if path == _STDIN else path.read_bytes()
     try:
-        text = data.decode("utf-8-sig")
+        return [line for line in data.decode("utf-8-sig").splitlines() if line]
     except UnicodeDecodeError as error:
         raise click.UsageError(f"{path} must be UTF-8, with an id in each line: {error}") from error
-    return [line for line in text.splitlines() if line]
 
 
 _FILE: dict[str, Any] = {
@@ -55,13 +55,7 @@ _FILE: dict[str, Any] = {
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, for a spreadsheet.")
 @json_option
 def recommend(
-    users: tuple[str, ...],
-    items: str | None,
-    n: int,
-    seen: bool,
-    as_json: bool,
-    as_csv: bool,
-    **chosen: Any,
+    users: tuple[str, ...], items: str | None, as_json: bool, as_csv: bool, **chosen: Any
 ) -> None:
     """Show the best items of each USER, with what contributed most to each; - reads users.
 
@@ -80,7 +74,8 @@ def recommend(
         raise click.UsageError("--items goes with one USER at most.")
     recommender = Recommender.open(load_settings().data_dir)
     among = recommender.choose(chosen["only"], chosen["without"] or (), chosen["group"])
-    how: dict[str, Any] = {"n": n, "exclude_seen": False if seen else None, "among": among}
+    how: dict[str, Any] = {"n": chosen["n"], "among": among}
+    how["exclude_seen"] = False if chosen["seen"] else None
     # Comma-separated as in a CSV file; empty ids are skipped.
     fresh = [item for row in csv.reader([items or ""]) for item in row if item]
     if asked:
@@ -106,18 +101,11 @@ def similar(item: str, n: int, as_json: bool) -> None:
     The score is P[both] / sqrt(P[one] P[other]).
     """
     recommender = Recommender.open(load_settings().data_dir)
-    try:
-        answer = recommender.similar(item, n)
-    except UnknownItem as error:
-        raise UnknownItem(f"{error}{recommender.did_you_mean(item=item)}") from None
+    answer = _answered(lambda: recommender.similar(item, n), recommender, item=item)
     if as_json:
         print_json(answer.model_dump())
-        return
-    rows = [
-        (rank, line.item, shortened(line.name), f"{line.score:.4g}")
-        for rank, line in enumerate(answer.items, 1)
-    ]
-    _print_ranks(f"With {shown(item)}, model {answer.model}", ["score"], rows)
+    else:
+        _print_items(f"With {shown(item)}, model {answer.model}", answer.items)
 
 
 @click.command()
@@ -125,51 +113,57 @@ def similar(item: str, n: int, as_json: bool) -> None:
 @click.argument("item")
 @json_option
 def explain(user: str, item: str, as_json: bool) -> None:
-    """Take the score of ITEM for USER apart: by moment, by component, by item of the history."""
+    """Take the score of ITEM for USER apart: by part, by component, by item of the history."""
     recommender = Recommender.open(load_settings().data_dir)
-    try:
-        answer = recommender.explain(user, item)
-    except UnknownUser as error:
-        raise UnknownUser(f"{error}{recommender.did_you_mean(user=user)}") from None
-    except UnknownItem as error:
-        raise UnknownItem(f"{error}{recommender.did_you_mean(item=item)}") from None
+    why = _answered(lambda: recommender.explain(user, item), recommender, user=user, item=item)
     if as_json:
-        print_json(answer.model_dump())
+        print_json(why.model_dump())
         return
-    seen = ", which is in the user's history" if answer.seen else ""
-    click.echo(
-        f"{shown(item)} for {shown(user)}: score {answer.score:.4g}, model {answer.model}{seen}"
-    )
-    click.echo(f"Because of {answer.reason}")
-    _print_terms("Moments", "moment", answer.moments)
-    if answer.components:
-        _print_terms("Components", "component", answer.components)
-    _print_terms("Items of the own history", "item", answer.history)
+    seen = ", which is in the user's history" if why.seen else ""
+    click.echo(f"{shown(item)} for {shown(user)}: score {why.score:.4g}, model {why.model}{seen}")
+    click.echo(f"Because of {why.reason}")
+    _print_terms("Parts of the score", "part", why.moments)
+    if why.components:
+        _print_terms("Components", "component", why.components)
+    _print_terms("Items of the own history", "item", why.history)
+
+
+def _answered(answer: Callable[[], _T], recommender: Recommender, **ids: str) -> _T:
+    """The answer; where an id is unknown, the ids that are like it are named."""
+    try:
+        return answer()
+    except (UnknownUser, UnknownItem) as error:
+        raise type(error)(f"{error}{recommender.did_you_mean(**ids)}") from None
 
 
 def _print_list(answer: Recommendations, recommender: Recommender) -> None:
     if answer.note:
-        near = recommender.did_you_mean(user=answer.user) if answer.user else ""
+        near = recommender.did_you_mean(user=answer.user or "")
         click.echo(f"Note: {answer.note}{near or '.'}", err=True)
     if answer.unknown_items:
         unknown = ", ".join(shown(item) for item in answer.unknown_items[:10])
         near = recommender.did_you_mean(item=answer.unknown_items[0])
         click.echo(f"Unknown items: {unknown}{near}", err=True)
     whom = "somebody new" if answer.user is None else shown(answer.user)
-    rows = [
-        (rank, line.item, shortened(line.name), f"{line.score:.4g}", str(line.reason))
-        for rank, line in enumerate(answer.items, 1)
-    ]
-    _print_ranks(f"For {whom}, model {answer.model}", ["score", "because of"], rows)
+    reasons = [str(line.reason) for line in answer.items]
+    _print_items(f"For {whom}, model {answer.model}", answer.items, reasons)
 
 
-def _print_ranks(title: str, more: list[str], rows: list[tuple[Any, ...]]) -> None:
-    """Print rows of rank, item, name and more; without the names where no item has one."""
-    columns = ["rank", "item", "name", *more]
-    if not any(name for _, _, name, *_ in rows):
-        columns.remove("name")
-        rows = [(rank, item, *others) for rank, item, _, *others in rows]
-    print_table(title, columns, rows, numbers=["score"], whole=["item"])
+def _print_items(title: str, items: Sequence[ScoredItem], reasons: Sequence[str] = ()) -> None:
+    """Print a list with its ranks; without the names where no item has one."""
+    columns: dict[str, Sequence[Any]] = {
+        "rank": range(1, len(items) + 1),
+        "item": [line.item for line in items],
+        "name": [shortened(line.name) for line in items],
+        "score": [f"{line.score:.4g}" for line in items],
+        "because of": reasons,
+    }
+    kept = {name: values for name, values in columns.items() if any(values) or name != "name"}
+    if not reasons:
+        del kept["because of"]
+    print_table(
+        title, list(kept), zip(*kept.values(), strict=True), numbers=["score"], whole=["item"]
+    )
 
 
 def _print_csv(answers: Sequence[Recommendations]) -> None:
@@ -184,11 +178,10 @@ def _print_csv(answers: Sequence[Recommendations]) -> None:
 
 
 def _print_terms(title: str, column: str, terms: Sequence[Contribution]) -> None:
-    rows = [
-        (t.label or t.name, f"{t.contribution:.4g}", f"{t.share:.1%}") for t in terms[:_SHOWN_TERMS]
-    ]
+    rows = [(t.label or t.name, t.contribution, t.share) for t in terms[:_SHOWN_TERMS]]
     if rest := terms[_SHOWN_TERMS:]:
-        left, share = sum(t.contribution for t in rest), sum(t.share for t in rest)
-        rows.append((f"{len(rest)} more", f"{left:.4g}", f"{share:.1%}"))
+        sums = sum(t.contribution for t in rest), sum(t.share for t in rest)
+        rows.append((f"{len(rest)} more", *sums))
     columns = [column, "contribution", "share"]
-    print_table(title, columns, rows, numbers=columns[1:])
+    lines = [(name, f"{value:.4g}", f"{share:.1%}") for name, value, share in rows]
+    print_table(title, columns, lines, numbers=columns[1:])

@@ -1,5 +1,6 @@
 """`mom-pipeline bench`: measurements, with a peer in the same run wherever there is one."""
 
+from collections.abc import Collection
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -12,6 +13,7 @@ from mom_pipeline.cli.terminal import json_option, print_json, print_table, step
 _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 _SIZES = ("tafeng", "million-song", "yandex")
 _METHODS = ("mom", "wrmf", "bpr", "plsi")
+_CORES = ("one", "all", "both")
 _LOGS = ("30music", "movietweetings", "online-retail")
 # Bench -> module whose `run_NAME` it is; what that takes are its options.
 _BENCHES = {
@@ -27,12 +29,10 @@ _BENCHES = {
 }
 
 
-def several(known: tuple[str, ...]) -> dict[str, Any]:
-    """Return the arguments of an option that takes some of the known names, comma-separated."""
+def several(known: Collection[str]) -> dict[str, Any]:
+    """What an option is that takes some of the known names, comma-separated."""
 
-    def names(
-        ctx: click.Context, param: click.Parameter, value: str | None
-    ) -> tuple[str, ...] | None:
+    def names(_: object, __: object, value: str | None) -> tuple[str, ...] | None:
         if value is None:
             return None
         given = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
@@ -45,29 +45,21 @@ def several(known: tuple[str, ...]) -> dict[str, Any]:
     return {"callback": names}
 
 
+_SHARE, _LIMIT = click.FloatRange(min=0, min_open=True), click.FloatRange(min=0)
+_SVG = click.Path(path_type=Path, dir_okay=False)
+
+
 @click.command()
 @click.argument("name", type=click.Choice(list(_BENCHES)), metavar="NAME")
 @click.argument("folder", type=_FOLDER, required=False)
-@click.option(
-    "--scale", type=click.FloatRange(min=0, min_open=True), help="Share of the full size."
-)
+@click.option("--scale", type=_SHARE, help="Share of the full size.")
 @click.option("--log", type=click.Choice(_LOGS), help="The log in FOLDER, as published.")
 @click.option("--days", type=click.IntRange(min=1), help="Of `year`, from the first.")
 @click.option("--sizes", **several(_SIZES), help="Data sets of `paper`, comma-separated.")
 @click.option("--methods", **several(_METHODS), help="Of `paper`, comma-separated.")
-@click.option(
-    "--threads",
-    type=click.Choice(["one", "all", "both"]),
-    help="Cores of a method of `paper`, which used one.",
-)
-@click.option(
-    "--time-budget",
-    type=click.FloatRange(min=0),
-    help="Seconds for a method of `paper`, from the start of its process; 0: no limit.",
-)
-@click.option(
-    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw `recovery` to an SVG."
-)
+@click.option("--threads", type=click.Choice(_CORES), help="Cores of `paper`, which used one.")
+@click.option("--time-budget", type=_LIMIT, help="Seconds of a method of `paper`; 0: no limit.")
+@click.option("--plot", type=_SVG, help="Draw `recovery` to an SVG.")
 @json_option
 def bench(name: str, folder: Path | None, as_json: bool, **given: Any) -> None:
     """Measure accuracy and speed; print tables.
@@ -78,7 +70,7 @@ def bench(name: str, folder: Path | None, as_json: bool, **given: Any) -> None:
     gowalla    ranking quality on the Gowalla split in FOLDER (train.txt.gz, test.txt.gz); settings
                are chosen on a held-out part of train, test is used once
     paper      the paper's Table 2: MoM, WRMF, BPR and PLSI on simulated data of its sizes, K = 100;
-               a method past its time budget is shown as –
+               a method past its time budget, from the start of its process, is shown as –
     daily      an incremental day against a full rebuild, by the share of changed users;
                1,000,000 users, 718,675 items, 5.7 M interactions, K = 100
     growth     seconds and memory of a fit of 1/8, 1/4, 1/2 and all of 10,000,000 users, from shards
@@ -95,18 +87,15 @@ def bench(name: str, folder: Path | None, as_json: bool, **given: Any) -> None:
     from mom_pipeline.bench.measure import tables_of
     from mom_pipeline.comparison.results import surroundings
 
-    run = getattr(
-        import_module(f"mom_pipeline.bench.{_BENCHES[name]}"), f"run_{name}".replace("-", "_")
-    )
-    known = signature(run).parameters
+    module = import_module(f"mom_pipeline.bench.{_BENCHES[name]}")
+    run = getattr(module, f"run_{name}".replace("-", "_"))
+    known, given = signature(run).parameters, {"folder": folder, **given}
     options = {option: value for option, value in given.items() if value is not None}
-    if foreign := [f"--{option.replace('_', '-')}" for option in options if option not in known]:
+    words = {"folder": "FOLDER"}
+    if foreign := [words.get(o, f"--{o.replace('_', '-')}") for o in options if o not in known]:
         raise click.UsageError(f"`bench {name}` has no {', '.join(foreign)}")
-    if ("folder" in known) != (folder is not None):
-        needs = "needs the FOLDER of its data" if folder is None else "has no FOLDER"
-        raise click.UsageError(f"`bench {name}` {needs}")
-    if folder is not None:
-        options["folder"] = folder
+    if "folder" in known and folder is None:
+        raise click.UsageError(f"`bench {name}` needs the FOLDER of its data")
     with step_progress(name) as progress:
         result = run(**options, progress=progress)
     where = surroundings()

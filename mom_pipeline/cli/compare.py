@@ -1,7 +1,7 @@
 """`mom-pipeline compare`: the method of moments and other methods on the same split."""
 
 import tempfile
-from datetime import datetime
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import click
 
 from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.cli.run import ingest_new
-from mom_pipeline.cli.terminal import DAY, json_option, print_json, print_table, step_progress
+from mom_pipeline.cli.terminal import A_DAY, json_option, print_json, print_table, step_progress
 from mom_pipeline.comparison import tables
 from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.methods import PARTS
@@ -21,51 +21,24 @@ from mom_pipeline.pictures.svg import svg
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
-_DAY: dict[str, Any] = {"type": DAY, "metavar": "YYYY-MM-DD"}
 _FILE = click.Path(path_type=Path, dir_okay=False)
-
-
 _LIMIT: dict[str, Any] = {"type": click.FloatRange(0, 1e9), "show_default": True}
+_K: dict[str, Any] = {"type": click.IntRange(min=1), "default": 100, "show_default": True}
 
 
 @click.command()
-@click.option("--train-until", **_DAY, help="Last training day, such as 2011-08-31.")
-@click.option("--test-until", **_DAY, help="Last test day.  [default: the last day with events]")
-@click.option(
-    "--train", type=_FILE, help="Ready split instead: one line per user, `user item ...`."
-)
+@click.option("--train-until", **A_DAY, help="Last training day, such as 2011-08-31.")
+@click.option("--test-until", **A_DAY, help="Last test day.  [default: the last day with events]")
+@click.option("--train", type=_FILE, help="Ready split instead: a line per user, `user item ...`.")
 @click.option("--test", type=_FILE, help="Its test part, of the same format and numbers.")
-@click.option(
-    "--methods", default="", help="Some of the names above, comma-separated.  [default: all]"
-)
+@click.option("--methods", default="", help="Some of the above, comma-separated.  [default: all]")
 @click.option("--reference", default="", help="Differences are to it.  [default: three-moment]")
-@click.option(
-    "--components",
-    default=100,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="K: components or factors, for methods whose grid of settings names no others.",
-)
-@click.option(
-    "--include-seen",
-    is_flag=True,
-    help="What a user already took may be listed, and counts when it is taken again.",
-)
-@click.option(
-    "--time-budget",
-    **_LIMIT,
-    default=3600.0,
-    help="Seconds for choosing a method's settings, and again for its fit and lists; 0: no limit.",
-)
-@click.option(
-    "--memory-budget", **_LIMIT, default=8.0, help="GB that a method may ask for; 0: no limit."
-)
+@click.option("--components", **_K, help="K, for methods whose grid of settings names no others.")
+@click.option("--include-seen", is_flag=True, help="Lists may hold what a user already took.")
+@click.option("--time-budget", **_LIMIT, default=3600.0, help="Seconds a method; 0: no limit.")
+@click.option("--memory-budget", **_LIMIT, default=8.0, help="GB a method; 0: no limit.")
 @click.option("--figure", type=_FILE, help="Also draw the paper's Figure 2 to this SVG file.")
-@click.option(
-    "--parts",
-    is_flag=True,
-    help="Instead of rivals: three moments with each part of the score left out in turn.",
-)
+@click.option("--parts", is_flag=True, help="Ours with each part of its score left out in turn.")
 @json_option
 def compare(
     *, include_seen: bool, parts: bool, figure: Path | None, as_json: bool, **asked: Any
@@ -75,8 +48,9 @@ def compare(
     Each method learns from the days up to --train-until and lists items for every user; a list
     is good when it holds what the user took on the days after. Settings of every method, ours
     and theirs, are chosen on the last training days alone. Each method runs in a process of its
-    own, one after another; one that fails or exceeds its budget is shown as – and the rest goes
-    on. The test period decides the figures, to the last digit; timings vary.
+    own, one after another, with a budget for choosing its settings and again for its fit and lists;
+    one that fails or exceeds it is shown as – and the rest goes on. The test period decides the
+    figures, to the last digit; timings vary.
 
     Shown are precision, recall, MAP and nDCG at 20, differences to the reference with paired
     bootstrap intervals, nDCG by length of history and by age of item, coverage of the catalogue,
@@ -93,7 +67,7 @@ def compare(
       plsi          latent components by EM, with the paper's stopping rule
       wrmf, bpr     matrix factorizations, by the same library
       ease          a linear item-item model, where memory allows
-    ease-trend    the same times the trend of the items
+      ease-trend    the same times the trend of the items
       mom-algorithm-1
                     the paper's Algorithm 1: power method with deflation, product rule
       mom-paper     the paper's moments and product rule, decomposed all at once, smoothed
@@ -107,8 +81,7 @@ def compare(
       mom-pipeline compare --train-until 2011-08-31 --methods popularity,wrmf,three-moment
       mom-pipeline compare --train gowalla/train.txt.gz --test gowalla/test.txt.gz
     """  # noqa: D301 - \b tells click to keep the lines
-    ends = {name: asked[name] for name in ("train", "test", "train_until", "test_until")}
-    _check_split(**ends)
+    _check_split(asked)
     if figure is not None:
         require_writable(figure, "--figure")
     names = tuple(name.strip() for name in asked["methods"].split(",") if name.strip())
@@ -121,7 +94,7 @@ def compare(
     check_options(options)
     settings = load_settings()
     with step_progress("reading") as progress, scratch_folder(settings, "compare") as scratch:
-        split = _split(settings, not include_seen, **ends)
+        split = _split(settings, asked, exclude_seen=not include_seen)
         comparison = run_comparison(split, options, scratch, progress)
     if all(result.failure for result in comparison.results):  # a stored one stays
         said = "\n".join(tables.failures(comparison))
@@ -135,37 +108,22 @@ def compare(
     _show(comparison, folder, as_json=as_json)
 
 
-def _check_split(
-    train: Path | None, test: Path | None, train_until: datetime | None, test_until: datetime | None
-) -> None:
-    if (train is None) != (test is None):
+def _check_split(asked: Mapping[str, Any]) -> None:
+    if (asked["train"] is None) != (asked["test"] is None):
         raise click.UsageError("a ready split has two files, --train and --test; found one")
-    if (train is None) == (train_until is None):
+    if (asked["train"] is None) == (asked["train_until"] is None):
         raise click.UsageError("give either --train-until or the files --train and --test")
-    if train is not None and test_until is not None:
+    if asked["train"] is not None and asked["test_until"] is not None:
         raise click.UsageError("--test-until belongs to --train-until, not to files")
 
 
-def _split(
-    settings: Settings,
-    exclude_seen: bool,
-    *,
-    train: Path,
-    test: Path,
-    train_until: datetime | None,
-    test_until: datetime | None,
-) -> Split:
+def _split(settings: Settings, asked: Mapping[str, Any], *, exclude_seen: bool) -> Split:
     """The two files, or the days of the warehouse, new files included."""
-    if train_until is None:
-        return split_of_files(train, test, exclude_seen=exclude_seen)
+    if asked["train"] is not None:
+        return split_of_files(asked["train"], asked["test"], exclude_seen=exclude_seen)
     ingest_new(settings)
-    return split_by_time(
-        Warehouse(settings),
-        train_until.date(),
-        test_until.date() if test_until else None,
-        name=settings.data_dir.resolve().name,
-        exclude_seen=exclude_seen,
-    )
+    name, ends = settings.data_dir.resolve().name, (asked["train_until"], asked["test_until"])
+    return split_by_time(Warehouse(settings), *ends, name=name, exclude_seen=exclude_seen)
 
 
 def require_writable(path: Path, option: str) -> None:

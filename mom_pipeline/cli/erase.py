@@ -62,16 +62,11 @@ def _ask(traces: UserTraces) -> None:
 
 
 def _erase(settings: Settings, traces: UserTraces, *, as_json: bool) -> None:
-    user, registry = traces.user_id, ModelRegistry(settings.models_dir)
+    user, registry, failure = traces.user_id, ModelRegistry(settings.models_dir), ""
     models = ("models", lambda: {"models": len(registry.forget(user))})
+    steps, receipt = chain(storage_steps(settings, traces), [models]), begin_receipt(settings, user)
     with step_progress("erasing") as show:
-        receipt = take_steps(
-            settings,
-            begin_receipt(settings, user),
-            chain(storage_steps(settings, traces), [models]),
-            lambda name: show(name, 0.5),
-        )
-    failure = ""
+        receipt = take_steps(settings, receipt, steps, lambda name: show(name, 0.5))
     try:
         bring_up_to_date(settings)
     except (RunFailed, click.UsageError) as error:

@@ -1,7 +1,5 @@
 """`mom-pipeline export`: everybody's lists, or groups, as a file or as a table elsewhere."""
 
-from collections.abc import Callable
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,11 +15,8 @@ from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Connection, literal_path
 
-# Writes the table `exported`; a database calls it by the given name.
-Writer = Callable[[Connection, str], None]
-
 _FORMATS = {"csv": "FORMAT csv, HEADER", "parquet": "FORMAT parquet", "jsonl": "FORMAT json"}
-_DUCKDB = (".duckdb", ".db")
+_DUCKDB = ("duckdb", "db")
 _POSTGRES = ("postgres://", "postgresql://")
 # Begins with what a spreadsheet takes for a formula, and is no number.
 _FORMULA, _NUMBER = r"^[=+\-@\t\r]", r"^[+-]?[0-9]+([.,][0-9]+)?$"
@@ -34,11 +29,9 @@ CREATE TABLE exported (
     model VARCHAR, user_id VARCHAR, rank INTEGER, group_number INTEGER, name VARCHAR, share DOUBLE
 )"""
 _BLOCK = "INSERT INTO exported SELECT $model, user_id, rank, number, name, share FROM block"
-_IDS_OF_LISTS = """
-CREATE VIEW ids AS SELECT user_id AS id FROM exported UNION ALL SELECT item_id FROM exported"""
-_IDS_OF_GROUPS = "CREATE VIEW ids AS SELECT user_id AS id FROM exported"
 _FORMULAS = """
-SELECT count(DISTINCT id), min(id) FROM ids
+SELECT count(DISTINCT id), min(id)
+FROM (SELECT unnest([*COLUMNS('.*_id')]) AS id FROM exported)
 WHERE regexp_matches(id, $formula) AND NOT regexp_matches(id, $number)"""
 _QUOTED = """
 UPDATE exported SET name = concat('\'\'', name) WHERE regexp_matches(name, $formula)"""
@@ -67,18 +60,38 @@ def export(what: str, kind: str | None, to: str | None, n: int | None) -> None:
       mom-pipeline export lists --to lists.parquet
       mom-pipeline export groups --to postgresql://localhost/shop
     """  # noqa: D301 - \b tells click to keep the lines
-    settings, to = load_settings(), to or f"{what}.{kind or 'csv'}"
+    settings, to, table = load_settings(), to or f"{what}.{kind or 'csv'}", f"mom_{what}"
     version = ModelRegistry(settings.models_dir).champion().manifest.version
-    write = _writer(to, kind, settings)
+    is_database, path = to.startswith(_POSTGRES), Path(to)
+    kind = None if is_database else kind or path.suffix.removeprefix(".")
+    if not is_database:
+        _check_file(path, kind, settings)
     with duckdb.connect() as connection:
         if what == "lists":
             _lists(connection, settings, version, n or settings.serving.list_length)
         else:
             _groups(connection, settings, version, n)
-        write(connection, f"mom_{what}")
+        if is_database:
+            _to_postgres(to, connection, table)
+        elif kind in _FORMATS:
+            _to_file(path, kind, connection)
+        else:
+            _to_duckdb(to, connection, table)
         counted = connection.execute("SELECT count(*), count(DISTINCT user_id) FROM exported")
         rows, users = counted.fetchall()[0]
     click.echo(f"{rows:,} rows of {users:,} people, model {version}, in {_shown(to)}.")
+
+
+def _check_file(path: Path, kind: str | None, settings: Settings) -> None:
+    if path.resolve().is_relative_to(settings.data_dir.resolve()):
+        raise NotExported(
+            f"{path} lies in the data folder, where `erase` must reach every person; write it "
+            "elsewhere"
+        )
+    if kind not in {*_FORMATS, *_DUCKDB}:
+        raise NotExported(
+            f"{path} must end with .{', .'.join(_FORMATS)} or .duckdb, or --format must be given"
+        )
 
 
 def _lists(connection: Connection, settings: Settings, version: str, n: int) -> None:
@@ -92,7 +105,6 @@ def _lists(connection: Connection, settings: Settings, version: str, n: int) -> 
     if not path.exists():
         raise NotExported(f"{path} is not there; `mom-pipeline update` writes it")
     connection.execute(_LISTS, {"path": literal_path(path), "n": n})
-    connection.execute(_IDS_OF_LISTS)
     models = connection.execute("SELECT DISTINCT model FROM exported").fetchall()
     if models not in ([], [(version,)]):
         raise NotExported(
@@ -104,34 +116,13 @@ def _lists(connection: Connection, settings: Settings, version: str, n: int) -> 
 def _groups(connection: Connection, settings: Settings, version: str, n: int | None) -> None:
     """Compute the groups of everybody with a history, the largest share first."""
     connection.execute(_GROUPS)
-    connection.execute(_IDS_OF_GROUPS)
     for block in Recommender.open(settings.data_dir).explorer.members(n):
         connection.register("block", block)
         connection.execute(_BLOCK, {"model": version})
         connection.unregister("block")
 
 
-def _writer(to: str, kind: str | None, settings: Settings) -> Writer:
-    """What writes to a destination."""
-    if to.startswith(_POSTGRES):
-        return partial(_to_postgres, to)
-    path = Path(to)
-    if path.resolve().is_relative_to(settings.data_dir.resolve()):
-        raise NotExported(
-            f"{to} lies in the data folder, where `erase` must reach every person; write it "
-            "elsewhere"
-        )
-    if path.suffix in _DUCKDB and kind is None:
-        return partial(_to_duckdb, to)
-    known = kind or path.suffix.removeprefix(".")
-    if known not in _FORMATS:
-        raise NotExported(
-            f"{to} must end with .{', .'.join(_FORMATS)} or .duckdb, or --format must be given"
-        )
-    return partial(_to_file, path, known)
-
-
-def _to_file(path: Path, kind: str, connection: Connection, table: str) -> None:
+def _to_file(path: Path, kind: str, connection: Connection) -> None:
     if kind == "csv":
         formula = {"formula": _FORMULA}
         found, example = connection.execute(_FORMULAS, formula | {"number": _NUMBER}).fetchall()[0]

@@ -1,7 +1,7 @@
 """`mom-pipeline models`, `promote`, `rollback`: which model is in use; `report`: a page on it."""
 
 from dataclasses import asdict
-from datetime import datetime
+from datetime import date
 from typing import Any
 
 import click
@@ -11,25 +11,14 @@ from mom_pipeline.cli.terminal import day_option, json_option, print_json, print
 from mom_pipeline.logs.logfiles import printable
 from mom_pipeline.serving.diff import ModelDiff, compare_versions
 from mom_pipeline.serving.lists import renew_lists
+from mom_pipeline.serving.recommender import list_rules
 from mom_pipeline.serving.registry import PERSON, ModelRegistry, StoredVersion
-from mom_pipeline.settings import load_settings
+from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
 _MEGABYTE = 1_000_000
 _SHOWN_CHANGES, _SHOWN_ITEMS = 10, 5
 _DASH = "–"
-
-
-def _registry() -> ModelRegistry:
-    return ModelRegistry(load_settings().models_dir)
-
-
-def _renew() -> None:
-    """Write the lists of the model in use, so that table and export are those of the service."""
-    settings = load_settings()
-    warehouse = Warehouse(settings)
-    if warehouse.exists():
-        renew_lists(settings, warehouse)
 
 
 @click.command()
@@ -48,35 +37,35 @@ def models(pair: tuple[str, ...], as_json: bool) -> None:
       mom-pipeline models
       mom-pipeline models 2024-03-27-0123456789ab 2024-03-28-ba9876543210
     """  # noqa: D301 - \b tells click to keep the lines
-    registry = _registry()
-    if pair:
-        if len(pair) != 2:
-            raise click.UsageError("give two versions of `mom-pipeline models` to compare, or none")
-        difference = compare_versions(registry.load(pair[0]), registry.load(pair[1]))
+    settings = load_settings()
+    registry = ModelRegistry(settings.models_dir)
+    if len(pair) == 2:
+        rules, (one, other) = list_rules(settings), map(registry.load, pair)
+        difference = compare_versions(one, other, rules)
         if as_json:
             print_json(asdict(difference))
         else:
-            _print_difference(difference)
+            _print_difference(difference, rules["catalogue"])
         return
+    if pair:
+        raise click.UsageError("give two versions of `mom-pipeline models` to compare, or none")
     versions, history = registry.versions(), registry.history()
     champion = registry.champion_version()
     if as_json:
         entries = [{**asdict(entry), "champion": entry.version == champion} for entry in versions]
         changes = [asdict(change) for change in history]
         print_json({"champion": champion, "versions": entries, "history": changes})
-        return
-    if not versions:
+    elif versions:
+        columns = ["version", "day", "MAP", "champion", "MB", "state"]
+        lines = [_line(entry, champion) for entry in versions]
+        print_table("Versions", columns, lines, numbers=("MAP", "MB"), whole=["version"])
+        for entry in versions:
+            if entry.damage:
+                click.echo(f"Unusable: {entry.damage}")
+        for change in history[-_SHOWN_CHANGES:]:
+            click.echo(f"{change.time}  {change.version} {change.kind}: {change.reason}")
+    else:
         click.echo(f"There is no version in {registry.root} yet; `mom-pipeline update` makes one.")
-        return
-    columns = ["version", "day", "MAP", "champion", "MB", "state"]
-    lines = [_line(entry, champion) for entry in versions]
-    print_table("Versions", columns, lines, numbers=("MAP", "MB"))
-    for entry in versions:
-        if entry.damage:
-            click.echo(f"Unusable: {entry.damage}")
-    # Lines, not a table: a name that is broken into two cannot be copied.
-    for change in history[-_SHOWN_CHANGES:]:
-        click.echo(f"{change.time}  {change.version} {change.kind}: {change.reason}")
 
 
 def _line(entry: StoredVersion, champion: str | None) -> tuple[Any, ...]:
@@ -91,7 +80,7 @@ def _line(entry: StoredVersion, champion: str | None) -> tuple[Any, ...]:
     )
 
 
-def _print_difference(difference: ModelDiff) -> None:
+def _print_difference(difference: ModelDiff, catalogue: Catalogue) -> None:
     columns = ["", *difference.versions]
     sizes = {"users": difference.users, "items": difference.items}
     rows = [(name, *map(_value, pair)) for name, pair in {**difference.settings, **sizes}.items()]
@@ -106,7 +95,6 @@ def _print_difference(difference: ModelDiff) -> None:
         f"Of {difference.compared:,} users, {difference.same:,} have the same list; a list keeps "
         f"{difference.mean_kept:.0%} of its items."
     )
-    catalogue = Catalogue.open(load_settings().data_dir)
     for entry in difference.changed:
         added, gone = (
             ", ".join(map(catalogue.label, items[:_SHOWN_ITEMS])) or _DASH
@@ -139,18 +127,19 @@ def promote(version: str | None, auto: bool, reason: str) -> None:
     """  # noqa: D301 - \b tells click to keep the lines
     if auto == (version is not None):
         raise click.UsageError("give a VERSION of `mom-pipeline models`, or --auto")
-    registry = _registry()
-    if version is None:
-        champion = registry.lift(reason) or "No model"
-        click.echo(f"{champion} stays in use until the gate lets another one pass.")
-        return
+    settings = load_settings()
+    registry = ModelRegistry(settings.models_dir)
     before = registry.champion_version()
-    registry.promote(version, reason, by=PERSON)
-    _renew()
-    if version == before:
-        click.echo(f"{version} is the champion already; the gate does not replace it.")
+    if version is None:
+        stays = registry.lift(reason) or "No model"
+        said = f"{stays} stays in use until the gate lets another one pass."
     else:
-        click.echo(f"{version} is the champion now, after {before or 'none'}.")
+        registry.promote(version, reason, by=PERSON)
+        said = f"{version} is the champion now, after {before or 'none'}."
+        if version == before:
+            said = f"{version} is the champion already; the gate does not replace it."
+    _renew(settings)
+    click.echo(said)
 
 
 @click.command()
@@ -159,16 +148,24 @@ def rollback() -> None:
 
     It stays until `mom-pipeline promote --auto` leaves the choice to the gate again.
     """
-    registry = _registry()
+    settings = load_settings()
+    registry = ModelRegistry(settings.models_dir)
     before = registry.champion_version()
     version = registry.rollback("by hand")
-    _renew()
+    _renew(settings)
     click.echo(f"{version} is the champion again, instead of {before}.")
+
+
+def _renew(settings: Settings) -> None:
+    """Write the lists of the model in use, so that table and export are those of the service."""
+    warehouse = Warehouse(settings)
+    if warehouse.exists() and ModelRegistry(settings.models_dir).champion_version():
+        renew_lists(settings, warehouse)
 
 
 @click.command()
 @day_option
-def report(day: datetime | None) -> None:
+def report(day: date | None) -> None:
     """Write an HTML page about the model in use as of a day, by default the newest.
 
     The page is one file in `reports`, without outside resources, for a screen, a phone or paper. It
@@ -179,7 +176,7 @@ def report(day: datetime | None) -> None:
     from mom_pipeline.report.page import newest_day, write_report  # loads what charts need
 
     settings = load_settings()
-    written = write_report(settings, day.date() if day else newest_day(settings))
+    written = write_report(settings, day or newest_day(settings))
     if written.problem:
         click.echo(f"Nothing to show: {written.problem}", err=True)
     click.echo(f"{written.path.resolve().as_uri()}, {written.path.stat().st_size / 1000:,.0f} kB")

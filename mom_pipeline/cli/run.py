@@ -5,19 +5,25 @@ They go through Dagster, whose history in the data folder is the one that `mom-p
 
 import shutil
 import time
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mom_pipeline.artifacts.lock import writing_to
-from mom_pipeline.catalogue import ITEMS_FILE, Catalogue
+from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.cli.failures import told
+from mom_pipeline.cli.status import (
+    count_statuses,
+    damage_of_champion,
+    model_in_use,
+    print_needs,
+)
 from mom_pipeline.cli.terminal import (
-    DAY,
+    A_DAY,
     byte_progress,
     count_progress,
     day_option,
@@ -27,20 +33,15 @@ from mom_pipeline.cli.terminal import (
     warn,
     writes,
 )
-from mom_pipeline.core.errors import DamagedModel, MomError
+from mom_pipeline.core.errors import MomError
 from mom_pipeline.dagster_home import CODE_LOCATION, prepare_dagster_home
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.ingest import IngestFailure, ingest_files, pending_files
-from mom_pipeline.logs.logfiles import SetAside, discover
+from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.pipeline.days import Days
-from mom_pipeline.pipeline.freshness import DayStatus, day_statuses, days_behind, stretches
+from mom_pipeline.pipeline.freshness import day_statuses, days_behind, stretches
 from mom_pipeline.serving.lists import renew_lists
-from mom_pipeline.serving.registry import (
-    DamagedPointer,
-    ModelRegistry,
-    NoChampion,
-    UnknownVersion,
-)
+from mom_pipeline.serving.registry import UNUSABLE, ModelRegistry, NoChampion
 from mom_pipeline.settings import Settings
 from mom_pipeline.settings_file import declare_first_day
 from mom_pipeline.warehouse.connection import Warehouse
@@ -59,12 +60,10 @@ _TAGS = {
     "dagster/max_retries": "0",
 }
 _SHOWN_CUTOFFS = (5, 10, 20, 40, 100)
-_USERS, _ITEMS = 4, 5
-# Days, and names of files, that are named one by one.
-_NOTES = 20
+# People and items that are shown; what is said of that needs a hand.
+_PEOPLE, _ITEMS, _NEEDS = 3, 5, 20
 # What makes the product of a day again.
 _PRODUCT = ("promotion", "recommendations", "report")
-_UNUSABLE = (DamagedModel, UnknownVersion, DamagedPointer)
 
 
 class RunFailed(MomError):
@@ -84,21 +83,25 @@ def demo(settings: Settings, as_json: bool) -> None:
         from mom_pipeline.cli.sources import write_sample  # loads what an import needs
 
         write_sample(settings)
-    settings = with_first_day(settings)
-    begin = time.perf_counter()
+    settings, begin = with_first_day(settings), time.perf_counter()
     bring_up_to_date(settings)
-    seconds, days = time.perf_counter() - begin, day_statuses(Days(settings))
-    computed = [entry.day for entry in days if entry.mode != "–"]
+    seconds = time.perf_counter() - begin
+    computed = [entry.day for entry in day_statuses(Days(settings)) if entry.mode != "–"]
     if not computed:
         raise LogFileError(_no_logs(settings))
     if as_json:
-        metrics, lists = _results(settings, computed[-1])
-        shown = {"metrics": [vars(row) for row in metrics], "recommendations": lists}
+        shown = {
+            "metrics": [vars(row) for row in _newest_metrics(settings, computed[-1])],
+            "recommendations": [
+                {"user": user, "history": ", ".join(took), "recommended": ", ".join(listed)}
+                for user, took, listed in _some_people(settings, computed[-1])
+            ],
+        }
         print_json({"day": computed[-1], **shown, "seconds": seconds})
         return
     click.echo(f"{len(computed)} days, {computed[0]} to {computed[-1]}, in {seconds:.0f} s.")
-    print_results(settings, computed[-1])
-    print_notes(settings, days)
+    _print_results(settings, computed[-1])
+    _print_state(settings)
     click.echo(
         "Next: `mom-pipeline ui` opens the graph with these days in the browser;\n"
         "`mom-pipeline status` lists them. Put a file of a later day into "
@@ -109,7 +112,7 @@ def demo(settings: Settings, as_json: bool) -> None:
 @click.command()
 @day_option
 @writes
-def update(settings: Settings, day: datetime | None) -> None:
+def update(settings: Settings, day: date | None) -> None:
     """Compute all days from the first one that is missing or stale.
 
     With --day, only that day is computed. A file that cannot be ingested is refused and costs its
@@ -122,55 +125,49 @@ def update(settings: Settings, day: datetime | None) -> None:
         if day is None:
             done = bring_up_to_date(settings)
         else:
-            run_days(settings, day.date(), day.date())
-            done = [day.date()]
+            run_days(settings, day, day)
+            done = [day]
     except RunFailed:
-        print_notes(settings, day_statuses(Days(settings)))
+        _print_state(settings)
         raise
-    days = day_statuses(Days(settings))
     if done:
         first, last = min(done), max(done)
         click.echo(f"Materialized {first}" + ("" if first == last else f" to {last}") + ".")
-        print_results(settings, last)
-    elif days:
+        _print_results(settings, last)
+    elif days := day_statuses(Days(settings)):
         click.echo(f"Nothing to compute. {count_statuses(days)}")
     else:
         click.echo(_no_logs(settings))
-    print_notes(settings, days)
+    _print_state(settings)
 
 
 @click.command()
-@click.option("--from", "first", type=DAY, metavar="YYYY-MM-DD", required=True, help="First day.")
-@click.option("--to", "last", type=DAY, metavar="YYYY-MM-DD", required=True, help="Last day.")
+@click.option("--from", "first", **A_DAY, required=True, help="First day.")
+@click.option("--to", "last", **A_DAY, required=True, help="Last day.")
 @click.option("--full", is_flag=True, help="Compute every day from all users.")
 @writes
-def backfill(settings: Settings, first: datetime, last: datetime, full: bool) -> None:
+def backfill(settings: Settings, first: date, last: date, full: bool) -> None:
     """Materialize every asset of a range of days, in one run.
 
     Log files of earlier days are ingested before. A day is computed from its changed users where
     the day before is usable, otherwise from all users.
     """
     if first > last:
-        raise click.UsageError(f"--from {first:%Y-%m-%d} lies after --to {last:%Y-%m-%d}")
+        raise click.UsageError(f"--from {first} lies after --to {last}")
     settings = with_first_day(settings)
-    ingest_before(settings, first.date())
-    run_days(settings, first.date(), last.date(), full=full)
-    print_results(settings, last.date())
-    print_notes(settings, day_statuses(Days(settings)))
+    begin, _ = settings.first_and_last_day()
+    earlier = [f.day for f in pending_files(Warehouse(settings)) if begin <= f.day < first]
+    if earlier:  # the matrix of a day holds their rows, too
+        run_days(settings, min(earlier), first - timedelta(days=1), only=["raw_logs"])
+    run_days(settings, first, last, full=full)
+    _print_results(settings, last)
+    _print_state(settings)
 
 
 def with_first_day(settings: Settings) -> Settings:
     """The settings with a first day, written to the file where there was none."""
     days = [file.day for file in discover(settings.logs_dir).files]
     return declare_first_day(settings, days)
-
-
-def ingest_before(settings: Settings, day: date) -> None:
-    """Ingest the log files of the days before a day: its matrix holds their rows, too."""
-    first, _ = settings.first_and_last_day()
-    earlier = [f.day for f in pending_files(Warehouse(settings)) if first <= f.day < day]
-    if earlier:
-        run_days(settings, min(earlier), day - timedelta(days=1), only=["raw_logs"])
 
 
 def ingest_new(settings: Settings) -> None:
@@ -216,23 +213,12 @@ def _leave_earlier_version(settings: Settings) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def damage_of_champion(registry: ModelRegistry) -> str:
-    """What is wrong with the model in use; "" where it is whole, or there is none yet."""
-    try:
-        registry.champion()
-    except NoChampion:
-        return ""
-    except _UNUSABLE as error:
-        return str(error)
-    return ""
-
-
 def _mend_model(settings: Settings, registry: ModelRegistry, damage: str) -> None:
     """Make the product of the newest computed day again where no run has put a model in use.
 
     Where that does not help, the newest whole version takes its place.
     """
-    with suppress(NoChampion, *_UNUSABLE):
+    with suppress(NoChampion, *UNUSABLE):
         registry.champion()
         return
     try:
@@ -251,52 +237,8 @@ def _no_logs(settings: Settings) -> str:
     )
 
 
-def count_statuses(days: Sequence[DayStatus]) -> str:
-    """How many days there are of each status."""
-    counts = Counter(entry.status for entry in days).most_common()
-    return f"Days: {', '.join(f'{n} {status}' for status, n in counts) or 'none yet'}."
-
-
-def print_notes(settings: Settings, days: Sequence[DayStatus]) -> None:
-    """Print what a person should know: files set aside, days to look at, the model in use."""
-    print_set_aside(discover(settings.logs_dir).set_aside)
-    entries = [entry for entry in days if entry.noteworthy]
-    for entry in entries[-_NOTES:]:
-        warn(f"{entry.day} {entry.status}: {entry.reason}")
-    if len(entries) > _NOTES:
-        warn(f"{len(entries) - _NOTES:,} earlier days: see `mom-pipeline status --days`")
-    if doubled := Catalogue.open(settings.data_dir).doubled:
-        said = f"{ITEMS_FILE} names {len(doubled):,} items more than once, such as {doubled[0]!r}"
-        warn(f"{said}; the first line of each counts.")
-    click.echo(model_in_use(settings, days))
-
-
-def print_set_aside(set_aside: Sequence[SetAside]) -> None:
-    """Print what lies in the logs folder and is no log."""
-    for one in set_aside[:_NOTES]:
-        warn(f"Set aside: {one.name}: {one.reason}")
-    if len(set_aside) > _NOTES:
-        warn(f"Set aside: {len(set_aside) - _NOTES:,} more names.")
-
-
-def model_in_use(settings: Settings, days: Sequence[DayStatus]) -> str:
-    """Which model answers, and why; or why there is none."""
-    registry = ModelRegistry(settings.models_dir)
-    champion = registry.champion_version()
-    if champion is not None:
-        change = registry.history()[-1]
-        return f"In use: {champion}, {change.kind} by the {change.by}: {change.reason}"
-    reasons = [f"{entry.day}: {entry.reason}" for entry in days if entry.reason]
-    return f"No model is in use yet. {reasons[-1] if reasons else 'Nothing was computed.'}"
-
-
 def run_days(
-    settings: Settings,
-    first: date,
-    last: date,
-    *,
-    full: bool = False,
-    only: Sequence[str] = (),
+    settings: Settings, first: date, last: date, *, full: bool = False, only: Sequence[str] = ()
 ) -> None:
     """Materialize every asset, or only some, from first to last in one run, with a progress bar.
 
@@ -346,39 +288,47 @@ def _failure(done: "dg.ExecuteInProcessResult") -> str:
     return f"run {done.run_id} failed before any step; look at it with `mom-pipeline ui`"
 
 
-def _results(settings: Settings, day: date) -> tuple[list[MetricsRow], list[dict[str, str]]]:
-    """The metrics of the newest evaluation up to a day, and the lists of some users."""
-    catalogue = Catalogue.open(settings.data_dir)
+def _newest_metrics(settings: Settings, day: date) -> list[MetricsRow]:
+    """The newest evaluation up to a day."""
     with Warehouse(settings).reading() as connection:
         rows = metrics_until(connection, day)
-        users = sample_users(connection, _USERS)
+    return [row for row in rows if row.day == rows[-1].day]
+
+
+def _some_people(settings: Settings, day: date) -> list[tuple[str, list[str], list[str]]]:
+    """Some people, what they took last up to a day, and the beginning of their lists, by name."""
+    label = Catalogue.open(settings.data_dir).label
+    with Warehouse(settings).reading() as connection:
+        users = sample_users(connection, _PEOPLE)
         lists = lists_of(connection, users)
         took = {user: latest_items(connection, user, day, _ITEMS) for user in users}
-    shown = [
-        {
-            "user": user,
-            "history": ", ".join(map(catalogue.label, took[user])),
-            "recommended": ", ".join(map(catalogue.label, lists[user][:_ITEMS])),
-        }
-        for user in users
-    ]
-    return [row for row in rows if row.day == rows[-1].day], shown
+    return [(u, [*map(label, took[u])], [*map(label, lists[u][:_ITEMS])]) for u in users]
 
 
-def print_results(settings: Settings, day: date) -> None:
-    """Print the results of a day as tables."""
-    metrics, lists = _results(settings, day)
-    if metrics:
-        title = (
-            f"Model of {metrics[0].model_day} on what {metrics[0].users:,} users took up to "
-            f"{metrics[0].day}"
-        )
+def print_people(settings: Settings, day: date) -> None:
+    """Print some people, what they took last up to a day, and the beginning of their lists."""
+    for user, took, listed in _some_people(settings, day):
+        rows = zip_longest(took, listed, fillvalue="")
+        print_table(user, ["took last", "recommended"], rows)
+
+
+def _print_results(settings: Settings, day: date) -> None:
+    """Print the metrics as of a day, and the lists of some people."""
+    if metrics := _newest_metrics(settings, day):
+        newest = metrics[0]
         lines = [
             (row.ranking, row.cutoff, *(f"{v:.4f}" for v in (row.precision, row.recall, row.map)))
             for row in sorted(metrics, key=lambda row: (row.cutoff, row.ranking))
             if row.cutoff in _SHOWN_CUTOFFS
         ]
-        print_table(title, ["ranking", "at", "precision", "recall", "MAP"], lines)
-    if lists:
-        columns = ["user", "took last", "recommended"]
-        print_table("Some users", columns, [list(entry.values()) for entry in lists])
+        title = f"Model of {newest.model_day} on what {newest.users:,} users took"
+        columns = ["ranking", "at", "precision", "recall", "MAP"]
+        print_table(f"{title} up to {newest.day}", columns, lines)
+    print_people(settings, day)
+
+
+def _print_state(settings: Settings) -> None:
+    """Print what needs a hand, and which model is in use and why."""
+    days = day_statuses(Days(settings))
+    print_needs(settings, days, _NEEDS, warn)
+    click.echo(model_in_use(settings, days))

@@ -9,7 +9,6 @@ import socket
 from contextlib import suppress
 
 import click
-import uvicorn
 from starlette.types import ASGIApp
 
 from mom_pipeline.core.threads import one_blas_thread
@@ -21,7 +20,7 @@ from mom_pipeline.serving.recommender import list_rules
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import load_settings
 from mom_pipeline.ui import server
-from mom_pipeline.ui.guard import NO_FRAMES, LoopbackGuard, TimedProtocol
+from mom_pipeline.ui.guard import LoopbackGuard, TimedProtocol
 from mom_pipeline.ui.programs import Programs
 
 _SECONDS_FOR_OPEN_REQUESTS = 10
@@ -69,7 +68,15 @@ def serve(host: str, port: int) -> None:
             click.echo(then if champion.problem else none + then, err=True)
         shown = f"[{host}]" if ":" in host else host
         click.echo(f"Open http://{shown}:{actual_port} (Ctrl-C stops it).")
-        _answer(app, listener)
+        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+        server.uvicorn_server(
+            app,
+            access_log=False,
+            server_header=False,
+            http=TimedProtocol,
+            ws="none",
+            timeout_graceful_shutdown=_SECONDS_FOR_OPEN_REQUESTS,
+        ).run(sockets=[listener])
     click.echo("Stopped.")
 
 
@@ -79,23 +86,6 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         said = f"cannot listen on {host!r}: {error}"
         raise click.BadParameter(said, param_hint="--host") from error
-
-
-def _answer(app: ASGIApp, listener: socket.socket) -> None:
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    configuration = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        # Behind no proxy, so that no header may speak for the client.
-        proxy_headers=False,
-        server_header=False,
-        headers=[NO_FRAMES],
-        http=TimedProtocol,
-        ws="none",
-        timeout_graceful_shutdown=_SECONDS_FOR_OPEN_REQUESTS,
-    )
-    uvicorn.Server(configuration).run(sockets=[listener])
 
 
 def _is_loopback(host: str) -> bool:
@@ -112,16 +102,8 @@ def _end_as_by_ctrl_c() -> None:
 
 
 @click.command()
-@click.option(
-    "--port",
-    type=_PORT,
-    help="Port on 127.0.0.1; 0 takes a free one. [default: 3000, or a free one if it is taken]",
-)
-@click.option(
-    "--daemon/--no-daemon",
-    default=True,
-    help="Without the daemon, the pages show everything but start nothing.",
-)
+@click.option("--port", type=_PORT, help="0: a free one.  [default: 3000 if it is free]")
+@click.option("--daemon/--no-daemon", default=True, help="Without it, the pages start nothing.")
 @click.option("--module", default=CODE_LOCATION, hidden=True, help="Module of the definitions.")
 def ui(port: int | None, daemon: bool, module: str) -> None:
     """Serve Dagster's pages: the graph, its days, runs, schedules and sensors.

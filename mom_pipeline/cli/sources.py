@@ -6,12 +6,11 @@
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import date, datetime, timedelta
 from functools import partial
-from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -20,9 +19,9 @@ import click
 
 from mom_pipeline.artifacts.lock import writing_to
 from mom_pipeline.catalogue import Catalogue
-from mom_pipeline.cli.run import ingest_new, run_days
+from mom_pipeline.cli.run import ingest_new, print_people, run_days
 from mom_pipeline.cli.terminal import (
-    DAY,
+    A_DAY,
     byte_progress,
     json_option,
     print_json,
@@ -51,12 +50,13 @@ from mom_pipeline.logs.logfiles import discover, printable
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries, sample_records
 from mom_pipeline.pipeline.days import Days
 from mom_pipeline.pipeline.freshness import day_statuses, days_behind
-from mom_pipeline.serving.recommender import Recommender
+from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import DATA_DIR_VARIABLE, Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
-from mom_pipeline.warehouse.lists import latest_items, repeat_share, sample_users
+from mom_pipeline.warehouse.lists import repeat_share
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_Guessing = Callable[..., Guess]
 _OPTIONS = {
     "--user": "Column of the user.",
     "--item": "Column of the item.",
@@ -76,7 +76,7 @@ _OPTIONS = {
     "--sheet": "Sheet of an Excel file.",
 }
 _PARTS = ("table", "query", "sheet")
-_PEOPLE, _ITEMS, _ROWS = 3, 5, 5
+_ROWS = 5
 # A log of repeats, such as of a grocery.
 _OFTEN_AGAIN = 0.2
 # Excluded days at the end that are computed to get at a usual one.
@@ -90,20 +90,9 @@ def _file_options(command: _F) -> _F:
     return command
 
 
-@dataclass(frozen=True)
-class _Choices:
-    """The plain files of a source, and what a person chose of how they are read."""
-
-    paths: Sequence[Path]
-    given: Mapping[str, Any]
-
-    def guess(self, **more: str) -> Guess:
-        return guess_files(self.paths, {**self.given, **more})
-
-
 @contextmanager
-def _opened(source: str, choices: dict[str, Any]) -> Iterator[_Choices]:
-    """Bring the rows of a source into plain files, for as long as the block lasts."""
+def _opened(source: str, choices: dict[str, Any]) -> Iterator[_Guessing]:
+    """Bring the rows of a source into plain files; yields how they are read, corrected or not."""
     given = {name: value for name, value in choices.items() if value is not None}
     if given.get("delimiter") in ("tab", "\\t"):  # shells make it hard to type one
         given["delimiter"] = "\t"
@@ -111,7 +100,8 @@ def _opened(source: str, choices: dict[str, Any]) -> Iterator[_Choices]:
         given["event_weights"] = _weights(given["event_weights"])
     part = SourcePart(**{name: given.pop(name, "") for name in _PARTS})
     with TemporaryDirectory(prefix="mom-pipeline-") as folder:
-        yield _Choices(plain_files(source, part, Path(folder)), given)
+        paths = plain_files(source, part, Path(folder))
+        yield lambda **corrected: guess_files(paths, {**given, **corrected})
 
 
 def _weights(text: str) -> dict[str, float]:
@@ -146,11 +136,10 @@ def start(source: str, yes: bool, **choices: Any) -> None:
       mom-pipeline start orders.xlsx --sheet 2024 --user Kunde --item-name Bezeichnung --yes
       mom-pipeline start postgres://me@db/shop --query 'SELECT user_id, sku, at FROM orders'
     """  # noqa: D301 - \b tells click to keep the lines
-    begin = time.perf_counter()
-    named = os.environ.get(DATA_DIR_VARIABLE)
+    begin, named = time.perf_counter(), os.environ.get(DATA_DIR_VARIABLE)
     folder = named or str(own_folder(source))
-    with _opened(source, choices) as opened:
-        guess = _agreed(opened, yes=yes)
+    with _opened(source, choices) as guessing:
+        guess = _agreed(guessing, yes=yes)
         if guess is None:
             click.echo("Nothing was written. `mom-pipeline start --help` lists the options.")
             return
@@ -159,17 +148,16 @@ def start(source: str, yes: bool, **choices: Any) -> None:
         with writing_to(settings, "mom-pipeline start", waiting=warn):
             dataset = own_files(guess, day_of_import(settings))
             if is_imported_otherwise(dataset, settings):
-                if not (
-                    yes or click.confirm(f"{folder} was made with other options; begin again?")
-                ):
+                question = f"{folder} was made with other options; begin again?"
+                if not (yes or click.confirm(question)):
                     click.echo("Nothing was written.")
                     return
                 begin_again(dataset, settings)
-            done = _import(dataset, load_settings())
-            _print_imported(done, folder)
+            _print_imported(_import(dataset, load_settings()), folder)
             settings = load_settings()  # the import has written some
             newest = _first_model(settings)
-            _print_people(settings, newest)
+            ModelRegistry(settings.models_dir).champion()  # else it says why there is none
+            print_people(settings, newest)
             click.echo(f"First lists after {time.perf_counter() - begin:.0f} s.")
     command = "mom-pipeline" if named else f"{DATA_DIR_VARIABLE}={folder} mom-pipeline"
     click.echo(f"Next:\n  {command} recommend USER  # the list of one of your users")
@@ -179,11 +167,11 @@ def start(source: str, yes: bool, **choices: Any) -> None:
         click.echo(f"  {command} report  # a page about the model")
 
 
-def _agreed(opened: _Choices, *, yes: bool) -> Guess | None:
+def _agreed(guessing: _Guessing, *, yes: bool) -> Guess | None:
     """Show the guess and ask once for all of it; None where a person wants nothing written."""
     corrected: dict[str, str] = {}
     while True:
-        guess = opened.guess(**corrected)
+        guess = guessing(**corrected)
         _show(guess)
         if yes:
             return guess
@@ -271,7 +259,11 @@ def _first_model(settings: Settings) -> date:
 
     A day that is excluded, such as one that the file cuts short, has no model in use.
     """
-    newest = days_behind(day_statuses(Days(settings)))[-1].day
+    days = day_statuses(Days(settings))
+    last = next(entry for entry in reversed(days) if entry.behind or entry.status != "excluded")
+    newest = last.day
+    if not last.behind:  # of an earlier start
+        return newest
     ingest_new(settings)
     run_days(settings, newest, newest, only=["raw_logs", "interaction_matrix"])
     warehouse = Warehouse(settings)
@@ -280,7 +272,7 @@ def _first_model(settings: Settings) -> date:
     with warehouse.reading() as connection:
         excluded = excluded_days(connection)
         for day, reason in excluded.items():
-            warn(f"Kept out: {day}: {reason}. `mom-pipeline accept {day}` takes it in.")
+            warn(f"Excluded: {day}: {reason}. `mom-pipeline accept {day}` takes it in.")
         whole = [day for day in delivery_days(connection) if day not in excluded]
         again = repeat_share(connection)
     if again >= _OFTEN_AGAIN and settings.serving.exclude_seen:
@@ -291,19 +283,6 @@ def _first_model(settings: Settings) -> date:
     first = max(whole[-1] if whole else newest, newest - _LONGEST_SEARCH)
     run_days(settings, first, newest)
     return newest
-
-
-def _print_people(settings: Settings, day: date) -> None:
-    """Print some people, what they took last and their lists, by name."""
-    catalogue = Catalogue.open(settings.data_dir)
-    recommender = Recommender.open(settings.data_dir, exclude_seen=settings.serving.exclude_seen)
-    with Warehouse(settings).reading() as connection:
-        users = sample_users(connection, _PEOPLE)
-        took = {user: latest_items(connection, user, day, _ITEMS) for user in users}
-    for user in users:
-        best = [line.item for line in recommender.recommend(user, _ITEMS).items]
-        named = (map(catalogue.label, items) for items in (took[user], best))
-        print_table(user, ["took last", "recommended"], zip_longest(*named, fillvalue=""))
 
 
 @click.command("import")
@@ -334,8 +313,8 @@ def import_(settings: Settings, /, dataset: str, path: str, as_json: bool, **cho
       MOM_DATA_DIR=data/retail mom-pipeline update
     """  # noqa: D301 - \b tells click to keep the lines
     if dataset == "csv":
-        with _opened(path, choices) as opened:
-            done = _import(own_files(opened.guess(), day_of_import(settings)), settings)
+        with _opened(path, choices) as guessing:
+            done = _import(own_files(guessing(), day_of_import(settings)), settings)
     else:
         done = _import(DATASETS[dataset](Path(path)), settings)
     if as_json:
@@ -373,9 +352,9 @@ def _count_option(name: str, argument: str, default: int, words: str) -> Callabl
 @_count_option("--items", "n_items", 600, "Items in all.")
 @_count_option("--components", "n_components", 8, "Latent components.")
 @_count_option("--events", "events_per_day", 2500, "Mean events per day.")
-@click.option("--first-day", type=DAY, help="By default such that the last one is today.")
+@click.option("--first-day", **A_DAY, help="By default such that the last one is today.")
 @writes
-def simulate(settings: Settings, /, first_day: datetime | None, **sizes: int) -> None:
+def simulate(settings: Settings, /, first_day: date | None, **sizes: int) -> None:
     """Write days of logs of an invented record shop, from the model that MoM assumes.
 
     Users belong to one latent component each, a genre. New users and records appear, popularity
@@ -391,7 +370,7 @@ def simulate(settings: Settings, /, first_day: datetime | None, **sizes: int) ->
             f"{settings.logs_dir} already holds {len(there)} log files; choose another data folder "
             "(MOM_DATA_DIR=data/sample mom-pipeline simulate), or remove them"
         )
-    write_sample(settings, first_day.date() if first_day else None, **sizes)
+    write_sample(settings, first_day, **sizes)
     click.echo(f"{sizes['n_days']} days of sample logs in {settings.logs_dir}.")
     click.echo("Next: mom-pipeline update")
 

@@ -2,36 +2,38 @@
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from datetime import datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import click
 
-from mom_pipeline.artifacts.lock import LOCK, writer_of, writing_to
-from mom_pipeline.cli.run import (
-    count_statuses,
-    damage_of_champion,
-    model_in_use,
-    print_set_aside,
+from mom_pipeline.artifacts.lock import LOCK, writer_of
+from mom_pipeline.catalogue import ITEMS_FILE, Catalogue
+from mom_pipeline.cli.terminal import (
+    A_DAY,
+    DAY,
+    day_option,
+    json_option,
+    print_json,
+    print_table,
+    writes,
 )
-from mom_pipeline.cli.terminal import DAY, day_option, json_option, print_json, print_table, warn
-from mom_pipeline.cli.verify import damages
+from mom_pipeline.cli.verify import checks
 from mom_pipeline.logs import ledger
 from mom_pipeline.logs.decisions import accept_day, drop_day, undecided_days
 from mom_pipeline.logs.logfiles import FIRST_DAY, LAST_DAY, discover
 from mom_pipeline.pipeline.days import Days
 from mom_pipeline.pipeline.freshness import DayStatus, day_statuses
-from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.serving.registry import UNUSABLE, ModelRegistry, NoChampion
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
 _MEGABYTE = 1_000_000
-_SHOWN_DAYS = 5
-_SHOWN_LINES = 200
+_SHOWN, _SHOWN_LINES = 5, 200
 _NEXT = "Next: `mom-pipeline update` computes the days from there on."
 
 
@@ -58,14 +60,13 @@ def status(all_days: bool, verify: bool, as_json: bool) -> None:
     if damage:
         damage += ". `mom-pipeline update` mends it, or puts the last whole one in use"
     days = day_statuses(Days(settings))
-    set_aside = discover(settings.logs_dir).set_aside
     if as_json:
         print_json(
             {
                 "model_in_use": damage or model_in_use(settings, days),
                 "damaged": bool(damage),
                 "days": [asdict(entry) for entry in days],
-                "set_aside": [asdict(entry) for entry in set_aside],
+                "set_aside": [asdict(one) for one in discover(settings.logs_dir).set_aside],
                 "settings": _values(settings),
                 "bytes": _disk_sizes(settings.data_dir),
             }
@@ -75,25 +76,65 @@ def status(all_days: bool, verify: bool, as_json: bool) -> None:
             click.secho(f"The model in use is not whole: {damage}", fg="red")
         else:
             click.echo(model_in_use(settings, days))
-        _print_days(settings, days)
-        print_set_aside(set_aside)
+        if writer := writer_of(settings):
+            click.secho(f"Being written to: {writer}.", fg="yellow")
+        behind = any(entry.behind for entry in days)
+        then = " `mom-pipeline update` computes what is missing or stale." if behind else ""
+        click.echo(count_statuses(days) + then)
+        print_needs(settings, days, None if all_days else _SHOWN, click.echo)
         if all_days:
             _print_all(settings, days)
-        elif days:
+        else:
             click.echo("All days, settings and sizes: `mom-pipeline status --days`.")
     if damage:
         raise SystemExit(1)
 
 
-def _print_days(settings: Settings, days: Sequence[DayStatus]) -> None:
-    """Print how the days are, and what needs a hand."""
-    if writer := writer_of(settings):
-        warn(f"Being written to: {writer}.")
-    click.echo(count_statuses(days))
-    for entry in [entry for entry in days if entry.noteworthy][-_SHOWN_DAYS:]:
-        click.echo(f"{entry.day} {entry.status}: {entry.reason}")
-    if any(entry.behind for entry in days):
-        click.echo("`mom-pipeline update` computes what is missing or stale.")
+def model_in_use(settings: Settings, days: Sequence[DayStatus]) -> str:
+    """Which model answers, and why; or why there is none."""
+    registry = ModelRegistry(settings.models_dir)
+    champion = registry.champion_version()
+    if champion is not None:
+        change = registry.history()[-1]
+        return f"In use: {champion}, {change.kind} by the {change.by}: {change.reason}"
+    reasons = [f"{entry.day}: {entry.reason}" for entry in days if entry.reason]
+    return f"No model is in use yet. {reasons[-1] if reasons else 'Nothing was computed.'}"
+
+
+def damage_of_champion(registry: ModelRegistry) -> str:
+    """What is wrong with the model in use; "" where it is whole, or there is none yet."""
+    try:
+        registry.champion()
+    except NoChampion:
+        return ""
+    except UNUSABLE as error:
+        return str(error)
+    return ""
+
+
+def count_statuses(days: Sequence[DayStatus]) -> str:
+    """How many days there are of each status."""
+    counts = Counter(entry.status for entry in days).most_common()
+    return f"Days: {', '.join(f'{n} {status}' for status, n in counts) or 'none yet'}."
+
+
+def print_needs(
+    settings: Settings, days: Sequence[DayStatus], most: int | None, say: Callable[[str], None]
+) -> None:
+    """Say what needs a hand: names set aside, items that are named twice, days; the newest last."""
+    set_aside = discover(settings.logs_dir).set_aside
+    needs = [f"Set aside: {one.name}: {one.reason}" for one in set_aside]
+    if doubled := Catalogue.open(settings.data_dir).doubled:
+        needs.append(
+            f"{ITEMS_FILE} names {len(doubled):,} items more than once, such as {doubled[0]!r}; "
+            "the first line of each counts."
+        )
+    needs += [f"{day.day} {day.status}: {day.reason}" for day in days if day.noteworthy]
+    shown = needs if most is None else needs[-most:]
+    for line in shown:
+        say(line)
+    if rest := len(needs) - len(shown):
+        say(f"{rest:,} more: see `mom-pipeline status --days`")
 
 
 def _print_all(settings: Settings, days: Sequence[DayStatus]) -> None:
@@ -113,14 +154,14 @@ def _values(settings: Settings) -> dict[str, dict[str, Any]]:
 
 def _verify(settings: Settings, *, as_json: bool) -> None:
     """Show what is damaged and what to run; exit code 1 if anything is."""
-    checked: list[None] = []
-    damaged = list(damages(settings, lambda: checked.append(None)))
+    checked = list(checks(settings))
+    damaged = [check for check in checked if check.problem]
     if as_json:
-        print_json({"checked": len(checked), "damaged": [asdict(damage) for damage in damaged]})
+        print_json({"checked": len(checked), "damaged": [asdict(check) for check in damaged]})
     else:
         click.echo(f"{len(checked):,} files and tables checked, {len(damaged):,} damaged.")
-        for damage in damaged:
-            click.echo(f"{damage.where}: {damage.problem}\n  What to do: {damage.remedy}")
+        for check in damaged:
+            click.echo(f"{check.where}: {check.problem}\n  What to do: {check.remedy}")
     if damaged:
         raise SystemExit(1)
 
@@ -138,20 +179,20 @@ def _disk_sizes(folder: Path) -> dict[str, int]:
 @click.command()
 @day_option
 @json_option
-def logs(day: datetime | None, as_json: bool) -> None:
+def logs(day: date | None, as_json: bool) -> None:
     """Show the ledger: days, rows, rejects, users and items.
 
     With --day, the first lines of that day that were not ingested, and why. "rejected" are
     malformed lines; "set aside" are those that the source itself excluded (logs.columns.exclude).
     """
     with Warehouse(load_settings()).reading() as connection:
-        days = [d for d in ledger.days(connection) if day is None or d.day == day.date()]
+        days = [entry for entry in ledger.days(connection) if day in (None, entry.day)]
         users, items = ledger.total_users_and_items(connection)
-        reasons = ledger.reject_reasons(connection, day.date() if day else None)
-        quarantined = ledger.quarantined_lines(connection, day.date(), _SHOWN_LINES) if day else []
+        reasons = ledger.reject_reasons(connection, day)
+        quarantined = ledger.quarantined_lines(connection, day, _SHOWN_LINES) if day else []
     if as_json:
         shown: dict[str, Any] = {
-            "days": [asdict(d) for d in days],
+            "days": [asdict(entry) for entry in days],
             "reject_reasons": reasons,
             "quarantine": [asdict(line) for line in quarantined],
         }
@@ -177,7 +218,8 @@ def logs(day: datetime | None, as_json: bool) -> None:
 @click.command()
 @click.argument("days", metavar="DAY|FIRST..LAST", required=False)
 @click.option("every", "--all", is_flag=True, help="All days that were excluded or dropped.")
-def accept(days: str | None, every: bool) -> None:
+@writes
+def accept(settings: Settings, days: str | None, every: bool) -> None:
     """Accept a day, or days, that the gate excluded, or that were dropped.
 
     Its rows count from then on, as long as its files stay as they are. The days from there on
@@ -190,20 +232,19 @@ def accept(days: str | None, every: bool) -> None:
     """  # noqa: D301 - \b tells click to keep the lines
     if bool(days) == every:
         raise click.UsageError("give a day, a range such as 2024-12-20..2024-12-24, or --all")
-    settings = load_settings()
     begin, _, end = (days or f"{FIRST_DAY}..{LAST_DAY}").partition("..")
     first, last = (DAY.convert(text, None, None).date() for text in (begin, end or begin))
-    with writing_to(settings, "mom-pipeline accept"):
-        warehouse = Warehouse(settings)
-        found = [first] if first == last else undecided_days(warehouse, first, last)
-        for day in found:
-            click.echo(f"{day} is accepted; it was {accept_day(warehouse, day)}.")
+    warehouse = Warehouse(settings)
+    found = [first] if first == last else undecided_days(warehouse, first, last)
+    for day in found:
+        click.echo(f"{day} is accepted; it was {accept_day(warehouse, day)}.")
     click.echo(_NEXT if found else "No day there is excluded or dropped.")
 
 
 @click.command()
-@click.argument("day", type=DAY, metavar="YYYY-MM-DD")
-def drop(day: datetime) -> None:
+@click.argument("day", **A_DAY)
+@writes
+def drop(settings: Settings, day: date) -> None:
     """Remove the rows of a day: one that the gate excluded, or whose file is gone.
 
     The files in the logs folder stay. They are not ingested again until they change, or until
@@ -213,7 +254,4 @@ def drop(day: datetime) -> None:
     Example:
       mom-pipeline drop 2024-03-15
     """  # noqa: D301 - \b tells click to keep the lines
-    settings = load_settings()
-    with writing_to(settings, "mom-pipeline drop"):
-        rows = drop_day(Warehouse(settings), day.date())
-    click.echo(f"{day.date()} is dropped: {rows:,} rows removed.\n{_NEXT}")
+    click.echo(f"{day} is dropped: {drop_day(Warehouse(settings), day):,} rows removed.\n{_NEXT}")

@@ -27,12 +27,18 @@ from mom_pipeline.artifacts.lock import writing_to
 from mom_pipeline.logs.logfiles import printable
 from mom_pipeline.settings import Settings, load_settings
 
-DAY = click.DateTime(["%Y-%m-%d"])
-day_option = click.option(
-    "--day", type=DAY, metavar="YYYY-MM-DD", help="One delivery day, such as 2024-03-01."
-)
-json_option = click.option("as_json", "--json", is_flag=True, help="Print JSON instead of a table.")
 P = ParamSpec("P")
+
+
+DAY = click.DateTime(["%Y-%m-%d"])
+# What an option, or an argument, of a day is.
+A_DAY: dict[str, Any] = {
+    "type": DAY,
+    "metavar": "YYYY-MM-DD",
+    "callback": lambda ctx, param, moment: moment.date() if moment else None,
+}
+day_option = click.option("--day", **A_DAY, help="One delivery day, such as 2024-03-01.")
+json_option = click.option("as_json", "--json", is_flag=True, help="Print JSON instead of a table.")
 
 
 def writes(command: Callable[Concatenate[Settings, P], None]) -> Callable[P, None]:
@@ -87,7 +93,7 @@ def _shown(value: Any) -> str:
 
 
 def _printable(text: str) -> str:
-    """Return text with all but its line breaks printable."""
+    """Text with all but its line breaks printable."""
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
@@ -118,8 +124,7 @@ def _progress(title: str, total: float, *columns: ProgressColumn) -> Iterator[Ca
     console = Console(stderr=True)
     kind = Progress if console.is_terminal else _Lines
     text = TextColumn("{task.description}", markup=False)
-    shown = (SpinnerColumn(), text, BarColumn(), *columns)
-    with kind(*shown, console=console, transient=True) as bar:
+    with kind(SpinnerColumn(), text, BarColumn(), *columns, console=console, transient=True) as bar:
         yield partial(bar.update, bar.add_task(title, total=total))
 
 

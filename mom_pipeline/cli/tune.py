@@ -3,7 +3,6 @@
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -23,18 +22,14 @@ from mom_pipeline.warehouse.dictionaries import extend_dictionaries
 _WRITTEN = ("n_components", "estimator", "rows")
 
 
+_DAYS = "Last days to learn from, three times.  [default: evaluation.horizon_days]"
+_SVG = click.Path(path_type=Path, dir_okay=False)
+
+
 @click.command()
-@click.option(
-    "--days",
-    type=click.IntRange(min=1),
-    help="Last days to learn from, three times.  [default: evaluation.horizon_days]",
-)
+@click.option("--days", type=click.IntRange(min=1), help=_DAYS)
 @click.option("write", "--write", is_flag=True, help="Fix K, estimator and rows in the settings.")
-@click.option(
-    "--figure",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="SVG file to draw to.  [default: tuning.svg in `reports`]",
-)
+@click.option("--figure", type=_SVG, help="SVG to draw to.  [default: tuning.svg in `reports`]")
 @json_option
 def tune(days: int | None, write: bool, figure: Path | None, as_json: bool) -> None:
     """Learn the weights of the ranking on the last days of the logs, and choose K.
@@ -47,24 +42,24 @@ def tune(days: int | None, write: bool, figure: Path | None, as_json: bool) -> N
     ingest_new(settings)
     with step_progress("learning from the last days"):
         chosen, period = _chosen(settings, days or settings.evaluation.horizon_days)
-    path = figure or settings.reports_dir / "tuning.svg"
+    path, file = figure or settings.reports_dir / "tuning.svg", settings.data_dir / SETTINGS_FILE
     write_bytes(path, _picture(chosen))
-    own = {f"model.{key}": getattr(chosen.model, key) for key in _WRITTEN}
-    changes = {key: v for key, v in own.items() if getattr(settings.model, key[6:]) != v}
-    if write and changes:
-        write_values(settings.data_dir / SETTINGS_FILE, changes)
+    now, best = settings.model, chosen.model
+    own = {name: getattr(best, name) for name in _WRITTEN}
+    changes = {f"model.{name}": v for name, v in own.items() if getattr(now, name) != v}
+    written = write and bool(changes)
+    if written:
+        write_values(file, changes)
     if as_json:
-        written = write and bool(changes)
         print_json({"period": period, **chosen.as_dict(), "changes": changes, "written": written})
         return
     _show(chosen, period)
     click.echo(f"Picture: {path}")
-    file = settings.data_dir / SETTINGS_FILE
     if changes:
         click.echo(f"Written to {file}:" if write else f"`--write` would put into {file}:")
     for key, value in changes.items():
         click.echo(f"  {key} = {value}")
-    if write and changes:
+    if written:
         click.echo("`mom-pipeline update` computes the days with it.")
 
 
@@ -89,24 +84,18 @@ def _chosen(settings: Settings, days: int) -> tuple[ChosenSettings, str]:
 
 def _show(chosen: ChosenSettings, period: str) -> None:
     click.echo(f"{period}: {chosen.evidence['words']}.")
-    weights = asdict(chosen.ranking)
-    lines = [
-        (name, f"{pair[0]:+.3f}", f"{pair[1]:+.3f}")
-        for name, pair in weights.items()
-        if not name.startswith("length_")
-    ]
+    weights = asdict(chosen.ranking).items()
+    features = [(name, pair) for name, pair in weights if not name.startswith("length_")]
     columns = ["feature", "weight", "by length of history"]
+    lines = [(name, f"{weight:+.3f}", f"{slope:+.3f}") for name, (weight, slope) in features]
     print_table("Weights of the ranking", columns, lines, numbers=columns[1:])
-    trials = [
-        (t["n_components"], t["estimator"], t["rows"], f"{t['likelihood']:.4f}", _mark(chosen, t))
-        for t in chosen.evidence["trials"]
-    ]
+    best = [getattr(chosen.model, name) for name in _WRITTEN]
+    rows = []
+    for trial in chosen.evidence["trials"]:
+        own = [trial[name] for name in _WRITTEN]
+        rows.append((*own, f"{trial['likelihood']:.4f}", "chosen" if own == best else ""))
     columns = ["K", "estimator", "rows", "log-likelihood", ""]
-    print_table("Components", columns, trials, numbers=("K", "log-likelihood"))
-
-
-def _mark(chosen: ChosenSettings, trial: dict[str, Any]) -> str:
-    return "chosen" if all(getattr(chosen.model, n) == trial[n] for n in _WRITTEN) else ""
+    print_table("Components", columns, rows, numbers=("K", "log-likelihood"))
 
 
 def _picture(chosen: ChosenSettings) -> bytes:

@@ -1,7 +1,7 @@
 """What `mom-pipeline status --verify` looks at: every checksum below the data folder."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
@@ -20,27 +20,28 @@ from mom_pipeline.warehouse.connection import Connection, Warehouse, literal_pat
 
 _RESTORE = "restore it from a copy, or remove it: `mom-pipeline update` reads the log files again"
 _HISTORY = "move dagster_home away: the next run makes a new one; days and models are not in it"
+_MISCOUNTED = """
+SELECT source_file, coalesce(rows_accepted, 0), coalesce(n, 0) FROM ingest_ledger FULL JOIN
+(SELECT source_file, count(*) AS n FROM raw_logs GROUP BY ALL) USING (source_file)
+WHERE coalesce(rows_accepted, 0) <> coalesce(n, 0) ORDER BY ALL"""
 
 
 @dataclass(frozen=True)
-class Damage:
-    """One thing that is not as it was written: where, what is wrong, and what to do."""
+class Check:
+    """A file or table. problem: "" where it is as it was written.  remedy: what to do about it."""
 
     where: str
-    problem: str
-    remedy: str
+    problem: str = ""
+    remedy: str = ""
 
 
-Looked = Callable[[], None]
-
-
-def damages(settings: Settings, looked: Looked = lambda: None) -> Iterator[Damage]:
-    """Yield all that is damaged; `looked` is called for every file or table."""
+def checks(settings: Settings) -> Iterator[Check]:
+    """Every file and table, and what is wrong with it."""
     for place in (_in_warehouse, _in_artifacts, _in_export, _in_models, _in_history):
-        yield from place(settings, looked)
+        yield from place(settings)
 
 
-def _in_warehouse(settings: Settings, looked: Looked) -> Iterator[Damage]:
+def _in_warehouse(settings: Settings) -> Iterator[Check]:
     """Read every column of every table; count the rows of every file; hash every log file."""
     warehouse = Warehouse(settings)
     if not warehouse.exists():
@@ -49,39 +50,27 @@ def _in_warehouse(settings: Settings, looked: Looked) -> Iterator[Damage]:
     try:
         with warehouse.reading() as connection:
             for (table,) in connection.execute("SHOW TABLES").fetchall():
-                looked()
                 connection.execute(f'SELECT bit_xor(hash(t)) FROM "{table}" AS t').fetchall()  # noqa: S608
-            yield from _miscounted(connection, where)
-            yield from _in_logs(connection, settings, looked)
+                yield Check(f"{where}/{table}")
+            for source, taken, counted in connection.execute(_MISCOUNTED).fetchall():
+                problem = f"{source}: {taken} rows were taken, {counted} are there"
+                yield Check(where, problem, _RESTORE)
+            yield from _in_logs(connection, settings)
     except (duckdb.Error, MomError) as error:
-        yield Damage(where, str(error), _RESTORE)
+        yield Check(where, str(error), _RESTORE)
 
 
-def _miscounted(connection: Connection, where: str) -> Iterator[Damage]:
-    """The rows of a file that are not as many as its ledger entry says."""
-    rows = connection.execute(
-        "SELECT source_file, rows_accepted, n FROM ingest_ledger FULL JOIN "
-        "(SELECT source_file, count(*) AS n FROM raw_logs GROUP BY ALL) USING (source_file) "
-        "WHERE coalesce(rows_accepted, 0) <> coalesce(n, 0) ORDER BY ALL"
-    ).fetchall()
-    for source, accepted, counted in rows:
-        problem = f"{source}: {accepted or 0} rows were taken, {counted or 0} are there"
-        yield Damage(where, problem, _RESTORE)
-
-
-def _in_logs(connection: Connection, settings: Settings, looked: Looked) -> Iterator[Damage]:
+def _in_logs(connection: Connection, settings: Settings) -> Iterator[Check]:
     """Files whose bytes changed although neither size nor time say so are not seen otherwise."""
     for entry in ledger_entries(connection):
         path = settings.logs_dir / entry.source_file
-        if not path.is_file() or path.stat().st_size != entry.size_bytes:
-            continue  # removed or delivered again: `status` says so
-        looked()
-        if sha256_of(path) != entry.sha256:
-            problem = "its bytes are not those that were taken"
-            yield Damage(f"logs/{entry.source_file}", problem, "deliver the file again")
+        if path.is_file() and path.stat().st_size == entry.size_bytes:  # else `status` says so
+            changed = sha256_of(path) != entry.sha256
+            problem = "its bytes are not those that were ingested" if changed else ""
+            yield Check(f"logs/{entry.source_file}", problem, "deliver the file again")
 
 
-def _in_artifacts(settings: Settings, looked: Looked) -> Iterator[Damage]:
+def _in_artifacts(settings: Settings) -> Iterator[Check]:
     """Every file that the ledger points to, of the days that keep theirs."""
     days = Days(settings)
     try:
@@ -89,56 +78,52 @@ def _in_artifacts(settings: Settings, looked: Looked) -> Iterator[Damage]:
     except (duckdb.Error, MomError):  # the ledger cannot be read: the warehouse is named already
         return
     for (asset, version), day in sorted(kept.items()):
-        looked()
+        problem = ""
         try:
             days.store.read(asset, version)
         except DamagedArtifact as error:
-            # The basis of later days is made by a full rebuild alone.
-            again = f"`{_again(day)} --full`" if asset == "anchor" else f"`{_again(day)}`"
-            yield Damage(f"artifacts/{asset}/{version}", str(error), again)
+            problem = str(error)
+        # The basis of later days is made by a full rebuild alone.
+        full = " --full" if asset == "anchor" else ""
+        yield Check(f"artifacts/{asset}/{version}", problem, f"`{_again(day)}{full}`")
 
 
-def _again(day: date) -> str:
+def _again(day: date | str) -> str:
     return f"mom-pipeline backfill --from {day} --to {day}"
 
 
-def _in_export(settings: Settings, looked: Looked) -> Iterator[Damage]:
-    path = export_path(settings)
+def _in_export(settings: Settings) -> Iterator[Check]:
+    path, problem = export_path(settings), ""
     if not path.exists():
         return
-    looked()
     every_value = "SELECT bit_xor(hash(t)) FROM read_parquet($path) AS t"
     try:
         with duckdb.connect() as connection:
             connection.execute(every_value, {"path": literal_path(path)}).fetchall()
     except duckdb.Error as error:
-        where = str(path.relative_to(settings.data_dir))
-        yield Damage(where, str(error), "`mom-pipeline promote --auto` writes it again")
+        problem = str(error)
+    where = str(path.relative_to(settings.data_dir))
+    yield Check(where, problem, "`mom-pipeline promote --auto` writes it again")
 
 
-def _in_models(settings: Settings, looked: Looked) -> Iterator[Damage]:
-    registry = ModelRegistry(settings.models_dir)
+def _in_models(settings: Settings) -> Iterator[Check]:
+    registry, champion = ModelRegistry(settings.models_dir), None
     try:
         champion = registry.champion_version()
     except MomError as error:
-        yield Damage("models/champion.json", str(error), "`mom-pipeline promote VERSION`")
-        champion = None
+        yield Check("models/champion.json", str(error), "`mom-pipeline promote VERSION`")
     for entry in registry.versions():
-        looked()
-        if entry.damage:
-            again = f"`{_again(date.fromisoformat(entry.version[:10]))}`"
-            used = "`mom-pipeline rollback` puts the one before it in use"
-            remedy = used if entry.version == champion else again
-            yield Damage(f"models/versions/{entry.version}", entry.damage, remedy)
+        used = "`mom-pipeline rollback` puts the one before it in use"
+        remedy = used if entry.version == champion else f"`{_again(entry.version[:10])}`"
+        yield Check(f"models/versions/{entry.version}", entry.damage, remedy)
 
 
-def _in_history(settings: Settings, looked: Looked) -> Iterator[Damage]:
+def _in_history(settings: Settings) -> Iterator[Check]:
     for path in sorted((settings.data_dir / "dagster_home").rglob("*.db")):
-        looked()
         try:
             with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-                answer = connection.execute("PRAGMA quick_check(1)").fetchall()
+                [(answer,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
         except sqlite3.Error as error:
-            answer = [(str(error),)]
-        if answer != [("ok",)]:
-            yield Damage(str(path.relative_to(settings.data_dir)), str(answer[0][0]), _HISTORY)
+            answer = str(error)
+        problem = "" if answer == "ok" else answer
+        yield Check(str(path.relative_to(settings.data_dir)), problem, _HISTORY)

@@ -67,7 +67,7 @@ Chart = Lines | Bars
 
 
 def bars(
-    values: Any, *, title: str, x: str, y: str, log: bool = False, below: float | None = None
+    values: Any, title: str, x: str, y: str, *, log: bool = False, below: float | None = None
 ) -> Bars:
     """One bar for each value, numbered from 1. below: see `Bars`."""
     heights = np.asarray(values, dtype=float)
@@ -75,7 +75,7 @@ def bars(
     return Bars(axes, _beside(np.arange(1, len(heights) + 1)), {"": heights}, below)
 
 
-def histogram(values: Any, *, title: str, x: str, y: str = "users") -> Bars:
+def histogram(values: Any, title: str, x: str, y: str = "users") -> Bars:
     """How often values occur, in some thirty bins."""
     counts, edges = np.histogram(values, bins=_BINS)
     ends = np.array([edges[:-1], edges[1:]])
@@ -83,7 +83,7 @@ def histogram(values: Any, *, title: str, x: str, y: str = "users") -> Bars:
 
 
 def stacked_bars(
-    x: Sequence[Any], series: Mapping[str, Sequence[float]], *, title: str, x_label: str, y: str
+    x: Sequence[Any], series: Mapping[str, Sequence[float]], title: str, x_label: str, y: str
 ) -> Bars:
     """Bars over the same positions, one series above the other."""
     layers = {name: np.asarray(values, dtype=float) for name, values in series.items()}
@@ -91,14 +91,14 @@ def stacked_bars(
 
 
 def curves(
-    x: Sequence[Any], series: Mapping[str, Sequence[float]], *, title: str, x_label: str, y: str
+    x: Sequence[Any], series: Mapping[str, Sequence[float]], title: str, x_label: str, y: str
 ) -> Lines:
     """Several lines over the same positions, which are spaced evenly."""
     lines = {name: (range(len(x)), values) for name, values in series.items()}
     return Lines(Axes(title, x_label, y, _some_of(x)), lines)
 
 
-def xy_curves(series: Series, *, title: str, x: str, y: str, log: bool = False) -> Lines:
+def xy_curves(series: Series, title: str, x: str, y: str, *, log: bool = False) -> Lines:
     """Several lines, each with positions of its own. log: both axes are logarithmic."""
     return Lines(Axes(title, x, y, log_x=log, log_y=log), series)
 

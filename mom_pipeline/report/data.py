@@ -13,6 +13,7 @@ from mom_pipeline.core.ranking.memberships import posterior_entropy
 from mom_pipeline.core.ranking.topn import top_n
 from mom_pipeline.core.types import Float64
 from mom_pipeline.logs.ledger import LedgerEntry, deliveries_until
+from mom_pipeline.serving.diff import compare_versions
 from mom_pipeline.serving.recommender import Recommender, list_rules
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.serving.served_model import Manifest, ModelFigures, ServedModel
@@ -24,8 +25,8 @@ from mom_pipeline.warehouse.lists import latest_items
 ERASED = "(erased)"
 _LIBRARIES = ("mom-pipeline", "numpy", "scipy", "duckdb", "dagster", "implicit")
 _TOP_ITEMS, _PEOPLE, _SHOWN = 4, 6, 8
-# The most popular items, as a share of all; users whose lists are compared, and whose memberships.
-_HEAD, _COMPARED, _SAMPLED = 0.1, 100, 5_000
+# The most popular items, as a share of all; users whose memberships are looked at.
+_HEAD, _SAMPLED = 0.1, 5_000
 
 
 class NothingToReport(MomError):
@@ -119,12 +120,11 @@ def gather(settings: Settings, day: date) -> ReportData:
     recommender, catalogue = Recommender(served, **rules), rules["catalogue"]
     # Some users, the same every time: neither the first nor the busiest.
     order = np.random.default_rng(0).permutation(len(served.user_ids))
-    users = [str(served.user_ids[u]) for u in order[:_COMPARED]]
+    users = [str(served.user_ids[u]) for u in order[:_PEOPLE]]
     with Warehouse(settings).reading() as connection:
         deliveries = tuple(deliveries_until(connection, day))
         metrics = tuple(metrics_until(connection, day))
-        shown = users[:_PEOPLE]
-        people = tuple(_person(connection, recommender, catalogue, user, day) for user in shown)
+        people = tuple(_person(connection, recommender, catalogue, user, day) for user in users)
         use = _list_use(connection, served)
     model, X = served.model, served.histories
     sampled = X[:: max(1, -(-X.shape[0] // _SAMPLED))]
@@ -144,7 +144,7 @@ def gather(settings: Settings, day: date) -> ReportData:
         versions={"code of the model": served.manifest.code_version, **versions(_LIBRARIES)},
         people=people,
         list_use=use,
-        in_use=_in_use(registry, recommender, rules, users),
+        in_use=_in_use(registry, served, rules),
     )
 
 
@@ -216,22 +216,17 @@ def _components(
     )
 
 
-def _in_use(
-    registry: ModelRegistry, recommender: Recommender, rules: dict[str, Any], users: list[str]
-) -> InUse | None:
+def _in_use(registry: ModelRegistry, served: ServedModel, rules: dict[str, Any]) -> InUse | None:
     """When and why the model came in use, and how its lists differ from those of the one before."""
-    history = registry.history()
-    last = next((e for e in reversed(history) if e.version == recommender.version), None)
+    version, history = served.manifest.version, registry.history()
+    last = next((e for e in reversed(history) if e.version == version), None)
     if last is None:
         return None
     came = InUse(since=last.time[:10], reason=last.reason, by=last.by)
-    earlier = [e.version for e in history[: history.index(last)] if e.version != last.version]
+    earlier = [e.version for e in history[: history.index(last)] if e.version != version]
     try:
-        other = Recommender(registry.load(earlier[-1]), **rules).best_items(users, _SHOWN)
+        before = compare_versions(registry.load(earlier[-1]), served, rules, _SHOWN)
     except (IndexError, MomError):
         return came
-    now = recommender.best_items(users, _SHOWN)
-    shares = [len({*items} & {*now[user]}) / max(len(items), 1) for user, items in other.items()]
-    if not shares:
-        return came
-    return replace(came, before=earlier[-1], kept=float(np.mean(shares)), compared=len(shares))
+    kept = before.mean_kept if before.compared else None
+    return replace(came, before=earlier[-1], kept=kept, compared=before.compared)

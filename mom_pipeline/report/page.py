@@ -10,19 +10,19 @@ from datetime import date
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from mom_pipeline.comparison.tables import remarks
-from mom_pipeline.core.errors import DamagedModel
 from mom_pipeline.core.evaluation.stability import MIN_AGREEMENT
 from mom_pipeline.core.files import write_text
 from mom_pipeline.pictures.svg import data_url
 from mom_pipeline.report.data import NothingToReport, ReportData, gather
 from mom_pipeline.report.sections import delivered, newest_recall, sections
-from mom_pipeline.serving.registry import DamagedPointer, ModelRegistry, UnknownVersion
+from mom_pipeline.serving.registry import UNUSABLE, ModelRegistry
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.evaluations import MetricsRow
 
@@ -63,35 +63,32 @@ def write_report(settings: Settings, day: date) -> WrittenPage:
     try:
         data = gather(settings, day)
         written, text = WrittenPage(path, data), render(data)
-    except (NothingToReport, DamagedModel, DamagedPointer, UnknownVersion) as reason:
+    except (NothingToReport, *UNUSABLE) as reason:
         written = WrittenPage(path, None, str(reason))
-        text = environment().get_template("nothing.html").render(day=day, reason=str(reason))
+        text = filled("nothing.html", day=day, reason=str(reason))
     write_text(path, text)
     days = sorted((page.stem for page in folder.glob(_PAGES)), reverse=True)
-    write_text(folder / "index.html", environment().get_template("index.html").render(days=days))
+    write_text(folder / "index.html", filled("index.html", days=days))
     return written
 
 
 def render(data: ReportData) -> str:
-    """Return the HTML of the page."""
-    return (
-        environment()
-        .get_template("page.html")
-        .render(
-            data=data,
-            figures=data.figures,
-            settings=data.settings,
-            min_agreement=MIN_AGREEMENT,
-            verdict=verdict(data),
-            sections=sections(data),
-            key_figures=_key_figures(data),
-            evaluated=data.metrics[-1] if data.metrics else None,
-            remarks=remarks(data.comparison) if data.comparison else [],
-            median_entropy=float(np.median(data.entropy)),
-            most_entropy=float(np.log2(max(len(data.components), 1))),
-            deliveries=delivered(data.deliveries),
-            n_delivery_days=len({entry.delivery_day for entry in data.deliveries}),
-        )
+    """The HTML of the page."""
+    return filled(
+        "page.html",
+        data=data,
+        figures=data.figures,
+        settings=data.settings,
+        min_agreement=MIN_AGREEMENT,
+        verdict=verdict(data),
+        sections=sections(data),
+        key_figures=_key_figures(data),
+        evaluated=data.metrics[-1] if data.metrics else None,
+        remarks=remarks(data.comparison) if data.comparison else [],
+        median_entropy=float(np.median(data.entropy)),
+        most_entropy=float(np.log2(max(len(data.components), 1))),
+        deliveries=delivered(data.deliveries),
+        n_delivery_days=len({entry.delivery_day for entry in data.deliveries}),
     )
 
 
@@ -152,6 +149,11 @@ def hit_ratio(rows: Sequence[MetricsRow]) -> float:
     recall = newest_recall(rows)[1] if rows else {}
     popular = recall.pop("popularity", 0.0)
     return next(iter(recall.values())) / popular if popular and recall else float("nan")
+
+
+def filled(template: str, **values: Any) -> str:
+    """A page of its template."""
+    return environment().get_template(template).render(**values)
 
 
 @cache

@@ -1,7 +1,7 @@
 """Charts and tables of each section of the page; the sentences are in the templates."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
@@ -31,24 +31,15 @@ class Section:
 
 def sections(data: ReportData) -> dict[str, Section | None]:
     """Return every section by its anchor; None where there is nothing to show yet."""
-    parts, n = data.components, len(data.components)
-    agreement = bars(
-        [component.agreement for component in parts],
-        title="Agreement of two halves of the users",
-        x="component",
-        y="cosine, 0 to 1",
-        below=MIN_AGREEMENT,
-    )
-    spectrum = bars(
-        data.figures.spectrum,
-        title=f"Eigenvalues of M2; the first {n} are whitened",
-        x="number of the eigenvalue",
-        y="eigenvalue, log scale",
-        log=True,
-    )
-    weights, title = [component.weight for component in parts], "π, the weights of the components"
-    pi = bars(weights, title=title, x="component", y="P[component], a probability")
-    entropy = histogram(data.entropy, title="Entropy of P[component | user]", x="entropy, bits")
+    parts, K = data.components, len(data.components)
+    halves = "Agreement of two halves of the users", "component", "cosine, 0 to 1"
+    agreement = bars([part.agreement for part in parts], *halves, below=MIN_AGREEMENT)
+    entropy = histogram(data.entropy, "Entropy of P[component | user]", "entropy, bits")
+    title = f"Eigenvalues of M2; the first {K} are whitened"
+    axes = title, "number of the eigenvalue", "eigenvalue, log scale"
+    spectrum = bars(data.figures.spectrum, *axes, log=True)
+    axes = "π, the weights of the components", "component", "P[component], a probability"
+    pi = bars([part.weight for part in parts], *axes)
     return {
         "evaluation": _evaluation(data.metrics) if data.metrics else None,
         "comparison": _comparison(data),
@@ -81,27 +72,22 @@ def _evaluation(rows: Sequence[MetricsRow]) -> Section:
     newest, (k, recall) = _newest(rows), newest_recall(rows)
     first = next(iter(newest.values()))
     n = f"n = {first[0].users:,} users"
-    precision_recall = xy_curves(
-        {name: ([r.recall for r in of], [r.precision for r in of]) for name, of in newest.items()},
-        title="Precision and recall at every cut-off",
-        x=f"mean recall ({n})",
-        y=f"mean precision ({n})",
-    )
+    points = {
+        name: ([r.recall for r in of], [r.precision for r in of]) for name, of in newest.items()
+    }
+    labels = f"mean recall ({n})", f"mean precision ({n})"
+    precision_recall = xy_curves(points, "Precision and recall at every cut-off", *labels)
     days = sorted({row.day for row in rows})[-TREND_DAYS:]
     known = {(row.ranking, row.day): row.recall for row in rows if row.cutoff == k}
-    by_day = curves(
-        [f"{day:%m-%d}" for day in days],
-        {name: [known.get((name, day), float("nan")) for day in days] for name in recall},
-        title=f"Recall@{k} by day",
-        x_label=f"last day of the test (n = {len(days)})",
-        y=f"mean recall@{k}",
-    )
+    recalls = {name: [known.get((name, day), float("nan")) for day in days] for name in recall}
+    labels = f"last day of the test (n = {len(days)})", f"mean recall@{k}"
+    by_day = curves([f"{day:%m-%d}" for day in days], recalls, f"Recall@{k} by day", *labels)
     columns = [f"{metric}, {name}" for metric in _METRICS for name in newest]
-    cells = [
+    cells = tuple(
         (at[0].cutoff, *(f"{getattr(row, key):.4f}" for key in _METRICS.values() for row in at))
         for at in zip(*newest.values(), strict=True)
-    ]
-    table = Table(f"Means ({n})", ["cut‑off", *columns], cells, n_texts=0)
+    )
+    table = Table(f"Means ({n})", ("cut‑off", *columns), cells, n_texts=0)
     return Section([by_day, precision_recall], [table])
 
 
@@ -110,8 +96,7 @@ def _comparison(data: ReportData) -> Section | None:
     if data.comparison is None:
         return None
     made = (tables.metrics_table, tables.description_table, tables.cost_table)
-    shown = [table(data.comparison) for table in made]
-    return Section(tables.figure_2(data.comparison), shown)
+    return Section(tables.figure_2(data.comparison), [table(data.comparison) for table in made])
 
 
 def _drift(days: Sequence[FitFigures]) -> Section:
@@ -133,23 +118,17 @@ def _deliveries(entries: Sequence[LedgerEntry]) -> Section:
     """Files, rows and rejects of the newest days."""
     by_day = groupby(entries, key=lambda entry: entry.delivery_day)
     days = [(day, delivered(list(files))) for day, files in by_day][-_DELIVERY_DAYS:]
-    chart = stacked_bars(
-        [f"{day:%m-%d}" for day, _ in days],
-        {
-            "accepted": [counts[1] for _, counts in days],
-            "rejected or set aside": [counts[2] for _, counts in days],
-        },
-        title="Rows accepted and rejected",
-        x_label=f"delivery day (n = {len(days)})",
-        y="rows",
-    )
-    columns = ["delivery day", "files", "rows accepted", "rejected", "of these set aside", "bytes"]
-    rows = [(day, *counts) for day, counts in reversed(days)]
+    counts = {"accepted": 1, "rejected or set aside": 2}
+    layers = {name: [of[column] for _, of in days] for name, column in counts.items()}
+    labels, n = [f"{day:%m-%d}" for day, _ in days], f"delivery day (n = {len(days)})"
+    chart = stacked_bars(labels, layers, "Rows accepted and rejected", n, "rows")
+    columns = ("delivery day", "files", "rows accepted", "rejected", "of these set aside", "bytes")
+    rows = tuple((day, *counts) for day, counts in reversed(days))
     shown = [Table(f"Deliveries, the newest {len(days)} days", columns, rows)]
     reasons = sum((Counter(entry.reject_reasons) for entry in entries), Counter[str]())
     if reasons:
-        most = reasons.most_common(_SHOWN_REASONS)
-        shown.append(Table("Why rows were not ingested", ["reason", "rows"], most))
+        most = tuple(reasons.most_common(_SHOWN_REASONS))
+        shown.append(Table("Why rows were not ingested", ("reason", "rows"), most))
     return Section([chart], shown)
 
 
@@ -162,20 +141,20 @@ def delivered(files: Sequence[LedgerEntry]) -> tuple[int, ...]:
 def _origin(data: ReportData) -> Section:
     """The settings of the folder, those that the model was made with, and versions."""
     chosen = {name: asdict(getattr(data.settings, name)) for name in _SHOWN_SETTINGS}
-    chosen["model"] = data.manifest.settings
-    settings = [entry for name, values in chosen.items() for entry in _flat(name, values)]
-    libraries = list(data.versions.items())
-    shown = ("Settings", ["key", "value"], settings), ("Versions", ["", "version"], libraries)
-    return Section(tables=[Table(*table, n_texts=2) for table in shown])
+    settings = tuple(_flat({**chosen, "model": data.manifest.settings}))
+    return Section(
+        tables=[
+            Table("Settings", ("key", "value"), settings, n_texts=2),
+            Table("Versions", ("", "version"), tuple(data.versions.items()), n_texts=2),
+        ]
+    )
 
 
-def _flat(prefix: str, values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return dotted keys and their values as the settings file has them."""
-    entries: list[tuple[str, str]] = []
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Dotted keys and their values as the settings file has them."""
     for key, value in values.items():
         if isinstance(value, dict):
-            entries += _flat(f"{prefix}.{key}", value)
+            yield from _flat(value, f"{prefix}{key}.")
         else:
             text = ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
-            entries.append((f"{prefix}.{key}", text or "–"))
-    return entries
+            yield f"{prefix}{key}", text or "–"

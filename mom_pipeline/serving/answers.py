@@ -14,15 +14,19 @@ class InvalidQuestion(MomError, ValueError):
     """A question outside of its limits."""
 
 
-class UnknownUser(MomError, LookupError):
+class UnknownId(MomError, LookupError):
+    """The model does not know what was asked for."""
+
+
+class UnknownUser(UnknownId):
     """The model has no history of the user."""
 
 
-class UnknownItem(MomError, LookupError):
+class UnknownItem(UnknownId):
     """The model does not know the item."""
 
 
-class UnknownGroup(MomError, LookupError):
+class UnknownGroup(UnknownId):
     """No item of the model has the group."""
 
 
@@ -74,10 +78,15 @@ class NamedItem(ModelAnswer):
     image: str = ""
 
 
-class Recommendation(NamedItem):
-    """One line of a list."""
+class ScoredItem(NamedItem):
+    """An item and its score."""
 
     score: float
+
+
+class Recommendation(ScoredItem):
+    """One line of a list."""
+
     reason: Reason
 
 
@@ -104,18 +113,12 @@ class ManyRecommendations(ModelAnswer):
     lists: tuple[Recommendations, ...]
 
 
-class SimilarItem(NamedItem):
-    """An item and P[both] / sqrt(P[one] P[other])."""
-
-    score: float
-
-
 class SimilarItems(ModelAnswer):
-    """Items that go with one, best first."""
+    """Items that go with one, best first, by P[both] / sqrt(P[one] P[other])."""
 
     item: str
     model: str
-    items: tuple[SimilarItem, ...]
+    items: tuple[ScoredItem, ...]
 
 
 class Contribution(ModelAnswer):
@@ -130,10 +133,10 @@ class Contribution(ModelAnswer):
 class ExplainedScore(ModelAnswer):
     """A score taken apart three ways, each largest first. seen: the item is in the own history.
 
-    moments: what adds up to the score: pairs, ease, popularity, trend, own, or components.
+    moments: what adds up to the score: pairs, late_pairs, ease, popularity, trend, own; or
+        components.
     components: they sum to the moment `components`.
-    history: what the user's own items contribute, through the components too; with popularity,
-        they sum to the score.
+    history: what the user's own items add, through all but popularity, trend and own.
     """
 
     user: str

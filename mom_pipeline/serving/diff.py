@@ -1,5 +1,6 @@
 """What differs between two versions of the model: settings, metrics, components and lists."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,13 +47,15 @@ class ModelDiff:
     changed: tuple[ChangedList, ...]
 
 
-def compare_versions(one: ServedModel, other: ServedModel, n: int = 20) -> ModelDiff:
-    """Compare two versions; lists of n items, of at most 500 users that both know."""
+def compare_versions(
+    one: ServedModel, other: ServedModel, rules: Mapping[str, Any] | None = None, n: int = 20
+) -> ModelDiff:
+    """Compare two versions; lists of n items by `list_rules`, of some users that both know."""
     facts = [
         {"code_version": m.code_version, "day": m.day, **m.settings}
         for m in (one.manifest, other.manifest)
     ]
-    lists = _lists(one, other, n)
+    lists = _lists(one, other, rules or {}, n)
     shares = [entry.kept / max(entry.kept + len(entry.gone), 1) for entry in lists]
     by_change = sorted(lists, key=lambda entry: (entry.kept, entry.user))
     return ModelDiff(
@@ -83,10 +86,12 @@ def _drift(one: ServedModel, other: ServedModel) -> Array:
     return drift(other.model.item_probs, np.vstack([earlier, O[positions < 0]]))
 
 
-def _lists(one: ServedModel, other: ServedModel, n: int) -> list[ChangedList]:
+def _lists(
+    one: ServedModel, other: ServedModel, rules: Mapping[str, Any], n: int
+) -> list[ChangedList]:
     both = [user for user in map(str, one.user_ids) if user in other.user_positions]
     users = both[:: max(1, -(-len(both) // _SAMPLED))]
-    before, after = (Recommender(served).best_items(users, n) for served in (one, other))
+    before, after = (Recommender(model, **rules).best_items(users, n) for model in (one, other))
     lists = []
     for user in before.keys() & after.keys():
         old, new = before[user], after[user]

@@ -106,13 +106,9 @@ class Gate:
     engine: RowsEngine = IN_MEMORY
 
     @cached_property
-    def evaluated_day(self) -> date:
-        return evaluated_day(self.days, self.day)
-
-    @cached_property
     def backtest(self) -> Backtest | None:
         """Of the model of `evaluated_day`; None when there is none."""
-        return self.days.backtest(self.day, self.evaluated_day)
+        return self.days.backtest(self.day, evaluated_day(self.days, self.day))
 
     def store(self) -> str:
         """Store the model of the day as a version and name it; the champion stays."""
@@ -161,7 +157,8 @@ class Gate:
 
     def contest(self, champion: ServedModel, measured: Backtest) -> Contest:
         """The champion on the users, histories and days of the backtest; see the module."""
-        days, before, cutoffs = self.days, self.evaluated_day, measured.model.cutoffs
+        days, cutoffs = self.days, measured.model.cutoffs
+        before = evaluated_day(days, self.day)
         users, seen = self.engine.users(days.rows(before)), days.settings.serving.exclude_seen
         ours: Backtest | None = measured
 

@@ -49,22 +49,22 @@ from mom_pipeline.serving.registry import NoChampion
 
 # Of these addresses, not of the program: it rises when an answer changes its form.
 _INTERFACE = "3"
-_UNKNOWN = answers.UnknownUser | answers.UnknownItem | answers.UnknownGroup
+# Status and headers of a refusal. What is left of a bad body is not read, so its connection ends.
+_REFUSED: dict[type[MomError], tuple[int, dict[str, str]]] = {
+    BadRequest: (400, {"connection": "close"}),
+    NoChampion: (503, {"retry-after": "5"}),
+    answers.UnknownId: (404, {}),
+    answers.InvalidQuestion: (422, {}),
+}
 _SHOWN_CHANGES = 20
 _FILES = {
-    "/": "index.html",
-    "/docs": "docs.html",
-    "/docs.js": "docs.js",
-    "/explorer.js": "explorer.js",
-    "/explorer.css": "explorer.css",
-    "/icon.svg": "icon.svg",
-    "/favicon.ico": "icon.svg",
-}
-_KINDS = {
-    ".html": "text/html",
-    ".js": "text/javascript",
-    ".css": "text/css",
-    ".svg": "image/svg+xml",
+    "/": ("index.html", "text/html"),
+    "/docs": ("docs.html", "text/html"),
+    "/docs.js": ("docs.js", "text/javascript"),
+    "/explorer.js": ("explorer.js", "text/javascript"),
+    "/explorer.css": ("explorer.css", "text/css"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+    "/favicon.ico": ("icon.svg", "image/svg+xml"),
 }
 _REPORT = re.compile(r"(index|\d{4}-\d{2}-\d{2})\.html", re.ASCII)
 # A report is complete in itself; its styles are inside of it, its pictures too.
@@ -265,9 +265,8 @@ def _content(name: str) -> bytes:
 
 async def explorer(request: Request) -> Response:
     """The explorer, the page that tries every address, and their files."""
-    name = _FILES[request.scope["route"].path]
-    policy = request.app.state.policy
-    return page(_content(name), policy, media_type=_KINDS[Path(name).suffix])
+    name, media_type = _FILES[request.scope["route"].path]
+    return page(_content(name), request.app.state.policy, media_type)
 
 
 for _address in _FILES:
@@ -286,11 +285,11 @@ def report(request: Request, name: str = "index.html") -> Response:
     folder: Path | None = request.app.state.reports_dir
     if folder is None or not _REPORT.fullmatch(name):
         raise HTTPException(404, "a report is named after its day, such as 2024-03-28.html")
-    if name == "index.html" and not (folder / name).exists():
+    if (folder / name).exists():
+        return page((folder / name).read_bytes(), _REPORT_POLICY)
+    if name == "index.html":
         return page(_content("no_reports.html"))
-    if not (folder / name).exists():
-        raise HTTPException(404, "there is no such report; `mom-pipeline report` writes it")
-    return page((folder / name).read_bytes(), _REPORT_POLICY)
+    raise HTTPException(404, "there is no such report; `mom-pipeline report` writes it")
 
 
 # Refusals.
@@ -298,17 +297,12 @@ def report(request: Request, name: str = "index.html") -> Response:
 
 async def _refused(request: Request, error: Exception) -> Response:
     """Answer an error of ours with its sentence."""
-    said = answers.Error(error=str(error))
-    if isinstance(error, BadRequest):
-        # What is left of a refused body is not read, so the connection ends with it.
-        return json_answer(said, error.status, {"connection": "close"})
-    if isinstance(error, NoChampion):
-        return json_answer(said, 503, {"retry-after": "5"})
-    if isinstance(error, _UNKNOWN):
-        return json_answer(said, 404)
-    if isinstance(error, answers.InvalidQuestion):
-        return json_answer(said, 422)
-    raise error
+    kinds = (kind for kind in _REFUSED if isinstance(error, kind))
+    if (kind := next(kinds, None)) is None:
+        raise error
+    status, headers = _REFUSED[kind]
+    status = error.status if isinstance(error, BadRequest) else status
+    return json_answer(answers.Error(error=str(error)), status, headers)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

@@ -66,19 +66,15 @@ _Id = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
 _Ids = Annotated[list[_Id], Field(min_length=1, max_length=MAX_HISTORY)]
 _Weight = Annotated[float, Field(gt=0, lt=MAX_WEIGHT, strict=True)]
 _Weights = Annotated[dict[_Id, _Weight], Field(min_length=1, max_length=MAX_HISTORY)]
-ListLength = Annotated[_Length, BeforeValidator(_from_digits), Query(description="How many items.")]
-Group = Annotated[
-    str | None, Query(min_length=1, max_length=MAX_ID, description="A group of items.csv.")
-]
-Seen = Annotated[
-    Literal["true", "false"] | None,
-    Query(description="Whether the list may hold what the user had; by default as the settings."),
-]
+_HOW_MANY, _TAKEN = "How many items.", "What was taken: items, or how often by item."
+ListLength = Annotated[_Length, BeforeValidator(_from_digits), Query(description=_HOW_MANY)]
+_GROUP = "The list holds items of this group of items.csv."
+_SEEN = "Whether the list may hold what the user had; by default as the settings."
+Group = Annotated[_Id | None, Query(description=_GROUP)]
+Seen = Annotated[Literal["true", "false"] | None, Query(description=_SEEN)]
 SearchText = Annotated[str, Query(max_length=MAX_ID, description="A part of an id or a name.")]
-PathId = Annotated[
-    str, Path(min_length=1, max_length=MAX_ID, description="An id, percent-encoded.")
-]
-QueryId = Annotated[str, Query(min_length=1, max_length=MAX_ID, description="An id.")]
+PathId = Annotated[_Id, Path(description="An id, percent-encoded.")]
+QueryId = Annotated[_Id, Query(description="An id.")]
 
 
 class _Question(BaseModel):
@@ -86,43 +82,30 @@ class _Question(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    n: Annotated[_Length, BeforeValidator(_no_text), Field(description="How many items.")] = (
-        DEFAULT_LIST
-    )
-    only: _Ids | None = Field(default=None, description="The list holds some of these items.")
-    without: _Ids | None = Field(
-        default=None, alias="not", description="The list holds none of these items."
-    )
-    group: _Id | None = Field(
-        default=None, description="The list holds items of this group of items.csv."
-    )
-    seen: Annotated[bool, Field(strict=True)] | None = Field(
-        default=None,
-        description="Whether the list may hold what the user had; by default as the settings.",
-    )
+    n: Annotated[_Length, BeforeValidator(_no_text)] = Field(DEFAULT_LIST, description=_HOW_MANY)
+    only: _Ids | None = Field(None, description="The list holds some of these items.")
+    without: _Ids | None = Field(None, alias="not", description="It holds none of these items.")
+    group: _Id | None = Field(None, description=_GROUP)
+    seen: Annotated[bool, Field(strict=True)] | None = Field(None, description=_SEEN)
 
 
 class ItemsQuestion(_Question):
     """The list of somebody new, known by items alone."""
 
-    items: _Ids | _Weights = Field(description="What was taken: items, or how often by item.")
+    items: _Ids | _Weights = Field(description=_TAKEN)
 
 
 class UserQuestion(_Question):
     """The list of a user, with what they took since the model was made."""
 
     user: _Id = Field(description="The user's id.")
-    items: _Ids | _Weights | None = Field(
-        default=None, description="What was taken since: items, or how often by item."
-    )
+    items: _Ids | _Weights | None = Field(None, description=f"{_TAKEN} Since the model was made.")
 
 
 class UsersQuestion(_Question):
     """The lists of several users."""
 
-    users: Annotated[list[_Id], Field(min_length=1, max_length=MAX_USERS)] = Field(
-        description="Ids of users."
-    )
+    users: list[_Id] = Field(min_length=1, max_length=MAX_USERS, description="Ids of users.")
 
 
 Question = ItemsQuestion | UserQuestion | UsersQuestion

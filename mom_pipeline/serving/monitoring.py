@@ -24,19 +24,15 @@ class ServiceMetrics:
         labels = ["method", "route", "status"]
         self._requests = Counter("mom_requests", "Requests.", labels, registry=own)
         self._errors = Counter("mom_errors", "Requests of status 500 and above.", registry=own)
+        said = "Seconds until the answer was sent."
         self._seconds = Histogram(
-            "mom_request_seconds",
-            "Seconds until the answer was sent.",
-            ["route"],
-            buckets=_BUCKETS,
-            registry=own,
+            "mom_request_seconds", said, ["route"], buckets=_BUCKETS, registry=own
         )
         self._model = Gauge("mom_model_info", "The model in use.", ["version"], registry=own)
         self._users = Gauge("mom_model_users", "Users of the model in use.", registry=own)
         self._items = Gauge("mom_model_items", "Items of the model in use.", registry=own)
-        self._degraded = Gauge(
-            "mom_model_degraded", "Whether the promoted model is not in use.", registry=own
-        )
+        said = "Whether the promoted model is not in use."
+        self._degraded = Gauge("mom_model_degraded", said, registry=own)
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         self._requests.labels(method, route, status).inc()
@@ -50,11 +46,11 @@ class ServiceMetrics:
         self._model.clear()
         try:
             model = champion.recommender().describe()
-            self._model.labels(model.version).set(1)
-            self._users.set(model.users)
-            self._items.set(model.items)
         except NoChampion:
-            pass
+            return generate_latest(self._all)
+        self._model.labels(model.version).set(1)
+        self._users.set(model.users)
+        self._items.set(model.items)
         return generate_latest(self._all)
 
 

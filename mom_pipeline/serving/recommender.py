@@ -8,7 +8,7 @@ recommender.recommend("some user", n=10)
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -114,14 +114,13 @@ class Recommender:
         """Some items alone, all but some, those of a group: for `recommend`. None: all items."""
         if only is None and not without and group is None:
             return None
-        positions = self._served.item_positions
+        positions, asked = self._served.item_positions, dict.fromkeys((*(only or ()), *without))
         allowed = np.full(len(self._served.item_ids), only is None)
         allowed[[positions[item] for item in only or () if item in positions]] = True
         allowed[[positions[item] for item in without if item in positions]] = False
         if group is not None:
-            allowed &= self._of_group(group)
-        unknown = [item for item in (*(only or ()), *without) if item not in positions]
-        return AllowedItems(allowed, tuple(dict.fromkeys(unknown)))
+            allowed[np.delete(np.arange(len(allowed)), self._of_group(group))] = False
+        return AllowedItems(allowed, tuple(item for item in asked if item not in positions))
 
     def recommend(
         self,
@@ -138,16 +137,15 @@ class Recommender:
         by item; nothing is trained.
         among: of `choose`; the list is the best of these items alone.
         """
-        history, note = self._history(user), ""
+        history = self._history(user)
         fresh, unknown = self._taken(events) if events else (None, ())
         if fresh is not None:
             history = fresh if history is None else self._joined(history, fresh)
+        note = f"the user {answers.shown(user)} has no history"
         if history is None:
-            note = f"the model does not know the user {answers.shown(user)}: popular items"
-        elif not history.X.nnz:
-            note = f"the user {answers.shown(user)} has no history: popular items"
-        lines = self._lines(history, n, exclude_seen, among)
-        return self._answer(user, lines, note, unknown, among)
+            note = f"the model does not know the user {answers.shown(user)}"
+        said = {"user": user, "unknown_items": unknown}
+        return self._list(said, history, note, n, exclude_seen, among)
 
     def recommend_items(
         self,
@@ -159,14 +157,12 @@ class Recommender:
     ) -> answers.Recommendations:
         """The n best items of somebody new who took the given ones; one given twice, twice.
 
-        items: ids, or how often by id, such as {"a": 2.5}.
-
-        Nothing is trained: P[component | user] needs only O and pi.
+        items: ids, or how often by id, such as {"a": 2.5}. Nothing is trained.
         """
         history, unknown = self._taken(items)
-        note = "" if history.X.nnz else "the model knows none of the given items: popular items"
-        lines = self._lines(history, n, exclude_seen, among)
-        return self._answer(None, lines, note, unknown, among)
+        said = {"user": None, "unknown_items": unknown}
+        note = "the model knows none of the given items"
+        return self._list(said, history, note, n, exclude_seen, among)
 
     def best_items(self, users: Sequence[str], n: int) -> dict[str, list[str]]:
         """The n best items of many users at once; no entry for a user without a history."""
@@ -190,7 +186,7 @@ class Recommender:
         scores[(scores <= 0) | ~self._served.model.candidates] = -np.inf
         best, values = top_n(scores[None], n)
         lines = tuple(
-            answers.SimilarItem(**dict(self.explorer.named(y)), score=score)
+            answers.ScoredItem(**dict(self.explorer.named(y)), score=score)
             for y, score in zip(best[0].tolist(), values[0].tolist(), strict=True)
             if y >= 0
         )
@@ -204,39 +200,32 @@ class Recommender:
                 f"the model has no history of the user {answers.shown(user)}, so there is nothing "
                 "to explain; such users get popular items"
             )
-        position = self.explorer.position(item)
-        taken_apart = explain_row(
-            self._served.model, history, np.array([position]), exclude_seen=self._exclude_seen
-        )
-        best, components = taken_apart.best, taken_apart.by_component[0].tolist()
-        score, own = float(best.scores[0, 0]), taken_apart.by_history[0].tolist()
+        model, y = self._served.model, self.explorer.position(item)
+        seen = y in history.X.indices  # then as in a list that may hold it
+        hidden = self._exclude_seen and not seen
+        why = explain_row(model, history, np.array([y]), exclude_seen=hidden)
+        score, own = float(why.best.scores[0, 0]), map(self._id, history.X.indices.tolist())
+        components = enumerate(why.by_component[0].tolist(), start=1)
+        by_history = dict(zip(own, why.by_history[0].tolist(), strict=True))
         return answers.ExplainedScore(
             user=user,
             item=item,
             model=self.version,
             score=score,
-            seen=position in history.X.indices,
-            reason=self._reasons(history, best)[0],
-            moments=tuple(
-                answers.Contribution(name=name, contribution=part[0], share=_share(part[0], score))
-                for name, part in taken_apart.by_part.items()
-            ),
-            components=_largest_first(
-                ((str(k), "", value) for k, value in enumerate(components, start=1)), score
-            ),
-            history=_largest_first(
-                (
-                    (self._id(y), self._label(y), value)
-                    for y, value in zip(history.X.indices.tolist(), own, strict=True)
-                ),
-                score,
-            ),
+            seen=seen,
+            reason=self._reasons(history, why.best)[0],
+            moments=_terms({name: part[0] for name, part in why.by_part.items()}, score),
+            components=_terms(_largest({str(k): value for k, value in components}, score), score),
+            history=_terms(_largest(by_history, score), score, self._catalogue.label),
         )
 
     def did_you_mean(self, *, user: str = "", item: str = "") -> str:
         """Return "; did you mean …?" for an unknown user or item, or "". Looks at every id."""
-        known = self._served.user_positions if user else self._served.item_positions
-        return "" if (user or item) in known else did_you_mean(user or item, known)
+        served = self._served
+        if user and user not in served.user_positions:
+            return did_you_mean(user, served.user_positions)
+        known = not item or item in served.item_positions
+        return "" if known else did_you_mean(item, served.item_positions)
 
     def _history(self, user: str) -> Histories | None:
         own = self._served.history(user)
@@ -284,55 +273,49 @@ class Recommender:
         newest = 0 if ranking is None or ranking.days is None else ranking.days.newest
         return self._row(positions, times, np.full(len(positions), newest)), unknown
 
-    def _lines(
+    def _list(
         self,
+        said: dict[str, Any],
         history: Histories | None,
+        why_popular: str,
         n: int,
         exclude_seen: bool | None,
         among: AllowedItems | None,
-    ) -> list[answers.Recommendation]:
-        """The best items, each with its reason; popular ones without a history."""
-        _check_length(n)
-        model, only = self._served.model, None if among is None else among.allowed
-        if history is None or not history.X.nnz:
-            allowed = model.candidates if only is None else model.candidates & only
-            items, shares = most_popular(np.where(allowed, model.popularity, 0.0), n)
-            popular = zip(items.tolist(), shares.tolist(), strict=True)
-            return [self._line(y, share, _POPULAR) for y, share in popular]
-        exclude = self._exclude_seen if exclude_seen is None else exclude_seen
-        top = model.top() if only is None else model.top().among(only)
-        best = top.best(history, n, exclude_seen=exclude)
-        # A short list ends with -1; there is a reason for every item before it.
-        reasons, scores = self._reasons(history, best), best.scores[0].tolist()
-        lines = zip(best.items[0].tolist(), scores, reasons, strict=False)
-        return [self._line(y, score, reason) for y, score, reason in lines]
-
-    def _answer(
-        self,
-        user: str | None,
-        lines: Sequence[answers.Recommendation],
-        note: str,
-        unknown: tuple[str, ...],
-        among: AllowedItems | None,
     ) -> answers.Recommendations:
-        """The list and what is to be said of it. note: why its items are popular ones, or ""."""
-        unknown += among.unknown if among else ()
-        notes = [note] if note else []
-        if unknown and not note:
+        """The list and what is to be said of it; without a history, popular items and why."""
+        _check_length(n)
+        only, notes = None if among is None else among.allowed, []
+        fallback = history is None or not history.X.nnz
+        if history is None or fallback:
+            lines, notes = self._popular(n, only), [f"{why_popular}: popular items"]
+        else:
+            lines = self._best(history, n, exclude_seen, only)
+        unknown = said["unknown_items"] + (among.unknown if among else ())
+        if unknown and not fallback:
             notes.append("items that the model does not know were left out")
-        if not lines and among is not None:
-            left = int(among.allowed.sum())
-            notes.append(
-                f"the choice leaves {left:,} items of the model, none of which can be recommended"
-            )
-        return answers.Recommendations(
-            user=user,
-            model=self.version,
-            fallback=bool(note),
-            note="; ".join(notes),
-            items=tuple(lines),
-            unknown_items=unknown,
-        )
+        if not lines and only is not None:
+            left = f"the choice leaves {int(only.sum()):,} items of the model"
+            notes.append(f"{left}, none of which can be recommended")
+        values = said | {"fallback": fallback, "note": "; ".join(notes), "unknown_items": unknown}
+        return answers.Recommendations(model=self.version, items=lines, **values)
+
+    def _popular(self, n: int, only: Array | None) -> tuple[answers.Recommendation, ...]:
+        model = self._served.model
+        allowed = model.candidates if only is None else model.candidates & only
+        items, shares = most_popular(np.where(allowed, model.popularity, 0.0), n)
+        lines = zip(items.tolist(), shares.tolist(), strict=True)
+        return tuple(self._line(y, share, _POPULAR) for y, share in lines)
+
+    def _best(
+        self, history: Histories, n: int, exclude_seen: bool | None, only: Array | None
+    ) -> tuple[answers.Recommendation, ...]:
+        """The best items, each with its reason; a short list ends with -1, which has none."""
+        exclude = self._exclude_seen if exclude_seen is None else exclude_seen
+        top = self._served.model.top() if only is None else self._served.model.top().among(only)
+        best = top.best(history, n, exclude_seen=exclude)
+        items, scores = best.items[0].tolist(), best.scores[0].tolist()
+        lines = zip(items, scores, self._reasons(history, best), strict=False)
+        return tuple(self._line(y, score, reason) for y, score, reason in lines)
 
     def _line(self, position: int, score: float, reason: answers.Reason) -> answers.Recommendation:
         named = self.explorer.named(position)
@@ -350,14 +333,11 @@ class Recommender:
 
     def _reason(self, kind: int, cause: int, share: float) -> answers.Reason:
         if kind == ITEM:
-            return answers.Reason(
-                kind="item", name=self._id(cause), label=self._label(cause), share=share
-            )
+            name, label = self._id(cause), self._label(cause)
+            return answers.Reason(kind="item", name=name, label=label, share=share)
         if kind == COMPONENT:
-            examples = self._examples[cause]
-            return answers.Reason(
-                kind="component", name=str(cause + 1), share=share, examples=examples
-            )
+            name, examples = str(cause + 1), self._examples[cause]
+            return answers.Reason(kind="component", name=name, share=share, examples=examples)
         return answers.Reason(
             kind="trend" if kind == RISING else "popularity", name="", share=share
         )
@@ -369,25 +349,20 @@ class Recommender:
         return [tuple(self._label(y) for y in row) for row in best]
 
     @cached_property
-    def _groups(self) -> dict[str, Array]:
-        """Group of the catalogue -> its items among those of the model, (D,) of bool."""
-        groups: dict[str, Array] = {}
+    def _groups(self) -> dict[str, list[int]]:
+        """Group of the catalogue -> its items among those of the model."""
+        groups: dict[str, list[int]] = {}
         for position, item in enumerate(self._served.item_ids):
-            entry = self._catalogue.items.get(str(item))
-            for group in entry.groups if entry else ():
-                if group not in groups:
-                    groups[group] = np.zeros(len(self._served.item_ids), dtype=bool)
-                groups[group][position] = True
+            for group in self._catalogue.entry(str(item)).groups:
+                groups.setdefault(group, []).append(position)
         return groups
 
-    def _of_group(self, group: str) -> Array:
+    def _of_group(self, group: str) -> list[int]:
         if group not in self._groups:
             some = ", ".join(answers.shown(known) for known in sorted(self._groups)[:_SHOWN_GROUPS])
             known = f"; known groups: {some}" if some else "; items.csv names no groups"
-            near = did_you_mean(group, self._groups)
-            raise answers.UnknownGroup(
-                f"no item has the group {answers.shown(group)}{near or known}"
-            )
+            near = did_you_mean(group, self._groups) or known
+            raise answers.UnknownGroup(f"no item has the group {answers.shown(group)}{near}")
         return self._groups[group]
 
     def _id(self, position: int) -> str:
@@ -412,14 +387,18 @@ def _check_length(n: int) -> None:
         raise answers.InvalidQuestion(f"n must lie between 1 and {MAX_LIST:,}, found {n}")
 
 
-def _largest_first(
-    terms: Iterable[tuple[str, str, float]], score: float
+def _largest(values: Mapping[str, float], score: float) -> dict[str, float]:
+    """Values of terms, the largest first; those that are rounding left out."""
+    ordered = sorted(values.items(), key=lambda term: -term[1])
+    return {name: value for name, value in ordered if abs(value) > _NEGLIGIBLE * abs(score)}
+
+
+def _terms(
+    values: Mapping[str, float], score: float, label: Callable[[str], str] = lambda name: ""
 ) -> tuple[answers.Contribution, ...]:
-    """Names, labels and values of terms as contributions; those that are rounding left out."""
-    kept = [term for term in terms if abs(term[2]) > _NEGLIGIBLE * abs(score)]
     return tuple(
-        answers.Contribution(name=name, label=label, contribution=value, share=_share(value, score))
-        for name, label, value in sorted(kept, key=lambda term: -term[2])
+        answers.Contribution(name=n, label=label(n), contribution=v, share=_share(v, score))
+        for n, v in values.items()
     )
 
 

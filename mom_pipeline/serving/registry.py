@@ -51,6 +51,10 @@ class DamagedPointer(MomError):
     """The file that names the champion cannot be read."""
 
 
+# Why a model in use cannot answer.
+UNUSABLE = (DamagedModel, UnknownVersion, DamagedPointer)
+
+
 @dataclass(frozen=True)
 class Promotion:
     """One change of the champion, to `version`. by: a person's choice stays until lifted."""
@@ -123,7 +127,7 @@ class ModelRegistry:
 
     def champion_version(self) -> str | None:
         """The version in use, or None before the first promotion."""
-        return next(reversed(_champions(self.history())), None)
+        return self.version_as_of(date.max)
 
     def version_as_of(self, day: date) -> str | None:
         """The version in use as of a day: the last one put in use that is of no later day."""

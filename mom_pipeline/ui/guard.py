@@ -18,8 +18,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
-# For the server's configuration: no other page may show these in a frame.
-NO_FRAMES = ("X-Frame-Options", "SAMEORIGIN")
 SECONDS_FOR_A_REQUEST = 10.0
 _DEFAULT_HTTP_PORT = 80
 

@@ -15,10 +15,14 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Self
 
-from mom_pipeline.ui import ProgramMissing
+from mom_pipeline.core.errors import MomError
 
 MODULE = "mom_pipeline.ui.programs"
 _SECONDS_TO_STOP = 30
+
+
+class ProgramMissing(MomError):
+    """A program of Dagster ended without being asked to, or must not be started twice."""
 
 
 class Programs:

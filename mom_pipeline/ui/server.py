@@ -21,13 +21,13 @@ import httpx
 import uvicorn
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from mom_pipeline.ui import PortTaken
-from mom_pipeline.ui.guard import NO_FRAMES, LoopbackGuard, Refused
+from mom_pipeline.core.errors import MomError
+from mom_pipeline.ui.guard import LoopbackGuard, Refused
 from mom_pipeline.ui.programs import Programs
 
 LOOPBACK = "127.0.0.1"
@@ -43,6 +43,10 @@ _OWN = {
     *(b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade"),
     *(b"accept-encoding", b"content-length", b"date", b"server"),
 }
+
+
+class PortTaken(MomError):
+    """The requested port belongs to another program."""
 
 
 class DagsterProxy:
@@ -155,18 +159,18 @@ def whole_graph(locations: list[dict[str, Any]]) -> str:
     return f"/asset-groups?{urlencode({'expanded': expanded})}"
 
 
+def uvicorn_server(app: ASGIApp, **options: Any) -> uvicorn.Server:
+    """A server of pages that no frame shows; behind no proxy: no header speaks for the client."""
+    headers = [("x-frame-options", "SAMEORIGIN")]
+    fixed: dict[str, Any] = {"log_level": "warning", "proxy_headers": False, "headers": headers}
+    return uvicorn.Server(uvicorn.Config(app, **fixed, **options))
+
+
 async def serve(proxy: DagsterProxy, listener: socket.socket, programs: Programs) -> None:
     """Serve the pages until a signal comes; raises ProgramMissing when one has ended."""
-    configuration = uvicorn.Config(
-        LoopbackGuard(proxy, port=listener.getsockname()[1]),
-        log_level="warning",
-        lifespan="off",
-        headers=[NO_FRAMES],
-        # Behind no proxy, so that no header may speak for the client.
-        proxy_headers=False,
-        timeout_graceful_shutdown=_SECONDS_FOR_OPEN_REQUESTS,
-    )
-    server = uvicorn.Server(configuration)
+    guarded = LoopbackGuard(proxy, port=listener.getsockname()[1])
+    seconds = _SECONDS_FOR_OPEN_REQUESTS
+    server = uvicorn_server(guarded, lifespan="off", timeout_graceful_shutdown=seconds)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         while not serving.done():

@@ -68,7 +68,10 @@ def test_a_folder_of_other_names_alone_says_so(run, tmp_path):
     done = run("update")
     assert "There is no log file to compute" in done.stdout
     assert done.stderr.count("states no delivery day") == 20
-    assert "Set aside: 5 more names." in done.stderr
+    assert "5 more: see `mom-pipeline status --days`" in done.stderr
+    short = run("status")
+    assert len((short.stdout + short.stderr).splitlines()) <= 10
+    assert run("status", "--days").stdout.count("states no delivery day") == 25
 
 
 def test_import_then_logs(run, ingest, tmp_path):

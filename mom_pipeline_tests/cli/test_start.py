@@ -58,7 +58,7 @@ def test_the_guess_people_by_name_and_the_next_steps_are_shown(started):
     assert "100 % report" in done.stderr  # plain lines, since nobody looks at a terminal
 
 
-def test_older_days_leave_the_newest_as_it_is(started):
+def test_older_days_leave_the_newest_as_it_is_and_a_start_typed_again_shows_it(shop, started):
     root, _ = started
     assert statuses(root) == {
         **{f"0{day}": "missing" for day in range(1, 5)},
@@ -69,6 +69,9 @@ def test_older_days_leave_the_newest_as_it_is(started):
     assert "Materialized 2024-03-01 to 2024-03-04" in mom(root, "update").stdout
     assert set(statuses(root).values()) == {"fresh"}
     assert sorted(path.name for path in newest.rglob("*")) == before
+    again = mom(root, "start", str(shop / "shop.csv"), "--yes").stdout
+    assert again.count("recommended") == 3
+    assert set(statuses(root).values()) == {"fresh"}
 
 
 def test_a_folder_of_its_own_that_a_killed_start_goes_on_with(shop):

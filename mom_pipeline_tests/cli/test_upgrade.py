@@ -7,7 +7,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from mom_pipeline.cli.run import ingest_new
 from mom_pipeline.serving.registry import PERSON, ModelRegistry
+from mom_pipeline.settings import load_settings
 from mom_pipeline_tests.cli.conftest import mom, rows, statuses
 
 # What the tables of schema 4 had that those of today have not.
@@ -35,8 +37,11 @@ def before(shop: Path) -> Path:
     small = "user,item,timestamp\nben-00001,jazz-001,2024-03-05T10:00:00\n"
     for day in ("05", "06"):
         (shop / "logs" / f"2024-03-{day}.csv").write_text(small.replace("03-05", f"03-{day}"))
-    mom(shop, "update")
+    settings = load_settings(shop, {})
+    ingest_new(settings)
+    mom(shop, "drop", "2024-03-05")
     mom(shop, "accept", "2024-03-05")
+    ingest_new(settings)
     mom(shop, "drop", "2024-03-06")
     mom(shop, "promote", ModelRegistry(shop / "models").names()[0])
     (shop / "erasures").mkdir()

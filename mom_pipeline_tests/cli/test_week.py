@@ -79,8 +79,6 @@ def test_a_bad_file_and_a_cut_day_cost_their_own_day_until_somebody_decides(shop
     assert rows(shop, "SELECT count(*) FROM admitted_logs WHERE day(delivery_day) = 6") == [(3,)]
 
     assert "3 rows removed" in mom(shop, "drop", "2024-03-06").stdout
-    mom(shop, "update")
-    assert statuses(shop)["06"] == "excluded"
     assert rows(shop, "SELECT count(*) FROM raw_logs WHERE day(delivery_day) = 6") == [(0,)]
     assert "dropped" in mom(shop, "accept", "2024-03-06").stdout
     assert "neither excluded nor dropped" in mom(shop, "accept", "2024-03-06", code=1).stderr

@@ -204,7 +204,7 @@ def test_erased_users_are_in_no_version(backfilled: Pipeline):
 def test_a_champion_whose_items_have_other_positions(backfilled: Pipeline):
     """Positions may differ after days that came late: then its settings are fitted again."""
     gate = gate_of(backfilled, day(N_DAYS))
-    old = gate_of(backfilled, gate.evaluated_day).candidate()
+    old = gate_of(backfilled, evaluated_day(gate.days, gate.day)).candidate()
     order = np.random.default_rng(0).permutation(len(old.item_ids))
     model = replace(
         old.model,

@@ -12,7 +12,7 @@ import pytest
 
 from mom_pipeline.artifacts.lock import LOCK, writing_to
 from mom_pipeline.cli.failures import sentence_for
-from mom_pipeline.cli.verify import Damage, damages
+from mom_pipeline.cli.verify import Check, checks
 from mom_pipeline.settings import load_settings
 from mom_pipeline_tests.faults.commands import Ended, Kill
 from mom_pipeline_tests.faults.folders import copy, left_over
@@ -101,8 +101,8 @@ def test_a_damaged_history_is_named_and_the_days_are_still_shown(ground: Ground,
     assert "Nothing to compute. Days: 3 fresh." in ground.run.run(folder, "update").output
 
 
-def verified(folder: Path) -> dict[str, Damage]:
-    return {damage.where: damage for damage in damages(load_settings(folder, {}))}
+def verified(folder: Path) -> dict[str, Check]:
+    return {check.where: check for check in checks(load_settings(folder, {})) if check.problem}
 
 
 def flip(path: Path) -> None:

@@ -2,22 +2,16 @@
 
 import http.client
 import json
-import os
 import re
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import mom_pipeline
-
-ROOT = Path(mom_pipeline.__file__).parent.parent
-SECONDS_TO_START = 60
+from mom_pipeline_tests.running import running
 
 
 @dataclass(frozen=True)
@@ -57,43 +51,13 @@ def encoded(name: str) -> str:
     return quote(name, safe="")
 
 
-def wait_until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + SECONDS_TO_START
-    while not condition():
-        assert time.monotonic() < deadline, f"not in time: {what}"
-        time.sleep(0.02)
-
-
 @contextmanager
 def running_service(
     data_dir: Path, *, host: str = "127.0.0.1", **settings: str
 ) -> Iterator[Service]:
     """Start the command on a free port, and stop it after the block."""
-    data_dir.mkdir(parents=True, exist_ok=True)
-    output = data_dir / "serve.log"
-    environment = os.environ | {"MOM_DATA_DIR": str(data_dir), "PYTHONPATH": str(ROOT)} | settings
-    with output.open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-u", "-m", "mom_pipeline", "serve", "--port", "0", "--host", host],
-            stdout=log,
-            stderr=log,
-            cwd=data_dir,
-            env=environment,
-        )
-    try:
-        wait_until(
-            lambda: process.poll() is not None or "Open http" in output.read_text(),
-            f"an address in {output}",
-        )
+    words = ("serve", "--port", "0", "--host", host)
+    with running(data_dir, *words, **settings) as (process, output):
         address = re.search(rf"Open http://{re.escape(host)}:(\d+) ", output.read_text())
         assert address, output.read_text()
         yield Service(process, int(address[1]), output)
-    finally:
-        if process.poll() is None:
-            process.terminate()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            raise

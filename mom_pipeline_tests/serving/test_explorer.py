@@ -22,15 +22,10 @@ def served(make):
 @pytest.mark.parametrize(
     ("part", "expected"),
     [
-        ("ab", [1, 3, 2]),  # beginnings first
-        ("AB", [1, 3, 2]),
-        ("straße", [4]),
+        ("AB", [1, 3, 2]),  # beginnings first
         ("STRASSE", [4]),
-        ("\n", [5]),
         ("e\nt", [5]),
-        ("tail", [5]),
         ("c\na", []),  # nothing is found across two texts
-        ("zz", []),
     ],
 )
 def test_search_finds_parts_of_a_text(part, expected):

@@ -12,8 +12,6 @@ from scipy import sparse
 from mom_pipeline import Recommender
 from mom_pipeline.catalogue import Catalogue, Item
 from mom_pipeline.core import MethodOfMoments, simulate
-from mom_pipeline.core.errors import DamagedModel
-from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.ranking.explain import (
     COMPONENT,
     ITEM,
@@ -35,8 +33,7 @@ from mom_pipeline.serving.answers import (
 )
 from mom_pipeline.serving.diff import compare_versions
 from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST
-from mom_pipeline.serving.registry import ModelRegistry, NoChampion
-from mom_pipeline.serving.served_model import MODEL, Manifest, ServedModel
+from mom_pipeline.serving.served_model import Manifest, ServedModel
 from mom_pipeline.settings import ModelSettings
 
 from .conftest import ODD
@@ -88,14 +85,6 @@ def test_lists_equal_those_of_core(served, recommender, exclude_seen):
         assert items_of(answer) == list(served.item_ids[ids[user][kept]])
         ours = [line.score for line in answer.items]
         np.testing.assert_allclose(ours, scores[user][kept], rtol=1e-5)
-
-
-def test_memberships_are_computed_where_they_rank(served, monkeypatch):
-    asked = []
-    own = FittedModel.memberships
-    monkeypatch.setattr(FittedModel, "memberships", lambda s, X: asked.append(X) or own(s, X))
-    Recommender(served).recommend("user 20", 3)
-    assert len(asked) == int(served.model.pair_ranking is None)
 
 
 def test_the_items_of_many_users_are_those_of_each(served, recommender):
@@ -246,6 +235,17 @@ def test_explanations_sum_to_the_score(served, exclude_seen):
             assert not (exclude_seen and why.seen)
 
 
+def test_an_item_that_was_had_is_explained_as_in_a_list_that_may_hold_it(served, recommender):
+    own = set(served.item_ids[served.histories[[20]].indices])
+    listed = recommender.recommend("user 20", D, exclude_seen=False).items
+    for line in [line for line in listed if line.item in own]:
+        why = recommender.explain("user 20", line.item)
+        assert why.seen
+        assert why.score == pytest.approx(line.score, rel=1e-5)
+        assert why.reason.name == line.reason.name
+        assert why.reason.share == pytest.approx(line.reason.share, rel=1e-4)
+
+
 def test_reasons_are_the_largest_terms_and_those_of_the_table_of_lists(served, recommender):
     model, X, kinds = served.model, served.histories, set()
     lists = reasoned_lists(model, model.histories(X, last_days=served.last_days), 8)
@@ -308,21 +308,6 @@ def test_bad_questions_say_what_is_wrong(recommender):
         recommender.choose(group="Od")
     with pytest.raises(UnknownGroup, match="known groups: 'All', 'Odd'"):
         recommender.choose(group="x")
-
-
-def test_the_promoted_model_is_loaded(served, tmp_path):
-    with pytest.raises(NoChampion):
-        Recommender.open(tmp_path)
-    registry = ModelRegistry(tmp_path / "models")
-    version = registry.add(served)
-    registry.promote(version, "a test")
-    answer = Recommender.open(tmp_path).recommend("user 20", 3)
-    assert answer.model == version
-    assert answer.items == Recommender(served).recommend("user 20", 3).items
-    path = registry.folder(version) / MODEL
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(DamagedModel, match=r"differs from its manifest.*rollback"):
-        Recommender.open(tmp_path)
 
 
 def test_versions_differ_in_what_was_changed(served):

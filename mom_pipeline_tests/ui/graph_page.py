@@ -1,9 +1,8 @@
 """The asset graph as the browser draws it: nodes, arrows and their colours."""
 
 import re
-from dataclasses import dataclass
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import FloatRect, Locator, Page, expect
 
 from mom_pipeline_tests.ui.processes import UiServer
 
@@ -12,30 +11,10 @@ _TOUCHING = 6.0
 _NUMBER = r"-?\d+(?:\.\d+)?"
 
 
-@dataclass(frozen=True)
-class Box:
-    """The rectangle of a node in the coordinates of the drawing."""
-
-    left: float
-    top: float
-    width: float
-    height: float
-
-    def touches(self, x: float, y: float) -> bool:
-        return (
-            self.left - _TOUCHING <= x <= self.left + self.width + _TOUCHING
-            and self.top - _TOUCHING <= y <= self.top + self.height + _TOUCHING
-        )
-
-
-def open_group(page: Page, server: UiServer, group: str) -> None:
-    page.goto(f"{server.address}/locations/{server.module}/asset-groups/{group}")
-
-
 def open_whole_graph(page: Page, server: UiServer) -> None:
     """All groups, unfolded by the link that the command printed, on a page wide enough."""
     page.set_viewport_size({"width": 4000, "height": 1900})
-    page.goto(server.graph_address)
+    page.goto(re.findall(r"unfolded: (\S+)", server.printed)[0])
     expect(page.locator("svg foreignObject").first).to_be_visible()
 
 
@@ -53,14 +32,25 @@ def arrows(page: Page, assets: list[str]) -> set[tuple[str, str]]:
         numbers = [float(n) for n in re.findall(_NUMBER, path.get_attribute("d") or "")]
         ends = []
         for x, y in (numbers[:2], numbers[-2:]):
-            ends += [asset for asset, box in boxes.items() if box.touches(x, y)]
+            ends += [asset for asset, box in boxes.items() if _touches(box, x, y)]
         if len(ends) == 2:
             found.add((ends[0], ends[1]))
     return found
 
 
-def _box(drawn: Locator) -> Box:
-    return Box(*(float(drawn.get_attribute(key) or "nan") for key in ("x", "y", "width", "height")))
+def _box(drawn: Locator) -> FloatRect:
+    """The rectangle of a node in the coordinates of the drawing."""
+    x, y, width, height = (
+        float(drawn.get_attribute(key) or "nan") for key in ("x", "y", "width", "height")
+    )
+    return {"x": x, "y": y, "width": width, "height": height}
+
+
+def _touches(box: FloatRect, x: float, y: float) -> bool:
+    return (
+        -_TOUCHING <= x - box["x"] <= box["width"] + _TOUCHING
+        and -_TOUCHING <= y - box["y"] <= box["height"] + _TOUCHING
+    )
 
 
 def expect_green(page: Page, asset: str) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from mom_pipeline_tests.dagster_history import history_in
+from mom_pipeline_tests.running import wait_until
 from mom_pipeline_tests.ui.processes import UiServer
-from mom_pipeline_tests.ui.waiting import wait_until
 
 SECONDS_TO_ANSWER = 60
 SECONDS_TO_RUN = 180
@@ -68,12 +68,11 @@ def run_statuses(server: UiServer) -> list[str]:
 
 
 def end_of_the_run(server: UiServer) -> str:
-    """Wait for the end of the only run; its state then."""
+    """Wait for the end of the newest run; its state then."""
     with history_in(server.dagster_home) as instance:
-        ended = lambda: any(run.is_finished for run in instance.get_runs())  # noqa: E731
-        wait_until(ended, SECONDS_TO_RUN, "the end of the run")
-        [run] = instance.get_runs()
-        return run.status.value
+        ended = lambda: instance.get_runs(limit=1)[0].is_finished  # noqa: E731
+        wait_until(ended, "the end of the run", SECONDS_TO_RUN)
+        return instance.get_runs(limit=1)[0].status.value
 
 
 def count_runs(server: UiServer) -> int:

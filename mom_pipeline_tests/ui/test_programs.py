@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from mom_pipeline_tests.running import SECONDS_TO_STOP, wait_until
 from mom_pipeline_tests.ui.graphql_requests import end_of_the_run, launch_by_post, run_statuses
 from mom_pipeline_tests.ui.processes import (
-    SECONDS_TO_START,
-    SECONDS_TO_STOP,
     command_line,
     descendants,
     program_of,
@@ -19,16 +18,15 @@ from mom_pipeline_tests.ui.processes import (
     running_ui,
     wait_for_the_end,
 )
-from mom_pipeline_tests.ui.waiting import wait_until
 
 
 @pytest.mark.long
 def test_one_daemon_at_a_time_and_its_run_finishes_by_itself(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     beside_a_second_server_until_it_is_killed(data_dir)
-    with running_ui(data_dir, "--port", "0") as server:  # the lock is free again
+    with running_ui(data_dir) as server:  # the lock is free again
         launch_by_post(server, "patient_number")
-        wait_until((data_dir / "begun").exists, SECONDS_TO_START, "the beginning of the run")
+        wait_until((data_dir / "begun").exists, "the beginning of the run", 120)
         below, daemon = descendants(server.process.pid), program_of(server, "dagster-daemon")
         server.process.send_signal(signal.SIGHUP)
         assert server.process.wait(SECONDS_TO_STOP) == 0
@@ -42,7 +40,7 @@ def test_one_daemon_at_a_time_and_its_run_finishes_by_itself(tmp_path: Path) -> 
 
 def beside_a_second_server_until_it_is_killed(data_dir: Path) -> None:
     """Start a server and try a second one; kill the first: everything below goes with it."""
-    with running_ui(data_dir, "--port", "0") as server:
+    with running_ui(data_dir) as server:
         second = run_to_its_end(data_dir, "--port", "0")
         assert second.returncode == 1
         assert "may have one daemon" in second.stderr

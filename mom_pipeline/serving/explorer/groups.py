@@ -66,11 +66,10 @@ def _features(ids: Sequence[str], catalogue: Catalogue) -> tuple[list[str], Csr]
     shown: dict[str, str] = {}
     of_items: dict[str, set[int]] = {}
     for position, item in enumerate(ids):
-        entry = catalogue.items.get(item)
-        if entry is not None:
-            for word in (*entry.groups, *(w.capitalize() for w in _WORD.findall(entry.name))):
-                shown.setdefault(word.casefold(), word)
-                of_items.setdefault(word.casefold(), set()).add(position)
+        entry = catalogue.entry(item)
+        for word in (*entry.groups, *(w.capitalize() for w in _WORD.findall(entry.name))):
+            shown.setdefault(word.casefold(), word)
+            of_items.setdefault(word.casefold(), set()).add(position)
     kept = [word for word, items in of_items.items() if len(items) > 1]
     columns = [y for word in kept for y in sorted(of_items[word])]
     indptr = np.append(0, np.cumsum([len(of_items[word]) for word in kept], dtype=np.int64))
