@@ -76,6 +76,14 @@ _OPTIONS = {
     "--sheet": "Sheet of an Excel file.",
 }
 _PARTS = ("table", "query", "sheet")
+# The option of a choice, as the guess calls it.
+_LABELS = {
+    "time": "--timestamp",
+    "quantity": "--weight",
+    "type of the event": "--event",
+    "name of the item": "--item-name",
+    "group of the item": "--item-group",
+}
 _ROWS = 5
 # A log of repeats, such as of a grocery.
 _OFTEN_AGAIN = 0.2
@@ -94,14 +102,20 @@ def _file_options(command: _F) -> _F:
 def _opened(source: str, choices: dict[str, Any]) -> Iterator[_Guessing]:
     """Bring the rows of a source into plain files; yields how they are read, corrected or not."""
     given = {name: value for name, value in choices.items() if value is not None}
-    if given.get("delimiter") in ("tab", "\\t"):  # shells make it hard to type one
-        given["delimiter"] = "\t"
-    if "event_weights" in given:
-        given["event_weights"] = _weights(given["event_weights"])
     part = SourcePart(**{name: given.pop(name, "") for name in _PARTS})
     with TemporaryDirectory(prefix="mom-pipeline-") as folder:
         paths = plain_files(source, part, Path(folder))
-        yield lambda **corrected: guess_files(paths, {**given, **corrected})
+        yield lambda **corrected: guess_files(paths, _values({**given, **corrected}))
+
+
+def _values(typed: dict[str, str]) -> dict[str, Any]:
+    """Options, or an answer, as a guess takes them."""
+    values: dict[str, Any] = dict(typed)
+    if values.get("delimiter") in ("tab", "\\t"):  # shells make it hard to type one
+        values["delimiter"] = "\t"
+    if "event_weights" in values:
+        values["event_weights"] = _weights(values["event_weights"])
+    return values
 
 
 def _weights(text: str) -> dict[str, float]:
@@ -187,8 +201,13 @@ def _agreed(guessing: _Guessing, *, yes: bool) -> Guess | None:
             return guess
         if "=" not in said:
             return None
-        pairs = (pair.partition("=") for pair in said.split(","))
-        corrected |= {role.strip().replace("-", "_"): name.strip() for role, _, name in pairs}
+        for word, _, value in (pair.partition("=") for pair in said.split(",")):
+            option = _LABELS.get(word.strip(), f"--{word.strip().replace('_', '-')}")
+            if option in _OPTIONS and option[2:] not in _PARTS:
+                corrected[option[2:].replace("-", "_")] = value.strip()
+            else:
+                known = ", ".join(("user", "item", *_LABELS))
+                warn(f"{word.strip()!r} cannot be corrected here; {known} can.")
 
 
 def own_folder(source: str) -> Path:

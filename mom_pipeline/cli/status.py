@@ -28,7 +28,7 @@ from mom_pipeline.logs.decisions import accept_day, drop_day, undecided_days
 from mom_pipeline.logs.logfiles import FIRST_DAY, LAST_DAY, discover
 from mom_pipeline.pipeline.days import Days
 from mom_pipeline.pipeline.freshness import DayStatus, day_statuses
-from mom_pipeline.serving.registry import UNUSABLE, ModelRegistry, NoChampion
+from mom_pipeline.serving.registry import PERSON, UNUSABLE, ModelRegistry, NoChampion
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
@@ -84,7 +84,7 @@ def status(all_days: bool, verify: bool, as_json: bool) -> None:
         print_needs(settings, days, None if all_days else _SHOWN, click.echo)
         if all_days:
             _print_all(settings, days)
-        else:
+        elif days:
             click.echo("All days, settings and sizes: `mom-pipeline status --days`.")
     if damage:
         raise SystemExit(1)
@@ -96,7 +96,8 @@ def model_in_use(settings: Settings, days: Sequence[DayStatus]) -> str:
     champion = registry.champion_version()
     if champion is not None:
         change = registry.history()[-1]
-        return f"In use: {champion}, {change.kind} by the {change.by}: {change.reason}"
+        by = "a person" if change.by == PERSON else "the gate"
+        return f"In use: {champion}, {change.kind} by {by}: {change.reason}"
     reasons = [f"{entry.day}: {entry.reason}" for entry in days if entry.reason]
     return f"No model is in use yet. {reasons[-1] if reasons else 'Nothing was computed.'}"
 

@@ -77,14 +77,11 @@ class Recommender:
         _ = served.item_positions, served.user_positions
 
     @classmethod
-    def open(cls, data_dir: str | os.PathLike[str], *, exclude_seen: bool | None = None) -> Self:
+    def open(cls, data_dir: str | os.PathLike[str]) -> Self:
         """Load the model in use of a data folder, or raise NoChampion or DamagedModel."""
         settings = load_settings(Path(data_dir))
         registry = ModelRegistry(settings.models_dir, mapped=settings.engine.mapped)
-        rules = list_rules(settings)
-        if exclude_seen is not None:
-            rules["exclude_seen"] = exclude_seen
-        return cls(registry.champion(), **rules)
+        return cls(registry.champion(), **list_rules(settings))
 
     @property
     def version(self) -> str:

@@ -126,6 +126,10 @@ def test_one_answer_corrects_the_guess(shop):
     before, _, after = shown.partition("user=COLUMN")
     assert "│ Kunde " in before.partition("user ")[2].partition("item ")[0]
     assert "│ Artikel " in after.partition("user ")[2].partition("item ")[0]
+    typed = "quantity=, time=Datum, colour=red\nn\n"  # in the words of the table
+    shown = mom(shop / "no", "start", file, typed=typed)
+    assert "none: every line counts once" in shown.stdout.partition("user=COLUMN")[2]
+    assert "'colour' cannot be corrected here" in shown.stderr
     assert not (shop / "no").exists()
 
 

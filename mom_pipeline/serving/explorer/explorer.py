@@ -1,10 +1,8 @@
 """What the explorer shows of one model beside its lists: search, histories, groups and items."""
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from functools import cached_property
-from itertools import accumulate
 
 import numpy as np
 
@@ -21,27 +19,25 @@ _EXAMPLES, _COUNTED = 8, 50_000
 _LEAST_SHARE, _BLOCK = 0.01, 65_536
 # Somebody to look at has taken so much, and something lately.
 _HISTORY, _LATELY = 5, 7
-# Between texts: half of a surrogate pair, which no text can hold.
-_END = "\udc00"
 
 
 class TextIndex:
-    """Texts one after the other, so that one scan finds a part in them all; in any case."""
+    """Texts to be found by a part of them, in any case."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        folded = [text.casefold() for text in texts]
-        self._text = _END + _END.join(folded)
-        self._starts = list(accumulate((len(text) + 1 for text in folded), initial=1))
+        self._texts = [text.casefold() for text in texts]
 
     def search(self, part: str, n: int) -> list[int]:
         """Positions of at most n texts that hold a part; those that begin with it first."""
-        found: dict[int, None] = {}
-        for wanted in (_END + part.casefold(), part.casefold()):
-            place = self._text.find(wanted)
-            while place >= 0 and len(found) < n:
-                found[bisect_right(self._starts, place + len(wanted) - 1) - 1] = None
-                place = self._text.find(wanted, place + 1)
-        return list(found)
+        begins: list[int] = []
+        others: list[int] = []
+        part = part.casefold()
+        for position, text in enumerate(self._texts):
+            if part in text:
+                (begins if text.startswith(part) else others).append(position)
+                if len(begins) == n:
+                    break
+        return (begins + others)[:n]
 
 
 class Explorer:
