@@ -35,7 +35,10 @@ from mom_pipeline.cli.terminal import (
 )
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.dagster_home import CODE_LOCATION, prepare_dagster_home
+from mom_pipeline.datasets.importing import SUMMARY_FILE
 from mom_pipeline.errors import LogFileError
+from mom_pipeline.logs.decisions import accept_usual
+from mom_pipeline.logs.gate import admit_unjudged
 from mom_pipeline.logs.ingest import IngestFailure, ingest_files, pending_files
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.pipeline.days import Days
@@ -183,9 +186,22 @@ def ingest_new(settings: Settings) -> None:
                 warn(f"Refused: {result.error}")
 
 
+def judge_import(settings: Settings) -> None:
+    """Take in an import of which no day was computed: days usual within all of it are accepted."""
+    if not (settings.data_dir / SUMMARY_FILE).exists() or Days(settings).computed():
+        return
+    ingest_new(settings)
+    warehouse = Warehouse(settings)
+    with warehouse.connect() as connection:
+        admit_unjudged(connection, date.max)
+    if usual := accept_usual(warehouse):
+        click.echo(f"Accepted, as usual within the whole history: {', '.join(map(str, usual))}.")
+
+
 def bring_up_to_date(settings: Settings) -> list[date]:
     """Run the days that are behind, and mend a model in use that is not whole; return the days."""
     _leave_earlier_version(settings)
+    judge_import(settings)
     registry = ModelRegistry(settings.models_dir)
     damage = damage_of_champion(registry)
     if damage:

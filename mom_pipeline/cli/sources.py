@@ -19,7 +19,7 @@ import click
 
 from mom_pipeline.artifacts.lock import writing_to
 from mom_pipeline.catalogue import Catalogue
-from mom_pipeline.cli.run import ingest_new, print_people, run_days
+from mom_pipeline.cli.run import judge_import, print_people, run_days
 from mom_pipeline.cli.terminal import (
     A_DAY,
     byte_progress,
@@ -43,13 +43,12 @@ from mom_pipeline.datasets.importing import (
 )
 from mom_pipeline.datasets.published import DATASETS
 from mom_pipeline.errors import DatasetError, LogFileError
-from mom_pipeline.logs.decisions import accept_usual
 from mom_pipeline.logs.gate import excluded_days
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.logs.logfiles import discover, printable
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries, sample_records
 from mom_pipeline.pipeline.days import Days
-from mom_pipeline.pipeline.freshness import day_statuses, days_behind
+from mom_pipeline.pipeline.freshness import day_statuses
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import DATA_DIR_VARIABLE, Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
@@ -61,6 +60,7 @@ _OPTIONS = {
     "--user": "Column of the user.",
     "--item": "Column of the item.",
     "--timestamp": 'Column of the time; "" for none: all of one day.',
+    "--clock": 'Column of the time of the day, beside one of dates; "" for none.',
     "--weight": 'Column of the quantity, below 0 for a return; "" for none.',
     "--event": 'Column of the event\'s type, such as view or purchase; "" for none.',
     "--event-weights": "How much a type counts: view=1,cart=3,purchase=5,return=-1; 0 leaves out.",
@@ -175,7 +175,7 @@ def start(source: str, yes: bool, **choices: Any) -> None:
             click.echo(f"First lists after {time.perf_counter() - begin:.0f} s.")
     command = "mom-pipeline" if named else f"{DATA_DIR_VARIABLE}={folder} mom-pipeline"
     click.echo(f"Next:\n  {command} recommend USER  # the list of one of your users")
-    if older := len(days_behind(day_statuses(Days(settings)))):
+    if older := sum(entry.status == "missing" for entry in day_statuses(Days(settings))):
         click.echo(f"  {command} update  # the {older} older days: history and evaluation")
     else:
         click.echo(f"  {command} report  # a page about the model")
@@ -228,7 +228,8 @@ def _show(guess: Guess) -> None:
     """Print the guess, and some rows as it reads them."""
     options, file = guess.options, guess.files[0]
     written = {"csv": f"text, delimiter {file.delimiter!r}", "jsonl": "JSON lines"}
-    times = f"{options.timestamp}, as {options.timestamp_format}, in {options.timezone}"
+    times = " and ".join(filter(None, (options.timestamp, options.clock)))
+    times += f", as {options.timestamp_format}, in {options.timezone}"
     lines = {
         "format": written.get(file.file_format, "Parquet"),
         "encoding": file.encoding,
@@ -283,11 +284,8 @@ def _first_model(settings: Settings) -> date:
     newest = last.day
     if not last.behind:  # of an earlier start
         return newest
-    ingest_new(settings)
-    run_days(settings, newest, newest, only=["raw_logs", "interaction_matrix"])
+    judge_import(settings)
     warehouse = Warehouse(settings)
-    if usual := accept_usual(warehouse):
-        click.echo(f"Accepted, as usual within the whole history: {', '.join(map(str, usual))}.")
     with warehouse.reading() as connection:
         excluded = excluded_days(connection)
         for day, reason in excluded.items():

@@ -10,12 +10,15 @@ from importlib.resources import files
 
 from mom_pipeline.logs.readers import fitting_formats
 
-ROLES = ("user", "item", "timestamp", "weight", "event", "item_name", "item_group")
+ROLES = ("user", "item", "timestamp", "clock", "weight", "event", "item_name", "item_group")
+# The order in which columns are given to them.
+_ORDER = ("timestamp", "clock", "user", "item", "weight", "event", "item_group", "item_name")
 # Words that take a column out of those of ids.
 _NO_ID = ("item_name", "item_group", "price", "weight")
 _SHORT = 4
 _NUMBER = re.compile(r"[^\w(+-]*[(+-]?\W*[0-9][0-9.,'’\s]*\W*([A-Za-zł]{1,3}\.?)?")
 _DECIMAL = re.compile(r"[+-]?[0-9]*[.,][0-9]+")
+_CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[AP]\.?M\.?)?", re.IGNORECASE)
 _MOSTLY, _FEW = 0.95, 200
 # Different values of a column of event types, at most.
 _MOST_TYPES = 20
@@ -95,6 +98,9 @@ def holds(role: str, values: Sequence[str]) -> bool:
     if role == "timestamp":
         fits = fitting_formats(there[:: max(len(there) // _FEW, 1)])
         return bool(fits) and fits[0].share >= _MOSTLY
+    if role == "clock":
+        clocks = sum(bool(_CLOCK.fullmatch(value.strip())) for value in there)
+        return clocks >= _MOSTLY * max(len(there), 1)
     if role == "weight":
         numbers = sum(bool(_NUMBER.fullmatch(value.strip())) for value in there)
         return numbers >= _MOSTLY * max(len(there), 1)
@@ -112,10 +118,24 @@ def choose(sample: Sample, chosen: dict[str, str]) -> tuple[dict[str, str], list
     chosen: by a person.
     """
     chosen, doubtful = dict(chosen), []
-    for role in ("timestamp", "user", "item", "weight", "event", "item_group", "item_name"):
+    for role in (
+        "timestamp",
+        "clock",
+        "user",
+        "item",
+        "weight",
+        "event",
+        "item_group",
+        "item_name",
+    ):
         if role in chosen:
             continue
         free = [name for name in sample.header if name not in chosen.values()]
+        if role == "clock":
+            dates = sample.column(chosen["timestamp"]) if chosen["timestamp"] else [":"]
+            clocks = [] if ":" in "".join(dates) else free
+            chosen[role] = next((n for n in clocks if holds(role, sample.column(n))), "")
+            continue
         ranked = sorted((key, name) for name in free if (key := named(role, name)) is not None)
         fitting = [name for _, name in ranked if holds(role, sample.column(name))]
         if not fitting and role in ("user", "item"):

@@ -6,12 +6,14 @@ of anything else to such a file first. No extension of DuckDB is needed.
 
 import bz2
 import csv
+import gzip
 import lzma
 import re
 import shutil
 import sqlite3
 import sys
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -47,7 +49,13 @@ _FOREIGN = {
     b"<!DO": "a web page",
     b"<htm": "a web page",
 }
-_UNPACKED: dict[bytes, Callable[[Path], Any]] = {b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
+_UNPACKED: dict[bytes, Callable[[Path], Any]] = {
+    b"BZh": bz2.open,
+    b"\xfd7zXZ": lzma.open,
+    b"\x1f\x8b": gzip.open,
+}
+# Bytes that a source may unpack to: more than any log that one machine takes in.
+_MOST_BYTES = 2**36
 _DATABASE = re.compile(r"postgres(ql)?://")
 _WRONG_DATABASE = "{}: {}; let the program that holds it finish, or correct --query"
 _MISSING = "{} is needed to read {}: pip install 'mom-pipeline[{}]'"
@@ -113,11 +121,11 @@ def _of_file(path: Path, part: SourcePart, made: Path) -> list[Path]:
     for mark, opened in _UNPACKED.items():
         if begin.startswith(mark):
             with opened(path) as stream:
-                return _copied(stream, made, part)
+                return _copied(stream, made, part, path.stem)
     foreign = next((kind for mark, kind in _FOREIGN.items() if begin.startswith(mark)), "")
     text = begin.removeprefix(b"\xff\xfe").removeprefix(b"\xfe\xff")
     if not foreign and text == begin and begin[:4] != b"PAR1" and b"\0" in begin[::2]:
-        foreign = "of an unknown kind" if begin[:2] != b"\x1f\x8b" else ""
+        foreign = "of an unknown kind"
     if foreign:
         raise DatasetError(
             f"{path} is {foreign}; give rows as CSV, TSV, JSON lines, Parquet, Excel, SQLite or "
@@ -159,16 +167,25 @@ def _converted(path: Path, made: Path, query: str) -> Path:
     return made
 
 
-def _copied(stream: Any, made: Path, part: SourcePart) -> list[Path]:
+def _copied(stream: Any, made: Path, part: SourcePart, name: str = "copy") -> list[Path]:
     """Copy a stream to a file, and look at that."""
     made.mkdir()
-    copy = made / "copy"
+    copy, n_bytes = made / name, 0
     try:
         with copy.open("wb") as out:
-            shutil.copyfileobj(stream, out)
-    except (OSError, EOFError, lzma.LZMAError) as error:
+            while chunk := stream.read(1 << 20):
+                n_bytes += out.write(chunk)
+                _require_bounded(n_bytes, name)
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise DatasetError(f"the rows cannot be read: {error}") from error
     return _of_file(copy, part, made / "of-copy")
+
+
+def _require_bounded(n_bytes: int, name: object) -> None:
+    if n_bytes > _MOST_BYTES:
+        raise DatasetError(
+            f"{name} unpacks to more than {_MOST_BYTES:,} bytes; give its rows in parts"
+        )
 
 
 def _from_address(address: str, part: SourcePart, made: Path) -> list[Path]:
@@ -215,10 +232,13 @@ def _from_zip(path: Path, part: SourcePart, made: Path) -> list[Path]:
         with zipfile.ZipFile(path) as archive:
             members = [one for one in archive.infolist() if not one.is_dir()]
             members = [one for one in members if Path(one.filename).name[0] not in "._"]
+            _require_bounded(sum(one.file_size for one in members), path)
             for number, member in enumerate(members):
                 target = made / f"{number:04d}-{Path(member.filename).name}"
                 with archive.open(member) as stream, target.open("wb") as out:
                     shutil.copyfileobj(stream, out)
+                if _is_archive(target):
+                    raise DatasetError(f"{path} holds an archive, {member.filename}; unpack it")
     except (zipfile.BadZipFile, RuntimeError, OSError) as error:
         raise DatasetError(f"{path} cannot be unpacked: {error}") from error
     return plain_files(str(made), part, made)

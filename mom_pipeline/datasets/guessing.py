@@ -59,11 +59,15 @@ _ID_NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?")
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """Which column is what, "" for none, and how times and numbers are written."""
+    """Which column is what, "" for none, and how times and numbers are written.
+
+    clock: the time of the day, where `timestamp` is a date alone.
+    """
 
     user: str = ""
     item: str = ""
     timestamp: str = ""
+    clock: str = ""
     weight: str = ""
     event: str = ""
     item_name: str = ""
@@ -76,6 +80,13 @@ class ImportOptions:
     def columns(self) -> dict[str, str]:
         """The column of each role that has one."""
         return {role: name for role in ROLES if (name := getattr(self, role))}
+
+    def times(self, sample: Sample) -> list[str]:
+        """The times of some rows as text."""
+        if not self.clock:
+            return sample.column(self.timestamp)
+        both = zip(sample.column(self.timestamp), sample.column(self.clock), strict=True)
+        return [" ".join(parts).strip() for parts in both]
 
 
 @dataclass(frozen=True)
@@ -113,6 +124,8 @@ class Guess:
         names = (options.user, options.item, options.timestamp, options.weight, options.item_name)
         rows = self.sample.rows[:n]
         columns = [self.sample.column(name)[:n] if name else [""] * len(rows) for name in names]
+        if options.timestamp:
+            columns[2] = options.times(self.sample)[:n]
         expression, parameters = event_time_sql(options.timestamp_format)
         number = _number_sql("number_text", options.decimal)
         with duckdb.connect() as connection:
@@ -214,8 +227,9 @@ def own_files(guess: Guess, day: date | None = None) -> Dataset:
 
 def _time_remedy(guess: Guess) -> str:
     options = guess.options
-    times = guess.sample.column(options.timestamp)
-    advice = format_advice(times, "--timestamp-format", options.timestamp_format)
+    advice = format_advice(
+        options.times(guess.sample), "--timestamp-format", options.timestamp_format
+    )
     return advice or "--timestamp-format, such as '%d/%m/%Y %H:%M'"
 
 
@@ -224,7 +238,10 @@ def _raw_file(file: FoundFile, options: ImportOptions, day: date) -> RawFile:
     read = file.header if file.file_format == "csv" else tuple(options.columns.values())
     at = {name: f"coalesce(f[{n}], '')" for n, name in enumerate(read, start=1)} | {"": "''"}
     event_time, parameters = event_time_sql(options.timestamp_format)
-    event_time = event_time.replace("time_text", at[options.timestamp])
+    time_text = at[options.timestamp]
+    if options.clock:
+        time_text = f"trim({time_text} || ' ' || {at[options.clock]})"
+    event_time = event_time.replace("time_text", time_text)
     if not options.timestamp:
         event_time, parameters = "$day::TIMESTAMP", {"day": day.isoformat()}
     number = _number_sql(at[options.weight], options.decimal)
@@ -493,7 +510,7 @@ def _with_times(
     if "timestamp_format" in given:
         return options, ""
     column = options.timestamp or likely[0]
-    values = sample.column(column)
+    values = options.times(sample) if options.timestamp else sample.column(column)
     fits = fitting_formats(values) if options.timestamp else []
     if not fits:
         shown = next((value for value in values if value), "")

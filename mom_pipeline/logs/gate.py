@@ -11,8 +11,9 @@ import itertools
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from datetime import date, timedelta
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -28,9 +29,8 @@ from mom_pipeline.warehouse.connection import Connection, load_sql
 _RECENT_DAYS, _ENOUGH_DAYS = 56, 7
 # Days in a row that are excluded before what they show counts as the new usual.
 _LASTING_DAYS = 3
-# What is known is what was seen in a quarter: the cost does not grow with the log, and figures of
-# an old log are comparable with those of a young one.
-_PERIODS = {"quarter": 91, "month": 28, "week": 7}
+# Days whose figures are made at once: as many as the quarter that they are compared with.
+_DAYS_AT_ONCE = 91
 # With fewer days only absurd ones are excluded: most rows repeated, or ten times more or less than
 # on any of at least three days before.
 _FEW_DAYS, _ABSURD_REPEATS, _ABSURD_FACTOR, _ABSURD_ROWS = 3, 0.8, 10, 100
@@ -86,6 +86,7 @@ class DayFigures:
         return json.dumps({**asdict(self), "day": self.day.isoformat()})
 
     @classmethod
+    @lru_cache(2 * _RECENT_DAYS)
     def from_json(cls, text: str) -> Self:
         values = json.loads(text)
         values |= {name: Lift(*values[name]) for name in ("history_lift", "half_lift")}
@@ -111,7 +112,32 @@ def admit(connection: Connection, day: date, X_before: Csr | None) -> DayVerdict
 
     X_before: interactions as of the day before, by position; None: there is no such day.
     """
-    figures = day_figures(connection, day, X_before)
+    (figures,) = day_figures(connection, [day])
+    if X_before is not None and X_before.nnz:
+        lifts = cooccurrence_lift(X_before, _known_interactions(connection, day, X_before.shape))
+        history, half = (Lift(round(v, 9), n, round(error, 9)) for v, n, error in lifts)
+        figures = replace(figures, history_lift=history, half_lift=half)
+    return _judge(connection, figures)
+
+
+def admit_unjudged(connection: Connection, before: date) -> None:
+    """Judge the delivery days before a day that never were, by their figures alone, in order."""
+    rows = connection.execute(
+        "SELECT DISTINCT delivery_day FROM ingest_ledger WHERE delivery_day < $day::DATE "
+        "AND delivery_day NOT IN (SELECT day FROM day_figures) ORDER BY ALL",
+        {"day": before.isoformat()},
+    ).fetchall()
+    days = [day for (day,) in rows]
+    while days:
+        for figures in day_figures(connection, days[:_DAYS_AT_ONCE]):
+            days.remove(figures.day)
+            if not _judge(connection, figures).admitted:
+                break  # the others were compared with its rows, too
+
+
+def _judge(connection: Connection, figures: DayFigures) -> DayVerdict:
+    """Compare a day with the days before it; store its figures and the verdict."""
+    day = figures.day
     reasons = objections(figures, *earlier_figures(connection, day))
     verdict = DayVerdict(reasons, figures.numbers(), is_accepted(connection, day))
     of_day = {"day": day.isoformat()}
@@ -128,16 +154,6 @@ def admit(connection: Connection, day: date, X_before: Csr | None) -> DayVerdict
             {**of_day, "reason": "; ".join(reasons)},
         )
     return verdict
-
-
-def unjudged_days(connection: Connection, before: date) -> list[date]:
-    """Return the delivery days before a day that were never judged, in order."""
-    rows = connection.execute(
-        "SELECT DISTINCT delivery_day FROM ingest_ledger WHERE delivery_day < $day::DATE "
-        "AND delivery_day NOT IN (SELECT day FROM day_figures) ORDER BY ALL",
-        {"day": before.isoformat()},
-    ).fetchall()
-    return [day for (day,) in rows]
 
 
 def excluded_days(connection: Connection) -> dict[date, str]:
@@ -189,31 +205,21 @@ def is_only_small(connection: Connection, day: date) -> bool:
     return all(reason.endswith(_MISSING) for reason in reasons)
 
 
-def day_figures(connection: Connection, day: date, X_before: Csr | None) -> DayFigures:
-    """Return the figures of a day. Linear in its rows and in the ids of the quarter before."""
-    newest, days_before = connection.execute(
-        "SELECT max(delivery_day), count(DISTINCT delivery_day) FROM admitted_logs "
-        "WHERE delivery_day < $day::DATE",
-        {"day": day.isoformat()},
-    ).fetchall()[0]
-    # Counted back from the newest day before: a week without any file changes nothing.
-    begins = {
-        name: ((newest or day) - timedelta(days=days - 1)).isoformat()
-        for name, days in _PERIODS.items()
-    }
-    cursor = connection.execute(load_sql("logs/gate.sql"), {"day": day.isoformat(), **begins})
+def day_figures(connection: Connection, days: Sequence[date]) -> list[DayFigures]:
+    """Return the figures of days in order, each as if those before it count, without lifts."""
+    cursor = connection.execute(
+        load_sql("logs/gate.sql"), {"days": [day.isoformat() for day in days]}
+    )
     names = [column[0] for column in cursor.description or []]
-    # Rounded: the last digits of a sum depend on the order in which threads add.
-    values: dict[str, Any] = {
-        name: round(value, 9) if isinstance(value, float) else value or 0
-        for name, value in zip(names, cursor.fetchall()[0], strict=True)
-    }
-    values["hours"] = tuple(values["hours"])
-    if X_before is not None and X_before.nnz:
-        lifts = cooccurrence_lift(X_before, _known_interactions(connection, day, X_before.shape))
-        history, half = (Lift(round(v, 9), n, round(error, 9)) for v, n, error in lifts)
-        values |= {"history_lift": history, "half_lift": half}
-    return DayFigures(day=day, days_before=days_before, **values)
+    found = []
+    for row in cursor.fetchall():
+        # Rounded: the last digits of a sum depend on the order in which threads add.
+        values: dict[str, Any] = {
+            name: round(value, 9) if isinstance(value, float) else value or 0
+            for name, value in zip(names, row, strict=True)
+        }
+        found.append(DayFigures(**values | {"hours": tuple(values["hours"])}))
+    return found
 
 
 def _known_interactions(connection: Connection, day: date, shape: tuple[int, int]) -> Csr:

@@ -156,9 +156,8 @@ def ingest_file(
     then holds what it held before.
     """
     settings, begun = warehouse.settings, datetime.now(UTC)
-    with warehouse.kept_open(), scratch_folder(settings, "ingest") as scratch:
-        with warehouse.opened() as connection:
-            known = ledger_entries(connection, file.source_file)
+    with warehouse.opened() as connection, scratch_folder(settings, "ingest") as scratch:
+        known = ledger_entries(connection, file.source_file)
         if known and is_unchanged(file, known[0], settings):
             progress(known[0].size_bytes)
             return IngestResult(**vars(known[0]), file=file, status="unchanged")
@@ -168,8 +167,7 @@ def ingest_file(
         except OSError as error:
             raise LogFileNotRead(f"{file.path} could not be read: {error}; try again") from error
         try:
-            with warehouse.opened() as connection:
-                entry = _replace(connection, file, scan, settings, begun)
+            entry = _replace(connection, file, scan, settings, begun)
         except duckdb.Error as error:
             kind = LogFileNotRead if _is_of_the_machine(error) else LogFileError
             raise kind(

@@ -6,7 +6,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from typing import Literal
 
 from mom_pipeline.logs.decisions import refusals, removed_files
@@ -66,7 +66,12 @@ def day_statuses(days: Days) -> list[DayStatus]:
     for day in sorted(known | logs.removed.keys()):
         late = min((d for d in pending if d <= day), default=None)
         outside = _outside(settings, day, first, last)
-        status = outside or _behind(days, day, logs, late) or _computed(days, day, logs)
+        status = (
+            outside
+            or _behind(days, day, logs, late)
+            or _unevaluated(days, day, known)
+            or _computed(days, day, logs)
+        )
         entries.append(DayStatus(day, counts[day], _mode(days, day), *status))
     return entries
 
@@ -150,6 +155,21 @@ def _behind(days: Days, day: date, logs: _Logs, late: date | None) -> _Verdict |
     if days.made["interaction_matrix", day].inputs.get(LOGS) != logs.fingerprints[day]:
         return "stale", "the deliveries up to the day have changed", True, False
     return _unsound_or_stale(days, day) if days.is_kept(day) else None
+
+
+def _unevaluated(days: Days, day: date, known: set[date]) -> _Verdict | None:
+    """A day whose evaluation is not of the model that it would be of now, as after a `start`."""
+    settings = days.settings
+    first, until = settings.first_and_last_day()[0], timedelta(settings.evaluation.horizon_days)
+    model_day = max((other for other in known if first <= other <= day - until), default=None)
+    if model_day is None or not days.is_kept(day):
+        return None
+    model = days.made.get(("decomposition", model_day))
+    evaluated = days.made["evaluation_metrics", day].inputs.get("model")
+    if model is not None and model.version == evaluated:
+        return None
+    status: Status = "stale" if model else "fresh"  # as `start` leaves it, until that day is there
+    return status, f"the model of {model_day} is not evaluated on it yet", True, False
 
 
 def _unsound_or_stale(days: Days, day: date) -> _Verdict | None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -42,6 +43,7 @@ _LOCK_HOLDER = re.compile(r"Conflicting lock is held in (.*?\(PID \d+\))")
 Connection = duckdb.DuckDBPyConnection
 
 
+@cache
 def load_sql(name: str) -> str:
     """The text of a `.sql` file of the package, such as `logs/read_lines.sql`."""
     return files("mom_pipeline").joinpath(name).read_text(encoding="utf-8")
@@ -94,11 +96,11 @@ class Warehouse:
             raise WarehouseUnreadable(
                 f"{self.path} does not exist yet; run `mom-pipeline update` first"
             )
-        with _connected(self.path, self.settings, read_only=True) as connection:
-            current = _version_of(connection) == SCHEMA_VERSION
-            if current:
+        with _connected(self.path, self.settings, read_only=True) as (connection, file):
+            file.current = file.current or _version_of(connection) == SCHEMA_VERSION
+            if file.current:
                 yield connection
-        if not current:
+        if not file.current:
             with self.opened() as connection:
                 yield connection
 
@@ -110,8 +112,10 @@ class Warehouse:
         """
         if not self.exists():
             self._create()
-        with _connected(self.path, self.settings, read_only=False) as connection:
-            _bring_up_to_date(connection, self.path)
+        with _connected(self.path, self.settings, read_only=False) as (connection, file):
+            if not file.current:
+                _bring_up_to_date(connection, self.path)
+                file.current = True
             yield connection
 
     def _create(self) -> None:
@@ -121,7 +125,7 @@ class Warehouse:
                 path.unlink(missing_ok=True)
         with (
             replacing(self.path) as temporary,
-            _connected(temporary, self.settings, read_only=False) as connection,
+            _connected(temporary, self.settings, read_only=False) as (connection, _),
         ):
             _bring_up_to_date(connection, self.path)
 
@@ -177,12 +181,16 @@ def scalar(connection: Connection, sql: str, parameters: object = None) -> int:
 
 @dataclass
 class _OpenFile:
-    """A file that this process has open, once for all of its connections."""
+    """A file that this process has open, once for all of its connections.
+
+    current: it is known to be of this version.
+    """
 
     engine: Connection
     options: str
     read_only: bool
     connections: int = 0
+    current: bool = False
 
 
 _open_files: dict[Path, _OpenFile] = {}
@@ -193,7 +201,9 @@ _one_at_a_time = threading.Lock()
 
 
 @contextmanager
-def _connected(path: Path, settings: Settings, *, read_only: bool) -> Iterator[Connection]:
+def _connected(
+    path: Path, settings: Settings, *, read_only: bool
+) -> Iterator[tuple[Connection, _OpenFile]]:
     """Yield a connection in the declared zone; the file is closed with the last one.
 
     Who reads while this process writes sees what was committed.
@@ -203,7 +213,7 @@ def _connected(path: Path, settings: Settings, *, read_only: bool) -> Iterator[C
         with closing(file.engine.cursor()) as connection:
             connection.execute(f"USE {_NAME}")
             connection.execute("SET TimeZone = $zone", {"zone": settings.logs.timezone})
-            yield connection
+            yield connection, file
     finally:
         _leave(path, file)
 

@@ -18,7 +18,7 @@ from mom_pipeline.pipeline.days import Days
 from mom_pipeline.settings import load_settings
 from mom_pipeline_tests.cli.conftest import mom, statuses
 
-DAYS = [f"{day:02d}.03.2024" for day in range(1, 6)]
+DAYS = [f"{day:02d}.03.2024" for day in range(1, 10)]
 
 
 def events(days):
@@ -32,12 +32,12 @@ def events(days):
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory):
-    """Five days, as a German program writes them."""
+    """Nine days, as a German program writes them."""
     folder = tmp_path_factory.mktemp("shop")
     with (folder / "shop.csv").open("w", newline="", encoding="latin-1") as out:
         writer = csv.writer(out, delimiter=";")
         writer.writerow(["Kunde", "Artikel", "Bezeichnung", "Datum", "Menge"])
-        for day, customer, item in events(dict.fromkeys(DAYS, 500)):
+        for day, customer, item in events(dict.fromkeys(DAYS, 300)):
             writer.writerow([f"k{customer}", f"a{item}", f"Größe {item}", day, 1])
     return folder
 
@@ -54,21 +54,24 @@ def test_the_guess_people_by_name_and_the_next_steps_are_shown(started):
     assert done.stdout.count("recommended") == 3
     assert "Größe" in done.stdout.partition("recommended")[2]
     assert "mom-pipeline recommend USER" in done.stdout
-    assert "mom-pipeline update  # the 4 older days" in done.stdout
+    assert "mom-pipeline update  # the 8 older days" in done.stdout
     assert "100 % report" in done.stderr  # plain lines, since nobody looks at a terminal
 
 
-def test_older_days_leave_the_newest_as_it_is_and_a_start_typed_again_shows_it(shop, started):
+def test_update_computes_the_older_days_and_a_start_typed_again_shows_the_lists(shop, started):
     root, _ = started
     assert statuses(root) == {
-        **{f"0{day}": "missing" for day in range(1, 5)},
-        "05": "fresh",
+        **{f"0{day}": "missing" for day in range(1, 9)},
+        "09": "fresh",
     }
-    newest = (root / "artifacts" / "decomposition" / "2024-03-05").resolve()
-    before = sorted(path.name for path in newest.rglob("*"))
-    assert "Materialized 2024-03-01 to 2024-03-04" in mom(root, "update").stdout
+    assert "unproven" in mom(root, "models").stdout
+    done = mom(root, "update").stdout
+    assert "Materialized 2024-03-01 to 2024-03-09" in done
     assert set(statuses(root).values()) == {"fresh"}
-    assert sorted(path.name for path in newest.rglob("*")) == before
+    in_use = done.rpartition("In use: ")[2]
+    assert "2024-03-09" in in_use
+    assert "MAP" in in_use
+    assert "Nothing to compute" in mom(root, "update").stdout
     again = mom(root, "start", str(shop / "shop.csv"), "--yes").stdout
     assert again.count("recommended") == 3
     assert set(statuses(root).values()) == {"fresh"}
@@ -92,14 +95,14 @@ def test_names_are_in_the_export_and_the_report(started):
     rows = duckdb.sql(f"SELECT item_id, item_name FROM '{export}'").fetchall()
     assert rows
     assert all(name == f"Größe {item[1:]}" for item, name in rows)
-    page = next((root / "reports").glob("*2024-03-05*.html")).read_text(encoding="utf-8")
+    page = next((root / "reports").glob("*2024-03-09*.html")).read_text(encoding="utf-8")
     assert "Größe 1<" in page
 
 
 def test_what_is_excluded_makes_lists_stale_and_is_no_candidate(started, monkeypatch):
     root, _ = started
     before = Days(load_settings(root))
-    model = before.model(date(2024, 3, 5))
+    model = before.model(date(2024, 3, 9))
     monkeypatch.setenv("MOM_SERVING__EXCLUDE_ITEMS", "a1,a2")
     settings = load_settings(root)
     assert Days(settings).settings_of("recommendations") != before.settings_of("recommendations")
@@ -136,10 +139,10 @@ def test_one_answer_corrects_the_guess(shop):
 def test_other_options_ask_before_they_begin_again(shop):
     """D13: what is there stays until somebody says so."""
     root, file = shop / "again", str(shop / "shop.csv")
-    assert "2,500 taken, 0 set aside" in mom(root, "import", "csv", file).stdout
+    assert "2,700 taken, 0 set aside" in mom(root, "import", "csv", file).stdout
     shown = mom(root, "start", file, "--item", "Bezeichnung", typed="y\nn\n").stdout
     assert "made with other options; begin again?" in shown
-    assert len(list((root / "logs").iterdir())) == 5
+    assert len(list((root / "logs").iterdir())) == 9
 
 
 def test_an_option_corrects_the_guess_and_is_named_in_its_error(shop):
@@ -170,3 +173,14 @@ def test_a_last_day_that_the_file_cuts_short_is_passed_over(tmp_path):
     done = mom(tmp_path / "data", "start", str(path), "--yes")
     assert done.stdout.count("recommended") == 3
     assert statuses(tmp_path / "data")["13"] == "fresh"
+
+
+def test_update_accepts_a_small_day_within_an_import_as_start_does(tmp_path):
+    days = {f"2024-03-{day:02}": 15 if day == 9 else 200 for day in range(1, 11)}
+    lines = [f"k{who},a{what},{day}T12:00:00\n" for day, who, what in events(days)]
+    path, root = tmp_path / "shop.csv", tmp_path / "data"
+    path.write_text("customer,sku,ordered_at\n" + "".join(lines))
+    mom(root, "import", "csv", str(path))
+    done = mom(root, "update")
+    assert "Accepted, as usual within the whole history: 2024-03-09." in done.stdout
+    assert set(statuses(root).values()) == {"fresh"}

@@ -395,6 +395,12 @@ def with_defects(usual: tuple[str, str, str, float]) -> Iterator[Case]:
         names=False,
     )
     yield Case("no-time.csv", text("user,item", lambda x: [x.user, x.item]), names=False)
+    for name, header, day, clock in (
+        ("date-and-time.csv", "customer,product,date,time", "%m/%d/%Y", "%I:%M %p"),
+        ("datum-und-uhrzeit.csv", "Kunde,Artikel,Uhrzeit,Datum", "%H:%M:%S", "%d.%m.%Y"),
+    ):
+        style = lambda x, d=day, c=clock: [x.user, x.item, x.at.strftime(d), x.at.strftime(c)]  # noqa: E731
+        yield Case(name, text(header, style), first=(*usual[:2], when, 1.0), names=False)
     yield Case(
         "store.csv",
         text(

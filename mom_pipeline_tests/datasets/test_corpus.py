@@ -1,5 +1,6 @@
 """Files as people have them: each is read right at once, or says what to give; bad ones say why."""
 
+import bz2
 import csv
 import gzip
 import random
@@ -154,6 +155,21 @@ def test_bad_input_is_one_sentence(tmp_path: Path, name: str) -> None:
     write(tmp_path / name)
     with pytest.raises(DatasetError, match=message) as refused:
         guess(tmp_path / name, tmp_path, arguments)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["many.zip", "many.gz", "many.bz2", "within.zip"])
+def test_what_unpacks_to_too_much_is_one_sentence(tmp_path, monkeypatch, name) -> None:
+    content = b"user,item\n" * 9999
+    with zipfile.ZipFile(tmp_path / "many.zip", "w", zipfile.ZIP_DEFLATED) as out:
+        out.writestr("orders.csv", content)
+    with zipfile.ZipFile(tmp_path / "within.zip", "w", zipfile.ZIP_STORED) as out:
+        out.write(tmp_path / "many.zip", "many.zip")
+    (tmp_path / "many.gz").write_bytes(gzip.compress(content))
+    (tmp_path / "many.bz2").write_bytes(bz2.compress(content))
+    monkeypatch.setattr("mom_pipeline.datasets.containers._MOST_BYTES", 50_000)
+    with pytest.raises(DatasetError, match=r"more than 50,000 bytes|holds an archive") as refused:
+        guess(tmp_path / name, tmp_path)
     assert "\n" not in str(refused.value)
 
 

@@ -173,7 +173,7 @@ SECOND_DAY = (
 
 def figures(folder: DataFolder, day: date = SECOND) -> DayFigures:
     with folder.warehouse.reading() as connection:
-        return day_figures(connection, day, None)
+        return day_figures(connection, [day])[0]
 
 
 @pytest.fixture

@@ -37,11 +37,11 @@ class RobustLevel:
         """
         values = _without_trend(np.array(before, dtype=np.float64))
         weekdays_before, weekday = np.array(weekdays[-1 - len(values) : -1]), weekdays[-1]
-        ages = np.arange(len(values))
-        levels = np.array([_weighted_median(values, np.abs(ages - age)) for age in ages])
+        days = np.arange(len(values))
+        levels = _weighted_medians(values, np.abs(days - days[:, None]))
         effects = _weekday_effects(values - levels, weekdays_before)
         corrected = values - effects[weekdays_before]
-        level = _weighted_median(corrected, ages[::-1]) + float(effects[weekday])
+        level = float(_weighted_medians(corrected, days[None, ::-1])[0] + effects[weekday])
         spread = _TO_DEVIATION * float(np.median(np.abs(corrected - levels)))
         return cls(level, spread * (1 + _FEW / len(values)))
 
@@ -69,11 +69,11 @@ def _without_trend(values: Float64) -> Float64:
     return np.asarray(last + slope * np.arange(len(last), 0, -1))
 
 
-def _weighted_median(values: Float64, ages: Array) -> float:
-    """Return the median, each value weighted by 2^(-age / half-life)."""
+def _weighted_medians(values: Float64, ages: Array) -> Float64:
+    """Return medians, each value weighted by 2^(-age / half-life). ages: (medians, values)."""
     order = np.argsort(values, kind="stable")
-    weights = np.cumsum(0.5 ** (ages[order] / _HALF_LIFE))
-    return float(values[order][np.searchsorted(weights, weights[-1] / 2)])
+    weights = np.cumsum(0.5 ** (ages[:, order] / _HALF_LIFE), axis=1)
+    return np.asarray(values[order][(weights < weights[:, -1:] / 2).sum(axis=1)])
 
 
 def _weekday_effects(residuals: Float64, weekdays: Array) -> Float64:

@@ -8,7 +8,7 @@ all users at once, shards, or day by day with old rows subtracted.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Self
 
 import numpy as np
@@ -24,7 +24,7 @@ from mom_pipeline.core.interactions import (
 from mom_pipeline.core.moments.sums import padded
 from mom_pipeline.core.moments.users import UserRows, Users
 from mom_pipeline.core.threads import cut, map_blocks
-from mom_pipeline.core.types import Array, Csr, Float64
+from mom_pipeline.core.types import Array, Csr, Float64, SentPlain
 
 # A weight of 1: 2^27 users with one item each still fit into 64 bits.
 _UNITS = 2**36
@@ -37,7 +37,7 @@ _PAIRS_PER_SLAB = 2_000_000
 
 
 @dataclass(frozen=True)
-class Cooccurrences:
+class Cooccurrences(SentPlain):
     """G of some users.
 
     upper: (D, D) of int64, canonical: G_hy in units, for h <= y.
@@ -113,6 +113,10 @@ class Cooccurrences:
 
     def matrix(self) -> Csr:
         """Return G in single precision, (D, D), in canonical format."""
+        return self._matrix
+
+    @cached_property
+    def _matrix(self) -> Csr:
         starts, items, shape = self.upper.indptr, self.upper.indices, self.upper.shape
         values = np.empty(len(items), dtype=np.float32)
         np.divide(self.units, _UNITS, out=values, casting="unsafe")

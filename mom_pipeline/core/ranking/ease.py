@@ -160,14 +160,16 @@ def _mean_of_others(B: Array, columns: Array, kept: Array, users: Array) -> Arra
 
 def _local_regressions(G: Csr, ridge: float) -> Csr:
     """Return B: every item regressed on its nearest ones. G: (D, D)."""
-    D, diagonal = G.shape[0], G.diagonal()
+    diagonal, others, nearest = G.diagonal(), ItemMatrix(G), _nearest(G)
     mean = diagonal.sum() / max(np.count_nonzero(diagonal), 1)
-    others, nearest = ItemMatrix(G), _nearest(G)
+    with_some = np.flatnonzero(np.diff(nearest.indptr))
     entries = np.zeros(nearest.nnz, dtype=np.float32)
 
     def block(start: int) -> None:
-        N = nearest[start : start + _SOLVED_PER_BLOCK]
-        own, listed, filled = slice(*nearest.indptr[[start, start + N.shape[0]]]), *_as_table(N)
+        items = with_some[start : start + _SOLVED_PER_BLOCK]
+        N = nearest[items]
+        own = slice(nearest.indptr[items[0]], nearest.indptr[items[-1] + 1])
+        listed, filled = _as_table(N)
         M = np.zeros((*listed.shape, listed.shape[1]), dtype=np.float32)
         M[filled] = others.at(N, listed) * filled[owners(N)]
         pairs = np.zeros(listed.shape, dtype=np.float32)
@@ -175,8 +177,8 @@ def _local_regressions(G: Csr, ridge: float) -> Csr:
         np.einsum("yii->yi", M)[:] += ridge * mean
         entries[own] = np.linalg.solve(M, pairs[:, :, None])[:, :, 0][filled]
 
-    map_blocks(block, range(0, D, _SOLVED_PER_BLOCK))
-    B = sparse.csc_array((_rounded(entries), nearest.indices, nearest.indptr), shape=(D, D))
+    map_blocks(block, range(0, len(with_some), _SOLVED_PER_BLOCK))
+    B = sparse.csc_array((_rounded(entries), nearest.indices, nearest.indptr), shape=G.shape)
     return with_narrow_indices(B.tocsr())
 
 

@@ -7,13 +7,12 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.core.linear_algebra.eigenpairs import fits_dense
+from mom_pipeline.core.interactions import with_entries
 from mom_pipeline.core.threads import cut
 from mom_pipeline.core.types import Array, Csr
 
-# Written out among the items that have entries where at least this share of these occurs, some ten
-# times as fast; a larger one than the few matrices of a ranking may be, from the second share on.
-_DENSE_SHARE, _LARGE_DENSE_SHARE, _DENSE_BYTES = 0.1, 0.25, 4 * 4
+# A row that has at least this share of the items is written out: twice as fast, or more.
+_DENSE_SHARE = 0.25
 # Sparse rows are added up for a few users in one call: 4 MB of entries stay in a core's cache.
 _ENTRIES_AT_A_TIME, _USERS_AT_A_TIME = 500_000, 32
 # Single entries are looked up in 4 MB of rows written out: five times as fast as a search.
@@ -28,27 +27,27 @@ class ItemMatrix:
 
     def sums(self, X: Csr) -> Array:
         """Return sum_h x_h M_hy over the items h of every history, (users, D). X: (users, D)."""
-        if self._dense is not None:
-            sums = np.zeros(X.shape, dtype=np.float32)
-            sums[:, self._items] = X[:, self._items] @ self._dense
-            return sums
-        before = np.append(0, np.cumsum(np.diff(self.entries.indptr)[X.indices]))[X.indptr]
-        blocks = []
+        items, written_out, dense = self._dense
+        rest = with_entries(X, ~written_out[X.indices])
+        before = np.append(0, np.cumsum(np.diff(self.entries.indptr)[rest.indices]))[rest.indptr]
+        sums = np.empty(X.shape, dtype=np.float32)
         for users in cut(before, _ENTRIES_AT_A_TIME, _USERS_AT_A_TIME):
-            bounds = X.indptr[users.start : users.stop + 1]
+            bounds = rest.indptr[users.start : users.stop + 1]
             entries = slice(bounds[0], bounds[-1])
-            stacked = _stacked(self.entries[X.indices[entries]], bounds - bounds[0])
-            blocks.append((stacked @ X.data[entries]).reshape(-1, X.shape[1]))
-        return np.concatenate(blocks)
+            stacked = _stacked(self.entries[rest.indices[entries]], bounds - bounds[0])
+            sums[users] = (stacked @ rest.data[entries]).reshape(-1, X.shape[1])
+        if len(dense):
+            sums[:, items] += X[:, written_out] @ dense
+        return sums
 
     def at(self, X: Csr, items: Array) -> Array:
         """Return M at (item of an entry of X, listed item of its user), (entries, n).
 
         items: (users, n) positions.
         """
-        used, row = np.unique(X.indices, return_inverse=True)
-        listed, column = np.unique(items, return_inverse=True)
-        column, owner = column.reshape(items.shape), owners(X)
+        used, row = _distinct(X.indices, self.entries.shape[0])
+        listed, column = _distinct(items, self.entries.shape[1])
+        owner = owners(X)
         values = np.empty((X.nnz, items.shape[1]), dtype=self.entries.dtype)
         order = np.argsort(row, kind="stable")
         step = max(1, _PANEL // max(len(listed), 1))
@@ -65,25 +64,26 @@ class ItemMatrix:
         return ItemMatrix(sparse.csr_array((M.data, M.indices, indptr), shape=(n_items, n_items)))
 
     @cached_property
-    def _items(self) -> Array:
-        """The items that have entries, in rows or in columns."""
-        some = np.diff(self.entries.indptr) > 0
+    def _dense(self) -> tuple[Array, Array, Array]:
+        """The items that have entries, which rows are written out, (D,), and these rows."""
+        lengths = np.diff(self.entries.indptr)
+        some = lengths > 0
         some[self.entries.indices] = True
-        return np.flatnonzero(some)
-
-    @cached_property
-    def _dense(self) -> Array | None:
-        """M among the items that have entries, where it is written out."""
-        size = len(self._items) ** 2
-        share = _DENSE_SHARE if fits_dense(_DENSE_BYTES * size) else _LARGE_DENSE_SHARE
-        if not size or self.entries.nnz < share * size:
-            return None
-        return np.asarray(self.entries[self._items][:, self._items].toarray())
+        items = np.flatnonzero(some)
+        written_out = some & (lengths >= _DENSE_SHARE * len(items))
+        return items, written_out, self.entries[written_out][:, items].toarray()
 
 
 def last_true(values: Array) -> int:
     """Return the position of the last True; -1 where there is none."""
     return int(np.flatnonzero(values)[-1]) if values.any() else -1
+
+
+def _distinct(positions: Array, n: int) -> tuple[Array, Array]:
+    """Return the distinct ones of some positions below n, rising, and which of these each is."""
+    there = np.zeros(n, dtype=bool)
+    there[positions] = True
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[positions]
 
 
 def owners(X: Csr) -> Array:

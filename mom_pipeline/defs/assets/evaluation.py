@@ -34,6 +34,8 @@ def evaluation_metrics(run: DayRun, day: date) -> DayOutput:
     of `promotion`.
     """
     days, model_day = run.days, evaluated_day(run.days, day)
+    model = days.made.get(("decomposition", model_day))
+    inputs = {"model": model.version} if model else {}
     try:
         measured = _backtest(run, model_day, day)
         problem = "" if measured else "nobody took anything new"
@@ -41,7 +43,9 @@ def evaluation_metrics(run: DayRun, day: date) -> DayOutput:
         measured, problem = None, str(reason)
     if measured is None:
         return only_note(
-            f"skipped: {problem}", also=lambda connection: replace_metrics(connection, day, [])
+            f"skipped: {problem}",
+            inputs=inputs,
+            also=lambda connection: replace_metrics(connection, day, []),
         )
     by_ranking = {
         days.chosen(model_day).model.ranking: measured.model,
@@ -75,7 +79,7 @@ def evaluation_metrics(run: DayRun, day: date) -> DayOutput:
         },
         [checks.better_than_popularity(ours.recall[k], theirs.recall[k])],
         arrays=measured.as_arrays(),
-        inputs={"model": days.made["decomposition", model_day].version},
+        inputs=inputs,
         also=lambda connection: replace_metrics(connection, day, rows),
     )
 

@@ -13,7 +13,7 @@ from mom_pipeline.defs import checks
 from mom_pipeline.defs.daily import DAILY_FRESH, OWNERS, DayOutput, DayRun, Names, daily_asset
 from mom_pipeline.defs.metadata import table
 from mom_pipeline.logs.decisions import refusals
-from mom_pipeline.logs.gate import admit, unjudged_days
+from mom_pipeline.logs.gate import admit, admit_unjudged
 from mom_pipeline.logs.ingest import IngestFailure, ingest_day
 from mom_pipeline.logs.ledger import delivered_day
 from mom_pipeline.pipeline.days import LOGS, NotUsable
@@ -146,7 +146,6 @@ def _number_anew(run: DayRun) -> None:
             forget_positions(connection, first)
             forget_days(connection, first, besides=["raw_logs"])
         # Days of which no matrix was made are judged by their figures alone.
-        for day in unjudged_days(connection, first):
-            admit(connection, day, None)
+        admit_unjudged(connection, first)
     if is_newest:
         run.days.forget_from(first)

@@ -157,11 +157,10 @@ def test_pairs_written_out_give_the_same_scores(X, monkeypatch, pairs, users):
     dense = Pairs.from_counts(counts(X)).scores(rows(X))
     monkeypatch.setattr("mom_pipeline.core.ranking.item_matrix._ENTRIES_AT_A_TIME", pairs)
     monkeypatch.setattr("mom_pipeline.core.ranking.item_matrix._USERS_AT_A_TIME", users)
-    monkeypatch.setattr("mom_pipeline.core.linear_algebra.eigenpairs._DENSE_BYTES", 0)
-    np.testing.assert_array_equal(dense, Pairs.from_counts(counts(X)).scores(rows(X)))
-    monkeypatch.setattr("mom_pipeline.core.ranking.item_matrix._LARGE_DENSE_SHARE", 2)
-    a_few_users = Pairs.from_counts(counts(X)).scores(rows(X))
-    np.testing.assert_allclose(dense, a_few_users, rtol=1e-5)
+    for share in (0.8, 2):  # some rows, and none
+        monkeypatch.setattr("mom_pipeline.core.ranking.item_matrix._DENSE_SHARE", share)
+        a_few_users = Pairs.from_counts(counts(X)).scores(rows(X))
+        np.testing.assert_allclose(dense, a_few_users, rtol=1e-5, atol=1e-6)
     assert dense.any()
 
 
