@@ -25,7 +25,6 @@ _LONGEST = (
     "cli/test_start.py",
     "defs/test_bad_days.py",
     "cli/test_erase.py",
-    "engine/test_object_store.py",
     "serving/test_explorer_page.py",
     "datasets/test_datasets.py",
     "defs/test_against_full.py",

@@ -187,20 +187,17 @@ def _on_worker(
 
 
 @contextmanager
-def dask_engine(
-    address: str = "", *, n_workers: int = 2, memory_limit: str = "auto"
-) -> Iterator[DaskEngine]:
+def dask_engine(address: str = "", *, n_workers: int = 2) -> Iterator[DaskEngine]:
     """Connect to a scheduler, such as tcp://10.0.0.1:8786, or start a cluster on this machine.
 
     Without an address, worker processes of one thread each are started on loopback and end with
-    the block.  memory_limit: of each of them, such as "4GB".
+    the block.
     """
     with ExitStack() as stack:
         if not address:
             cluster = LocalCluster(
                 n_workers=n_workers,
                 threads_per_worker=1,
-                memory_limit=memory_limit,
                 host="127.0.0.1",
                 dashboard_address="127.0.0.1:0",
                 protocol="tcp://",

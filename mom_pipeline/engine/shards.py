@@ -33,7 +33,6 @@ from mom_pipeline.core.types import Array, Csr
 
 MANIFEST = "shards.json"
 PAIRS_PER_SHARD = 2_000_000
-_FORMAT = 2
 _SCHEMA = pa.schema([("user", pa.int64()), ("item", pa.int32()), ("count", pa.float64())])
 _DAY = pa.field("day", pa.float64())
 _USERS_PER_BLOCK = 262_144
@@ -80,8 +79,6 @@ class Shards:
         url = absolute(url)
         try:
             manifest = json.loads(_content(f"{url}/{MANIFEST}"))
-            if manifest["format"] != _FORMAT:
-                raise ValueError(f"format {manifest['format']}, expected {_FORMAT}")
             entries = tuple(ShardEntry(**entry) for entry in manifest["entries"])
             n_users, n_items = manifest["shape"]
             return cls(url, (n_users, n_items), entries, manifest["with_days"])
@@ -217,21 +214,18 @@ class ShardWriter:
             return
         with store_errors(self._url):
             self._open.close()
-            entries = tuple(
-                ShardEntry(name, int(n_users), int(n_pairs), self._sha256(name))
-                for name, (n_users, n_pairs) in zip(self._names, self._sizes, strict=True)
-            )
+            paths = [f"{self._folder}/{name}" for name in self._names]
+            sums = [sha256_of(self._fs.cat_file(path)) for path in paths]
+            rows = zip(self._names, *self._sizes.T.tolist(), sums, strict=True)
+            entries = tuple(ShardEntry(*row) for row in rows)
             shape = (self._n_users, self._n_items)
             self.shards = Shards(self._url, shape, entries, self._with_days)
-            manifest = json.dumps({"format": _FORMAT, **asdict(self.shards)})
-            self._fs.pipe_file(f"{self._folder}/{MANIFEST}", manifest.encode())
+            manifest = json.dumps(asdict(self.shards)).encode()
+            self._fs.pipe_file(f"{self._folder}/{MANIFEST}", manifest)
             self._fs.invalidate_cache(self._folder)
             for path in self._fs.glob(f"{self._folder}/shard-*.parquet"):
                 if path.rpartition("/")[2] not in self._names:  # of an earlier writing
                     self._fs.rm(path)
-
-    def _sha256(self, name: str) -> str:
-        return sha256_of(self._fs.cat_file(f"{self._folder}/{name}"))
 
 
 @contextmanager

@@ -71,7 +71,7 @@ def population_sums(
     U = np.linalg.eigh(M2)[1][:, ::-1][:, : min(D, len(weights) + 6)]
     seen = U.T @ O
     nothing = np.zeros(D)
-    first = MomentSums(1, np.ones(3), 1.0, 1.0, nothing, nothing, nothing, nothing)
+    first = MomentSums(1, np.ones(3), 1.0, 1.0, nothing, nothing, nothing)
     sums = AnchoredSums(
         first,
         pairs=U.T @ M2 @ U,

@@ -19,8 +19,7 @@ class Bounds:
     """How far O and pi may be from the truth, with probability 1 - delta.
 
     mu_bound, pi_bound: of ||mu_k - mu_k'|| and |pi_k - pi_k'|.
-    n1, n2, n3: users that the theorem asks for; constants: (c1, c2, the factor of n2 and n3),
-    which the paper leaves open.
+    n1, n2, n3: users that the theorem asks for, its open constants taken as 1.
     d1s, d2s, d3s: means of nnz, nnz^2, nnz^3.  sigma_1, sigma_k: ends of the spectrum of M2.
     """
 
@@ -36,7 +35,6 @@ class Bounds:
     sigma_1: float
     sigma_k: float
     delta: float
-    constants: tuple[float, float, float]
     warnings: tuple[str, ...]
 
     @property
@@ -85,7 +83,6 @@ def theorem_1(
     weights: Float64,
     *,
     delta: float = 0.05,
-    constants: tuple[float, float, float] = (1.0, 1.0, 1.0),
 ) -> Bounds:
     """Evaluate Theorem 1 on a fitted model.
 
@@ -93,7 +90,7 @@ def theorem_1(
     """
     if not 0 < delta < 1:
         raise InvalidSetting(f"delta must lie between 0 and 1, found {delta}")
-    (d1, d2, d3), (c1, c2, c_omega), K = mean_sizes, constants, len(weights)
+    (d1, d2, d3), K = mean_sizes, len(weights)
     s1, sk = float(eigenvalues[0]), float(eigenvalues[-1])
     eps = 1 + np.sqrt(np.log(1 / delta) / 2)
     mu_bound = (eps / np.sqrt(n_users)) * (
@@ -102,17 +99,15 @@ def theorem_1(
         + 4 * np.sqrt(s1) / (d2 * sk)
     )
     pi_bound = eps / np.sqrt(n_users) / d3 * (200 / sk**2.5 + 40 * np.sqrt(2) / sk**1.5)
-    spread = K / c1 * np.sqrt(weights.max() / weights.min())
+    spread = K * np.sqrt(weights.max() / weights.min())
     # log log is meaningless for one component, where nothing has to be told apart.
-    n1 = c2 * (np.log(K) + np.log(max(np.log(spread), 1.0)))
-    n2 = c_omega * (eps / (d2 * sk)) ** 2
+    n1 = np.log(K) + np.log(max(np.log(spread), 1.0))
+    n2 = (eps / (d2 * sk)) ** 2
     tensor_error = 10 / (d2 * sk**2.5) + 2 * np.sqrt(2) / (d3 * sk**1.5)
-    n3 = c_omega * (K * tensor_error * eps) ** 2
+    n3 = (K * tensor_error * eps) ** 2
     mu_bound, pi_bound, n1, n2, n3 = (float(x) for x in (mu_bound, pi_bound, n1, n2, n3))
     warnings = _warnings(n_users, K, mu_bound, pi_bound, max(n1, n2, n3))
-    return Bounds(
-        mu_bound, pi_bound, n1, n2, n3, n_users, d1, d2, d3, s1, sk, delta, constants, warnings
-    )
+    return Bounds(mu_bound, pi_bound, n1, n2, n3, n_users, d1, d2, d3, s1, sk, delta, warnings)
 
 
 def few_users(N: int, K: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""The first moment, and what the second and third are divided by, as sums over users.
+"""What the second and third moments are divided by, and the users of each item, as sums over users.
 
 Every quantity here is a sum of terms of one user each: the sums of two blocks of users
 add up to the sums of both, and a user is taken out by subtracting their terms.
@@ -24,7 +24,7 @@ class MomentSums:
 
     n_users: users with any event.  sizes: (3,) sums of nnz, nnz^2, nnz^3 over users.
     pair_weight, triple_weight: sum of omega over users usable for M2, M3.
-    item_events, item_users: (D,) first moment, and users of each item.
+    item_users: (D,) users of each item.
     pair_diagonal: (D,) sum of a_u x_u, the events paired with themselves.
     item_squares: (D,) sum of a_u x_u^2, the diagonal of X^T A X.
     """
@@ -33,7 +33,6 @@ class MomentSums:
     sizes: Float64
     pair_weight: float
     triple_weight: float
-    item_events: Float64
     item_users: Float64
     pair_diagonal: Float64
     item_squares: Float64
@@ -59,7 +58,6 @@ class MomentSums:
             sizes=np.array([(sizes**power).sum() for power in (1, 2, 3)]),
             pair_weight=pair_weight,
             triple_weight=triple_weight,
-            item_events=column_sums(X),
             item_users=np.bincount(X.indices, minlength=X.shape[1]).astype(np.float64),
             pair_diagonal=column_sums(X, a),
             item_squares=column_sums(X.astype(np.float64).power(2), a),
@@ -88,7 +86,7 @@ class MomentSums:
         return replace(self, **longer)
 
 
-ITEM_SUMS = ("item_events", "item_users", "pair_diagonal", "item_squares")
+ITEM_SUMS = ("item_users", "pair_diagonal", "item_squares")
 
 
 def events_per_user(X: Csr) -> Float64:

@@ -160,7 +160,7 @@ def spread(users: Array) -> Array:
 
 @dataclass(frozen=True)
 class MomentsPass:
-    """The first moment, and what the others are divided by."""
+    """What the moments are divided by, and the users of each item."""
 
     estimator: Estimator
 
