@@ -84,14 +84,11 @@ def export(what: str, kind: str | None, to: str | None, n: int | None) -> None:
 
 def _check_file(path: Path, kind: str | None, settings: Settings) -> None:
     if path.resolve().is_relative_to(settings.data_dir.resolve()):
-        raise NotExported(
-            f"{path} lies in the data folder, where `erase` must reach every person; write it "
-            "elsewhere"
-        )
+        where = f"{path} lies in the data folder, where `erase` must reach every person"
+        raise NotExported(f"{where}; write it elsewhere")
     if kind not in {*_FORMATS, *_DUCKDB}:
-        raise NotExported(
-            f"{path} must end with .{', .'.join(_FORMATS)} or .duckdb, or --format must be given"
-        )
+        known = ", .".join(_FORMATS)
+        raise NotExported(f"{path} must end with .{known} or .duckdb, or --format must be given")
 
 
 def _lists(connection: Connection, settings: Settings, version: str, n: int) -> None:
@@ -127,10 +124,8 @@ def _to_file(path: Path, kind: str, connection: Connection) -> None:
         formula = {"formula": _FORMULA}
         found, example = connection.execute(_FORMULAS, formula | {"number": _NUMBER}).fetchall()[0]
         if found:
-            raise NotExported(
-                f"{found:,} ids such as {example!r} would be formulas to a spreadsheet, and no id "
-                "is changed; write --format parquet or jsonl"
-            )
+            said = f"{found:,} ids such as {example!r} would be formulas to a spreadsheet"
+            raise NotExported(f"{said}, and no id is changed; write --format parquet or jsonl")
         connection.execute(_QUOTED, formula)
     with replacing(path) as temporary:
         connection.execute(f"COPY exported TO $path ({_FORMATS[kind]})", {"path": str(temporary)})
@@ -147,9 +142,8 @@ def _to_postgres(to: str, connection: Connection, table: str) -> None:
     try:
         psycopg: Any = import_module("psycopg")
     except ImportError as error:
-        raise NotExported(
-            "PostgreSQL needs psycopg: pip install 'mom-pipeline[postgres]'"
-        ) from error
+        how = "pip install 'mom-pipeline[postgres]'"
+        raise NotExported(f"PostgreSQL needs psycopg: {how}") from error
     kinds = {"VARCHAR": "text", "INTEGER": "integer", "DOUBLE": "double precision"}
     described = connection.execute("DESCRIBE exported").fetchall()
     columns = ", ".join(f'"{name}" {kinds[kind]}' for name, kind, *_ in described)

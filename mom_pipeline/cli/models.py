@@ -16,7 +16,6 @@ from mom_pipeline.serving.registry import PERSON, ModelRegistry, StoredVersion
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
-_MEGABYTE = 1_000_000
 _SHOWN_CHANGES, _SHOWN_ITEMS = 10, 5
 _DASH = "–"
 
@@ -75,7 +74,7 @@ def _line(entry: StoredVersion, champion: str | None) -> tuple[Any, ...]:
         entry.version[:10],
         f"{metrics['map']:.4f}" if "map" in metrics else _DASH,
         "yes" if entry.version == champion else "",
-        f"{entry.bytes / _MEGABYTE:,.2f}",
+        f"{entry.bytes / 1e6:,.2f}",
         "unusable" if entry.damage else ("whole" if metrics else "whole, unproven"),
     )
 
@@ -96,11 +95,9 @@ def _print_difference(difference: ModelDiff, catalogue: Catalogue) -> None:
         f"{difference.mean_kept:.0%} of its items."
     )
     for entry in difference.changed:
-        added, gone = (
-            ", ".join(map(catalogue.label, items[:_SHOWN_ITEMS])) or _DASH
-            for items in (entry.added, entry.gone)
-        )
-        click.echo(f"{printable(entry.user)}: new {printable(added)}; gone {printable(gone)}")
+        both = (map(catalogue.label, items[:_SHOWN_ITEMS]) for items in (entry.added, entry.gone))
+        added, gone = (printable(", ".join(labels)) or _DASH for labels in both)
+        click.echo(f"{printable(entry.user)}: new {added}; gone {gone}")
 
 
 def _value(value: Any) -> str:

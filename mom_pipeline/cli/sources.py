@@ -77,13 +77,8 @@ _OPTIONS = {
 }
 _PARTS = ("table", "query", "sheet")
 # The option of a choice, as the guess calls it.
-_LABELS = {
-    "time": "--timestamp",
-    "quantity": "--weight",
-    "type of the event": "--event",
-    "name of the item": "--item-name",
-    "group of the item": "--item-group",
-}
+_LABELS = {"time": "--timestamp", "quantity": "--weight", "type of the event": "--event"}
+_LABELS |= {"name of the item": "--item-name", "group of the item": "--item-group"}
 _ROWS = 5
 # A log of repeats, such as of a grocery.
 _OFTEN_AGAIN = 0.2
@@ -230,6 +225,7 @@ def _show(guess: Guess) -> None:
     written = {"csv": f"text, delimiter {file.delimiter!r}", "jsonl": "JSON lines"}
     times = " and ".join(filter(None, (options.timestamp, options.clock)))
     times += f", as {options.timestamp_format}, in {options.timezone}"
+    quantity = f"{options.weight}, decimals after {options.decimal!r}"
     lines = {
         "format": written.get(file.file_format, "Parquet"),
         "encoding": file.encoding,
@@ -237,9 +233,7 @@ def _show(guess: Guess) -> None:
         "user": options.user,
         "item": options.item,
         "time": times if options.timestamp else "none: all rows are of one day",
-        "quantity": f"{options.weight}, decimals after {options.decimal!r}"
-        if options.weight
-        else "none: every line counts once",
+        "quantity": quantity if options.weight else "none: every line counts once",
         "type of the event": options.event or "none",
         "name of the item": options.item_name or "none",
         "group of the item": options.item_group or "none",
@@ -337,11 +331,8 @@ def import_(settings: Settings, /, dataset: str, path: str, as_json: bool, **cho
     if as_json:
         print_json(asdict(done))
         return
-    for name in done.files_without_end:
-        warn(
-            f"Imported: the last line of {printable(name)} has no line end; see whether the file "
-            "is whole."
-        )
+    for name in map(printable, done.files_without_end):
+        warn(f"Imported: the last line of {name} has no line end; see whether the file is whole.")
     _print_imported(done, settings.logs_dir)
     if done.lines_filtered:
         click.echo(f"{done.lines_filtered:,} lines were left out: {done.rules}.")

@@ -32,7 +32,6 @@ from mom_pipeline.serving.registry import PERSON, UNUSABLE, ModelRegistry, NoCha
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
-_MEGABYTE = 1_000_000
 _SHOWN, _SHOWN_LINES = 5, 200
 _NEXT = "Next: `mom-pipeline update` computes the days from there on."
 
@@ -145,7 +144,7 @@ def _print_all(settings: Settings, days: Sequence[DayStatus]) -> None:
     keys = [(f"{name}.{k}", str(v)) for name, values in sections for k, v in values.items()]
     print_table(f"Settings of {settings.data_dir}", ["key", "value"], keys)
     sizes = _disk_sizes(settings.data_dir).items()
-    print_table("On disk", ["what", "MB"], [(n, round(b / _MEGABYTE, 2)) for n, b in sizes])
+    print_table("On disk", ["what", "MB"], [(n, round(b / 1e6, 2)) for n, b in sizes])
 
 
 def _values(settings: Settings) -> dict[str, dict[str, Any]]:

@@ -118,7 +118,7 @@ class FittedModel(SentPlain):
         """Return the n best items of every row, exactly those of the whole catalogue.
 
         X: (N, D).  memberships: (N, K) of the same users, computed when None.
-        last_days: (N, D), for lists that may hold what the user had.
+        last_days: (N, D), the days of X; without them all of a history counts alike.
         only: (D,) of bool, the items to choose among. One without users is no candidate.
         """
         rows, top = self.histories(X, memberships, last_days), self.top(ranking)

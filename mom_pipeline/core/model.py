@@ -292,7 +292,7 @@ class MethodOfMoments(FrameApi):
     ) -> tuple[Array, Float64]:
         """Return the n best items of every row of X and their scores, (N, n) each.
 
-        last_days: (N, D), for lists that may hold what users had.
+        last_days: (N, D), their days, as in `fit`; without them all of a history counts alike.
         ranking: None for what was fitted.
         A short list is filled with -1 and a score of 0; an item without users is no candidate.
         """

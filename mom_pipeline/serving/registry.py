@@ -127,7 +127,7 @@ class ModelRegistry:
 
     def champion_version(self) -> str | None:
         """The version in use, or None before the first promotion."""
-        return self.version_as_of(date.max)
+        return next(reversed(_champions(self.history())), None)
 
     def version_as_of(self, day: date) -> str | None:
         """The version in use as of a day: the last one put in use that is of no later day."""

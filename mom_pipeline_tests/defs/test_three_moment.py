@@ -42,7 +42,8 @@ def test_the_lists_are_the_best_scores(ranked: Pipeline):
         for name, array in ours.items():
             np.testing.assert_array_equal(array, theirs[name], err_msg=name)
     X = rows_of_day.toarray()
-    scores = np.where(X > 0, -np.inf, model.scores(rows_of_day, "three-moment"))
+    of_day = model.scores(rows_of_day, last_days=day_rows.last_days)
+    scores = np.where(X > 0, -np.inf, of_day)
     by_class = np.where(X > 0, -np.inf, model.component_scores(rows_of_day))
     assert (scores.argmax(axis=1) != by_class.argmax(axis=1)).mean() > 0.1
     with ranked.warehouse.connect() as connection:

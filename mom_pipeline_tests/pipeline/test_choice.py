@@ -136,9 +136,9 @@ def test_what_is_fixed_is_not_chosen(folder: Folder):
     assert (found.model.n_components, found.model.estimator) == (5, "paper")
     assert found.ranking.ease == (0.5, 0.0)
     assert found.ranking.pairs != RankingWeights().pairs
-    stated = folder(model + "[ranking]\nlearn = false\nweights = { age = -1.0 }\n")
+    stated = folder(model + "[ranking]\nlearn = false\nweights = { quiet = -1.0 }\n")
     found = settings_of_day(stated, LAST, 400, 5000, None)
-    assert found.ranking == RankingWeights(age=(-1.0, 0.0))
+    assert found.ranking == RankingWeights(quiet=(-1.0, 0.0))
     never = folder(model + "[tuning]\nevery_days = 0\n")
     found = settings_of_day(never, LAST, 400, 5000, None)
     assert found == ChosenSettings.as_they_stand(never.settings)
