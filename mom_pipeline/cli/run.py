@@ -296,11 +296,13 @@ def run_days(
     last: date,
     *,
     full: bool = False,
+    anew: bool = False,
     only: Sequence[str] = (),
 ) -> None:
     """Materialize every asset, or only some, from first to last in one run, with a progress bar.
 
-    Raises RunFailed with the first error.
+    full: moments from all users.  anew: settings chosen again. Raises RunFailed with the first
+    error.
     """
     prepare_dagster_home(settings)
     import dagster as dg
@@ -319,7 +321,7 @@ def run_days(
     total = (len(only) or len(ASSETS)) * ((last - first).days + 1)
     defs = definitions_of(settings, executor=dg.in_process_executor)
     job = defs.resolve_job_def("full_rebuild" if full else "daily_update")
-    config: dict[str, Any] = dict(full_config(Names())) if full else {"ops": {}}
+    config: dict[str, Any] = dict(full_config(Names(), anew=anew)) if full else {"ops": {}}
     with dg.DagsterInstance.get() as instance, count_progress(total) as advance:
         token = day_done.set(lambda asset, day: advance(asset))
         try:

@@ -65,6 +65,8 @@ TOO_LITTLE = "too_little"
 LOGS = "logs"
 # Files beside those of assets: what a rebuild fixed, and the sums that the next day starts from.
 _ANCHOR, _SUMS = "anchor", "moment_sums"
+# The facts that point to files: without them, figures are what is left of a day.
+OF_FILES = ("bytes", _ANCHOR, _SUMS)
 # The days whose sums stay: the newest, and the one that it started from.
 _DAYS_OF_SUMS = 2
 _PAIR_DRIFT = 0.5

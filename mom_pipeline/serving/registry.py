@@ -10,7 +10,7 @@ rollback takes one away. A reader sees the old or the new champion; writers take
 import json
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -236,8 +236,8 @@ class ModelRegistry:
                 shutil.rmtree(self.folder(version))
         return removed
 
-    def forget(self, user_id: str) -> dict[str, str | None]:
-        """Replace every version that knows a user by one without them. Old name -> new name.
+    def forget(self, user_ids: Collection[str]) -> dict[str, str | None]:
+        """Replace every version that knows users by one without them. Old name -> new name.
 
         After a crash the same call ends the work. A damaged version is removed (None in the
         answer): what is left of it could still hold the user.
@@ -250,7 +250,7 @@ class ModelRegistry:
             changed: dict[str, str | None] = {}
             for version in self.names():
                 try:
-                    left = self.load(version).without_user(user_id)
+                    left = self.load(version).without_users(user_ids)
                     if left is not None:
                         changed[version] = self._add(left)
                 except DamagedModel:
@@ -260,6 +260,19 @@ class ModelRegistry:
             for version in changed:
                 shutil.rmtree(self.folder(version))
         return changed
+
+    def leave_only(self, version: str | None, reason: str) -> None:
+        """Put a version in use and remove all others, or remove all; a choice of a person stays."""
+        with locked(self.root):
+            if version is None:
+                (self.root / POINTER).unlink(missing_ok=True)
+            else:
+                self.load(version)
+                by = PERSON if self.is_chosen() else GATE
+                self._note([], version, PROMOTED, reason, by)
+            for other in self.names():
+                if other != version:
+                    shutil.rmtree(self.folder(other))
 
     def _add(self, served: ServedModel) -> str:
         parent = self.root / VERSIONS

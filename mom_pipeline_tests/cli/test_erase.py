@@ -6,29 +6,34 @@ import io
 import json
 import shutil
 import zipfile
+from datetime import date
 from pathlib import Path
 
 import duckdb
-import numpy as np
 import pytest
 
 from mom_pipeline.artifacts.lock import _held, writing_to
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
-from mom_pipeline.pipeline.days import LOGS, Days
+from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import load_settings
 from mom_pipeline_tests.cli.conftest import SETTINGS_FILE, mom, rows, statuses
+from mom_pipeline_tests.faults.every_list import lists_of
 
 # Distinctive, so that its bytes can be searched for, and hard to write: quotes and no ASCII.
 USER = 'needle-Ω "4711"'
+N_DAYS, LAST = 4, date(2024, 3, 4)
+SETTINGS = SETTINGS_FILE.replace('"components"', '"three-moment"').replace(
+    "_days = 0", "_days = 28"
+)
 SAMPLE = SampleSettings(
-    n_days=3, n_users=200, n_items=50, n_components=3, events_per_day=700, seed=4
+    n_days=N_DAYS, n_users=200, n_items=50, n_components=3, events_per_day=700, seed=4
 )
 
 
 def write_logs(folder: Path, *, with_user: bool) -> None:
     """The sample, in which the first of its users is called USER; or the same without them."""
     (folder / "logs").mkdir(parents=True)
-    (folder / "pipeline.toml").write_text(SETTINGS_FILE)
+    (folder / "pipeline.toml").write_text(SETTINGS)
     deliveries = list(sample_deliveries(SAMPLE))
     first = deliveries[0].content
     name = gzip.decompress(first).decode().splitlines()[1].split(",")[0]
@@ -102,33 +107,40 @@ def test_the_id_is_found_in_every_place_before_and_nowhere_after(finished, erase
     assert not list(folder.rglob("*.wal"))
 
 
-def test_everything_is_as_in_a_folder_that_never_had_the_user(erased, tmp_path):
-    folder, _ = erased
-    write_logs(tmp_path, with_user=False)
-    mom(tmp_path, "update")
-    ours, theirs = (Days(load_settings(place, {})) for place in (folder, tmp_path))
-    assert ours.made.keys() == theirs.made.keys()
-    compared = 0
-    for asset, day in theirs.made:
-        if "bytes" in theirs.made[asset, day].facts:
-            found, expected = (days.arrays(asset, day) for days in (ours, theirs))
-            assert found.keys() == expected.keys()
-            for name in expected.keys() - {LOGS}:
-                assert_equal(found[name], expected[name])
-                compared += 1
-    assert compared > 20
+def in_full(folder, **without):
+    """A new folder whose newest day is computed in full."""
+    write_logs(folder, **without)
+    mom(folder, "backfill", "--from", str(LAST), "--to", str(LAST), "--full")
+    return folder
+
+
+def champion(folder):
+    return ModelRegistry(folder / "models").champion()
+
+
+def test_every_list_and_membership_is_that_of_a_full_fit_without_her(erased, finished, tmp_path):
+    """Weights of the choice fitted without her, too; components up to their numbers."""
+    folder, receipt = erased
+    clean = in_full(tmp_path / "clean", with_user=False)
+    assert champion(folder).content_hash == champion(clean).content_hash
+    assert champion(folder).content_hash == receipt["after"]["content"]
+    assert champion(finished).content_hash == receipt["before"]["content"]
+    weights = champion(folder).model.pair_ranking.weights
+    assert weights != champion(finished).model.pair_ranking.weights
+    assert len(lists_of(clean, LAST)) > 100
+    assert lists_of(folder, LAST) == lists_of(clean, LAST)
     lists = "SELECT user_id, rank, item_id, score FROM recommendations ORDER BY ALL"
-    assert rows(folder, lists) == rows(tmp_path, lists)
+    assert rows(folder, lists) == rows(clean, lists)
     for kind in ("user", "item"):
-        ids = f"SELECT position, {kind}_id FROM {kind}_dictionary ORDER BY ALL"
-        assert rows(folder, ids) == rows(tmp_path, ids)
+        assert rows(folder, f"FROM {kind}_dictionary ORDER BY 1") == rows(
+            clean, f"FROM {kind}_dictionary ORDER BY 1"
+        )
+    assert ModelRegistry(folder / "models").names() == [receipt["after"]["version"]]
 
 
-def assert_equal(found, expected):
-    if hasattr(expected, "indptr"):
-        assert (found != expected).nnz == 0
-    else:
-        np.testing.assert_array_equal(found, expected)
+def test_figures_of_past_days_stay(erased, finished):
+    metrics = "SELECT DISTINCT day, model_day, ranking FROM evaluation_metrics ORDER BY ALL"
+    assert rows(erased[0], metrics) == rows(finished, metrics) != []
 
 
 def test_bad_input_gets_an_answer_and_changes_nothing(finished, tmp_path):
@@ -141,7 +153,7 @@ def test_bad_input_gets_an_answer_and_changes_nothing(finished, tmp_path):
         assert "another erasure" in mom(folder, "erase", USER, "--yes", code=1).stderr
         _held.update(held)
     asked = mom(folder, "erase", USER, code=1, typed="n\n")
-    assert "lines in 3 log files" in asked.stdout
+    assert "lines in 4 log files" in asked.stdout
     assert not (folder / "erasures").exists()
     for path in (finished / "logs").iterdir():
         assert (folder / "logs" / path.name).read_bytes() == path.read_bytes()

@@ -150,7 +150,7 @@ def strike_erase(ground: Ground, folder: Path, kill: Kill, counts: Killed) -> No
     ]
     problems = {
         f"erase ended with {again.code}: {again.output[-300:]}": again.code != 0,
-        f"the id is in {files_with(folder, USER)}": bool(files_with(folder, USER)),
+        f"the id is in {files_with(folder, [USER])}": bool(files_with(folder, [USER])),
         f"days are behind: {behind}": bool(behind),
         "log files differ": expected["logs"] != found["logs"],
         "rows differ": any(expected[name] != found.get(name) for name in tables),
