@@ -17,6 +17,7 @@ from mom_pipeline.serving.lists import export_path
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse, literal_path
+from mom_pipeline.warehouse.erased import ErasuresNotWhole, read_receipt, salt_of
 
 _RESTORE = "restore it from a copy, or remove it: `mom-pipeline update` reads the log files again"
 _HISTORY = "move dagster_home away: the next run makes a new one; days and models are not in it"
@@ -36,7 +37,8 @@ Looked = Callable[[], None]
 
 def damages(settings: Settings, looked: Looked = lambda: None) -> Iterator[Damage]:
     """Yield all that is damaged; `looked` is called for every file or table."""
-    for place in (_in_warehouse, _in_artifacts, _in_export, _in_models, _in_history):
+    places = (_in_warehouse, _in_artifacts, _in_export, _in_models, _in_erasures, _in_history)
+    for place in places:
         yield from place(settings, looked)
 
 
@@ -130,6 +132,16 @@ def _in_models(settings: Settings, looked: Looked) -> Iterator[Damage]:
             used = "`mom-pipeline rollback` puts the one before it in use"
             remedy = used if entry.version == champion else again
             yield Damage(f"models/versions/{entry.version}", entry.damage, remedy)
+
+
+def _in_erasures(settings: Settings, looked: Looked) -> Iterator[Damage]:
+    """The key of the erasures, and every receipt that was signed with it."""
+    for path in sorted(settings.erasures_dir.glob("*.json")):
+        looked()
+        try:
+            read_receipt(path, salt_of(settings))
+        except ErasuresNotWhole as error:
+            yield Damage(f"erasures/{path.name}", str(error), "put erasures/ back from a copy")
 
 
 def _in_history(settings: Settings, looked: Looked) -> Iterator[Damage]:

@@ -102,10 +102,15 @@ def _lines_of(
             query = event_query(file, scan.readable, settings.logs, erased_users(settings))
             return connection.execute(
                 f"""
-                {query.sql}
-                SELECT unnest(range(line, line + len(string_split(text, chr(10))))), user_id
-                FROM events WHERE user_id IN (FROM wanted)
-                OR (reason IS NOT NULL AND {MENTIONED.format("text")})
+                {query.sql},
+                near AS MATERIALIZED (
+                    SELECT unnest(range(line, line + len(string_split(text, chr(10))))) AS line,
+                        text, user_id, reason
+                    FROM events WHERE reason IS NOT NULL OR user_id IN (FROM wanted)
+                )
+                SELECT line, user_id FROM near WHERE user_id IN (FROM wanted)
+                UNION SELECT line, NULL FROM (SELECT * FROM near WHERE reason IS NOT NULL)
+                WHERE {MENTIONED.format("text")}
                 """,  # noqa: S608
                 query.parameters,
             ).fetchall()

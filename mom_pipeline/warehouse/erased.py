@@ -19,7 +19,10 @@ from mom_pipeline.errors import MomError
 from mom_pipeline.settings import Settings
 
 SALT, SIGNATURE = "salt", "hmac"
-_REMEDY = "put erasures/ back from a copy; until then no log file is ingested"
+_REMEDY = (
+    "put erasures/ back from a copy; until then no log file is ingested, since whoever was erased "
+    "might come back"
+)
 
 
 class ErasuresNotWhole(MomError):

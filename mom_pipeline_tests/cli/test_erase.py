@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 import zipfile
+from collections.abc import Collection
 from datetime import date
 from pathlib import Path
 
@@ -13,9 +14,11 @@ import duckdb
 import pytest
 
 from mom_pipeline.artifacts.lock import _held, writing_to
+from mom_pipeline.erasure.erasing import NobodyToErase
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import load_settings
+from mom_pipeline.warehouse.erased import ErasuresNotWhole, signature
 from mom_pipeline_tests.cli.conftest import SETTINGS_FILE, mom, rows, statuses
 from mom_pipeline_tests.faults.every_list import lists_of
 
@@ -30,16 +33,20 @@ SAMPLE = SampleSettings(
 )
 
 
-def write_logs(folder: Path, *, with_user: bool) -> None:
-    """The sample, in which the first of its users is called USER; or the same without them."""
+def write_logs(folder: Path, *, with_user: bool, without: Collection[str] = ()) -> None:
+    """The sample, in which the first of its users is called USER; or the same without some."""
     (folder / "logs").mkdir(parents=True)
     (folder / "pipeline.toml").write_text(SETTINGS)
     deliveries = list(sample_deliveries(SAMPLE))
     first = deliveries[0].content
     name = gzip.decompress(first).decode().splitlines()[1].split(",")[0]
     for delivery in deliveries:
-        out = io.StringIO()
-        for row in csv.reader(io.StringIO(gzip.decompress(delivery.content).decode())):
+        out, lines = (
+            io.StringIO(),
+            gzip.decompress(delivery.content).decode().splitlines(keepends=True),
+        )
+        left = (line for line in lines if line.split(",")[0].strip() not in without)
+        for row in csv.reader(left):
             if row[0] != name:
                 csv.writer(out, lineterminator="\n").writerow(row)
             elif with_user:
@@ -136,6 +143,87 @@ def test_every_list_and_membership_is_that_of_a_full_fit_without_her(erased, fin
             clean, f"FROM {kind}_dictionary ORDER BY 1"
         )
     assert ModelRegistry(folder / "models").names() == [receipt["after"]["version"]]
+
+
+def test_many_at_once_are_as_if_they_had_never_been(finished, tmp_path):
+    folder = Path(shutil.copytree(finished, tmp_path / "data"))
+    users = [user for (user,) in rows(folder, "SELECT user_id FROM user_dictionary ORDER BY 1")]
+    gone = users[::4]
+    ids = tmp_path / "ids.txt"
+    ids.write_text("\n".join([*gone, gone[0], "nobody-1", "nobody-2", ""]))
+    said = mom(folder, "erase", "--file", str(ids), "--yes")
+    assert "1 ids stand in ids.txt more than once" in said.stderr
+    assert "2 ids are not there, and are skipped: 'nobody-1', 'nobody-2'" in said.stderr
+    assert "What stays" in said.stdout
+    clean = in_full(tmp_path / "clean", with_user=USER not in gone, without=gone)
+    assert champion(folder).content_hash == champion(clean).content_hash
+    assert set(champion(folder).user_ids) == set(users) - set(gone)
+    assert set(statuses(folder).values()) == {"fresh"}
+    (receipt,) = (folder / "erasures").glob("*.json")
+    assert len(json.loads(receipt.read_text())["users"]) == len(gone)
+    assert not any(user in receipt.read_text() for user in gone)
+
+
+def test_a_person_may_come_again_if_the_operator_says_so(erased, tmp_path):
+    folder = Path(shutil.copytree(erased[0], tmp_path / "data"))
+    line = 'user,item,timestamp\n"{}",jazz-001,{}T10:00:00\n'
+    id_ = USER.replace('"', '""')
+
+    def deliver(day):
+        (folder / "logs" / f"{day}.csv").write_text(line.format(id_, day))
+        mom(folder, "backfill", "--from", day, "--to", day)
+        return rows(folder, f"SELECT count(*) FROM raw_logs WHERE delivery_day = '{day}'")
+
+    assert deliver("2024-03-05") == [(0,)]
+    mom(folder, "erase", "nobody", "--readmit", error=NobodyToErase)
+    assert "from now on" in mom(folder, "erase", USER, "--readmit").stdout
+    assert deliver("2024-03-06") == [(1,)]
+    assert mom(folder, "erase", USER, "--yes", "--json").json["removed"]["log lines"] >= 1
+    assert deliver("2024-03-07") == [(0,)]
+
+
+def test_a_receipt_is_checked_by_the_key_and_by_computing_again(erased, tmp_path):
+    folder = Path(shutil.copytree(erased[0], tmp_path / "data"))
+    (receipt,) = (folder / "erasures").glob("*.json")
+    assert "is the one of the receipt" in mom(folder, "erase", "--verify", str(receipt)).stdout
+    values = json.loads(receipt.read_text())
+    values["after"]["content"] = values["before"]["content"]
+    salt = (folder / "erasures" / "salt").read_text().strip()
+    values["hmac"] = signature(values, salt)  # by somebody who has the key
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(values))
+    assert "is another one" in mom(folder, "erase", "--verify", str(other), code=1).stdout
+    values["removed"]["log lines"] += 1
+    other.write_text(json.dumps(values))
+    mom(folder, "erase", "--verify", str(other), error=ErasuresNotWhole)
+    other.write_text("[" * 9_000)
+    mom(folder, "erase", "--verify", str(other), error=ErasuresNotWhole)
+    (folder / "logs" / "2024-03-02-late.csv").write_text(
+        "user,item,timestamp\nann,jazz-001,2024-03-02T10:00:00\n"
+    )
+    mom(folder, "update")
+    assert "have changed since" in mom(folder, "erase", "--verify", str(receipt)).stdout
+
+
+@pytest.mark.parametrize("salt", [None, b"another\n", b"\xff\xfe"])
+def test_a_lost_or_changed_key_stops_ingest_and_is_seen(erased, tmp_path, salt):
+    folder = Path(shutil.copytree(erased[0], tmp_path / "data"))
+    path = folder / "erasures" / "salt"
+    whole = path.read_bytes()
+    path.unlink() if salt is None else path.write_bytes(salt)
+    for log in (folder / "logs").iterdir():
+        log.touch()
+    (folder / "logs" / "2024-03-04-late.csv").write_text(
+        'user,item,timestamp\n"' + USER.replace('"', '""') + '",jazz-001,2024-03-04T10:00:00\n'
+    )
+    assert "put erasures/ back from a copy" in mom(folder, "update", code=1).stderr
+    assert mom(folder, "erase", "ben-00002", "--yes", error=ErasuresNotWhole)
+    damaged = mom(folder, "status", "--verify", "--json", code=1).json["damaged"]
+    assert [entry["where"].split("/")[0] for entry in damaged] == ["erasures"]
+    path.write_bytes(whole)
+    mom(folder, "update")
+    assert holding(folder) == {"logs"}
+    assert rows(folder, "SELECT count(*) FROM quarantine WHERE reason LIKE '%erased%'") == [(1,)]
 
 
 def test_figures_of_past_days_stay(erased, finished):
