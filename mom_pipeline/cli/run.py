@@ -34,7 +34,7 @@ from mom_pipeline.logs.ingest import IngestFailure, ingest_files, pending_files
 from mom_pipeline.logs.logfiles import SetAside, discover
 from mom_pipeline.pipeline.days import Days
 from mom_pipeline.pipeline.freshness import DayStatus, day_statuses, days_behind, stretches
-from mom_pipeline.serving.lists import renew_lists
+from mom_pipeline.serving.lists import export_path, renew_lists
 from mom_pipeline.serving.registry import (
     DamagedPointer,
     ModelRegistry,
@@ -45,7 +45,7 @@ from mom_pipeline.settings import Settings
 from mom_pipeline.settings_file import declare_first_day
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.evaluations import MetricsRow, metrics_until
-from mom_pipeline.warehouse.lists import latest_items, lists_of, sample_users
+from mom_pipeline.warehouse.lists import is_readable, latest_items, lists_of, sample_users
 
 # Dagster is imported where a run begins: that takes longer than to see that there is none.
 if TYPE_CHECKING:
@@ -195,11 +195,28 @@ def bring_up_to_date(settings: Settings) -> list[date]:
         warn(f"The model in use is not whole: {damage}.")
         registry.set_aside_pointer()
     behind = days_behind(day_statuses(Days(settings)))
+    if not behind and _heal(settings):
+        behind = days_behind(day_statuses(Days(settings)))
     for first, last in stretches(behind):
         run_days(settings, first, last)
     if damage:
         _mend_model(settings, registry, damage)
     return [entry.day for entry in behind]
+
+
+def _heal(settings: Settings) -> bool:
+    """Remove arrays that are damaged, and write a damaged export again; whether days are behind.
+
+    Only where there is nothing else to do: every kept file is read.
+    """
+    removed = Days(settings).remove_damaged()
+    if removed:
+        warn(f"{removed:,} files of arrays were damaged; their days are computed again.")
+    elif not is_readable(export_path(settings)):
+        warn("The export was damaged, and is written again.")
+        with suppress(NoChampion):
+            renew_lists(settings, Warehouse(settings))
+    return bool(removed)
 
 
 def _leave_earlier_version(settings: Settings) -> None:

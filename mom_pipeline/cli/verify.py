@@ -16,8 +16,9 @@ from mom_pipeline.pipeline.days import Days
 from mom_pipeline.serving.lists import export_path
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings
-from mom_pipeline.warehouse.connection import Connection, Warehouse, literal_path
+from mom_pipeline.warehouse.connection import Connection, Warehouse
 from mom_pipeline.warehouse.erased import ErasuresNotWhole, read_receipt, salt_of
+from mom_pipeline.warehouse.lists import is_readable
 
 _RESTORE = "restore it from a copy, or remove it: `mom-pipeline update` reads the log files again"
 _HISTORY = "move dagster_home away: the next run makes a new one; days and models are not in it"
@@ -90,13 +91,12 @@ def _in_artifacts(settings: Settings, looked: Looked) -> Iterator[Damage]:
         kept = days.kept_files()
     except (duckdb.Error, MomError):  # the ledger cannot be read: the warehouse is named already
         return
-    for (asset, version), day in sorted(kept.items()):
+    for asset, version in sorted(kept):
         looked()
         try:
             days.store.read(asset, version)
         except DamagedArtifact as error:
-            # The basis of later days is made by a full rebuild alone.
-            again = f"`{_again(day)} --full`" if asset == "anchor" else f"`{_again(day)}`"
+            again = "`mom-pipeline update` computes its days again"
             yield Damage(f"artifacts/{asset}/{version}", str(error), again)
 
 
@@ -106,16 +106,10 @@ def _again(day: date) -> str:
 
 def _in_export(settings: Settings, looked: Looked) -> Iterator[Damage]:
     path = export_path(settings)
-    if not path.exists():
-        return
     looked()
-    every_value = "SELECT bit_xor(hash(t)) FROM read_parquet($path) AS t"
-    try:
-        with duckdb.connect() as connection:
-            connection.execute(every_value, {"path": literal_path(path)}).fetchall()
-    except duckdb.Error as error:
+    if not is_readable(path):
         where = str(path.relative_to(settings.data_dir))
-        yield Damage(where, str(error), "`mom-pipeline promote --auto` writes it again")
+        yield Damage(where, "it cannot be read to its end", "`mom-pipeline update` writes it again")
 
 
 def _in_models(settings: Settings, looked: Looked) -> Iterator[Damage]:

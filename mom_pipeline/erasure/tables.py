@@ -162,7 +162,7 @@ def remove_pages(settings: Settings) -> Counter[str]:
             of_days = bool(json.loads(summary.read_text(encoding="utf-8"))["comparison"]["day"])
         except (ValueError, KeyError, TypeError):
             of_days = True
-        if of_days:
+        if of_days and not summary.parent.is_symlink():
             shutil.rmtree(summary.parent)
             counts["comparisons"] += 1
     return counts

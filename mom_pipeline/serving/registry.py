@@ -106,7 +106,7 @@ class ModelRegistry:
     def names(self) -> list[str]:
         """The names of all versions, oldest day first; of one day, in the order of writing."""
         folders = sorted((self.root / VERSIONS).glob("*-*-*-*"), key=_age)
-        return [path.name for path in folders if _VERSION.fullmatch(path.name)]
+        return [p.name for p in folders if _VERSION.fullmatch(p.name) and not p.is_symlink()]
 
     def versions(self) -> list[StoredVersion]:
         """All versions, every file checked against its manifest; damaged ones say so."""
@@ -156,7 +156,7 @@ class ModelRegistry:
             _standing(history)
         except FileNotFoundError:
             return []
-        except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
             raise DamagedPointer(
                 f"{path} does not name a champion ({error!r}); remove it and promote a version "
                 "again"
@@ -178,7 +178,7 @@ class ModelRegistry:
         path = self.root / EVALUATED
         try:
             return [EvaluatedDay(**entry) for entry in json.loads(path.read_bytes())]
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError, RecursionError):
             return []
 
     def note_evaluated(self, days: Iterable[EvaluatedDay]) -> None:
@@ -295,7 +295,7 @@ class ModelRegistry:
 
     def _described(self, version: str) -> StoredVersion:
         folder = self.root / VERSIONS / version
-        size = sum(path.stat().st_size for path in folder.iterdir())
+        size = sum(path.lstat().st_size for path in folder.iterdir())
         manifest, damage = None, ""
         try:
             manifest = Manifest.read(folder)
