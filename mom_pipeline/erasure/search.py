@@ -22,6 +22,10 @@ _SIDE_BY_SIDE = (".npz", ".duckdb")
 # A shorter id is a part of countless other words and numbers: as "7" is of 2024-03-07.
 _DISTINCTIVE_CHARACTERS = 5
 _HEAD = 5
+# Of thousands of short numbers some stand in any binary file by chance.
+_MANY, _CHANCE_CHARACTERS = 10, 9
+_PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"PAR1")
+_BINARY = (*_SIDE_BY_SIDE, ".db")
 
 
 def spellings(user_id: str) -> list[str]:
@@ -71,7 +75,8 @@ def files_with(folder: Path, user_ids: Collection[str]) -> list[str]:
     """Every file below a folder whose name or content has the bytes of an id, in order.
 
     gzip, zip (.npz) and Parquet are searched inside. An id of digits alone, decimal or not, counts
-    where it is a word of its own: 17850 is also in 0.0017850 and in many a hash.
+    where it is a word of its own: 17850 is also in 0.0017850 and in many a hash. Of many ids short
+    ones of digits are sought in text alone.
     """
     sought = _Sought(user_ids)
     return [
@@ -86,6 +91,7 @@ class _Sought:
 
     def __init__(self, user_ids: Collection[str]) -> None:
         self._by_head: dict[bytes, list[tuple[bytes, bool]]] = {}
+        self._by_chance = _CHANCE_CHARACTERS if len(user_ids) > _MANY else 0
         self.longest = 1
         for user_id in user_ids:
             word = re.fullmatch(r"[0-9a-fA-F]+", user_id) is not None
@@ -97,9 +103,10 @@ class _Sought:
         known = [int.from_bytes(head, "big") for head in self._by_head if len(head) == _HEAD]
         self._heads = np.sort(np.array(known, dtype=np.int64))
 
-    def is_in(self, data: bytes, *, side_by_side: bool = False) -> bool:
+    def is_in(self, data: bytes, *, side_by_side: bool = False, is_binary: bool = False) -> bool:
         """Whether an id is there. side_by_side: nothing has to stand between ids."""
-        return any(self._at(data, i, side_by_side) for i in self._candidates(data))
+        by_chance = self._by_chance if is_binary else 0
+        return any(self._at(data, i, side_by_side, by_chance) for i in self._candidates(data))
 
     def _candidates(self, data: bytes) -> list[int]:
         """Where the first bytes of an id are."""
@@ -118,9 +125,9 @@ class _Sought:
         found[found == len(self._heads)] = 0
         return [int(i) for i in near[self._heads[found] == keys]]
 
-    def _at(self, data: bytes, i: int, side_by_side: bool) -> bool:
+    def _at(self, data: bytes, i: int, side_by_side: bool, by_chance: int) -> bool:
         for text, word in self._by_head[data[i : i + _HEAD]]:
-            if data.startswith(text, i):
+            if data.startswith(text, i) and not (word and len(text) < by_chance):
                 around = data[max(i - 1, 0) : i], data[i + len(text) : i + len(text) + 2]
                 if side_by_side or not word or not _goes_on(*around):
                     return True
@@ -134,23 +141,27 @@ def _goes_on(before: bytes, after: bytes) -> bool:
 
 def _holds(path: Path, sought: _Sought) -> bool:
     before, side_by_side = b"", path.suffix in _SIDE_BY_SIDE
-    for chunk in _contents(path):
+    for chunk, is_binary in _contents(path):
         data = before + chunk
-        if sought.is_in(data, side_by_side=side_by_side):
+        if sought.is_in(data, side_by_side=side_by_side, is_binary=is_binary):
             return True
         before = data[-sought.longest - 2 :]
     return False
 
 
-def _contents(path: Path) -> Iterator[bytes]:
-    """The bytes of a file as they are, and then as they are inside, of a damaged one as far."""
+def _contents(path: Path) -> Iterator[tuple[bytes, bool]]:
+    """The bytes of a file as they are, and then as they are inside, of a damaged one as far.
+
+    Each with whether they are binary.
+    """
+    binary = path.suffix in _BINARY
     with path.open("rb") as stream:
         head = stream.read(4)
         stream.seek(0)
         while chunk := stream.read(_CHUNK):
-            yield chunk
+            yield chunk, binary or head.startswith(_PACKED)
     try:
-        yield from _unpacked(path, head)
+        yield from ((inside, binary) for inside in _unpacked(path, head))
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile, duckdb.Error):
         return
 

@@ -41,5 +41,7 @@ def test_a_model_that_still_knows_somebody_has_other_lists():
     method = MethodOfMoments(3, ranking_weights=RankingWeights())
     whole, left = method.fit(X).fitted, MethodOfMoments(3).fit(X[50:]).fitted
     weights = replace(RankingWeights(), users=(0.7, 0.0))
-    assert lists_equal(with_weights(left, weights), with_weights(whole, weights), X[50:]) < 350
-    assert lists_equal(with_weights(left, weights), left, X[50:]) < 350
+    ours, plain = (model.best(X[50:], 20) for model in (with_weights(left, weights), left))
+    assert lists_equal(ours, with_weights(whole, weights).best(X[50:], 20)) < 350
+    assert lists_equal(ours, plain) < 350
+    assert lists_equal(ours, ours) == 350

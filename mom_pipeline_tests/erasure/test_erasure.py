@@ -284,6 +284,18 @@ def test_an_id_of_digits_is_no_part_of_a_number_or_a_hash(tmp_path: Path):
     assert files_with(tmp_path, ["17850"]) == ["log.csv", "people.npz"]
 
 
+def test_of_many_short_numbers_chance_finds_some_in_any_binary_file(tmp_path: Path):
+    ids = [str(number) for number in range(10_000, 15_000)]
+    (tmp_path / "random.duckdb").write_bytes(b"".join(f"\x01{n}\x02".encode() for n in ids))
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"user,item\n10017,tea\n"))
+    assert files_with(tmp_path, ids) == ["b.csv.gz"]
+    assert files_with(tmp_path, ids[:1]) == ["random.duckdb"]
+    long = [f"user-{number}" for number in ids]
+    assert files_with(tmp_path, long) == []
+    (tmp_path / "c.npz").write_bytes(b"x" * 9_999 + b"user-14999user-20000")
+    assert files_with(tmp_path, long) == ["c.npz"]
+
+
 def test_a_log_of_the_old_warehouse_is_not_replayed_into_the_new_one(
     folder: DataFolder, monkeypatch: pytest.MonkeyPatch
 ):

@@ -1,4 +1,4 @@
-"""A switch: the n-th write, rename, removal, fsync or commit below a folder fails, or kills.
+"""A switch: the n-th write, rename, fsync or commit below a folder fails, or kills.
 
 In the process of a command alone (`commands`). What Dagster writes of its runs is not counted.
 """
@@ -15,16 +15,6 @@ from typing import Any
 
 import duckdb
 
-# Events of the interpreter: which of their arguments are paths.
-_EVENTS = {
-    "os.rename": (0, 1),
-    "os.remove": (0,),
-    "os.rmdir": (0,),
-    "os.mkdir": (0,),
-    "os.link": (0, 1),
-    "os.chmod": (0,),
-    "shutil.rmtree": (0,),
-}
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _NOT_OURS = ("dagster_home", ".writer", ".lock")
 
@@ -50,8 +40,8 @@ class Points:
             writes = any(c in mode for c in "wax+") if mode else bool((flags or 0) & _WRITES)
             if writes and self._is_ours(path):
                 self._at("write")
-        elif event in _EVENTS and any(self._is_ours(arguments[i]) for i in _EVENTS[event]):
-            self._at(event.partition(".")[2])
+        elif event == "os.rename" and self._is_ours(arguments[1]):
+            self._at("rename")
 
     def _is_ours(self, path: Any) -> bool:
         if not isinstance(path, str | bytes | os.PathLike):
