@@ -32,7 +32,7 @@ def main(kills: int, points: bool, files: int, seed: int) -> None:
             )
             failures += fuzzed.failures
         if points:
-            struck = strike_points(root / "points", {}, ("kill", "fail"), click.echo)
+            struck = strike_points(root / "points", ("kill", "fail"), click.echo)
             click.echo(f"{struck.kills.total()} strikes {dict(struck.kills)}")
             failures += struck.failures
         if kills:

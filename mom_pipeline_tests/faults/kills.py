@@ -7,7 +7,7 @@ manifests, exports and versions of the model.
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -96,7 +96,7 @@ def kill_series(root: Path, n_kills: int, seed: int, told: Any = print) -> Kille
             before = len(counts.failures)
             if command == "update":
                 copy(ground.stale, root / "try")
-            _STRIKES[command](ground, root / "try", kill, counts)
+            STRIKES[command](ground, root / "try", kill, counts)
             for failure in counts.failures[before:]:
                 told(f"{command}, {kill}: {failure}")
             if counts.kills.total() % 20 == 0:
@@ -238,7 +238,7 @@ def _was_struck(ended: Ended, command: str, kill: Kill, counts: Killed) -> bool:
     return kill.when == "fail"
 
 
-_STRIKES = {
+STRIKES = {
     "update": strike_update,
     "erase": strike_erase,
     "promote": strike_promote,
@@ -261,21 +261,19 @@ def count_points(ground: Ground, folder: Path, command: str) -> Counter[str]:
     return Counter(json.loads(done.output.splitlines()[-1]))
 
 
-def strike_points(
-    root: Path, points: Mapping[str, Sequence[int]], hows: Sequence[str], told: Any = print
-) -> Killed:
-    """Kill commands, or let them fail, at some of their points; all of them where none is given."""
+def strike_points(root: Path, hows: Sequence[str], told: Any = print) -> Killed:
+    """Kill commands, or let them fail, at every one of their points."""
     counts = Killed()
     with prepared(root) as ground:
         for command in AT_POINTS:
             known = count_points(ground, root / "try", command)
             told(f"{command}: {known.total()} points {dict(known)}")
-            for n in points.get(command) or range(1, known.total() + 1):
+            for n in range(1, known.total() + 1):
                 for how in hows:
                     kill, before = Kill(when=how, point=n), len(counts.failures)
                     if command == "update":
                         copy(ground.stale, root / "try")
-                    _STRIKES[command](ground, root / "try", kill, counts)
+                    STRIKES[command](ground, root / "try", kill, counts)
                     for failure in counts.failures[before:]:
                         told(f"{command}, {kill}: {failure}")
     return counts

@@ -19,11 +19,13 @@ from mom_pipeline_tests.faults.commands import Ended, Kill
 from mom_pipeline_tests.faults.folders import copy, left_over
 from mom_pipeline_tests.faults.fuzz import fuzz
 from mom_pipeline_tests.faults.kills import (
+    STRIKES,
     USER,
     Ground,
     Killed,
     prepared,
     strike_erase,
+    strike_points,
     strike_promote,
     strike_rollback,
     strike_update,
@@ -71,6 +73,22 @@ def test_a_killed_rollback_or_promotion_leaves_one_champion(ground: Ground, tmp_
     strike_rollback(ground, tmp_path / "data", Kill(seconds=0.005), counts)
     strike_promote(ground, tmp_path / "data", Kill(seconds=0.05), counts)
     assert counts.failures == []
+
+
+@pytest.mark.parametrize(
+    ("command", "point", "how"),
+    [("update", 150, "kill"), ("erase", 7, "kill"), ("promote", 4, "kill"), ("promote", 9, "fail")],
+)
+def test_a_few_of_all_points_are_survived(ground: Ground, tmp_path, command, point, how):
+    counts, folder = Killed(), copy(ground.stale, tmp_path / "data")
+    STRIKES[command](ground, folder, Kill(when=how, point=point), counts)
+    assert counts.failures == []
+    assert (counts.kills[command], counts.too_late) == (1, 0)
+
+
+@pytest.mark.long
+def test_every_point_is_survived(tmp_path):
+    assert strike_points(tmp_path, ("kill", "fail")).failures == []
 
 
 def test_every_line_of_a_damaged_file_is_accounted_for(tmp_path):
@@ -144,7 +162,7 @@ def test_every_kind_of_damage_is_seen_and_update_or_what_is_named_mends_it(
     assert len(found) == 5
 
 
-@pytest.mark.parametrize("asset", ["decomposition", "m2_statistics", "anchor", "moment_sums"])
+@pytest.mark.parametrize("asset", ["decomposition", "anchor"])
 def test_update_heals_a_damaged_array_and_an_export(ground: Ground, tmp_path, asset):
     folder = copy(ground.fresh, tmp_path / "data")
     flip(sorted((folder / "artifacts" / asset).glob("*.npz"))[-1])
