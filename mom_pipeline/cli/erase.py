@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import date, timedelta
 from itertools import chain
@@ -12,7 +13,7 @@ import click
 from mom_pipeline.artifacts.lock import writing_to
 from mom_pipeline.cli.run import RunFailed, run_days
 from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress, warn
-from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.errors import DamagedModel, MomError
 from mom_pipeline.erasure.erasing import (
     NobodyToErase,
     UserTraces,
@@ -24,8 +25,8 @@ from mom_pipeline.erasure.erasing import (
 from mom_pipeline.erasure.receipts import Receipt, begin_receipt, now, readmit
 from mom_pipeline.erasure.refit import content_of, recomputed, refit, served_day
 from mom_pipeline.erasure.search import files_with, is_distinctive, wanted_users
-from mom_pipeline.erasure.tables import parts_of_others
-from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.erasure.tables import parts_of_others, rows_of
+from mom_pipeline.serving.registry import ModelRegistry, NoChampion, UnknownVersion
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.erased import salt_of
@@ -93,7 +94,7 @@ def erase(
 def _ids_in(file: Path) -> list[str]:
     """The ids of a file, each once."""
     try:
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
+        lines = file.read_text(encoding="utf-8-sig").split("\n")  # line ends are "\n" by now
     except (OSError, UnicodeDecodeError) as error:
         raise NobodyToErase(f"{file} must be text in UTF-8, one id a line: {error}") from error
     ids = Counter(line for line in lines if line.strip())
@@ -143,7 +144,7 @@ def _erase(settings: Settings, traces: UserTraces, *, as_json: bool) -> None:
             failure = str(error)
     after = {} if failure else content_of(registry)
     receipt = replace(receipt, after=after, finished=now()).save(settings)
-    left = _left(settings, users)
+    left = _left(settings, registry, users)
     if as_json:
         unknown = {"unknown": traces.unknown}
         print_json({**asdict(receipt), **unknown, "left_in": left, "not_computed": failure})
@@ -167,11 +168,19 @@ def _erase(settings: Settings, traces: UserTraces, *, as_json: bool) -> None:
         raise SystemExit(1)
 
 
-def _left(settings: Settings, users: Collection[str]) -> list[str]:
-    """Where the bytes of ids still are; nothing is said of an id that is a part of others."""
+def _left(settings: Settings, registry: ModelRegistry, users: Collection[str]) -> list[str]:
+    """Where ids still are, by value and by their bytes.
+
+    Nothing is said of the bytes of an id that is a part of others.
+    """
     with Warehouse(settings).connect() as connection, wanted_users(connection, users):
         sought = set(filter(is_distinctive, users)) - parts_of_others(connection)
-    return files_with(settings.data_dir, sought) if sought else []
+        _, stored = rows_of(connection)
+    found = [settings.warehouse_path.name] if stored else []
+    with suppress(NoChampion, DamagedModel, UnknownVersion):
+        known = registry.champion().user_positions
+        found += ["models"] if any(user in known for user in users) else []
+    return sorted({*found, *(files_with(settings.data_dir, sought) if sought else [])})
 
 
 def _verify(settings: Settings, path: Path, *, as_json: bool) -> None:

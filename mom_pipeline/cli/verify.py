@@ -132,10 +132,15 @@ def _in_erasures(settings: Settings, looked: Looked) -> Iterator[Damage]:
     """The key of the erasures, and every receipt that was signed with it."""
     for path in sorted(settings.erasures_dir.glob("*.json")):
         looked()
+        where = f"erasures/{path.name}"
         try:
-            read_receipt(path, salt_of(settings))
+            finished = read_receipt(path, salt_of(settings))["finished"]
         except ErasuresNotWhole as error:
-            yield Damage(f"erasures/{path.name}", str(error), "put erasures/ back from a copy")
+            yield Damage(where, str(error), "put erasures/ back from a copy")
+        else:
+            if not finished:
+                again = "`mom-pipeline erase` again with the same ids goes on"
+                yield Damage(where, "the erasure was begun and is not finished", again)
 
 
 def _in_history(settings: Settings, looked: Looked) -> Iterator[Damage]:

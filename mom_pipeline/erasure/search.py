@@ -75,8 +75,8 @@ def files_with(folder: Path, user_ids: Collection[str]) -> list[str]:
     """Every file below a folder whose name or content has the bytes of an id, in order.
 
     gzip, zip (.npz) and Parquet are searched inside. An id of digits alone, decimal or not, counts
-    where it is a word of its own: 17850 is also in 0.0017850 and in many a hash. Of many ids short
-    ones of digits are sought in text alone.
+    where it is a word of its own: 17850 is also in 0.0017850 and in many a hash, and not where ids
+    stand side by side. Of many ids short ones of digits are sought in text alone.
     """
     sought = _Sought(user_ids)
     return [
@@ -129,7 +129,7 @@ class _Sought:
         for text, word in self._by_head[data[i : i + _HEAD]]:
             if data.startswith(text, i) and not (word and len(text) < by_chance):
                 around = data[max(i - 1, 0) : i], data[i + len(text) : i + len(text) + 2]
-                if side_by_side or not word or not _goes_on(*around):
+                if not word or not (side_by_side or _goes_on(*around)):
                     return True
         return False
 
