@@ -69,8 +69,10 @@ class Catalogue:
             text = path.read_bytes().decode("utf-8-sig")
         except FileNotFoundError:
             return cls()
-        except UnicodeDecodeError as error:
-            raise InvalidCatalogue(f"{path} must be UTF-8: {error}; save it as UTF-8") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidCatalogue(
+                f"{path} must be a file in UTF-8: {error}; save it so, or remove it"
+            ) from error
         try:
             return cls.from_lines(csv.DictReader(io.StringIO(text, newline=""), restval=""))
         except (csv.Error, InvalidCatalogue) as error:

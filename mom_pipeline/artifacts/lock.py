@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from mom_pipeline.artifacts.scratch import remove_left_behind
+from mom_pipeline.core.files import opened_lock
 from mom_pipeline.errors import DataFolderBusy, DataFolderClosed
 from mom_pipeline.settings import Settings
 
@@ -74,7 +75,7 @@ def writer_of(settings: Settings) -> str:
 def _opened(path: Path) -> IO[str]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open("a+", encoding="utf-8")
+        return opened_lock(path)
     except OSError as error:
         raise DataFolderClosed(
             f"{path.parent} cannot be written to: {error.strerror}. Nothing was changed; give the "

@@ -6,6 +6,7 @@ one counts is said by the ledger (`warehouse.materializations`). Nothing is pick
 
 import os
 import re
+import shutil
 import zipfile
 from collections.abc import Collection, Mapping
 from datetime import date
@@ -56,7 +57,7 @@ class ArrayStore:
         """The arrays of a version; DamagedArtifact when they are gone or not what was written."""
         path = self.path(asset, version)
         try:
-            if sha256_of(path)[:_DIGITS] != version[-_DIGITS:]:
+            if not self.is_whole(asset, version):
                 raise DamagedArtifact(f"{path} is not what was written")
             if self._mapped:
                 parts = mapped_arrays(path)
@@ -67,6 +68,21 @@ class ArrayStore:
             raise DamagedArtifact(f"{path} cannot be read ({error})") from error
         return _joined(parts)
 
+    def is_whole(self, asset: str, version: str) -> bool:
+        """Whether the file of a version is there, and what was written."""
+        try:
+            return sha256_of(self.path(asset, version))[:_DIGITS] == version[-_DIGITS:]
+        except OSError:
+            return False
+
+    def remove(self, asset: str, version: str) -> None:
+        """Remove the file of a version, or what stands in its place."""
+        path = self.path(asset, version)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
     def path(self, asset: str, version: str) -> Path:
         """Where a version lies, or would."""
         if not _VERSION.fullmatch(version):
@@ -74,9 +90,14 @@ class ArrayStore:
         return self._folder(asset) / f"{version}.npz"
 
     def remove_others(self, kept: Collection[tuple[str, str]]) -> int:
-        """Remove all files but those of some assets and versions; return how many there were."""
+        """Remove all files but those of some assets and versions; return how many there were.
+
+        What a link leads to may lie elsewhere, and stays.
+        """
         paths = {self.path(asset, version) for asset, version in kept}
-        others = [path for path in self.root.glob("*/*.npz") if path not in paths]
+        folders = [folder for folder in self.root.glob("*") if not folder.is_symlink()]
+        found = (path for folder in folders for path in folder.glob("*.npz"))
+        others = [path for path in found if path not in paths]
         for path in others:
             path.unlink()
         return len(others)

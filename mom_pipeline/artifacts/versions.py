@@ -76,7 +76,7 @@ def read_sums(version: Path) -> dict[str, str]:
     """The sha256 of the files of a version; none where its manifest cannot be read."""
     try:
         sums: dict[str, str] = json.loads((version / MANIFEST).read_bytes())["sha256"]
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, RecursionError):
         return {}
     return sums
 
@@ -98,7 +98,7 @@ def read_manifest(version: Path) -> dict[str, Any]:
         data = path.read_bytes()
         manifest: dict[str, Any] = json.loads(data)
         written = manifest.get("format", 1)
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise DamagedArtifact(f"{path} cannot be read ({error})") from error
     if written != FORMAT:
         raise DamagedArtifact(

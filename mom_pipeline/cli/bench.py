@@ -24,6 +24,7 @@ _BENCHES = {
     "growth": "growth",
     "year": "year",
     "day-gate": "day_gate",
+    "unlearning": "unlearning",
     "query": "serving",
     "serve": "serving",
 }
@@ -76,6 +77,8 @@ def bench(name: str, folder: Path | None, as_json: bool, **given: Any) -> None:
     growth     seconds and memory of a fit of 1/8, 1/4, 1/2 and all of 10,000,000 users, from shards
     year       the log in FOLDER, day by day with the default settings: seconds and MB on disk
     day-gate   what the gate for new days excludes of the log in FOLDER, also of poisoned days
+    unlearning forgetting the users that CURE4Rec removes, FOLDER/ml-100k and FOLDER/adm, beside
+               retraining from scratch: lists equal, time, Recall@20 and nDCG@20 before and after
     query      the list of a single user against that of `implicit`, one thread each, in turns
     serve      load on a service of its own, with a promotion and a rollback in the middle
 

@@ -43,13 +43,13 @@ from mom_pipeline.logs.ingest import IngestFailure, ingest_files, pending_files
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.pipeline.days import Days
 from mom_pipeline.pipeline.freshness import day_statuses, days_behind, stretches
-from mom_pipeline.serving.lists import renew_lists
+from mom_pipeline.serving.lists import export_path, renew_lists
 from mom_pipeline.serving.registry import UNUSABLE, ModelRegistry, NoChampion
 from mom_pipeline.settings import Settings
 from mom_pipeline.settings_file import declare_first_day
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.evaluations import MetricsRow, metrics_until
-from mom_pipeline.warehouse.lists import latest_items, lists_of, sample_users
+from mom_pipeline.warehouse.lists import is_readable, latest_items, lists_of, sample_users
 
 # Dagster is imported where a run begins: that takes longer than to see that there is none.
 if TYPE_CHECKING:
@@ -208,11 +208,28 @@ def bring_up_to_date(settings: Settings) -> list[date]:
         warn(f"The model in use is not whole: {damage}.")
         registry.set_aside_pointer()
     behind = days_behind(day_statuses(Days(settings)))
+    if not behind and _heal(settings):
+        behind = days_behind(day_statuses(Days(settings)))
     for first, last in stretches(behind):
         run_days(settings, first, last)
     if damage:
         _mend_model(settings, registry, damage)
     return [entry.day for entry in behind]
+
+
+def _heal(settings: Settings) -> bool:
+    """Remove arrays that are damaged, and write a damaged export again; whether days are behind.
+
+    Only where there is nothing else to do: every kept file is read.
+    """
+    removed = Days(settings).remove_damaged()
+    if removed:
+        warn(f"{removed:,} files of arrays were damaged; their days are computed again.")
+    elif not is_readable(export_path(settings)):
+        warn("The export was damaged, and is written again.")
+        with suppress(NoChampion):
+            renew_lists(settings, Warehouse(settings))
+    return bool(removed)
 
 
 def _leave_earlier_version(settings: Settings) -> None:
@@ -254,11 +271,18 @@ def _no_logs(settings: Settings) -> str:
 
 
 def run_days(
-    settings: Settings, first: date, last: date, *, full: bool = False, only: Sequence[str] = ()
+    settings: Settings,
+    first: date,
+    last: date,
+    *,
+    full: bool = False,
+    anew: bool = False,
+    only: Sequence[str] = (),
 ) -> None:
     """Materialize every asset, or only some, from first to last in one run, with a progress bar.
 
-    Raises RunFailed with the first error.
+    full: moments from all users.  anew: settings chosen again. Raises RunFailed with the first
+    error.
     """
     prepare_dagster_home(settings)
     import dagster as dg
@@ -277,7 +301,7 @@ def run_days(
     total = (len(only) or len(ASSETS)) * ((last - first).days + 1)
     defs = definitions_of(settings, executor=dg.in_process_executor)
     job = defs.resolve_job_def("full_rebuild" if full else "daily_update")
-    config: dict[str, Any] = dict(full_config(Names())) if full else {"ops": {}}
+    config: dict[str, Any] = dict(full_config(Names(), anew=anew)) if full else {"ops": {}}
     with dg.DagsterInstance.get() as instance, count_progress(total) as advance:
         token = day_done.set(lambda asset, day: advance(asset))
         try:

@@ -4,7 +4,6 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import date
 
 import duckdb
 
@@ -16,7 +15,9 @@ from mom_pipeline.pipeline.days import Days
 from mom_pipeline.serving.lists import export_path
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings
-from mom_pipeline.warehouse.connection import Connection, Warehouse, literal_path
+from mom_pipeline.warehouse.connection import Connection, Warehouse
+from mom_pipeline.warehouse.erased import ErasuresNotWhole, read_receipt, salt_of
+from mom_pipeline.warehouse.lists import is_readable
 
 _RESTORE = "restore it from a copy, or remove it: `mom-pipeline update` reads the log files again"
 _HISTORY = "move dagster_home away: the next run makes a new one; days and models are not in it"
@@ -37,7 +38,8 @@ class Check:
 
 def checks(settings: Settings) -> Iterator[Check]:
     """Every file and table, and what is wrong with it."""
-    for place in (_in_warehouse, _in_artifacts, _in_export, _in_models, _in_history):
+    places = (_in_warehouse, _in_artifacts, _in_export, _in_models, _in_erasures, _in_history)
+    for place in places:
         yield from place(settings)
 
 
@@ -77,33 +79,21 @@ def _in_artifacts(settings: Settings) -> Iterator[Check]:
         kept = days.kept_files()
     except (duckdb.Error, MomError):  # the ledger cannot be read: the warehouse is named already
         return
-    for (asset, version), day in sorted(kept.items()):
+    for asset, version in sorted(kept):
         problem = ""
         try:
             days.store.read(asset, version)
         except DamagedArtifact as error:
             problem = str(error)
-        # The basis of later days is made by a full rebuild alone.
-        full = " --full" if asset == "anchor" else ""
-        yield Check(f"artifacts/{asset}/{version}", problem, f"`{_again(day)}{full}`")
-
-
-def _again(day: date | str) -> str:
-    return f"mom-pipeline backfill --from {day} --to {day}"
+        remedy = "`mom-pipeline update` computes its days again"
+        yield Check(f"artifacts/{asset}/{version}", problem, remedy)
 
 
 def _in_export(settings: Settings) -> Iterator[Check]:
-    path, problem = export_path(settings), ""
-    if not path.exists():
-        return
-    every_value = "SELECT bit_xor(hash(t)) FROM read_parquet($path) AS t"
-    try:
-        with duckdb.connect() as connection:
-            connection.execute(every_value, {"path": literal_path(path)}).fetchall()
-    except duckdb.Error as error:
-        problem = str(error)
+    path = export_path(settings)
+    problem = "" if is_readable(path) else "it cannot be read to its end"
     where = str(path.relative_to(settings.data_dir))
-    yield Check(where, problem, "`mom-pipeline promote --auto` writes it again")
+    yield Check(where, problem, "`mom-pipeline update` writes it again")
 
 
 def _in_models(settings: Settings) -> Iterator[Check]:
@@ -113,9 +103,22 @@ def _in_models(settings: Settings) -> Iterator[Check]:
     except MomError as error:
         yield Check("models/champion.json", str(error), "`mom-pipeline promote VERSION`")
     for entry in registry.versions():
-        used = "`mom-pipeline rollback` puts the one before it in use"
-        remedy = used if entry.version == champion else f"`{_again(entry.version[:10])}`"
+        used, day = "`mom-pipeline rollback` puts the one before it in use", entry.version[:10]
+        again = f"`mom-pipeline backfill --from {day} --to {day}`"
+        remedy = used if entry.version == champion else again
         yield Check(f"models/versions/{entry.version}", entry.damage, remedy)
+
+
+def _in_erasures(settings: Settings) -> Iterator[Check]:
+    """The key of the erasures, and every receipt that was signed with it."""
+    for path in sorted(settings.erasures_dir.glob("*.json")):
+        problem, remedy = "", "`mom-pipeline erase` again with the same ids goes on"
+        try:
+            if not read_receipt(path, salt_of(settings))["finished"]:
+                problem = "the erasure was begun and is not finished"
+        except ErasuresNotWhole as error:
+            problem, remedy = str(error), "put erasures/ back from a copy"
+        yield Check(f"erasures/{path.name}", problem, remedy)
 
 
 def _in_history(settings: Settings) -> Iterator[Check]:

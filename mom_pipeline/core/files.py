@@ -64,11 +64,17 @@ def sha256_of(content: Path | bytes) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def opened_lock(path: Path) -> IO[str]:
+    """Open a file to lock it, made where there is none; what a link names is not touched."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    return os.fdopen(descriptor, "a+", encoding="utf-8")
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder: one thread of one process at a time."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
+    with opened_lock(folder / ".lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

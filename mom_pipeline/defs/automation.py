@@ -28,10 +28,11 @@ _WAITING = [
 ]
 
 
-def full_config(names: Names) -> Mapping[str, Any]:
-    """The run config that computes every day of a run from all users."""
-    op = names.key("m2_statistics").to_python_identifier()
-    return {"ops": {op: {"config": {"full": True}}}}
+def full_config(names: Names, *, anew: bool = False) -> Mapping[str, Any]:
+    """The run config that computes every day of a run from all users. anew: chooses settings."""
+    asked = {"m2_statistics": "full"} | ({"chosen_settings": "anew"} if anew else {})
+    ops = {names.key(asset).to_python_identifier(): name for asset, name in asked.items()}
+    return {"ops": {op: {"config": {name: True}} for op, name in ops.items()}}
 
 
 def jobs_of(names: Names) -> list[Any]:

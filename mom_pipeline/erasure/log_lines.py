@@ -1,16 +1,17 @@
-"""Erasure of the lines of one user from log files, which are then ingested again."""
+"""Erasure of the lines of users from log files, which are then ingested again."""
 
 import gzip
 import shutil
 from collections import Counter
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, cast
 
 from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.core.files import replacing, sha256_of, write_text
-from mom_pipeline.erasure.search import mention_in_sql
+from mom_pipeline.erasure.search import MENTIONED, wanted_users
 from mom_pipeline.logs.decisions import keeping_decisions
 from mom_pipeline.logs.ingest import ingest_file, is_unchanged
 from mom_pipeline.logs.ledger import ledger_by_file
@@ -23,92 +24,106 @@ from mom_pipeline.warehouse.erased import erased_users
 
 @dataclass(frozen=True)
 class OwnLines:
-    """A file that has to do with a user.
+    """A file that has to do with users.
 
     lines: physical lines to leave out, or rows of Parquet.  ingested: the ledger knows the file.
+    users: those whose lines they are, as far as the lines can be read.
     """
 
     file: LogFile
     lines: frozenset[int]
     ingested: bool
+    users: frozenset[str] = field(default=frozenset(), repr=False)
 
 
-def find_lines(warehouse: Warehouse, user_id: str) -> list[OwnLines]:
-    """The files that hold a user, or whose rows in the warehouse do.
+def find_lines(warehouse: Warehouse, user_ids: Collection[str]) -> list[OwnLines]:
+    """The files that hold users, or whose rows in the warehouse do.
 
-    A file whose bytes are those of the ledger, and that brought nothing of the user, is not
-    looked into again.
+    A file whose bytes are those of the ledger, and that brought nothing of them, is not looked into
+    again.
     """
     known = ledger_by_file(warehouse)
-    with warehouse.connect() as connection:
-        brought = _sources(connection, user_id)
+    with warehouse.connect() as connection, wanted_users(connection, user_ids):
+        brought = _sources(connection)
     holding = []
     for file in discover(warehouse.settings.logs_dir).files:
         entry = known.get(file.source_file)
         same = entry is not None and is_unchanged(file, entry, warehouse.settings)
         if same and file.source_file not in brought:
             continue
-        lines = _lines_of(warehouse, file, user_id)
+        lines = _lines_of(warehouse, file, user_ids)
         if lines or file.source_file in brought:
-            holding.append(OwnLines(file, lines, entry is not None))
+            numbers, users = frozenset(n for n, _ in lines), frozenset(u for _, u in lines if u)
+            holding.append(OwnLines(file, numbers, entry is not None, users))
     return holding
 
 
-def erase_lines(warehouse: Warehouse, own: OwnLines, user_id: str) -> Counter[str]:
-    """Leave the user's lines out of a file, and exchange what the file brought.
+def erase_lines(
+    warehouse: Warehouse, files: Sequence[OwnLines], user_ids: Collection[str]
+) -> Counter[str]:
+    """Leave the users' lines out of files, and exchange what the files brought.
 
     The file that remains is read as any delivery, so table, quarantine and ledger are those of
     a file that never had the lines, and it does not count as changed.
     """
-    settings = warehouse.settings
-    with keeping_decisions(warehouse, own.file):
-        if own.lines:
-            _rewrite(warehouse, own, user_id)
-        if own.ingested:
-            # What is left was taken before: fewer good lines do not make it a bad delivery.
-            logs = replace(settings.logs, max_reject_share=1.0, require_checksum=False)
-            ingest_file(Warehouse(settings.model_copy(update={"logs": logs})), own.file)
-    return Counter({"log files": bool(own.lines), "log lines": len(own.lines)})
+    settings, counts = warehouse.settings, Counter[str]()
+    # What is left was taken before: fewer good lines do not make it a bad delivery.
+    logs = replace(settings.logs, max_reject_share=1.0, require_checksum=False)
+    lenient = Warehouse(settings.model_copy(update={"logs": logs}))
+    for own in files:
+        with keeping_decisions(warehouse, own.file):
+            if own.lines:
+                _rewrite(warehouse, own, user_ids)
+            if own.ingested:
+                ingest_file(lenient, own.file)
+        counts += Counter({"log files": bool(own.lines), "log lines": len(own.lines)})
+    return counts
 
 
-def _sources(connection: Connection, user_id: str) -> set[str]:
-    """Files with rows of the user, or with lines in quarantine that are about them."""
+def _sources(connection: Connection) -> set[str]:
+    """Files with rows of the wanted users, or with lines in quarantine that are about them."""
     rows = connection.execute(
-        "SELECT source_file FROM raw_logs WHERE user_id = $user UNION "
-        "SELECT source_file FROM quarantine "
-        "WHERE reason = $erased OR regexp_matches(text, $mention)",
-        {"user": user_id, "erased": ERASED, "mention": mention_in_sql(user_id)},
+        "SELECT source_file FROM raw_logs WHERE user_id IN (FROM wanted) UNION "  # noqa: S608
+        f"SELECT source_file FROM quarantine WHERE reason = $erased OR {MENTIONED.format('text')}",
+        {"erased": ERASED},
     ).fetchall()
     return {source for (source,) in rows}
 
 
-def _lines_of(warehouse: Warehouse, file: LogFile, user_id: str) -> frozenset[int]:
-    """Lines of the user by the rules of the ingest, and malformed ones that mention them."""
+def _lines_of(
+    warehouse: Warehouse, file: LogFile, user_ids: Collection[str]
+) -> list[tuple[int, str | None]]:
+    """Lines of users by the rules of the ingest, and malformed ones that mention them."""
     settings = warehouse.settings
     with scratch_folder(settings, "erasure") as scratch:
         scan = scan_file(file, scratch)
-        with warehouse.opened() as connection:
+        with warehouse.opened() as connection, wanted_users(connection, user_ids):
             stage_log(connection, file, scan, settings.logs)
             query = event_query(file, scan.readable, settings.logs, erased_users(settings))
-            rows = connection.execute(
+            return connection.execute(
                 f"""
-                {query.sql} SELECT unnest(range(line, line + len(string_split(text, chr(10)))))
-                FROM events WHERE user_id = $user
-                OR (reason IS NOT NULL AND regexp_matches(text, $mention))
+                {query.sql},
+                near AS MATERIALIZED (
+                    SELECT unnest(range(line, line + len(string_split(text, chr(10))))) AS line,
+                        text, user_id, reason
+                    FROM events WHERE reason IS NOT NULL OR user_id IN (FROM wanted)
+                )
+                SELECT line, user_id FROM near WHERE user_id IN (FROM wanted)
+                UNION SELECT line, NULL FROM (SELECT * FROM near WHERE reason IS NOT NULL)
+                WHERE {MENTIONED.format("text")}
                 """,  # noqa: S608
-                {**query.parameters, "user": user_id, "mention": mention_in_sql(user_id)},
+                query.parameters,
             ).fetchall()
-    return frozenset(line for (line,) in rows)
 
 
-def _rewrite(warehouse: Warehouse, own: OwnLines, user_id: str) -> None:
-    """Replace a file, and the checksum beside it, by one without the user's lines."""
+def _rewrite(warehouse: Warehouse, own: OwnLines, user_ids: Collection[str]) -> None:
+    """Replace a file, and the checksum beside it, by one without the users' lines."""
     file, beside = own.file, own.file.checksum_path
     stated = beside.exists()
     beside.unlink(missing_ok=True)  # gone rather than wrong, should this be interrupted
     with replacing(file.path) as temporary:
         if file.format == "parquet":
-            _copy_rows(warehouse, file, user_id, temporary)
+            _copy_rows(warehouse, file, user_ids, temporary)
         else:
             _copy_lines(own, temporary)
         shutil.copymode(file.path, temporary)
@@ -127,12 +142,14 @@ def _copy_lines(own: OwnLines, target: Path) -> None:
         out.writelines(line for n, line in enumerate(source, start=1) if n not in own.lines)
 
 
-def _copy_rows(warehouse: Warehouse, file: LogFile, user_id: str, target: Path) -> None:
-    """All columns and rows of Parquet but those of the user; no column has a quote in its name."""
+def _copy_rows(
+    warehouse: Warehouse, file: LogFile, user_ids: Collection[str], target: Path
+) -> None:
+    """All columns and rows of Parquet but those of users; no column has a quote in its name."""
     column = warehouse.settings.logs.columns.user
     with warehouse.connect() as connection:
         connection.sql(
             "SELECT * FROM read_parquet($path, hive_partitioning = false) "  # noqa: S608
-            f'WHERE "{column}"::VARCHAR IS DISTINCT FROM $user',
-            params={"path": literal_path(file.path), "user": user_id},
+            f'WHERE "{column}" IS NULL OR "{column}"::VARCHAR NOT IN (SELECT unnest($users))',
+            params={"path": literal_path(file.path), "users": list(user_ids)},
         ).write_parquet(str(target))

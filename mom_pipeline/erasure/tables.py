@@ -1,98 +1,112 @@
-"""Erasure of one user from the warehouse, the arrays of days, and the pages made of them."""
+"""Erasure of users from the warehouse, the arrays of days, and the pages made of them."""
 
 import json
 import shutil
 from collections import Counter
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import date
 
 from mom_pipeline.core.files import replacing
-from mom_pipeline.erasure.search import mention_in_sql
+from mom_pipeline.erasure.search import MENTIONED, wanted_users
 from mom_pipeline.logs.ledger import reasons_text, reject_reasons
-from mom_pipeline.pipeline.days import LOGS, Days
+from mom_pipeline.pipeline.days import INPUTS, LOGS, OF_FILES, Days
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse, scalar
-from mom_pipeline.warehouse.dictionaries import ERASED, KINDS
+from mom_pipeline.warehouse.dictionaries import KINDS, extend_dictionaries
+from mom_pipeline.warehouse.materializations import record
 from mom_pipeline.warehouse.matrix import logs_fingerprints
 
 
-def rows_of(connection: Connection, user_id: str) -> dict[str, int]:
-    """Rows of a user by table."""
-    count = "SELECT count(*) FROM {} WHERE user_id = $user"
-    tables = ("raw_logs", "user_dictionary", "recommendations")
-    return {table: scalar(connection, count.format(table), {"user": user_id}) for table in tables}
+def rows_of(connection: Connection) -> tuple[dict[str, int], set[str]]:
+    """Rows of the wanted users by table, and those who have some."""
+    rows, users = dict[str, int](), set[str]()
+    for table in ("raw_logs", "user_dictionary", "recommendations"):
+        found = connection.execute(
+            f"SELECT user_id, count(*) FROM {table} WHERE user_id IN (FROM wanted) GROUP BY ALL"  # noqa: S608
+        ).fetchall()
+        rows[table] = sum(n for _, n in found)
+        users |= {user for user, _ in found}
+    return rows, users
 
 
-def is_part_of_others(connection: Connection, user_id: str) -> bool:
-    """Whether the bytes of an id are also those of other ids: then finding them says nothing."""
-    return any(
-        scalar(
-            connection,
-            f"SELECT count(*) FROM {kind}_dictionary "  # noqa: S608 - one of two names
-            f"WHERE contains({kind}_id, $user) AND {kind}_id <> $user",
-            {"user": user_id},
-        )
-        for kind in KINDS
-    )
+def parts_of_others(connection: Connection) -> set[str]:
+    """The wanted ids whose bytes are also those of other ids: finding them says nothing."""
+    users = set[str]()
+    for kind in KINDS:
+        found = connection.execute(
+            f"SELECT DISTINCT w.user_id FROM wanted AS w JOIN {kind}_dictionary AS other "  # noqa: S608
+            f"ON contains(other.{kind}_id, w.user_id) AND other.{kind}_id <> w.user_id"
+        ).fetchall()
+        users |= {user for (user,) in found}
+    return users
 
 
-def erase_rows(warehouse: Warehouse, user_id: str) -> Counter[str]:
-    """Remove a user from every table. Returns the rows by table.
+def erase_rows(warehouse: Warehouse, user_ids: Collection[str]) -> Counter[str]:
+    """Remove users from every table. Returns the rows by table.
 
-    The position stays, with an empty id: positions are never given twice. The ledger counts
-    what is left, also of files that no longer exist.
+    Positions are given anew, as in a folder that never had them: without what only they took, and
+    with the first day that is left. The ledger counts what is left, also of files that no longer
+    exist.
     """
-    user, erased = {"user": user_id}, {"erased": ERASED}
-    mention = {"mention": mention_in_sql(user_id)}
-    why = "the reason named a user who was erased"
-    changes = [
-        ("recommendations", "DELETE FROM recommendations WHERE user_id = $user", user),
-        (
-            "refused_files",
-            f"UPDATE refused_files SET reason = 'refused; {why}' "  # noqa: S608
-            "WHERE regexp_matches(reason, $mention)",
-            mention,
-        ),
-        (
-            "runs",
-            f"UPDATE runs SET failure = 'failed; {why}' WHERE regexp_matches(failure, $mention)",  # noqa: S608
-            mention,
-        ),
-        (  # what only this user took
-            "item_dictionary",
-            "UPDATE item_dictionary SET item_id = $erased "
-            "WHERE item_id <> $erased AND item_id NOT IN (SELECT item_id FROM raw_logs)",
-            erased,
-        ),
-        (
-            "user_dictionary",
-            "UPDATE user_dictionary SET user_id = $erased WHERE user_id = $user",
-            user | erased,
-        ),
-    ]
-    with warehouse.connect() as connection:
-        counts = Counter(
-            quarantine=_delete(connection, "quarantine", "regexp_matches(text, $mention)", mention),
-            raw_logs=_delete(connection, "raw_logs", "user_id = $user", user),
+    why, counts = "the reason named a user who was erased", Counter[str]()
+    with warehouse.connect() as connection, wanted_users(connection, user_ids):
+        counts["quarantine"] = _delete(connection, "quarantine", MENTIONED.format("text"))
+        counts["raw_logs"] = _delete(connection, "raw_logs", "user_id IN (FROM wanted)")
+        counts["recommendations"] = scalar(
+            connection, "DELETE FROM recommendations WHERE user_id IN (FROM wanted)"
         )
-        for table, change, values in changes:
-            counts[table] = scalar(connection, change, values)
+        for table, column, said in (
+            ("refused_files", "reason", "refused"),
+            ("runs", "failure", "failed"),
+        ):
+            counts[table] = scalar(
+                connection,
+                f"UPDATE {table} SET {column} = $said WHERE {MENTIONED.format(column)}",  # noqa: S608
+                {"said": f"{said}; {why}"},
+            )
+        counts += _number_anew(connection)
     return counts
 
 
-def erase_from_days(days: Days) -> Counter[str]:
-    """Remove every array; the user's rows must have left the warehouse before.
+def _number_anew(connection: Connection) -> Counter[str]:
+    """Give all positions again; returns how many ids went."""
+    sizes, newest = Counter[str](), None
+    for kind in KINDS:
+        table = f"{kind}_dictionary"
+        [[last, size]] = connection.execute(
+            f"SELECT max(first_day), count(*) FROM {table}"  # noqa: S608
+        ).fetchall()
+        newest = max(filter(None, (newest, last)), default=None)
+        connection.execute(f"DELETE FROM {table}")  # noqa: S608
+        sizes[table] = size
+    if newest is not None:
+        extend_dictionaries(connection, newest)
+    for kind in KINDS:
+        sizes[f"{kind}_dictionary"] -= scalar(
+            connection,
+            f"SELECT count(*) FROM {kind}_dictionary",  # noqa: S608
+        )
+    return sizes
 
-    The days that keep arrays are computed again from the rows that are left. The others count as
-    made from the logs as they are now: their figures are means and counts over everybody.
+
+def erase_from_days(days: Days, first: date) -> Counter[str]:
+    """Remove every array; the users' rows must have left the warehouse before.
+
+    Days from `first` on are computed again from the rows that are left. Of the others figures stay,
+    means and counts over everybody, and they count as made from the logs as they are now.
     """
-    older = [day for day in days.computed() if not days.is_kept(day)]
+    older = [day for day in days.computed() if day < first]
     with days.warehouse.connect() as connection:
         for day, fingerprint in logs_fingerprints(connection, older).items():
-            inputs = {**days.made["interaction_matrix", day].inputs, LOGS: fingerprint}
-            connection.execute(
-                "UPDATE materializations SET inputs = $inputs "
-                "WHERE asset = 'interaction_matrix' AND day = $day::DATE",
-                {"inputs": json.dumps(inputs), "day": day.isoformat()},
-            )
+            for asset in INPUTS:
+                if (made := days.made.get((asset, day))) is None:
+                    continue
+                logs = {LOGS: fingerprint} if LOGS in made.inputs else {}
+                facts = {name: fact for name, fact in made.facts.items() if name not in OF_FILES}
+                left = replace(made, inputs={**made.inputs, **logs}, facts=facts)
+                if left != made:
+                    record(connection, left)
     return Counter({"files of arrays": days.store.remove_others([])})
 
 
@@ -114,13 +128,12 @@ def compact(warehouse: Warehouse) -> Counter[str]:
     return Counter({"warehouse files written anew": 1})
 
 
-def _delete(connection: Connection, table: str, condition: str, values: dict[str, str]) -> int:
+def _delete(connection: Connection, table: str, condition: str) -> int:
     """Delete from the rows of files, and correct what the ledger says about these."""
     by_source = connection.execute(
-        f"SELECT source_file, count(*) FROM {table} WHERE {condition} GROUP BY ALL",  # noqa: S608
-        values,
+        f"SELECT source_file, count(*) FROM {table} WHERE {condition} GROUP BY ALL"  # noqa: S608
     ).fetchall()
-    connection.execute(f"DELETE FROM {table} WHERE {condition}", values)  # noqa: S608
+    connection.execute(f"DELETE FROM {table} WHERE {condition}")  # noqa: S608
     column = {"raw_logs": "rows_accepted", "quarantine": "rows_rejected"}[table]
     for source, n in by_source:
         reasons = reject_reasons(connection, source_file=source)
@@ -149,7 +162,7 @@ def remove_pages(settings: Settings) -> Counter[str]:
             of_days = bool(json.loads(summary.read_text(encoding="utf-8"))["comparison"]["day"])
         except (ValueError, KeyError, TypeError):
             of_days = True
-        if of_days:
+        if of_days and not summary.parent.is_symlink():
             shutil.rmtree(summary.parent)
             counts["comparisons"] += 1
     return counts

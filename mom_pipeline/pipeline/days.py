@@ -65,6 +65,8 @@ TOO_LITTLE = "too_little"
 LOGS = "logs"
 # Files beside those of assets: what a rebuild fixed, and the sums that the next day starts from.
 _ANCHOR, _SUMS = "anchor", "moment_sums"
+# The facts that point to files: without them, figures are what is left of a day.
+OF_FILES = ("bytes", _ANCHOR, _SUMS)
 # The days whose sums stay: the newest, and the one that it started from.
 _DAYS_OF_SUMS = 2
 _PAIR_DRIFT = 0.5
@@ -151,9 +153,12 @@ class Days:
             raise NotUsable(f"the arrays of {asset} of {day} are gone or damaged") from error
 
     def lacks_arrays(self, asset: str, day: date) -> bool:
-        """Whether the file of an asset is gone, of a day that should have it."""
+        """Whether a file of an asset is gone, of a day that should have it."""
         made = self.made[asset, day]
-        return "bytes" in made.facts and not self.store.path(asset, made.version).exists()
+        names = [_ANCHOR] if day not in self.computed()[-_DAYS_OF_SUMS:] else [_ANCHOR, _SUMS]
+        files = [(name, made.facts[name]) for name in names if name in made.facts]
+        files += [(asset, made.version)] if "bytes" in made.facts else []
+        return not all(self.store.path(*file).is_file() for file in files)
 
     def settings_of(self, asset: str) -> str:
         """Fingerprint of the settings that decide what an asset makes of its inputs."""
@@ -219,6 +224,13 @@ class Days:
     def remove_old(self) -> int:
         """Remove the files that no kept day needs; return how many there were."""
         return self.store.remove_others(self.kept_files())
+
+    def remove_damaged(self) -> int:
+        """Remove the files that are not what was written: their days are computed again."""
+        damaged = [file for file in self.kept_files() if not self.store.is_whole(*file)]
+        for file in damaged:
+            self.store.remove(*file)
+        return len(damaged)
 
     def kept_files(self) -> dict[tuple[str, str], date]:
         """The files of the last `artifacts.retention_days` days (0: all), each with its day.

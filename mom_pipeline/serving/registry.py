@@ -10,7 +10,7 @@ rollback takes one away. A reader sees the old or the new champion; writers take
 import json
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -110,7 +110,7 @@ class ModelRegistry:
     def names(self) -> list[str]:
         """The names of all versions, oldest day first; of one day, in the order of writing."""
         folders = sorted((self.root / VERSIONS).glob("*-*-*-*"), key=_age)
-        return [path.name for path in folders if _VERSION.fullmatch(path.name)]
+        return [p.name for p in folders if _VERSION.fullmatch(p.name) and not p.is_symlink()]
 
     def versions(self) -> list[StoredVersion]:
         """All versions, every file checked against its manifest; damaged ones say so."""
@@ -160,7 +160,7 @@ class ModelRegistry:
             _standing(history)
         except FileNotFoundError:
             return []
-        except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
             raise DamagedPointer(
                 f"{path} does not name a champion ({error!r}); remove it and promote a version "
                 "again"
@@ -182,7 +182,7 @@ class ModelRegistry:
         path = self.root / EVALUATED
         try:
             return [EvaluatedDay(**entry) for entry in json.loads(path.read_bytes())]
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError, RecursionError):
             return []
 
     def note_evaluated(self, days: Iterable[EvaluatedDay]) -> None:
@@ -240,8 +240,8 @@ class ModelRegistry:
                 shutil.rmtree(self.folder(version))
         return removed
 
-    def forget(self, user_id: str) -> dict[str, str | None]:
-        """Replace every version that knows a user by one without them. Old name -> new name.
+    def forget(self, user_ids: Collection[str]) -> dict[str, str | None]:
+        """Replace every version that knows users by one without them. Old name -> new name.
 
         After a crash the same call ends the work. A damaged version is removed (None in the
         answer): what is left of it could still hold the user.
@@ -254,7 +254,7 @@ class ModelRegistry:
             changed: dict[str, str | None] = {}
             for version in self.names():
                 try:
-                    left = self.load(version).without_user(user_id)
+                    left = self.load(version).without_users(user_ids)
                     if left is not None:
                         changed[version] = self._add(left)
                 except DamagedModel:
@@ -264,6 +264,19 @@ class ModelRegistry:
             for version in changed:
                 shutil.rmtree(self.folder(version))
         return changed
+
+    def leave_only(self, version: str | None, reason: str) -> None:
+        """Put a version in use and remove all others, or remove all; a choice of a person stays."""
+        with locked(self.root):
+            if version is None:
+                (self.root / POINTER).unlink(missing_ok=True)
+            else:
+                self.load(version)
+                by = PERSON if self.is_chosen() else GATE
+                self._note([], version, PROMOTED, reason, by)
+            for other in self.names():
+                if other != version:
+                    shutil.rmtree(self.folder(other))
 
     def _add(self, served: ServedModel) -> str:
         parent = self.root / VERSIONS
@@ -286,7 +299,7 @@ class ModelRegistry:
 
     def _described(self, version: str) -> StoredVersion:
         folder = self.root / VERSIONS / version
-        size = sum(path.stat().st_size for path in folder.iterdir())
+        size = sum(path.lstat().st_size for path in folder.iterdir())
         manifest, damage = None, ""
         try:
             manifest = Manifest.read(folder)

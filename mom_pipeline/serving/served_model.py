@@ -8,6 +8,9 @@ It answers without the warehouse: one folder holds all of it.
     manifest.json   what it was made of, and the sha256 of every file
 """
 
+import hashlib
+import json
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -171,13 +174,31 @@ class ServedModel:
             )
         return cls(manifest, fitted, items, users, histories, last_days, figures)
 
-    def without_user(self, user_id: str) -> Self | None:
-        """The model without a user's id, history and pairs; None if unknown.
+    @cached_property
+    def content_hash(self) -> str:
+        """sha256 of all that answers rest on; the numbers of components do not matter."""
+        model, ranking = self.model, self.model.pair_ranking
+        order = np.lexsort((model.item_probs[0], model.weights))
+        X, days = self.histories, self.last_days.data
+        arrays = {"O": model.item_probs[:, order], "pi": model.weights[order]}
+        arrays |= {"data": X.data, "items": X.indices, "ends": X.indptr, "days": days}
+        arrays |= {} if ranking is None else ranking.as_arrays()
+        weights = None if ranking is None else asdict(ranking.weights)
+        texts = [*map(str, self.item_ids), "", *map(str, self.user_ids)]
+        digest = hashlib.sha256(json.dumps([weights, texts]).encode())
+        for name, array in sorted(arrays.items()):
+            digest.update(f"{name} {array.shape}".encode())
+            digest.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
+        return digest.hexdigest()
+
+    def without_users(self, user_ids: Collection[str]) -> Self | None:
+        """The model without some users' ids, histories and pairs; None if all are unknown.
 
         Items that nobody else has lose their name, and no list holds them. Components and weights
         stay as they were fitted: they come from sums over everyone, and name nobody.
         """
-        own = np.array([str(user) == user_id for user in self.user_ids], dtype=bool)
+        gone_ids = frozenset(user_ids)
+        own = np.array([str(user) in gone_ids for user in self.user_ids], dtype=bool)
         if not own.any():
             return None
         model, ranking = self.model, self.model.pair_ranking

@@ -5,6 +5,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 
 from mom_pipeline.catalogue import Catalogue
@@ -12,7 +13,7 @@ from mom_pipeline.core.files import replacing
 from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, RISING
 from mom_pipeline.core.ranking.lists import ReasonedLists
 from mom_pipeline.core.types import Array
-from mom_pipeline.warehouse.connection import Connection, load_sql, scalar
+from mom_pipeline.warehouse.connection import Connection, literal_path, load_sql, scalar
 
 # Digits of a stored score: the rank says the order, and these take half of the room.
 _DIGITS = 5
@@ -133,3 +134,18 @@ def repeat_share(connection: Connection) -> float:
     )
     [(pairs, visits)] = connection.execute(query).fetchall()
     return float(1 - pairs / visits) if visits else 0.0
+
+
+def is_readable(path: Path) -> bool:
+    """Whether an export can be read to its last value; True where there is none."""
+    if not path.exists():
+        return True
+    try:
+        with duckdb.connect() as connection:
+            connection.execute(
+                "SELECT bit_xor(hash(t)) FROM read_parquet($path) AS t",
+                {"path": literal_path(path)},
+            ).fetchall()
+    except duckdb.Error:
+        return False
+    return True

@@ -6,35 +6,47 @@ import io
 import json
 import shutil
 import zipfile
+from collections.abc import Collection
+from datetime import date
 from pathlib import Path
 
 import duckdb
-import numpy as np
 import pytest
 
 from mom_pipeline.artifacts.lock import _held, writing_to
+from mom_pipeline.erasure.erasing import NobodyToErase
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
-from mom_pipeline.pipeline.days import LOGS, Days
+from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import load_settings
+from mom_pipeline.warehouse.erased import ErasuresNotWhole, signature
 from mom_pipeline_tests.cli.conftest import SETTINGS_FILE, mom, rows, statuses
+from mom_pipeline_tests.faults.every_list import lists_of
 
 # Distinctive, so that its bytes can be searched for, and hard to write: quotes and no ASCII.
 USER = 'needle-Ω "4711"'
+N_DAYS, LAST = 4, date(2024, 3, 4)
+SETTINGS = SETTINGS_FILE.replace('"components"', '"three-moment"').replace(
+    "_days = 0", "_days = 28"
+)
 SAMPLE = SampleSettings(
-    n_days=3, n_users=200, n_items=50, n_components=3, events_per_day=700, seed=4
+    n_days=N_DAYS, n_users=200, n_items=50, n_components=3, events_per_day=700, seed=4
 )
 
 
-def write_logs(folder: Path, *, with_user: bool) -> None:
-    """The sample, in which the first of its users is called USER; or the same without them."""
+def write_logs(folder: Path, *, with_user: bool, without: Collection[str] = ()) -> None:
+    """The sample, in which the first of its users is called USER; or the same without some."""
     (folder / "logs").mkdir(parents=True)
-    (folder / "pipeline.toml").write_text(SETTINGS_FILE)
+    (folder / "pipeline.toml").write_text(SETTINGS)
     deliveries = list(sample_deliveries(SAMPLE))
     first = deliveries[0].content
     name = gzip.decompress(first).decode().splitlines()[1].split(",")[0]
     for delivery in deliveries:
-        out = io.StringIO()
-        for row in csv.reader(io.StringIO(gzip.decompress(delivery.content).decode())):
+        out, lines = (
+            io.StringIO(),
+            gzip.decompress(delivery.content).decode().splitlines(keepends=True),
+        )
+        left = (line for line in lines if line.split(",")[0].strip() not in without)
+        for row in csv.reader(left):
             if row[0] != name:
                 csv.writer(out, lineterminator="\n").writerow(row)
             elif with_user:
@@ -102,33 +114,121 @@ def test_the_id_is_found_in_every_place_before_and_nowhere_after(finished, erase
     assert not list(folder.rglob("*.wal"))
 
 
-def test_everything_is_as_in_a_folder_that_never_had_the_user(erased, tmp_path):
-    folder, _ = erased
-    write_logs(tmp_path, with_user=False)
-    mom(tmp_path, "update")
-    ours, theirs = (Days(load_settings(place, {})) for place in (folder, tmp_path))
-    assert ours.made.keys() == theirs.made.keys()
-    compared = 0
-    for asset, day in theirs.made:
-        if "bytes" in theirs.made[asset, day].facts:
-            found, expected = (days.arrays(asset, day) for days in (ours, theirs))
-            assert found.keys() == expected.keys()
-            for name in expected.keys() - {LOGS}:
-                assert_equal(found[name], expected[name])
-                compared += 1
-    assert compared > 20
+def in_full(folder, **without):
+    """A new folder whose newest day is computed in full."""
+    write_logs(folder, **without)
+    mom(folder, "backfill", "--from", str(LAST), "--to", str(LAST), "--full")
+    return folder
+
+
+def champion(folder):
+    return ModelRegistry(folder / "models").champion()
+
+
+def test_every_list_and_membership_is_that_of_a_full_fit_without_her(erased, finished, tmp_path):
+    """Weights of the choice fitted without her, too; components up to their numbers."""
+    folder, receipt = erased
+    clean = in_full(tmp_path / "clean", with_user=False)
+    assert champion(folder).content_hash == champion(clean).content_hash
+    assert champion(folder).content_hash == receipt["after"]["content"]
+    assert champion(finished).content_hash == receipt["before"]["content"]
+    weights = champion(folder).model.pair_ranking.weights
+    assert weights != champion(finished).model.pair_ranking.weights
+    assert len(lists_of(clean, LAST)) > 100
+    assert lists_of(folder, LAST) == lists_of(clean, LAST)
     lists = "SELECT user_id, rank, item_id, score FROM recommendations ORDER BY ALL"
-    assert rows(folder, lists) == rows(tmp_path, lists)
+    assert rows(folder, lists) == rows(clean, lists)
     for kind in ("user", "item"):
-        ids = f"SELECT position, {kind}_id FROM {kind}_dictionary ORDER BY ALL"
-        assert rows(folder, ids) == rows(tmp_path, ids)
+        assert rows(folder, f"FROM {kind}_dictionary ORDER BY 1") == rows(
+            clean, f"FROM {kind}_dictionary ORDER BY 1"
+        )
+    assert ModelRegistry(folder / "models").names() == [receipt["after"]["version"]]
 
 
-def assert_equal(found, expected):
-    if hasattr(expected, "indptr"):
-        assert (found != expected).nnz == 0
-    else:
-        np.testing.assert_array_equal(found, expected)
+def test_many_at_once_are_as_if_they_had_never_been(finished, tmp_path):
+    folder = Path(shutil.copytree(finished, tmp_path / "data"))
+    users = [user for (user,) in rows(folder, "SELECT user_id FROM user_dictionary ORDER BY 1")]
+    gone = users[::4]
+    ids = tmp_path / "ids.txt"
+    ids.write_text("\n".join([*gone, gone[0], "nobody-1", "nobody-2", ""]))
+    said = mom(folder, "erase", "--file", str(ids), "--yes")
+    assert "1 ids stand in ids.txt more than once" in said.stderr
+    assert "2 ids are not there, and are skipped: 'nobody-1', 'nobody-2'" in said.stderr
+    assert "What stays" in said.stdout
+    clean = in_full(tmp_path / "clean", with_user=USER not in gone, without=gone)
+    assert champion(folder).content_hash == champion(clean).content_hash
+    assert set(champion(folder).user_ids) == set(users) - set(gone)
+    assert set(statuses(folder).values()) == {"fresh"}
+    (receipt,) = (folder / "erasures").glob("*.json")
+    assert len(json.loads(receipt.read_text())["users"]) == len(gone)
+    assert not any(user in receipt.read_text() for user in gone)
+
+
+def test_a_person_may_come_again_if_the_operator_says_so(erased, tmp_path):
+    folder = Path(shutil.copytree(erased[0], tmp_path / "data"))
+    line = 'user,item,timestamp\n"{}",jazz-001,{}T10:00:00\n'
+    id_ = USER.replace('"', '""')
+
+    def deliver(day):
+        (folder / "logs" / f"{day}.csv").write_text(line.format(id_, day))
+        mom(folder, "backfill", "--from", day, "--to", day)
+        return rows(folder, f"SELECT count(*) FROM raw_logs WHERE delivery_day = '{day}'")
+
+    assert deliver("2024-03-05") == [(0,)]
+    mom(folder, "erase", "nobody", "--readmit", error=NobodyToErase)
+    assert "from now on" in mom(folder, "erase", USER, "--readmit").stdout
+    assert deliver("2024-03-06") == [(1,)]
+    assert mom(folder, "erase", USER, "--yes", "--json").json["removed"]["log lines"] >= 1
+    assert deliver("2024-03-07") == [(0,)]
+
+
+def test_a_receipt_is_checked_by_the_key_and_by_computing_again(erased, tmp_path):
+    folder = Path(shutil.copytree(erased[0], tmp_path / "data"))
+    (receipt,) = (folder / "erasures").glob("*.json")
+    assert "is the one of the receipt" in mom(folder, "erase", "--verify", str(receipt)).stdout
+    values = json.loads(receipt.read_text())
+    values["after"]["content"] = values["before"]["content"]
+    salt = (folder / "erasures" / "salt").read_text().strip()
+    values["hmac"] = signature(values, salt)  # by somebody who has the key
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(values))
+    assert "is another one" in mom(folder, "erase", "--verify", str(other), code=1).stdout
+    values["removed"]["log lines"] += 1
+    other.write_text(json.dumps(values))
+    mom(folder, "erase", "--verify", str(other), error=ErasuresNotWhole)
+    other.write_text("[" * 9_000)
+    mom(folder, "erase", "--verify", str(other), error=ErasuresNotWhole)
+    (folder / "logs" / "2024-03-02-late.csv").write_text(
+        "user,item,timestamp\nann,jazz-001,2024-03-02T10:00:00\n"
+    )
+    mom(folder, "update")
+    assert "have changed since" in mom(folder, "erase", "--verify", str(receipt)).stdout
+
+
+@pytest.mark.parametrize("salt", [None, b"another\n", b"\xff\xfe"])
+def test_a_lost_or_changed_key_stops_ingest_and_is_seen(erased, tmp_path, salt):
+    folder = Path(shutil.copytree(erased[0], tmp_path / "data"))
+    path = folder / "erasures" / "salt"
+    whole = path.read_bytes()
+    path.unlink() if salt is None else path.write_bytes(salt)
+    for log in (folder / "logs").iterdir():
+        log.touch()
+    (folder / "logs" / "2024-03-04-late.csv").write_text(
+        'user,item,timestamp\n"' + USER.replace('"', '""') + '",jazz-001,2024-03-04T10:00:00\n'
+    )
+    assert "put erasures/ back from a copy" in mom(folder, "update", code=1).stderr
+    assert mom(folder, "erase", "ben-00002", "--yes", error=ErasuresNotWhole)
+    damaged = mom(folder, "status", "--verify", "--json", code=1).json["damaged"]
+    assert [entry["where"].split("/")[0] for entry in damaged] == ["erasures"]
+    path.write_bytes(whole)
+    mom(folder, "update")
+    assert holding(folder) == {"logs"}
+    assert rows(folder, "SELECT count(*) FROM quarantine WHERE reason LIKE '%erased%'") == [(1,)]
+
+
+def test_figures_of_past_days_stay(erased, finished):
+    metrics = "SELECT DISTINCT day, model_day, ranking FROM evaluation_metrics ORDER BY ALL"
+    assert rows(erased[0], metrics) == rows(finished, metrics) != []
 
 
 def test_bad_input_gets_an_answer_and_changes_nothing(finished, tmp_path):
@@ -141,7 +241,7 @@ def test_bad_input_gets_an_answer_and_changes_nothing(finished, tmp_path):
         assert "another erasure" in mom(folder, "erase", USER, "--yes", code=1).stderr
         _held.update(held)
     asked = mom(folder, "erase", USER, code=1, typed="n\n")
-    assert "lines in 3 log files" in asked.stdout
+    assert "lines in 4 log files" in asked.stdout
     assert not (folder / "erasures").exists()
     for path in (finished / "logs").iterdir():
         assert (folder / "logs" / path.name).read_bytes() == path.read_bytes()

@@ -15,19 +15,18 @@ import duckdb
 import numpy as np
 import pytest
 
+from mom_pipeline.cli.verify import damages
 from mom_pipeline.core.files import replacing
 from mom_pipeline.erasure import tables
 from mom_pipeline.erasure.erasing import (
     NobodyToErase,
-    Receipt,
-    begin_receipt,
-    find_user,
-    finish_receipt,
+    find_users,
     storage_steps,
     take_steps,
 )
-from mom_pipeline.erasure.search import files_with
-from mom_pipeline.erasure.tables import is_part_of_others
+from mom_pipeline.erasure.receipts import Receipt, begin_receipt, now
+from mom_pipeline.erasure.search import files_with, wanted_users
+from mom_pipeline.erasure.tables import parts_of_others
 from mom_pipeline.errors import WarehouseBusy
 from mom_pipeline.logs.ingest import pending_files
 from mom_pipeline.logs.ledger import ledger_entries
@@ -61,16 +60,24 @@ def csv_lines(user: str) -> str:
     return HEADER + lines[0] + own + lines[1] + own
 
 
-def erase(folder: DataFolder, user: str) -> Receipt:
-    traces = find_user(folder.settings, user)
-    receipt = begin_receipt(folder.settings, user)
-    steps = storage_steps(folder.settings, traces)
+NOT_AGAIN = date(2024, 4, 1)
+
+
+def erase(folder: DataFolder, *users: str) -> Receipt:
+    traces = find_users(folder.settings, users)
+    receipt = begin_receipt(folder.settings, traces.user_ids)
+    steps = storage_steps(folder.settings, traces, NOT_AGAIN)
     receipt = take_steps(folder.settings, receipt, steps, lambda name: None)
-    return finish_receipt(folder.settings, receipt)
+    return replace(receipt, finished=now()).save(folder.settings)
 
 
-def left(folder: DataFolder, user: str) -> list[str]:
-    return files_with(folder.settings.data_dir, user)
+def left(folder: DataFolder, *users: str) -> list[str]:
+    return files_with(folder.settings.data_dir, users)
+
+
+def is_part_of_others(connection: duckdb.DuckDBPyConnection, user: str) -> bool:
+    with wanted_users(connection, [user]):
+        return user in parts_of_others(connection)
 
 
 def test_the_state_is_that_of_files_without_the_users(
@@ -161,13 +168,13 @@ def test_a_file_that_was_not_ingested_yet(folder: DataFolder):
 def test_the_receipt_says_what_and_not_who(folder: DataFolder):
     folder.take(csv_lines(USER))
     receipt = erase(folder, USER)
-    text = (folder.settings.erasures_dir / f"{receipt.user}.json").read_text()
+    text = (folder.settings.erasures_dir / f"{receipt.name}.json").read_text()
     assert USER not in text
     assert json.loads(text)["removed"]["log lines"] == 2
     assert receipt.finished >= receipt.begun
     assert USER in erased_users(folder.settings)
     assert "ann" not in erased_users(folder.settings)
-    assert hashlib.sha256(USER.encode()).hexdigest() != receipt.user
+    assert hashlib.sha256(USER.encode()).hexdigest() != receipt.name
 
 
 def test_nobody_of_that_id(folder: DataFolder):
@@ -183,13 +190,14 @@ def test_nobody_of_that_id(folder: DataFolder):
 @pytest.mark.parametrize("stopped_after", [0, 1, 2, 6])
 def test_interrupted_after_any_step_it_is_completed_later(stopped_after: int, folder: DataFolder):
     folder.take(csv_lines(USER))
-    traces = find_user(folder.settings, USER)
-    receipt = begin_receipt(folder.settings, USER)
-    steps = list(storage_steps(folder.settings, traces))
+    traces = find_users(folder.settings, [USER])
+    receipt = begin_receipt(folder.settings, [USER])
+    steps = list(storage_steps(folder.settings, traces, NOT_AGAIN))
     assert len(steps) == 6
     take_steps(folder.settings, receipt, iter(steps[:stopped_after]), lambda name: None)
     (stored,) = folder.settings.erasures_dir.glob("*.json")
     assert json.loads(stored.read_text())["finished"] == ""
+    assert [d.where for d in damages(folder.settings)] == [f"erasures/{stored.name}"]
     receipt = erase(folder, USER)
     assert json.loads(stored.read_text())["finished"] == receipt.finished != ""
     assert receipt.removed["log lines"] == 2
@@ -200,7 +208,7 @@ def test_interrupted_after_any_step_it_is_completed_later(stopped_after: int, fo
 
 def test_stopped_between_the_file_and_its_rows(folder: DataFolder):
     folder.take(csv_lines(USER))
-    begin_receipt(folder.settings, USER)
+    begin_receipt(folder.settings, [USER])
     folder.write("2024-03-01.csv", HEADER + "".join(",".join(row) + "\n" for row in OTHERS))
     erase(folder, USER)
     assert folder.ids() == [("ann", "tea"), ("bob", "jam")]
@@ -215,7 +223,7 @@ def test_a_warehouse_in_use_is_named_and_nothing_is_lost(folder: DataFolder):
     quick = folder.settings.model_copy(update={"warehouse": warehouse})
     held = duckdb.connect(folder.warehouse.path, read_only=True)
     with held, pytest.raises(WarehouseBusy, match=f"PID {os.getpid()}"):
-        find_user(quick, USER)
+        find_users(quick, [USER])
     assert folder.tables() == before
     assert not folder.settings.erasures_dir.exists()
 
@@ -272,10 +280,22 @@ def test_an_id_of_digits_is_no_part_of_a_number_or_a_hash(tmp_path: Path):
     """Customers of Online Retail have five digits; scores and checksums have them too."""
     (tmp_path / "numbers.json").write_text('{"a": 0.0017850, "b": 117850.2, "c": "f17850ab"}')
     (tmp_path / "9f17850c").mkdir()
-    assert files_with(tmp_path, "17850") == []
+    assert files_with(tmp_path, ["17850"]) == []
     (tmp_path / "log.csv").write_text("user,item\n17850,tea\n")
-    np.savez(tmp_path / "people.npz", ids=np.frombuffer(b"123451785054321", dtype=np.uint8))
-    assert files_with(tmp_path, "17850") == ["log.csv", "people.npz"]
+    np.savez(tmp_path / "people.npz", ids=np.frombuffer(b"123417850432", dtype=np.uint8))
+    assert files_with(tmp_path, ["17850"]) == ["log.csv"]
+
+
+def test_of_many_short_numbers_chance_finds_some_in_any_binary_file(tmp_path: Path):
+    ids = [str(number) for number in range(10_000, 15_000)]
+    (tmp_path / "random.db").write_bytes(b"".join(f"\x01{n}\x02".encode() for n in ids))
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"user,item\n10017,tea\n"))
+    assert files_with(tmp_path, ids) == ["b.csv.gz"]
+    assert files_with(tmp_path, ids[:1]) == ["random.db"]
+    long = [f"user-{number}" for number in ids]
+    assert files_with(tmp_path, long) == []
+    (tmp_path / "c.npz").write_bytes(b"x" * 9_999 + b"user-14999user-20000")
+    assert files_with(tmp_path, long) == ["c.npz"]
 
 
 def test_a_log_of_the_old_warehouse_is_not_replayed_into_the_new_one(
@@ -297,17 +317,20 @@ def test_a_log_of_the_old_warehouse_is_not_replayed_into_the_new_one(
     assert len(folder.query("FROM raw_logs")) == 4
 
 
-def test_what_only_the_user_took_goes_too(folder: DataFolder):
-    folder.take(csv_lines(USER) + f"{USER},her-own-thing,2024-03-01T12:00:00\n")
+def test_dictionaries_are_those_of_what_is_left(folder: DataFolder):
+    """What only she took goes, and an item that she was the first to take is of a later day."""
+    folder.take(
+        f"{HEADER}{USER},her-own-thing,2024-03-01T12:00:00\n{USER},tea,2024-03-01T12:01:00\n"
+    )
+    folder.take(csv_lines("carl"), "2024-03-02.csv")
     with folder.warehouse.connect() as connection:
-        extend_dictionaries(connection, date(2024, 3, 1))
+        extend_dictionaries(connection, date(2024, 3, 2))
     erase(folder, USER)
     assert left(folder, "her-own-thing") == []
-    assert folder.query("SELECT item_id FROM item_dictionary WHERE item_id <> '' ORDER BY 1") == [
-        ("jam",),
-        ("tea",),
-    ]
-    assert folder.query("SELECT count(*) FROM user_dictionary WHERE user_id = ''") == [(1,)]
+    later = date(2024, 3, 2)
+    assert folder.query("FROM item_dictionary ORDER BY 1") == [(0, "jam", later), (1, "tea", later)]
+    names = [(0, "ann", later), (1, "bob", later), (2, "carl", later)]
+    assert folder.query("FROM user_dictionary ORDER BY 1") == names
 
 
 def test_days_that_keep_no_arrays_count_as_made_from_what_is_left(folder: DataFolder):
@@ -325,8 +348,8 @@ def test_days_that_keep_no_arrays_count_as_made_from_what_is_left(folder: DataFo
         arrays, inputs = days.matrix_arrays(matrix), {LOGS: matrix.fingerprint}
         days.publish("interaction_matrix", day, arrays=arrays, inputs=inputs)
     assert len(list(folder.settings.artifacts_dir.rglob("*.npz"))) == 2
-    traces, receipt = find_user(settings, USER), begin_receipt(settings, USER)
-    take_steps(settings, receipt, storage_steps(settings, traces), lambda name: None)
+    traces, receipt = find_users(settings, [USER]), begin_receipt(settings, [USER])
+    take_steps(settings, receipt, storage_steps(settings, traces, new), lambda name: None)
     assert list(folder.settings.artifacts_dir.rglob("*.npz")) == []
     with folder.warehouse.reading() as connection:
         now = logs_fingerprints(connection, [old, new])
@@ -349,4 +372,4 @@ def test_a_damaged_file_hides_no_other(tmp_path, name):
     content[8 : len(content) // 2] = bytes(len(content) // 2 - 8)
     (tmp_path / name).write_bytes(content)
     (tmp_path / "b.txt").write_text("carla-00002")
-    assert files_with(tmp_path, "carla-00002") == ["b.txt"]
+    assert files_with(tmp_path, ["carla-00002"]) == ["b.txt"]

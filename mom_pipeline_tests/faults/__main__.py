@@ -6,14 +6,15 @@ from pathlib import Path
 import click
 
 from mom_pipeline_tests.faults.fuzz import fuzz
-from mom_pipeline_tests.faults.kills import kill_series
+from mom_pipeline_tests.faults.kills import kill_series, strike_points
 
 
 @click.command()
 @click.option("--kills", default=0, help="Kills of update, erase, promote and rollback.")
+@click.option("--points", is_flag=True, help="Every write, rename, fsync and commit.")
 @click.option("--files", default=0, help="Log files with random damage.")
 @click.option("--seed", default=0, show_default=True)
-def main(kills: int, files: int, seed: int) -> None:
+def main(kills: int, points: bool, files: int, seed: int) -> None:
     """Break things as often as asked for, and print counts; exit code 1 when one did not hold.
 
     \b
@@ -30,6 +31,10 @@ def main(kills: int, files: int, seed: int) -> None:
                 f"{fuzzed.refused} refused {dict(fuzzed.reasons)}"
             )
             failures += fuzzed.failures
+        if points:
+            struck = strike_points(root / "points", ("kill", "fail"), click.echo)
+            click.echo(f"{struck.kills.total()} strikes {dict(struck.kills)}")
+            failures += struck.failures
         if kills:
             killed = kill_series(root / "kills", kills, seed, click.echo)
             counts = ", ".join(f"{n} of {name}" for name, n in killed.kills.items())

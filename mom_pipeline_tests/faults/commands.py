@@ -27,6 +27,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
+from mom_pipeline_tests.faults.points import Points
+
 # What the commands import, but for the modules that read the settings of the data folder.
 _BEFORE_THE_FORK = (
     "alembic.command",
@@ -48,15 +50,18 @@ class Kill:
     """Where a command is killed: before, after or some seconds into (`within`) an asset's day.
 
     Or, with `full`, where the disk is full in the middle of what the asset writes. Without an
-    asset, some seconds after the start of the command.
+    asset, some seconds after the start of the command. point: see `points`; `when` says how.
     """
 
     asset: str = ""
     day: str = ""
     when: str = "before"
     seconds: float = 0.0
+    point: int = 0
 
     def __str__(self) -> str:
+        if self.point:
+            return f"{self.when} at point {self.point}"
         where = f"{self.when} {self.asset} of {self.day}" if self.asset else "the command"
         return f"{where} + {self.seconds:.2f} s"
 
@@ -157,7 +162,7 @@ def _become(
     kill: dict[str, Any] | None,
 ) -> None:
     """Be the command, in the forked process."""
-    code = 1
+    code, points = 1, None
     try:
         out = os.open(output, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
         nothing = os.open(os.devnull, os.O_RDONLY)
@@ -167,7 +172,7 @@ def _become(
         if file_size:
             resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
         sys.argv = ["mom-pipeline", *arguments]
-        _prepare(Kill(**kill) if kill else None)
+        points = _prepare(Kill(**kill) if kill else None, Path(folder))
         from mom_pipeline.cli.main import main
 
         main()
@@ -181,16 +186,22 @@ def _become(
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+        if points is not None:
+            os.write(1, f"\n{json.dumps(points.counts)}".encode())
         os._exit(code)
 
 
-def _prepare(kill: Kill | None) -> None:
+def _prepare(kill: Kill | None, folder: Path) -> Points | None:
     """Set the point of the kill, before the assets are imported."""
     if kill is None:
-        return
+        return None
+    if kill.point:
+        points = Points(folder, kill.point, kill.when)
+        points.install()
+        return points
     if not kill.asset:
         _kill_after(kill.seconds)
-        return
+        return None
     from mom_pipeline.defs import daily
 
     one_day = daily._one_day
@@ -207,6 +218,7 @@ def _prepare(kill: Kill | None) -> None:
         return output
 
     daily._one_day = killed
+    return None
 
 
 def _fill_the_disk() -> None:

@@ -4,9 +4,10 @@ No row may be lost or doubled, and the end is that of an undisturbed command: ar
 manifests, exports and versions of the model.
 """
 
+import json
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -23,7 +24,7 @@ from mom_pipeline.pipeline.freshness import day_statuses, days_behind
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline_tests.defs.conftest import SERVED
-from mom_pipeline_tests.faults.commands import Commands, Kill, commands
+from mom_pipeline_tests.faults.commands import Commands, Ended, Kill, commands
 from mom_pipeline_tests.faults.folders import (
     contents,
     copy,
@@ -95,7 +96,7 @@ def kill_series(root: Path, n_kills: int, seed: int, told: Any = print) -> Kille
             before = len(counts.failures)
             if command == "update":
                 copy(ground.stale, root / "try")
-            _STRIKES[command](ground, root / "try", kill, counts)
+            STRIKES[command](ground, root / "try", kill, counts)
             for failure in counts.failures[before:]:
                 told(f"{command}, {kill}: {failure}")
             if counts.kills.total() % 20 == 0:
@@ -125,7 +126,7 @@ def _points(rng: random.Random) -> Iterator[tuple[str, Kill]]:
 
 def strike_update(ground: Ground, folder: Path, kill: Kill, counts: Killed) -> None:
     """Kill an update, and compare what the next one makes with an undisturbed one."""
-    if not _was_killed(ground.run.run(folder, "update", kill=kill).code, "update", counts):
+    if not _was_struck(ground.run.run(folder, "update", kill=kill), "update", kill, counts):
         return
     again = ground.run.run(folder, "update")
     if again.code:
@@ -137,9 +138,8 @@ def strike_update(ground: Ground, folder: Path, kill: Kill, counts: Killed) -> N
 def strike_erase(ground: Ground, folder: Path, kill: Kill, counts: Killed) -> None:
     """Kill an erasure, and let the same command go on."""
     copy(ground.fresh, folder)
-    if not _was_killed(
-        ground.run.run(folder, "erase", USER, "--yes", kill=kill).code, "erase", counts
-    ):
+    struck = ground.run.run(folder, "erase", USER, "--yes", kill=kill)
+    if not _was_struck(struck, "erase", kill, counts):
         return
     again = ground.run.run(folder, "erase", USER, "--yes")
     settings = load_settings(folder, {})
@@ -150,7 +150,7 @@ def strike_erase(ground: Ground, folder: Path, kill: Kill, counts: Killed) -> No
     ]
     problems = {
         f"erase ended with {again.code}: {again.output[-300:]}": again.code != 0,
-        f"the id is in {files_with(folder, USER)}": bool(files_with(folder, USER)),
+        f"the id is in {files_with(folder, [USER])}": bool(files_with(folder, [USER])),
         f"days are behind: {behind}": bool(behind),
         "log files differ": expected["logs"] != found["logs"],
         "rows differ": any(expected[name] != found.get(name) for name in tables),
@@ -187,7 +187,9 @@ def strike_promote(ground: Ground, folder: Path, kill: Kill, counts: Killed) -> 
     copy(ground.fresh, folder)
     registry = ModelRegistry(folder / "models")
     before, first = registry.champion_version(), registry.names()[0]
-    if not _was_killed(ground.run.run(folder, "promote", first, kill=kill).code, "promote", counts):
+    if not _was_struck(
+        ground.run.run(folder, "promote", first, kill=kill), "promote", kill, counts
+    ):
         return
     _require_champion(registry, {before, first}, counts)
     ground.run.run(folder, "promote", first)
@@ -200,7 +202,7 @@ def strike_rollback(ground: Ground, folder: Path, kill: Kill, counts: Killed) ->
     copy(ground.fresh, folder)
     registry = ModelRegistry(folder / "models")
     now, before = registry.champion_version(), registry.history()[-2].version
-    if not _was_killed(ground.run.run(folder, "rollback", kill=kill).code, "rollback", counts):
+    if not _was_struck(ground.run.run(folder, "rollback", kill=kill), "rollback", kill, counts):
         return
     _require_champion(registry, {now, before}, counts)
     if registry.champion_version() == now:
@@ -221,19 +223,61 @@ def _require_lists(folder: Path, version: str, counts: Killed) -> None:
         counts.failures.append(f"the lists are those of {found}, expected {version}")
 
 
-def _was_killed(code: int, command: str, counts: Killed) -> bool:
-    if code == -9:
+def _was_struck(ended: Ended, command: str, kill: Kill, counts: Killed) -> bool:
+    """Whether the command ended by the strike: killed, or with a sentence."""
+    failed = kill.when == "fail" and ended.code == 1
+    if failed and "Traceback" in ended.output:
+        counts.failures.append(f"no sentence: {ended.output[-300:]}")
+    if failed or ended.code == -9:
         counts.kills[command] += 1
         return True
     counts.too_late += 1
-    if code:
-        counts.failures.append(f"{command} ended with {code} before it could be killed")
-    return False
+    if ended.code:
+        counts.failures.append(f"{command} ended with {ended.code} before it could be killed")
+    # A write that failed may cost nothing, such as a report of what is known: the end is the same.
+    return kill.when == "fail"
 
 
-_STRIKES = {
+STRIKES = {
     "update": strike_update,
     "erase": strike_erase,
     "promote": strike_promote,
     "rollback": strike_rollback,
 }
+
+
+# Commands of which every point is struck, and how each strike is checked.
+AT_POINTS = ("update", "erase", "promote")
+
+
+def count_points(ground: Ground, folder: Path, command: str) -> Counter[str]:
+    """How many writes, renames, removals, fsyncs and commits a command makes, by kind."""
+    copy(ground.stale if command == "update" else ground.fresh, folder)
+    words = {"erase": ("erase", USER, "--yes"), "promote": ("promote", _first(folder))}
+    done = ground.run.run(
+        folder, *words.get(command, (command,)), kill=Kill(when="count", point=1 << 40)
+    )
+    assert done.code == 0, done.output
+    return Counter(json.loads(done.output.splitlines()[-1]))
+
+
+def strike_points(root: Path, hows: Sequence[str], told: Any = print) -> Killed:
+    """Kill commands, or let them fail, at every one of their points."""
+    counts = Killed()
+    with prepared(root) as ground:
+        for command in AT_POINTS:
+            known = count_points(ground, root / "try", command)
+            told(f"{command}: {known.total()} points {dict(known)}")
+            for n in range(1, known.total() + 1):
+                for how in hows:
+                    kill, before = Kill(when=how, point=n), len(counts.failures)
+                    if command == "update":
+                        copy(ground.stale, root / "try")
+                    STRIKES[command](ground, root / "try", kill, counts)
+                    for failure in counts.failures[before:]:
+                        told(f"{command}, {kill}: {failure}")
+    return counts
+
+
+def _first(folder: Path) -> str:
+    return ModelRegistry(folder / "models").names()[0]

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,10 +19,13 @@ from mom_pipeline_tests.faults.commands import Ended, Kill
 from mom_pipeline_tests.faults.folders import copy, left_over
 from mom_pipeline_tests.faults.fuzz import fuzz
 from mom_pipeline_tests.faults.kills import (
+    STRIKES,
+    USER,
     Ground,
     Killed,
     prepared,
     strike_erase,
+    strike_points,
     strike_promote,
     strike_rollback,
     strike_update,
@@ -69,6 +73,22 @@ def test_a_killed_rollback_or_promotion_leaves_one_champion(ground: Ground, tmp_
     strike_rollback(ground, tmp_path / "data", Kill(seconds=0.005), counts)
     strike_promote(ground, tmp_path / "data", Kill(seconds=0.05), counts)
     assert counts.failures == []
+
+
+@pytest.mark.parametrize(
+    ("command", "point", "how"),
+    [("update", 150, "kill"), ("erase", 7, "kill"), ("promote", 4, "kill"), ("promote", 9, "fail")],
+)
+def test_a_few_of_all_points_are_survived(ground: Ground, tmp_path, command, point, how):
+    counts, folder = Killed(), copy(ground.stale, tmp_path / "data")
+    STRIKES[command](ground, folder, Kill(when=how, point=point), counts)
+    assert counts.failures == []
+    assert (counts.kills[command], counts.too_late) == (1, 0)
+
+
+@pytest.mark.long
+def test_every_point_is_survived(tmp_path):
+    assert strike_points(tmp_path, ("kill", "fail")).failures == []
 
 
 def test_every_line_of_a_damaged_file_is_accounted_for(tmp_path):
@@ -126,7 +146,6 @@ def test_every_kind_of_damage_is_seen_and_update_or_what_is_named_mends_it(
 ):
     folder = copy(ground.fresh, tmp_path / "data")
     day = "2024-03-02"
-    again = f"`mom-pipeline backfill --from {day} --to {day}`"
     [array] = (folder / "artifacts" / "decomposition").glob(f"{day}*")
     model = sorted((folder / "models" / "versions").glob("*/people.npz"))[0]
     log = folder / "logs" / f"{day}.csv.gz"
@@ -137,10 +156,74 @@ def test_every_kind_of_damage_is_seen_and_update_or_what_is_named_mends_it(
     (folder / "models" / "champion.json").write_bytes(b"\xff{")
     found = verified(folder)
     assert {name.split("/")[0] for name in found} == {"artifacts", "exports", "logs", "models"}
-    assert found[f"artifacts/decomposition/{array.stem}"].remedy == again
+    assert "`mom-pipeline update`" in found[f"artifacts/decomposition/{array.stem}"].remedy
     assert found[f"logs/{day}.csv.gz"].remedy == "deliver the file again"
-    assert "promote" in found["exports/recommendations.parquet"].remedy
+    assert "`mom-pipeline update`" in found["exports/recommendations.parquet"].remedy
     assert len(found) == 5
+
+
+@pytest.mark.parametrize("asset", ["decomposition", "anchor"])
+def test_update_heals_a_damaged_array_and_an_export(ground: Ground, tmp_path, asset):
+    folder = copy(ground.fresh, tmp_path / "data")
+    flip(sorted((folder / "artifacts" / asset).glob("*.npz"))[-1])
+    assert next(iter(verified(folder))).startswith(f"artifacts/{asset}/")
+    done = ground.run.run(folder, "update")
+    assert (done.code, "were damaged; their days" in done.output) == (0, True)
+    assert verified(folder) == {}
+    export = folder / "exports" / "recommendations.parquet"
+    export.write_bytes(export.read_bytes()[:-100])
+    assert "The export was damaged" in ground.run.run(folder, "update").output
+    assert verified(folder) == {}
+
+
+def test_nothing_is_changed_beyond_a_link_in_any_folder(ground: Ground, tmp_path):
+    """Neither rights nor files of somebody else, whatever a run, an erasure and a promotion do."""
+    folder, other = copy(ground.stale, tmp_path / "data"), tmp_path / "other"
+    names = ["a.npz", "a.parquet", "a.html", "comparison.json", "manifest.json", "1.lines"]
+    for name in names:
+        (other / name).parent.mkdir(exist_ok=True)
+        (other / name).write_text("of somebody else")
+        (other / name).chmod(0o644)
+    other.chmod(0o755)
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    places = [path for path in folder.glob("**/") if "logs" not in path.parts]
+    for place in {*places, folder / "tmp", folder / "comparisons"}:
+        place.mkdir(exist_ok=True)
+        place.chmod(0o755)
+        for link in ("link", "2024-03-01-0123456789ab", f".x.0123abcd.{ended.pid}.tmp"):
+            (place / link).symlink_to(other)
+        (place / "one.html").symlink_to(other / "a.html")
+    (folder / "tmp" / f"ingest-{ended.pid}").symlink_to(other)
+    for command in (("update",), ("erase", USER, "--yes"), ("promote", "--auto"), ("status",)):
+        ended_command = ground.run.run(folder, *command)
+        assert ended_command.code == 0, ended_command.output
+    assert sorted(path.name for path in other.iterdir()) == sorted(names)
+    assert {path.read_text() for path in other.iterdir()} == {"of somebody else"}
+    assert {path.stat().st_mode & 0o777 for path in other.iterdir()} == {0o644}
+    assert other.stat().st_mode & 0o777 == 0o755
+    assert [path for path in folder.rglob("*") if str(ended.pid) in path.name] == []
+
+
+@pytest.mark.parametrize("odd", ["a folder", "nested", "strange bytes", "a link elsewhere"])
+def test_an_odd_file_is_a_sentence_or_is_mended(ground: Ground, tmp_path, odd):
+    """Each of several kinds of files in turn: no traceback, and nothing beyond the folder."""
+    pointer = Path("models/champion.json")
+    names = [pointer, Path("models/evaluated.json"), Path("items.csv"), Path(".writer")]
+    manifest = sorted((ground.fresh / "models" / "versions").glob("*/manifest.json"))[0]
+    for name in [*names, manifest.relative_to(ground.fresh)]:
+        folder = copy(ground.fresh, tmp_path / "data")
+        (folder / name).unlink(missing_ok=True)
+        if odd == "a folder":
+            (folder / name / "x").mkdir(parents=True)
+        elif odd == "a link elsewhere":
+            (folder / name).symlink_to(tmp_path / "elsewhere")
+        else:
+            (folder / name).write_bytes(b"[" * 200_000 if odd == "nested" else b"\xff{\x00")
+        for command in (("status", "--verify"), ("update",), ("recommend", "ben-00002")):
+            ended = ground.run.run(folder, *command)
+            assert "Traceback" not in ended.output, f"{name} {command} {ended.output[-500:]}"
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_damaged_warehouse_and_a_row_too_many_are_seen(ground: Ground, tmp_path):

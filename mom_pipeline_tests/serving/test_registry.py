@@ -190,14 +190,14 @@ def test_forgetting_keeps_the_champion_and_leaves_nothing_behind(registry, make)
     d = registry.add(make(4, users=10))
     for version in (a, b, c):
         registry.promote(version, "why")
-    assert f"{VERSIONS}/{a}/{PEOPLE}" in files_with(registry.root, USER)
+    assert f"{VERSIONS}/{a}/{PEOPLE}" in files_with(registry.root, [USER])
     flip(registry.folder(b) / PEOPLE)
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     left_over = registry.root / VERSIONS / f".new.0123.{ended.pid}.tmp"
     left_over.mkdir()
-    changed = registry.forget(USER)
-    assert files_with(registry.root, USER) == []
+    changed = registry.forget([USER])
+    assert files_with(registry.root, [USER]) == []
     assert changed.keys() == {a, b, c}
     assert changed[b] is None
     assert registry.names() == [changed[a], changed[c], d]
@@ -212,17 +212,46 @@ def test_forgetting_keeps_the_champion_and_leaves_nothing_behind(registry, make)
         data = path.read_bytes() if path.is_file() else b""
         assert not any(name.encode() in data or name in str(path) for name in (a, b, c))
     assert not left_over.exists()
-    assert registry.forget(USER) == {}
+    assert registry.forget([USER]) == {}
+
+
+def test_one_version_is_left_and_a_choice_of_a_person_stays_one(registry, make):
+    a, b = registry.add(make(1)), registry.add(make(2))
+    registry.promote(a, "better")
+    registry.promote(b, "by hand", by=PERSON)
+    c = registry.add(make(3))
+    with pytest.raises(UnknownVersion):
+        registry.leave_only("2024-03-04-0123456789ab", "")
+    assert registry.names() == [a, b, c]
+    registry.leave_only(c, "without her")
+    assert (registry.names(), registry.champion_version()) == ([c], c)
+    assert registry.is_chosen()
+    with pytest.raises(NothingToRollBack):
+        registry.rollback()
+    registry.leave_only(None, "nobody is left")
+    assert (registry.names(), registry.champion_version()) == ([], None)
+
+
+def test_the_hash_of_the_content_minds_all_but_the_numbers_of_components(make):
+    served = make(1)
+    order = np.arange(len(served.model.weights))[::-1]
+    O, pi = served.model.item_probs[:, order], served.model.weights[order]
+    renumbered = replace(served, model=replace(served.model, item_probs=O, weights=pi))
+    assert renumbered.content_hash == served.content_hash
+    ids = np.append(served.user_ids[:-1], "somebody else")
+    days = served.last_days + served.last_days
+    for other in (replace(served, user_ids=ids), replace(served, last_days=days), make(1, users=9)):
+        assert other.content_hash != served.content_hash
 
 
 def test_forgetting_after_a_rollback_and_without_a_registry(registry, make):
-    assert registry.forget(USER) == {}
+    assert registry.forget([USER]) == {}
     assert not registry.root.exists()
     a, b = registry.add(make(1)), registry.add(make(2))
     registry.promote(a, "")
     registry.promote(b, "")
     registry.rollback()
-    changed = registry.forget(USER)
+    changed = registry.forget([USER])
     assert registry.champion_version() == changed[a]
     with pytest.raises(NothingToRollBack):
         registry.rollback()
@@ -239,7 +268,7 @@ def test_pairs_and_days_lose_the_history(make, dated):
 
     whole = ranking(np.arange(X.shape[0]))
     served = replace(served, last_days=days, model=replace(served.model, pair_ranking=whole))
-    left = served.without_user(USER)
+    left = served.without_users([USER])
     ours, expected = left.model.pair_ranking, ranking(np.delete(np.arange(X.shape[0]), 117))
     for part in ("counts", "ease", *(["days"] if dated else [])):
         np.testing.assert_equal(
@@ -248,7 +277,7 @@ def test_pairs_and_days_lose_the_history(make, dated):
     assert left.last_days.nnz == left.histories.nnz < X.nnz
     no_pairs = replace(whole, counts=whole.counts.nothing())
     with pytest.raises(DamagedModel):
-        replace(served, model=replace(served.model, pair_ranking=no_pairs)).without_user(USER)
+        replace(served, model=replace(served.model, pair_ranking=no_pairs)).without_users([USER])
 
 
 def test_an_item_that_nobody_else_has_loses_its_name_and_is_listed_no_more(make):
@@ -257,7 +286,7 @@ def test_an_item_that_nobody_else_has_loses_its_name_and_is_listed_no_more(make)
     X[:, 7] = 0
     X[117, 7] = 1
     X = sparse.csr_array(X)
-    left = replace(served, histories=X, last_days=X).without_user(USER)
+    left = replace(served, histories=X, last_days=X).without_users([USER])
     assert (left.item_ids[7], left.model.candidates[7]) == ("", False)
     assert left.model.popularity.sum() == pytest.approx(1)
     assert (left.item_ids == "").sum() == (np.diff(left.histories.tocsc().indptr) == 0).sum()

@@ -9,6 +9,7 @@ import numpy as np
 from mom_pipeline.core.evaluation.stability import popularity_drift
 from mom_pipeline.core.interactions import changed_rows
 from mom_pipeline.core.moments.sums import column_sums, users_per_item
+from mom_pipeline.core.types import Csr
 from mom_pipeline.defs import checks
 from mom_pipeline.defs.daily import DAILY_FRESH, OWNERS, DayOutput, DayRun, Names, daily_asset
 from mom_pipeline.defs.metadata import table
@@ -95,10 +96,7 @@ def interaction_matrix(run: DayRun, day: date) -> DayOutput:
     days, warehouse = run.days, run.folder.warehouse
     if day == run.run_days[0]:
         _number_anew(run)
-    try:
-        before = days.rows(days.day_before(day)).X
-    except NotUsable:
-        before = None
+    before = _rows_before(run, day)
     with warehouse.connect() as connection:
         verdict = admit(connection, day, before)
         extend_dictionaries(connection, day)
@@ -131,6 +129,17 @@ def interaction_matrix(run: DayRun, day: date) -> DayOutput:
         facts=facts,
         inputs={LOGS: matrix.fingerprint},
     )
+
+
+def _rows_before(run: DayRun, day: date) -> Csr | None:
+    """The interactions as of the day before, also where their arrays are gone; None for none."""
+    yesterday = run.days.day_before(day)
+    try:
+        return run.days.rows(yesterday).X
+    except NotUsable:
+        if ("interaction_matrix", yesterday) not in run.days.made:
+            return None
+        return matrix_as_of(run.folder.warehouse, yesterday).interactions
 
 
 def _number_anew(run: DayRun) -> None:

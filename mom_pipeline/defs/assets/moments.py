@@ -1,5 +1,6 @@
 """Group `moments`: the sums over users, the whitening and the whitened tensor of each day."""
 
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import date
 
@@ -27,6 +28,7 @@ _TOP_EIGENVALUES = 50
     {"numpy"},
     "interaction_matrix",
     from_yesterday=True,
+    config_schema={"anew": dg.Field(bool, default_value=False, is_required=False)},
 )
 def chosen_settings(run: DayRun, day: date) -> DayOutput:
     """The weights of the ranking, learnt from what users took on later days; K and the estimator.
@@ -36,10 +38,10 @@ def chosen_settings(run: DayRun, day: date) -> DayOutput:
     """
     days, folder = run.days, run.folder
     matrix = days.usable("interaction_matrix", day).facts
-    try:
-        earlier = days.chosen(days.day_before(day))
-    except NotUsable:
-        earlier = None
+    earlier = None
+    if not run.config["anew"]:
+        with suppress(NotUsable):
+            earlier = days.chosen(days.day_before(day))
     sizes = matrix["users"], matrix["interactions"]
     chosen = settings_of_day(folder.warehouse, day, *sizes, earlier, folder)
     (model, ranking), evidence = chosen.method, dict(chosen.evidence)
