@@ -117,7 +117,7 @@ class Window:
 class Learnt:
     """Weights, and what they rest on: nDCG@20 on the first window, among the candidates.
 
-    n_users: who taught.  ndcg: of the weights, of the stated ones, and of the earlier ones.
+    n_users: who taught.  ndcg, ndcg_stated: of the weights, and of the stated ones.
     kept: the earlier weights were better there, and stay.
     """
 
@@ -125,7 +125,6 @@ class Learnt:
     n_users: int
     ndcg: float
     ndcg_stated: float
-    ndcg_earlier: float | None = None
     kept: bool = False
 
 
@@ -162,8 +161,8 @@ def learn_weights(  # noqa: PLR0913 - what is given, and what is known before
     ours, theirs = (_ndcg(first, names, each) for each in (weights, stated))
     before = None if earlier is None else _ndcg(first, names, earlier)
     if earlier is not None and before is not None and before > ours:
-        return Learnt(earlier, len(logs), before, theirs, before, kept=True)
-    return Learnt(weights, len(logs), ours, theirs, before)
+        return Learnt(earlier, len(logs), before, theirs, kept=True)
+    return Learnt(weights, len(logs), ours, theirs)
 
 
 def _fit(
