@@ -32,7 +32,6 @@ from mom_pipeline.dagster_home import CODE_LOCATION, prepare_dagster_home
 from mom_pipeline.datasets.importing import SUMMARY_FILE
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.decisions import accept_usual
-from mom_pipeline.logs.gate import admit_unjudged
 from mom_pipeline.logs.ingest import IngestFailure, ingest_files, pending_files
 from mom_pipeline.logs.logfiles import SetAside, discover
 from mom_pipeline.pipeline.days import Days
@@ -194,10 +193,7 @@ def judge_import(settings: Settings) -> None:
     if not (settings.data_dir / SUMMARY_FILE).exists() or Days(settings).computed():
         return
     ingest_new(settings)
-    warehouse = Warehouse(settings)
-    with warehouse.connect() as connection:
-        admit_unjudged(connection, date.max)
-    if usual := accept_usual(warehouse):
+    if usual := accept_usual(Warehouse(settings)):
         click.echo(f"Accepted, as usual within the whole history: {', '.join(map(str, usual))}.")
 
 
