@@ -84,7 +84,7 @@ ALLOWED = {
 BUDGETS = {
     "core": 7_790,
     "logs": 2_250,
-    "datasets": 1_880,
+    "datasets": 1_900,
     "warehouse": 900,
     "artifacts": 470,
     "pipeline": 920,

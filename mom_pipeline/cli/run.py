@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -149,13 +149,13 @@ def update(settings: Settings, day: datetime | None) -> None:
 def backfill(settings: Settings, first: datetime, last: datetime, full: bool) -> None:
     """Materialize every asset of a range of days, in one run.
 
-    Log files of earlier days are ingested before. A day is computed from its changed users where
+    New log files are ingested before. A day is computed from its changed users where
     the day before is usable, otherwise from all users.
     """
     if first > last:
         raise click.UsageError(f"--from {first:%Y-%m-%d} lies after --to {last:%Y-%m-%d}")
     settings = with_first_day(settings)
-    ingest_before(settings, first.date())
+    ingest_new(settings)
     run_days(settings, first.date(), last.date(), full=full)
     print_results(settings, last.date())
     print_notes(settings, day_statuses(Days(settings)))
@@ -165,14 +165,6 @@ def with_first_day(settings: Settings) -> Settings:
     """The settings with a first day, written to the file where there was none."""
     days = [file.day for file in discover(settings.logs_dir).files]
     return declare_first_day(settings, days)
-
-
-def ingest_before(settings: Settings, day: date) -> None:
-    """Ingest the log files of the days before a day: its matrix holds their rows, too."""
-    first, _ = settings.first_and_last_day()
-    earlier = [f.day for f in pending_files(Warehouse(settings)) if first <= f.day < day]
-    if earlier:
-        run_days(settings, min(earlier), day - timedelta(days=1), only=["raw_logs"])
 
 
 def ingest_new(settings: Settings) -> None:
