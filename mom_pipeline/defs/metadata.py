@@ -42,7 +42,7 @@ def top_pairs(pairs: AnchoredCooccurrences | None, labels: Array) -> dg.TableMet
             {
                 "item": str(labels[upper.row[k]]),
                 "other_item": str(labels[upper.col[k]]),
-                "share": round(n / units.sum(), 6),
+                "share": round(n / float(units.sum()), 6),
             }
             for k, n in zip(best.tolist(), sums.tolist(), strict=True)
             if n > 0
