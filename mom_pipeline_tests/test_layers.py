@@ -87,7 +87,7 @@ BUDGETS = {
     "datasets": 1_900,
     "warehouse": 900,
     "artifacts": 470,
-    "pipeline": 920,
+    "pipeline": 915,
     "defs": 2_030,
     "engine": 730,
     "serving": 2_950,
