@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import date, timedelta
+from datetime import date
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,6 @@ from mom_pipeline.dagster_home import CODE_LOCATION, prepare_dagster_home
 from mom_pipeline.datasets.importing import SUMMARY_FILE
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.decisions import accept_usual
-from mom_pipeline.logs.gate import admit_unjudged
 from mom_pipeline.logs.ingest import IngestFailure, ingest_files, pending_files
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.pipeline.days import Days
@@ -152,16 +151,13 @@ def update(settings: Settings, day: date | None) -> None:
 def backfill(settings: Settings, first: date, last: date, full: bool) -> None:
     """Materialize every asset of a range of days, in one run.
 
-    Log files of earlier days are ingested before. A day is computed from its changed users where
+    New log files are ingested before. A day is computed from its changed users where
     the day before is usable, otherwise from all users.
     """
     if first > last:
         raise click.UsageError(f"--from {first} lies after --to {last}")
     settings = with_first_day(settings)
-    begin, _ = settings.first_and_last_day()
-    earlier = [f.day for f in pending_files(Warehouse(settings)) if begin <= f.day < first]
-    if earlier:  # the matrix of a day holds their rows, too
-        run_days(settings, min(earlier), first - timedelta(days=1), only=["raw_logs"])
+    ingest_new(settings)
     run_days(settings, first, last, full=full)
     _print_results(settings, last)
     _print_state(settings)
@@ -191,10 +187,7 @@ def judge_import(settings: Settings) -> None:
     if not (settings.data_dir / SUMMARY_FILE).exists() or Days(settings).computed():
         return
     ingest_new(settings)
-    warehouse = Warehouse(settings)
-    with warehouse.connect() as connection:
-        admit_unjudged(connection, date.max)
-    if usual := accept_usual(warehouse):
+    if usual := accept_usual(Warehouse(settings)):
         click.echo(f"Accepted, as usual within the whole history: {', '.join(map(str, usual))}.")
 
 

@@ -128,8 +128,9 @@ class FittedModel(SentPlain):
     def histories(
         self, X: Csr, memberships: Array | None = None, last_days: Csr | None = None
     ) -> Histories:
-        """Return rows as the parts of the score read them."""
-        return Histories(X, self.memberships, memberships, last_days)
+        """Return rows as the parts of the score read them; days are for a model that knows days."""
+        dated = self.pair_ranking is not None and self.pair_ranking.days is not None
+        return Histories(X, self.memberships, memberships, last_days if dated else None)
 
     def top(self, ranking: str | None = None) -> ExactTop:
         """Return what ranks, by the name of a ranking: None for what was fitted."""

@@ -98,12 +98,10 @@ def holds(role: str, values: Sequence[str]) -> bool:
     if role == "timestamp":
         fits = fitting_formats(there[:: max(len(there) // _FEW, 1)])
         return bool(fits) and fits[0].share >= _MOSTLY
-    if role == "clock":
-        clocks = sum(bool(_CLOCK.fullmatch(value.strip())) for value in there)
-        return clocks >= _MOSTLY * max(len(there), 1)
-    if role == "weight":
-        numbers = sum(bool(_NUMBER.fullmatch(value.strip())) for value in there)
-        return numbers >= _MOSTLY * max(len(there), 1)
+    if role in ("clock", "weight"):
+        pattern = _CLOCK if role == "clock" else _NUMBER
+        fitting = sum(bool(pattern.fullmatch(value.strip())) for value in there)
+        return fitting >= _MOSTLY * max(len(there), 1)
     if role == "event":
         kinds = {folded(value).strip().replace(" ", "_") for value in there}
         return len(kinds) <= _MOST_TYPES and bool(kinds & set(words("types")))
@@ -118,16 +116,7 @@ def choose(sample: Sample, chosen: dict[str, str]) -> tuple[dict[str, str], list
     chosen: by a person.
     """
     chosen, doubtful = dict(chosen), []
-    for role in (
-        "timestamp",
-        "clock",
-        "user",
-        "item",
-        "weight",
-        "event",
-        "item_group",
-        "item_name",
-    ):
+    for role in _ORDER:
         if role in chosen:
             continue
         free = [name for name in sample.header if name not in chosen.values()]

@@ -214,9 +214,6 @@ def _library(name: str, source: object, extra: str) -> Any:
         raise DatasetError(_MISSING.format(name, source, extra)) from error
 
 
-# --- Archives and sheets ---------------------------------------------------------------------
-
-
 def _is_archive(path: Path) -> bool:
     """Tell an archive of files from a book of sheets, which is one, too."""
     if not zipfile.is_zipfile(path):
@@ -284,9 +281,6 @@ def _cell(value: object) -> str:
     if isinstance(value, timedelta):
         return str(value.total_seconds())
     return "" if value is None else str(value)
-
-
-# --- Databases -------------------------------------------------------------------------------
 
 
 def _from_sqlite(path: Path, part: SourcePart, made: Path) -> Path:

@@ -286,9 +286,6 @@ def _set_aside(at: Mapping[str, str], options: ImportOptions, number: str) -> st
     return f"CASE {cases} ELSE '' END"
 
 
-# --- Formats ---------------------------------------------------------------------------------
-
-
 def _read(path: Path, given: Mapping[str, Any], n_rows: int) -> tuple[FoundFile, Sample]:
     """Return how a file is written, and a sample of its rows."""
     with path.open("rb") as stream:
@@ -472,9 +469,6 @@ def _json_sample(path: Path, lines: Sequence[str]) -> Sample:
         raise DatasetError(f"{path}: no line is a JSON object; the first is {lines[0][:120]!r}")
     rows = [["" if v.get(n) is None else str(v.get(n)) for n in names] for v in objects]
     return Sample(names, rows)
-
-
-# --- Columns, times and numbers --------------------------------------------------------------
 
 
 def _columns(

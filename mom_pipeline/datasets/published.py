@@ -65,12 +65,7 @@ def _only(folder: Path, pattern: str) -> Path:
 
 
 def online_retail(path: Path) -> Dataset:
-    """UCI Online Retail, `online_retail.csv` or `.csv.gz`: invoice lines of a UK gift shop.
-
-    A line is one interaction of weight 1. Lines without a customer, cancellations (the invoice
-    number begins with C) and lines whose quantity is not positive stay in the log files, set aside
-    with their reason: they are counted in the ledger and are no events.
-    """
+    """UCI Online Retail, `online_retail.csv` or `.csv.gz`: invoice lines, each of weight 1."""
     header = _read_header(path, ",")
     _require_header(path, [name for name in header if name != _DESCRIPTION], _ONLINE_RETAIL)
     at = {name: f"f[{number}]" for number, name in enumerate(header, start=1)}
@@ -100,11 +95,7 @@ def _require_header(path: Path, header: list[str], expected: str) -> None:
 
 
 def movietweetings(path: Path) -> Dataset:
-    """A folder with `ratings.dat` (user::film::rating::seconds) and `movies.dat`, plain or .gz.
-
-    A rating is one interaction of weight 1, whatever it is. `movies.dat`
-    (film::title (year)::genres) names the items and their groups.
-    """
+    """A folder with `ratings.dat` (user::film::rating::seconds) and `movies.dat`, plain or .gz."""
     fields = EventFields(
         time="CASE WHEN f[1] <> '' AND f[2] <> '' AND regexp_full_match(f[4], '[0-9]{1,12}') "
         "THEN make_timestamp(1000000 * f[4]::BIGINT) END",
@@ -132,11 +123,7 @@ def _titles(path: Path) -> Iterator[Item]:
 
 
 def tafeng(path: Path) -> Dataset:
-    """Ta-Feng grocery purchases (section 4.1): November 2000 to February 2001.
-
-    Either a folder with the four monthly files (D01, D02, D11, D12: `;`-separated, Big5 header)
-    or the merged CSV. A line is one sale of weight 1.
-    """
+    """Ta-Feng grocery purchases (section 4.1): the merged CSV, or a folder with D01 D02 D11 D12."""
     return Dataset(
         name="tafeng",
         timezone="Asia/Taipei",
@@ -169,8 +156,7 @@ def _monthly_files(folder: Path) -> tuple[RawFile, ...]:
 def million_song(path: Path) -> Dataset:
     """Million Song (section 4.2): a folder with one `…visible….txt` and one `…hidden….txt` file.
 
-    Triplets `user<TAB>song<TAB>plays` carry no dates: the visible half, for training, is declared
-    to be the first day, the hidden half, for test, the second. Plays are the weight.
+    Triplets `user<TAB>song<TAB>plays` carry no dates: each half is declared to be of one day.
     """
     files = []
     for offset, half in enumerate(("visible", "hidden")):
@@ -197,9 +183,7 @@ def yandex(path: Path, sample_users: int = 1_000_000, seed: int = 0) -> Dataset:
     """Yandex personalised web search (section 4.3): the session log (`train`, plain or .gz).
 
     Records, separated by tabs: `SessionID M Day UserID`; `SessionID TimePassed Q|T SERPID …`;
-    `SessionID TimePassed C SERPID URLID`. Only clicks are events. URLs with at least five clicks
-    are kept, then a seeded sample of a million users who clicked one of them. Days 1-14 are for
-    training, 15-27 for test. Days carry no date: day 1 is declared.
+    `SessionID TimePassed C SERPID URLID`, the events. Days carry no date: day 1 is declared.
     """
     if not path.is_file():
         raise DatasetError(f"{path} is not a file; give the session log")
@@ -213,7 +197,6 @@ def yandex(path: Path, sample_users: int = 1_000_000, seed: int = 0) -> Dataset:
     last_train = before_first + timedelta(days=_LAST_TRAIN_DAY)
 
     def select_clicks(connection: Connection) -> None:
-        """Remove rarely clicked URLs, then all but a sample of the users."""
         connection.execute(load_sql("datasets/yandex_rare.sql"), {"min_clicks": _MIN_CLICKS})
         sample = {"sample_users": sample_users, "seed": str(seed)}
         connection.execute(load_sql("datasets/yandex_sample.sql"), sample)

@@ -1,6 +1,5 @@
 """Ready splits in the one-line-per-user format: `user item item ...`, all of them numbers."""
 
-import gzip
 import zlib
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.datasets.importing import open_text
 from mom_pipeline.errors import DatasetError
 
 _LARGEST = np.iinfo(np.int64).max
@@ -55,12 +55,10 @@ def _read_pairs(path: Path) -> tuple[Array, Array]:
 
 
 def _text(path: Path) -> str:
-    if not path.exists():
-        raise DatasetError(f"{path} does not exist; give the path of a file of a ready split")
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        with open_text(path) as file:
             return file.read().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DatasetError(f"{path} is not text; expected lines of `user item item ...`") from error
-    except (OSError, EOFError, zlib.error) as error:
-        raise DatasetError(f"{path} cannot be read ({error}); fetch or make it again") from error
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        raise DatasetError(
+            f"{path} cannot be read ({error}); give lines of `user item item ...`"
+        ) from error

@@ -32,19 +32,20 @@ def table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue | str:
 
 def top_pairs(pairs: AnchoredCooccurrences | None, labels: Array) -> dg.TableMetadataValue | str:
     """The items that go together most often, with their share of all co-occurrences."""
-    if pairs is None:
+    if pairs is None or not pairs.counts.n_pairs:
         return "–"
     upper = pairs.counts.upper.tocoo()
-    units = np.where(upper.row < upper.col, upper.data, 0)
-    best = np.argsort(-units, kind="stable")[:_TOP_PAIRS]
+    units = np.where(upper.row < upper.col, upper.data, 0).astype(np.float64)
+    (best,), (sums,) = top_n(units[None], _TOP_PAIRS)
     return table(
         [
             {
                 "item": str(labels[upper.row[k]]),
                 "other_item": str(labels[upper.col[k]]),
-                "share": round(float(units[k] / max(units.sum(), 1)), 6),
+                "share": round(n / float(units.sum()), 6),
             }
-            for k in best[units[best] > 0]
+            for k, n in zip(best.tolist(), sums.tolist(), strict=True)
+            if n > 0
         ]
     )
 

@@ -11,7 +11,13 @@ from datetime import UTC, date, datetime
 
 from mom_pipeline.core.files import sha256_of
 from mom_pipeline.errors import LogFileError
-from mom_pipeline.logs.gate import contents_hash, excluded_days, is_accepted, is_only_small
+from mom_pipeline.logs.gate import (
+    admit_unjudged,
+    contents_hash,
+    excluded_days,
+    is_accepted,
+    is_only_small,
+)
 from mom_pipeline.logs.ledger import DELIVERED_TABLES, contents_of_day, delivery_days
 from mom_pipeline.logs.logfiles import LogFile, discover
 from mom_pipeline.settings import Settings, fingerprint
@@ -134,9 +140,10 @@ def accept_usual(warehouse: Warehouse) -> list[date]:
     """Accept the days of a history, all of one source, that are excluded as small; return them.
 
     What is missing from an export is missing at its ends: a small day within it is a Sunday or one
-    before Christmas.
+    before Christmas. Days that were never judged are, by their figures.
     """
-    with warehouse.reading() as connection:
+    with warehouse.connect() as connection:
+        admit_unjudged(connection, date.max)
         days = delivery_days(connection)
         small = [day for day in excluded_days(connection) if is_only_small(connection, day)]
     usual = [day for day in small if days[0] < day < days[-1]]

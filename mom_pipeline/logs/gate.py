@@ -215,7 +215,7 @@ def day_figures(connection: Connection, days: Sequence[date]) -> list[DayFigures
     for row in cursor.fetchall():
         # Rounded: the last digits of a sum depend on the order in which threads add.
         values: dict[str, Any] = {
-            name: round(value, 9) if isinstance(value, float) else value or 0
+            name: float(f"{value:.10g}") if isinstance(value, float) else value or 0
             for name, value in zip(names, row, strict=True)
         }
         found.append(DayFigures(**values | {"hours": tuple(values["hours"])}))

@@ -73,9 +73,6 @@ class Layout:
         return {**values, "field": a_field, "record": f"(?:{a_field})+", "mark": MARK}
 
 
-# --- Lines -----------------------------------------------------------------------------------
-
-
 def stage_log(connection: Connection, file: LogFile, scan: Scan, logs: LogSettings) -> int:
     """Fill `staged_lines` from a log; see `stage_lines`."""
     texts: dict[str, str] = {}
@@ -174,9 +171,6 @@ def parquet_types(connection: Connection, path: Path) -> dict[str, str]:
     return {str(row[0]): str(row[1]) for row in rows}
 
 
-# --- Fields ----------------------------------------------------------------------------------
-
-
 def delimited_fields(layout: Layout) -> Query:
     """SELECT line, text, format_problem, f: the fields of every line of delimited text."""
     return Query(load_sql("logs/delimited_fields.sql"), layout.parameters)
@@ -202,9 +196,6 @@ def filled(sql: str, fragments: Mapping[str, str]) -> str:
     for name, fragment in fragments.items():
         sql = sql.replace(f"{{{name}}}", fragment)
     return sql
-
-
-# --- Events of a log -------------------------------------------------------------------------
 
 
 def event_query(file: LogFile, readable: Path, logs: LogSettings, erased: ErasedUsers) -> Query:
@@ -314,8 +305,6 @@ def _shown_names(header: list[str]) -> list[str]:
     is_name = re.compile(r"[^\W\d][^\W\d _-]*(?:[ _-][^\W\d]+)*")
     return [name[:80] if is_name.fullmatch(name) else "…" for name in header[:20]]
 
-
-# --- Times -----------------------------------------------------------------------------------
 
 # Setting -> expression over `time_text`, and the pattern of what it may read. DuckDB casts more
 # than that: 2024/03/01, 24:00:00, "epoch", 1_709_287_200.

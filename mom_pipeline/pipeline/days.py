@@ -97,17 +97,12 @@ class Days:
         with self.warehouse.reading() as connection:
             return materializations(connection)
 
-    # What there is.
-
     def computed(self) -> list[date]:
         """The days that have a matrix, in order."""
         return sorted(day for asset, day in self.made if asset == "interaction_matrix")
 
     def latest(self, until: date) -> date:
-        """The newest computed day up to a day; that day itself where there is none.
-
-        Days without log files may be skipped, so the day before is not always yesterday.
-        """
+        """The newest computed day up to a day, not always yesterday; itself where there is none."""
         if ("interaction_matrix", until) in self.made:
             return until
         return max((day for day in self.computed() if day <= until), default=until)
@@ -178,8 +173,6 @@ class Days:
             "recommendations": (s.serving,),
         }
         return {asset: fingerprint(*decisive.get(asset, ())) for asset in INPUTS}
-
-    # Writing.
 
     def publish(  # noqa: PLR0913 - the columns of the ledger
         self,
@@ -253,8 +246,6 @@ class Days:
         kept, days = self.settings.artifacts.retention_days, self.computed()
         return not kept or not days or day > days[-1] - timedelta(days=kept)
 
-    # The assets, typed.
-
     @staticmethod
     def matrix_arrays(matrix: DayMatrix) -> Arrays:
         """What is stored of the matrix as of a day, with the days of its interactions."""
@@ -296,10 +287,7 @@ class Days:
         return DecomposeSettings.from_settings(method_of(self.chosen(day).model))
 
     def write_moments(self, day: date, step: DayStep) -> tuple[Arrays, dict[str, str]]:
-        """Write the sums of a day, and its anchor where it was computed in full.
-
-        Returns the other arrays, and where sums and anchor lie.
-        """
+        """Write sums, and the anchor of a rebuild; return the other arrays, and where these lie."""
         if step.reason:
             fixed = {"basis": step.anchor.basis, "item_scale": step.anchor.item_scale}
             fixed |= step.pairs.base.as_arrays() if step.pairs else {}
@@ -344,10 +332,7 @@ class Days:
         return Whitening(arrays["factors"], arrays["spectrum"], K)
 
     def with_components(self, day: date, anchor: Anchor) -> Anchor:
-        """The anchor with the components of its own day, where a day's decomposition starts.
-
-        Without any when the day before was seen through another anchor: the day finds its own.
-        """
+        """The anchor with the components of its day; without any where yesterday had another."""
         before = self.day_before(day)
         try:
             arrays = self.arrays("decomposition", before)
@@ -368,10 +353,7 @@ class Days:
 
     @staticmethod
     def component_arrays(components: Components, halves: SplitHalf, anchor: Anchor) -> Arrays:
-        """What is stored of the components: O, pi and where the next day starts from.
-
-        O in single precision: rounding is far below the statistical error.
-        """
+        """What is stored: O in single precision, pi, and where the next day starts from."""
         start, half_starts = anchor.components, anchor.half_components
         if start is None:
             start, half_starts = components.in_span, halves.components.astype(np.float32)
@@ -384,10 +366,7 @@ class Days:
         }
 
     def model(self, day: date, *, with_pairs: bool = True) -> FittedModel:
-        """The model of a day, ready to personalize and to recommend.
-
-        with_pairs: False for the components alone, whatever the ranking is.
-        """
+        """The model of a day, ready to answer. with_pairs: False for the components alone."""
         components, settings = self.arrays("decomposition", day), self.chosen(day).model
         statistics = self.arrays("m2_statistics", day)
         item_users = statistics["item_users"]

@@ -66,12 +66,7 @@ def day_statuses(days: Days) -> list[DayStatus]:
     for day in sorted(known | logs.removed.keys()):
         late = min((d for d in pending if d <= day), default=None)
         outside = _outside(settings, day, first, last)
-        status = (
-            outside
-            or _behind(days, day, logs, late)
-            or _unevaluated(days, day, known)
-            or _computed(days, day, logs)
-        )
+        status = outside or _behind(days, day, logs, late, known) or _computed(days, day, logs)
         entries.append(DayStatus(day, counts[day], _mode(days, day), *status))
     return entries
 
@@ -141,7 +136,9 @@ def _outside(settings: Settings, day: date, first: date, last: date) -> _Verdict
     return ("excluded", reason, False, True) if reason else None
 
 
-def _behind(days: Days, day: date, logs: _Logs, late: date | None) -> _Verdict | None:
+def _behind(
+    days: Days, day: date, logs: _Logs, late: date | None, known: set[date]
+) -> _Verdict | None:
     """A day that an update computes; None for one that is up to date."""
     missing = next((asset for asset in INPUTS if (asset, day) not in days.made), "")
     if missing:
@@ -154,7 +151,9 @@ def _behind(days: Days, day: date, logs: _Logs, late: date | None) -> _Verdict |
         return "stale", f"the log files of {late} are new or changed", True, False
     if days.made["interaction_matrix", day].inputs.get(LOGS) != logs.fingerprints[day]:
         return "stale", "the deliveries up to the day have changed", True, False
-    return _unsound_or_stale(days, day) if days.is_kept(day) else None
+    if not days.is_kept(day):
+        return None
+    return _unsound_or_stale(days, day) or _unevaluated(days, day, known)
 
 
 def _unevaluated(days: Days, day: date, known: set[date]) -> _Verdict | None:
@@ -162,7 +161,7 @@ def _unevaluated(days: Days, day: date, known: set[date]) -> _Verdict | None:
     settings = days.settings
     first, until = settings.first_and_last_day()[0], timedelta(settings.evaluation.horizon_days)
     model_day = max((other for other in known if first <= other <= day - until), default=None)
-    if model_day is None or not days.is_kept(day):
+    if model_day is None:
         return None
     model = days.made.get(("decomposition", model_day))
     evaluated = days.made["evaluation_metrics", day].inputs.get("model")

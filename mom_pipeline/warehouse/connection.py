@@ -181,16 +181,13 @@ def scalar(connection: Connection, sql: str, parameters: object = None) -> int:
 
 @dataclass
 class _OpenFile:
-    """A file that this process has open, once for all of its connections.
-
-    current: it is known to be of this version.
-    """
+    """A file that this process has open, once for all of its connections."""
 
     engine: Connection
     options: str
     read_only: bool
     connections: int = 0
-    current: bool = False
+    current: bool = False  # it was seen to be of this version
 
 
 _open_files: dict[Path, _OpenFile] = {}

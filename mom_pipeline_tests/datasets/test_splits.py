@@ -47,10 +47,8 @@ def test_other_formats_are_refused(tmp_path, text, message):
             gzip.compress(b"0 1 2\n" * 999, mtime=0)[:-9],
             r"a\.txt\.gz cannot be read \(Compressed",
         ),
-        ("a.txt.gz", b"0 1 2\n", "Not a gzipped file"),
         ("a.txt.gz", gzip.compress(b"0 1 2\n", mtime=0)[:10] + b"\xff" * 30, "cannot be read"),
-        ("a.txt", b"0 1 \x80\n", "is not text; expected lines of `user item item ...`"),
-        ("a.txt", gzip.compress(b"0 1 2\n", mtime=0), "is not text"),
+        ("a.txt", b"0 1 \x80\n", "cannot be read .* give lines of `user item item ...`"),
     ],
 )
 def test_damaged_files_are_named(tmp_path, name, content, message):
@@ -60,5 +58,5 @@ def test_damaged_files_are_named(tmp_path, name, content, message):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(DatasetError, match=r"train\.txt does not exist"):
+    with pytest.raises(DatasetError, match=r"train\.txt cannot be read"):
         read_split(tmp_path / "train.txt", tmp_path / "test.txt")

@@ -15,7 +15,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from mom_pipeline.cli.verify import damages
+from mom_pipeline.cli.verify import checks
 from mom_pipeline.core.files import replacing
 from mom_pipeline.erasure import tables
 from mom_pipeline.erasure.erasing import (
@@ -197,7 +197,7 @@ def test_interrupted_after_any_step_it_is_completed_later(stopped_after: int, fo
     take_steps(folder.settings, receipt, iter(steps[:stopped_after]), lambda name: None)
     (stored,) = folder.settings.erasures_dir.glob("*.json")
     assert json.loads(stored.read_text())["finished"] == ""
-    assert [d.where for d in damages(folder.settings)] == [f"erasures/{stored.name}"]
+    assert [c.where for c in checks(folder.settings) if c.problem] == [f"erasures/{stored.name}"]
     receipt = erase(folder, USER)
     assert json.loads(stored.read_text())["finished"] == receipt.finished != ""
     assert receipt.removed["log lines"] == 2

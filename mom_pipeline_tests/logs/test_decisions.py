@@ -12,7 +12,7 @@ from mom_pipeline.logs.decisions import (
     refusals,
     undecided_days,
 )
-from mom_pipeline.logs.gate import DayVerdict, admit, excluded_days
+from mom_pipeline.logs.gate import DayVerdict, admit, admit_unjudged, excluded_days
 from mom_pipeline.logs.ingest import ingest_day
 from mom_pipeline_tests.data_folder import HEADER, DataFolder
 
@@ -125,6 +125,12 @@ def test_small_days_within_a_history_are_accepted(folder: DataFolder) -> None:
         for day in days:
             admit(connection, day, None)
         assert set(excluded_days(connection)) == {small, repeated, last}
+        tables = ("day_figures", "excluded_days")
+        alone = [connection.execute(f"FROM {table} ORDER BY day").fetchall() for table in tables]
+        for table in tables:
+            connection.execute(f"DELETE FROM {table}")
+        admit_unjudged(connection, date.max)  # many at once: the figures of each alone
+        assert alone == [connection.execute(f"FROM {t} ORDER BY day").fetchall() for t in tables]
     assert accept_usual(folder.warehouse) == [small]
     assert undecided_days(folder.warehouse, days[13], days[-1]) == [repeated, last]
     assert not undecided_days(folder.warehouse, days[0], days[14])

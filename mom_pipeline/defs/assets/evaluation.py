@@ -1,6 +1,7 @@
 """Group `evaluation`: the backtest, the comparison with other methods, and the page about a day."""
 
 from datetime import date, timedelta
+from functools import partial
 
 import dagster as dg
 
@@ -42,11 +43,8 @@ def evaluation_metrics(run: DayRun, day: date) -> DayOutput:
     except NotUsable as reason:
         measured, problem = None, str(reason)
     if measured is None:
-        return only_note(
-            f"skipped: {problem}",
-            inputs=inputs,
-            also=lambda connection: replace_metrics(connection, day, []),
-        )
+        no_rows = partial(replace_metrics, day=day, rows=[])
+        return only_note(f"skipped: {problem}", inputs=inputs, also=no_rows)
     by_ranking = {
         days.chosen(model_day).model.ranking: measured.model,
         "popularity": measured.popularity,
