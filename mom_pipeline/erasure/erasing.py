@@ -17,6 +17,7 @@ from mom_pipeline.erasure.tables import (
     remove_pages,
     rows_of,
 )
+from mom_pipeline.logs.decisions import keep_admitted
 from mom_pipeline.pipeline.days import Days
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Warehouse
@@ -89,11 +90,17 @@ def storage_steps(settings: Settings, traces: UserTraces, first: date) -> Iterat
         own = files[start : start + several]
         yield own[0].file.source_file, partial(erase_lines, warehouse, own, users)
     yield "warehouse", partial(erase_rows, warehouse, users)
+    yield "decisions", partial(_keep_admitted, warehouse, first)
     yield "days", partial(erase_from_days, Days(settings, warehouse), first)
     yield "pages and exports", partial(remove_pages, settings)
     left_behind = partial(remove_left_behind, settings, of_duckdb=True)
     yield "temporary files", lambda: {"temporary files": left_behind()}
     yield "warehouse file", partial(compact, warehouse)
+
+
+def _keep_admitted(warehouse: Warehouse, first: date) -> Mapping[str, int]:
+    keep_admitted(warehouse, first)
+    return {}
 
 
 def take_steps(

@@ -169,6 +169,21 @@ def keeping_decisions(warehouse: Warehouse, file: LogFile) -> Iterator[None]:
         record_refusals(connection, [replace(one, contents=contents_of(file)) for one in dropped])
 
 
+def keep_admitted(warehouse: Warehouse, first: date) -> None:
+    """Let the days from `first` on that were admitted stay so, as their files are now.
+
+    Without many people who were erased a day looks as if a part of it were missing.
+    """
+    with warehouse.connect() as connection:
+        judged = connection.execute(
+            "SELECT day FROM day_figures WHERE day >= $first::DATE "
+            "AND day NOT IN (SELECT day FROM excluded_days) ORDER BY day",
+            {"first": first.isoformat()},
+        ).fetchall()
+        for (day,) in judged:
+            _store_acceptance(connection, day, contents_of_day(connection, day))
+
+
 def _store_acceptance(
     connection: Connection, day: date, contents: Sequence[tuple[str, str]]
 ) -> None:

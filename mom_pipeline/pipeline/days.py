@@ -150,9 +150,8 @@ class Days:
     def lacks_arrays(self, asset: str, day: date) -> bool:
         """Whether a file of an asset is gone, of a day that should have it."""
         made = self.made[asset, day]
-        names = [_ANCHOR] if day not in self.computed()[-_DAYS_OF_SUMS:] else [_ANCHOR, _SUMS]
-        files = [(name, made.facts[name]) for name in names if name in made.facts]
-        files += [(asset, made.version)] if "bytes" in made.facts else []
+        files = [(asset, made.version)] if "bytes" in made.facts else []
+        files += [(_ANCHOR, made.facts[_ANCHOR])] if _ANCHOR in made.facts else []
         return not all(self.store.path(*file).is_file() for file in files)
 
     def settings_of(self, asset: str) -> str:
@@ -220,9 +219,13 @@ class Days:
 
     def remove_damaged(self) -> int:
         """Remove the files that are not what was written: their days are computed again."""
-        damaged = [file for file in self.kept_files() if not self.store.is_whole(*file)]
-        for file in damaged:
-            self.store.remove(*file)
+        kept = self.kept_files()
+        damaged = [file for file in kept if not self.store.is_whole(*file)]
+        for asset, version in damaged:
+            self.store.remove(asset, version)
+            if asset == _SUMS:  # only the next day starts from them
+                made = self.made["m2_statistics", kept[asset, version]]
+                self.store.remove(made.asset, made.version)
         return len(damaged)
 
     def kept_files(self) -> dict[tuple[str, str], date]:

@@ -28,6 +28,7 @@ from mom_pipeline.erasure.receipts import Receipt, begin_receipt, now
 from mom_pipeline.erasure.search import files_with, wanted_users
 from mom_pipeline.erasure.tables import parts_of_others
 from mom_pipeline.errors import WarehouseBusy
+from mom_pipeline.logs.gate import admit
 from mom_pipeline.logs.ingest import pending_files
 from mom_pipeline.logs.ledger import ledger_entries
 from mom_pipeline.pipeline.days import LOGS, Days
@@ -187,13 +188,29 @@ def test_nobody_of_that_id(folder: DataFolder):
     assert not folder.settings.erasures_dir.exists()
 
 
-@pytest.mark.parametrize("stopped_after", [0, 1, 2, 6])
+def test_days_that_were_admitted_stay_so_without_most_of_their_people(folder: DataFolder):
+    days, settings = [date(2024, 3, n) for n in range(1, 13)], folder.settings
+    for day in days:
+        rows = (f"user-{n:04},tea-{n % 7},{day}T{n % 24:02}:00:00\n" for n in range(240))
+        folder.take(HEADER + "".join(rows), f"{day}.csv")
+        with folder.warehouse.connect() as connection:
+            assert admit(connection, day, None).admitted
+    gone = [f"user-{n:04}" for n in range(200)]
+    traces, receipt = find_users(settings, gone), begin_receipt(settings, gone)
+    take_steps(settings, receipt, storage_steps(settings, traces, days[-1]), lambda name: None)
+    with folder.warehouse.connect() as connection:
+        last, before = (admit(connection, day, None) for day in (days[-1], days[-2]))
+    assert (last.admitted, before.admitted) == (True, False)
+    assert "part of the file may be missing" in last.reasons[0]
+
+
+@pytest.mark.parametrize("stopped_after", [0, 1, 2, 7])
 def test_interrupted_after_any_step_it_is_completed_later(stopped_after: int, folder: DataFolder):
     folder.take(csv_lines(USER))
     traces = find_users(folder.settings, [USER])
     receipt = begin_receipt(folder.settings, [USER])
     steps = list(storage_steps(folder.settings, traces, NOT_AGAIN))
-    assert len(steps) == 6
+    assert len(steps) == 7
     take_steps(folder.settings, receipt, iter(steps[:stopped_after]), lambda name: None)
     (stored,) = folder.settings.erasures_dir.glob("*.json")
     assert json.loads(stored.read_text())["finished"] == ""

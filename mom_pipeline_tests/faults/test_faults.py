@@ -162,7 +162,7 @@ def test_every_kind_of_damage_is_seen_and_update_or_what_is_named_mends_it(
     assert len(found) == 5
 
 
-@pytest.mark.parametrize("asset", ["decomposition", "anchor"])
+@pytest.mark.parametrize("asset", ["moment_sums", "anchor"])
 def test_update_heals_a_damaged_array_and_an_export(ground: Ground, tmp_path, asset):
     folder = copy(ground.fresh, tmp_path / "data")
     flip(sorted((folder / "artifacts" / asset).glob("*.npz"))[-1])
