@@ -149,12 +149,12 @@ def item_parts(score: LogitScore, rows: Histories, items: Array) -> dict[str, Ar
     """Return what is known of the item alone, and of an own item, name -> (users, n)."""
     days = tuple(name for name in score.items if name != "users")
     terms = {
-        POPULARITY: np.take_along_axis(score.item_terms(("users",), rows.lengths), items, axis=1),
+        POPULARITY: score.item_terms(("users",), rows.lengths, items),
         TREND: np.zeros(items.shape, dtype=np.float32),
         OWN: np.append(score.own_terms(rows), np.float32(0))[rows.entries_of(items)],
     }
     if days:
-        terms[TREND] = np.take_along_axis(score.item_terms(days, rows.lengths), items, axis=1)
+        terms[TREND] = score.item_terms(days, rows.lengths, items)
     return terms
 
 

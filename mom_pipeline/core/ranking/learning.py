@@ -26,7 +26,7 @@ from mom_pipeline.core.ranking.score import (
     RankingWeights,
     best_value,
 )
-from mom_pipeline.core.ranking.topn import hide_seen, top_n
+from mom_pipeline.core.ranking.topn import hide_seen, lists_by_popularity, top_n
 from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr, Float64
 
@@ -270,21 +270,18 @@ def _candidates(
 
     scores: of each part, (users, D), where what is no candidate becomes -inf.
     """
-    lists, unknown = [], ~known
-
-    def best_of(values: Array, n: int) -> None:
-        values[:, unknown] = -np.inf
+    lists = []
+    for values in scores.values():
+        values[:, ~known] = -np.inf
         if exclude_seen:
             hide_seen(values, rows.X)
-        lists.append(top_n(values, n)[0])
-
-    for values in scores.values():
-        best_of(values, _BEST)
+        lists.append(top_n(values, _BEST)[0])
     users = score.items["users"]
     late = [users + score.items[name] for name in score.items if name.startswith("trend_")]
     for popular in (users, *late):
-        popular = popular.astype(np.float32)
-        best_of(np.tile(popular, (rows.X.shape[0], 1)), _POPULAR)
+        popular = np.where(known, popular, -np.inf)
+        own = lists_by_popularity(popular, rows.X, _POPULAR, exclude_seen=exclude_seen)
+        lists.append(own)
     if not exclude_seen:
         lists.append(_own(score, rows))
     items = np.sort(np.concatenate(lists, axis=1), axis=1)

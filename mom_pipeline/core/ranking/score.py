@@ -175,11 +175,16 @@ class LogitScore:
             since = np.log1p(np.maximum(self.newest - rows.last_days.data, 0.0))
         return np.stack([had, times, since], axis=1)
 
-    def item_terms(self, names: Iterable[str], lengths: Array) -> Array:
-        """Return what features of the item alone add, (users, D), beside an item as it is taken."""
+    def item_terms(
+        self, names: Iterable[str], lengths: Array, items: Array | slice = slice(None)
+    ) -> Array:
+        """Return what features of the item alone add, (users, D), beside an item as it is taken.
+
+        items: (users, n), to return theirs alone, (users, n).
+        """
         level, slope = self._vectors(tuple(names))
         length = self.weights.standardised(lengths).astype(np.float32)
-        return np.asarray(level + length[:, None] * slope)
+        return np.asarray(level[items] + length[:, None] * slope[items])
 
     def _vectors(self, names: tuple[str, ...]) -> tuple[Array, Array]:
         """Return their sum, (D,), at the mean length and for each l_u; its mean over users is 0."""
