@@ -49,7 +49,7 @@ def test_doubled_and_missing_items(tmp_path):
     [
         ("id,title\n1,one\n", "expected the columns item,name.*found \\['id', 'title'\\]"),
         ("", "found \\[\\]"),
-        ("item,name\n1,Größe\n".encode("latin-1"), "must be UTF-8"),
+        ("item,name\n1,Größe\n".encode("latin-1"), "in UTF-8"),
     ],
 )
 def test_a_file_that_is_none_says_what_is_expected(tmp_path, text, message):

@@ -364,8 +364,8 @@ def test_erasure_finds_the_lines_that_an_import_set_aside(
 ) -> None:
     good = "".join(f"u{n % 9},i,2024-03-01\n" for n in range(200))
     bring(folder, "csv", written(tmp_path, good + "Zed,i,soon\n"))
-    [own] = find_lines(folder.warehouse, "Zed")
-    erase_lines(folder.warehouse, own, "Zed")
+    own = find_lines(folder.warehouse, ["Zed"])
+    erase_lines(folder.warehouse, own, ["Zed"])
     log = gzip.decompress((folder.settings.logs_dir / "2024-03-01.csv.gz").read_bytes())
     assert b"Zed" not in log
     assert log.count(b"\n") == 201

@@ -24,6 +24,8 @@ RankingName = Literal["components", "three-moment"]
 # At the mean length of a history, and for each standard deviation of its logarithm beyond.
 Coefficient = tuple[float, float]
 
+# Scores of single precision below this are rounding, and their reciprocals no numbers.
+_NOTHING = 1e-30
 OWN_FEATURES = ("had", "times", "since")
 
 
@@ -216,8 +218,7 @@ class LogitScore:
 def best_value(scores: Array, seen: tuple[Array, ...] | None) -> Float64:
     """Return the largest score of every row, (rows,), outside of the entries `seen`.
 
-    seen: row and column of these; None to look at all.  1 where there is none but the rounding of
-    the others.
+    seen: row and column of these; None to look at all.  1 where there is none but rounding.
     """
     if seen is None:
         best = largest = scores.max(axis=1, initial=0.0)
@@ -228,7 +229,7 @@ def best_value(scores: Array, seen: tuple[Array, ...] | None) -> Float64:
         scores[seen] = own
         largest = best.copy()
         np.maximum.at(largest, seen[0], own)
-    rounding = np.finfo(best.dtype).eps * np.maximum(largest, 0.0)
+    rounding = np.maximum(np.finfo(best.dtype).eps * largest, _NOTHING)
     return np.where(best > rounding, best, 1.0).astype(np.float64)
 
 

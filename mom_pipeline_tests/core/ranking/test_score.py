@@ -63,6 +63,8 @@ def test_the_best_value_is_that_of_an_unseen_item():
     seen = (np.array([0, 1]), np.array([0, 0]))
     np.testing.assert_array_equal(best_value(scores, seen), [2.0, 1.0, 1.0])
     np.testing.assert_array_equal(best_value(scores, None), [3.0, 5.0, 1.0])
+    almost_none = np.array([[1e-44, 0.0]], dtype=np.float32)
+    np.testing.assert_array_equal(best_value(almost_none, None), [1.0])
 
 
 def test_an_item_that_nobody_knows_of_has_finite_features():
