@@ -59,9 +59,7 @@ def _text(path: Path) -> str:
         with open_text(path) as file:
             return file.read().decode("utf-8")
     except FileNotFoundError:
-        raise DatasetError(
-            f"{path} does not exist; give the path of a ready split's file"
-        ) from None
+        raise DatasetError(f"{path} does not exist; give a file of a ready split") from None
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise DatasetError(
             f"{path} cannot be read ({error}); give lines of `user item item ...`"

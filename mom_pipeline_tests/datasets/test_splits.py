@@ -58,5 +58,5 @@ def test_damaged_files_are_named(tmp_path, name, content, message):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(DatasetError, match=r"train\.txt cannot be read"):
+    with pytest.raises(DatasetError, match=r"train\.txt does not exist"):
         read_split(tmp_path / "train.txt", tmp_path / "test.txt")
