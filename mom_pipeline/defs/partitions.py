@@ -6,7 +6,7 @@ from datetime import date, timedelta
 
 import dagster as dg
 
-from mom_pipeline.logs.logfiles import discover
+from mom_pipeline.logs.logfiles import discover, last_day
 from mom_pipeline.settings import Settings
 
 # Partitions of checks and freshness policies are what is used of these.
@@ -15,8 +15,6 @@ for category in (dg.BetaWarning, dg.PreviewWarning):
 
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 _PARTITION = "dagster/partition"
-# Logs whose newest day is older have ended: their last partition is that day.
-_GOES_ON = timedelta(days=60)
 # The first partition of a folder without any log: new files may be of earlier days.
 _BEFORE_THE_FIRST_LOG = timedelta(days=365)
 
@@ -24,10 +22,11 @@ _BEFORE_THE_FIRST_LOG = timedelta(days=365)
 def daily_partitions(settings: Settings) -> dg.DailyPartitionsDefinition:
     """One partition per delivery day, from the first log on; a new day needs no reload."""
     _, today = settings.first_and_last_day()
-    logs = [file.day for file in discover(settings.logs_dir).files]
-    first = settings.pipeline.start_date or min(logs, default=today - _BEFORE_THE_FIRST_LOG)
-    ended = logs and max(logs) < today - _GOES_ON
-    end = settings.pipeline.end_date or (str(max(logs)) if ended else "")
+    files = discover(settings.logs_dir).files
+    before = today - _BEFORE_THE_FIRST_LOG
+    first = settings.pipeline.start_date or min((file.day for file in files), default=before)
+    newest = last_day(settings, files)
+    end = settings.pipeline.end_date or (str(newest) if newest < today else "")
     return dg.DailyPartitionsDefinition(
         start_date=str(first),
         # Dagster's end is exclusive.

@@ -14,7 +14,8 @@ from typing import Protocol
 
 from mom_pipeline.core.errors import DamagedModel
 from mom_pipeline.erasure.receipts import Receipt
-from mom_pipeline.logs.logfiles import discover
+from mom_pipeline.logs.gate import excluded_days
+from mom_pipeline.logs.logfiles import discover, last_day
 from mom_pipeline.pipeline.days import Days
 from mom_pipeline.serving.lists import renew_lists
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion, UnknownVersion
@@ -46,12 +47,20 @@ class Run(Protocol):
 
 
 def served_day(settings: Settings, registry: ModelRegistry) -> tuple[date | None, date | None]:
-    """The day of the model in use, and the newest computed day; None where there is none."""
+    """The day of the model in use, and the newest computed day; None where there is none.
+
+    Of the days of the pipeline: the file of a newest one may be gone since it was computed.
+    """
     registry.set_aside_pointer()
-    days, champion = Days(settings).computed(), registry.champion_version()
-    newest = days[-1] if days else None
+    first, _ = settings.first_and_last_day()
+    last = last_day(settings, discover(settings.logs_dir).files)
+    days = [day for day in Days(settings).computed() if first <= day <= last]
+    with Warehouse(settings).reading() as connection:
+        excluded = excluded_days(connection)
+    usual = [day for day in days if day not in excluded] or days
+    champion, newest = registry.champion_version(), max(days, default=None)
     known = champion is not None and date.fromisoformat(champion[:10]) in days
-    return (date.fromisoformat(str(champion)[:10]) if known else newest), newest
+    return (date.fromisoformat(str(champion)[:10]) if known else max(usual, default=None)), newest
 
 
 def refit(settings: Settings, first: date, served: date, last: date, run: Run) -> None:

@@ -3,12 +3,13 @@
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path, PurePosixPath
 
 from mom_pipeline.errors import LogFileError
+from mom_pipeline.settings import Settings
 
 # Suffix -> format, longest first, so that `.csv.gz` is not taken for `.gz`.
 FORMATS = {
@@ -23,6 +24,8 @@ FORMATS = {
 FIRST_DAY, LAST_DAY = date(1970, 1, 1), date(2199, 12, 31)
 CHECKSUM_SUFFIX = ".sha256"
 # File systems take 255; the names of checksum and temporary files are longer than the log's own.
+# Logs whose newest day is older have ended.
+_GOES_ON = timedelta(days=60)
 _MAX_NAME_BYTES = 200
 _SHOWN_CHARACTERS = 300
 _DAY_IN_NAME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[-_. ].*)?")
@@ -195,3 +198,10 @@ def _twins(files: list[LogFile]) -> dict[LogFile, str]:
                 "differs only in the format; remove all of them but one"
             )
     return reasons
+
+
+def last_day(settings: Settings, files: Sequence[LogFile]) -> date:
+    """Return the newest day that can be computed: of logs that ended, that of their newest file."""
+    _, last = settings.first_and_last_day()
+    newest = max((file.day for file in files), default=last)
+    return newest if not settings.pipeline.end_date and newest < last - _GOES_ON else last

@@ -12,7 +12,7 @@ from typing import Literal
 from mom_pipeline.logs.decisions import refusals, removed_files
 from mom_pipeline.logs.gate import excluded_days
 from mom_pipeline.logs.ingest import pending_files
-from mom_pipeline.logs.logfiles import discover
+from mom_pipeline.logs.logfiles import discover, last_day
 from mom_pipeline.pipeline.days import INPUTS, LOGS, TOO_LITTLE, Days
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.materializations import RunRecord, runs
@@ -57,7 +57,7 @@ class _Logs:
 def day_statuses(days: Days) -> list[DayStatus]:
     """The state of every day that has log files, was computed, or has rows of a removed file."""
     settings, files = days.settings, discover(days.settings.logs_dir).files
-    first, last = settings.first_and_last_day()
+    first, last = settings.first_and_last_day()[0], last_day(settings, files)
     pending = {f.day for f in pending_files(days.warehouse) if first <= f.day <= last}
     known = {file.day for file in files} | set(days.computed())
     logs = _logs(days, known)
@@ -65,7 +65,7 @@ def day_statuses(days: Days) -> list[DayStatus]:
     entries = []
     for day in sorted(known | logs.removed.keys()):
         late = min((d for d in pending if d <= day), default=None)
-        outside = _outside(settings, day, first, last)
+        outside = None if day in logs.removed else _outside(settings, day, first, last)
         status = outside or _behind(days, day, logs, late, known) or _computed(days, day, logs)
         entries.append(DayStatus(day, counts[day], _mode(days, day), *status))
     return entries
@@ -129,6 +129,8 @@ def _outside(settings: Settings, day: date, first: date, last: date) -> _Verdict
     end, reason = settings.pipeline.end_date, ""
     if day > last and end and day.isoformat() > end:
         reason = f"lies after pipeline.end_date = {end}; raise it to take the day in"
+    elif last < day <= settings.first_and_last_day()[1]:
+        reason = f"its file is gone, and the logs end on {last}"
     elif day > last:
         reason = f"the day has not come yet in {settings.logs.timezone}"
     elif day < first:
