@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from mom_pipeline.core.threads import available_cores
@@ -11,6 +12,10 @@ from mom_pipeline_tests.data_folder import folder, lenient, new_folder  # noqa: 
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+# A busy machine fails no test.
+hypothesis.settings.register_profile("busy", deadline=None)
+hypothesis.settings.load_profile("busy")
 
 # The files that take longest, in their order as measured.
 _LONGEST = (

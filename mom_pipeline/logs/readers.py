@@ -18,7 +18,7 @@ import duckdb
 from mom_pipeline.core.interactions import MAX_ID
 from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.logfiles import LogFile
-from mom_pipeline.logs.scan import MARK, MAX_LINE_BYTES, Scan
+from mom_pipeline.logs.scan import MARK, MAX_LINE_BYTES, Scan, require_ratio
 from mom_pipeline.settings import DELIMITERS, ColumnSettings, LogSettings
 from mom_pipeline.warehouse.connection import Connection, literal_path, load_sql, scalar
 from mom_pipeline.warehouse.erased import ErasedUsers
@@ -164,6 +164,13 @@ def _join_records(connection: Connection, layout: Layout) -> None:
 
 def parquet_types(connection: Connection, path: Path) -> dict[str, str]:
     """Return the columns of a Parquet file with their types."""
+    unpacked = scalar(
+        connection,
+        "SELECT coalesce(greatest(sum(total_uncompressed_size), sum(num_values)), 0) "
+        "FROM parquet_metadata($path)",
+        {"path": literal_path(path)},
+    )
+    require_ratio(path, path.stat().st_size, unpacked)
     rows = connection.execute(
         "DESCRIBE SELECT * FROM read_parquet($path, hive_partitioning = false)",
         {"path": literal_path(path)},

@@ -24,6 +24,8 @@ from mom_pipeline.errors import LogFileError, LogFileNotRead
 from mom_pipeline.logs.logfiles import LogFile
 
 MAX_LINE_BYTES = 1 << 20
+# How many times its size a file may unpack to, beyond what does no harm.
+_MOST_UNPACKED, _ALWAYS_UNPACKED = 100, 1 << 28
 QUARANTINED_CHARACTERS = 2000
 # Control characters never survive the scan, so a line that starts with this one is ours.
 MARK = "\x02"
@@ -73,6 +75,15 @@ def scan_file(file: LogFile, scratch: Path, progress: Progress = no_progress) ->
     scan = Scan(status.st_size, sha256, lines, readable, ended, status.st_mtime_ns)
     require_unchanged(file, scan)
     return scan
+
+
+def require_ratio(path: Path, packed: int, unpacked: int) -> None:
+    """Raise LogFileError for a file of bytes, or rows, that unpack to what would fill the disk."""
+    if unpacked > max(_ALWAYS_UNPACKED, _MOST_UNPACKED * packed):
+        raise LogFileError(
+            f"{path} unpacks to more than {_MOST_UNPACKED} times its {packed:,} bytes, as no log "
+            "does, and is not read; deliver it unpacked if it is one"
+        )
 
 
 def require_unchanged(file: LogFile, scan: Scan) -> None:
@@ -125,6 +136,8 @@ def _chunks(raw: IO[bytes], compressed: bool, progress: Progress) -> Iterator[by
     while chunk := text.read(MAX_LINE_BYTES):
         progress(raw.tell() - position)
         position = raw.tell()
+        if compressed:
+            require_ratio(Path(raw.name), position, text.tell())
         yield chunk
 
 

@@ -19,7 +19,7 @@ def parquet(folder: DataFolder, select: str, name: str = "day=2024-03-01/part.pa
     path = folder.settings.logs_dir / name
     path.parent.mkdir(parents=True, exist_ok=True)
     with duckdb.connect() as connection:
-        connection.execute(f"COPY ({select}) TO '{path}' (FORMAT parquet)")
+        connection.execute(f"COPY ({select}) TO '{path}' (FORMAT parquet, COMPRESSION zstd)")
 
 
 def times(folder: DataFolder) -> list[object]:
@@ -420,6 +420,19 @@ def test_a_damaged_parquet_file_is_refused(folder: DataFolder) -> None:
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(LogFileError, match="was not ingested"):
         folder.ingest("day=2024-03-01/part.parquet")
+    assert folder.tables() == {"raw_logs": [], "quarantine": [], "ingest_ledger": []}
+
+
+@pytest.mark.parametrize("name", ["2024-03-01.csv.gz", "day=2024-03-01/part.parquet"])
+def test_a_file_that_unpacks_to_what_would_fill_the_disk_is_refused(folder: DataFolder, name: str):
+    if name.endswith("gz"):
+        folder.write(name, gzip.compress(bytes(300_000_000), 9))
+    else:
+        parquet(
+            folder, f"""SELECT repeat('u', 300000000) AS "user", '' AS item, '{T}' AS timestamp"""
+        )
+    with pytest.raises(LogFileError, match="unpacks to more than 100 times"):
+        folder.ingest(name)
     assert folder.tables() == {"raw_logs": [], "quarantine": [], "ingest_ledger": []}
 
 

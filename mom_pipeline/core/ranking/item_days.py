@@ -60,9 +60,11 @@ class ItemDays:
     @classmethod
     def from_rows(cls, last_days: Csr) -> Self:
         """Count the users of each item by the day of their last event. last_days: (N, D)."""
-        days = np.asarray(last_days.data, dtype=np.int64)
-        ones = np.ones(len(days), dtype=np.int64)
-        return cls._summed(last_days.indices.astype(np.int64), days, ones, last_days.shape[1])
+        keys = last_days.indices.astype(np.int64)
+        keys <<= 32  # in place: there are as many as interactions
+        keys |= last_days.data.astype(np.int64, copy=False)
+        keys, users = np.unique(keys, return_counts=True)
+        return cls(keys >> 32, keys & (2**32 - 1), users, last_days.shape[1])
 
     @classmethod
     def of(cls, rows: UserRows) -> Self:
