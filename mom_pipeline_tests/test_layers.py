@@ -89,7 +89,7 @@ BUDGETS = {
     "datasets": 1_900,
     "warehouse": 1_020,
     "artifacts": 490,
-    "pipeline": 940,
+    "pipeline": 930,
     "defs": 2_050,
     "engine": 720,
     "serving": 2_930,
@@ -98,7 +98,7 @@ BUDGETS = {
     "pictures": 340,
     "erasure": 930,
     "cli": 2_840,
-    "bench": 1_700,
+    "bench": 1_710,
     "ui": 390,
     "settings": 510,
 }
