@@ -51,8 +51,10 @@ ALLOWED = {
     "defs": ARRAYS
     | STORAGE
     | {"catalogue", "dagster", "pydantic", "pictures", "settings_file"}
-    | {"pipeline"}
+    | {"pipeline", "datasets", "exports"}
     | {"engine", "artifacts", "warehouse", "logs", "comparison", "serving", "report"},
+    "exports": ARRAYS | STORAGE | {"catalogue", "duckdb", "datasets", "warehouse", "serving"},
+    "components": {"dagster", "pydantic", "settings", "datasets", "exports", "defs"},
     "definitions": {"dagster", "defs"},
     "ui": {"httpx", "starlette", "uvicorn", "websockets", "core"},
     "bench": ARRAYS
@@ -76,7 +78,7 @@ ALLOWED = {
     }
     | {"definitions"}
     | {"artifacts", "warehouse", "logs", "datasets", "comparison", "serving", "erasure"}
-    | {"pictures", "report", "ui", "bench"},
+    | {"exports", "pictures", "report", "ui", "bench"},
 }
 
 
@@ -86,21 +88,23 @@ ALLOWED = {
 BUDGETS = {
     "core": 7_780,
     "logs": 2_280,
-    "datasets": 1_900,
+    "datasets": 2_190,
     "warehouse": 970,
     "artifacts": 490,
     "pipeline": 940,
-    "defs": 2_050,
+    "defs": 2_170,
     "engine": 720,
     "serving": 2_930,
     "comparison": 2_040,
     "report": 580,
     "pictures": 340,
     "erasure": 920,
-    "cli": 2_820,
+    "cli": 2_690,
     "bench": 1_700,
     "ui": 390,
     "settings": 510,
+    "exports": 210,
+    "components": 120,
 }
 
 

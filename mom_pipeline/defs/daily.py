@@ -58,13 +58,16 @@ class Names:
 
     prefix: of asset keys, jobs, sensors, resource and pool; empty for none.
     group: of all assets; empty for those of the assets themselves.
+    source: key of somebody else's asset in place of the log files; empty for none.
     """
 
     prefix: tuple[str, ...] = ()
     group: str = ""
+    source: tuple[str, ...] = ()
 
     def key(self, asset: str) -> dg.AssetKey:
-        return dg.AssetKey([*self.prefix, asset])
+        theirs = asset == "log_files" and self.source
+        return dg.AssetKey(self.source if theirs else [*self.prefix, asset])
 
     def of(self, name: str) -> str:
         """The name of a job, schedule, sensor or resource."""

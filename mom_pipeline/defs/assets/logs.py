@@ -51,9 +51,12 @@ def raw_logs(run: DayRun, day: date) -> DayOutput:
     The day is the delivery day: the day in the name of the log file. A file that is delivered
     again replaces exactly its own rows; a malformed line goes to the quarantine with its reason.
     A file that cannot be ingested is refused, and the day is what was delivered before.
+    Where the source is a table, the file of the day is made of its rows.
     """
-    warehouse = run.folder.warehouse
-    if day == run.run_days[0]:
+    warehouse, source, read = run.folder.warehouse, run.folder.source, dict[str, str]()
+    if source is not None:
+        read = run.folder.read_source(source, day)
+    if day == run.run_days[0] and not run.names.source:
         run.context.log_event(dg.AssetMaterialization(run.names.key("log_files")))
     failed = [r for r in ingest_day(warehouse, day) if isinstance(r, IngestFailure)]
     with warehouse.connect() as connection:
@@ -64,6 +67,7 @@ def raw_logs(run: DayRun, day: date) -> DayOutput:
         f"{delivered.files} files, {delivered.accepted} rows, {delivered.rejected} rejected",
         {
             "files": delivered.files,
+            **{f"version of {name}": version for name, version in read.items() if version},
             "rows": delivered.accepted,
             "rejects": delivered.rejected,
             "reject_reasons": table(
@@ -80,6 +84,7 @@ def raw_logs(run: DayRun, day: date) -> DayOutput:
             checks.fresh_logs(day, delivered.newest),
         ],
         content=(delivered.contents, delivered.accepted),
+        inputs=read,
     )
 
 
