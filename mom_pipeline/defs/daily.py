@@ -38,6 +38,9 @@ OWNERS = ["team:recommendations"]
 DAILY_FRESH = dg.FreshnessPolicy.time_window(
     warn_window=timedelta(hours=26), fail_window=timedelta(hours=50)
 )
+# A folder or a database on another machine may be away for a moment. What the pipeline computes is
+# deterministic, and would fail again.
+RETRIED = dg.RetryPolicy(max_retries=1, delay=2)
 # The warehouse stays open for so long, unless the day before took longer than a quick one.
 _SECONDS_PER_TURN, _QUICK_SECONDS = 1.0, 0.5
 # Interactions of a day up to which BLAS has one thread: at a load of 5 on two cores the demo took

@@ -11,7 +11,15 @@ from mom_pipeline.core.interactions import changed_rows
 from mom_pipeline.core.moments.sums import column_sums, users_per_item
 from mom_pipeline.core.types import Csr
 from mom_pipeline.defs import checks
-from mom_pipeline.defs.daily import DAILY_FRESH, OWNERS, DayOutput, DayRun, Names, daily_asset
+from mom_pipeline.defs.daily import (
+    DAILY_FRESH,
+    OWNERS,
+    RETRIED,
+    DayOutput,
+    DayRun,
+    Names,
+    daily_asset,
+)
 from mom_pipeline.defs.metadata import table
 from mom_pipeline.logs.decisions import refusals
 from mom_pipeline.logs.gate import admit, admit_unjudged
@@ -21,10 +29,6 @@ from mom_pipeline.pipeline.days import LOGS, NotUsable
 from mom_pipeline.warehouse.dictionaries import extend_dictionaries, forget_positions
 from mom_pipeline.warehouse.materializations import forget_days
 from mom_pipeline.warehouse.matrix import matrix_as_of
-
-# A folder on another machine may be away for a moment. What the pipeline computes is
-# deterministic, and would fail again.
-_RETRIED = dg.RetryPolicy(max_retries=1, delay=2)
 
 
 def log_files(names: Names) -> dg.AssetSpec:
@@ -43,7 +47,7 @@ def log_files(names: Names) -> dg.AssetSpec:
     {"duckdb", "table"},
     "log_files",
     freshness_policy=DAILY_FRESH,
-    retry_policy=_RETRIED,
+    retry_policy=RETRIED,
 )
 def raw_logs(run: DayRun, day: date) -> DayOutput:
     """Events as delivered, one row each, exactly once.

@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from mom_pipeline.defs.daily import OWNERS, Names
+from mom_pipeline.defs.daily import OWNERS, RETRIED, Names
 from mom_pipeline.exports.tables import Output, write_output
 from mom_pipeline.serving.registry import NoChampion
 
@@ -24,6 +24,7 @@ def output_asset(
         metadata={"dagster/table_name": output.name},
         pool=names.pool,
         required_resource_keys={names.resource},
+        retry_policy=RETRIED,
     )
     def write(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
         folder = getattr(context.resources, names.resource)
