@@ -4,49 +4,24 @@ Attributes may hold `{{ env.NAME }}`, so that no password stands in a file.
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import replace
+from typing import Annotated, Any
 
 import dagster as dg
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, TypeAdapter
 
 from mom_pipeline.datasets.source import Source
 from mom_pipeline.defs.build import build_defs
 from mom_pipeline.exports.tables import Output
-from mom_pipeline.settings import ColumnSettings, checked
 
 
-class SourceColumns(dg.Model, dg.Resolvable):
-    """What the columns are called there; an empty name: there is none."""
+def _read(kind: type[Any]) -> dg.Resolver:
+    """Read a part with its own names: the schema of a part would not say which one is wrong."""
 
-    user: str = "user"
-    item: str = "item"
-    timestamp: str = "timestamp"
-    weight: str = ""
-    exclude: str = ""
-    event: str = ""
+    def read(context: dg.ResolutionContext, given: dict[str, Any]) -> Any:
+        return TypeAdapter(kind).validate_python(context.resolve_value(given))
 
-
-class SourceTable(dg.Model, dg.Resolvable):
-    """Where the rows of a day are read."""
-
-    address: str = Field(
-        description="postgresql://…, a DuckDB file, or Parquet or CSV files with {day} in the name"
-    )
-    table: str = Field(default="", description="of a database, or a view, also schema.table")
-    columns: SourceColumns = SourceColumns()
-    asset: str = Field(
-        default="", description="key of the asset that makes it, as a/b; else the table's name"
-    )
-    start_date: str = Field(default="", description="the first day that is read: 2024-03-01")
-
-
-class OutputTable(dg.Model, dg.Resolvable):
-    """Where everybody's lists or groups are written: an asset of the table's name."""
-
-    what: Literal["lists", "groups"] = "lists"
-    to: str = Field(description="postgresql://…, or a .duckdb, .parquet, .csv or .jsonl file")
-    table: str = Field(default="", description="also schema.table; else mom_lists or mom_groups")
-    n: int | None = Field(default=None, description="of each person; else all")
+    return dg.Resolver(read, model_field_type=dict[str, Any])
 
 
 class FirstAttributes(BaseModel):
@@ -92,29 +67,24 @@ class RecommenderComponent(dg.Component, dg.Model, dg.Resolvable):
     key_prefix: str | Sequence[str] = Field(default="", description="of keys, jobs and schedules")
     group: str = Field(default="", description="one group for all assets")
     schedule: str | None = Field(default="0 3 * * *", description="cron of the nightly update")
-    source: SourceTable | None = Field(default=None, description="else files put into logs")
-    outputs: Sequence[OutputTable] = Field(default=(), description="where lists and groups go")
+    source: Annotated[Source | None, _read(Source)] = Field(
+        default=None, description="address, table, columns, asset, start_date; else files in logs"
+    )
+    outputs: Sequence[Annotated[Output, _read(Output)]] = Field(
+        default=(), description="what (lists or groups), to, table, n: where they are written"
+    )
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        def placed(address: str) -> str:
+            """Return an address, or a path from the root of the project."""
+            return address if "://" in address else str(context.project_root / address)
+
+        source = self.source and replace(self.source, address=placed(self.source.address))
         return build_defs(
             context.project_root / self.data_dir,
             key_prefix=self.key_prefix,
             group=self.group,
             schedule=self.schedule,
-            source=self._source(context),
-            outputs=[Output(o.what, _placed(context, o.to), o.table, o.n) for o in self.outputs],
+            source=source,
+            outputs=[replace(output, to=placed(output.to)) for output in self.outputs],
         )
-
-    def _source(self, context: dg.ComponentLoadContext) -> Source | None:
-        table = self.source
-        if table is None:
-            return None
-        columns = checked(ColumnSettings, **table.columns.model_dump())
-        asset = tuple(part for part in table.asset.split("/") if part)
-        address = _placed(context, table.address)
-        return Source(address, table.table, columns, asset, table.start_date)
-
-
-def _placed(context: dg.ComponentLoadContext, address: str) -> str:
-    """An address, or a path from the root of the project."""
-    return address if "://" in address else str(context.project_root / address)

@@ -92,7 +92,7 @@ BUDGETS = {
     "warehouse": 970,
     "artifacts": 490,
     "pipeline": 940,
-    "defs": 2_170,
+    "defs": 2_180,
     "engine": 720,
     "serving": 2_930,
     "comparison": 2_040,
@@ -104,7 +104,7 @@ BUDGETS = {
     "ui": 390,
     "settings": 510,
     "exports": 210,
-    "components": 120,
+    "components": 90,
 }
 
 
