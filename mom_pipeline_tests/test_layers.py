@@ -99,11 +99,11 @@ BUDGETS = {
     "report": 580,
     "pictures": 340,
     "erasure": 920,
-    "cli": 2_690,
+    "cli": 2_700,
     "bench": 1_700,
     "ui": 390,
     "settings": 510,
-    "exports": 210,
+    "exports": 330,
     "components": 90,
 }
 
