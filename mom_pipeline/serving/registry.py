@@ -231,10 +231,10 @@ class ModelRegistry:
             self.promote(whole[-1], reason)
         return whole[-1] if whole else None
 
-    def remove_old(self, keep: int) -> list[str]:
-        """Remove all but the newest `keep` versions (0: all), the champion and its rollback."""
+    def remove_old(self, keep: int, new: str = "") -> list[str]:
+        """Remove all but the newest `keep` (0: all), the champion, its rollback, and a new one."""
         with locked(self.root):
-            used = _champions(self.history())[-2:]
+            used = [*_champions(self.history())[-2:], new]
             removed = [v for v in self.names()[:-keep] if v not in used] if keep else []
             for version in removed:
                 shutil.rmtree(self.folder(version))
