@@ -56,7 +56,6 @@ _UNPACKED: dict[bytes, Callable[[Path], Any]] = {
 }
 # Bytes that a source may unpack to: more than any log that one machine takes in.
 _MOST_BYTES = 2**36
-_DATABASE = re.compile(r"postgres(ql)?://")
 _WRONG_DATABASE = "{}: {}; let the program that holds it finish, or correct --query"
 _MISSING = "{} is needed to read {}: pip install 'mom-pipeline[{}]'"
 
@@ -90,7 +89,7 @@ def plain_files(source: str, part: SourcePart, folder: Path) -> list[Path]:
     made = folder / f"{len(list(folder.iterdir()))}"
     if source == "-":
         return _copied(sys.stdin.buffer, made, part)
-    if _DATABASE.match(source):
+    if is_postgres(source):
         return [_from_postgres(source, part, made)]
     if "://" in source:
         return _from_address(source, part, made)
@@ -190,7 +189,7 @@ def _require_bounded(n_bytes: int, name: object) -> None:
 
 def _from_address(address: str, part: SourcePart, made: Path) -> list[Path]:
     """Copy the files of an address that fsspec reads."""
-    fsspec = _library("fsspec", address, "s3")
+    fsspec = library("fsspec", address, "s3")
     try:
         files = sorted(fsspec.open_files(address, "rb"), key=lambda file: file.path)
         if not files:
@@ -203,11 +202,12 @@ def _from_address(address: str, part: SourcePart, made: Path) -> list[Path]:
     except DatasetError:
         raise
     except Exception as error:  # whatever the library of the address raises
-        raise DatasetError(f"{_without_password(address)} cannot be read: {error}") from error
+        raise DatasetError(f"{without_password(address)} cannot be read: {error}") from error
     return plain
 
 
-def _library(name: str, source: object, extra: str) -> Any:
+def library(name: str, source: object, extra: str) -> Any:
+    """Return a module that is not always installed."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -243,7 +243,7 @@ def _from_zip(path: Path, part: SourcePart, made: Path) -> list[Path]:
 
 def _from_sheet(path: Path, part: SourcePart, made: Path) -> Path:
     """Write the rows of a sheet of an Excel or OpenDocument file as CSV."""
-    calamine = _library("python_calamine", path, "excel")
+    calamine = library("python_calamine", path, "excel")
     try:
         book = calamine.CalamineWorkbook.from_path(path)
         names = list(book.sheet_names)
@@ -315,8 +315,8 @@ def _from_duckdb(path: Path, part: SourcePart, made: Path) -> Path:
 
 
 def _from_postgres(address: str, part: SourcePart, made: Path) -> Path:
-    psycopg = _library("psycopg", "a PostgreSQL database", "postgres")
-    shown = _without_password(address)
+    psycopg = library("psycopg", "a PostgreSQL database", "postgres")
+    shown = without_password(address)
     try:
         with psycopg.connect(address, connect_timeout=10) as database:
             database.execute("SET TRANSACTION READ ONLY")
@@ -341,6 +341,11 @@ def _from_postgres(address: str, part: SourcePart, made: Path) -> Path:
     return made
 
 
-def _without_password(address: str) -> str:
+def is_postgres(address: str) -> bool:
+    """Whether an address is that of a PostgreSQL database."""
+    return bool(re.match(r"postgres(ql)?://", address))
+
+
+def without_password(address: str) -> str:
     """Return an address as it may be shown."""
     return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1@", address)

@@ -11,7 +11,7 @@ from mom_pipeline.artifacts.lock import writer_of
 from mom_pipeline.defs.daily import Names, content_hash
 from mom_pipeline.defs.partitions import range_tags
 from mom_pipeline.defs.resources import OpenFolder
-from mom_pipeline.errors import LogFileError, WarehouseBusy
+from mom_pipeline.errors import DatasetError, LogFileError, WarehouseBusy
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.pipeline.days import INPUTS
 from mom_pipeline.pipeline.freshness import DayStatus, day_statuses, days_behind, stretches
@@ -35,25 +35,33 @@ def full_config(names: Names, *, anew: bool = False) -> Mapping[str, Any]:
     return {"ops": {op: {"config": {name: True}} for op, name in ops.items()}}
 
 
-def jobs_of(names: Names) -> list[Any]:
+def jobs_of(
+    names: Names,
+    outputs: Sequence[dg.AssetKey] = (),
+    executor: dg.ExecutorDefinition | None = None,
+) -> list[Any]:
     """The daily update, the rebuild from all users, and the comparison with other methods."""
-    every_day = dg.AssetSelection.assets(*(names.key(asset) for asset in INPUTS))
+    executor = executor or dg.in_process_executor
+    every_day = dg.AssetSelection.assets(*(names.key(asset) for asset in INPUTS), *outputs)
     return [
         dg.define_asset_job(
             names.of("daily_update"),
             every_day,
             description="Every asset of a day, or of a range of days in one run.",
+            executor_def=executor,
         ),
         dg.define_asset_job(
             names.of("full_rebuild"),
             every_day,
             config=dict(full_config(names)),
             description="Every asset of a day, its moments from all users: a fresh basis.",
+            executor_def=executor,
         ),
         dg.define_asset_job(
             names.of("comparison"),
             dg.AssetSelection.assets(names.key("model_comparison")),
             description="The method beside its rivals: minutes, and so not a part of every day.",
+            executor_def=executor,
         ),
     ]
 
@@ -66,7 +74,8 @@ def schedules_of(
 
     def nightly(context: dg.ScheduleEvaluationContext) -> Any:
         """Every day that is missing or stale, as `mom-pipeline update` does."""
-        behind = days_behind(day_statuses(_folder(context, names).days))
+        folder = _folder(context, names)
+        behind = days_behind(day_statuses(folder.days, folder.unread()))
         if not behind:
             yield dg.SkipReason("no day is missing or stale")
         for ends in stretches(behind):
@@ -107,18 +116,23 @@ def log_file_sensor(
     def look(context: dg.SensorEvaluationContext) -> Any:
         """Ask for the days that are behind, those of `mom-pipeline update`.
 
+        A source is looked at when its asset was materialized; the nightly schedule always does.
         A run that fails is asked for again, at most `MAX_ATTEMPTS` times while nothing changes.
         """
         folder = _folder(context, names)
         try:
-            files = discover(folder.settings.logs_dir).files
-            declare_first_day(folder.settings, [file.day for file in files])
             if busy := _busy(context, folder):
                 return dg.SkipReason(busy)
-            behind = days_behind(day_statuses(folder.days))
-            changed = _last_change(folder, [file.path for file in files])
+            mark, materialized = _newest_of_source(context, names)
+            unread = folder.unread() if mark != (context.cursor or "") else set()
+            if not unread:
+                context.update_cursor(mark)
+            files = discover(folder.settings.logs_dir).files
+            declare_first_day(folder.settings, {*unread, *(file.day for file in files)})
+            behind = days_behind(day_statuses(folder.days, unread))
+            changed = max(_last_change(folder, [file.path for file in files]), materialized)
             failed = _failures(folder, behind, changed)
-        except (LogFileError, WarehouseBusy, OSError) as error:
+        except (DatasetError, LogFileError, WarehouseBusy, OSError) as error:
             return dg.SkipReason(f"the log files could not be compared: {error}")
         if not behind:
             return dg.SkipReason("no day is missing or stale")
@@ -160,6 +174,14 @@ def _busy(context: dg.SensorEvaluationContext, folder: OpenFolder) -> str:
         return f"{writer} writes to the data folder"
     waiting = context.instance.get_runs_count(dg.RunsFilter(statuses=_WAITING))
     return "a run waits to start" if waiting else ""
+
+
+def _newest_of_source(context: dg.SensorEvaluationContext, names: Names) -> tuple[str, float]:
+    """A mark of the newest materialization of the source's asset, and when it was; "" for none."""
+    if not names.source:
+        return "", 0.0
+    found = context.instance.fetch_materializations(names.key("log_files"), limit=1).records
+    return (str(found[0].storage_id), found[0].timestamp) if found else ("", 0.0)
 
 
 def _last_change(folder: OpenFolder, files: Sequence[Path]) -> float:

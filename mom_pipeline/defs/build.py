@@ -6,12 +6,15 @@ from pathlib import Path
 
 import dagster as dg
 
+from mom_pipeline.datasets.source import Source
 from mom_pipeline.defs.alerts import alert_sensors
 from mom_pipeline.defs.assets import evaluation, logs, model, moments, serving
+from mom_pipeline.defs.assets.outputs import output_asset
 from mom_pipeline.defs.automation import jobs_of, log_file_sensor, schedules_of
 from mom_pipeline.defs.daily import DailyAsset, Names
 from mom_pipeline.defs.partitions import daily_partitions
 from mom_pipeline.defs.resources import data_folder
+from mom_pipeline.exports.tables import Output
 from mom_pipeline.settings import Settings, load_settings
 
 # The assets of every day, in their order.
@@ -38,20 +41,25 @@ def build_defs(
     group: str = "",
     executor: dg.ExecutorDefinition | None = None,
     schedule: str | None = "0 3 * * *",
+    source: Source | None = None,
+    outputs: Sequence[Output] = (),
 ) -> dg.Definitions:
     """The pipeline over one data folder, ready for `Definitions.merge` with others.
 
     data_dir: the data folder; None for MOM_DATA_DIR, or `data`. All steps need its disk.
     key_prefix: of asset keys and, joined by "_", of jobs, schedules, sensors, resource and pool.
     group: one group for all assets; "" for groups of their own.
-    executor: None leaves it to whoever merges. The chain is linear, and a step costs half a second
-    in the process of its run against five outside.
+    executor: None leaves it to whoever merges, but for our jobs, which then are one process each:
+    the chain is linear, and a step costs half a second there against five in its own.
     schedule: cron of the nightly update; None for no schedules.
+    source: where the rows of a day are read; None for files that are put into `logs`.
+    outputs: where the lists and groups of everybody are written, each an asset of that name.
     """
     prefix = (key_prefix,) if isinstance(key_prefix, str) else tuple(key_prefix)
-    names = Names(tuple(part for part in prefix if part), group)
+    key = source.key if source else ()
+    names = Names(tuple(part for part in prefix if part), group, key)
     settings = load_settings(Path(data_dir) if data_dir else None)
-    return definitions_of(settings, names, executor, schedule)
+    return definitions_of(settings, names, executor, schedule, source=source, outputs=outputs)
 
 
 def definitions_of(
@@ -59,15 +67,20 @@ def definitions_of(
     names: Names = Names(),  # noqa: B008 - immutable
     executor: dg.ExecutorDefinition | None = None,
     schedule: str | None = None,
+    *,
+    source: Source | None = None,
+    outputs: Sequence[Output] = (),
 ) -> dg.Definitions:
     """As `build_defs`, with settings that are loaded."""
-    partitions, horizon = daily_partitions(settings), settings.evaluation.horizon_days
+    partitions, horizon = daily_partitions(settings, source), settings.evaluation.horizon_days
     every = (*ASSETS, evaluation.model_comparison)
-    assets = [asset.build(names, partitions, horizon) for asset in every]
-    jobs = jobs_of(names)
+    written = [output_asset(names, partitions, output) for output in outputs]
+    assets = [*(asset.build(names, partitions, horizon) for asset in every), *written]
+    jobs = jobs_of(names, [asset.key for asset in written], executor)
+    begin = [] if names.source else [logs.log_files(names)]
     return dg.Definitions(
-        assets=[logs.log_files(names), *assets, serving.model_in_use(names)],
-        resources={names.resource: data_folder(settings)},
+        assets=[*begin, *assets, serving.model_in_use(names)],
+        resources={names.resource: data_folder(settings, source)},
         jobs=jobs,
         schedules=schedules_of(names, partitions, jobs, schedule) if schedule else [],
         sensors=[

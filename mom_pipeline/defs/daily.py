@@ -38,6 +38,9 @@ OWNERS = ["team:recommendations"]
 DAILY_FRESH = dg.FreshnessPolicy.time_window(
     warn_window=timedelta(hours=26), fail_window=timedelta(hours=50)
 )
+# A folder or a database on another machine may be away for a moment. What the pipeline computes is
+# deterministic, and would fail again.
+RETRIED = dg.RetryPolicy(max_retries=1, delay=2)
 # The warehouse stays open for so long, unless the day before took longer than a quick one.
 _SECONDS_PER_TURN, _QUICK_SECONDS = 1.0, 0.5
 # Interactions of a day up to which BLAS has one thread: at a load of 5 on two cores the demo took
@@ -58,13 +61,16 @@ class Names:
 
     prefix: of asset keys, jobs, sensors, resource and pool; empty for none.
     group: of all assets; empty for those of the assets themselves.
+    source: key of somebody else's asset in place of the log files; empty for none.
     """
 
     prefix: tuple[str, ...] = ()
     group: str = ""
+    source: tuple[str, ...] = ()
 
     def key(self, asset: str) -> dg.AssetKey:
-        return dg.AssetKey([*self.prefix, asset])
+        theirs = asset == "log_files" and self.source
+        return dg.AssetKey(self.source if theirs else [*self.prefix, asset])
 
     def of(self, name: str) -> str:
         """The name of a job, schedule, sensor or resource."""

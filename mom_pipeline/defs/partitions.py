@@ -6,6 +6,7 @@ from datetime import date, timedelta
 
 import dagster as dg
 
+from mom_pipeline.datasets.source import Source
 from mom_pipeline.logs.logfiles import discover, last_day
 from mom_pipeline.settings import Settings
 
@@ -19,21 +20,29 @@ _PARTITION = "dagster/partition"
 _BEFORE_THE_FIRST_LOG = timedelta(days=365)
 
 
-def daily_partitions(settings: Settings) -> dg.DailyPartitionsDefinition:
+def daily_partitions(
+    settings: Settings, source: Source | None = None
+) -> dg.DailyPartitionsDefinition:
     """One partition per delivery day, from the first log on; a new day needs no reload."""
     _, today = settings.first_and_last_day()
-    files = discover(settings.logs_dir).files
-    before = today - _BEFORE_THE_FIRST_LOG
-    first = settings.pipeline.start_date or min((file.day for file in files), default=before)
-    newest = last_day(settings, files)
-    end = settings.pipeline.end_date or (str(newest) if newest < today else "")
+    newest = last_day(settings, discover(settings.logs_dir).files)
+    ended = newest < today and source is None
+    end = settings.pipeline.end_date or (str(newest) if ended else "")
     return dg.DailyPartitionsDefinition(
-        start_date=str(first),
+        start_date=str(first_day(settings, source.start_date if source else "")),
         # Dagster's end is exclusive.
         end_date=str(date.fromisoformat(end) + timedelta(days=1)) if end else None,
         timezone=settings.logs.timezone,
         end_offset=1,
     )
+
+
+def first_day(settings: Settings, declared: str = "") -> date:
+    """The first partition. declared: by a source, whose days are not known without asking it."""
+    if named := declared or settings.pipeline.start_date:
+        return date.fromisoformat(named)
+    before = settings.first_and_last_day()[1] - _BEFORE_THE_FIRST_LOG
+    return min((file.day for file in discover(settings.logs_dir).files), default=before)
 
 
 def offset(first: int, last: int) -> dg.TimeWindowPartitionMapping:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,8 @@ from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.moments.users import DayRows, Users, UsersInMemory
 from mom_pipeline.core.types import Array
-from mom_pipeline.defs.partitions import days_in_words, run_days
+from mom_pipeline.datasets.source import Source
+from mom_pipeline.defs.partitions import days_in_words, first_day, run_days
 from mom_pipeline.pipeline.days import Days
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings, load_settings
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from mom_pipeline.engine.dask import DaskVisits
 
 
-def data_folder(settings: Settings) -> dg.ResourceDefinition:
+def data_folder(settings: Settings, source: Source | None = None) -> dg.ResourceDefinition:
     """The folder of the logs, the warehouse, the arrays and the models."""
 
     def opened(context: dg.InitResourceContext) -> Iterator[OpenFolder]:
@@ -35,11 +37,12 @@ def data_folder(settings: Settings) -> dg.ResourceDefinition:
         run, instance, log = context.run, context.instance, context.log
         with ExitStack() as stack:
             if run is None or instance is None:
-                yield OpenFolder(load_settings(settings.data_dir), stack)
+                yield OpenFolder(load_settings(settings.data_dir), stack, source)
                 return
             who = f"run {run.run_id} ({run.job_name})"
             stack.enter_context(writing_to(settings, who, waiting=log.info if log else None))
-            folder = OpenFolder(settings, stack)
+            own = source.declared(settings) if source else settings
+            folder = OpenFolder(own, stack, source)
             folder.begin(run, instance)
             if words := days_in_words(run.tags):
                 instance.add_run_tags(run.run_id, {"days": words})
@@ -59,12 +62,37 @@ def data_folder(settings: Settings) -> dg.ResourceDefinition:
 class OpenFolder:
     """A data folder while a run works on it: settings, ledger, engine, each read once."""
 
-    def __init__(self, settings: Settings, stack: ExitStack) -> None:
+    def __init__(self, settings: Settings, stack: ExitStack, source: Source | None = None) -> None:
         self.settings = settings
+        self.source = source
         self.warehouse = Warehouse(settings)
         self.days = Days(settings, self.warehouse)
         self.registry = ModelRegistry(settings.models_dir, mapped=settings.engine.mapped)
         self._stack = stack
+
+    # The source, where it is somebody else's table.
+
+    def read_source(self, source: Source, day: date) -> dict[str, str]:
+        """Bring the log file of a day up to date; return what was read, and its version."""
+        return {source.name: source.read(self.settings, day, self._version_read(source, day))}
+
+    def unread(self) -> set[date]:
+        """The days whose rows in the source are not those that were read."""
+        if self.source is None:
+            return set()
+        source, (_, today) = self.source, self.settings.first_and_last_day()
+        first = first_day(self.settings, source.start_date)
+        there = source.versions(self.settings, first, today)
+        known = {day for asset, day in self.days.made if asset == "raw_logs" and first <= day}
+        return {
+            day
+            for day in there.keys() | known
+            if there.get(day, "") != self._version_read(source, day)
+        }
+
+    def _version_read(self, source: Source, day: date) -> str:
+        made = self.days.made.get(("raw_logs", day))
+        return made.inputs.get(source.name, "") if made else ""
 
     @cached_property
     def catalogue(self) -> Catalogue:

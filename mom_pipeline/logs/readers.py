@@ -79,13 +79,9 @@ def stage_log(connection: Connection, file: LogFile, scan: Scan, logs: LogSettin
     if file.format == "parquet":
         types = parquet_types(connection, file.path)
         _require_columns(file, logs.columns, list(types))
-        for role, name in _mapped(logs.columns).items():
-            if not re.fullmatch(_TYPES[role], types[name]):
-                raise LogFileError(
-                    f"{file.path}: column {name!r} has type {types[name]}, which cannot be read "
-                    f"exactly as a {role}; write it as text"
-                )
-            texts[name] = f'"{name}"::VARCHAR'  # settings admit no name with a quote in it
+        require_exact(str(file.path), logs.columns, types)
+        # Settings admit no name with a quote in it.
+        texts = {name: f'"{name}"::VARCHAR' for name in _mapped(logs.columns).values()}
     layout = _layout(file, scan.readable, logs)[0] if has_header(file) else None
     return stage_lines(connection, file, scan, texts, layout)
 
@@ -160,6 +156,16 @@ def _join_records(connection: Connection, layout: Layout) -> None:
         "UPDATE staged_lines SET text = CASE WHEN staged_lines.rowid = first THEN record END "
         "FROM joined_records WHERE staged_lines.rowid BETWEEN first AND last"
     )
+
+
+def require_exact(where: str, columns: ColumnSettings, types: Mapping[str, str]) -> None:
+    """Refuse columns whose type does not carry what they are read as. types: by name."""
+    for role, name in _mapped(columns).items():
+        if not re.fullmatch(_TYPES[role], types[name]):
+            raise LogFileError(
+                f"{where}: column {name!r} has type {types[name]}, which cannot be read "
+                f"exactly as a {role}; write it as text"
+            )
 
 
 def parquet_types(connection: Connection, path: Path) -> dict[str, str]:

@@ -4,7 +4,7 @@
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Literal
@@ -54,12 +54,16 @@ class _Logs:
     runs: Sequence[RunRecord]
 
 
-def day_statuses(days: Days) -> list[DayStatus]:
-    """The state of every day that has log files, was computed, or has rows of a removed file."""
+def day_statuses(days: Days, unread: Collection[date] = ()) -> list[DayStatus]:
+    """The state of every day that has log files, was computed, or has rows of a removed file.
+
+    unread: days that a source has new rows of, beside those of the files.
+    """
     settings, files = days.settings, discover(days.settings.logs_dir).files
-    first, last = settings.first_and_last_day()[0], last_day(settings, files)
-    pending = {f.day for f in pending_files(days.warehouse) if first <= f.day <= last}
-    known = {file.day for file in files} | set(days.computed())
+    first, last = settings.first_and_last_day()[0], max([last_day(settings, files), *unread])
+    pending = {*unread, *(file.day for file in pending_files(days.warehouse))}
+    pending = {day for day in pending if first <= day <= last}
+    known = {file.day for file in files} | set(days.computed()) | set(unread)
     logs = _logs(days, known)
     counts = Counter(file.day for file in files)
     entries = []

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mom_pipeline import Recommender
-from mom_pipeline.cli.export import NotExported
+from mom_pipeline.exports.tables import NotExported
 from mom_pipeline.serving.lists import export_path
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import load_settings

@@ -11,7 +11,15 @@ from mom_pipeline.core.interactions import changed_rows
 from mom_pipeline.core.moments.sums import column_sums, users_per_item
 from mom_pipeline.core.types import Csr
 from mom_pipeline.defs import checks
-from mom_pipeline.defs.daily import DAILY_FRESH, OWNERS, DayOutput, DayRun, Names, daily_asset
+from mom_pipeline.defs.daily import (
+    DAILY_FRESH,
+    OWNERS,
+    RETRIED,
+    DayOutput,
+    DayRun,
+    Names,
+    daily_asset,
+)
 from mom_pipeline.defs.metadata import table
 from mom_pipeline.logs.decisions import refusals
 from mom_pipeline.logs.gate import admit, admit_unjudged
@@ -21,10 +29,6 @@ from mom_pipeline.pipeline.days import LOGS, NotUsable
 from mom_pipeline.warehouse.dictionaries import extend_dictionaries, forget_positions
 from mom_pipeline.warehouse.materializations import forget_days
 from mom_pipeline.warehouse.matrix import matrix_as_of
-
-# A folder on another machine may be away for a moment. What the pipeline computes is
-# deterministic, and would fail again.
-_RETRIED = dg.RetryPolicy(max_retries=1, delay=2)
 
 
 def log_files(names: Names) -> dg.AssetSpec:
@@ -43,7 +47,7 @@ def log_files(names: Names) -> dg.AssetSpec:
     {"duckdb", "table"},
     "log_files",
     freshness_policy=DAILY_FRESH,
-    retry_policy=_RETRIED,
+    retry_policy=RETRIED,
 )
 def raw_logs(run: DayRun, day: date) -> DayOutput:
     """Events as delivered, one row each, exactly once.
@@ -51,9 +55,12 @@ def raw_logs(run: DayRun, day: date) -> DayOutput:
     The day is the delivery day: the day in the name of the log file. A file that is delivered
     again replaces exactly its own rows; a malformed line goes to the quarantine with its reason.
     A file that cannot be ingested is refused, and the day is what was delivered before.
+    Where the source is a table, the file of the day is made of its rows.
     """
-    warehouse = run.folder.warehouse
-    if day == run.run_days[0]:
+    warehouse, source, read = run.folder.warehouse, run.folder.source, dict[str, str]()
+    if source is not None:
+        read = run.folder.read_source(source, day)
+    if day == run.run_days[0] and not run.names.source:
         run.context.log_event(dg.AssetMaterialization(run.names.key("log_files")))
     failed = [r for r in ingest_day(warehouse, day) if isinstance(r, IngestFailure)]
     with warehouse.connect() as connection:
@@ -64,6 +71,7 @@ def raw_logs(run: DayRun, day: date) -> DayOutput:
         f"{delivered.files} files, {delivered.accepted} rows, {delivered.rejected} rejected",
         {
             "files": delivered.files,
+            **{f"version of {name}": version for name, version in read.items() if version},
             "rows": delivered.accepted,
             "rejects": delivered.rejected,
             "reject_reasons": table(
@@ -80,6 +88,7 @@ def raw_logs(run: DayRun, day: date) -> DayOutput:
             checks.fresh_logs(day, delivered.newest),
         ],
         content=(delivered.contents, delivered.accepted),
+        inputs=read,
     )
 
 
