@@ -23,6 +23,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
@@ -157,6 +158,11 @@ def whole_graph(locations: list[dict[str, Any]]) -> str:
     groups = {group["groupName"] for r in repositories for group in r["assetGroups"]}
     expanded = ",".join(f"global@global:{group}" for group in sorted(groups))
     return f"/asset-groups?{urlencode({'expanded': expanded})}"
+
+
+def behind_proxies(app: ASGIApp, addresses: list[str]) -> ASGIApp:
+    """Take client and scheme from the headers of these proxies, and of nobody else."""
+    return ProxyHeadersMiddleware(app, trusted_hosts=addresses)  # type: ignore[arg-type,return-value]
 
 
 def uvicorn_server(app: ASGIApp, **options: Any) -> uvicorn.Server:
