@@ -14,7 +14,7 @@ from typing import Protocol
 
 from mom_pipeline.core.errors import DamagedModel
 from mom_pipeline.erasure.receipts import Receipt
-from mom_pipeline.logs.gate import excluded_days
+from mom_pipeline.logs.decisions import unusual_days
 from mom_pipeline.logs.logfiles import discover, last_day
 from mom_pipeline.pipeline.days import Days
 from mom_pipeline.serving.lists import renew_lists
@@ -56,8 +56,8 @@ def served_day(settings: Settings, registry: ModelRegistry) -> tuple[date | None
     last = last_day(settings, discover(settings.logs_dir).files)
     days = [day for day in Days(settings).computed() if first <= day <= last]
     with Warehouse(settings).reading() as connection:
-        excluded = excluded_days(connection)
-    usual = [day for day in days if day not in excluded] or days
+        unusual = unusual_days(connection, settings)
+    usual = [day for day in days if day not in unusual] or days
     champion, newest = registry.champion_version(), max(days, default=None)
     known = champion is not None and date.fromisoformat(champion[:10]) in days
     return (date.fromisoformat(str(champion)[:10]) if known else max(usual, default=None)), newest

@@ -83,6 +83,27 @@ def refusals_by_file(warehouse: Warehouse) -> dict[str, Refusal]:
         return {refusal.source_file: refusal for refusal in refusals(connection)}
 
 
+def standing_refusals(connection: Connection, settings: Settings) -> list[Refusal]:
+    """Return the refusals of files that lie in the folder as they were."""
+    discovery = discover(settings.logs_dir)
+    files = {file.source_file: file for file in discovery.files}
+    odd = {entry.name for entry in discovery.set_aside}
+    return [
+        one
+        for one in refusals(connection)
+        if one.source_file in odd
+        or (one.source_file in files and one.holds(files[one.source_file], settings))
+    ]
+
+
+def unusual_days(connection: Connection, settings: Settings) -> dict[date, str]:
+    """Return the days whose model is not put in use, and why: excluded, or a file was refused."""
+    refused = (one for one in standing_refusals(connection, settings) if not one.dropped)
+    return {one.day: f"a file was refused: {one.reason}" for one in refused} | {
+        day: f"excluded: {reason}" for day, reason in excluded_days(connection).items()
+    }
+
+
 def record_refusals(connection: Connection, made: Sequence[Refusal]) -> None:
     """Store refusals in place of earlier ones of the same files."""
     for refusal in made:

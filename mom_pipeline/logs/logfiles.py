@@ -23,9 +23,9 @@ FORMATS = {
 }
 FIRST_DAY, LAST_DAY = date(1970, 1, 1), date(2199, 12, 31)
 CHECKSUM_SUFFIX = ".sha256"
-# File systems take 255; the names of checksum and temporary files are longer than the log's own.
 # Logs whose newest day is older have ended.
 _GOES_ON = timedelta(days=60)
+# File systems take 255; the names of checksum and temporary files are longer than the log's own.
 _MAX_NAME_BYTES = 200
 _SHOWN_CHARACTERS = 300
 _DAY_IN_NAME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[-_. ].*)?")

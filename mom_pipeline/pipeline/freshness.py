@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Literal
 
-from mom_pipeline.logs.decisions import refusals, removed_files
+from mom_pipeline.logs.decisions import removed_files, standing_refusals
 from mom_pipeline.logs.gate import excluded_days
 from mom_pipeline.logs.ingest import pending_files
 from mom_pipeline.logs.logfiles import discover, last_day
@@ -65,8 +65,11 @@ def day_statuses(days: Days) -> list[DayStatus]:
     entries = []
     for day in sorted(known | logs.removed.keys()):
         late = min((d for d in pending if d <= day), default=None)
-        outside = None if day in logs.removed else _outside(settings, day, first, last)
-        status = outside or _behind(days, day, logs, late, known) or _computed(days, day, logs)
+        behind = _behind(days, day, logs, late, known)
+        outside = _outside(settings, day, first, last)
+        if day in logs.removed and not behind:
+            outside = None  # its rows stay, and so does what was made of them
+        status = outside or behind or _computed(days, day, logs)
         entries.append(DayStatus(day, counts[day], _mode(days, day), *status))
     return entries
 
@@ -98,18 +101,10 @@ def _logs(days: Days, known: set[date]) -> _Logs:
     if not days.warehouse.exists():
         return _Logs({}, {}, {}, {}, {}, [])
     discovery = discover(days.settings.logs_dir)
-    files = {file.source_file: file for file in discovery.files}
-    there = files.keys() | {entry.name for entry in discovery.set_aside}
+    there = {file.source_file for file in discovery.files}
+    there |= {entry.name for entry in discovery.set_aside}
     with days.warehouse.reading() as connection:
-        present = [
-            refusal
-            for refusal in refusals(connection)
-            if refusal.source_file in there
-            and (
-                refusal.source_file not in files
-                or refusal.holds(files[refusal.source_file], days.settings)
-            )
-        ]
+        present = standing_refusals(connection, days.settings)
         refused, dropped = (
             {r.day: r.reason for r in present if r.dropped is is_dropped}
             for is_dropped in (False, True)

@@ -126,7 +126,7 @@ class Gate:
         elif decision.passed:
             words = f"not promoted: promotion.enabled is false, though it {decision.words}"
             decision = replace(decision, passed=False, words=words)
-        removed = registry.remove_old(settings.keep_versions)
+        removed = registry.remove_old(settings.keep_versions, version)
         metrics = challenger.manifest.metrics
         return Promoted(version, decision, registry.champion_version(), metrics, removed)
 

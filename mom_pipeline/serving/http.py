@@ -475,11 +475,8 @@ async def _no_such_page(request: Request, error: Exception) -> Response:
         raise error
     headers = dict(error.headers or {})
     if error.status_code == 405:  # the router names the methods of one route alone
-        routes = (
-            route for route in _router.routes if route.matches(request.scope)[0] is not Match.NONE
-        )
-        headers["allow"] = ", ".join(
-            sorted({m for route in routes for m in getattr(route, "methods", ())})
-        )
+        found = (r for r in _router.routes if r.matches(request.scope)[0] is not Match.NONE)
+        methods = {method for route in found for method in getattr(route, "methods", ())}
+        headers["allow"] = ", ".join(sorted(methods))
     said = answers.Error(error=f"{error.detail}; /docs lists what there is")
     return json_answer(said, error.status_code, headers)

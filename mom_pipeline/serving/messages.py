@@ -82,10 +82,7 @@ ListLength = Annotated[_Length, BeforeValidator(_from_digits), Query(description
 _GROUP = "The list holds items of this group of items.csv."
 _SEEN = "Whether the list may hold what the user had; by default as the settings."
 _TRACK = "Keep the list as shown to the user; see POST /shown."
-_ORDER = {
-    "max_per_group": "At most so many items of a group of items.csv; 0: any number.",
-    "diversity": "From 0 to below 1: how much an item loses that goes with those before it.",
-}
+_DIVERSITY = "From 0 to below 1: how much an item loses that goes with those before it."
 # Without control characters: it will stand in a log.
 _ToldId = Annotated[str, Field(min_length=1, max_length=MAX_ID, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Group = Annotated[_Id | None, Query(description=_GROUP)]
@@ -107,11 +104,11 @@ class _Question(BaseModel):
     group: _Id | None = Field(None, description=_GROUP)
     seen: Annotated[bool, Field(strict=True)] | None = Field(None, description=_SEEN)
     track: Annotated[bool, Field(strict=True)] = Field(False, description=_TRACK)
-    max_per_group: Annotated[int, Field(strict=True, ge=0, le=MAX_LIST)] | None = Field(
-        None, description=_ORDER["max_per_group"]
-    )
+    max_per_group: (
+        Annotated[Annotated[int, Field(ge=0, le=MAX_LIST)], BeforeValidator(_no_text)] | None
+    ) = Field(None, description="At most so many items of a group; 0: any number.")
     diversity: Annotated[float, Field(strict=True, ge=0, lt=1, allow_inf_nan=False)] | None = Field(
-        None, description=_ORDER["diversity"]
+        None, description=_DIVERSITY
     )
 
 
@@ -162,9 +159,7 @@ class ShownTold(_Told):
         description="What they saw, in its order."
     )
     model: _ToldId | None = Field(None, description="The version that the answer named.")
-    place: Annotated[int, Field(strict=True, ge=1, le=MAX_LIST)] = Field(
-        1, description="Of the first item."
-    )
+    place: Annotated[_Length, BeforeValidator(_no_text)] = Field(1, description="Of the first.")
 
 
 class ItemTold(_Told):

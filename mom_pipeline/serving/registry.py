@@ -256,11 +256,11 @@ class ModelRegistry:
             self.promote(whole[-1], reason)
         return whole[-1] if whole else None
 
-    def remove_old(self, keep: int) -> list[str]:
-        """Remove all but the newest `keep` versions (0: all), champion, rollback and trial."""
+    def remove_old(self, keep: int, new: str = "") -> list[str]:
+        """Remove all but the newest `keep` (0: all), champion, rollback, trial, and a new one."""
         with locked(self.root):
             trial = self.trial()
-            used = [*_champions(self.history())[-2:], *([trial.version] if trial else [])]
+            used = [*_champions(self.history())[-2:], new, trial.version if trial else ""]
             removed = [v for v in self.names()[:-keep] if v not in used] if keep else []
             for version in removed:
                 shutil.rmtree(self.folder(version))

@@ -16,7 +16,7 @@ from mom_pipeline.defs.daily import (
     only_note,
 )
 from mom_pipeline.defs.metadata import table
-from mom_pipeline.logs.gate import excluded_days
+from mom_pipeline.logs.decisions import unusual_days
 from mom_pipeline.pipeline.days import NotUsable
 from mom_pipeline.serving.gate import Gate, Promoted, evaluated_day
 from mom_pipeline.serving.lists import renew_lists
@@ -46,20 +46,20 @@ def promotion(run: DayRun, day: date) -> DayOutput:
     """The model of the day as a version in `models`; in use if it passes the gate.
 
     The first model is in use at once. Later, a model of the same settings and code passes with
-    a new day of data, unless that day was excluded or a check failed. Other settings or code are
-    compared with the model in use on the same users and days, days that neither has learnt from:
-    the paired bootstrap interval of the MAP must exclude a loss beyond `promotion.max_loss`. What
-    a person put in use stays until a person lifts that.
+    a new day of data, unless that day was excluded, a file of it refused or a check failed. Other
+    settings or code are compared with the model in use on the same users and days, days that
+    neither has learnt from: the paired bootstrap interval of the MAP must exclude a loss beyond
+    `promotion.max_loss`. What a person put in use stays until a person lifts that.
 
     The newest usual day of a run goes through the gate, or the one before it where a check failed;
     the days before are versions, as many as are kept.
     """
     with run.folder.warehouse.reading() as connection:
-        excluded = excluded_days(connection)
-    usual = [d for d in run.run_days if d not in excluded]
+        unusual = unusual_days(connection, run.folder.settings)
+    usual = [d for d in run.run_days if d not in unusual]
     keep = run.folder.settings.promotion.keep_versions
-    if day in excluded:
-        output = _no_version(f"excluded: {excluded[day]}")
+    if day in unusual:
+        output = _no_version(unusual[day])
     elif keep and day not in usual[-keep:]:
         output = _no_version("older than those that promotion.keep_versions keeps")
     elif day != usual[-1]:
