@@ -26,6 +26,8 @@ from mom_pipeline.serving.shop_items import LEAST_BOOST, MOST_BOOST
 
 DEFAULT_LIST = 20
 MAX_BODY_BYTES = 1_000_000
+# What is read of a longer body, and left.
+_MOST_READ = 32_000_000
 MAX_EVENTS = 10_000
 _T = TypeVar("_T")
 # Users of one question: their lists are made one after the other.
@@ -222,12 +224,16 @@ async def _value_of(request: Request) -> Any:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise BadRequest(415, f"Content-Type must be application/json, found {kind[:80]!r}")
-    body = bytearray()
+    body, n_bytes = bytearray(), 0
     async for chunk in request.stream():
-        body += chunk
-        # As soon as it is too long, whatever its header promised.
-        if len(body) > MAX_BODY_BYTES:
-            raise BadRequest(413, f"the body is longer than {MAX_BODY_BYTES:,} bytes")
+        n_bytes += len(chunk)
+        if n_bytes <= MAX_BODY_BYTES:
+            body += chunk
+        # Who is still sending would not read the refusal.
+        elif n_bytes > _MOST_READ:
+            break
+    if n_bytes > MAX_BODY_BYTES:
+        raise BadRequest(413, f"the body is longer than {MAX_BODY_BYTES:,} bytes")
     try:
         return json.loads(body.decode("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:

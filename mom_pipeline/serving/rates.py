@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+from mom_pipeline.errors import MomError
 from mom_pipeline.serving.events import EventStore
 
 _Z = 1.959964  # of 95 %
@@ -24,6 +25,10 @@ FROM shown LEFT JOIN (SELECT DISTINCT shown FROM followed) AS followed ON shown 
 WHERE trial = ? AND day >= ?
 GROUP BY 1, 2
 """
+
+
+class NotShownBetter(MomError):
+    """A version whose trial does not show that it is better."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,20 @@ def trial_difference(store: EventStore, trial: Trial) -> Difference:
     for _, of_trial, n, y in store.rows(_ARMS, trial.version, trial.version, trial.since):
         arms[of_trial] = arms[of_trial].plus(n, y)
     return difference(*arms)
+
+
+def require_better(store: EventStore, trial: Trial | None, version: str | None) -> None:
+    """Raise NotShownBetter unless the interval of a version's trial lies above 0."""
+    if trial is None or trial.version != version:
+        raise NotShownBetter(f"{version} is not on trial; `mom-pipeline serve --ab {version}=10%`")
+    found = trial_difference(store, trial)
+    if found.low is None or found.high is None or found.low <= 0:
+        more = "" if found.more_users is None else f"; {found.more_users:,} more users may show it"
+        interval = "" if found.low is None else f" [{found.low:+.4f}, {found.high:+.4f}]"
+        raise NotShownBetter(
+            f"{version} is not shown to be better: difference {found.difference:+.4f}{interval} of "
+            f"{found.control.users:,} and {found.trial.users:,} users{more}"
+        )
 
 
 def rates(store: EventStore) -> list[Rate]:

@@ -148,8 +148,18 @@ def test_a_client_that_leaves_in_the_middle_harms_nobody(service):
     assert service.output.read_text() == before
 
 
-def test_the_service_keeps_to_its_schema(service, tmp_path):
+@pytest.fixture
+def own_service(tmp_path, make):
+    """One that may be told anything."""
+    registry = ModelRegistry(tmp_path / "own" / "models")
+    registry.promote(registry.add(with_odd_ids(make(1))), "a test")
+    with running_service(tmp_path / "own") as running:
+        yield running
+
+
+def test_the_service_keeps_to_its_schema(own_service, tmp_path):
     """What Schemathesis generates from the OpenAPI document."""
+    service = own_service
     paths = service.get("/openapi.json")[1]["paths"]
     assert {"/recommend/{user}", "/recommend", "/similar/{item}", "/health", "/model"} <= {*paths}
     assert {method for methods in paths.values() for method in methods} == {"get", "post", "put"}
