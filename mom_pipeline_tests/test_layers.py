@@ -94,7 +94,7 @@ BUDGETS = {
     "engine": 720,
     "serving": 4_130,
     "comparison": 2_040,
-    "report": 580,
+    "report": 610,
     "pictures": 340,
     "erasure": 920,
     "cli": 2_990,

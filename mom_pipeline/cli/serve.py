@@ -143,6 +143,7 @@ def serve(ctx: click.Context, /, host: str, port: int, **how: Any) -> None:
                     http=TimedProtocol,
                     ws="none",
                     timeout_graceful_shutdown=_SECONDS_FOR_OPEN_REQUESTS,
+                    **({"loop": "asyncio", "backlog": 1} if how["workers"] > 1 else {}),
                 )
                 if how["workers"] > 1:
                     champion.loads = False

@@ -30,6 +30,7 @@ from websockets.exceptions import WebSocketException
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.ui.guard import LoopbackGuard, Refused
 from mom_pipeline.ui.programs import Programs
+from mom_pipeline.ui.workers import WAITING
 
 LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 3000
@@ -121,7 +122,10 @@ def listen(port: int | None, host: str = LOOPBACK) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     address = (host, DEFAULT_PORT if port is None else port)
     try:
-        return socket.create_server(address, family=family, backlog=1024)
+        listener = socket.create_server(address, family=family, backlog=WAITING)
+        # For the connections, too: asyncio sets it on those alone that name their protocol.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listener
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise

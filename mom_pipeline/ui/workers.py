@@ -16,6 +16,8 @@ from contextlib import suppress
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+# Connections that wait until a worker takes them.
+WAITING = 1024
 _LOOK_EVERY_SECONDS = 0.25
 # How long an old worker waits for a next request, so that it can say that there will be none.
 _SECONDS_TO_LEAVE, _SECONDS_TO_END = 5.0, 15.0
@@ -37,7 +39,11 @@ class Leaving:
 
 
 def serve_as_worker(server: uvicorn.Server, leaving: Leaving, listener: socket.socket) -> None:
-    """Serve until the parent sends SIGTERM or is gone, or SIGUSR1 and a while has passed."""
+    """Serve until the parent sends SIGTERM or is gone, or SIGUSR1 and a while has passed.
+
+    server: of asyncio's own loop and a backlog of 1, so that it takes one connection and lets the
+    others have the next.
+    """
     parent = os.getppid()
 
     async def serve() -> None:
@@ -51,6 +57,9 @@ def serve_as_worker(server: uvicorn.Server, leaving: Leaving, listener: socket.s
 
         loop.add_signal_handler(signal.SIGUSR1, leave)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
+        while not server.started and not serving.done():
+            await asyncio.sleep(0.01)
+        listener.listen(WAITING)  # as before the server asked for one at a time
         while not serving.done():
             server.should_exit |= os.getppid() != parent
             await asyncio.wait([serving], timeout=1)
