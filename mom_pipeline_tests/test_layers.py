@@ -99,7 +99,7 @@ BUDGETS = {
     "erasure": 920,
     "cli": 2_990,
     "bench": 1_700,
-    "ui": 500,
+    "ui": 520,
     "settings": 510,
 }
 
