@@ -305,7 +305,7 @@ class WarehouseSettings:
     """How the DuckDB file is opened."""
 
     lock_wait_seconds: NotNegative = 30.0
-    memory_limit: MemoryLimit = ""
+    memory_limit: MemoryLimit = "1GB"
 
 
 @dataclass(frozen=True, config=_SECTION)

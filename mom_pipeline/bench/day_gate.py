@@ -76,6 +76,18 @@ def poisoned(
         times = np.sort(rng.integers(midnight, midnight + _DAY_SECONDS, len(drawn)))
         return Events(rng.permutation(drawn), rng.choice(items, len(drawn)), times)
 
+    def pushed(rows: int) -> Events:
+        """One account more for every hundred, each with a new item and some known ones."""
+        crowd = np.repeat([f"newcomer-{k}" for k in range(max(len(users) // 100, 1))], rows)
+        taken = rng.choice(items, len(crowd)).astype(object)
+        taken[::rows] = "a new item"
+        times = rng.integers(midnight, midnight + _DAY_SECONDS, len(crowd))
+        return Events(
+            np.concatenate([day.users.astype(object), crowd]),
+            np.concatenate([day.items.astype(object), taken]),
+            np.concatenate([day.times, times]),
+        )
+
     half_of_users = rng.permutation(of_day)[: len(of_day) // 2]
     return {
         "100 random events per user": random_events(100),
@@ -93,6 +105,8 @@ def poisoned(
         "next known user": replace(day, users=_next_known(day.users, users)),
         "all under one user": replace(day, users=np.full(n, day.users[0])),
         "one user's rows only": day.take(np.flatnonzero(day.users == of_day[rows.argmax()])),
+        "a new item by newcomers": pushed(1),
+        "a new item and three by newcomers": pushed(4),
         "another shop, other ids": replace(
             other, users=_of_another(other.users), items=_of_another(other.items)
         ),

@@ -79,7 +79,7 @@ def erase(
     require_folder(settings, users)
     if again:
         with writing_to(settings, _WHO):
-            if not sum(readmit(settings, one) for one in users):
+            if not sum(readmit(Warehouse(settings), one) for one in users):
                 raise NobodyToErase("nobody of that id was erased; nothing was changed")
         click.echo("Lines of files that are delivered from now on count again.")
         return
@@ -129,7 +129,7 @@ def _erase(settings: Settings, traces: UserTraces, *, as_json: bool) -> None:
     _name_unknown(traces)
     served, last = served_day(settings, registry)
     first = (served or date.max) - timedelta(days=settings.evaluation.horizon_days)
-    receipt = begin_receipt(settings, users)
+    receipt = begin_receipt(Warehouse(settings), users)
     if not receipt.before:
         receipt = replace(receipt, before=content_of(registry))
     models = ("models", lambda: {"models": len(registry.forget(users))})
@@ -185,7 +185,7 @@ def _left(settings: Settings, registry: ModelRegistry, users: Collection[str]) -
 
 def _verify(settings: Settings, path: Path, *, as_json: bool) -> None:
     """Check a receipt against the key of the folder, its model, and the log files."""
-    receipt = Receipt.read(path, salt_of(settings))
+    receipt = Receipt.read(path, salt_of(settings.erasures_dir))
     if not receipt.finished:
         raise MomError("the erasure was begun and not finished: run it again with the same ids")
     found, problem = recomputed(settings, receipt, run_days)

@@ -3,7 +3,7 @@
 They go through Dagster, whose history in the data folder is the one that `mom-pipeline ui` shows.
 """
 
-import shutil
+import math
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -40,7 +40,7 @@ from mom_pipeline.errors import LogFileError
 from mom_pipeline.logs.decisions import accept_usual
 from mom_pipeline.logs.ingest import IngestFailure, ingest_files, pending_files
 from mom_pipeline.logs.logfiles import discover
-from mom_pipeline.pipeline.days import Days
+from mom_pipeline.pipeline.days import CODE_VERSION, Days
 from mom_pipeline.pipeline.freshness import day_statuses, days_behind, stretches
 from mom_pipeline.serving.events import EventStore
 from mom_pipeline.serving.lists import export_path, renew_lists
@@ -50,6 +50,7 @@ from mom_pipeline.settings_file import declare_first_day
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.evaluations import MetricsRow, metrics_until
 from mom_pipeline.warehouse.lists import is_readable, latest_items, lists_of, sample_users
+from mom_pipeline.warehouse.materializations import seconds_of_a_day
 
 # Dagster is imported where a run begins: that takes longer than to see that there is none.
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ _TAGS = {
 _SHOWN_CUTOFFS = (5, 10, 20, 40, 100)
 # People and items that are shown; what is said of that needs a hand.
 _PEOPLE, _ITEMS, _NEEDS = 3, 5, 20
+# Of a folder that has not measured it, a year of 30Music.
+_SECONDS_OF_A_DAY = 1.5
 # What makes the product of a day again.
 _PRODUCT = ("promotion", "recommendations", "report")
 
@@ -195,7 +198,6 @@ def judge_import(settings: Settings) -> None:
 
 def bring_up_to_date(settings: Settings) -> list[date]:
     """Run the days that are behind, and mend a model in use that is not whole; return the days."""
-    _leave_earlier_version(settings)
     judge_import(settings)
     registry = ModelRegistry(settings.models_dir)
     damage = damage_of_champion(registry)
@@ -205,6 +207,7 @@ def bring_up_to_date(settings: Settings) -> list[date]:
     behind = days_behind(day_statuses(Days(settings)))
     if not behind and _heal(settings):
         behind = days_behind(day_statuses(Days(settings)))
+    _say_what_is_made_anew(settings, registry, [entry.day for entry in behind])
     for first, last in stretches(behind):
         run_days(settings, first, last)
     if damage:
@@ -227,18 +230,20 @@ def _heal(settings: Settings) -> bool:
     return bool(removed)
 
 
-def _leave_earlier_version(settings: Settings) -> None:
-    """Remove the arrays that a version before the ledger wrote, and say that days are made anew."""
-    old = [path.parent for path in settings.artifacts_dir.glob("*/*/current")]
-    if not old:
-        return
-    click.echo(
-        f"{settings.data_dir} is of an earlier version: its days are computed again from the rows "
-        "in the warehouse; files, decisions, erasures and models stay as they are.",
-        err=True,
-    )
-    for folder in (*old, settings.data_dir / "timings", settings.exports_dir / "recommendations"):
-        shutil.rmtree(folder, ignore_errors=True)
+def _say_what_is_made_anew(settings: Settings, registry: ModelRegistry, behind: list[date]) -> None:
+    """Say which days are of an earlier version of the code, and about how long they take."""
+    made = Days(settings).made
+    old = {day for (_, day), one in made.items() if one.code != CODE_VERSION}
+    anew = [day for day in behind if day in old or (not made and registry.names())]
+    if anew:
+        with Warehouse(settings).reading() as connection:
+            seconds = len(anew) * (seconds_of_a_day(connection) or _SECONDS_OF_A_DAY)
+        click.echo(
+            f"{settings.data_dir} is of an earlier version: {len(anew)} days, {anew[0]} to "
+            f"{anew[-1]}, are computed again from the rows in the warehouse, in about "
+            f"{math.ceil(seconds / 60)} min; files, decisions, erasures and models stay.",
+            err=True,
+        )
 
 
 def _mend_model(settings: Settings, registry: ModelRegistry, damage: str) -> None:

@@ -31,6 +31,7 @@ from mom_pipeline.pipeline.freshness import DayStatus, day_statuses
 from mom_pipeline.serving.registry import PERSON, UNUSABLE, ModelRegistry, NoChampion
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.erased import receipts_gone, receipts_in
 
 _SHOWN, _SHOWN_LINES = 5, 200
 _NEXT = "Next: `mom-pipeline update` computes the days from there on."
@@ -129,6 +130,10 @@ def print_needs(
             f"{ITEMS_FILE} names {len(doubled):,} items more than once, such as {doubled[0]!r}; "
             "the first line of each counts."
         )
+    if (warehouse := Warehouse(settings)).exists():
+        with warehouse.reading() as connection:
+            gone = receipts_gone(connection, receipts_in(settings.erasures_dir))
+        needs += [gone] if gone else []
     needs += [f"{day.day} {day.status}: {day.reason}" for day in days if day.noteworthy]
     shown = needs if most is None else needs[-most:]
     for line in shown:

@@ -16,11 +16,18 @@ from mom_pipeline.serving.lists import export_path
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse
-from mom_pipeline.warehouse.erased import ErasuresNotWhole, read_receipt, salt_of
+from mom_pipeline.warehouse.erased import (
+    ErasuresNotWhole,
+    read_receipt,
+    receipts_gone,
+    receipts_in,
+    salt_of,
+)
 from mom_pipeline.warehouse.lists import is_readable
 
 _RESTORE = "restore it from a copy, or remove it: `mom-pipeline update` reads the log files again"
 _HISTORY = "move dagster_home away: the next run makes a new one; days and models are not in it"
+_ERASURES = "put erasures/ back from a copy"
 _MISCOUNTED = """
 SELECT source_file, coalesce(rows_accepted, 0), coalesce(n, 0) FROM ingest_ledger FULL JOIN
 (SELECT source_file, count(*) AS n FROM raw_logs GROUP BY ALL) USING (source_file)
@@ -57,6 +64,8 @@ def _in_warehouse(settings: Settings) -> Iterator[Check]:
             for source, taken, counted in connection.execute(_MISCOUNTED).fetchall():
                 problem = f"{source}: {taken} rows were taken, {counted} are there"
                 yield Check(where, problem, _RESTORE)
+            gone = receipts_gone(connection, receipts_in(settings.erasures_dir))
+            yield Check("erasures", gone, _ERASURES)
             yield from _in_logs(connection, settings)
     except (duckdb.Error, MomError) as error:
         yield Check(where, str(error), _RESTORE)
@@ -114,10 +123,10 @@ def _in_erasures(settings: Settings) -> Iterator[Check]:
     for path in sorted(settings.erasures_dir.glob("*.json")):
         problem, remedy = "", "`mom-pipeline erase` again with the same ids goes on"
         try:
-            if not read_receipt(path, salt_of(settings))["finished"]:
+            if not read_receipt(path, salt_of(settings.erasures_dir))["finished"]:
                 problem = "the erasure was begun and is not finished"
         except ErasuresNotWhole as error:
-            problem, remedy = str(error), "put erasures/ back from a copy"
+            problem, remedy = str(error), _ERASURES
         yield Check(f"erasures/{path.name}", problem, remedy)
 
 

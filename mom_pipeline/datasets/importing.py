@@ -37,10 +37,9 @@ from mom_pipeline.logs.readers import (
 from mom_pipeline.logs.scan import QUARANTINED_CHARACTERS, Progress, no_progress, scan_file
 from mom_pipeline.settings import SETTINGS_FILE, ColumnSettings, Settings
 from mom_pipeline.settings_file import declare_first_day, write_values
-from mom_pipeline.warehouse.connection import Connection, load_sql, scalar
+from mom_pipeline.warehouse.connection import Connection, load_sql, options_of, scalar
 
 SUMMARY_FILE = "dataset.json"
-_DEFAULT_MEMORY = "2GB"
 _MOST_TYPES = 50
 # Lines that are shown of every reason.
 _EXAMPLES = 3
@@ -251,8 +250,8 @@ def begin_again(dataset: Dataset, settings: Settings) -> None:
 
 
 def _connect(dataset: Dataset, settings: Settings, scratch: Path) -> Connection:
-    memory = settings.warehouse.memory_limit or _DEFAULT_MEMORY
-    connection = duckdb.connect(config={"temp_directory": str(scratch), "memory_limit": memory})
+    options = {**options_of(settings), "temp_directory": str(scratch)}
+    connection = duckdb.connect(config=options)
     connection.execute("SET TimeZone = $zone", {"zone": dataset.timezone})
     return connection
 

@@ -62,7 +62,7 @@ def find_users(settings: Settings, user_ids: Collection[str]) -> UserTraces:
     when another process holds the warehouse.
     """
     require_folder(settings, user_ids)
-    warehouse, known = Warehouse(settings), erased_users(settings)
+    known = erased_users(warehouse := Warehouse(settings))
     with warehouse.connect() as connection, wanted_users(connection, user_ids):
         rows, stored = rows_of(connection)
     told, of_events = EventStore(settings).mentioned(user_ids)

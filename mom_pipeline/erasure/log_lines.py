@@ -99,7 +99,7 @@ def _lines_of(
         scan = scan_file(file, scratch)
         with warehouse.opened() as connection, wanted_users(connection, user_ids):
             stage_log(connection, file, scan, settings.logs)
-            query = event_query(file, scan.readable, settings.logs, erased_users(settings))
+            query = event_query(file, scan.readable, settings.logs, erased_users(warehouse))
             return connection.execute(
                 f"""
                 {query.sql},

@@ -14,11 +14,13 @@ from typing import Any, Self
 
 from mom_pipeline.core.files import write_text
 from mom_pipeline.settings import Settings
+from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.erased import (
     SALT,
     SIGNATURE,
     ErasedUsers,
     erased_users,
+    read_erased,
     read_receipt,
     salt_of,
     signature,
@@ -68,8 +70,9 @@ class Receipt:
     def save(self, settings: Settings) -> Self:
         """Sign and write the receipt, whole or not at all."""
         values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        values[SIGNATURE] = signature(values, salt_of(settings))
+        values[SIGNATURE] = signature(values, salt_of(settings.erasures_dir))
         write_text(self.path(settings), json.dumps(values, indent=2, sort_keys=True) + "\n")
+        read_erased.cache_clear()
         return self
 
     @classmethod
@@ -80,26 +83,28 @@ class Receipt:
         return cls(**{name: value for name, value in values.items() if name in known})
 
 
-def begin_receipt(settings: Settings, user_ids: Collection[str]) -> Receipt:
+def begin_receipt(warehouse: Warehouse, user_ids: Collection[str]) -> Receipt:
     """Remember, before anything is removed, that users are to be erased.
 
     From now on no ingest takes their lines. An erasure that was interrupted is taken up with what
     it had counted, and one that was finished is opened again.
     """
-    known = erased_users(settings)
+    settings, known = warehouse.settings, erased_users(warehouse)
     if not known.salt:
         write_text(settings.erasures_dir / SALT, secrets.token_hex(32) + "\n")
-        known = ErasedUsers(salt_of(settings))
+        known = ErasedUsers(salt_of(settings.erasures_dir))
     receipt = Receipt(sorted({known.hash_of(user) for user in user_ids}), now())
     if (path := receipt.path(settings)).exists():
         earlier = Receipt.read(path, known.salt)
         receipt = replace(earlier, users=receipt.users, readmitted=[], finished="", stays=STAYS)
-    return receipt.save(settings)
+    receipt.save(settings)
+    erased_users(warehouse)  # which remembers it
+    return receipt
 
 
-def readmit(settings: Settings, user_id: str) -> bool:
+def readmit(warehouse: Warehouse, user_id: str) -> bool:
     """Let an id that was erased come again, as a new person; whether it had been erased."""
-    known = erased_users(settings)
+    settings, known = warehouse.settings, erased_users(warehouse)
     if user_id not in known:
         return False
     own = known.hash_of(user_id)

@@ -52,7 +52,8 @@ class DayFigures:
 
     rows_per_user: geometric mean.  top_user_share: of the rows, of one user.  repeated_share: of
     the rows, equal to another.  rejected_share: of the lines.  lately_share: of the known users,
-    those seen in the week before.  hours: users in each hour of the day.
+    those seen in the week before.  hours: users in each hour of the day.  rush_share: of the users,
+    newcomers who took the same item, beyond the most rows that it had on any day before.
     Means over the day's users, each of which counts once: new_item_share, of items that nobody had;
     taken_again_share, of items that a known user had; item_popularity, rows of a known item in a
     million of four weeks (geometric mean).
@@ -73,6 +74,7 @@ class DayFigures:
     item_popularity: float
     rejected_share: float
     hours: tuple[int, ...]
+    rush_share: float = 0.0
     history_lift: Lift = NO_LIFT
     half_lift: Lift = NO_LIFT
 
@@ -343,6 +345,7 @@ _UNDER_ONE = "rows of several users may stand under one id"
 _OTHER_FORM = "the file may have another form"
 _NOT_THEIRS = "ids may be shifted, or those of another source"
 _OF_OTHERS = "users may have been given the items of others"
+_A_RUSH = "accounts may have been made to push it"
 _OF_VOLUME = (
     Rule("rows", "{:,.0f} rows", 5, 10, _MISSING, _REPEATED, rare=0, spread=0.1),
     Rule("users", "{:,.0f} users", 3, 10, _MISSING, _NOT_THEIRS, rare=0, spread=0.1),
@@ -355,6 +358,7 @@ _OF_ROWS = (
 )
 _OF_USERS = (
     Rule("new_user_share", "{:.1%} of the users new", high=6, if_high=_NOT_THEIRS, counted=True),
+    Rule("rush_share", "{:.1%} of the users new and with one item", high=3.5, if_high=_A_RUSH),
     Rule(
         "lately_share",
         "{:.1%} of the known users seen in the week before",

@@ -54,6 +54,26 @@ item_rows AS (
         ), 0) AS n
     FROM item_days LEFT JOIN bounds USING (day)
 ),
+-- Newcomers who take the same item, beyond the most rows that it had on a day before.
+rushes AS (
+    SELECT day, greatest(max(newcomers - before), 0) AS newcomers
+    FROM (
+        SELECT
+            day, item_id, count(*) FILTER (WHERE (user_days.last >= quarter) IS NOT TRUE) AS newcomers
+        FROM pair_days JOIN user_days USING (day, user_id) JOIN bounds USING (day)
+        GROUP BY ALL
+    )
+    JOIN (
+        SELECT
+            day,
+            item_id,
+            coalesce(max(n) OVER (
+                PARTITION BY item_id ORDER BY day ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ), 0) AS before
+        FROM item_days
+    ) USING (day, item_id)
+    GROUP BY day
+),
 day_rows AS (SELECT day, count(*) AS n FROM all_rows GROUP BY day),
 months AS (
     SELECT bounds.day, sum(n) AS n
@@ -118,11 +138,13 @@ SELECT
     days_before,
     of_rows.* EXCLUDE (day),
     of_users.* EXCLUDE (day),
+    newcomers / users AS rush_share,
     rejected_share,
     hours
 FROM bounds
 LEFT JOIN of_rows USING (day)
 LEFT JOIN of_users USING (day)
+LEFT JOIN rushes USING (day)
 LEFT JOIN of_lines USING (day)
 LEFT JOIN of_hours USING (day)
 ORDER BY day

@@ -167,7 +167,7 @@ def ingest_file(
         except OSError as error:
             raise LogFileNotRead(f"{file.path} could not be read: {error}; try again") from error
         try:
-            entry = _replace(connection, file, scan, settings, begun)
+            entry = _replace(warehouse, connection, file, scan, begun)
         except duckdb.Error as error:
             kind = LogFileNotRead if _is_of_the_machine(error) else LogFileError
             raise kind(
@@ -208,14 +208,14 @@ def _require_whole(file: LogFile, scan: Scan, logs: LogSettings) -> None:
 
 
 def _replace(
-    connection: Connection, file: LogFile, scan: Scan, settings: Settings, begun: datetime
+    warehouse: Warehouse, connection: Connection, file: LogFile, scan: Scan, begun: datetime
 ) -> LedgerEntry:
     """Stage the file, then exchange its rows, quarantine and ledger entry in one transaction."""
-    logs = settings.logs
+    logs = warehouse.settings.logs
     lines = stage_log(connection, file, scan, logs)
     rowless = rowless_lines(connection)
     require_unchanged(file, scan)  # DuckDB has read it a second time
-    query = event_query(file, scan.readable, logs, erased_users(settings))
+    query = event_query(file, scan.readable, logs, erased_users(warehouse))
     with transaction(connection):
         source = {"source_file": file.source_file}
         for table in DELIVERED_TABLES:

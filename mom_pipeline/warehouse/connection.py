@@ -3,6 +3,7 @@
 import atexit
 import os
 import re
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -25,16 +26,13 @@ from mom_pipeline.settings import Settings
 _RETRY_SECONDS = 0.1
 # Under which a file is attached: what DuckDB calls it when it is opened on its own.
 _NAME = "warehouse"
-# Of the tables; a warehouse of an earlier version is brought up to date when it is opened.
-SCHEMA_VERSION = 5
-# Of the version before, besides rows, files, decisions and positions.
-_MADE_ANEW = (
-    "recommendations",
-    "finished_days",
-    "dictionary_sources",
-    "day_figures",
-    "held_days",
-)
+# The number of the folder: one of an earlier format is brought up to date when it is opened.
+FORMAT = 6
+# The formats that this version takes over, each with the tables that are made anew.
+_MADE_ANEW = {
+    4: ("recommendations", "finished_days", "dictionary_sources", "day_figures", "held_days"),
+    5: (),
+}
 # What DuckDB says of a file that is open in the same process.
 _OPEN_HERE = "already attached"
 _NOT_ALLOWED = ("Permission denied", "Read-only file system")
@@ -97,7 +95,7 @@ class Warehouse:
                 f"{self.path} does not exist yet; run `mom-pipeline update` first"
             )
         with _connected(self.path, self.settings, read_only=True) as (connection, file):
-            file.current = file.current or _version_of(connection) == SCHEMA_VERSION
+            file.current = file.current or _format_of(connection) == FORMAT
             if file.current:
                 yield connection
         if not file.current:
@@ -114,7 +112,7 @@ class Warehouse:
             self._create()
         with _connected(self.path, self.settings, read_only=False) as (connection, file):
             if not file.current:
-                _bring_up_to_date(connection, self.path)
+                _bring_up_to_date(connection, self.settings)
                 file.current = True
             yield connection
 
@@ -127,39 +125,47 @@ class Warehouse:
             replacing(self.path) as temporary,
             _connected(temporary, self.settings, read_only=False) as (connection, _),
         ):
-            _bring_up_to_date(connection, self.path)
+            _bring_up_to_date(connection, self.settings)
 
 
-def _version_of(connection: Connection) -> int:
-    """The version that a warehouse says it is of; 0 for a new file, 1 for one that does not say."""
+def _format_of(connection: Connection) -> int:
+    """The format that a warehouse says it is of; 0 for a new file, 1 for one that does not say."""
     try:
         return scalar(connection, "SELECT max(version) FROM schema_version")
     except duckdb.CatalogException:
         return min(len(connection.execute("SHOW TABLES").fetchall()), 1)
 
 
-def _bring_up_to_date(connection: Connection, path: Path) -> None:
-    """Make the tables of a new file; carry over those of the version before.
+def _bring_up_to_date(connection: Connection, settings: Settings) -> None:
+    """Make the tables of a new file; carry over those of an earlier format.
 
-    Rows, files, decisions and positions stay; lists and what was made of days are made anew.
+    Rows, files, decisions and positions stay; arrays that no table points to any more go.
     """
-    version = _version_of(connection)
-    if version == SCHEMA_VERSION:
+    found = _format_of(connection)
+    if found == FORMAT:
         return
-    if version not in (0, SCHEMA_VERSION - 1):
+    if found and found not in _MADE_ANEW:
+        remedy = (
+            "install that version. Nothing was changed"
+            if found > FORMAT
+            else "remove warehouse.duckdb, and `mom-pipeline update` reads the log files again"
+        )
+        which = "a later" if found > FORMAT else "too early a"
         raise WarehouseUnreadable(
-            f"{path} is of schema version {version}, this code knows {SCHEMA_VERSION}; update "
-            "mom-pipeline, or remove the file and ingest again"
+            f"{settings.data_dir} is of format {found}, made by {which} version of mom-pipeline: "
+            f"this one reads {min(_MADE_ANEW)} to {FORMAT}; {remedy}"
         )
     with transaction(connection):
-        if version:
-            for table in _MADE_ANEW:
+        for older in range(found or FORMAT, FORMAT):
+            for table in _MADE_ANEW[older]:
                 connection.execute(f"DROP TABLE IF EXISTS {table}")
         connection.execute(load_sql("warehouse/schema.sql"))
         connection.execute("DELETE FROM schema_version")
-        connection.execute(
-            "INSERT INTO schema_version VALUES ($version)", {"version": SCHEMA_VERSION}
-        )
+        connection.execute("INSERT INTO schema_version VALUES ($format)", {"format": FORMAT})
+        if found and not scalar(connection, "SELECT count(*) FROM materializations"):
+            for folder in (settings.artifacts_dir, settings.data_dir / "timings"):
+                shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(settings.exports_dir / "recommendations", ignore_errors=True)
 
 
 @contextmanager
@@ -255,7 +261,7 @@ def _shared(path: Path, settings: Settings, read_only: bool) -> _OpenFile:
 
 
 def _attached(path: Path, settings: Settings, read_only: bool) -> _OpenFile:
-    options = _options(settings)
+    options = options_of(settings)
     engine = _idle.pop(str(options), None) or duckdb.connect(config=options)
     quoted = str(path).replace("'", "''")  # ATTACH takes no parameter
     access = "READ_ONLY" if read_only else "READ_WRITE"
@@ -305,7 +311,7 @@ def _holder(message: str) -> str:
     return other.group(1) if other else ""
 
 
-def _options(settings: Settings) -> dict[str, str | bool | int | float | list[str]]:
+def options_of(settings: Settings) -> dict[str, str | bool | int | float | list[str]]:
     """Options of the whole DuckDB instance: equal for every connection of a process."""
     options: dict[str, str | bool | int | float | list[str]] = {
         "temp_directory": str(settings.scratch_dir.resolve()),

@@ -10,13 +10,14 @@ the id from whoever reads it, not from whoever holds the salt and guesses the id
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from mom_pipeline.errors import MomError
-from mom_pipeline.settings import Settings
+from mom_pipeline.warehouse.connection import Connection, Warehouse, scalar
 
 SALT, SIGNATURE = "salt", "hmac"
 _REMEDY = (
@@ -31,10 +32,14 @@ class ErasuresNotWhole(MomError):
 
 @dataclass(frozen=True)
 class ErasedUsers:
-    """What the ingest compares with. hashes: sha256(salt || id) of everyone who was erased."""
+    """What the ingest compares with.
+
+    hashes: sha256(salt || id) of everyone who was erased.  receipts: the names of the receipts.
+    """
 
     salt: str = ""
     hashes: frozenset[str] = frozenset()
+    receipts: frozenset[str] = frozenset()
 
     def __contains__(self, user_id: str) -> bool:
         return self.hash_of(user_id) in self.hashes
@@ -44,18 +49,51 @@ class ErasedUsers:
         return hashlib.sha256(f"{self.salt}{user_id}".encode()).hexdigest()
 
 
-def erased_users(settings: Settings) -> ErasedUsers:
-    """Everyone whose erasure was begun; ErasuresNotWhole where that cannot be known."""
-    paths = sorted(settings.erasures_dir.glob("*.json"))
-    salt, users = salt_of(settings) if paths else "", set[str]()
+def erased_users(warehouse: Warehouse) -> ErasedUsers:
+    """Everyone whose erasure was begun; ErasuresNotWhole where that cannot be known.
+
+    The warehouse remembers the receipts that it has seen, and so misses one that is gone.
+    """
+    folder = warehouse.settings.erasures_dir
+    states = [path.stat() for path in (folder, folder / SALT) if path.exists()]
+    erased = read_erased(folder, tuple((state.st_mtime_ns, state.st_size) for state in states))
+    with warehouse.opened() as connection:
+        if gone := receipts_gone(connection, erased.receipts):
+            raise ErasuresNotWhole(gone)
+        if scalar(connection, "SELECT count(*) FROM erasures") < len(erased.receipts):
+            names = {"names": sorted(erased.receipts)}
+            new = "SELECT unnest($names::VARCHAR[]) EXCEPT FROM erasures"
+            connection.execute(f"INSERT INTO erasures {new}", names)
+    return erased
+
+
+def receipts_gone(connection: Connection, present: Collection[str]) -> str:
+    """Which of the receipts that the warehouse has seen are not present; "" for none."""
+    seen = {name for (name,) in connection.execute("FROM erasures").fetchall()}
+    if gone := sorted(seen.difference(present)):
+        named = f"such as erasures/{gone[0]}.json"
+        return f"{len(gone):,} of {len(seen):,} receipts are gone, {named}; {_REMEDY}"
+    return ""
+
+
+def receipts_in(folder: Path) -> set[str]:
+    """The names of the receipts."""
+    return {path.stem for path in folder.glob("*.json")}
+
+
+@lru_cache(maxsize=1)
+def read_erased(folder: Path, states: tuple[tuple[int, int], ...]) -> ErasedUsers:
+    """Read all receipts, once for each state of the folder and its key."""
+    paths = sorted(folder.glob("*.json"))
+    salt, users = salt_of(folder, None if paths else ""), set[str]()
     for path in paths:
         users |= set(read_receipt(path, salt)["users"])
-    return ErasedUsers(salt or salt_of(settings, ""), frozenset(users))
+    return ErasedUsers(salt, frozenset(users), frozenset(receipts_in(folder)))
 
 
-def salt_of(settings: Settings, otherwise: str | None = None) -> str:
-    """The key of a folder; ErasuresNotWhole where there is none, unless a text stands for it."""
-    path = settings.erasures_dir / SALT
+def salt_of(folder: Path, otherwise: str | None = None) -> str:
+    """The key of the erasures; ErasuresNotWhole where there is none, and no text stands for it."""
+    path = folder / SALT
     try:
         return path.read_text(encoding="ascii").strip()
     except (OSError, ValueError) as error:

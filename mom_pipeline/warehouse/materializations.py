@@ -115,5 +115,14 @@ def runs(connection: Connection) -> list[RunRecord]:
     return [RunRecord(*row) for row in rows]
 
 
+def seconds_of_a_day(connection: Connection) -> float | None:
+    """What a day of the runs that succeeded took in the median; None where there was none."""
+    [[seconds]] = connection.execute(
+        "SELECT median((epoch(ended_at) - epoch(began_at)) / (last_day - first_day + 1)) FROM runs "
+        "WHERE failure = ''"
+    ).fetchall()
+    return None if seconds is None else float(seconds)
+
+
 def _text(values: Mapping[str, Any]) -> str:
     return json.dumps(dict(values), sort_keys=True, ensure_ascii=False, allow_nan=False)

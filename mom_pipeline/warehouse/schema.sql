@@ -1,6 +1,7 @@
 -- The warehouse. No indexes: files are replaced as a whole and read set-wise, and DuckDB's
 -- min/max per row group finds a file or a day because rows are stored file by file.
 
+-- The format of the data folder.
 CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL);
 
 CREATE TABLE IF NOT EXISTS raw_logs (
@@ -119,6 +120,9 @@ CREATE TABLE IF NOT EXISTS materializations (
     facts    VARCHAR     NOT NULL,  -- JSON: figures worth keeping when the arrays are gone
     made_at  TIMESTAMPTZ NOT NULL
 );
+
+-- Erasures that were begun: that receipts are gone is seen, also where the whole folder is.
+CREATE TABLE IF NOT EXISTS erasures (receipt VARCHAR NOT NULL);
 
 -- Runs: that each began, and how it ended. One without an end was killed, or goes on.
 CREATE TABLE IF NOT EXISTS runs (

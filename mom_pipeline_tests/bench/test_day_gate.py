@@ -24,7 +24,7 @@ def test_poison_is_excluded_from_a_real_log_and_a_normal_day_is_not(tmp_path):
         assert gate.try_day(day, events).reasons == []
         users, items = gate.known_ids("user"), gate.known_ids("item")
         bad_days = poisoned(events, users, items, other, np.random.default_rng(0))
-        assert len(bad_days) == 17
+        assert len(bad_days) == 19
         admitted = [name for name, bad in bad_days.items() if gate.try_day(day, bad).admitted]
     assert admitted == []
 
@@ -42,5 +42,5 @@ def test_the_bench_tells_every_scenario_and_every_day_excluded(tmp_path):
     result = run_day_gate(tmp_path, "movietweetings", tried=1)
     assert (result["normal_days"], result["of_them_excluded"], result["excluded"]) == (12, 0, [])
     by_name = {row["scenario"]: (row["excluded"], row["of"]) for row in result["poisoned"]}
-    assert len(by_name) == 17
+    assert len(by_name) == 19
     assert by_name["every line ten times"] == (1, 1)

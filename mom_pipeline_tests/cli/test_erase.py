@@ -205,12 +205,14 @@ def test_a_receipt_is_checked_by_the_key_and_by_computing_again(erased, tmp_path
     assert "have changed since" in mom(folder, "erase", "--verify", str(receipt)).stdout
 
 
-@pytest.mark.parametrize("salt", [None, b"another\n", b"\xff\xfe"])
+@pytest.mark.parametrize("salt", [None, b"another\n", b"\xff\xfe", "folder gone"])
 def test_a_lost_or_changed_key_stops_ingest_and_is_seen(erased, tmp_path, salt):
     folder = Path(shutil.copytree(erased[0], tmp_path / "data"))
     path = folder / "erasures" / "salt"
-    whole = path.read_bytes()
-    path.unlink() if salt is None else path.write_bytes(salt)
+    if isinstance(salt, bytes):
+        path.write_bytes(salt)
+    else:
+        shutil.rmtree(path.parent) if salt else path.unlink()
     for log in (folder / "logs").iterdir():
         log.touch()
     (folder / "logs" / "2024-03-04-late.csv").write_text(
@@ -220,7 +222,7 @@ def test_a_lost_or_changed_key_stops_ingest_and_is_seen(erased, tmp_path, salt):
     assert mom(folder, "erase", "ben-00002", "--yes", error=ErasuresNotWhole)
     damaged = mom(folder, "status", "--verify", "--json", code=1).json["damaged"]
     assert [entry["where"].split("/")[0] for entry in damaged] == ["erasures"]
-    path.write_bytes(whole)
+    shutil.copytree(erased[0] / "erasures", path.parent, dirs_exist_ok=True)
     mom(folder, "update")
     assert holding(folder) == {"logs"}
     assert rows(folder, "SELECT count(*) FROM quarantine WHERE reason LIKE '%erased%'") == [(1,)]

@@ -2,14 +2,17 @@
 
 import json
 import shutil
+import zipfile
 from pathlib import Path
 
 import duckdb
 import pytest
 
 from mom_pipeline.cli.run import ingest_new
+from mom_pipeline.errors import WarehouseUnreadable
 from mom_pipeline.serving.registry import PERSON, ModelRegistry
 from mom_pipeline.settings import load_settings
+from mom_pipeline_tests.cli import stored
 from mom_pipeline_tests.cli.conftest import mom, rows, statuses
 
 # What the tables of schema 4 had that those of today have not.
@@ -66,7 +69,7 @@ def test_its_days_are_computed_again_and_nothing_of_people_is_lost(before):
     kept = {table: rows(before, f"FROM {table} ORDER BY ALL") for table in KEPT}
     assert all(kept[table] for table in ("raw_logs", "accepted_days", "refused_files"))
     said = mom(before, "update").stderr
-    assert said.count("is of an earlier version: its days are computed again") == 1
+    assert said.count("is of an earlier version: 6 days, 2024-03-01 to 2024-03-06") == 1
     assert said.count("history is of an older version and begins anew") == 1
     assert {table: rows(before, f"FROM {table} ORDER BY ALL") for table in KEPT} == kept
     assert list(statuses(before).values()) == ["fresh"] * 5 + ["excluded"]  # the dropped one
@@ -78,6 +81,38 @@ def test_its_days_are_computed_again_and_nothing_of_people_is_lost(before):
     again = mom(before, "update")
     assert "Nothing to compute" in again.stdout
     assert "earlier version" not in again.stderr
+
+
+@pytest.mark.parametrize("archive", sorted(Path(stored.__file__).parent.glob("format_*.zip")))
+def test_a_stored_folder_is_updated_rolled_back_and_erased_from(archive, tmp_path):
+    with zipfile.ZipFile(archive) as packed:
+        packed.extractall(folder := tmp_path / "data")
+    before = [change.version for change in ModelRegistry(folder / "models").history()]
+    people = rows(folder, "SELECT DISTINCT user_id FROM recommendations")
+    mom(folder, "recommend", "ben-00027")
+    mom(folder, "rollback")
+    mom(folder, "promote", "--auto")
+    assert ModelRegistry(folder / "models").champion_version() == before[-2]
+    assert rows(folder, "SELECT DISTINCT user_id FROM recommendations") != []
+    line = "user,item,timestamp\nben-00003,jazz-002,2024-03-03T10:00:00\n"
+    (folder / "logs" / "2024-03-03-late.csv").write_text(line)
+    mom(folder, "update")
+    assert list(statuses(folder).values()) == ["fresh"] * 3 + ["excluded"]
+    assert mom(folder, "erase", "ben-00027", "--yes", "--json").json["left_in"] == []
+    mom(folder, "status", "--verify")
+    left = rows(folder, "SELECT DISTINCT user_id FROM recommendations")
+    assert set(people) - set(left) >= {("ben-00027",)}
+    assert not {("ben-00001",), ("ben-00027",)} & set(left)
+
+
+def test_a_folder_of_a_later_format_is_refused_and_stays_as_it_is(shop):
+    with duckdb.connect(str(shop / "warehouse.duckdb")) as connection:
+        connection.execute("UPDATE schema_version SET version = 99")
+    kept = {path: path.read_bytes() for path in shop.rglob("*.*") if path.is_file()}
+    for command in (["update"], ["erase", "ben-00027", "--yes"], ["status"], ["accept", "--all"]):
+        said = mom(shop, *command, error=WarehouseUnreadable).stderr
+        assert "is of format 99, made by a later version" in said
+    assert {path: path.read_bytes() for path in kept} == kept
 
 
 def test_a_key_that_this_version_has_not_is_named(shop):

@@ -66,7 +66,7 @@ NOT_AGAIN = date(2024, 4, 1)
 
 def erase(folder: DataFolder, *users: str) -> Receipt:
     traces = find_users(folder.settings, users)
-    receipt = begin_receipt(folder.settings, traces.user_ids)
+    receipt = begin_receipt(folder.warehouse, traces.user_ids)
     steps = storage_steps(folder.settings, traces, NOT_AGAIN)
     receipt = take_steps(folder.settings, receipt, steps, lambda name: None)
     return replace(receipt, finished=now()).save(folder.settings)
@@ -173,8 +173,8 @@ def test_the_receipt_says_what_and_not_who(folder: DataFolder):
     assert USER not in text
     assert json.loads(text)["removed"]["log lines"] == 2
     assert receipt.finished >= receipt.begun
-    assert USER in erased_users(folder.settings)
-    assert "ann" not in erased_users(folder.settings)
+    assert USER in erased_users(folder.warehouse)
+    assert "ann" not in erased_users(folder.warehouse)
     assert hashlib.sha256(USER.encode()).hexdigest() != receipt.name
 
 
@@ -196,7 +196,7 @@ def test_days_that_were_admitted_stay_so_without_most_of_their_people(folder: Da
         with folder.warehouse.connect() as connection:
             assert admit(connection, day, None).admitted
     gone = [f"user-{n:04}" for n in range(200)]
-    traces, receipt = find_users(settings, gone), begin_receipt(settings, gone)
+    traces, receipt = find_users(settings, gone), begin_receipt(folder.warehouse, gone)
     take_steps(settings, receipt, storage_steps(settings, traces, days[-1]), lambda name: None)
     with folder.warehouse.connect() as connection:
         last, before = (admit(connection, day, None) for day in (days[-1], days[-2]))
@@ -208,7 +208,7 @@ def test_days_that_were_admitted_stay_so_without_most_of_their_people(folder: Da
 def test_interrupted_after_any_step_it_is_completed_later(stopped_after: int, folder: DataFolder):
     folder.take(csv_lines(USER))
     traces = find_users(folder.settings, [USER])
-    receipt = begin_receipt(folder.settings, [USER])
+    receipt = begin_receipt(folder.warehouse, [USER])
     steps = list(storage_steps(folder.settings, traces, NOT_AGAIN))
     assert len(steps) == 8
     take_steps(folder.settings, receipt, iter(steps[:stopped_after]), lambda name: None)
@@ -225,7 +225,7 @@ def test_interrupted_after_any_step_it_is_completed_later(stopped_after: int, fo
 
 def test_stopped_between_the_file_and_its_rows(folder: DataFolder):
     folder.take(csv_lines(USER))
-    begin_receipt(folder.settings, [USER])
+    begin_receipt(folder.warehouse, [USER])
     folder.write("2024-03-01.csv", HEADER + "".join(",".join(row) + "\n" for row in OTHERS))
     erase(folder, USER)
     assert folder.ids() == [("ann", "tea"), ("bob", "jam")]
@@ -365,7 +365,7 @@ def test_days_that_keep_no_arrays_count_as_made_from_what_is_left(folder: DataFo
         arrays, inputs = days.matrix_arrays(matrix), {LOGS: matrix.fingerprint}
         days.publish("interaction_matrix", day, arrays=arrays, inputs=inputs)
     assert len(list(folder.settings.artifacts_dir.rglob("*.npz"))) == 2
-    traces, receipt = find_users(settings, [USER]), begin_receipt(settings, [USER])
+    traces, receipt = find_users(settings, [USER]), begin_receipt(folder.warehouse, [USER])
     take_steps(settings, receipt, storage_steps(settings, traces, new), lambda name: None)
     assert list(folder.settings.artifacts_dir.rglob("*.npz")) == []
     with folder.warehouse.reading() as connection:

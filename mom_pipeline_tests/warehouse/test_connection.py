@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from mom_pipeline.errors import WarehouseBusy, WarehouseUnreadable
-from mom_pipeline.warehouse.connection import SCHEMA_VERSION, scalar
+from mom_pipeline.warehouse.connection import FORMAT, scalar
 from mom_pipeline_tests.data_folder import DataFolder
 
 _HOLD = """
@@ -150,14 +150,14 @@ def test_a_warehouse_of_the_version_before_is_brought_up_to_date(
     with folder.warehouse.opened() as connection:
         connection.execute("INSERT INTO accepted_days VALUES ('2024-03-01', 'sha', now())")
         connection.execute("INSERT INTO user_dictionary VALUES (0, 'u', '2024-03-01')")
-        connection.execute("UPDATE schema_version SET version = $v", {"v": SCHEMA_VERSION - 1})
+        connection.execute("UPDATE schema_version SET version = $v", {"v": 4})
         connection.execute("DROP TABLE recommendations")
         connection.execute("CREATE TABLE recommendations (day DATE, user_id VARCHAR)")
         connection.execute("INSERT INTO recommendations VALUES ('2024-03-01', 'u')")
         connection.execute("DROP TABLE materializations")
     kept = folder.tables()
     with getattr(folder.warehouse, access)() as connection:
-        assert scalar(connection, "SELECT version FROM schema_version") == SCHEMA_VERSION
+        assert scalar(connection, "SELECT version FROM schema_version") == FORMAT
         for table, rows in {
             "recommendations": 0,
             "materializations": 0,
@@ -172,7 +172,10 @@ def test_a_warehouse_of_a_later_version_is_refused(folder: DataFolder) -> None:
     with folder.warehouse.connect() as connection:
         connection.execute("UPDATE schema_version SET version = 99")
     for access in (folder.warehouse.connect, folder.warehouse.reading):
-        with pytest.raises(WarehouseUnreadable, match="version 99, this code knows"), access():
+        with (
+            pytest.raises(WarehouseUnreadable, match=r"format 99, made by a later"),
+            access(),
+        ):
             pass
 
 
