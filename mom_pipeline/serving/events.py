@@ -25,7 +25,7 @@ from mom_pipeline.artifacts.lock import writing_to
 from mom_pipeline.core.files import locked, replacing, sha256_of, write_text
 from mom_pipeline.errors import DataFolderBusy, MomError
 from mom_pipeline.settings import LogSettings, Settings
-from mom_pipeline.warehouse.erased import ErasedUsers, erased_users
+from mom_pipeline.warehouse.erased import SALT, ErasedUsers, read_erased
 
 # How long after it was shown an item counts as taken because of that.
 SECONDS_TO_FOLLOW = 86_400
@@ -107,7 +107,6 @@ class EventStore:
         self.path = settings.shop_dir / "events.sqlite"
         self._weights = event_weights(settings)
         self._local = threading.local()
-        self._erased: tuple[object, ErasedUsers] = None, ErasedUsers()
 
     def connection(self) -> sqlite3.Connection:
         """The connection of this thread."""
@@ -183,12 +182,10 @@ class EventStore:
         return max(datetime.now(self.settings.logs.zone).date(), after).isoformat()
 
     def _erased_users(self) -> ErasedUsers:
-        """Everyone whose erasure was begun, read again when there is another."""
+        """Everyone whose erasure was begun; the warehouse, which may be busy, is not asked."""
         folder = self.settings.erasures_dir
-        changed = folder.stat().st_mtime_ns if folder.exists() else 0
-        if self._erased[0] != changed:
-            self._erased = changed, erased_users(self.settings)
-        return self._erased[1]
+        states = [path.stat() for path in (folder, folder / SALT) if path.exists()]
+        return read_erased(folder, tuple((state.st_mtime_ns, state.st_size) for state in states))
 
     def close_days(self) -> list[Path]:
         """Write the log files of days that are over, each whole; again after a crash.
