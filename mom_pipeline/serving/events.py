@@ -19,13 +19,15 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from mom_pipeline.artifacts.lock import writing_to
 from mom_pipeline.core.files import locked, replacing, sha256_of, write_text
 from mom_pipeline.errors import DataFolderBusy, MomError
 from mom_pipeline.settings import LogSettings, Settings
-from mom_pipeline.warehouse.erased import SALT, ErasedUsers, read_erased
+
+if TYPE_CHECKING:
+    from mom_pipeline.warehouse.erased import ErasedUsers
 
 # How long after it was shown an item counts as taken because of that.
 SECONDS_TO_FOLLOW = 86_400
@@ -181,8 +183,10 @@ class EventStore:
         after = date.fromisoformat(closed) + timedelta(days=1) if closed else date.min
         return max(datetime.now(self.settings.logs.zone).date(), after).isoformat()
 
-    def _erased_users(self) -> ErasedUsers:
+    def _erased_users(self) -> "ErasedUsers":
         """Everyone whose erasure was begun; the warehouse, which may be busy, is not asked."""
+        from mom_pipeline.warehouse.erased import SALT, read_erased  # loads DuckDB
+
         folder = self.settings.erasures_dir
         states = [path.stat() for path in (folder, folder / SALT) if path.exists()]
         return read_erased(folder, tuple((state.st_mtime_ns, state.st_size) for state in states))
