@@ -272,6 +272,8 @@ class ServingSettings:
     exclude_seen: StrictBool = True
     exclude_items: Texts = ()
     exclude_groups: Texts = ()
+    max_per_group: CountOrZero = 0
+    diversity: Annotated[StrictFloat, Field(ge=0, lt=1)] = 0.0
 
 
 @dataclass(frozen=True, config=_SECTION)
@@ -361,6 +363,7 @@ class Settings(BaseSettings):
     reports_dir = _Below("reports")
     exports_dir = _Below("exports")
     erasures_dir = _Below("erasures")
+    shop_dir = _Below("shop")
     scratch_dir = _Below("tmp")
 
     data_dir: Path

@@ -36,6 +36,7 @@ COMMANDS = {
     "explain": ("ask", "Show the parts of an item's score for a user."),
     "export": ("export", "Write everybody's lists or groups to a file or a table."),
     "serve": ("serve", "Show pages and answer over HTTP, by default on this machine only."),
+    "token": ("serve", "Make a token for `serve`, or withdraw one."),
     "ui": ("serve", "Serve Dagster's pages for this pipeline, on this machine only."),
     "erase": ("erase", "Remove a person from everything below the data folder."),
     "bench": ("bench", "Measure accuracy and speed; print tables."),

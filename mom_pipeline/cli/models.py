@@ -10,7 +10,9 @@ from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.cli.terminal import day_option, json_option, print_json, print_table
 from mom_pipeline.logs.logfiles import printable
 from mom_pipeline.serving.diff import ModelDiff, compare_versions
+from mom_pipeline.serving.events import EventStore
 from mom_pipeline.serving.lists import renew_lists
+from mom_pipeline.serving.rates import require_better
 from mom_pipeline.serving.recommender import list_rules
 from mom_pipeline.serving.registry import PERSON, ModelRegistry, StoredVersion
 from mom_pipeline.settings import Settings, load_settings
@@ -109,8 +111,9 @@ def _value(value: Any) -> str:
 @click.command()
 @click.argument("version", required=False)
 @click.option("--auto", is_flag=True, help="Leave the choice to the gate again.")
+@click.option("--if-better", is_flag=True, help="Only where `serve --ab` has shown that it is.")
 @click.option("--reason", default="by hand", show_default=True, help="Kept in the history.")
-def promote(version: str | None, auto: bool, reason: str) -> None:
+def promote(version: str | None, auto: bool, if_better: bool, reason: str) -> None:
     """Put VERSION, one of `mom-pipeline models`, in use, whatever the gate says.
 
     It is read and checked first; a damaged one leaves the champion where it is. A running
@@ -126,6 +129,8 @@ def promote(version: str | None, auto: bool, reason: str) -> None:
         raise click.UsageError("give a VERSION of `mom-pipeline models`, or --auto")
     settings = load_settings()
     registry = ModelRegistry(settings.models_dir)
+    if if_better:
+        require_better(EventStore(settings), registry.trial(), version)
     before = registry.champion_version()
     if version is None:
         stays = registry.lift(reason) or "No model"

@@ -42,6 +42,7 @@ from mom_pipeline.logs.ingest import IngestFailure, ingest_files, pending_files
 from mom_pipeline.logs.logfiles import discover
 from mom_pipeline.pipeline.days import CODE_VERSION, Days
 from mom_pipeline.pipeline.freshness import day_statuses, days_behind, stretches
+from mom_pipeline.serving.events import EventStore
 from mom_pipeline.serving.lists import export_path, renew_lists
 from mom_pipeline.serving.registry import UNUSABLE, ModelRegistry, NoChampion
 from mom_pipeline.settings import Settings
@@ -125,6 +126,7 @@ def update(settings: Settings, day: date | None) -> None:
     computed without its rows. A model in use that is damaged is mended, or the last whole one takes
     its place. What needs a person is said at the end, and which model is in use and why.
     """
+    EventStore(settings).close_days()
     settings = with_first_day(settings)
     try:
         if day is None:

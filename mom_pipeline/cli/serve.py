@@ -1,83 +1,233 @@
 """`mom-pipeline serve`: the promoted model over HTTP; `ui`: Dagster's pages on this pipeline."""
 
 import asyncio
+import getpass
 import ipaddress
 import logging
 import os
+import re
+import shlex
 import signal
 import socket
-from contextlib import suppress
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
 
 import click
+from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
+from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.dagster_home import CODE_LOCATION, prepare_dagster_home
-from mom_pipeline.serving.access import VARIABLE, TokenGuard, token_for
+from mom_pipeline.serving.access import (
+    METRICS,
+    OPEN,
+    VARIABLE,
+    NamedTokens,
+    TokenGuard,
+    require_token,
+)
 from mom_pipeline.serving.champion import Champion
-from mom_pipeline.serving.http import create_app
-from mom_pipeline.serving.recommender import list_rules
+from mom_pipeline.serving.events import EventStore, EventWriter
 from mom_pipeline.serving.registry import ModelRegistry
-from mom_pipeline.settings import load_settings
+from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.ui import server
 from mom_pipeline.ui.guard import LoopbackGuard, TimedProtocol
 from mom_pipeline.ui.programs import Programs
+from mom_pipeline.ui.workers import Leaving, keep_workers, serve_as_worker
 
 _SECONDS_FOR_OPEN_REQUESTS = 10
 _PORT = click.IntRange(0, 65535)
+_UNIT = """\
+[Unit]
+Description=Recommendations from {data_dir}
+After=network.target
+
+[Service]
+ExecStart={command}
+Environment=MOM_DATA_DIR={data_dir}
+# MOM_SERVE_TOKEN=..., where it is not `mom-pipeline token`:
+EnvironmentFile=-/etc/mom-pipeline.env
+User={user}
+Restart=on-failure
+KillMode=mixed
+TimeoutStopSec=30
+UMask=0077
+NoNewPrivileges=yes
+PrivateTmp=yes
+ProtectSystem=strict
+ReadWritePaths={data_dir}
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def _trial(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[str, float]:
+    """VERSION=10% as a version and a share."""
+    if text is None:
+        return "", 0.0
+    match = re.fullmatch(r"([^=]+)=(\d+(?:\.\d+)?)%", text)
+    if match is None or not 0 < float(match[2]) < 100:
+        raise click.BadParameter(f"VERSION=SHARE% expected, such as VERSION=10%, found {text!r}")
+    return match[1], float(match[2]) / 100
 
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=_PORT, default=8000, show_default=True, help="0: a free one.")
-def serve(host: str, port: int) -> None:
+@click.option("--workers", type=click.IntRange(1, 64), default=1, help="Processes; one a core.")
+@click.option("--cors-origin", "origins", multiple=True, help="Pages that may ask, by origin.")
+@click.option("--proxy", "proxies", multiple=True, help="Address of a proxy to be trusted.")
+@click.option("--open-metrics", is_flag=True, help="/metrics needs no token.")
+@click.option("--ab", callback=_trial, metavar="VERSION=10%", help="Let a version answer some.")
+@click.option("--systemd", is_flag=True, help="Print a unit that does this, and nothing else.")
+@click.pass_context
+def serve(ctx: click.Context, /, host: str, port: int, **how: Any) -> None:
     """Show people, items, components and reports as pages, and answer over HTTP.
 
-    / is the explorer, /docs lists and tries the addresses, /metrics is for Prometheus.
+    / is the explorer, /docs lists and tries the addresses, /metrics is for Prometheus, /health
+    and /ready say whether questions are answered.
 
     A model that is promoted or rolled back meanwhile is taken up without a restart and without
     a lost request. If its files are damaged, the model before stays, and /health says so. On a
-    loopback address only requests for this machine are answered; on any other, only those with
-    the token that the environment variable MOM_SERVE_TOKEN holds.
-    """
-    token = None if _is_loopback(host) else token_for(host, os.environ.get(VARIABLE))
-    _end_as_by_ctrl_c()
+    loopback address only requests for this machine are answered; on any other, and behind a
+    --proxy, only those with a token: that of MOM_SERVE_TOKEN, or one of `mom-pipeline token`.
+
+    \b
+    Examples:
+      mom-pipeline serve --workers 2 --cors-origin https://shop.example
+      mom-pipeline serve --ab 2024-03-27-0123456789ab=10%
+    """  # noqa: D301 - \b tells click to keep the lines
     settings = load_settings()
-    registry, rules = ModelRegistry(settings.models_dir), list_rules(settings)
-    with (
-        suppress(KeyboardInterrupt),  # a second Ctrl-C too: uvicorn hands it on when it has ended
-        _listen(host, port) as listener,
-        Champion(registry, rules, on_change=lambda said: click.echo(said, err=True)) as champion,
-        one_blas_thread(),
-    ):
-        app: ASGIApp = create_app(champion, reports_dir=settings.reports_dir)
-        actual_port = listener.getsockname()[1]
-        if token is None:
-            app = LoopbackGuard(app, actual_port)
-        else:
-            app = TokenGuard(app, token)
-            click.echo(
-                f"{host} is open to other machines: requests need the token in {VARIABLE}; in a "
-                "browser, add /?token=… to the address once.",
-                err=True,
-            )
-        if champion.version() is None:
-            # What is wrong with a promoted model was said when it was looked at.
-            none = "No model is promoted yet; run `mom-pipeline update`. "
-            then = "Questions are answered as soon as a model can be used."
-            click.echo(then if champion.problem else none + then, err=True)
-        shown = f"[{host}]" if ":" in host else host
-        click.echo(f"Open http://{shown}:{actual_port} (Ctrl-C stops it).")
+    if how["systemd"]:
+        click.echo(_unit(ctx, settings), nl=False)
+        return
+    named, guarded = NamedTokens(settings), bool(how["proxies"]) or not _is_loopback(host)
+    if guarded:
+        require_token(host, os.environ.get(VARIABLE), named)
+    _end_as_by_ctrl_c()
+    registry, store = ModelRegistry(settings.models_dir), EventStore(settings)
+    version, share = how["ab"]
+    if version:
+        registry.try_out(version, share)
+    else:
+        registry.end_trial()
+    champion = Champion(registry, settings, _say, since=store.since)
+    with ExitStack() as stack:
+        stack.enter_context(suppress(KeyboardInterrupt))  # a second Ctrl-C: uvicorn hands it on
+        listener = stack.enter_context(_listen(host, port))
+        stack.enter_context(one_blas_thread())
+        if how["workers"] > 1:
+            folder = stack.enter_context(scratch_folder(settings, "metrics"))
+            # To be named before `serving.http` is imported, which imports prometheus_client.
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
+        from mom_pipeline.serving.http import create_app
+
+        actual_port, writer = listener.getsockname()[1], EventWriter(store, _say)
+        app = create_app(champion, reports_dir=settings.reports_dir, writer=writer)
+        guards = _guarded(app, host, actual_port, how, named if guarded else None)
+        leaving = Leaving(guards)
         logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-        server.uvicorn_server(
-            app,
-            access_log=False,
-            server_header=False,
-            http=TimedProtocol,
-            ws="none",
-            timeout_graceful_shutdown=_SECONDS_FOR_OPEN_REQUESTS,
-        ).run(sockets=[listener])
+        shown = f"http://[{host}]" if ":" in host else f"http://{host}"
+
+        def answering() -> None:
+            with champion, writer:
+                made = server.uvicorn_server(
+                    leaving,
+                    access_log=False,
+                    server_header=False,
+                    http=TimedProtocol,
+                    ws="none",
+                    timeout_graceful_shutdown=_SECONDS_FOR_OPEN_REQUESTS,
+                    **({"loop": "asyncio", "backlog": 1} if how["workers"] > 1 else {}),
+                )
+                if how["workers"] > 1:
+                    champion.loads = False
+                    serve_as_worker(made, leaving, listener)
+                else:
+                    _say_address(champion, f"{shown}:{actual_port}")
+                    made.run(sockets=[listener])
+
+        if how["workers"] == 1:
+            answering()
+        else:
+            champion.look()
+            _say_address(champion, f"{shown}:{actual_port}")
+            keep_workers(how["workers"], champion.look, answering)
     click.echo("Stopped.")
+
+
+def _guarded(
+    app: ASGIApp, host: str, port: int, how: Mapping[str, Any], named: NamedTokens | None
+) -> ASGIApp:
+    """The application behind what refuses requests. named: None on this machine alone."""
+    if named is None:
+        app = LoopbackGuard(app, port, how["origins"])
+    else:
+        paths, own = (*OPEN, METRICS) if how["open_metrics"] else OPEN, os.environ.get(VARIABLE)
+        app = TokenGuard(app, own, named, origins=how["origins"], open_to_all=paths)
+        _say(
+            f"{host} is open to other machines: requests need a token, that of {VARIABLE} or a "
+            "named one; in a browser, add /?token=… to the address once."
+        )
+    if how["origins"]:
+        app = CORSMiddleware(app, how["origins"], ["GET", "POST", "PUT"], ["*"])
+    return server.behind_proxies(app, how["proxies"]) if how["proxies"] else app
+
+
+def _say(message: str) -> None:
+    click.echo(message, err=True)
+
+
+def _say_address(champion: Champion, address: str) -> None:
+    if champion.version() is None:
+        # What is wrong with a promoted model was said when it was looked at.
+        none = "No model is promoted yet; run `mom-pipeline update`. "
+        then = "Questions are answered as soon as a model can be used."
+        _say(then if champion.problem else none + then)
+    click.echo(f"Open {address} (Ctrl-C stops it).")
+
+
+def _unit(ctx: click.Context, settings: Settings) -> str:
+    """A unit of systemd that runs this command with the options given."""
+    words = [str(Path(sys.executable).with_name("mom-pipeline")), "serve"]
+    for option in ctx.command.params:
+        given = ctx.get_parameter_source(str(option.name)) is not click.core.ParameterSource.DEFAULT
+        value = ctx.params[str(option.name)]
+        if given and option.name != "systemd":
+            values = value if option.multiple else [value]
+            for each in values:
+                text = f"{each[0]}={each[1] * 100:g}%" if option.name == "ab" else str(each)
+                words += [option.opts[0]] + ([] if isinstance(each, bool) else [text])
+    command = shlex.join(words).replace("%", "%%")
+    return _UNIT.format(
+        data_dir=settings.data_dir.resolve(), command=command, user=getpass.getuser()
+    )
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--withdraw", is_flag=True, help="It holds no longer, from now on.")
+def token(name: str | None, withdraw: bool) -> None:
+    """Make a token for `serve` and show it this once; without a NAME, list the names.
+
+    \b
+    Examples:
+      mom-pipeline token shop
+      mom-pipeline token shop --withdraw
+    """  # noqa: D301 - \b tells click to keep the lines
+    named = NamedTokens(load_settings())
+    if name is None:
+        click.echo("\n".join(sorted(named.hashes())) or "There is no token by name.")
+    elif withdraw:
+        named.withdraw(name)
+        click.echo(f"The token {name!r} holds no longer.")
+    else:
+        click.echo(named.make(name))
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -15,11 +15,12 @@ from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.persistence import load_arrays, save_arrays
 from mom_pipeline.core.ranking.bounded import ExactTop
+from mom_pipeline.core.ranking.list_rules import NO_RULES, ListRules
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.parts import Histories
 from mom_pipeline.core.ranking.score import ComponentsScore, RankingName, ranking_name
-from mom_pipeline.core.ranking.topn import BestItems, Progress
+from mom_pipeline.core.ranking.topn import BestItems, Progress, most_popular
 from mom_pipeline.core.types import Array, Csr, Float64, SentPlain
 
 # Columns of probabilities may miss 1 by rounding in single precision, not by more.
@@ -34,7 +35,7 @@ class FittedModel(SentPlain):
     item_probs: O, (D, K).  weights: pi, (K,).
     popularity: (D,), each item's share of all interactions; sums to 1.
     rows: how the components read counts; see `weighted_rows`.
-    excluded: (D,) of bool, items that no list may hold; None for none. It is not stored.
+    list_rules: what a list may hold beside the score. They are not stored.
     anchor, sums: what the components come from; None in a model that only answers.
     """
 
@@ -47,20 +48,20 @@ class FittedModel(SentPlain):
     anchor: Anchor | None = None
     sums: AnchoredSums | None = None
     rows: RowsName = "counts"
-    excluded: Array | None = None
+    list_rules: ListRules = NO_RULES
 
     @property
     def candidates(self) -> Array:
         """The items that a list may hold, (D,) of bool."""
-        taken = self.popularity > 0
-        return taken if self.excluded is None else taken & ~self.excluded
+        taken, hidden = self.popularity > 0, self.list_rules.hidden
+        return taken if hidden is None else taken & ~hidden
 
     def excluding(self, items: Collection[str], item_ids: Array) -> Self:
         """Return the model whose lists hold none of some items. item_ids: (D,) text."""
         if not items:
             return self
         hidden = np.array([str(item) in items for item in item_ids[: self.n_items]], dtype=bool)
-        return replace(self, excluded=hidden)
+        return replace(self, list_rules=replace(self.list_rules, hidden=hidden))
 
     @property
     def n_items(self) -> int:
@@ -144,7 +145,8 @@ class FittedModel(SentPlain):
 
     @cached_property
     def _by_components(self) -> ExactTop:
-        return ExactTop(ComponentsScore(self.item_probs), self.candidates)
+        score = ComponentsScore(self.item_probs)
+        return ExactTop(score, self.candidates, self.list_rules, self.similar)
 
     @cached_property
     def _by_three_moments(self) -> ExactTop:
@@ -152,7 +154,38 @@ class FittedModel(SentPlain):
             raise MomError(
                 "this model was fitted for the components alone; fit it with ranking='three-moment'"
             )
-        return ExactTop(self.pair_ranking.score, self.candidates)
+        score = self.pair_ranking.score
+        return ExactTop(score, self.candidates, self.list_rules, self.similar)
+
+    def popular(self, n: int, top: ExactTop | None = None) -> tuple[Array, Float64]:
+        """Return the n most popular items that a list may hold, and their shares times boosts."""
+        top = self.top() if top is None else top
+        shares = np.where(top.candidates, self.popularity, 0.0)
+        shares = shares if top.rules.boosts is None else shares * top.rules.boosts
+        if not top.rules.reorder:
+            return most_popular(shares, n)
+        items, shares = most_popular(shares, len(shares))
+        own = top.rules.pick(items, shares / shares[:1].sum(), n, top.similar, whole=True)
+        return items[own], shares[own]
+
+    def similar(self, item: int) -> Array:
+        """Return P[item and y] / sqrt(P[item] P[y]) of every item y, (D,).
+
+        Counted where the model ranks with co-occurrences; else as its components imply,
+        P[a and b] = sum_k pi_k P[a | k] P[b | k].
+        """
+        if self.pair_ranking is not None:
+            pairs = self.pair_ranking.pairs
+            scores = np.zeros(self.n_items)
+            row = pairs.matrix.entries[[item]]
+            scores[row.indices] = row.data.astype(np.float64)
+            c = np.maximum(pairs.item_users, 1.0)
+            return np.asarray(scores / np.sqrt(c[item] * c))
+        O, pi = self.item_probs, self.weights.astype(self.item_probs.dtype)
+        single = (O @ pi).astype(np.float64)
+        both = (O @ (pi * O[item])).astype(np.float64)
+        scale = np.sqrt(single[item] * single)
+        return np.divide(both, scale, out=np.zeros_like(both), where=scale > 0)
 
     def save(self, path: str | os.PathLike[str], settings: dict[str, Any]) -> None:
         """Write the model and the settings it was fitted with to one file."""

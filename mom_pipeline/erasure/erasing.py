@@ -19,6 +19,7 @@ from mom_pipeline.erasure.tables import (
 )
 from mom_pipeline.logs.decisions import keep_admitted
 from mom_pipeline.pipeline.days import Days
+from mom_pipeline.serving.events import EventStore
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.erased import erased_users
@@ -64,8 +65,9 @@ def find_users(settings: Settings, user_ids: Collection[str]) -> UserTraces:
     known = erased_users(warehouse := Warehouse(settings))
     with warehouse.connect() as connection, wanted_users(connection, user_ids):
         rows, stored = rows_of(connection)
-    files = find_lines(warehouse, user_ids)
-    mentioned = stored.union(*(own.users for own in files))
+    told, of_events = EventStore(settings).mentioned(user_ids)
+    rows, files = rows | told, find_lines(warehouse, user_ids)
+    mentioned = stored.union(of_events, *(own.users for own in files))
     before = {user_id for user_id in user_ids if user_id in known}
     there = [user_id for user_id in dict.fromkeys(user_ids) if user_id in mentioned | before]
     if not there:
@@ -85,6 +87,7 @@ def storage_steps(settings: Settings, traces: UserTraces, first: date) -> Iterat
     first: the first day that is computed again.
     """
     warehouse, users, files = Warehouse(settings), traces.user_ids, traces.files
+    yield "events", partial(EventStore(settings).erase, users)
     several = max(-(-len(files) // _TURNS), 1)
     for start in range(0, len(files), several):
         own = files[start : start + several]

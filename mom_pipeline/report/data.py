@@ -14,6 +14,8 @@ from mom_pipeline.core.ranking.topn import top_n
 from mom_pipeline.core.types import Float64
 from mom_pipeline.logs.ledger import LedgerEntry, deliveries_until
 from mom_pipeline.serving.diff import compare_versions
+from mom_pipeline.serving.events import EventStore
+from mom_pipeline.serving.rates import Rate, rates
 from mom_pipeline.serving.recommender import Recommender, list_rules
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.serving.served_model import Manifest, ModelFigures, ServedModel
@@ -108,6 +110,7 @@ class ReportData:
     people: tuple[Person, ...] = ()
     list_use: ListUse | None = None
     in_use: InUse | None = None
+    shown: tuple[Rate, ...] = ()
 
 
 def gather(settings: Settings, day: date) -> ReportData:
@@ -145,6 +148,7 @@ def gather(settings: Settings, day: date) -> ReportData:
         people=people,
         list_use=use,
         in_use=_in_use(registry, served, rules),
+        shown=tuple(rates(EventStore(settings))),
     )
 
 

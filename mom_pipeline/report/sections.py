@@ -13,6 +13,7 @@ from mom_pipeline.core.evaluation.stability import MIN_AGREEMENT
 from mom_pipeline.logs.ledger import LedgerEntry
 from mom_pipeline.pictures.charts import Chart, bars, curves, histogram, stacked_bars, xy_curves
 from mom_pipeline.report.data import ReportData
+from mom_pipeline.serving.rates import Rate
 from mom_pipeline.serving.served_model import TREND_DAYS, FitFigures
 from mom_pipeline.warehouse.evaluations import MetricsRow
 
@@ -43,6 +44,7 @@ def sections(data: ReportData) -> dict[str, Section | None]:
     return {
         "evaluation": _evaluation(data.metrics) if data.metrics else None,
         "comparison": _comparison(data),
+        "shown": _shown(data.shown) if data.shown else None,
         "components": Section([agreement, entropy]),
         "moments": Section([spectrum, pi]),
         "drift": _drift(data.figures.days),
@@ -97,6 +99,28 @@ def _comparison(data: ReportData) -> Section | None:
         return None
     made = (tables.metrics_table, tables.description_table, tables.cost_table)
     return Section(tables.figure_2(data.comparison), [table(data.comparison) for table in made])
+
+
+def _shown(rates: Sequence[Rate]) -> Section:
+    """How often people took what they were shown."""
+    by_day = {(rate.of, rate.type): rate.share for rate in rates if rate.by == "day"}
+    days = sorted({day for day, _ in by_day})
+    kinds = sorted({kind for _, kind in by_day})
+    series = {kind: [by_day.get((day, kind), float("nan")) for day in days] for kind in kinds}
+    labels = f"day (n = {len(days)})", "share taken of what was shown"
+    chart = curves([day[5:] for day in days], series, "Taken of what was shown, by day", *labels)
+    columns = ("", "event", "shown", "taken", "share", "from", "to")
+    cells = tuple(
+        (
+            f"{rate.by} {rate.of}",
+            rate.type,
+            rate.shown,
+            rate.taken,
+            *(f"{share:.2%}" for share in (rate.share, rate.low, rate.high)),
+        )
+        for rate in rates
+    )
+    return Section([chart], [Table("Taken of what was shown", columns, cells, n_texts=2)])
 
 
 def _drift(days: Sequence[FitFigures]) -> Section:

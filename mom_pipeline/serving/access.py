@@ -1,11 +1,16 @@
-"""The token of a service that other machines can reach.
+"""The tokens of a service that other machines can reach, by name, and which pages may ask it.
 
 A program sends `Authorization: Bearer TOKEN`. A person opens `/?token=TOKEN` once and gets a cookie
 of this run, which no script can read, no other site can use, and which does not hold the token.
+Of the tokens in `shop/tokens.json` only hashes are kept; one that is withdrawn holds no longer, nor
+do its cookies.
 """
 
+import hashlib
 import hmac
+import json
 import secrets
+from collections.abc import Collection
 
 from fastapi.security import HTTPBearer
 from starlette.datastructures import QueryParams
@@ -14,38 +19,98 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mom_pipeline.core.errors import MomError
+from mom_pipeline.core.files import locked, write_text
 from mom_pipeline.serving.messages import HEADERS
+from mom_pipeline.settings import Settings
 
 VARIABLE = "MOM_SERVE_TOKEN"
 SHORTEST = 16
 COOKIE = "mom_session"
+# What needs no token: whether questions are answered.
+OPEN = ("/health", "/ready")
+METRICS = "/metrics"
 _HOW = (
     "This service shows what people took, and wants a token: open /?token=TOKEN in a browser, or "
     "send the header `Authorization: Bearer TOKEN`.\n"
 )
 
 
+class TokenNameUnknown(MomError):
+    """There is no token of that name, or there is one already."""
+
+
+class NamedTokens:
+    """The tokens of a data folder: name -> sha256."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._path = settings.shop_dir / "tokens.json"
+        self._read: tuple[int, dict[str, str]] = 0, {}
+
+    def hashes(self) -> dict[str, str]:
+        """As the file has them now."""
+        try:
+            changed = self._path.stat().st_mtime_ns
+            if changed != self._read[0]:
+                self._read = changed, json.loads(self._path.read_bytes())
+        except FileNotFoundError:
+            return {}
+        return self._read[1]
+
+    def make(self, name: str) -> str:
+        """Return a new token, which is shown this once."""
+        token = secrets.token_urlsafe(32)
+        with locked(self._path.parent):
+            if name in self.hashes():
+                raise TokenNameUnknown(f"there is a token {name!r} already; withdraw it first")
+            self._write(self.hashes() | {name: _hash(token)})
+        return token
+
+    def withdraw(self, name: str) -> None:
+        """Let a token hold no longer."""
+        with locked(self._path.parent):
+            if name not in self.hashes():
+                known = ", ".join(self.hashes()) or "none"
+                raise TokenNameUnknown(f"there is no token {name!r}; known are {known}")
+            self._write({other: h for other, h in self.hashes().items() if other != name})
+
+    def _write(self, hashes: dict[str, str]) -> None:
+        write_text(self._path, json.dumps(hashes, indent=1) + "\n")
+
+
 class TokenMissing(MomError):
     """A service for other machines without a token."""
 
 
-def token_for(host: str, token: str | None) -> str:
-    """The token; TokenMissing when there is none, or one that could be guessed."""
-    if not token or len(token) < SHORTEST:
+def require_token(host: str, token: str | None, named: NamedTokens) -> None:
+    """Raise TokenMissing where there is no token, or one that could be guessed."""
+    if len(token or "") < SHORTEST and (token or not named.hashes()):
         given = "none" if not token else f"one of {len(token)} characters"
         raise TokenMissing(
             f"--host {host} lets other machines ask what people took, so {VARIABLE} must hold a "
-            f"secret of {SHORTEST} characters or more, found {given}; set it, or leave --host out"
+            f"secret of {SHORTEST} characters or more, found {given}; set it, or make one with "
+            "`mom-pipeline token NAME`, or leave --host and --proxy out"
         )
-    return token
 
 
 class TokenGuard:
-    """An ASGI application that lets only requests with the token reach another one."""
+    """An ASGI application that lets only requests with a token reach another one.
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app = app
-        self._token, self._session = token, secrets.token_urlsafe(32)
+    token, named: those that hold.  origins: of other pages that may ask.  open_to_all: paths that
+    need no token.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        token: str | None = None,
+        named: NamedTokens | None = None,
+        *,
+        origins: Collection[str] = (),
+        open_to_all: Collection[str] = OPEN,
+    ) -> None:
+        self._app, self._named = app, named
+        self._token, self._key = token, secrets.token_bytes(32)
+        self._origins, self._open = frozenset(origins), frozenset(open_to_all)
         self._bearer = HTTPBearer(auto_error=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -53,18 +118,36 @@ class TokenGuard:
         await answer(scope, receive, send)
 
     async def _answer(self, request: Request) -> ASGIApp:
+        origin = request.headers.get("origin")
+        if origin and origin not in self._origins | {
+            f"{request.url.scheme}://{request.url.netloc}"
+        }:
+            said = (
+                f"Refused: pages of {origin!r:.80} may not ask this service; see --cors-origin.\n"
+            )
+            return PlainTextResponse(said, 403, HEADERS)
+        if request.url.path in self._open:
+            return self._app
+        hashes = {*([_hash(self._token)] if self._token else []), *self._hashes()}
         if "token" in request.query_params:
             # A token that is given has to be right, whatever else comes with it.
-            given = request.query_params["token"].encode()
-            return self._welcome(request) if _equal(given, self._token) else _refusal()
+            given = _hash(request.query_params["token"])
+            return self._welcome(request, given) if _among(given, hashes) else _refusal()
         bearer = await self._bearer(request)
         # Headers are latin-1 to Starlette; a token may be any text.
-        sent = bearer.credentials.encode("latin-1") if bearer else b""
-        cookie = request.cookies.get(COOKIE, "").encode()
-        allowed = _equal(sent, self._token) or _equal(cookie, self._session)
+        sent = hashlib.sha256(bearer.credentials.encode("latin-1")).hexdigest() if bearer else ""
+        cookie = request.cookies.get(COOKIE, "")
+        allowed = _among(sent, hashes) or _among(cookie, {self._session(h) for h in hashes})
         return self._app if allowed else _refusal()
 
-    def _welcome(self, request: Request) -> Response:
+    def _hashes(self) -> Collection[str]:
+        return self._named.hashes().values() if self._named else ()
+
+    def _session(self, token_hash: str) -> str:
+        """The cookie of a token in this run."""
+        return hmac.new(self._key, token_hash.encode(), hashlib.sha256).hexdigest()
+
+    def _welcome(self, request: Request, token_hash: str) -> Response:
         """Give the cookie, and leave the address with the token.
 
         By a page, not by a redirect: after a link on another site, a browser would follow a
@@ -76,7 +159,9 @@ class TokenGuard:
         target += f"?{QueryParams(rest)}" if rest else ""
         headers = HEADERS | {"refresh": f"0; url={target}"}
         welcome = PlainTextResponse("Signed in; the page opens.\n", headers=headers)
-        welcome.set_cookie(COOKIE, self._session, httponly=True, samesite="strict", path="/")
+        secure = request.url.scheme == "https"
+        cookie = self._session(token_hash)
+        welcome.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=secure)
         return welcome
 
 
@@ -84,6 +169,10 @@ def _refusal() -> Response:
     return PlainTextResponse(_HOW, 401, HEADERS | {"www-authenticate": "Bearer"})
 
 
-def _equal(given: bytes, wanted: str) -> bool:
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _among(given: str, wanted: Collection[str]) -> bool:
     """Compare in constant time."""
-    return hmac.compare_digest(given, wanted.encode())
+    return sum(hmac.compare_digest(given.encode(), one.encode()) for one in wanted) > 0

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, computed_field
 
 from mom_pipeline.core.errors import MomError
+from mom_pipeline.serving.rates import Difference, Rate
 from mom_pipeline.serving.registry import EvaluatedDay, Promotion
 
 _SHOWN_CHARACTERS = 80
@@ -28,6 +29,10 @@ class UnknownItem(UnknownId):
 
 class UnknownGroup(UnknownId):
     """No item of the model has the group."""
+
+
+class UnknownEventType(UnknownId):
+    """The settings do not say how much events of the type count."""
 
 
 def shown(name: str) -> str:
@@ -133,8 +138,10 @@ class Contribution(ModelAnswer):
 class ExplainedScore(ModelAnswer):
     """A score taken apart three ways, each largest first. seen: the item is in the own history.
 
+    hidden: no list may hold the item.  place: in the user's list of 20, from 1.
+    place_by_score: the same without groups and diversity.
     moments: what adds up to the score: pairs, late_pairs, ease, popularity, trend, own; or
-        components.
+        components; and the item's boost.
     components: they sum to the moment `components`.
     history: what the user's own items add, through all but popularity, trend and own.
     """
@@ -144,6 +151,9 @@ class ExplainedScore(ModelAnswer):
     model: str
     score: float
     seen: bool
+    hidden: bool
+    place: int | None
+    place_by_score: int | None
     reason: Reason
     moments: tuple[Contribution, ...]
     components: tuple[Contribution, ...]
@@ -267,6 +277,41 @@ class Evaluations(ModelAnswer):
     """How good the lists were, the oldest day first."""
 
     days: tuple[EvaluatedDay, ...]
+
+
+class EventsCounted(ModelAnswer):
+    """What is on the disk of a request. known: ids that were counted before.
+
+    erased: of people who were erased; nothing of these is kept.
+    """
+
+    accepted: int
+    known: int
+    erased: int
+
+
+class ShopItemSaid(ModelAnswer):
+    """What the shop says of an item, from now on in every list."""
+
+    item: str
+    hidden: bool
+    boost: float
+
+
+class TrialState(ModelAnswer):
+    """A version on trial, the share of the users it answers, and what came of it."""
+
+    version: str
+    share: float
+    since: str
+    result: Difference
+
+
+class ShownRates(ModelAnswer):
+    """How often people took what they were shown, by day, version and place."""
+
+    rates: tuple[Rate, ...]
+    trial: TrialState | None
 
 
 class Error(ModelAnswer):

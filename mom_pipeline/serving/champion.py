@@ -1,17 +1,23 @@
-"""The model in use, loaded anew by a thread that watches the registry.
+"""The model in use, loaded anew by a thread that watches the registry; and a version on trial.
 
 A new champion is loaded beside the old one, then one reference is swapped. A question takes the
-reference once and is answered by that model to its end.
+reference once and is answered by that model to its end. What the shop says of its items is watched
+too, and changes the rules of the models that are loaded.
 """
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Self
 
 from mom_pipeline.catalogue import Catalogue
-from mom_pipeline.serving.recommender import Recommender
-from mom_pipeline.serving.registry import ModelRegistry, NoChampion
+from mom_pipeline.core.errors import DamagedModel
+from mom_pipeline.errors import MomError
+from mom_pipeline.serving.rates import Trial
+from mom_pipeline.serving.recommender import Recommender, Since, list_rules
+from mom_pipeline.serving.registry import ModelRegistry, NoChampion, UnknownVersion
+from mom_pipeline.serving.shop_items import ShopItem, rules_stamp, shop_items
+from mom_pipeline.settings import Settings
 
 _LOOK_EVERY_SECONDS = 0.25
 # A champion that could not be loaded is tried again after a while: it may be restored.
@@ -22,22 +28,35 @@ NO_MODEL = "no model is promoted yet; run `mom-pipeline update`"
 class Champion:
     """The model in use now; a context manager that watches the registry while it is open.
 
-    rules: of `list_rules`.  problem: why the promoted model is not the one in use.
+    settings: whose rules hold, and are watched; without them there are none.
+    since: what users took since a day.  problem: why the promoted model is not the one in use.
+    loads: False where another process loads a new champion, and this one is to be replaced.
     """
 
     def __init__(
         self,
         registry: ModelRegistry,
-        rules: Mapping[str, Any] | None = None,
+        settings: Settings | None = None,
         on_change: Callable[[str], None] = lambda message: None,
+        *,
+        since: Since | None = None,
     ) -> None:
-        self.registry = registry
+        self.registry, self.settings = registry, settings
         self.problem: str | None = None
-        self._rules = dict(rules or {})
-        self._on_change = on_change
+        self.loads = True
+        self._said: str | None = None
+        self._rules_problem: str | None = None
+        self.trial: Trial | None = None
+        self._since, self._on_change = since, on_change
+        self._rules, self._said_of = dict[str, Any](), dict[str, ShopItem]()
+        self._stamp: object = None
+        if settings is not None:
+            self._stamp = rules_stamp(settings)
+            self._rules, self._said_of = list_rules(settings), shop_items(settings)
         self._current: Recommender | None = None
+        self._tried: Recommender | None = None
         self._failed: tuple[str | None, float] = None, 0.0  # the version, and when to try again
-        self._stop = threading.Event()
+        self._stop, self._looking = threading.Event(), threading.Lock()
         self._thread = threading.Thread(target=self._watch, name="champion", daemon=True)
 
     def __enter__(self) -> Self:
@@ -49,9 +68,11 @@ class Champion:
         self._stop.set()
         self._thread.join()
 
-    def recommender(self) -> Recommender:
-        """The model in use; NoChampion when there has been none yet."""
-        current = self._current
+    def recommender(self, user: str | None = None) -> Recommender:
+        """The model in use, or on trial for a user; NoChampion when there has been none yet."""
+        current, trial, tried = self._current, self.trial, self._tried
+        if user is not None and trial and tried and trial.has(user):
+            return tried
         if current is None:
             raise NoChampion(self.problem or NO_MODEL)
         return current
@@ -61,31 +82,84 @@ class Champion:
         current = self._current
         return None if current is None else current.version
 
+    def knows(self, item: str) -> bool:
+        """Whether an item is of this shop: of the model, or of what was said of items."""
+        current, catalogue = self._current, self._rules.get("catalogue", Catalogue())
+        if current is None and not catalogue.items:
+            return True
+        in_model = current is not None and current.has_item(item)
+        return in_model or item in catalogue.items or item in self._said_of
+
+    def said_of(self, item: str) -> ShopItem:
+        """What the shop says of an item."""
+        return self._said_of.get(item, ShopItem())
+
     @property
     def shows_pictures(self) -> bool:
         """Whether items.csv names pictures, which lie elsewhere."""
         catalogue: Catalogue = self._rules.get("catalogue", Catalogue())
         return any(entry.image for entry in catalogue.items.values())
 
-    def look(self) -> None:
-        """Load the champion if it is another one; what cannot be loaded changes nothing."""
+    def look(self) -> str | None:
+        """Take up other rules, a trial, another champion; return the version in use.
+
+        What cannot be read changes nothing.
+        """
+        with self._looking:
+            said = self._look_at_rules() or self._look_at_trial()
+            self.problem = self._look_at_champion() or said
+            if self.problem and self.problem != self._said:
+                self._on_change(self.problem)
+            self._said = self.problem
+            return self.version()
+
+    def _look_at_rules(self) -> str | None:
+        if self.settings is None or (stamp := rules_stamp(self.settings)) == self._stamp:
+            return self._rules_problem
+        try:
+            self._rules, self._said_of = list_rules(self.settings), shop_items(self.settings)
+            for name in ("_current", "_tried"):
+                if (model := getattr(self, name)) is not None:
+                    setattr(self, name, model.with_rules(self._rules))
+            self._rules_problem = None
+        except MomError as error:
+            self._rules_problem = f"the rules of lists stay as they were: {error}"
+        self._stamp = stamp
+        return self._rules_problem
+
+    def _look_at_trial(self) -> str | None:
+        trial = self.registry.trial()
+        try:
+            if trial and (self._tried is None or self._tried.version != trial.version):
+                self._tried = self._loaded(trial.version)
+        except (DamagedModel, UnknownVersion) as error:
+            self.trial, self._tried = None, None
+            return f"the version on trial cannot be used: {error}"
+        self.trial, self._tried = trial, self._tried if trial else None
+        return None
+
+    def _look_at_champion(self) -> str | None:
         version, kept = None, self.version()
         try:
             version = self.registry.champion_version()
             failed, retry_at = self._failed
             if failed is not None and version == failed and time.monotonic() < retry_at:
-                return
+                return self.problem
             if version not in (None, kept):
-                self._current = Recommender(self.registry.load(str(version)), **self._rules)
+                if not self.loads:
+                    return f"{version} is promoted; {kept or 'none'} answers until it is loaded"
+                self._current = self._loaded(str(version))
                 self._on_change(f"Model {version} is in use.")
-            self.problem, self._failed = None, (None, 0.0)
+            self._failed = None, 0.0
         except Exception as error:
             # Whatever it is, the model before keeps answering, and the watch goes on.
             still = "nothing can be answered" if kept is None else f"{kept} stays in use"
-            problem = f"the promoted model {version or ''} cannot be used, {still}: {error}"
-            if self.problem != problem:
-                self._on_change(problem)
-            self.problem, self._failed = problem, (version, time.monotonic() + _RETRY_SECONDS)
+            self._failed = version, time.monotonic() + _RETRY_SECONDS
+            return f"the promoted model {version or ''} cannot be used, {still}: {error}"
+        return None
+
+    def _loaded(self, version: str) -> Recommender:
+        return Recommender(self.registry.load(version), since=self._since, **self._rules)
 
     def _watch(self) -> None:
         while not self._stop.wait(_LOOK_EVERY_SECONDS):

@@ -1,9 +1,14 @@
-"""The HTTP service: questions about the model in use, as JSON, the explorer, and reports.
+"""The HTTP service: questions about the model in use, what the shop tells, the explorer, reports.
 
-It reads the registry, and written reports; the warehouse is never opened.
+It reads the registry and written reports, and writes what it is told; the warehouse is never
+opened.
 """
 
+import asyncio
 import re
+import time
+import uuid
+from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -17,17 +22,30 @@ from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Match
 
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.serving import answers
 from mom_pipeline.serving.champion import NO_MODEL, Champion
+from mom_pipeline.serving.events import (
+    EventsNotStored,
+    EventWriter,
+    Job,
+    ShopEvent,
+    ShownList,
+    event_weights,
+)
 from mom_pipeline.serving.messages import (
     DEFAULT_LIST,
+    EVENTS_BODY,
     HEADERS,
+    ITEM_BODY,
     ONLY_OUR_FILES,
     QUESTION_BODY,
+    SHOWN_BODY,
     BadRequest,
     CheckedRoute,
+    EventTold,
     Group,
     ItemsQuestion,
     ListLength,
@@ -36,27 +54,36 @@ from mom_pipeline.serving.messages import (
     Question,
     SearchText,
     Seen,
+    Track,
     UserQuestion,
+    body_events,
+    body_item,
     body_question,
+    body_shown,
     documented,
     first_problem,
     json_answer,
     page,
 )
 from mom_pipeline.serving.monitoring import Measured, ServiceMetrics
+from mom_pipeline.serving.rates import rates, trial_difference
 from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.serving.registry import NoChampion
+from mom_pipeline.serving.shop_items import say_of_item
 
 # Of these addresses, not of the program: it rises when an answer changes its form.
-_INTERFACE = "3"
+_INTERFACE = "4"
 # Status and headers of a refusal. What is left of a bad body is not read, so its connection ends.
 _REFUSED: dict[type[MomError], tuple[int, dict[str, str]]] = {
     BadRequest: (400, {"connection": "close"}),
     NoChampion: (503, {"retry-after": "5"}),
+    EventsNotStored: (503, {"retry-after": "5"}),
     answers.UnknownId: (404, {}),
     answers.InvalidQuestion: (422, {}),
 }
 _SHOWN_CHANGES = 20
+# A clock of a shop may be ahead by so many seconds; such an event is of now.
+_AHEAD_SECONDS = 60
 _FILES = {
     "/": ("index.html", "text/html"),
     "/docs": ("docs.html", "text/html"),
@@ -82,11 +109,16 @@ class _IdConvertor(PathConvertor):
 
 register_url_convertor("id", _IdConvertor())
 _router = APIRouter(route_class=CheckedRoute, generate_unique_id_function=lambda route: route.name)
-_get = _router.get
+_get, _post = _router.get, _router.post
 
 
-def create_app(champion: Champion, *, reports_dir: Path | None = None) -> FastAPI:
-    """The ASGI application over a champion that is being watched. reports_dir: pages to show."""
+def create_app(
+    champion: Champion, *, reports_dir: Path | None = None, writer: EventWriter | None = None
+) -> FastAPI:
+    """The ASGI application over a champion that is being watched.
+
+    reports_dir: pages to show.  writer: of what is told; without one, nothing can be.
+    """
     app = FastAPI(
         title="mom-pipeline",
         version=_INTERFACE,
@@ -106,18 +138,18 @@ def create_app(champion: Champion, *, reports_dir: Path | None = None) -> FastAP
             ClientDisconnect: _gone,
         },
     )
-    app.state.champion, app.state.reports_dir = champion, reports_dir
-    app.state.metrics = ServiceMetrics()
+    app.state.champion, app.state.reports_dir, app.state.writer = champion, reports_dir, writer
+    app.state.metrics = ServiceMetrics(champion, None if writer is None else writer.store)
     pictures = "img-src https: " if champion.shows_pictures else "img-src "
     app.state.policy = ONLY_OUR_FILES.replace("img-src ", pictures)
     app.add_middleware(Measured, metrics=app.state.metrics)
     return app
 
 
-def _in_use(request: Request) -> Recommender:
-    """The model that answers; NoChampion when there has been none yet."""
+def _in_use(request: Request, user: str | None = None) -> Recommender:
+    """The model that answers a user; NoChampion when there has been none yet."""
     champion: Champion = request.app.state.champion
-    return champion.recommender()
+    return champion.recommender(user)
 
 
 # Questions. FastAPI runs a function that is not `async` in a thread of its pool.
@@ -130,14 +162,19 @@ def recommend(
     n: ListLength = DEFAULT_LIST,
     group: Group = None,
     seen: Seen = None,
+    track: Track = None,
 ) -> Response:
     """The best items of a user; popular ones, marked as fallback, without a history."""
-    recommender, hidden = _in_use(request), None if seen is None else seen == "false"
+    recommender, hidden = _in_use(request, user), None if seen is None else seen == "false"
     among = recommender.choose(group=group)
-    return json_answer(recommender.recommend(user, n, exclude_seen=hidden, among=among))
+    answer = recommender.recommend(user, n, exclude_seen=hidden, among=among)
+    # A link on another page shows nothing to a customer.
+    if track and request.headers.get("sec-fetch-mode") != "navigate":
+        _keep_shown(request, answer)
+    return json_answer(answer)
 
 
-@_router.post(
+@_post(
     "/recommend",
     **documented(
         answers.Recommendations | answers.ManyRecommendations, 400, 404, 413, 415, 422, 503
@@ -149,23 +186,31 @@ async def recommend_items(request: Request) -> Response:
     since the model was made; or of several users.
     """
     question = await body_question(request)
-    return json_answer(await run_in_threadpool(_lists, _in_use(request), question))
+    return json_answer(await run_in_threadpool(_lists, request, question))
 
 
 def _lists(
-    recommender: Recommender, asked: Question
+    request: Request, asked: Question
 ) -> answers.Recommendations | answers.ManyRecommendations:
-    how: dict[str, Any] = {
-        "n": asked.n,
-        "exclude_seen": None if asked.seen is None else not asked.seen,
-        "among": recommender.choose(asked.only, asked.without or (), asked.group),
-    }
+    order = {"max_per_group": asked.max_per_group, "diversity": asked.diversity}
+
+    def how(model: Recommender) -> dict[str, Any]:
+        hidden = None if asked.seen is None else not asked.seen
+        among = model.choose(asked.only, asked.without or (), asked.group, **order)
+        return {"n": asked.n, "exclude_seen": hidden, "among": among}
+
     if isinstance(asked, ItemsQuestion):
-        return recommender.recommend_items(asked.items, **how)
+        model = _in_use(request)
+        return model.recommend_items(asked.items, **how(model))
+    lists = []
+    for user in [asked.user] if isinstance(asked, UserQuestion) else asked.users:
+        model, since = _in_use(request, user), getattr(asked, "items", None) or ()
+        lists.append(model.recommend(user, events=since, **how(model)))
+        if asked.track:
+            _keep_shown(request, lists[-1])
     if isinstance(asked, UserQuestion):
-        return recommender.recommend(asked.user, events=asked.items or (), **how)
-    lists = tuple(recommender.recommend(user, **how) for user in asked.users)
-    return answers.ManyRecommendations(model=recommender.version, lists=lists)
+        return lists[0]
+    return answers.ManyRecommendations(model=_in_use(request).version, lists=tuple(lists))
 
 
 @_get("/similar/{item:id}", **documented(answers.SimilarItems, 404, 422, 503))
@@ -189,13 +234,118 @@ def history(request: Request, user: QueryId, n: ListLength = DEFAULT_LIST) -> Re
 @_get("/explain", **documented(answers.ExplainedScore, 404, 422, 503))
 def explain(request: Request, user: QueryId, item: QueryId) -> Response:
     """A user's score of an item by part, by component and by item of the history."""
-    return json_answer(_in_use(request).explain(user, item))
+    return json_answer(_in_use(request, user).explain(user, item))
 
 
 @_get("/items/{item:id}", **documented(answers.ItemUse, 404, 422, 503))
 def item(request: Request, item: PathId) -> Response:
     """Who takes an item, by group and by day."""
     return json_answer(_in_use(request).explorer.item(item))
+
+
+# What the shop tells.
+
+
+def _writer(request: Request) -> EventWriter:
+    writer: EventWriter | None = request.app.state.writer
+    if writer is None:
+        raise EventsNotStored("nothing can be told to this service: `mom-pipeline serve` listens")
+    return writer
+
+
+async def _stored(request: Request, job: Job) -> Response:
+    """Answer once a job is on the disk."""
+    counted = await asyncio.wrap_future(_writer(request).submit(job))
+    return json_answer(answers.EventsCounted(**vars(counted)))
+
+
+def _keep_shown(request: Request, shown: answers.Recommendations, place: int = 1) -> None:
+    """Keep a list as shown; nobody waits until that is on the disk."""
+    items = [line.item for line in shown.items]
+    _writer(request).submit(_shown_job(request, str(shown.user), items, shown.model, place))
+
+
+def _shown_job(request: Request, user: str, items: list[str], version: str, place: int) -> Job:
+    champion: Champion = request.app.state.champion
+    trial = champion.trial.version if champion.trial else ""
+    shown = ShownList(user, items, version, trial, place)
+    return lambda connection: _writer(request).store.add_shown(connection, shown)
+
+
+@_post(
+    "/events",
+    **documented(answers.EventsCounted, 400, 404, 413, 415, 422, 503),
+    openapi_extra={"requestBody": EVENTS_BODY},
+)
+async def events(request: Request) -> Response:
+    """What people took, one event or a list: on the disk when this answers, each id once, and in
+    the next answers; all of them, or none.
+    """
+    told, store = await body_events(request), _writer(request).store
+    champion: Champion = request.app.state.champion
+    weights, now = event_weights(store.settings), time.time()
+    taken = [_event(champion, weights, now, at, event) for at, event in enumerate(told)]
+    return await _stored(request, lambda connection: store.add(connection, taken))
+
+
+def _event(
+    champion: Champion, weights: dict[str, float], now: float, at: int, told: EventTold
+) -> ShopEvent:
+    """An event that can be counted; else the sentence why not."""
+    seconds = now if told.time is None else told.time.timestamp()
+    if not 0 <= seconds <= now + _AHEAD_SECONDS:
+        what = "in the future" if seconds > 0 else "before 1970"
+        now_is = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
+        raise BadRequest(422, f"{at}.time: {told.time} is {what}; it is {now_is}")
+    if told.type not in weights:
+        known = ", ".join(weights)
+        raise answers.UnknownEventType(
+            f"{at}.type: {answers.shown(told.type)} is no type of event; known are {known}, by "
+            "logs.event_weights"
+        )
+    if not champion.knows(told.item):
+        raise answers.UnknownItem(
+            f"{at}.item: {answers.shown(told.item)} is neither in the model nor in items.csv; add "
+            "it there, or say `PUT /items/ID {}`"
+        )
+    own = told.id or uuid.uuid4().hex
+    return ShopEvent(told.user, told.item, min(seconds, now), told.type, own)
+
+
+@_post(
+    "/shown",
+    **documented(answers.EventsCounted, 400, 413, 415, 422, 503),
+    openapi_extra={"requestBody": SHOWN_BODY},
+)
+async def shown(request: Request) -> Response:
+    """What somebody was shown, so that what they take of it can be counted."""
+    told = await body_shown(request)
+    version = told.model or _in_use(request, told.user).version
+    return await _stored(request, _shown_job(request, told.user, told.items, version, told.place))
+
+
+@_get("/shown", **documented(answers.ShownRates, 422, 503))
+def shown_rates(request: Request) -> Response:
+    """How often people took what they were shown, by day, version and place; and the trial."""
+    store, champion = _writer(request).store, request.app.state.champion
+    trial, state = champion.trial, None
+    if trial is not None:
+        state = answers.TrialState(**vars(trial), result=trial_difference(store, trial))
+    return json_answer(answers.ShownRates(rates=tuple(rates(store)), trial=state))
+
+
+@_router.put(
+    "/items/{item:id}",
+    **documented(answers.ShopItemSaid, 400, 413, 415, 422, 503),
+    openapi_extra={"requestBody": ITEM_BODY},
+)
+async def say_item(request: Request, item: PathId) -> Response:
+    """Hide an item or boost it, in every list from now on; what is left out stays as it is."""
+    said, settings = await body_item(request), _writer(request).store.settings
+    values = said.model_dump(exclude_none=True)
+    now = await run_in_threadpool(say_of_item, settings, item, values)
+    await run_in_threadpool(request.app.state.champion.look)
+    return json_answer(answers.ShopItemSaid(item=item, **vars(now)))
 
 
 @_get("/groups", **documented(answers.Groups, 422, 503))
@@ -235,6 +385,12 @@ async def health(request: Request) -> Response:
     return json_answer(said)
 
 
+@_get("/ready", **_HEALTH)
+async def ready(request: Request) -> Response:
+    """Whether questions are answered, for what sends them here; the same as /health."""
+    return await health(request)
+
+
 @_get("/model", **documented(answers.ModelInUse, 422, 503))
 async def model(request: Request) -> Response:
     """What the model in use was made of."""
@@ -250,8 +406,7 @@ async def openapi(request: Request) -> Response:
 @_get("/metrics", include_in_schema=False)
 async def metrics(request: Request) -> Response:
     """For Prometheus."""
-    state = request.app.state
-    text = state.metrics.text(state.champion)
+    text = await run_in_threadpool(request.app.state.metrics.text)
     return Response(text, headers=HEADERS, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
@@ -318,6 +473,10 @@ async def _gone(request: Request, error: Exception) -> Response:
 async def _no_such_page(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
-    headers = dict(error.headers) if error.headers else None
+    headers = dict(error.headers or {})
+    if error.status_code == 405:  # the router names the methods of one route alone
+        found = (r for r in _router.routes if r.matches(request.scope)[0] is not Match.NONE)
+        methods = {method for route in found for method in getattr(route, "methods", ())}
+        headers["allow"] = ", ".join(sorted(methods))
     said = answers.Error(error=f"{error.detail}; /docs lists what there is")
     return json_answer(said, error.status_code, headers)

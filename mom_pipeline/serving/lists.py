@@ -10,7 +10,7 @@ from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 from mom_pipeline.core.files import locked
 from mom_pipeline.core.moments.users import IN_MEMORY, DayRows, RowsEngine
 from mom_pipeline.core.ranking.lists import ListsVisit
-from mom_pipeline.serving.recommender import list_rules
+from mom_pipeline.serving.recommender import list_rules, ruled
 from mom_pipeline.serving.registry import EvaluatedDay, ModelRegistry
 from mom_pipeline.serving.served_model import TREND_DAYS
 from mom_pipeline.settings import Settings
@@ -51,8 +51,8 @@ def renew_lists(
         registry = ModelRegistry(settings.models_dir, mapped=settings.engine.mapped)
         served = registry.champion()
         version, X = served.manifest.version, served.histories
-        model = served.model.excluding(rules["left_out"], served.item_ids)
-        work = ListsVisit(model.answering(), settings.serving.list_length, rules["exclude_seen"])
+        model = ruled(served, rules).answering()
+        work = ListsVisit(model, settings.serving.list_length, rules["exclude_seen"])
         users = engine.users(DayRows(X, served.last_days, version))
         blocks = (np.arange(i, min(i + _BLOCK, X.shape[0])) for i in range(0, X.shape[0], _BLOCK))
         parts = (part for block in blocks for part in users.visit(work, block))

@@ -2,21 +2,34 @@
 
 import json
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from fastapi import Path, Query, Request
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+)
 from starlette.responses import Response
 
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.interactions import MAX_ID
 from mom_pipeline.serving.answers import Error, ModelAnswer
 from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST, MAX_WEIGHT
+from mom_pipeline.serving.shop_items import LEAST_BOOST, MOST_BOOST
 
 DEFAULT_LIST = 20
 MAX_BODY_BYTES = 1_000_000
+# What is read of a longer body, and left.
+_MOST_READ = 32_000_000
+MAX_EVENTS = 10_000
+_T = TypeVar("_T")
 # Users of one question: their lists are made one after the other.
 MAX_USERS = 100
 HEADERS = {
@@ -31,11 +44,11 @@ ONLY_OUR_FILES = (
 )
 _REFUSALS = {
     400: "The body is not JSON.",
-    404: "The model does not know the user, the item, or the group.",
+    404: "The user, the item, the group, or the type of event is not known.",
     413: f"The body is longer than {MAX_BODY_BYTES:,} bytes.",
     415: "The body is not declared as JSON.",
     422: "A value is outside of its limits.",
-    503: "No model is promoted yet.",
+    503: "No model is promoted yet, or what was told could not be stored.",
 }
 
 
@@ -70,8 +83,13 @@ _HOW_MANY, _TAKEN = "How many items.", "What was taken: items, or how often by i
 ListLength = Annotated[_Length, BeforeValidator(_from_digits), Query(description=_HOW_MANY)]
 _GROUP = "The list holds items of this group of items.csv."
 _SEEN = "Whether the list may hold what the user had; by default as the settings."
+_TRACK = "Keep the list as shown to the user; see POST /shown."
+_DIVERSITY = "From 0 to below 1: how much an item loses that goes with those before it."
+# Without control characters: it will stand in a log.
+_ToldId = Annotated[str, Field(min_length=1, max_length=MAX_ID, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Group = Annotated[_Id | None, Query(description=_GROUP)]
 Seen = Annotated[Literal["true", "false"] | None, Query(description=_SEEN)]
+Track = Annotated[Literal["1"] | None, Query(description=_TRACK)]
 SearchText = Annotated[str, Query(max_length=MAX_ID, description="A part of an id or a name.")]
 PathId = Annotated[_Id, Path(description="An id, percent-encoded.")]
 QueryId = Annotated[_Id, Query(description="An id.")]
@@ -87,6 +105,13 @@ class _Question(BaseModel):
     without: _Ids | None = Field(None, alias="not", description="It holds none of these items.")
     group: _Id | None = Field(None, description=_GROUP)
     seen: Annotated[bool, Field(strict=True)] | None = Field(None, description=_SEEN)
+    track: Annotated[bool, Field(strict=True)] = Field(False, description=_TRACK)
+    max_per_group: (
+        Annotated[Annotated[int, Field(ge=0, le=MAX_LIST)], BeforeValidator(_no_text)] | None
+    ) = Field(None, description="At most so many items of a group; 0: any number.")
+    diversity: Annotated[float, Field(strict=True, ge=0, lt=1, allow_inf_nan=False)] | None = Field(
+        None, description=_DIVERSITY
+    )
 
 
 class ItemsQuestion(_Question):
@@ -110,13 +135,57 @@ class UsersQuestion(_Question):
 
 Question = ItemsQuestion | UserQuestion | UsersQuestion
 _KINDS: tuple[type[Question], ...] = (ItemsQuestion, UserQuestion, UsersQuestion)
-# For OpenAPI.
-QUESTION_BODY = {
-    "required": True,
-    "content": {
-        "application/json": {"schema": {"anyOf": [kind.model_json_schema() for kind in _KINDS]}}
-    },
-}
+
+
+class _Told(BaseModel):
+    """What a shop tells."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class EventTold(_Told):
+    """Somebody took an item."""
+
+    user: _ToldId = Field(description="Who.")
+    item: _ToldId = Field(description="What: an item of the model, of items.csv or of PUT /items.")
+    time: AwareDatetime | None = Field(None, description="When, with its zone; now by default.")
+    type: _ToldId = Field("purchase", description="A type that the settings give a weight.")
+    id: _ToldId | None = Field(None, description="It counts once; without one, each time.")
+
+
+class ShownTold(_Told):
+    """What somebody was shown, the first place first."""
+
+    user: _ToldId = Field(description="Who.")
+    items: Annotated[list[_ToldId], Field(min_length=1, max_length=MAX_LIST)] = Field(
+        description="What they saw, in its order."
+    )
+    model: _ToldId | None = Field(None, description="The version that the answer named.")
+    place: Annotated[_Length, BeforeValidator(_no_text)] = Field(1, description="Of the first.")
+
+
+class ItemTold(_Told):
+    """What holds for an item; what is left out stays as it is."""
+
+    hidden: Annotated[bool, Field(strict=True)] | None = Field(None, description="In no list.")
+    boost: (
+        Annotated[float, Field(strict=True, ge=LEAST_BOOST, le=MOST_BOOST, allow_inf_nan=False)]
+        | None
+    ) = Field(None, description="By how much it is likelier to be taken; 1 for as it is.")
+
+
+_EVENTS = TypeAdapter(Annotated[list[EventTold], Field(min_length=1, max_length=MAX_EVENTS)])
+
+
+def _body(*schemas: dict[str, Any]) -> dict[str, Any]:
+    """A body for OpenAPI."""
+    return {"required": True, "content": {"application/json": {"schema": {"anyOf": schemas}}}}
+
+
+QUESTION_BODY = _body(*(kind.model_json_schema() for kind in _KINDS))
+_EVENT = EventTold.model_json_schema()
+EVENTS_BODY = _body(_EVENT, {"type": "array", "items": _EVENT, "minItems": 1})
+SHOWN_BODY, ITEM_BODY = (_body(kind.model_json_schema()) for kind in (ShownTold, ItemTold))
 
 
 class CheckedRoute(APIRoute):
@@ -150,25 +219,57 @@ def _check_address(request: Request, names: list[str]) -> None:
         raise BadRequest(422, "the address is not percent-encoded UTF-8") from error
 
 
-async def body_question(request: Request) -> Question:
-    """The question in a body, within its limits."""
+async def _value_of(request: Request) -> Any:
+    """The JSON of a body, within its limits."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise BadRequest(415, f"Content-Type must be application/json, found {kind[:80]!r}")
-    body = bytearray()
+    body, n_bytes = bytearray(), 0
     async for chunk in request.stream():
-        body += chunk
-        # As soon as it is too long, whatever its header promised.
-        if len(body) > MAX_BODY_BYTES:
-            raise BadRequest(413, f"the body is longer than {MAX_BODY_BYTES:,} bytes")
+        n_bytes += len(chunk)
+        if n_bytes <= MAX_BODY_BYTES:
+            body += chunk
+        # Who is still sending would not read the refusal.
+        elif n_bytes > _MOST_READ:
+            break
+    if n_bytes > MAX_BODY_BYTES:
+        raise BadRequest(413, f"the body is longer than {MAX_BODY_BYTES:,} bytes")
     try:
-        value = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
+        return json.loads(body.decode("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise BadRequest(400, f"the body is not JSON: {str(error)[:120]}") from error
+
+
+async def body_question(request: Request) -> Question:
+    """The question in a body."""
+    value = await _value_of(request)
     named = value if isinstance(value, dict) else {}
-    asked = UsersQuestion if "users" in named else UserQuestion if "user" in named else None
+    if "users" in named:
+        return _checked(value, UsersQuestion.model_validate)
+    if "user" in named:
+        return _checked(value, UserQuestion.model_validate)
+    return _checked(value, ItemsQuestion.model_validate)
+
+
+async def body_events(request: Request) -> list[EventTold]:
+    """The events in a body: one, or a list."""
+    value = await _value_of(request)
+    return _checked(value if isinstance(value, list) else [value], _EVENTS.validate_python)
+
+
+async def body_shown(request: Request) -> ShownTold:
+    """What somebody was shown, in a body."""
+    return _checked(await _value_of(request), ShownTold.model_validate)
+
+
+async def body_item(request: Request) -> ItemTold:
+    """What holds for an item, in a body."""
+    return _checked(await _value_of(request), ItemTold.model_validate)
+
+
+def _checked(value: Any, validate: Callable[[Any], _T]) -> _T:
     try:
-        return (asked or ItemsQuestion).model_validate(value)
+        return validate(value)
     except ValidationError as error:
         raise BadRequest(422, first_problem(error.errors(include_url=False))) from error
 

@@ -4,23 +4,39 @@ A request is counted under its route, never under its address: the number of ser
 no id of a person is kept.
 """
 
+import os
 import time
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mom_pipeline.serving.champion import Champion
+from mom_pipeline.serving.events import EventStore
+from mom_pipeline.serving.rates import Rate, rates, trial_difference
 from mom_pipeline.serving.registry import NoChampion
 
+# Where workers add up what they count; to be set before prometheus_client is imported.
+WORKERS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 _ELSEWHERE = "other"
+# Rates are counted again after so long.
+_RATES_SECONDS = 30.0
 
 
 class ServiceMetrics:
-    """What was asked since the start, and the model in use."""
+    """What was asked since the start, of all workers together."""
 
-    def __init__(self) -> None:
-        self._all = own = CollectorRegistry()
+    def __init__(self, champion: Champion, store: EventStore | None = None) -> None:
+        self._all, self._now = CollectorRegistry(), CollectorRegistry()
+        self._now.register(_ModelMetrics(champion, store))
+        own = None if os.environ.get(WORKERS_FOLDER) else self._all
+        if own is None:
+            MultiProcessCollector(self._all)  # type: ignore[no-untyped-call]
         labels = ["method", "route", "status"]
         self._requests = Counter("mom_requests", "Requests.", labels, registry=own)
         self._errors = Counter("mom_errors", "Requests of status 500 and above.", registry=own)
@@ -28,11 +44,6 @@ class ServiceMetrics:
         self._seconds = Histogram(
             "mom_request_seconds", said, ["route"], buckets=_BUCKETS, registry=own
         )
-        self._model = Gauge("mom_model_info", "The model in use.", ["version"], registry=own)
-        self._users = Gauge("mom_model_users", "Users of the model in use.", registry=own)
-        self._items = Gauge("mom_model_items", "Items of the model in use.", registry=own)
-        said = "Whether the promoted model is not in use."
-        self._degraded = Gauge("mom_model_degraded", said, registry=own)
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         self._requests.labels(method, route, status).inc()
@@ -40,18 +51,56 @@ class ServiceMetrics:
         if status >= 500:
             self._errors.inc()
 
-    def text(self, champion: Champion) -> bytes:
+    def text(self) -> bytes:
         """All of it as Prometheus reads it."""
-        self._degraded.set(champion.problem is not None)
-        self._model.clear()
+        return generate_latest(self._all) + generate_latest(self._now)
+
+
+class _ModelMetrics(Collector):
+    """The model in use, and how often people took what they were shown."""
+
+    def __init__(self, champion: Champion, store: EventStore | None) -> None:
+        self._champion, self._store = champion, store
+        self._rates: tuple[float, list[Rate]] = 0.0, []
+
+    def collect(self) -> Iterator[Metric]:
+        """Gauges, as they are now."""
+        degraded = float(self._champion.problem is not None)
+        yield _gauge("model_degraded", "Whether the promoted model is not in use.", {(): degraded})
         try:
-            model = champion.recommender().describe()
+            model = self._champion.recommender().describe()
         except NoChampion:
-            return generate_latest(self._all)
-        self._model.labels(model.version).set(1)
-        self._users.set(model.users)
-        self._items.set(model.items)
-        return generate_latest(self._all)
+            return
+        yield _gauge("model_info", "The model in use.", {(model.version,): 1}, "version")
+        yield _gauge("model_users", "Users of the model in use.", {(): model.users})
+        yield _gauge("model_items", "Items of the model in use.", {(): model.items})
+        if self._store is not None:
+            yield from self._of_shown(self._store)
+
+    def _of_shown(self, store: EventStore) -> Iterator[Metric]:
+        until, found = self._rates
+        if time.monotonic() > until:
+            found = rates(store)
+            self._rates = time.monotonic() + _RATES_SECONDS, found
+        shares: dict[tuple[str, ...], float] = {
+            (each.by, each.of, each.type, bound): getattr(each, bound)
+            for each in found
+            for bound in ("low", "share", "high")
+        }
+        labels = "by", "of", "type", "bound"
+        yield _gauge("shown_taken", "Share of the items shown that was taken.", shares, *labels)
+        if (trial := self._champion.trial) is not None:
+            result = trial_difference(store, trial)
+            bounds = {name: getattr(result, name) for name in ("low", "difference", "high")}
+            known = {(name,): value for name, value in bounds.items() if value is not None}
+            yield _gauge("trial_difference", "Share taken, trial less control.", known, "bound")
+
+
+def _gauge(name: str, said: str, values: Mapping[Any, float], *labels: str) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(f"mom_{name}", said, labels=labels)
+    for own, value in values.items():
+        family.add_metric(own, value)
+    return family
 
 
 class Measured:

@@ -8,50 +8,64 @@ recommender.recommend("some user", n=10)
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 
 from mom_pipeline.catalogue import Catalogue, did_you_mean
+from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.interactions import one_row
+from mom_pipeline.core.ranking.bounded import ExactTop
 from mom_pipeline.core.ranking.explain import (
     COMPONENT,
     ITEM,
     RISING,
     explain_row,
-    similar_scores,
     strongest,
 )
+from mom_pipeline.core.ranking.list_rules import ListRules
 from mom_pipeline.core.ranking.parts import Histories
-from mom_pipeline.core.ranking.topn import BestItems, most_popular, top_n
-from mom_pipeline.core.types import Array
+from mom_pipeline.core.ranking.topn import BestItems, top_n
+from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.serving import answers
+from mom_pipeline.serving.events import EventStore
 from mom_pipeline.serving.explorer.explorer import Explorer
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.serving.served_model import ServedModel
+from mom_pipeline.serving.shop_items import shop_items
 from mom_pipeline.settings import ModelSettings, Settings, load_settings
 
 MAX_LIST = 1_000
 MAX_HISTORY = 10_000
 _SHOWN_GROUPS = 10
+# Items of the list in which an explanation says the place of one.
+_LISTED = 20
 # Smaller terms of an explanation are rounding.
 _NEGLIGIBLE = 1e-12
 MAX_WEIGHT = 1e9
 # Items that somebody took, or how often by item.
 Taken = Sequence[str] | Mapping[str, float]
+# What a user took after a day: item -> weight.
+Since = Callable[[str, str], Mapping[str, float]]
 _POPULAR = answers.Reason(kind="popularity", name="", share=1.0)
 
 
 @dataclass(frozen=True)
-class AllowedItems:
-    """Which items a list may hold. allowed: (D,) of bool.  unknown: ids the model lacks."""
+class ListChoice:
+    """What was asked of one list.
 
-    allowed: Array
+    allowed: (D,) of bool, None for all items.  unknown: ids the model lacks.
+    order: max_per_group and diversity, where they are not those of the settings.
+    """
+
+    allowed: Array | None
     unknown: tuple[str, ...]
+    order: Mapping[str, Any]
 
 
 class Recommender:
@@ -59,6 +73,8 @@ class Recommender:
 
     exclude_seen: leave out what the user has had already.
     catalogue: names and groups of the items.  left_out: ids of items that no list may hold.
+    boosts: by how much items are likelier.  max_per_group, diversity: see `ListRules`.
+    since: what a user took after a day: weights by item, see `EventStore.since`.
     """
 
     def __init__(
@@ -67,29 +83,40 @@ class Recommender:
         *,
         exclude_seen: bool = True,
         catalogue: Catalogue | None = None,
-        left_out: Collection[str] = (),
+        since: Since | None = None,
+        **rules: Any,
     ) -> None:
-        served = replace(served, model=served.model.excluding(left_out, served.item_ids))
         self._served = served
         self._exclude_seen = exclude_seen
         self._catalogue = catalogue or Catalogue()
-        served.model.prepare()
+        self._since = since
+        self._model = ruled(served, {"catalogue": self._catalogue, **rules})
+        self._model.prepare()
         _ = served.item_positions, served.user_positions
+
+    def with_rules(self, rules: Mapping[str, Any]) -> "Recommender":
+        """The same model under other rules; see `list_rules`."""
+        return Recommender(self._served, since=self._since, **rules)
 
     @classmethod
     def open(cls, data_dir: str | os.PathLike[str]) -> Self:
         """Load the model in use of a data folder, or raise NoChampion or DamagedModel."""
         settings = load_settings(Path(data_dir))
         registry = ModelRegistry(settings.models_dir, mapped=settings.engine.mapped)
-        return cls(registry.champion(), **list_rules(settings))
+        since = EventStore(settings).since
+        return cls(registry.champion(), since=since, **list_rules(settings))
 
     @property
     def version(self) -> str:
         return self._served.manifest.version
 
+    def has_item(self, item: str) -> bool:
+        """Whether the model knows an item."""
+        return item in self._served.item_positions
+
     def describe(self) -> answers.ModelInUse:
         """What the model was made of, and its size."""
-        users, items = len(self._served.user_ids), int((self._served.model.popularity > 0).sum())
+        users, items = len(self._served.user_ids), int((self._model.popularity > 0).sum())
         return answers.ModelInUse(
             **asdict(self._served.manifest),
             defaults=asdict(ModelSettings()),
@@ -107,17 +134,23 @@ class Recommender:
         only: Collection[str] | None = None,
         without: Collection[str] = (),
         group: str | None = None,
-    ) -> AllowedItems | None:
-        """Some items alone, all but some, those of a group: for `recommend`. None: all items."""
+        **order: Any,
+    ) -> ListChoice:
+        """Some items alone, all but some, those of a group: for `recommend`.
+
+        order: max_per_group and diversity of this list; None as in the settings.
+        """
+        asked_order = {name: value for name, value in order.items() if value is not None}
         if only is None and not without and group is None:
-            return None
+            return ListChoice(None, (), asked_order)
         positions, asked = self._served.item_positions, dict.fromkeys((*(only or ()), *without))
         allowed = np.full(len(self._served.item_ids), only is None)
         allowed[[positions[item] for item in only or () if item in positions]] = True
         allowed[[positions[item] for item in without if item in positions]] = False
         if group is not None:
             allowed[np.delete(np.arange(len(allowed)), self._of_group(group))] = False
-        return AllowedItems(allowed, tuple(item for item in asked if item not in positions))
+        unknown = tuple(item for item in asked if item not in positions)
+        return ListChoice(allowed, unknown, asked_order)
 
     def recommend(
         self,
@@ -126,7 +159,7 @@ class Recommender:
         *,
         exclude_seen: bool | None = None,
         events: Taken = (),
-        among: AllowedItems | None = None,
+        among: ListChoice | None = None,
     ) -> answers.Recommendations:
         """The n best items of a user; popular ones where there is no history.
 
@@ -135,9 +168,8 @@ class Recommender:
         among: of `choose`; the list is the best of these items alone.
         """
         history = self._history(user)
-        fresh, unknown = self._taken(events) if events else (None, ())
-        if fresh is not None:
-            history = fresh if history is None else self._joined(history, fresh)
+        fresh, unknown = self._taken(events) if events else (dict[int, float](), ())
+        history = self._joined(history, fresh) if events else history
         note = f"the user {answers.shown(user)} has no history"
         if history is None:
             note = f"the model does not know the user {answers.shown(user)}"
@@ -150,16 +182,16 @@ class Recommender:
         n: int = 20,
         *,
         exclude_seen: bool | None = None,
-        among: AllowedItems | None = None,
+        among: ListChoice | None = None,
     ) -> answers.Recommendations:
         """The n best items of somebody new who took the given ones; one given twice, twice.
 
         items: ids, or how often by id, such as {"a": 2.5}. Nothing is trained.
         """
-        history, unknown = self._taken(items)
+        taken, unknown = self._taken(items)
         said = {"user": None, "unknown_items": unknown}
         note = "the model knows none of the given items"
-        return self._list(said, history, note, n, exclude_seen, among)
+        return self._list(said, self._joined(None, taken), note, n, exclude_seen, among)
 
     def best_items(self, users: Sequence[str], n: int) -> dict[str, list[str]]:
         """The n best items of many users at once; no entry for a user without a history."""
@@ -168,7 +200,7 @@ class Recommender:
         known = [user for user in users if user in positions and sizes[positions[user]]]
         rows = [positions[user] for user in known]
         days, seen = self._served.last_days[rows], self._exclude_seen
-        best = self._served.model.best(X[rows], n, exclude_seen=seen, last_days=days).items.tolist()
+        best = self._model.best(X[rows], n, exclude_seen=seen, last_days=days).items.tolist()
         return {
             user: [self._id(y) for y in items if y >= 0]
             for user, items in zip(known, best, strict=True)
@@ -178,9 +210,9 @@ class Recommender:
         """The n items that go with one most often, compared with their popularity."""
         _check_length(n)
         position = self.explorer.position(item)
-        scores = similar_scores(self._served.model, position)
+        scores = self._model.similar(position)
         scores[position] = -np.inf
-        scores[(scores <= 0) | ~self._served.model.candidates] = -np.inf
+        scores[(scores <= 0) | ~self._model.candidates] = -np.inf
         best, values = top_n(scores[None], n)
         lines = tuple(
             answers.ScoredItem(**dict(self.explorer.named(y)), score=score)
@@ -197,7 +229,7 @@ class Recommender:
                 f"the model has no history of the user {answers.shown(user)}, so there is nothing "
                 "to explain; such users get popular items"
             )
-        model, y = self._served.model, self.explorer.position(item)
+        model, y = self._model, self.explorer.position(item)
         seen = y in history.X.indices  # then as in a list that may hold it
         hidden = self._exclude_seen and not seen
         why = explain_row(model, history, np.array([y]), exclude_seen=hidden)
@@ -210,11 +242,20 @@ class Recommender:
             model=self.version,
             score=score,
             seen=seen,
+            hidden=not self._model.candidates[y],
+            place=self._place(history, y, self._model.top(), exclude_seen=hidden),
+            place_by_score=self._place(history, y, self._model.top().by_score, exclude_seen=hidden),
             reason=self._reasons(history, why.best)[0],
             moments=_terms({name: part[0] for name, part in why.by_part.items()}, score),
             components=_terms(_largest({str(k): value for k, value in components}, score), score),
             history=_terms(_largest(by_history, score), score, self._catalogue.label),
         )
+
+    @staticmethod
+    def _place(history: Histories, item: int, top: ExactTop, *, exclude_seen: bool) -> int | None:
+        """Where an item stands in a list, from 1; None outside of it."""
+        listed = top.best(history, _LISTED, exclude_seen=exclude_seen).items[0].tolist()
+        return listed.index(item) + 1 if item in listed else None
 
     def did_you_mean(self, *, user: str = "", item: str = "") -> str:
         """Return "; did you mean …?" for an unknown user or item, or "". Looks at every id."""
@@ -225,31 +266,35 @@ class Recommender:
         return "" if known else did_you_mean(item, served.item_positions)
 
     def _history(self, user: str) -> Histories | None:
-        own = self._served.history(user)
-        return None if own is None else self._row(*own)
+        """What a user took, also since the model was made; None for somebody unknown."""
+        own, known = self._served.history(user), self._served.item_positions
+        history = None if own is None else self._row(*own)
+        since = self._since(user, self._served.manifest.day) if self._since else {}
+        fresh = {known[item]: n for item, n in since.items() if item in known}
+        return self._joined(history, fresh) if fresh else history
 
     def _row(self, items: Array, counts: Array, days: Array) -> Histories:
         """One user's items, rising, with how often and when last."""
-        model = self._served.model
+        model = self._model
         X, last_days = (one_row(items, values, model.n_items) for values in (counts, days))
         return model.histories(X, last_days=last_days)
 
-    def _joined(self, history: Histories, fresh: Histories) -> Histories:
-        """A history with what came since."""
-        own = {y: (n, d) for y, n, d in self._entries(history)}
-        for y, n, d in self._entries(fresh):
-            own[y] = (own.get(y, (0.0, 0))[0] + n, d)
-        items = np.array(sorted(own), dtype=np.int64)
-        counts, days = np.array([own[y] for y in items.tolist()]).T
+    def _joined(self, history: Histories | None, fresh: Mapping[int, float]) -> Histories:
+        """A history with what came since, on the model's day; without what was given back."""
+        ranking, own = self._model.pair_ranking, dict[int, tuple[float, float]]()
+        newest = 0 if ranking is None or ranking.days is None else ranking.days.newest
+        if history is not None:
+            days = history.X.data * 0 if history.last_days is None else history.last_days.data
+            entries = zip(history.X.data.tolist(), days.tolist(), strict=True)
+            own = dict(zip(history.X.indices.tolist(), entries, strict=True))
+        for y, n in fresh.items():
+            own[y] = (own.get(y, (0.0, 0.0))[0] + n, newest)
+        items = np.array(sorted(y for y, (n, _) in own.items() if n > 0), dtype=np.int64)
+        counts, days = np.array([own[y] for y in items.tolist()]).reshape(-1, 2).T
         return self._row(items, counts, days)
 
-    @staticmethod
-    def _entries(history: Histories) -> Iterable[tuple[int, float, float]]:
-        days = history.X.data * 0 if history.last_days is None else history.last_days.data
-        return zip(history.X.indices.tolist(), history.X.data.tolist(), days.tolist(), strict=True)
-
-    def _taken(self, items: Taken) -> tuple[Histories, tuple[str, ...]]:
-        """Items as a history, and those that the model does not know."""
+    def _taken(self, items: Taken) -> tuple[dict[int, float], tuple[str, ...]]:
+        """How often by position, and the items that the model does not know."""
         if isinstance(items, str) or not 1 <= len(items) <= MAX_HISTORY:
             given = "one text" if isinstance(items, str) else f"{len(items):,}"
             raise answers.InvalidQuestion(
@@ -263,12 +308,8 @@ class Recommender:
             )
         known = self._served.item_positions
         unknown = tuple(item for item in counts if item not in known)
-        taken = {known[item]: count for item, count in counts.items() if item in known}
-        positions = np.array(sorted(taken), dtype=np.int64)
-        times = np.array([float(taken[y]) for y in positions.tolist()])
-        ranking = self._served.model.pair_ranking
-        newest = 0 if ranking is None or ranking.days is None else ranking.days.newest
-        return self._row(positions, times, np.full(len(positions), newest)), unknown
+        taken = {known[item]: float(count) for item, count in counts.items() if item in known}
+        return taken, unknown
 
     def _list(
         self,
@@ -277,38 +318,41 @@ class Recommender:
         why_popular: str,
         n: int,
         exclude_seen: bool | None,
-        among: AllowedItems | None,
+        among: ListChoice | None,
     ) -> answers.Recommendations:
         """The list and what is to be said of it; without a history, popular items and why."""
         _check_length(n)
-        only, notes = None if among is None else among.allowed, []
+        notes, top = list[str](), self._top(among)
         fallback = history is None or not history.X.nnz
         if history is None or fallback:
-            lines, notes = self._popular(n, only), [f"{why_popular}: popular items"]
+            lines, notes = self._popular(n, top), [f"{why_popular}: popular items"]
         else:
-            lines = self._best(history, n, exclude_seen, only)
+            lines = self._best(history, n, exclude_seen, top)
         unknown = said["unknown_items"] + (among.unknown if among else ())
         if unknown and not fallback:
             notes.append("items that the model does not know were left out")
-        if not lines and only is not None:
-            left = f"the choice leaves {int(only.sum()):,} items of the model"
+        if not lines and among is not None and among.allowed is not None:
+            left = f"the choice leaves {int(among.allowed.sum()):,} items of the model"
             notes.append(f"{left}, none of which can be recommended")
         values = said | {"fallback": fallback, "note": "; ".join(notes), "unknown_items": unknown}
         return answers.Recommendations(model=self.version, items=lines, **values)
 
-    def _popular(self, n: int, only: Array | None) -> tuple[answers.Recommendation, ...]:
-        model = self._served.model
-        allowed = model.candidates if only is None else model.candidates & only
-        items, shares = most_popular(np.where(allowed, model.popularity, 0.0), n)
+    def _top(self, asked: ListChoice | None) -> ExactTop:
+        top = self._model.top()
+        if asked is not None and asked.order:
+            top = replace(top, rules=replace(top.rules, groups=self._group_rows, **asked.order))
+        return top if asked is None or asked.allowed is None else top.among(asked.allowed)
+
+    def _popular(self, n: int, top: ExactTop) -> tuple[answers.Recommendation, ...]:
+        items, shares = self._model.popular(n, top)
         lines = zip(items.tolist(), shares.tolist(), strict=True)
         return tuple(self._line(y, share, _POPULAR) for y, share in lines)
 
     def _best(
-        self, history: Histories, n: int, exclude_seen: bool | None, only: Array | None
+        self, history: Histories, n: int, exclude_seen: bool | None, top: ExactTop
     ) -> tuple[answers.Recommendation, ...]:
         """The best items, each with its reason; a short list ends with -1, which has none."""
         exclude = self._exclude_seen if exclude_seen is None else exclude_seen
-        top = self._served.model.top() if only is None else self._served.model.top().among(only)
         best = top.best(history, n, exclude_seen=exclude)
         items, scores = best.items[0].tolist(), best.scores[0].tolist()
         lines = zip(items, scores, self._reasons(history, best), strict=False)
@@ -320,7 +364,7 @@ class Recommender:
 
     def _reasons(self, history: Histories, best: BestItems) -> list[answers.Reason]:
         """What contributed most to each score, as the table of lists says it."""
-        why = strongest(self._served.model, history, best)
+        why = strongest(self._model, history, best)
         listed = int((best.items[0] >= 0).sum())
         columns = (row[0, :listed] for row in (why.kinds, why.causes, why.terms, best.scores))
         lines = zip(*(column.tolist() for column in columns), strict=True)
@@ -342,17 +386,16 @@ class Recommender:
     @cached_property
     def _examples(self) -> list[tuple[str, ...]]:
         """The three items that each component shows most often."""
-        best, _ = top_n(self._served.model.item_probs.T, 3)
+        best, _ = top_n(self._model.item_probs.T, 3)
         return [tuple(self._label(y) for y in row) for row in best]
 
     @cached_property
     def _groups(self) -> dict[str, list[int]]:
-        """Group of the catalogue -> its items among those of the model."""
-        groups: dict[str, list[int]] = {}
-        for position, item in enumerate(self._served.item_ids):
-            for group in self._catalogue.entry(str(item)).groups:
-                groups.setdefault(group, []).append(position)
-        return groups
+        return _groups(self._served, self._catalogue)
+
+    @cached_property
+    def _group_rows(self) -> Csr:
+        return group_rows(self._groups, self._model.n_items)
 
     def _of_group(self, group: str) -> list[int]:
         if group not in self._groups:
@@ -370,13 +413,53 @@ class Recommender:
 
 
 def list_rules(settings: Settings) -> dict[str, Any]:
-    """What the settings say about every list, as arguments of a Recommender."""
+    """What settings, items.csv and the shop say about every list, for a Recommender."""
     serving, catalogue = settings.serving, Catalogue.open(settings.data_dir)
+    shop = shop_items(settings)
+    hidden = (item for item, said in shop.items() if said.hidden)
+    left_out = catalogue.left_out(serving.exclude_items, serving.exclude_groups)
     return {
         "exclude_seen": serving.exclude_seen,
         "catalogue": catalogue,
-        "left_out": catalogue.left_out(serving.exclude_items, serving.exclude_groups),
+        "left_out": left_out.union(hidden),
+        "boosts": {item: said.boost for item, said in shop.items() if said.boost != 1},
+        "max_per_group": serving.max_per_group,
+        "diversity": serving.diversity,
     }
+
+
+def ruled(served: ServedModel, rules: Mapping[str, Any]) -> FittedModel:
+    """The model of a version under the rules of `list_rules`."""
+    positions, D = served.item_positions, served.model.n_items
+    hidden, boosts, groups = np.zeros(D, dtype=bool), np.ones(D), None
+    hidden[[positions[item] for item in rules.get("left_out", ()) if item in positions]] = True
+    for item, boost in rules.get("boosts", {}).items():
+        if item in positions:
+            boosts[positions[item]] = boost
+    if max_per_group := rules.get("max_per_group", 0):
+        groups = group_rows(_groups(served, rules["catalogue"]), D)
+    own = hidden if hidden.any() else None, boosts if (boosts != 1).any() else None
+    return replace(
+        served.model, list_rules=ListRules(*own, groups, max_per_group, rules.get("diversity", 0.0))
+    )
+
+
+def _groups(served: ServedModel, catalogue: Catalogue) -> dict[str, list[int]]:
+    """Group of the catalogue -> its items among those of the model."""
+    groups: dict[str, list[int]] = {}
+    for position, item in enumerate(served.item_ids):
+        for group in catalogue.entry(str(item)).groups:
+            groups.setdefault(group, []).append(position)
+    return groups
+
+
+def group_rows(groups: Mapping[str, list[int]], n_items: int) -> Csr:
+    """1 where an item is of a group, (D, G)."""
+    members = [list(dict.fromkeys(items)) for items in groups.values()]
+    columns = np.repeat(np.arange(len(members)), [len(items) for items in members])
+    rows = np.array([y for items in members for y in items], dtype=np.int64)
+    ones = np.ones(len(rows), dtype=np.int64)
+    return sparse.csr_array((ones, (rows, columns)), shape=(n_items, len(members)))
 
 
 def _check_length(n: int) -> None:

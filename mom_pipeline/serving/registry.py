@@ -25,9 +25,11 @@ from mom_pipeline.artifacts.versions import (
 )
 from mom_pipeline.core.errors import DamagedModel, ModelOfOtherVersion, MomError
 from mom_pipeline.core.files import locked, write_text
+from mom_pipeline.serving.rates import Trial
 from mom_pipeline.serving.served_model import Manifest, ServedModel
 
 VERSIONS, POINTER, EVALUATED = "versions", "champion.json", "evaluated.json"
+TRIAL = "trial.json"
 PROMOTED, ROLLED_BACK = "promoted", "rolled back"
 KEPT, LIFTED = "kept", "left to the gate again"
 GATE, PERSON = "gate", "person"
@@ -189,6 +191,29 @@ class ModelRegistry:
         """Keep what the warehouse knows, for answers without it."""
         write_text(self.root / EVALUATED, json.dumps([asdict(day) for day in days]))
 
+    def trial(self) -> Trial | None:
+        """The version that answers beside the champion; None for none, or where it is gone."""
+        try:
+            trial = Trial(**json.loads((self.root / TRIAL).read_bytes()))
+            self.folder(trial.version)
+        except (OSError, ValueError, TypeError, UnknownVersion):
+            return None
+        return trial
+
+    def try_out(self, version: str, share: float) -> Trial:
+        """Let a whole version answer a share of the users; one under way goes on."""
+        self.load(version)
+        with locked(self.root):
+            before, today = self.trial(), datetime.now(tz=UTC).date().isoformat()
+            same = before is not None and before.version == version and before.share == share
+            trial = Trial(version, share, before.since if before and same else today)
+            write_text(self.root / TRIAL, json.dumps(asdict(trial)))
+        return trial
+
+    def end_trial(self) -> None:
+        """Let the champion answer everybody."""
+        (self.root / TRIAL).unlink(missing_ok=True)
+
     def is_chosen(self) -> bool:
         """Whether a person put the champion in use, so that the gate may not replace it."""
         return _is_chosen(self.history())
@@ -232,9 +257,10 @@ class ModelRegistry:
         return whole[-1] if whole else None
 
     def remove_old(self, keep: int, new: str = "") -> list[str]:
-        """Remove all but the newest `keep` (0: all), the champion, its rollback, and a new one."""
+        """Remove all but the newest `keep` (0: all), champion, rollback, trial, and a new one."""
         with locked(self.root):
-            used = [*_champions(self.history())[-2:], new]
+            trial = self.trial()
+            used = [*_champions(self.history())[-2:], new, trial.version if trial else ""]
             removed = [v for v in self.names()[:-keep] if v not in used] if keep else []
             for version in removed:
                 shutil.rmtree(self.folder(version))

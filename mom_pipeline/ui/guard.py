@@ -29,11 +29,11 @@ class Refused(Exception):
 class LoopbackGuard:
     """An ASGI application that lets only requests of its own address reach another one.
 
-    That one may raise Refused as well.
+    That one may raise Refused as well. origins: of other pages that may ask.
     """
 
-    def __init__(self, app: ASGIApp, port: int) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, port: int, origins: Iterable[str] = ()) -> None:
+        self._app, self._origins = app, frozenset(origins)
         self._hosts = {f"{name}:{port}" for name in LOOPBACK_NAMES}
         if port == _DEFAULT_HTTP_PORT:  # browsers leave it out
             self._hosts.update(LOOPBACK_NAMES)
@@ -52,7 +52,9 @@ class LoopbackGuard:
         if len(hosts) != 1:
             raise Refused(f"one Host must be named, found {len(hosts)}")
         _require("Host", self._hosts, hosts)
-        _require("Origin", {f"http://{hosts[0]}"}, _values(scope, b"origin"))
+        if (origins := _values(scope, b"origin")) and self._origins.issuperset(origins):
+            return
+        _require("Origin", {f"http://{hosts[0]}"} | self._origins, origins)
         # A websocket always has an Origin; not all browsers take its site for http's.
         if scope["type"] == "http" and not _is_link(scope):
             # What was typed as an address only reads.

@@ -23,12 +23,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.ui.guard import LoopbackGuard, Refused
 from mom_pipeline.ui.programs import Programs
+from mom_pipeline.ui.workers import WAITING
 
 LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 3000
@@ -120,7 +122,10 @@ def listen(port: int | None, host: str = LOOPBACK) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     address = (host, DEFAULT_PORT if port is None else port)
     try:
-        return socket.create_server(address, family=family, backlog=1024)
+        listener = socket.create_server(address, family=family, backlog=WAITING)
+        # For the connections, too: asyncio sets it on those alone that name their protocol.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listener
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
@@ -157,6 +162,11 @@ def whole_graph(locations: list[dict[str, Any]]) -> str:
     groups = {group["groupName"] for r in repositories for group in r["assetGroups"]}
     expanded = ",".join(f"global@global:{group}" for group in sorted(groups))
     return f"/asset-groups?{urlencode({'expanded': expanded})}"
+
+
+def behind_proxies(app: ASGIApp, addresses: list[str]) -> ASGIApp:
+    """Take client and scheme from the headers of these proxies, and of nobody else."""
+    return ProxyHeadersMiddleware(app, trusted_hosts=addresses)  # type: ignore[arg-type,return-value]
 
 
 def uvicorn_server(app: ASGIApp, **options: Any) -> uvicorn.Server:

@@ -11,6 +11,7 @@ from mom_pipeline.core.evaluation.theorem1 import theorem_1
 from mom_pipeline.logs.ledger import LedgerEntry
 from mom_pipeline.report.data import InUse, ListUse, Person, ReportComponent, ReportData
 from mom_pipeline.report.page import render
+from mom_pipeline.serving.rates import Rate, wilson
 from mom_pipeline.serving.served_model import FitFigures, Manifest, ModelFigures
 from mom_pipeline.settings import ModelSettings, Settings
 from mom_pipeline.warehouse.evaluations import MetricsRow
@@ -130,6 +131,10 @@ def report_data(tmp_path_factory: pytest.TempPathFactory) -> ReportData:
         people=(Person(HOSTILE, (HOSTILE, LONG), ("item-1",)), Person(LONG, (), (LONG, HOSTILE))),
         list_use=ListUse(coverage=0.61, head_listed=0.42, head_taken=0.30),
         in_use=InUse("2024-03-28", HOSTILE, "gate", "2024-03-21-abc", 0.75, 100),
+        shown=tuple(
+            Rate(by, of, HOSTILE, 400, 13, 13 / 400, *wilson(13, 400))
+            for by, of in (("day", "2024-03-27"), ("day", "2024-03-28"), ("place", "1"))
+        ),
     )
 
 
@@ -151,4 +156,5 @@ def bare_data(report_data: ReportData) -> ReportData:
         people=(),
         list_use=None,
         in_use=None,
+        shown=(),
     )

@@ -50,12 +50,12 @@ def test_texts_of_others_stay_texts(report_html: str):
 def test_every_section_has_its_figures(report_html: str):
     page = read(report_html)
     text, ids = " ".join(" ".join(page.texts).split()), [a.get("id") for _, a in page.elements]
-    sections = ("people", "lists", "change", "evaluation", "comparison", "components", "moments")
-    sections += ("drift", "bounds", "data", "origin")
+    sections = ("people", "lists", "change", "evaluation", "comparison", "shown", "components")
+    sections += ("moments", "drift", "bounds", "data", "origin")
     assert [name for name in ids if name] == list(sections)
     links = {a["href"] for name, a in page.elements if name == "a" and "href" in a}
     assert links == {f"#{name}" for name in sections} | {"index.html"}
-    for words in ("Δ Recall [95 %]", "Eigenvalue 8", "no user", "model.n_components", "python"):
+    for words in ("Δ Recall [95 %]", "Eigenvalue 8", "no user", "3.25%", "model.n_components"):
         assert words in text, words
     assert text.count(" weak") >= 3
     assert "On 3 of 8 components" in text

@@ -29,6 +29,10 @@ class Service:
         body = value if isinstance(value, bytes) else json.dumps(value).encode()
         return self.ask("POST", path, body, {"Content-Type": "application/json"} | headers)
 
+    def put(self, path: str, value: Any) -> tuple[int, Any]:
+        headers = {"Content-Type": "application/json"}
+        return self.ask("PUT", path, json.dumps(value).encode(), headers)
+
     def ask(
         self, method: str, path: str, body: bytes | None, headers: dict[str, str]
     ) -> tuple[int, Any]:
@@ -53,10 +57,10 @@ def encoded(name: str) -> str:
 
 @contextmanager
 def running_service(
-    data_dir: Path, *, host: str = "127.0.0.1", **settings: str
+    data_dir: Path, *options: str, host: str = "127.0.0.1", **settings: str
 ) -> Iterator[Service]:
     """Start the command on a free port, and stop it after the block."""
-    words = ("serve", "--port", "0", "--host", host)
+    words = ("serve", "--port", "0", "--host", host, *options)
     with running(data_dir, *words, **settings) as (process, output):
         address = re.search(rf"Open http://{re.escape(host)}:(\d+) ", output.read_text())
         assert address, output.read_text()

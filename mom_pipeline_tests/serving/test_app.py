@@ -12,7 +12,6 @@ from mom_pipeline.serving.access import COOKIE, VARIABLE, TokenGuard, TokenMissi
 from mom_pipeline.serving.answers import InvalidQuestion
 from mom_pipeline.serving.champion import Champion
 from mom_pipeline.serving.http import create_app
-from mom_pipeline.serving.recommender import list_rules
 from mom_pipeline.settings import load_settings
 
 from .conftest import D, asked
@@ -52,7 +51,7 @@ def test_another_host_wants_a_token(token):
     ],
 )
 @pytest.mark.parametrize(
-    "path", ["/", "/health", "/metrics", "/reports/", "/?token=wrong", "/?token="]
+    "path", ["/", "/model", "/metrics", "/reports/", "/?token=wrong", "/?token="]
 )
 def test_without_the_token_nothing_is_shown(app, path, headers):
     answer = asked(TokenGuard(app, TOKEN), path, headers=headers)
@@ -67,8 +66,8 @@ def test_a_wrong_token_is_refused_whatever_comes_with_it(app, token):
     cookie = asked(guard, "/", params={"token": TOKEN}).headers["set-cookie"].partition(";")[0]
     bearer = f"Bearer {TOKEN}".encode()
     for headers in ({"cookie": cookie}, {"authorization": bearer}):
-        assert asked(guard, "/health", headers=headers).status_code == 200
-        refused = asked(guard, "/health", params={"token": token}, headers=headers)
+        assert asked(guard, "/model", headers=headers).status_code == 200
+        refused = asked(guard, "/model", params={"token": token}, headers=headers)
         assert refused.status_code == 401
 
 
@@ -100,7 +99,7 @@ def test_lists_among_some_items_and_of_several_people(registry, make, tmp_path):
     Catalogue(items).save(tmp_path)
     (tmp_path / "pipeline.toml").write_text('[serving]\nexclude_items = ["1/1"]\n')
     recommender = Recommender.open(tmp_path)
-    champion = Champion(registry, list_rules(load_settings(tmp_path)))
+    champion = Champion(registry, load_settings(tmp_path))
     champion.look()
     app = create_app(champion)
 
@@ -159,8 +158,8 @@ def test_pictures_of_items_are_shown_and_nothing_else_of_other_hosts(registry, m
     registry.promote(registry.add(make(1)), "a test")
 
     def policy_with(image: str) -> str:
-        catalogue = Catalogue({"1/3": Item("1/3", "Tea", image=image)})
-        champion = Champion(registry, {"catalogue": catalogue})
+        Catalogue({"1/3": Item("1/3", "Tea", image=image)}).save(tmp_path)
+        champion = Champion(registry, load_settings(tmp_path))
         champion.look()
         app = create_app(champion)
         assert asked(app, "/items/1%2F3").json()["image"] == image

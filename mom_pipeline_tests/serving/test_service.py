@@ -28,6 +28,11 @@ THREADS, ROUNDS = 4, 6
 SCHEMATHESIS = """
 [checks]
 negative_data_rejection.expected-statuses = [400, 404, 405, 413, 415, 422]
+
+# A time in the future is one by its form.
+[[operations]]
+include-path = "/events"
+checks.positive_data_acceptance.expected-statuses = [200, 404, 422]
 """
 
 
@@ -143,11 +148,21 @@ def test_a_client_that_leaves_in_the_middle_harms_nobody(service):
     assert service.output.read_text() == before
 
 
-def test_the_service_keeps_to_its_schema(service, tmp_path):
+@pytest.fixture
+def own_service(tmp_path, make):
+    """One that may be told anything."""
+    registry = ModelRegistry(tmp_path / "own" / "models")
+    registry.promote(registry.add(with_odd_ids(make(1))), "a test")
+    with running_service(tmp_path / "own") as running:
+        yield running
+
+
+def test_the_service_keeps_to_its_schema(own_service, tmp_path):
     """What Schemathesis generates from the OpenAPI document."""
+    service = own_service
     paths = service.get("/openapi.json")[1]["paths"]
     assert {"/recommend/{user}", "/recommend", "/similar/{item}", "/health", "/model"} <= {*paths}
-    assert {method for methods in paths.values() for method in methods} == {"get", "post"}
+    assert {method for methods in paths.values() for method in methods} == {"get", "post", "put"}
     (tmp_path / "schemathesis.toml").write_text(SCHEMATHESIS)
     command = Path(sys.executable).with_name("schemathesis")
     address = f"http://127.0.0.1:{service.port}/openapi.json"

@@ -10,6 +10,7 @@ only the components that matter to them are read first:
     P[y | u]  <=  sum_(k read) P[y | k] P[k | u]  +  |P[k not read | u]| |P[y | .]|
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Self
@@ -17,11 +18,12 @@ from typing import Self
 import numpy as np
 from scipy.linalg import get_blas_funcs
 
+from mom_pipeline.core.ranking.list_rules import NO_RULES, ListRules
 from mom_pipeline.core.ranking.parts import Histories
 from mom_pipeline.core.ranking.score import ComponentsScore, Score
 from mom_pipeline.core.ranking.topn import BestItems, Progress, hide_seen, top_n, user_blocks
 from mom_pipeline.core.threads import map_blocks
-from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.core.types import Array, Csr, Float64
 
 # Up to this many users are scored one by one.
 _FEW_USERS = 4
@@ -44,14 +46,21 @@ _SCORES_IN_CACHE, _SCORES_IN_MEMORY = 1_000_000, 32_000_000
 _FEWEST_USERS, _MOST_USERS = 128, 1024
 # The whole catalogue: some 10 MB of scores for each part and thread, or more for enough users.
 _SCORES_PER_BLOCK, _USERS_PER_BLOCK = 2_500_000, 256
+# Items for each one of a list that rules pick from at first, and how many times as many then.
+_POOL = 4
 
 
 @dataclass(frozen=True)
 class ExactTop:
-    """The best items by a score. candidates: (D,) of bool; no other item is ever listed."""
+    """The best items by a score and rules.
+
+    candidates: (D,) of bool; no other item is ever listed.  similar: see `ListRules.pick`.
+    """
 
     score: Score
     candidates: Array
+    rules: ListRules = NO_RULES
+    similar: Callable[[int], Array] = np.zeros
 
     def best(
         self,
@@ -62,6 +71,8 @@ class ExactTop:
         progress: Progress = lambda share: None,
     ) -> BestItems:
         """Return the n best items of every user; ties go to the lower item position."""
+        if self.rules.reorder:
+            return self._reordered(rows, n, exclude_seen)
         best = BestItems.empty(rows.X.shape[0], n)
         if self._components is not None:
             hidden = rows.X if exclude_seen else None
@@ -73,9 +84,48 @@ class ExactTop:
         progress(1.0)
         return best
 
+    def _reordered(self, rows: Histories, n: int, exclude_seen: bool) -> BestItems:
+        """Pick from ever more of the best, until no other item could come in."""
+        lists, size = BestItems.empty(rows.X.shape[0], n), min(_POOL * n, len(self.candidates))
+        waiting = np.arange(len(lists.items))
+        while len(waiting):
+            pool = self.by_score.best(rows.block(waiting), size, exclude_seen=exclude_seen)
+            for name, values in pool.values.items():
+                lists.values.setdefault(name, np.empty(len(lists.items)))[waiting] = values
+            left = []
+            for user, items, scores in zip(waiting, pool.items, pool.scores, strict=True):
+                known = int((items >= 0).sum())
+                whole = known < size or size == len(self.candidates)
+                likely = self.likely(scores[:known])
+                own = self.rules.pick(items[:known], likely, n, self.similar, whole=whole)
+                if own is None:
+                    left.append(user)
+                else:
+                    lists.items[user, : len(own)] = items[own]
+                    lists.scores[user, : len(own)] = scores[own]
+            waiting, size = np.array(left, dtype=np.int64), min(_POOL * size, len(self.candidates))
+        return lists
+
+    @cached_property
+    def by_score(self) -> Self:
+        """The same without groups and diversity."""
+        return replace(self, rules=replace(self.rules, max_per_group=0, diversity=0.0))
+
+    def likely(self, scores: Float64) -> Float64:
+        """Return how likely items are beside the first, the best. scores: (n,), falling."""
+        if isinstance(self.score, ComponentsScore):
+            return scores / max(scores[:1].max(initial=0.0), np.finfo(np.float64).tiny)
+        return np.exp(scores - scores[:1].max(initial=-np.inf))
+
     def among(self, items: Array) -> Self:
         """Return the same among some of the items. items: (D,) of bool."""
         return replace(self, candidates=self.candidates & items)
+
+    @cached_property
+    def added(self) -> Array | None:
+        """What boosts add to the score, (D,): the odds of an item times its boost."""
+        boosts = self.rules.boosts
+        return None if boosts is None else np.log(boosts).astype(np.float32)
 
     def prepare(self) -> None:
         """Compute now what the first question would otherwise wait for."""
@@ -87,7 +137,9 @@ class ExactTop:
         """O in the order of what its items can score, where the components alone rank."""
         if not isinstance(self.score, ComponentsScore):
             return None
-        return BoundedComponents.from_probs(self.score.item_probs, self.candidates)
+        O, boosts = self.score.item_probs, self.rules.boosts
+        boosted = O if boosts is None else O * boosts[:, None].astype(O.dtype)
+        return BoundedComponents.from_probs(boosted, self.candidates)
 
     @cached_property
     def _no_candidates(self) -> Array:
@@ -101,6 +153,8 @@ class ExactTop:
         def block(some: slice) -> None:
             own = rows.block(some)
             scores, values = self.score(own, exclude_seen=exclude_seen)
+            if self.added is not None:
+                scores += self.added
             scores[:, self._no_candidates] = -np.inf
             if exclude_seen:
                 hide_seen(scores, own.X)

@@ -26,6 +26,7 @@ _USERS_PER_BLOCK = 512
 _TERMS = 2_000_000
 # What the features of the item alone are called in an explanation.
 POPULARITY, TREND, OWN = "popularity", "trend", "own"
+BOOST = "boost"
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,8 @@ def explain_row(
     model: FittedModel, rows: Histories, items: Array, *, exclude_seen: bool = True
 ) -> ScoreExplanation:
     """Take the scores of some items apart, seen or not. rows: of one user.  items: (n,)."""
-    P, score = rows.memberships, model.top().score
+    P, top = rows.memberships, model.top()
+    score, boosts = top.score, model.list_rules.boosts
     components = np.zeros((len(items), len(model.weights)))
     if isinstance(score, LogitScore):
         _, values = score(rows, exclude_seen=exclude_seen)
@@ -132,12 +134,14 @@ def explain_row(
         of_item = item_parts(score, rows, items[None])
         if exclude_seen:
             of_item[OWN] *= 0.0
-        parts |= of_item
+        parts |= of_item if top.added is None else {**of_item, BOOST: top.added[items][None]}
         history = by_entry(score, rows, items[None], values).T
     else:
         values = {}
         components = model.item_probs[items].astype(np.float64) * P[0]
         parts = {COMPONENTS: components.sum(axis=1)[None]}
+        if boosts is not None:
+            parts[BOOST] = parts[COMPONENTS] * (boosts[items] - 1)
         history = components_by_history(model, rows.X, P[0], items, components)
     by_part = {name: term[0].astype(np.float64) for name, term in parts.items()}
     scores = sum(by_part.values(), np.zeros(len(items)))
@@ -192,27 +196,6 @@ def components_by_history(
     whole = credit.sum(axis=1, keepdims=True)
     shares = np.divide(credit, whole, out=np.zeros_like(credit), where=whole > 0)
     return np.asarray(shares * component_terms.sum(axis=1, keepdims=True))
-
-
-def similar_scores(model: FittedModel, item: int) -> Array:
-    """Return P[item and y] / sqrt(P[item] P[y]) of every item y, (D,).
-
-    Counted where the model ranks with co-occurrences; else as its components imply,
-    P[a and b] = sum_k pi_k P[a | k] P[b | k].
-    """
-    ranking = model.pair_ranking
-    if ranking is not None:
-        pairs = ranking.pairs
-        scores = np.zeros(model.n_items)
-        row = pairs.matrix.entries[[item]]
-        scores[row.indices] = row.data.astype(np.float64)
-        c = np.maximum(pairs.item_users, 1.0)
-        return np.asarray(scores / np.sqrt(c[item] * c))
-    O, pi = model.item_probs, model.weights.astype(model.item_probs.dtype)
-    single = (O @ pi).astype(np.float64)
-    both = (O @ (pi * O[item])).astype(np.float64)
-    scale = np.sqrt(single[item] * single)
-    return np.divide(both, scale, out=np.zeros_like(both), where=scale > 0)
 
 
 def _strongest_components(P: Array, item_probs: Array, items: Array) -> tuple[Array, Array]:

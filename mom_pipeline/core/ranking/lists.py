@@ -8,7 +8,7 @@ from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.moments.users import UserRows, Users
 from mom_pipeline.core.ranking.explain import POPULAR, strongest
 from mom_pipeline.core.ranking.parts import Histories
-from mom_pipeline.core.ranking.topn import BestItems, most_popular
+from mom_pipeline.core.ranking.topn import BestItems
 from mom_pipeline.core.types import Array, Float64
 
 
@@ -33,7 +33,7 @@ def reasoned_lists(
     N = rows.X.shape[0]
     empty = BestItems.empty(N, n)
     kinds, causes = (np.full(empty.items.shape, value) for value in (POPULAR, -1))
-    popular, shares = most_popular(np.where(model.candidates, model.popularity, 0.0), n)
+    popular, shares = model.popular(n)
     newcomers = np.setdiff1d(np.arange(N), known)
     empty.items[newcomers, : len(popular)], empty.scores[newcomers, : len(popular)] = (
         popular,

@@ -19,7 +19,10 @@ async function knownExamples() {
   const use = await get(`/items/${encodeURIComponent(items[0])}`);
   const text = (use.name || items[0]).slice(0, 3);
   const known = { user: users[0], users, item: items[0], items: { [items[0]]: 2, [items[items.length - 1]]: 0.5 } };
-  return { ...known, only: items, not: items.slice(0, 1), group: (use.groups || [])[0], n: 5, seen: true, q: text };
+  const told = { type: "purchase", time: new Date().toISOString(), id: "order-1", place: 1, hidden: false, boost: 1.2 };
+  const { version } = await get("/model");
+  const order = { max_per_group: 2, diversity: 0.3, track: true };
+  return { ...known, ...told, ...order, model: version, only: items, not: items.slice(0, 1), group: (use.groups || [])[0], n: 5, seen: true, q: text };
 }
 
 function row(name, isRequired, said, example, use) {
@@ -71,8 +74,9 @@ function getting(path, said, examples) {
   const parameters = said.parameters || [];
   const inputs = new Map(parameters.map(({ name, required = false }) => [name, element("input", {
     name, required, spellcheck: false, ariaLabel: name, value: required ? examples[name] : "" })]));
-  const rows = parameters.map(({ name, required, description }) => row(name, required, description, examples[name],
-    () => { inputs.get(name).value = examples[name]; }));
+  const given = { ...examples, track: "1" };
+  const rows = parameters.map(({ name, required, description }) => row(name, required, description, given[name],
+    () => { inputs.get(name).value = given[name]; }));
   const labels = [...inputs].map(([name, input]) => element("label", {}, name, input));
   const request = () => {
     let address = path;
@@ -87,23 +91,32 @@ function getting(path, said, examples) {
   return details("GET", path, said.description, ...(rows.length ? [described(rows)] : []), ...asking("GET", path, labels, request));
 }
 
-function posting(path, schema, examples) {
-  const required = schema.required || [];
+function telling(kind, path, schema, known) {
+  const { properties, required = [] } = schema;
+  // A list that was shown has an order; what was taken, weights.
+  const examples = properties.items && properties.items.type === "array" ? { ...known, items: known.only } : known;
   const body = element("textarea", { rows: 9, spellcheck: false, ariaLabel: "body" });
   const write = (value) => { body.value = JSON.stringify(value, null, 2); };
-  write(Object.fromEntries([...required, "n"].map((name) => [name, examples[name]])));
-  const rows = Object.entries(schema.properties).map(([name, { description }]) => row(
+  write(Object.fromEntries([...required, "n"].filter((name) => properties[name]).map((name) => [name, examples[name]])));
+  const rows = Object.entries(properties).map(([name, { description }]) => row(
     name, required.includes(name), description, examples[name],
     () => { write({ ...JSON.parse(body.value || "{}"), [name]: examples[name] }); }));
-  const options = () => [path, { method: "POST", headers: { "Content-Type": "application/json" }, body: body.value }];
-  return details("POST", path, schema.description, described(rows), ...asking("POST", path, [body], options));
+  const address = path.replace("{item}", encodeURIComponent(examples.item));
+  const options = () => [address, { method: kind, headers: { "Content-Type": "application/json" }, body: body.value }];
+  return details(kind, path, schema.description, described(rows), ...asking(kind, path, [body], options));
+}
+
+function bodies(kind, path, said, examples) {
+  const { anyOf } = said.requestBody.content["application/json"].schema;
+  return anyOf.filter((schema) => schema.properties).map((schema) => telling(kind, path, schema, examples));
 }
 
 async function start() {
   const [said, examples] = await Promise.all([get("/openapi.json"), knownExamples()]);
-  const operations = Object.entries(said.paths).flatMap(([path, { get: asked, post }]) => [
+  const operations = Object.entries(said.paths).flatMap(([path, { get: asked, post, put }]) => [
     ...(asked ? [getting(path, asked, examples)] : []),
-    ...(post ? post.requestBody.content["application/json"].schema.anyOf.map((schema) => posting(path, schema, examples)) : []),
+    ...(post ? bodies("POST", path, post, examples) : []),
+    ...(put ? bodies("PUT", path, put, examples) : []),
   ]);
   document.getElementById("addresses").replaceChildren(...operations);
 }

@@ -503,7 +503,8 @@ async function showGroup(text) {
 // The model
 
 async function showModel() {
-  const [model, said, measured] = await Promise.all([ask("/model"), ask("/promotions"), ask("/evaluations")]);
+  const [model, said, measured, shown] = await Promise.all([
+    ask("/model"), ask("/promotions"), ask("/evaluations"), ask("/shown").catch(() => null)]);
   const gate = said.changes.length ? said.changes[0] : null;
   const plain = (value) => (typeof value === "object" ? JSON.stringify(value) : String(value));
   const chosen = (name) => plain(model.settings[name]) !== plain(model.defaults[name]);
@@ -522,11 +523,37 @@ async function showModel() {
         card("Settings", note("What was chosen for this model stands first; the rest is as it is by default."), settings)),
       element("div", {},
         card("How good it is", ...quality(measured.days)),
+        card("Taken of what was shown", ...taking(shown)),
         card("Why it is in use", gate ? element("p", {}, element("strong", { textContent: `${gate.kind} by ${gate.by === "gate" ? "the gate" : "a person"}. ` }), visible(gate.reason)) : note("Nothing was decided yet."),
           element("details", { hidden: said.changes.length < 2 }, element("summary", { textContent: "Earlier decisions" }),
             element("ul", {}, ...said.changes.slice(1).map((change) => element("li", {
               textContent: `${change.time.slice(0, 16).replace("T", " ")} · ${change.version} ${change.kind}: ${visible(change.reason)}` }))))))),
   ];
+}
+
+function taking(shown) {
+  // How often people took what they were shown, by place and version, and by day as a curve.
+  if (!shown || !shown.rates.length) return [note("Nothing is told yet: ask with ?track=1, or send POST /shown, and POST /events.")];
+  const share = (rate) => [percent(rate.share), `${percent(rate.low)} to ${percent(rate.high)}`];
+  const lines = (by, word) => shown.rates.filter((rate) => rate.by === by).map((rate) => [
+    `${word}${rate.of}, ${rate.type}`, number(rate.shown), ...share(rate)]);
+  const days = shown.rates.filter((rate) => rate.by === "day");
+  const kinds = [...new Set(days.map((rate) => rate.type))];
+  const series = kinds.map((kind) => ({ name: kind, values: days.filter((rate) => rate.type === kind).map((rate) => rate.share) }));
+  const trial = shown.trial;
+  return [
+    ...(trial ? [note(verdictOf(trial))] : []),
+    curve([...new Set(days.map((rate) => rate.of))], series, percent) || "",
+    table(["", "shown", "taken", "95 % interval"], [...lines("version", ""), ...lines("place", "place ")]),
+  ];
+}
+
+function verdictOf({ version, share, result }) {
+  const named = `${version} answers ${percent(share)} of the people. `;
+  if (result.low === null) return `${named}Too few were shown anything yet.`;
+  const points = (value) => `${value < 0 ? "−" : "+"}${(100 * Math.abs(value)).toFixed(2)}`;
+  const more = result.more_users ? `; ${number(result.more_users)} more people until that is sure, if it stays so` : "";
+  return `${named}Taken of what was shown: ${points(result.difference)} points [${points(result.low)}, ${points(result.high)}]${more}.`;
 }
 
 // The search

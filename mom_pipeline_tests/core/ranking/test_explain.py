@@ -17,7 +17,6 @@ from mom_pipeline.core.ranking.explain import (
     RISING,
     TREND,
     explain_row,
-    similar_scores,
     strongest,
 )
 from mom_pipeline.core.ranking.lists import reasoned_lists
@@ -179,7 +178,7 @@ def test_a_seen_item_can_be_explained(fitted):
 
 def test_similar_items_are_symmetric(fitted):
     model, _ = fitted
-    table = np.stack([similar_scores(model, item) for item in range(120)])
+    table = np.stack([model.similar(item) for item in range(120)])
     np.testing.assert_allclose(table, table.T, rtol=1e-4, atol=1e-7)
     assert np.isfinite(table).all()
     assert table.max() > 0

@@ -1,0 +1,175 @@
+"""How often people took what they were shown, with intervals, and the two arms of a trial."""
+
+import hashlib
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from mom_pipeline.errors import MomError
+from mom_pipeline.serving.events import EventStore
+
+_Z = 1.959964  # of 95 %
+By = Literal["day", "version", "place"]
+# How many are told: the newest ones, or the first.
+_SHOWN_OF: dict[By, int] = {"day": -35, "version": -10, "place": 20}
+_OF_SHOWN = {
+    "shown": "SELECT {by}, '', count(*) FROM shown GROUP BY 1 ORDER BY 1",
+    "followed": "SELECT {by}, type, count(*) FROM followed JOIN shown ON shown.id = followed.shown "
+    "GROUP BY 1, 2 ORDER BY 1, 2",
+}
+_ARMS = """
+SELECT user, version = ?, count(*), count(followed.shown)
+FROM shown LEFT JOIN (SELECT DISTINCT shown FROM followed) AS followed ON shown = id
+WHERE trial = ? AND day >= ?
+GROUP BY 1, 2
+"""
+
+
+class NotShownBetter(MomError):
+    """A version whose trial does not show that it is better."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Of the items that were shown on a day, by a version, or at a place: how many were taken.
+
+    type: of the events.  low, high: of the share, an interval of 95 % (Wilson, 1927).
+    """
+
+    by: By
+    of: str
+    type: str
+    shown: int
+    taken: int
+    share: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A version that answers a share of the users beside the model in use, since a day."""
+
+    version: str
+    share: float
+    since: str
+
+    def has(self, user: str) -> bool:
+        """Whether a user belongs to it: always the same ones."""
+        digest = hashlib.sha256(f"{self.version} {user}".encode()).digest()
+        return int.from_bytes(digest[:8], "big") < self.share * 2**64
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Sums over the users of an arm. n: items that each was shown.  y: of these, those taken."""
+
+    users: int = 0
+    n: int = 0
+    y: int = 0
+    nn: int = 0
+    yy: int = 0
+    ny: int = 0
+
+    def plus(self, n: int, y: int) -> "Arm":
+        """With one more user."""
+        return Arm(
+            self.users + 1,
+            self.n + n,
+            self.y + y,
+            self.nn + n * n,
+            self.yy + y * y,
+            self.ny + n * y,
+        )
+
+    @property
+    def share(self) -> float:
+        return self.y / max(self.n, 1)
+
+    @property
+    def variance(self) -> float:
+        """Of the share: users are drawn, not items (delta method)."""
+        if self.users < 2 or not self.n:
+            return math.inf
+        squares = self.yy - 2 * self.share * self.ny + self.share**2 * self.nn
+        return squares / self.n**2 * self.users / (self.users - 1)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The share taken in the trial, less that with the model in use, and an interval of 95 %.
+
+    more_users: until the interval leaves 0 out, if the difference stays as it is; None unknown.
+    """
+
+    control: Arm
+    trial: Arm
+    difference: float
+    low: float | None
+    high: float | None
+    more_users: int | None
+
+
+def difference(control: Arm, trial: Arm) -> Difference:
+    """Compare two arms."""
+    d, error = trial.share - control.share, _Z * math.sqrt(control.variance + trial.variance)
+    if not math.isfinite(error):
+        return Difference(control, trial, d, None, None, None)
+    users = control.users + trial.users
+    more = None if d == 0 else max(0, math.ceil(users * ((error / d) ** 2 - 1)))
+    return Difference(control, trial, d, d - error, d + error, more)
+
+
+def trial_difference(store: EventStore, trial: Trial) -> Difference:
+    """What came of a trial so far."""
+    arms = [Arm(), Arm()]
+    for _, of_trial, n, y in store.rows(_ARMS, trial.version, trial.version, trial.since):
+        arms[of_trial] = arms[of_trial].plus(n, y)
+    return difference(*arms)
+
+
+def require_better(store: EventStore, trial: Trial | None, version: str | None) -> None:
+    """Raise NotShownBetter unless the interval of a version's trial lies above 0."""
+    if trial is None or trial.version != version:
+        raise NotShownBetter(f"{version} is not on trial; `mom-pipeline serve --ab {version}=10%`")
+    found = trial_difference(store, trial)
+    if found.low is None or found.high is None or found.low <= 0:
+        more = "" if found.more_users is None else f"; {found.more_users:,} more users may show it"
+        interval = "" if found.low is None else f" [{found.low:+.4f}, {found.high:+.4f}]"
+        raise NotShownBetter(
+            f"{version} is not shown to be better: difference {found.difference:+.4f}{interval} of "
+            f"{found.control.users:,} and {found.trial.users:,} users{more}"
+        )
+
+
+def rates(store: EventStore) -> list[Rate]:
+    """The rates by day, by version and by place, of each type of event; the newest ones."""
+    found: list[Rate] = []
+    for by, most in _SHOWN_OF.items():
+        shown, taken = (
+            store.rows(query.format(by=by)) for query in (_OF_SHOWN["shown"], _OF_SHOWN["followed"])
+        )
+        counts: defaultdict[object, dict[str, int]] = defaultdict(dict)
+        for of, kind, n in taken:
+            counts[of][kind] = n
+        kinds = sorted({kind for _, kind, _ in taken}) or ["any"]
+        kept = shown[:most] if most > 0 else shown[most:]
+        make = partial(_rate, by)
+        found += [
+            make(str(of), kind, n, counts[of].get(kind, 0)) for of, _, n in kept for kind in kinds
+        ]
+    return found
+
+
+def _rate(by: By, of: str, kind: str, n: int, taken: int) -> Rate:
+    return Rate(by, of, kind, n, taken, taken / n, *wilson(taken, n))
+
+
+def wilson(k: int, n: int) -> tuple[float, float]:
+    """Return an interval of 95 % of a share, k of n."""
+    p, z = k / n, _Z
+    middle, scale = p + z * z / (2 * n), 1 + z * z / n
+    half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
