@@ -28,7 +28,7 @@ from mom_pipeline_tests.cli.conftest import mom
 from mom_pipeline_tests.data_folder import DataFolder
 from mom_pipeline_tests.erasure.test_erasure import erase
 from mom_pipeline_tests.running import command, environment, wait_until
-from mom_pipeline_tests.serving.service import Service, encoded, running_service
+from mom_pipeline_tests.serving.service import Service, encoded, running_service, workers_of
 
 from .conftest import D
 
@@ -231,11 +231,6 @@ def test_workers_count_together(service):
         assert service.get("/model")[0] == 200
     assert asked() == before + 30
     assert len(workers_of(service)) == 2
-
-
-def workers_of(service: Service) -> list[int]:
-    children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children")
-    return [int(pid) for pid in children.read_text().split()]
 
 
 def test_nothing_is_lost_when_workers_go_and_models_come(tmp_path, make):
