@@ -1,7 +1,4 @@
-"""Dagster's home below the data folder and its configuration.
-
-Nothing of Dagster is imported here: that alone takes longer than most commands.
-"""
+"""Dagster's home below the data folder, without importing Dagster, which takes long."""
 
 import os
 import shutil

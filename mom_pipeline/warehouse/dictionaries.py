@@ -23,10 +23,7 @@ def extend_dictionaries(connection: Connection, day: date) -> None:
 
 
 def forget_positions(connection: Connection, first: date) -> None:
-    """Take back the positions given on a day and later: the days are numbered anew, in order.
-
-    So days that come late or are corrected end with the same arrays as days that come in order.
-    """
+    """Take back positions from a day on, so that late days end with the arrays of days in order."""
     for kind in KINDS:
         connection.execute(
             f"DELETE FROM {kind}_dictionary WHERE first_day >= $first::DATE",  # noqa: S608

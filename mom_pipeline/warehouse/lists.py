@@ -26,11 +26,7 @@ def replace_lists(
     item_ids: Array,
     parts: Iterable[tuple[Array, ReasonedLists]],
 ) -> int:
-    """Store everybody's lists in place of the present ones; return the rows.
-
-    model: the version.  parts: positions of some users, and their lists. All in the transaction
-    of the connection.
-    """
+    """Store everybody's lists of a model version in place of the present ones; return the rows."""
     for table, ids in (("list_users", user_ids), ("list_items", item_ids)):
         connection.register("ids", {"position": np.arange(len(ids)), "id": ids})
         connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS FROM ids")

@@ -24,19 +24,12 @@ _BEFORE_ALL_EVENTS = "1900-01-01 00:00:00+00"
 
 @dataclass(frozen=True)
 class DayMatrix:
-    """The state as of a day.
-
-    interactions: (users, items) float64 CSR, canonical; row and column are the positions of
-        the dictionaries, and what the filters removed is empty.
-    last_days: (users, items) with the same entries: the day of a pair's last event, a number
-        of days.
-    fingerprint: of the deliveries that it was made from.
-    """
+    """The state as of a day, by the positions of the dictionaries."""
 
     day: date
-    interactions: csr_array
-    last_days: csr_array
-    fingerprint: str
+    interactions: csr_array  # (users, items) float64, canonical; what filters removed is empty
+    last_days: csr_array  # the same entries: the day number of the pair's last event
+    fingerprint: str  # of the deliveries that it was made from
 
 
 def matrix_as_of(warehouse: Warehouse, day: date, new_array: NewArray = np.empty) -> DayMatrix:
@@ -125,10 +118,7 @@ class _StoredPairs:
 def _stored_pairs(
     connection: Connection, query: str, parameters: Mapping[str, object]
 ) -> Iterator[_StoredPairs]:
-    """Keep the pairs that a query finds, in its order, until the block ends.
-
-    Not within a transaction: there DuckDB does not count the rows of a table from 0.
-    """
+    """Keep the pairs of a query, in order; not in a transaction, where rowids do not begin at 0."""
     connection.execute(f"CREATE TEMP TABLE stored_pairs AS {query}", dict(parameters))
     try:
         yield _StoredPairs(connection, scalar(connection, "SELECT count(*) FROM stored_pairs"))
@@ -137,11 +127,7 @@ def _stored_pairs(
 
 
 def _window(settings: Settings, day: date) -> dict[str, object]:
-    """Values for `delivery_day <= $day AND event_time >= $begin AND event_time < $end`.
-
-    The window ends with the last moment of `day` in the declared zone. Bounds are instants, so
-    that no event has to be converted to local time.
-    """
+    """Bounds of the window that ends with `day` in the declared zone, as instants."""
     begin = _BEFORE_ALL_EVENTS
     if settings.matrix.window_days:
         begin = _midnight(settings, day - timedelta(days=settings.matrix.window_days - 1))

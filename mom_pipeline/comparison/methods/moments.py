@@ -1,7 +1,4 @@
-"""The method of moments itself, in the forms that a comparison shows.
-
-A form states only what differs from the defaults of `MethodOfMoments`.
-"""
+"""The method of moments in the forms that a comparison shows; each states what differs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -45,10 +42,7 @@ def fit_three_moment(
     ranking_weights: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Fitted:
-    """Rank by co-occurrences, EASE and the trend of the items (see `core.ranking`).
-
-    ranking_weights: without any, they are learnt from a hidden part of X.
-    """
+    """Rank as `core.ranking`; weights that are not given are learnt from a hidden part of X."""
     weights = None if ranking_weights is None else weights_from(ranking_weights)
     model = MethodOfMoments(
         min(n_components, *X.shape), **{**_EM, **settings}, ranking_weights=weights, seed=seed

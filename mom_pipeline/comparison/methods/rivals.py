@@ -1,7 +1,4 @@
-"""The rivals: popularity, three models of the library `implicit`, and EASE.
-
-`values` of a method is how it reads counts: "binary", "log" or "counts", see `weighted_rows`.
-"""
+"""The rivals: popularity, three models of `implicit`, and EASE. `values`: see `weighted_rows`."""
 
 import resource
 from contextlib import nullcontext
@@ -42,10 +39,7 @@ def _of_late(X: Csr, half_life: float, last_days: Csr | None) -> tuple[Array, Ar
 
 
 def fit_own_history(X: Csr, seed: int) -> Fitted:
-    """Score every item by how often the user took it before, then by its users.
-
-    For lists that may hold items of the history; elsewhere it is popularity.
-    """
+    """Score every item by how often the user took it before, then by its users: for repeats."""
     users = np.bincount(X.indices, minlength=X.shape[1])
     tie_break = users / (users.max(initial=1) + 1)
     return Fitted(lambda rows: np.asarray(rows.toarray() + tie_break))
@@ -68,10 +62,7 @@ def _trained(model: Any, X: Csr) -> Any:
 
 
 def fit_item_knn(X: Csr, seed: int, *, neighbours: int = 100, weighting: str = "Cosine") -> Fitted:
-    """Score an item by its similarity to those of the history, of which it is a neighbour.
-
-    weighting: "Cosine", "TFIDF" or "BM25", the library's recommenders. Nothing is random.
-    """
+    """Score an item by its similarity to those of the history, by "Cosine", "TFIDF" or "BM25"."""
     from implicit import nearest_neighbours
 
     model = getattr(nearest_neighbours, f"{weighting}Recommender")(K=neighbours)
@@ -207,10 +198,7 @@ def item_weights(X: Csr, ridge: float) -> Array:
 
 
 def require_memory(n_items: int) -> None:
-    """Raise TooLarge when B takes more than half of the machine, or than is left to this process.
-
-    LAPACK does not survive it when the memory ends while it works.
-    """
+    """Raise TooLarge where B takes half of the machine, or what is left of it: LAPACK crashes."""
     needed = n_items**2 * np.dtype(_precision(n_items)).itemsize * _MATRICES
     allowed, why = memory_of_machine() * _SHARE_OF_MEMORY, "half of this machine"
     budget = resource.getrlimit(resource.RLIMIT_DATA)[0]

@@ -15,10 +15,7 @@ _SLAB = 25
 def whitened_tensor(
     sums: AnchoredSums, whitening: Whitening, dtype: type[np.floating] = np.float64
 ) -> Array:
-    """Return M3(W, W, W) = T_B(F, F, F) / sum_u omega'_u, (K, K, K).
-
-    dtype: of the products.
-    """
+    """M3(W, W, W) = T_B(F, F, F) / sum_u omega'_u, (K, K, K), by products in `dtype`."""
     F = whitening.factors.astype(dtype, copy=False)
     T_B = unpacked(sums.triples.astype(dtype, copy=False), len(F))
     T_B /= dtype(sums.first.triple_weight)

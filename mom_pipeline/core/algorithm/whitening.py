@@ -18,15 +18,11 @@ _PROBES = 4
 
 @dataclass(frozen=True)
 class Whitening:
-    """W with W.T @ M2 @ W = I, as W = U F with the anchor's basis U.
+    """W with W.T @ M2 @ W = I, as W = U F with the anchor's basis U."""
 
-    factors: F = E diag(s)^(-1/2), (K', K).  spectrum: all K' eigenvalues of H, largest first.
-    requested: the K that was asked for; n_components is what the spectrum supports.
-    """
-
-    factors: Float64
-    spectrum: Float64
-    requested: int
+    factors: Float64  # F = E diag(s)^(-1/2), (K', K)
+    spectrum: Float64  # all K' eigenvalues of H, largest first
+    requested: int  # the K asked for; n_components is what the spectrum supports
 
     @property
     def n_components(self) -> int:
