@@ -33,7 +33,7 @@ Tell = Callable[[str], None]
 
 @contextmanager
 def writing_to(settings: Settings, who: str, *, waiting: Tell | None = None) -> Iterator[bool]:
-    """Be the one who writes; yields whether it waited. Without `waiting`: DataFolderBusy at once."""
+    """Be the one who writes; yields whether it waited. Without `waiting` raises DataFolderBusy."""
     path = settings.data_dir.resolve() / LOCK
     if path in _held:
         yield False

@@ -67,7 +67,7 @@ def run_task(
     budget: Budget,
     progress: Callable[[int], None] = lambda n_done: None,
 ) -> list[FitAnswer]:
-    """Have a task done by a new process, an answer per setting. progress: told how many there are."""
+    """Have a task done by a new process, an answer per setting. progress: told how many so far."""
     task_folder.mkdir(parents=True, exist_ok=True)
     answers: list[FitAnswer] = []
 

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: temporary name with the process's number, fsync, rename."""
+"""Files that appear whole or not at all: temporary name with the process's id, fsync, rename."""
 
 import fcntl
 import hashlib

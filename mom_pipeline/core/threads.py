@@ -60,7 +60,7 @@ def map_blocks(work: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Re
 def _mapped(
     pool: ThreadPoolExecutor, work: Callable[[Task], Result], tasks: list[Task]
 ) -> Iterator[Result]:
-    """Yield the results in order; threads have what this context grants, and a share of the cores."""
+    """Yield results in order; threads have what this context grants, and a share of the cores."""
     share = max(available_cores() // max(min(available_cores(), len(tasks)), 1), 1)
     contexts = [copy_context() for _ in tasks]
     for context in contexts:

@@ -45,7 +45,7 @@ class VisitedUsers(Protocol):
     def visit(
         self, work: Visit[Sum], users: Array, along: Array | Csr | None = None, /
     ) -> Iterator[Sum]:
-        """Yield the results of users (n,), ascending, by parts. along: (N, any) rows to go with them."""
+        """Yield the results of users (n,), ascending, by parts. along: (N, any) rows beside X."""
         ...
 
 
