@@ -23,7 +23,7 @@ _SAMPLE_BYTES, _WORTH_IT, _FASTEST = 65_536, 0.75, 1
 
 
 def write_npz(file: IO[bytes], arrays: Mapping[str, Array], *, deflated: bool = True) -> None:
-    """Write arrays as `np.load` reads them: the same arrays, deflated or not, give the same bytes."""
+    """Write arrays as `np.load` reads them, the same bytes for the same arrays."""
     with zipfile.ZipFile(file, "w", compresslevel=_FASTEST) as members:
         for name, array in arrays.items():
             shrinks = deflated and _is_shrinkable(array)
