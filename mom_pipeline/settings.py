@@ -61,16 +61,7 @@ RowsName = Literal["binary", "counts", "log"]
 RuleName = Literal["product", "tempered", "em"]
 RankingName = Literal["components", "three-moment"]
 FeatureName = Literal[
-    "pairs",
-    "ease",
-    "low_pass",
-    "users",
-    "trend_1",
-    "trend_14",
-    "quiet",
-    "had",
-    "times",
-    "since",
+    "pairs", "ease", "low_pass", "users", "trend_1", "trend_14", "quiet", "had", "times", "since"
 ]
 DELIMITERS: tuple[Delimiter, ...] = get_args(Delimiter)
 

@@ -15,8 +15,7 @@ from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.datasets.splits import read_split
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.warehouse.connection import Warehouse
-from mom_pipeline.warehouse.dictionaries import extend_dictionaries
-from mom_pipeline.warehouse.matrix import delivered_pairs, matrix_as_of
+from mom_pipeline.warehouse.matrix import delivered_pairs, extend_dictionaries, matrix_as_of
 
 _DAY = timedelta(days=1)
 # Windows before the test that a method may learn from, validation among them.

@@ -21,8 +21,7 @@ from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.serving.served_model import Manifest, ModelFigures, ServedModel
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse
-from mom_pipeline.warehouse.evaluations import MetricsRow, metrics_until
-from mom_pipeline.warehouse.lists import latest_items
+from mom_pipeline.warehouse.lists import MetricsRow, latest_items, metrics_until
 
 ERASED = "(erased)"
 _LIBRARIES = ("mom-pipeline", "numpy", "scipy", "duckdb", "dagster", "implicit")

@@ -82,14 +82,6 @@ def _notes(model: MethodOfMoments) -> dict[str, Any]:
     return {name: model.diagnostics[name] for name in ("n_components", "negative_mass")}
 
 
-_RULES: tuple[Settings, ...] = (
-    {"personalization": "em", "em_steps": 5},
-    {"personalization": "em", "em_steps": 2},
-    {"personalization": "em", "em_steps": 10},
-    {"personalization": "em", "em_steps": 5, "rows": "binary"},
-    {"personalization": "tempered", "temperature": 0.3},
-    {"personalization": "product"},
-)
 THREE_MOMENT = Method(
     "three-moment",
     "Three moments",
@@ -100,28 +92,20 @@ THREE_MOMENT = Method(
 )
 FORMS = (
     Method("mom-algorithm-1", "MoM (Algorithm 1)", fit_algorithm_1, size="n_components"),
-    # The paper's plain sums leave nothing to choose but how a repeated item counts.
     Method(
         "mom-paper",
         "MoM (paper)",
         partial(fit_components, estimator="paper", personalization="product", rows="binary"),
-        ({"rows": "binary"}, {"rows": "counts"}),
         size="n_components",
     ),
-    # No logarithms of counts: distinct pairs and triples are of whole events.
-    Method(
-        "mom-unbiased",
-        "MoM (unbiased)",
-        partial(fit_components, estimator="unbiased", **_EM),
-        _RULES,
-        size="n_components",
-    ),
-    Method(
-        "mom-balanced",
-        "MoM (balanced)",
-        partial(fit_components, estimator="balanced", **_EM),
-        (*_RULES, {"personalization": "em", "em_steps": 5, "rows": "log"}),
-        size="n_components",
+    *(
+        Method(
+            f"mom-{name}",
+            f"MoM ({name})",
+            partial(fit_components, estimator=name, **_EM),
+            size="n_components",
+        )
+        for name in ("unbiased", "balanced")
     ),
     THREE_MOMENT,
 )

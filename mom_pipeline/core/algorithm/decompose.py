@@ -19,8 +19,7 @@ from mom_pipeline.core.algorithm.decomposition import (
     order_like,
 )
 from mom_pipeline.core.algorithm.recovery import ProjectionName, Recovery, item_factors, recover
-from mom_pipeline.core.algorithm.tensor import whitened_tensor
-from mom_pipeline.core.algorithm.whitening import Whitening, whiten
+from mom_pipeline.core.algorithm.whitening import Whitening, whiten, whitened_tensor
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.sums import padded
 from mom_pipeline.core.types import Array, Float64

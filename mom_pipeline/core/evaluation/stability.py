@@ -18,8 +18,7 @@ from mom_pipeline.core.algorithm.decomposition import (
     match_columns,
     unit_columns,
 )
-from mom_pipeline.core.algorithm.tensor import whitened_tensor
-from mom_pipeline.core.algorithm.whitening import whiten
+from mom_pipeline.core.algorithm.whitening import whiten, whitened_tensor
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.core.moments.sums import padded
