@@ -21,8 +21,6 @@ hypothesis.settings.load_profile("busy")
 _LONGEST = (
     "cli/test_week.py",
     "faults/test_faults.py",
-    "ui/test_pages.py",
-    "ui/test_after_commands.py",
     "datasets/test_corpus.py",
     "defs/test_engine.py",
     "cli/test_upgrade.py",
