@@ -30,7 +30,6 @@ _LONGEST = (
     "cli/test_erase.py",
     "serving/test_explorer_page.py",
     "datasets/test_datasets.py",
-    "defs/test_against_full.py",
     "defs/test_graph.py",
     "engine/test_dask.py",
     "cli/test_compare.py",
