@@ -100,10 +100,6 @@ class Champion:
         in_model = current is not None and current.has_item(item)
         return in_model or item in catalogue.items or item in self._said_of
 
-    def said_of(self, item: str) -> ShopItem:
-        """What the shop says of an item."""
-        return self._said_of.get(item, ShopItem())
-
     @property
     def shows_pictures(self) -> bool:
         """Whether items.csv names pictures, which lie elsewhere."""
