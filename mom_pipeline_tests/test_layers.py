@@ -61,7 +61,7 @@ ALLOWED = {
     "bench": ARRAYS
     | {"duckdb", "implicit"}
     | {"core", "settings", "pictures", "engine", "warehouse", "logs", "datasets"}
-    | {"comparison", "serving", "report"},
+    | {"comparison", "serving", "report", "exports"},
     # All of them; `mom_pipeline` is the version.
     "cli": STORAGE
     | {
