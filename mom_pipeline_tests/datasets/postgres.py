@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+
 
 @contextmanager
 def server(programs: Path) -> Iterator[str]:
