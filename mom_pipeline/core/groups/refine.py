@@ -1,4 +1,4 @@
-"""Steps of EM on O and pi from the spectral estimate: consistent by the one, efficient by the other.
+"""Steps of EM on O and pi from the spectral estimate: consistent by that, efficient by these.
 
 A step is one pass over the rows, and what it adds up are sums over users; but the next step weighs
 every user anew, so the refined model is no function of the moments: it cannot be updated by changed
@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 
 from mom_pipeline.core.interactions import RowsName, rows_of_entries, weighted_rows
+from mom_pipeline.core.moments.sums import column_sums
 from mom_pipeline.core.moments.users import UserRows, Users
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
 from mom_pipeline.core.threads import map_blocks
