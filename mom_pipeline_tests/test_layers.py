@@ -56,6 +56,7 @@ ALLOWED = {
     "exports": ARRAYS | STORAGE | {"catalogue", "duckdb", "datasets", "warehouse", "serving"},
     "components": {"dagster", "pydantic", "settings", "datasets", "exports", "defs"},
     "definitions": {"dagster", "defs"},
+    "deploy": set(),  # no Python
     "ui": {"httpx", "starlette", "uvicorn", "websockets", "core"},
     "bench": ARRAYS
     | {"duckdb", "implicit"}
@@ -89,20 +90,20 @@ BUDGETS = {
     "core": 8_520,
     "logs": 2_330,
     "datasets": 2_190,
-    "warehouse": 1_020,
-    "artifacts": 490,
+    "warehouse": 950,
+    "artifacts": 480,
     "pipeline": 940,
     "defs": 2_180,
-    "engine": 720,
+    "engine": 680,
     "serving": 4_130,
-    "comparison": 2_040,
+    "comparison": 1_810,
     "report": 610,
-    "pictures": 340,
+    "pictures": 330,
     "erasure": 930,
     "cli": 2_880,
-    "bench": 1_710,
-    "ui": 520,
-    "settings": 510,
+    "bench": 1_670,
+    "ui": 500,
+    "settings": 490,
     "exports": 330,
     "components": 90,
 }
@@ -126,7 +127,8 @@ def imports_of(path):
 
 def files_of(layer):
     """Return the files of a package, or of a module that stands alone."""
-    return sorted((PACKAGE / layer).rglob("*.py")) or [PACKAGE / f"{layer}.py"]
+    folder = PACKAGE / layer
+    return sorted(folder.rglob("*.py")) if folder.is_dir() else [PACKAGE / f"{layer}.py"]
 
 
 @pytest.mark.parametrize("layer", ALLOWED)

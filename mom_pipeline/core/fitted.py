@@ -30,25 +30,18 @@ _DISTRIBUTIONS = ("item_probs", "weights", "popularity")
 
 @dataclass(frozen=True)
 class FittedModel(SentPlain):
-    """The components, the popularity, and what ranks with them.
+    """The components, the popularity, and what ranks with them."""
 
-    item_probs: O, (D, K).  weights: pi, (K,).
-    popularity: (D,), each item's share of all interactions; sums to 1.
-    rows: how the components read counts; see `weighted_rows`.
-    list_rules: what a list may hold beside the score. They are not stored.
-    anchor, sums: what the components come from; None in a model that only answers.
-    """
-
-    item_probs: Array
-    weights: Float64
-    popularity: Float64
+    item_probs: Array  # O, (D, K)
+    weights: Float64  # pi, (K,)
+    popularity: Float64  # (D,) share of all interactions
     personalization: Personalization
     pair_ranking: PairRanking | None = None
     diagnostics: dict[str, Any] = field(default_factory=dict)
-    anchor: Anchor | None = None
+    anchor: Anchor | None = None  # None in a model that only answers, as the sums
     sums: AnchoredSums | None = None
-    rows: RowsName = "counts"
-    list_rules: ListRules = NO_RULES
+    rows: RowsName = "counts"  # how the components read counts; see `weighted_rows`
+    list_rules: ListRules = NO_RULES  # what a list may hold beside the score; not stored
 
     @property
     def candidates(self) -> Array:
@@ -100,17 +93,12 @@ class FittedModel(SentPlain):
         rows = self.histories(X, last_days=last_days)
         return self.top(ranking).score(rows, exclude_seen=exclude_seen)[0]
 
-    def component_scores(self, X: Csr) -> Array:
-        """Return P[item | user], (N, D)."""
-        return self.scores(X, "components")
-
-    def best(  # noqa: PLR0913 - a question has many sides
+    def best(
         self,
         X: Csr,
         n: int,
         *,
         exclude_seen: bool = True,
-        memberships: Array | None = None,
         last_days: Csr | None = None,
         ranking: str | None = None,
         only: Array | None = None,
@@ -118,20 +106,17 @@ class FittedModel(SentPlain):
     ) -> BestItems:
         """Return the n best items of every row, exactly those of the whole catalogue.
 
-        X: (N, D).  memberships: (N, K) of the same users, computed when None.
-        last_days: (N, D), the days of X; without them all of a history counts alike.
+        X: (N, D).  last_days: (N, D), its days; without them all of a history counts alike.
         only: (D,) of bool, the items to choose among. One without users is no candidate.
         """
-        rows, top = self.histories(X, memberships, last_days), self.top(ranking)
+        rows, top = self.histories(X, last_days), self.top(ranking)
         top = top if only is None else top.among(only)
         return top.best(rows, n, exclude_seen=exclude_seen, progress=progress)
 
-    def histories(
-        self, X: Csr, memberships: Array | None = None, last_days: Csr | None = None
-    ) -> Histories:
+    def histories(self, X: Csr, last_days: Csr | None = None) -> Histories:
         """Return rows as the parts of the score read them; days are for a model that knows days."""
         dated = self.pair_ranking is not None and self.pair_ranking.days is not None
-        return Histories(X, self.memberships, memberships, last_days if dated else None)
+        return Histories(X, self.memberships, last_days if dated else None)
 
     def top(self, ranking: str | None = None) -> ExactTop:
         """Return what ranks, by the name of a ranking: None for what was fitted."""

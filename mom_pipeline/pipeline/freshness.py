@@ -27,19 +27,15 @@ _LONGEST_RUN = 28
 
 @dataclass(frozen=True)
 class DayStatus:
-    """The state of one day.
-
-    mode: how its moments came about.  behind: whether an update computes it.
-    noteworthy: whether a person should look at it.
-    """
+    """The state of one day."""
 
     day: date
     files: int
-    mode: str
+    mode: str  # how its moments came about
     status: Status
     reason: str = ""
-    behind: bool = False
-    noteworthy: bool = False
+    behind: bool = False  # an update computes it
+    noteworthy: bool = False  # a person should look at it
 
 
 @dataclass(frozen=True)
@@ -55,10 +51,7 @@ class _Logs:
 
 
 def day_statuses(days: Days, unread: Collection[date] = ()) -> list[DayStatus]:
-    """The state of every day that has log files, was computed, or has rows of a removed file.
-
-    unread: days that a source has new rows of, beside those of the files.
-    """
+    """The state of every day with log files, results, or rows of a removed file or of `unread`."""
     settings, files = days.settings, discover(days.settings.logs_dir).files
     first, last = settings.first_and_last_day()[0], max([last_day(settings, files), *unread])
     pending = {*unread, *(file.day for file in pending_files(days.warehouse))}
@@ -85,12 +78,12 @@ def days_behind(entries: Sequence[DayStatus]) -> list[DayStatus]:
     return inside[behind[0] : behind[-1] + 1] if behind else []
 
 
-def stretches(days: Sequence[DayStatus], longest: int = _LONGEST_RUN) -> list[tuple[date, date]]:
+def stretches(days: Sequence[DayStatus]) -> list[tuple[date, date]]:
     """The first and last day of each run: long gaps without any file are skipped."""
     ends: list[tuple[date, date]] = []
     for entry in days:
         near = ends and (entry.day - ends[-1][1]).days <= _LONGEST_GAP
-        if near and (entry.day - ends[-1][0]).days < longest:
+        if near and (entry.day - ends[-1][0]).days < _LONGEST_RUN:
             ends[-1] = ends[-1][0], entry.day
         else:
             ends.append((entry.day, entry.day))
