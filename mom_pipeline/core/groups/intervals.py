@@ -11,8 +11,7 @@ from mom_pipeline.core.algorithm.decomposition import (
     unit_columns,
 )
 from mom_pipeline.core.algorithm.recovery import component_weights
-from mom_pipeline.core.algorithm.tensor import whitened_tensor
-from mom_pipeline.core.algorithm.whitening import whiten
+from mom_pipeline.core.algorithm.whitening import whiten, whitened_tensor
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.groups.hashed import N_GROUPS, HashedSums
 from mom_pipeline.core.moments.anchored import AnchoredSums
