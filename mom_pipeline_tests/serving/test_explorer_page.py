@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from mom_pipeline.catalogue import Catalogue, Item
-from mom_pipeline.serving.explorer.groups import bubbles
+from mom_pipeline.groups.apart import bubbles
 from mom_pipeline.serving.registry import EvaluatedDay, ModelRegistry
 from mom_pipeline_tests.accessibility import serious_findings
 from mom_pipeline_tests.serving.conftest import figures
