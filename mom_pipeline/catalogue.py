@@ -60,10 +60,7 @@ class Catalogue:
 
     @classmethod
     def open(cls, data_dir: Path) -> "Catalogue":
-        """Read the catalogue of a data folder; an empty one where there is no file.
-
-        Raises InvalidCatalogue when it is not UTF-8, or lacks one of its columns.
-        """
+        """Read the catalogue of a data folder, empty without a file; may raise InvalidCatalogue."""
         path = data_dir / ITEMS_FILE
         try:
             text = path.read_bytes().decode("utf-8-sig")

@@ -1,11 +1,9 @@
-"""Dagster's home below the data folder and its configuration.
-
-Nothing of Dagster is imported here: that alone takes longer than most commands.
-"""
+"""Dagster's home below the data folder, without importing Dagster, which takes long."""
 
 import os
 import shutil
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 from mom_pipeline.core.files import write_text
@@ -14,40 +12,7 @@ from mom_pipeline.settings import Settings
 # The name of the code location, however it is loaded: that which `-m` gives it.
 CODE_LOCATION = "mom_pipeline.definitions"
 _OURS = "# Written by mom-pipeline"
-CONFIGURATION = f"""\
-{_OURS} at every start: edits are lost, unless this line is removed.
-telemetry:
-  enabled: false
-
-# No invitation to sign up over the first page.
-nux:
-  enabled: false
-
-# DuckDB takes one writer. Dagster sets the limits of single pools in its database only; the
-# default covers the one pool of this project. A whole run holds the pool.
-concurrency:
-  pools:
-    default_limit: 1
-    granularity: run
-
-# A worker that died is replaced. A failing asset would fail again: the method is deterministic.
-run_retries:
-  enabled: true
-  max_retries: 2
-  retry_on_asset_or_op_failure: false
-
-# The pages say which assets are late, by the policies of the assets.
-freshness:
-  enabled: true
-
-# Runs that never start or never end are noticed, and dead ones give the pool back.
-run_monitoring:
-  enabled: true
-  start_timeout_seconds: 180
-  cancel_timeout_seconds: 180
-  poll_interval_seconds: 30
-  free_slots_after_run_end_seconds: 30
-"""
+CONFIGURATION = files("mom_pipeline").joinpath("dagster.yaml").read_text(encoding="utf-8")
 # An older version stored its history by a class of its own, with ids of people in places.
 _OLD_STORAGE = "mom_pipeline.dagster_storage"
 _HISTORY = ("history", "schedules", "storage")

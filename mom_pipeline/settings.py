@@ -61,16 +61,7 @@ RowsName = Literal["binary", "counts", "log"]
 RuleName = Literal["product", "tempered", "em"]
 RankingName = Literal["components", "three-moment"]
 FeatureName = Literal[
-    "pairs",
-    "ease",
-    "low_pass",
-    "users",
-    "trend_1",
-    "trend_14",
-    "quiet",
-    "had",
-    "times",
-    "since",
+    "pairs", "ease", "low_pass", "users", "trend_1", "trend_14", "quiet", "had", "times", "since"
 ]
 DELIMITERS: tuple[Delimiter, ...] = get_args(Delimiter)
 
@@ -210,11 +201,7 @@ class LogSettings:
         return ZoneInfo(self.timezone)
 
     def reading_rules(self) -> str:
-        """What decides what a line means, as canonical JSON for the ledger.
-
-        A file that was read by other rules is read again, so code that judges lines differently
-        has another RULES_VERSION.
-        """
+        """What decides what a line means, as JSON for the ledger: other rules, read again."""
         rules = {key: value for key, value in asdict(self).items() if key not in _OF_FILES}
         rules["version"] = RULES_VERSION
         return json.dumps(rules, sort_keys=True, ensure_ascii=False)
@@ -339,11 +326,7 @@ class EngineSettings:
 
 
 class Settings(BaseSettings):
-    """All settings of one data folder.
-
-    fixed: the keys of `[model]` and `[ranking]` that a source names, such as "model.estimator";
-    the others may be chosen on the logs.
-    """
+    """All settings of one data folder."""
 
     # strict: variables are read as the type of their key; the sections have strict types.
     model_config = SettingsConfigDict(
@@ -367,7 +350,7 @@ class Settings(BaseSettings):
     scratch_dir = _Below("tmp")
 
     data_dir: Path
-    fixed: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()  # keys of [model] and [ranking] that a source names: not for choice
     pipeline: PipelineSettings = PipelineSettings()
     logs: LogSettings = LogSettings()
     matrix: MatrixSettings = MatrixSettings()
@@ -434,11 +417,7 @@ class Settings(BaseSettings):
 def load_settings(
     data_dir: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> Settings:
-    """Return the settings of a data folder.
-
-    Raises InvalidSetting for a key that does not exist, and for a value of another type or outside
-    of its range.
-    """
+    """The settings of a data folder; InvalidSetting for unknown keys and values out of range."""
     environment = os.environ if environment is None else environment
     folder = data_dir or Path(environment.get(DATA_DIR_VARIABLE) or "data")
     file = folder / SETTINGS_FILE

@@ -26,11 +26,7 @@ def write_values(path: Path, values: Mapping[str, Any], comment: str = "") -> No
 
 
 def declare_first_day(settings: Settings, days: Collection[date]) -> Settings:
-    """Write the first day of the pipeline, and return the settings anew.
-
-    days: of the log files. Written where the settings name none, and again when an earlier file
-    comes, as long as the comment says that no person chose it.
-    """
+    """Write the first day of the log files, where no person chose one; return the settings anew."""
     path, declared = settings.data_dir / SETTINGS_FILE, settings.pipeline.start_date
     if declared and not _is_written(path):
         return settings
@@ -45,10 +41,7 @@ def declare_first_day(settings: Settings, days: Collection[date]) -> Settings:
 
 
 def _mistaken(days: Sequence[date]) -> int:
-    """Return how many of the first days, ascending, are mistakes in the names of files.
-
-    They lie more than a year before the others, and are fewer.
-    """
+    """How many first days are mistakes: fewer than the others, and a year before them."""
     n_mistaken = 0
     for n_before, (day, following) in enumerate(pairwise(days), start=1):
         is_gap = following - day > _LONGEST_GAP
@@ -65,10 +58,7 @@ def _is_written(path: Path) -> bool:
 
 
 def with_values(text: str, values: Mapping[str, Any], comment: str = "") -> str:
-    """Return the text of a settings file with other values.
-
-    Raises InvalidSetting when the file is not TOML, or a section is something else there.
-    """
+    """The text of a settings file with other values; InvalidSetting where it is not TOML."""
     try:
         document = tomlkit.parse(text)
         for dotted, value in values.items():

@@ -33,12 +33,7 @@ Tell = Callable[[str], None]
 
 @contextmanager
 def writing_to(settings: Settings, who: str, *, waiting: Tell | None = None) -> Iterator[bool]:
-    """Be the one who writes to a data folder; what dead processes left behind is removed.
-
-    Yields whether another process had it before: what was read by then may have changed.
-
-    waiting: told once whom this waits for. Without it, raises DataFolderBusy at once.
-    """
+    """Be the one who writes; yields whether it waited. Without `waiting` raises DataFolderBusy."""
     path = settings.data_dir.resolve() / LOCK
     if path in _held:
         yield False
@@ -118,10 +113,7 @@ def _signature(path: Path) -> str:
 
 
 def _close_to_others(settings: Settings) -> None:
-    """Leave what holds people's ids to its owner alone, also what an earlier version wrote.
-
-    Not the log files: whoever delivers them decides who may read them.
-    """
+    """Leave ids to their owner alone; not the log files, whose deliverer decides."""
     folders = [
         settings.warehouse_path,
         settings.artifacts_dir,

@@ -43,10 +43,7 @@ def new_array(settings: Settings, shape: tuple[int, ...], dtype: np.dtype[Any]) 
 
 
 def remove_left_behind(settings: Settings, *, of_duckdb: bool = False) -> int:
-    """Remove the temporary files and folders of processes that have ended; return how many.
-
-    of_duckdb: also DuckDB's own, which do not name their process and may be those of a reader.
-    """
+    """Remove temporary files of processes that have ended, and DuckDB's own; return how many."""
     own = settings.scratch_dir.glob("duckdb_temp*") if of_duckdb else []
     return _remove([*_left_behind(settings), *own])
 

@@ -90,10 +90,7 @@ class ArrayStore:
         return self._folder(asset) / f"{version}.npz"
 
     def remove_others(self, kept: Collection[tuple[str, str]]) -> int:
-        """Remove all files but those of some assets and versions; return how many there were.
-
-        What a link leads to may lie elsewhere, and stays.
-        """
+        """Remove all files but those of some assets and versions, links aside; return how many."""
         paths = {self.path(asset, version) for asset, version in kept}
         folders = [folder for folder in self.root.glob("*") if not folder.is_symlink()]
         found = (path for folder in folders for path in folder.glob("*.npz"))

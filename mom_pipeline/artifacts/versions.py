@@ -57,10 +57,7 @@ def seal(folder: Path, facts: Mapping[str, Any]) -> str:
 
 
 def share_files(folder: Path, versions: Iterable[Path]) -> None:
-    """Let the files of a sealed folder that another version holds too be one file with them.
-
-    Versions never change, so nobody notices; where a file system has no links, copies stay.
-    """
+    """Hard-link the files that another version holds too; copies stay where there are no links."""
     own = read_sums(folder)
     for version in versions:
         for name, sha256 in read_sums(version).items():

@@ -1,8 +1,4 @@
-"""The paper's claims one by one: what it says, its figure, ours, and the verdict.
-
-Every verdict follows from what was measured; none is written down beforehand. What the paper says
-stands in `paper.toml`.
-"""
+"""The paper's claims (`paper.toml`): what it says, its figure, ours, and the verdict."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -32,19 +28,15 @@ Verdict = tuple[str, str]
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper.
-
-    says: the claim, with its place.  figure: the paper's.  command: measures it alone.
-    ours: measured here.  why: the verdict in a sentence.
-    """
+    """A claim of the paper."""
 
     title: str
-    says: str
-    figure: str
-    command: str
-    ours: str
+    says: str  # the claim, with its place
+    figure: str  # the paper's
+    command: str  # measures it alone
+    ours: str  # measured here
     verdict: str
-    why: str
+    why: str  # the verdict in a sentence
 
 
 def _claim(name: str, ours: str, verdict: Verdict, **measured: str) -> Claim:

@@ -20,14 +20,10 @@ _SEVERAL = 3
 
 @dataclass(frozen=True)
 class ClusteredCatalogue:
-    """Items of Zipf's popularity, each at home in one of several clusters.
+    """Items of Zipf's popularity, each at home in a cluster of neighbours."""
 
-    Items of a cluster lie side by side.  cumulative: (D + 1,) of the popularities.
-    edges: (clusters + 1,), where the clusters begin and end.
-    """
-
-    cumulative: Array
-    edges: Array
+    cumulative: Array  # (D + 1,) of the popularities
+    edges: Array  # (clusters + 1,) where the clusters begin and end
 
     @classmethod
     def random(cls, n_items: int, n_clusters: int, rng: np.random.Generator) -> Self:
@@ -48,11 +44,7 @@ class ClusteredCatalogue:
         return np.minimum(items, len(self.cumulative) - 2)
 
     def interactions(self, n_users: int, n_pairs: int, rng: np.random.Generator) -> Csr:
-        """Draw a binary matrix of exactly n_pairs entries; every user has at least one.
-
-        A user's items come from two tastes and from the whole catalogue; lengths are
-        log-normal. Repeated draws are drawn again.
-        """
+        """Binary rows of exactly n_pairs entries: two tastes a user and the whole catalogue."""
         D = len(self.cumulative) - 1
         tastes = rng.integers(0, len(self.edges) - 1, (n_users, 2))
         missing = _lengths(n_users, n_pairs, D, rng)

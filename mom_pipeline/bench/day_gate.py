@@ -17,8 +17,7 @@ from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.logs.gate import DayVerdict, admit
 from mom_pipeline.settings import load_settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql
-from mom_pipeline.warehouse.dictionaries import Kind, extend_dictionaries, ids_by_position
-from mom_pipeline.warehouse.matrix import matrix_as_of
+from mom_pipeline.warehouse.matrix import Kind, extend_dictionaries, ids_by_position, matrix_as_of
 
 # Log -> its file, as published; `LOG.sql` gives users, items and times of all events.
 _LOGS = {

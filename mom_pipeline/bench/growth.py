@@ -28,11 +28,7 @@ def run_growth(
     eighths: Sequence[int] = (1, 2, 4, 8),
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Fit some eighths of the users, each in a process of its own, with all memberships.
-
-    Shards hold a random part of the users each, so that the first eighth of the shards is an
-    eighth of the users. The slope is that of log time against log users: 1 is linear.
-    """
+    """Fit some eighths of the users, each in a process of its own; slope 1 is linear time."""
     n_users, n_pairs = round(scale * _USERS), round(scale * _PAIRS)
     n_items = round(min(scale, 1.0) * _ITEMS)
     tell, rows = within(progress, _DATA_SHARE, 1 - _DATA_SHARE), list[dict[str, Any]]()

@@ -88,13 +88,7 @@ def run_paper(
     time_budget: float = TIME_BUDGET,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Fit every method at every size, each alone in a process of its own.
-
-    sizes: names of `SIZES`, or sizes of one's own.  threads: "one" or "all" cores, or "both".
-    Simulated data; reading them is not counted.  time_budget: seconds of a process, 0 for no
-    limit.  Returns a row per size, mode of threads and method, with its ratio to MoM in the same
-    mode; numbers are None where `failure` says why.
-    """
+    """Fit every method at every size on "one" or "all" cores, each in a process of its own."""
     modes = tuple(THREADS) if threads == "both" else (threads,)
     rows: list[dict[str, Any]] = []
     for number, named in enumerate(sizes):

@@ -1,8 +1,4 @@
-"""The paper's experiments again: recovery of a known truth, Tables 1 and 2, Figure 2, as one page.
-
-Its data sets are not shipped: simulated data of their sizes stand for them, and the logs at hand
-stand beside. What the figures say about the paper's claims is in `claims.py`.
-"""
+"""The paper's experiments on one page, on simulated data of its sizes and on the logs at hand."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,15 +40,12 @@ _MEMORY = 8_000_000_000
 
 @dataclass(frozen=True)
 class Plan:
-    """How large everything is. shrink: the paper's sizes are divided by it.
-
-    recovery: arguments of `run_recovery` other than its defaults.
-    """
+    """How large everything is."""
 
     sizes: tuple[PaperSize, ...] = tuple(SIZES.values())
-    shrink: int = 1
+    shrink: int = 1  # the paper's sizes are divided by it
     n_components: int = N_COMPONENTS
-    recovery: Mapping[str, Any] = field(default_factory=dict)
+    recovery: Mapping[str, Any] = field(default_factory=dict)  # arguments of `run_recovery`
     time_budget: float = TIME_BUDGET
 
     @property
@@ -72,17 +65,13 @@ QUICK = Plan(
 
 @dataclass(frozen=True)
 class Reproduction:
-    """All that was measured.
-
-    recovery: as `bench recovery` returns it.  rows: those of `bench paper`.
-    simulated, logs: Figure 2 on data of the paper's sizes, and on the logs at hand.
-    """
+    """All that was measured."""
 
     plan: Plan
-    recovery: dict[str, Any]
-    rows: list[dict[str, Any]]
-    simulated: tuple[Comparison, ...]
-    logs: tuple[Comparison, ...]
+    recovery: dict[str, Any]  # as `bench recovery` returns it
+    rows: list[dict[str, Any]]  # those of `bench paper`
+    simulated: tuple[Comparison, ...]  # Figure 2 on data of the paper's sizes
+    logs: tuple[Comparison, ...]  # and on the logs at hand
 
 
 def run_reproduction(
@@ -125,10 +114,7 @@ def _part(X: Csr, chosen: Array) -> Csr:
 
 
 def log_split(warehouse: Warehouse, train_days: Collection[date], name: str, plan: Plan) -> Split:
-    """Return the training days of a log and its other days; settings are chosen on the former.
-
-    train_days: those that its publication names; none: three quarters.
-    """
+    """The training days of a log, as published or three quarters, and its other days."""
     if train_days:
         split = split_by_days(warehouse, train_days, name=name)
     else:

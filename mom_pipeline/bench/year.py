@@ -23,10 +23,7 @@ def run_year(
     run_days: int = 28,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Ingest the days of a log, in runs of some days, with the default settings.
-
-    After each run the data folder is measured, in MB; at the end, what the daily commands take.
-    """
+    """Ingest a log in runs of some days, with the default settings, and measure the folder."""
     log_days = dict(list(read_log(folder, log).items())[:days])
     names, runs = list(log_days), list[dict[str, Any]]()
     with tempfile.TemporaryDirectory(prefix="mom-bench-") as place:

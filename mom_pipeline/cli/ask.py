@@ -165,9 +165,7 @@ def _print_items(title: str, items: Sequence[ScoredItem], reasons: Sequence[str]
     kept = {name: values for name, values in columns.items() if any(values) or name != "name"}
     if not reasons:
         del kept["because of"]
-    print_table(
-        title, list(kept), zip(*kept.values(), strict=True), numbers=["score"], whole=["item"]
-    )
+    print_table(title, list(kept), zip(*kept.values(), strict=True), whole=["item"])
 
 
 def _print_csv(answers: Sequence[Recommendations]) -> None:
@@ -188,4 +186,4 @@ def _print_terms(title: str, column: str, terms: Sequence[Contribution]) -> None
         rows.append((f"{len(rest)} more", *sums))
     columns = [column, "contribution", "share"]
     lines = [(name, f"{value:.4g}", f"{share:.1%}") for name, value, share in rows]
-    print_table(title, columns, lines, numbers=columns[1:])
+    print_table(title, columns, lines)

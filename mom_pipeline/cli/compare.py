@@ -9,7 +9,7 @@ import click
 
 from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.cli.run import ingest_new
-from mom_pipeline.cli.terminal import A_DAY, json_option, print_json, print_table, step_progress
+from mom_pipeline.cli.terminal import A_DAY, json_option, print_json, print_table, progress_bar
 from mom_pipeline.comparison import tables
 from mom_pipeline.comparison.isolated import Budget
 from mom_pipeline.comparison.methods import PARTS
@@ -93,7 +93,7 @@ def compare(
     )
     check_options(options)
     settings = load_settings()
-    with step_progress("reading") as progress, scratch_folder(settings, "compare") as scratch:
+    with progress_bar("reading") as progress, scratch_folder(settings, "compare") as scratch:
         split = _split(settings, asked, exclude_seen=not include_seen)
         comparison = run_comparison(split, options, scratch, progress)
     if all(result.failure for result in comparison.results):  # a stored one stays
@@ -150,8 +150,7 @@ def _show(comparison: Comparison, folder: Path, *, as_json: bool) -> None:
         *tables.group_tables(comparison),
     )
     for table in shown:
-        numbers = [name for name in table.columns[1:] if name not in ("Type", "settings chosen")]
-        print_table(table.caption, table.columns, table.rows, numbers=numbers)
+        print_table(table.caption, table.columns, table.rows)
     for remark in remarks:
         click.echo(remark)
     click.echo(f"Kept in {folder}.")

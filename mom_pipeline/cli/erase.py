@@ -12,7 +12,7 @@ import click
 
 from mom_pipeline.artifacts.lock import writing_to
 from mom_pipeline.cli.run import RunFailed, run_days
-from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress, warn
+from mom_pipeline.cli.terminal import json_option, print_json, print_table, progress_bar, warn
 from mom_pipeline.core.errors import DamagedModel, MomError
 from mom_pipeline.erasure.erasing import (
     NobodyToErase,
@@ -133,7 +133,7 @@ def _erase(settings: Settings, traces: UserTraces, *, as_json: bool) -> None:
     if not receipt.before:
         receipt = replace(receipt, before=content_of(registry))
     models = ("models", lambda: {"models": len(registry.forget(users))})
-    with step_progress("erasing") as show:
+    with progress_bar("erasing") as show:
         steps = chain([models], storage_steps(settings, traces, first))
         receipt = take_steps(settings, receipt, steps, lambda name: show(name, 0.5))
     failure = ""

@@ -125,7 +125,7 @@ def _print_all(known: KnownGroups, *, as_json: bool) -> None:
     ]
     counted = f", sizes from {said.from_sample:,} of them" if said.from_sample else ""
     title = f"{len(rows)} groups of {said.people:,} people{counted}, model {said.model}"
-    print_table(title, columns, rows, numbers=["share", "95 %", "four weeks", "support"])
+    print_table(title, columns, rows)
 
 
 def _print_one(page: GroupPage, *, as_json: bool) -> None:
@@ -146,11 +146,11 @@ def _print_one(page: GroupPage, *, as_json: bool) -> None:
         )
     rows = [(*_cells(item), f"{item.share:.0%}", f"{item.usual:.0%}") for item in page.next]
     columns = ["item", "name", "in their lists", "in all"]
-    print_table("What they take next", columns, rows, numbers=columns[2:])
+    print_table("What they take next", columns, rows)
     days = list(zip(page.days, page.by_day, page.by_day_interval, strict=True))[-_DAYS_SHOWN:]
     lines = [(day, f"{share:.1%}", _interval(around)) for day, share, around in days]
     title = "Its share of the people of the week up to a day"
-    print_table(title, ["day", "share", "95 %"], lines, numbers=["share", "95 %"])
+    print_table(title, ["day", "share", "95 %"], lines)
 
 
 def _interval(around: tuple[float, float]) -> str:

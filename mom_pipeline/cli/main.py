@@ -1,14 +1,16 @@
-"""The command `mom-pipeline`, whose sub-commands are imported on use."""
+"""The command `mom-pipeline`: its sub-commands, imported on use, and what a failure says."""
 
 import gc
 import os
 import sys
+import tomllib
 from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import click
 
 from mom_pipeline import __version__
-from mom_pipeline.cli.failures import sentence_for
 from mom_pipeline.core.errors import MomError
 
 # Command -> its module below `mom_pipeline.cli`, imported on use so that `--help` answers at once,
@@ -30,7 +32,7 @@ COMMANDS = {
     "rollback": ("models", "Return to the version that was in use before."),
     "tune": ("tune", "Learn the weights of the ranking on the last days, and choose K."),
     "compare": ("compare", "Compare the method with others on later days, or on a given split."),
-    "reproduce": ("reproduce", "Go through the paper claim by claim, on this machine."),
+    "reproduce": ("bench", "Go through the paper claim by claim, on this machine."),
     "recommend": ("ask", "Recommend items to users, or for a list of items."),
     "similar": ("ask", "Show the items that go with an item."),
     "explain": ("ask", "Show the parts of an item's score for a user."),
@@ -98,3 +100,48 @@ def main() -> None:
             raise
         click.secho(f"Error: {sentence}", fg="red", err=True)
         sys.exit(1)
+
+
+def sentence_for(error: BaseException | None) -> str:
+    """One sentence about a failure of the machine, be it a cause; "" for any other error."""
+    while error is not None:
+        words = _words(error)
+        if remedy := remedy_for(words):
+            return f"{words}. {remedy}"
+        error = error.__cause__ or error.__context__
+    return ""
+
+
+def remedy_for(words: str) -> str:
+    """What to do about the message of an error; "" when it is none of the machine."""
+    known = tomllib.loads(Path(__file__).with_name("remedies.toml").read_text(encoding="utf-8"))
+    return next((r["do"] for r in known["remedies"] if any(t in words for t in r["says"])), "")
+
+
+def told(error: Any) -> tuple[str, str]:
+    """What a failed step said, and the remedy; "" where none is known.
+
+    error: as Dagster keeps it. Our own sentence where there is one, else that of the first cause.
+    """
+    ours, said, remedy, message = _names(MomError), "", "", "no message"
+    while error is not None:
+        message = error.message.strip()
+        said = said or (message if error.cls_name in ours else "")
+        remedy = remedy_for(message) or remedy
+        error = error.cause
+    return said or message, remedy
+
+
+def _names(kind: type[Any]) -> set[str]:
+    """The names of a class and of all that derive from it."""
+    return {kind.__name__}.union(*(_names(derived) for derived in kind.__subclasses__()))
+
+
+def _words(error: BaseException) -> str:
+    """What an error of the system, SQLite or DuckDB says, in one line; "" for others."""
+    if isinstance(error, OSError):
+        return f"{error.strerror}: {error.filename}"
+    names = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
+    if names & {"sqlite3", "_duckdb", "duckdb"} and "sqlalchemy" not in names:
+        return str(error).partition("\n")[0]
+    return ""

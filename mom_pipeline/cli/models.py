@@ -59,7 +59,7 @@ def models(pair: tuple[str, ...], as_json: bool) -> None:
     elif versions:
         columns = ["version", "day", "MAP", "champion", "MB", "state"]
         lines = [_line(entry, champion) for entry in versions]
-        print_table("Versions", columns, lines, numbers=("MAP", "MB"), whole=["version"])
+        print_table("Versions", columns, lines, whole=["version"])
         for entry in versions:
             if entry.damage:
                 click.echo(f"Unusable: {entry.damage}")
@@ -88,7 +88,7 @@ def _print_difference(difference: ModelDiff, catalogue: Catalogue) -> None:
     print_table("Settings that differ, and sizes", columns, rows)
     if difference.metrics:
         rows = [(name, *map(_value, pair)) for name, pair in difference.metrics.items()]
-        print_table("Metrics", columns, rows, numbers=columns[1:])
+        print_table("Metrics", columns, rows)
     moved = sorted(enumerate(difference.drift, start=1), key=lambda entry: -entry[1])
     shown = ", ".join(f"{number} by {value:.3f}" for number, value in moved[:_SHOWN_CHANGES])
     click.echo(f"Components that moved most (total variation): {shown}.")

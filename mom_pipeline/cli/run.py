@@ -15,7 +15,7 @@ import click
 
 from mom_pipeline.artifacts.lock import writing_to
 from mom_pipeline.catalogue import Catalogue
-from mom_pipeline.cli.failures import told
+from mom_pipeline.cli.main import told
 from mom_pipeline.cli.status import (
     count_statuses,
     damage_of_champion,
@@ -24,12 +24,11 @@ from mom_pipeline.cli.status import (
 )
 from mom_pipeline.cli.terminal import (
     A_DAY,
-    byte_progress,
-    count_progress,
     day_option,
     json_option,
     print_json,
     print_table,
+    progress_bar,
     warn,
     writes,
 )
@@ -48,8 +47,14 @@ from mom_pipeline.serving.registry import UNUSABLE, ModelRegistry, NoChampion
 from mom_pipeline.settings import Settings
 from mom_pipeline.settings_file import declare_first_day
 from mom_pipeline.warehouse.connection import Warehouse
-from mom_pipeline.warehouse.evaluations import MetricsRow, metrics_until
-from mom_pipeline.warehouse.lists import is_readable, latest_items, lists_of, sample_users
+from mom_pipeline.warehouse.lists import (
+    MetricsRow,
+    is_readable,
+    latest_items,
+    lists_of,
+    metrics_until,
+    sample_users,
+)
 from mom_pipeline.warehouse.materializations import seconds_of_a_day
 
 # Dagster is imported where a run begins: that takes longer than to see that there is none.
@@ -181,7 +186,10 @@ def ingest_new(settings: Settings) -> None:
     if not files:
         return
     total = sum(file.path.stat().st_size for file in files)
-    with writing_to(settings, "mom-pipeline", waiting=warn), byte_progress("ingest", total) as show:
+    with (
+        writing_to(settings, "mom-pipeline", waiting=warn),
+        progress_bar("ingest", total, counted=True) as show,
+    ):
         for result in ingest_files(warehouse, files, lambda file, n: show(file.source_file, n)):
             if isinstance(result, IngestFailure):
                 warn(f"Refused: {result.error}")
@@ -302,8 +310,11 @@ def run_days(
     defs = definitions_of(settings, executor=dg.in_process_executor)
     job = defs.resolve_job_def("full_rebuild" if full else "daily_update")
     config: dict[str, Any] = dict(full_config(Names(), anew=anew)) if full else {"ops": {}}
-    with dg.DagsterInstance.get() as instance, count_progress(total) as advance:
-        token = day_done.set(lambda asset, day: advance(asset))
+    with (
+        dg.DagsterInstance.get() as instance,
+        progress_bar("starting", total, counted=True) as show,
+    ):
+        token = day_done.set(lambda asset, day: show(asset, 1))
         try:
             done = job.execute_in_process(
                 instance=instance,

@@ -22,10 +22,10 @@ from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.cli.run import judge_import, print_people, run_days
 from mom_pipeline.cli.terminal import (
     A_DAY,
-    byte_progress,
     json_option,
     print_json,
     print_table,
+    progress_bar,
     warn,
     writes,
 )
@@ -345,7 +345,7 @@ def import_(settings: Settings, /, dataset: str, path: str, as_json: bool, **cho
 def _import(dataset: Dataset, settings: Settings) -> ImportSummary:
     """Write the daily log files of a dataset, with a progress bar over its bytes."""
     title, total = f"import {dataset.name}", sum(raw.path.stat().st_size for raw in dataset.files)
-    with byte_progress(title, total) as show:
+    with progress_bar(title, total, counted=True) as show:
         return import_dataset(dataset, settings, partial(show, title))
 
 

@@ -1,9 +1,10 @@
 """What commands share: options, the lock of the data folder, tables, JSON and progress bars."""
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 
 import click
@@ -11,15 +12,11 @@ from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
     Progress,
-    ProgressColumn,
     SpinnerColumn,
-    TaskID,
+    TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 from rich.table import Table
 
@@ -28,8 +25,8 @@ from mom_pipeline.logs.logfiles import printable
 from mom_pipeline.settings import Settings, load_settings
 
 P = ParamSpec("P")
-
-
+# What stands to the right: a number, or a dash in the place of one.
+_NUMBER = re.compile(r"[-+−]?\d[\d,]*(\.\d+)?%?|\.\d+|–|")
 DAY = click.DateTime(["%Y-%m-%d"])
 # What an option, or an argument, of a day is.
 A_DAY: dict[str, Any] = {
@@ -68,23 +65,17 @@ def print_table(
     columns: Sequence[str],
     rows: Iterable[Sequence[Any]],
     *,
-    numbers: Collection[str] = (),
     whole: Collection[str] = (),
 ) -> None:
-    """Print a table: numbers to the right with thousands separators, text as it is.
-
-    numbers: columns of numbers that come as text.  whole: columns of ids, which a narrow terminal
-    does not break: an id in two parts cannot be copied.
-    """
+    """Print a table, numbers to the right; columns of `whole` ids are not broken by a terminal."""
     table = Table(title=escape(_printable(title)), title_justify="left", header_style="bold")
-    lines = [list(row) for row in rows]
+    lines = [[_shown(value) for value in row] for row in rows]
     for position, name in enumerate(columns):
-        values = [line[position] for line in lines]
-        numeric = values and all(isinstance(value, int | float) for value in values)
-        justify: JustifyMethod = "right" if numeric or name in numbers else "left"
+        numeric = all(_NUMBER.fullmatch(line[position]) for line in lines)
+        justify: JustifyMethod = "right" if numeric else "left"
         table.add_column(name, justify=justify, overflow="fold", no_wrap=name in whole)
     for line in lines:
-        table.add_row(*[_shown(value) for value in line])
+        table.add_row(*line)
     Console().print(table)
 
 
@@ -98,48 +89,27 @@ def _printable(text: str) -> str:
 
 
 @contextmanager
-def step_progress(title: str) -> Iterator[Callable[[str, float], None]]:
-    """A progress bar, driven by the present step and the share that is done."""
-    with _progress(title, 1.0, TimeElapsedColumn()) as update:
-        yield lambda text, share: update(description=text, completed=share)
+def progress_bar(
+    title: str, total: float = 1.0, *, counted: bool = False
+) -> Iterator[Callable[[str, float], None]]:
+    """Yield what shows a step, and how much of the total is done, or with `counted` how much more.
 
-
-@contextmanager
-def count_progress(total: int) -> Iterator[Callable[[str], None]]:
-    """A progress bar that counts steps, driven by the name of each step that is done."""
-    with _progress("starting", total, MofNCompleteColumn(), TimeElapsedColumn()) as update:
-        yield lambda text: update(description=text, advance=1)
-
-
-@contextmanager
-def byte_progress(title: str, total: int) -> Iterator[Callable[[str, int], None]]:
-    """A progress bar over bytes, driven by the name of a file and the bytes that were read."""
-    with _progress(title, total, DownloadColumn(), TimeRemainingColumn()) as update:
-        yield lambda text, n: update(description=text, advance=n)
-
-
-@contextmanager
-def _progress(title: str, total: float, *columns: ProgressColumn) -> Iterator[Callable[..., None]]:
-    """A bar on standard error, which vanishes in the end; plain lines where that is no terminal."""
-    console = Console(stderr=True)
-    kind = Progress if console.is_terminal else _Lines
+    A bar on standard error, which vanishes in the end; a line for every tenth where that is a file.
+    """
+    console, done, tenth = Console(stderr=True), 0.0, 0
     text = TextColumn("{task.description}", markup=False)
-    with kind(SpinnerColumn(), text, BarColumn(), *columns, console=console, transient=True) as bar:
-        yield partial(bar.update, bar.add_task(title, total=total))
+    columns = SpinnerColumn(), text, BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
+    is_plain = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=is_plain) as bar:
+        task = bar.add_task(title, total=total)
 
+        def show(step: str, n: float) -> None:
+            nonlocal done, tenth
+            done = done + n if counted else n
+            bar.update(task, description=step, completed=done)
+            now = int(10 * done / (total or 1))
+            if is_plain and now > tenth:
+                click.echo(f"{10 * now:3d} % {_printable(step)}", err=True)
+            tenth = max(now, tenth)
 
-class _Lines(Progress):
-    """Progress as a line for every tenth of the work: for a file or a pipe."""
-
-    def __init__(self, *columns: ProgressColumn, **options: Any) -> None:
-        super().__init__(*columns, **options, disable=True)
-        self._tenths = 0
-
-    def update(self, task_id: TaskID, **changes: Any) -> None:
-        """Take note of the work that is done; say so where that is another tenth."""
-        super().update(task_id, **changes)
-        (task,) = self.tasks
-        tenth = int(task.percentage // 10)
-        if tenth > self._tenths:
-            self._tenths = tenth
-            click.echo(f"{10 * tenth:3d} % {_printable(task.description)}", err=True)
+        yield show

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from mom_pipeline.cli.run import ingest_new
-from mom_pipeline.cli.terminal import json_option, print_json, print_table, step_progress
+from mom_pipeline.cli.terminal import json_option, print_json, print_table, progress_bar
 from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.core.files import write_bytes
 from mom_pipeline.logs.ledger import delivery_days
@@ -17,7 +17,7 @@ from mom_pipeline.pipeline.choice import ChosenSettings, chosen_on, windows_befo
 from mom_pipeline.settings import SETTINGS_FILE, Settings, load_settings
 from mom_pipeline.settings_file import write_values
 from mom_pipeline.warehouse.connection import Warehouse
-from mom_pipeline.warehouse.dictionaries import extend_dictionaries
+from mom_pipeline.warehouse.matrix import extend_dictionaries
 
 _WRITTEN = ("n_components", "estimator", "rows")
 
@@ -40,7 +40,7 @@ def tune(days: int | None, write: bool, figure: Path | None, as_json: bool) -> N
     """
     settings = load_settings()
     ingest_new(settings)
-    with step_progress("learning from the last days"):
+    with progress_bar("learning from the last days"):
         chosen, period = _chosen(settings, days or settings.evaluation.horizon_days)
     path, file = figure or settings.reports_dir / "tuning.svg", settings.data_dir / SETTINGS_FILE
     write_bytes(path, _picture(chosen))
@@ -88,14 +88,14 @@ def _show(chosen: ChosenSettings, period: str) -> None:
     features = [(name, pair) for name, pair in weights if not name.startswith("length_")]
     columns = ["feature", "weight", "by length of history"]
     lines = [(name, f"{weight:+.3f}", f"{slope:+.3f}") for name, (weight, slope) in features]
-    print_table("Weights of the ranking", columns, lines, numbers=columns[1:])
+    print_table("Weights of the ranking", columns, lines)
     best = [getattr(chosen.model, name) for name in _WRITTEN]
     rows = []
     for trial in chosen.evidence["trials"]:
         own = [trial[name] for name in _WRITTEN]
         rows.append((*own, f"{trial['likelihood']:.4f}", "chosen" if own == best else ""))
     columns = ["K", "estimator", "rows", "log-likelihood", ""]
-    print_table("Components", columns, rows, numbers=("K", "log-likelihood"))
+    print_table("Components", columns, rows)
 
 
 def _picture(chosen: ChosenSettings) -> bytes:

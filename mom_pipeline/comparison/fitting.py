@@ -28,12 +28,9 @@ _USERS_PER_WRITE = 8192
 
 @dataclass(frozen=True)
 class Task:
-    """Fit one method with each of some settings, and make lists of `length` items.
+    """Fit one method with each of some settings, and make lists of `length` items."""
 
-    registry: module whose `METHODS` holds the method.
-    """
-
-    registry: str
+    registry: str  # module whose `METHODS` holds the method
     method: str
     settings: tuple[Settings, ...]
     seed: int
@@ -43,26 +40,18 @@ class Task:
 
 @dataclass(frozen=True)
 class FitAnswer:
-    """The result of one setting; failure is empty when there are lists.
-
-    chosen: settings that the method chose by itself on later data.
-    """
+    """The result of one setting; failure is empty when there are lists."""
 
     failure: str = ""
     fit_seconds: float = 0.0
     predict_seconds: float = 0.0
     peak_bytes: int = 0
     notes: dict[str, Any] = field(default_factory=dict)
-    chosen: dict[str, Any] = field(default_factory=dict)
+    chosen: dict[str, Any] = field(default_factory=dict)  # by the method itself, on later data
 
 
 def write_data(folder: Path, users: Array, *windows: tuple[Csr, Csr | None, Csr | None]) -> None:
-    """Store the data of all methods.
-
-    users: positions of those to make lists for.  windows: each of training data, of what the users
-    took later, for methods that choose settings by themselves, and of last days, all (N, D); the
-    first are fitted.
-    """
+    """Store users to make lists for, and windows of (train, later, last days), each (N, D)."""
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / "users.npy", users, allow_pickle=False)
     for number, window in enumerate(windows):
@@ -78,10 +67,7 @@ def run_task(
     budget: Budget,
     progress: Callable[[int], None] = lambda n_done: None,
 ) -> list[FitAnswer]:
-    """Have a task done by a new process; one answer per setting, a failure where there is none.
-
-    progress: called with the number of settings that are done.
-    """
+    """Have a task done by a new process, an answer per setting. progress: told how many so far."""
     task_folder.mkdir(parents=True, exist_ok=True)
     answers: list[FitAnswer] = []
 

@@ -38,15 +38,11 @@ _MAY_BE_MEMORY = (signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV)
 
 @dataclass(frozen=True)
 class Budget:
-    """What a process may take; 0: no limit.
+    """What a process may take; 0: no limit."""
 
-    seconds: wall clock, from its start.  memory_bytes: private memory, used or only asked for.
-    threads: 1 for one core, 0 for all.
-    """
-
-    seconds: float = 0.0
-    memory_bytes: int = 0
-    threads: int = 0
+    seconds: float = 0.0  # wall clock, from its start
+    memory_bytes: int = 0  # private memory, used or only asked for
+    threads: int = 0  # 1 for one core, 0 for all
 
 
 def run_isolated(
@@ -56,12 +52,7 @@ def run_isolated(
     log: Path,
     on_result: Callable[[Any], None],
 ) -> str:
-    """Call a generator function in a new process and pass on every result that it yields.
-
-    work: "module:function".  arguments: plain values; their classes are imported before the
-    limits stand.  log: file for what the process prints.
-    Returns why the work was not finished, or an empty string when it was.
-    """
+    """Pass on what the generator "module:function" yields in a process; return why it failed."""
     if 0 < budget.memory_bytes < _LEAST_MEMORY:
         return out_of_memory(budget.memory_bytes)
     spawn = multiprocessing.get_context("spawn")
@@ -96,10 +87,7 @@ def out_of_memory(memory_bytes: int) -> str:
 
 
 def peak_bytes() -> int:
-    """Return the most memory that this program has had.
-
-    On Linux not ru_maxrss: at the start of a program that is what its parent had.
-    """
+    """The most memory this program has had: ru_maxrss begins with that of its parent."""
     return memory_status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

@@ -54,26 +54,21 @@ class Interval:
 
 @dataclass(frozen=True)
 class MethodResult:
-    """One recommender on the test data.
-
-    failure: why there are no figures ("needs 12 GB, allowed 8 GB"); empty when there are.
-    means: metric name ("precision", "recall", "map", "ndcg") -> one value per cut-off.
-    per_user: metric name -> (users, cut-offs), the same users in the same order for every method.
-    coverage: share of the catalogue in any list, per cut-off.
-    novelty: mean of -log2(share of users who took the item) over the lists, per cut-off.
-    differences: metric name -> one interval per cut-off; empty for the reference itself.
-    groups: nDCG of users and of items apart; see `breakdown`.
-    """
+    """One recommender on the test data."""
 
     name: str
     title: str
     settings: dict[str, Any] = field(default_factory=dict)
-    failure: str = ""
+    failure: str = ""  # why there are no figures; empty when there are
+    # metric -> a value per cut-off
     means: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    # metric -> (users, cut-offs), the same users for every method
     per_user: dict[str, Any] = field(default_factory=dict)
-    coverage: tuple[float, ...] = ()
-    novelty: tuple[float, ...] = ()
+    coverage: tuple[float, ...] = ()  # share of the catalogue in any list, per cut-off
+    novelty: tuple[float, ...] = ()  # mean of -log2(share of users who took the item), per cut-off
+    # metric -> an interval per cut-off; not for the reference
     differences: dict[str, tuple[Interval, ...]] = field(default_factory=dict)
+    # nDCG of users and of items apart; see `breakdown`
     groups: dict[str, dict[str, float]] = field(default_factory=dict)
     choice_seconds: float = 0.0
     fit_seconds: float = 0.0
@@ -84,28 +79,20 @@ class MethodResult:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All methods on one split.
-
-    period: how the split was made, in words.  reference: name of the method that differences
-    are taken to.  n_users: users measured; n_dropped: those without a relevant test item;
-    n_newcomers: test users without a history, left out as well.  n_unknown: relevant
-    pairs whose item is not in the catalogue, missed by every method.
-    day: the last test day, empty for a ready split.
-    created, machine, versions: when and where it was run.
-    """
+    """All methods on one split."""
 
     data: DataDescription
-    period: str
+    period: str  # how the split was made, in words
     cutoffs: tuple[int, ...]
-    reference: str
-    n_users: int
-    n_dropped: int
+    reference: str  # the method that differences are taken to
+    n_users: int  # measured
+    n_dropped: int  # without a relevant test item
     exclude_seen: bool
     seed: int
     results: tuple[MethodResult, ...]
-    day: str = ""
-    n_newcomers: int = 0
-    n_unknown: int = 0
+    day: str = ""  # the last test day, empty for a ready split
+    n_newcomers: int = 0  # without a history: excluded
+    n_unknown: int = 0  # relevant pairs outside of the catalogue, missed by all
     created: str = ""
     machine: str = ""
     versions: dict[str, str] = field(default_factory=dict)
@@ -121,10 +108,7 @@ class Comparison:
 
 
 def save(comparison: Comparison, folder: Path) -> None:
-    """Write a comparison into a folder, in place of the one that is there.
-
-    The summary is written last, and whole: whoever reads it finds the old one or the new one.
-    """
+    """Replace the comparison in a folder; the summary last, so readers find the old or the new."""
     arrays = {
         f"{result.name}/{metric}": values
         for result in comparison.results
@@ -137,10 +121,7 @@ def save(comparison: Comparison, folder: Path) -> None:
 
 
 def load(folder: Path) -> Comparison:
-    """Read what `save` wrote, without the users' values.
-
-    Raises DamagedComparison when it is missing or not whole.
-    """
+    """Read what `save` wrote, without the users' values; DamagedComparison when it is not whole."""
     try:
         return TypeAdapter(Comparison).validate_json((folder / SUMMARY).read_bytes())
     except FileNotFoundError as error:
@@ -154,10 +135,7 @@ def load(folder: Path) -> Comparison:
 
 
 def newest_until(folder: Path, day: date) -> Comparison | None:
-    """The comparison with the latest test day up to a day, or None; of several, the newest made.
-
-    Ready splits have no day and are passed over, as is what is damaged.
-    """
+    """The whole comparison of the latest test day up to a day; of several, the newest made."""
     found = []
     for path in folder.glob(f"*/{SUMMARY}"):
         with suppress(DamagedComparison):

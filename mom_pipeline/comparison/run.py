@@ -59,22 +59,16 @@ def within(progress: Progress, begin: float, share: float, title: str = "") -> P
 
 @dataclass(frozen=True)
 class Options:
-    """How a comparison is run.
+    """How a comparison is run."""
 
-    methods: names, in the order of the tables; none: all.  reference: the method that
-        differences are taken to; empty: the three-moment ranking, or the last without it.
-    n_components: K of every method that has such a number, and whose grid does not choose it.
-    budget: of the choice of a method's settings, and again of its fit and lists.
-    registry: module whose `METHODS` holds the methods, and whose `ALL` names those of "all".
-    """
-
-    methods: tuple[str, ...] = ()
-    reference: str = ""
-    n_components: int = 100
+    methods: tuple[str, ...] = ()  # names, in the order of the tables; none: all
+    reference: str = ""  # empty: the three-moment ranking, or the last without it
+    n_components: int = 100  # K, where the grid of a method does not choose it
     seed: int = 0
     cutoffs: tuple[int, ...] = CUTOFFS
+    # of the choice of a method's settings, and again of its fit
     budget: Budget = field(default_factory=Budget)
-    registry: str = REGISTRY
+    registry: str = REGISTRY  # module with `METHODS`, and `ALL` of their names
 
 
 def check_options(options: Options) -> tuple[list[Method], str]:
@@ -101,10 +95,7 @@ def run_comparison(
     scratch: Path,
     progress: Progress = no_progress,
 ) -> Comparison:
-    """Compare the methods on a split, one after another.
-
-    scratch: a folder for the files of the processes; what is written there is removed again.
-    """
+    """Compare the methods on a split, one after another; files in `scratch` are removed again."""
     methods, reference = check_options(options)
     final, rng = split.final, np.random.default_rng(options.seed)
     write_data(scratch / "final", final.users, (final.train, None, final.last_days))
@@ -140,10 +131,7 @@ def run_comparison(
 
 
 def grid_for(method: Method, n_components: int, trial: TrainTest) -> tuple[Settings, ...]:
-    """Return the grid with K in it, where the method has one and the grid does not choose it.
-
-    No more than the data have users and items.
-    """
+    """The grid of a method, with K where it does not choose K: no more than users and items."""
     K = {method.size: min(n_components, *trial.train.shape)} if method.size else {}
     return tuple({**K, **settings} for settings in method.grid)
 
@@ -212,10 +200,7 @@ class _Work:
 def best_setting(
     answers: Sequence[FitAnswer], folder: Path, trial: TrainTest
 ) -> tuple[int, FitAnswer]:
-    """Choose by the mean of Recall@20 and MAP@20; of equals the first. Returns its position too.
-
-    answers, and the lists below `folder`: one for each setting of the grid.
-    """
+    """Position and answer of the best mean of Recall@20 and MAP@20; of equals the first."""
     tried: dict[int, float] = {}
     for position, answer in enumerate(answers):
         if not answer.failure:
@@ -235,10 +220,7 @@ def best_setting(
 def measured(
     result: MethodResult, ids: Array, trial: TrainTest, cutoffs: Sequence[int]
 ) -> MethodResult:
-    """Add every metric at every cut-off. ids: (users of the trial, n), -1 for no item.
-
-    A list that ends before a cut-off, as where the catalogue is smaller, misses the rest.
-    """
+    """Add every metric at every cut-off. ids: (users of the trial, n), -1 for no item: a miss."""
     metrics = evaluate_ranking(ids, trial.test, cutoffs)
     used = catalogue_use(ids, trial.train, cutoffs)
     return replace(
@@ -252,20 +234,14 @@ def measured(
 
 
 def _kept_on_disk(arrays: dict[str, Float64], folder: Path) -> dict[str, Float64]:
-    """Return the same, read from the disk as they are used.
-
-    The files may be removed at once: the system keeps them until the values are gone.
-    """
+    """The same, mapped from files, which may be removed at once: the system keeps them."""
     for name, values in arrays.items():
         np.save(folder / f"{name}.npy", values, allow_pickle=False)
     return {n: np.load(folder / f"{n}.npy", mmap_mode="r", allow_pickle=False) for n in arrays}
 
 
 def _with_differences(result: MethodResult, base: MethodResult, seed: int) -> MethodResult:
-    """Add the differences to the reference with their paired bootstrap intervals, if both have any.
-
-    Users are resampled in the same way for every method.
-    """
+    """Add differences to the reference, with the same resampled users for every method."""
     if result is base or result.failure or base.failure:
         return result
     # The users' values of all metrics: (users, metrics, cut-offs).
@@ -279,11 +255,7 @@ def _with_differences(result: MethodResult, base: MethodResult, seed: int) -> Me
 
 
 def breakdown(ids: Array, trial: TrainTest, cutoff: int) -> dict[str, dict[str, float]]:
-    """Return nDCG at a cut-off: kind -> group that has users -> mean over them.
-
-    ids: (users of the trial, n).  Of items of an age it is that of these items alone, as if nothing
-    else had been wanted.
-    """
+    """Mean nDCG by length of history, and by age of item as if nothing else were wanted."""
     metrics = evaluate_ranking(ids, trial.test, [cutoff])
     ndcg, lengths = metrics.per_user["ndcg"][:, 0], np.diff(trial.train[trial.users].indptr)
     by_length = {

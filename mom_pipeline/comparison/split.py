@@ -15,8 +15,7 @@ from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.datasets.splits import read_split
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.warehouse.connection import Warehouse
-from mom_pipeline.warehouse.dictionaries import extend_dictionaries
-from mom_pipeline.warehouse.matrix import delivered_pairs, matrix_as_of
+from mom_pipeline.warehouse.matrix import delivered_pairs, extend_dictionaries, matrix_as_of
 
 _DAY = timedelta(days=1)
 # Windows before the test that a method may learn from, validation among them.
@@ -25,23 +24,14 @@ _WINDOWS = 3
 
 @dataclass(frozen=True)
 class TrainTest:
-    """Training and test data for all methods, with positions of their own.
+    """Training and test data for all methods, with positions of their own."""
 
-    train: (N, D) users with a history, and the items of the catalogue; no empty row or column.
-    users: positions in `train` of the users that lists are made for, ascending.
-    test: (len(users), D + unknown) 1 for every relevant item, no row empty. The columns after the
-        catalogue are items that nobody had taken: no method lists them, they count as missed.
-    last_days: (N, D) the day of every last interaction; None for a split without days.
-    n_newcomers, n_dropped: excluded users of the test period, without a history and with no
-        relevant item.
-    """
-
-    train: Csr
-    users: Array
-    test: Csr
-    n_newcomers: int = 0
-    n_dropped: int = 0
-    last_days: Csr | None = None
+    train: Csr  # (N, D) no row or column empty
+    users: Array  # positions in `train` of those that lists are made for, ascending
+    test: Csr  # (users, D + unknown) 1 where relevant, no row empty; unknown items come last
+    n_newcomers: int = 0  # test users without a history
+    n_dropped: int = 0  # test users with a history and no relevant item
+    last_days: Csr | None = None  # (N, D) the day of every last interaction, where days are known
 
     @property
     def n_unknown(self) -> int:
@@ -65,12 +55,7 @@ class TrainTest:
 def make_trial(
     train: Csr, test: Csr, *, exclude_seen: bool = True, last_days: Csr | None = None
 ) -> TrainTest:
-    """Make lists for every user of `test` who has a history in `train`.
-
-    train, test: over the same dictionaries of users and items; either may be the larger one.
-    exclude_seen: items of the user's own history are not relevant.
-    last_days: with the entries of `train`.
-    """
+    """Lists for every user of `test` with a history in `train`, over the same dictionaries."""
     shape = _common_shape(train, test)
     train, test = resized(train, shape), resized(test, shape).astype(bool)
     with_history = np.flatnonzero(np.diff(train.indptr))
@@ -106,22 +91,15 @@ def _common_shape(one: Csr, other: Csr) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Split:
-    """The data of a comparison; ComparisonError where there is nothing to find.
-
-    final: fitted on all training data, measured on the test data.
-    windows: of training data alone, to choose settings on: the last days and as long ones before
-        them, the newest first; or one of items hidden at random; none where there is too little.
-    is_later: they are of later days.
-    period: how it was made, in words.  day: the last test day; None for a ready split.
-    """
+    """The data of a comparison; ComparisonError where there is nothing to find."""
 
     data: DataDescription
-    period: str
+    period: str  # how it was made, in words
     final: TrainTest
-    windows: tuple[TrainTest, ...] = ()
+    windows: tuple[TrainTest, ...] = ()  # of training data, to choose settings on, the newest first
     exclude_seen: bool = True
-    day: date | None = None
-    is_later: bool = False
+    day: date | None = None  # the last test day; None for a ready split
+    is_later: bool = False  # the windows are of later days, not of items hidden at random
 
     def __post_init__(self) -> None:
         final, words = self.final, self.period.partition(";")[0]
@@ -152,12 +130,7 @@ def split_by_time(
     exclude_seen: bool = True,
     name: str = "",
 ) -> Split:
-    """Train on the deliveries up to a day, test on the later ones (paper, section 4).
-
-    The test ends with the last day that has events, also when a later one is given.
-    Training data pass the filters and the window of the pipeline; test data pass none.
-    Validation is to the training days as the test is to all days: the last of them.
-    """
+    """Train on filtered deliveries up to a day, test on all the later ones (paper, section 4)."""
     days = _days_with_positions(warehouse)
     first, last = days[0], days[-1]
     _check_days(first, last, train_until, test_until or last)
@@ -201,10 +174,7 @@ def split_of_files(train_file: Path, test_file: Path, *, exclude_seen: bool = Tr
 
 
 def split_by_days(warehouse: Warehouse, train_days: Collection[date], *, name: str) -> Split:
-    """Train on some days and test on all others, before or after them.
-
-    So the paper divides the months of Ta-Feng. An interaction counts once, and no filter is passed.
-    """
+    """Train on some days and test on all others, as the paper divides the months of Ta-Feng."""
     days = _days_with_positions(warehouse)
     trained = [day for day in days if day in train_days]
     if not trained:
@@ -232,19 +202,13 @@ def _delivered_on(warehouse: Warehouse, days: Iterable[date]) -> Csr:
 
 
 def split_of_matrices(train: Csr, test: Csr, *, name: str, kind: str, words: str) -> Split:
-    """Take two matrices of the same users and items; settings are the defaults.
-
-    kind: of data, in a word or two.  words: how they were made.
-    """
+    """Take two matrices of the same users and items; settings are the defaults."""
     final = make_trial(train, test)
     return Split(_description(name, kind, final, test), words, final)
 
 
 def validation_start(first: date, train_until: date, test_until: date) -> date | None:
-    """Return the first day of validation, or None when one training day cannot be divided.
-
-    Its share of the training days is that of the test days in all days, at least a day.
-    """
+    """First day of validation, as large a share of training as the test of all; None: too short."""
     train_days = (train_until - first).days + 1
     test_days = (test_until - train_until).days
     n_days = max(1, round(train_days * test_days / (train_days + test_days)))

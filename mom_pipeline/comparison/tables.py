@@ -14,15 +14,12 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True)
 class Table:
-    """Rows with a caption, for a terminal, a page or Dagster.
-
-    n_texts: columns of text from the left; the others hold numbers.
-    """
+    """Rows with a caption, for a terminal, a page or Dagster."""
 
     caption: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
-    n_texts: int = 1
+    n_texts: int = 1  # columns of text from the left; the others hold numbers
 
     @classmethod
     def of(cls, caption: str, records: Iterable[Mapping[str, Any]], n_texts: int = 1) -> "Table":
@@ -189,10 +186,7 @@ def scientific(value: float) -> str:
 
 
 def figure_2(comparison: Comparison) -> tuple[Lines, Lines]:
-    """The paper's Figure 2: precision over recall, and MAP at every cut-off.
-
-    One line per method that has a result; the reference is the thick one.
-    """
+    """The paper's Figure 2: precision over recall, and MAP at every cut-off; reference thick."""
     n, name = f"n = {comparison.n_users:,} users", comparison.data.name
     bold = comparison.result(comparison.reference).title
     means = {r.title: r.means for r in comparison.results if not r.failure}

@@ -1,8 +1,4 @@
-"""Files that appear whole or not at all: temporary name, fsync, rename. And their sha256.
-
-A temporary name ends with the number of its process, so that the files of a killed process are
-recognised.
-"""
+"""Files that appear whole or not at all: temporary name with the process's id, fsync, rename."""
 
 import fcntl
 import hashlib

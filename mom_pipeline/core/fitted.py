@@ -30,25 +30,18 @@ _DISTRIBUTIONS = ("item_probs", "weights", "popularity")
 
 @dataclass(frozen=True)
 class FittedModel(SentPlain):
-    """The components, the popularity, and what ranks with them.
+    """The components, the popularity, and what ranks with them."""
 
-    item_probs: O, (D, K).  weights: pi, (K,).
-    popularity: (D,), each item's share of all interactions; sums to 1.
-    rows: how the components read counts; see `weighted_rows`.
-    list_rules: what a list may hold beside the score. They are not stored.
-    anchor, sums: what the components come from; None in a model that only answers.
-    """
-
-    item_probs: Array
-    weights: Float64
-    popularity: Float64
+    item_probs: Array  # O, (D, K)
+    weights: Float64  # pi, (K,)
+    popularity: Float64  # (D,) share of all interactions
     personalization: Personalization
     pair_ranking: PairRanking | None = None
     diagnostics: dict[str, Any] = field(default_factory=dict)
-    anchor: Anchor | None = None
+    anchor: Anchor | None = None  # None in a model that only answers, as the sums
     sums: AnchoredSums | None = None
-    rows: RowsName = "counts"
-    list_rules: ListRules = NO_RULES
+    rows: RowsName = "counts"  # how the components read counts; see `weighted_rows`
+    list_rules: ListRules = NO_RULES  # what a list may hold beside the score; not stored
 
     @property
     def candidates(self) -> Array:

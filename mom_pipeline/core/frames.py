@@ -1,7 +1,4 @@
-"""The model on data frames: from rows of (user, item) to lists and components with their ids.
-
-pandas is imported inside these methods alone.
-"""
+"""The model on data frames: rows of (user, item) to lists and components; imports pandas late."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -72,10 +69,7 @@ class FrameApi:
     def recommend_frame(
         self, frame: "pd.DataFrame", n: int = 20, *, exclude_seen: bool = True
     ) -> "pd.DataFrame":
-        """Return the n best items of every user of a frame: user, rank, item and score.
-
-        frame: histories, with the columns of the fit; items unknown to the model are ignored.
-        """
+        """The n best known items of every user of a frame: user, rank, item and score."""
         import pandas as pd
 
         columns = self._known_columns()
@@ -94,10 +88,7 @@ class FrameApi:
         )
 
     def components_frame(self, n: int = 10) -> "pd.DataFrame":
-        """Return the n most probable items of every component, numbered from 1.
-
-        weight: P[component].  probability: P[item | component].
-        """
+        """The n most probable items of every component, numbered from 1, with probabilities."""
         import pandas as pd
 
         columns, O = self._known_columns(), self.fitted.item_probs

@@ -25,11 +25,7 @@ _INT32_MAX = np.iinfo(np.int32).max
 
 
 def as_interactions(X: Any, *, n_items: int | None = None) -> Csr:
-    """Return a canonical float64 copy of a users x items matrix, sparse or dense.
-
-    Duplicates are added up, stored zeros dropped. Raises InvalidInteractions for NaN, infinite or
-    negative entries, a wrong shape, and a number of columns other than `n_items`.
-    """
+    """A canonical float64 copy, duplicates added up; InvalidInteractions where it is no counts."""
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
         raise InvalidInteractions(f"Complex data not supported: expected counts, found {X.dtype}")
     try:
@@ -138,10 +134,7 @@ def rows_at(A: Any, users: Array) -> Any:
 
 
 def changed_rows(before: Csr, now: Csr) -> Array:
-    """Return the positions of the users whose rows differ, ascending; new rows were empty before.
-
-    A block of users is read at a time, so that memory-mapped rows will do.
-    """
+    """Positions of users whose rows differ, ascending, read by blocks: rows may lie in a file."""
     before, changed = resized(before, now.shape), [np.empty(0, dtype=np.int64)]
     for users in cut(before.indptr + now.indptr, _PAIRS_PER_BLOCK, now.shape[0]):
         difference = now[users] - before[users]

@@ -23,10 +23,7 @@ _SAMPLE_BYTES, _WORTH_IT, _FASTEST = 65_536, 0.75, 1
 
 
 def write_npz(file: IO[bytes], arrays: Mapping[str, Array], *, deflated: bool = True) -> None:
-    """Write arrays as `np.load` reads them; the same arrays always give the same bytes.
-
-    deflated: shrink those that are worth it. What is to be mapped must not be.
-    """
+    """Write arrays as `np.load` reads them, the same bytes for the same arrays."""
     with zipfile.ZipFile(file, "w", compresslevel=_FASTEST) as members:
         for name, array in arrays.items():
             shrinks = deflated and _is_shrinkable(array)
@@ -67,11 +64,7 @@ def save_arrays(
 def load_arrays(
     path: str | os.PathLike[str], *, mapped: bool = False
 ) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Read back what `save_arrays` wrote. mapped: the arrays stay in the file; see below.
-
-    Raises DamagedModel when the file is no model, is cut short, or its arrays are not those
-    that the header lists.
-    """
+    """Read back what `save_arrays` wrote, perhaps mapped; DamagedModel where it is not whole."""
     try:
         if mapped:
             arrays = mapped_arrays(Path(path))

@@ -16,13 +16,10 @@ _CONCENTRATION = 0.1
 
 @dataclass(frozen=True)
 class LatentClasses:
-    """The parameters of the model: O = P[item | component] and pi = P[component].
+    """The parameters of the model: O = P[item | component] and pi = P[component]."""
 
-    item_probs: (D, K), columns sum to 1.  weights: (K,), sums to 1.
-    """
-
-    item_probs: Array
-    weights: Array
+    item_probs: Array  # (D, K), columns sum to 1
+    weights: Array  # (K,), sums to 1
 
 
 def draw_classes(

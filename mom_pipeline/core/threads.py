@@ -60,10 +60,7 @@ def map_blocks(work: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Re
 def _mapped(
     pool: ThreadPoolExecutor, work: Callable[[Task], Result], tasks: list[Task]
 ) -> Iterator[Result]:
-    """Yield the results in order; what this context grants holds in the threads too.
-
-    A thread has its share of the cores, so that blocks inside of it do not crowd them.
-    """
+    """Yield results in order; threads have what this context grants, and a share of the cores."""
     share = max(available_cores() // max(min(available_cores(), len(tasks)), 1), 1)
     contexts = [copy_context() for _ in tasks]
     for context in contexts:
@@ -72,11 +69,7 @@ def _mapped(
 
 
 def sum_blocks(work: Callable[[Task], Sum], tasks: Iterable[Task]) -> Sum:
-    """Return the sum of the results of `work`, added in the order of the tasks.
-
-    At least one task. Few results wait at a time, and the first one is added to in place where
-    its type allows that.
-    """
+    """Sum of the results, at least one, in the order of the tasks; few wait at a time."""
     tasks = list(tasks)
     with one_blas_thread(), ThreadPoolExecutor(max(min(available_cores(), len(tasks)), 1)) as pool:
         results = _mapped(pool, work, tasks)
@@ -87,10 +80,7 @@ def sum_blocks(work: Callable[[Task], Sum], tasks: Iterable[Task]) -> Sum:
 
 
 def cut(before: Array, size: int, most: int) -> list[slice]:
-    """Cut rows of different sizes into blocks: up to `size` in all, or one row, and `most` rows.
-
-    before: (rows + 1,), the sizes of all rows before each, and of all.
-    """
+    """Blocks of rows: up to `size` in all and `most` rows. before: (rows + 1,) cumulated sizes."""
     before, blocks, start = before.astype(np.int64), [], 0
     while start < len(before) - 1:
         stop = int(np.searchsorted(before, before[start] + size, side="right")) - 1
@@ -143,10 +133,7 @@ _held = _HeldBlas()
 
 
 def _take_control() -> None:
-    """Let this thread set the limits of OpenBLAS, which threadpoolctl keeps for one at a time.
-
-    The last holder may be another thread than the first, so nobody keeps control in between.
-    """
+    """Let this thread set the limits of OpenBLAS, which threadpoolctl keeps for one at a time."""
     release = getattr(OpenBLASController, "clear_controlling_thread", None)  # from 3.8 on
     if release is not None:
         release(force=True)

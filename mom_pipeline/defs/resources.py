@@ -22,8 +22,8 @@ from mom_pipeline.pipeline.days import Days
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
-from mom_pipeline.warehouse.dictionaries import ids_by_position
 from mom_pipeline.warehouse.materializations import begin_run, end_run, runs
+from mom_pipeline.warehouse.matrix import ids_by_position
 
 if TYPE_CHECKING:
     from mom_pipeline.engine.dask import DaskVisits

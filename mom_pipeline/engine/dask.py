@@ -65,11 +65,7 @@ class DaskEngine:
         return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
 
     def add_up(self, work: Pass[Sum], shards: Shards) -> Sum:
-        """Return the sum of a pass over all shards.
-
-        The results of a worker that is lost are computed again by others. Raises EngineFailed
-        with the name of the shard when that does not help.
-        """
+        """Sum of a pass over all shards; EngineFailed names the shard that cannot be computed."""
 
         def total() -> Sum:
             sent, workers = self._send(work, shards), self.workers()
@@ -80,11 +76,7 @@ class DaskEngine:
         return self._insist(total, f"between {first} and {last}")
 
     def visit(self, work: Visit[Sum], shards: Shards, parts: Iterable[ShardUsers]) -> Iterator[Sum]:
-        """Yield the results of the users of each shard, in order.
-
-        A few shards for each worker are under way at a time, so that no more results than these
-        wait to be taken. Raises as `add_up` does.
-        """
+        """Yield the results of the users of each shard in order, a few a worker under way."""
 
         def submit(part: ShardUsers) -> Future | None:
             with suppress(*_LOST), self._noticing_the_end():
@@ -115,10 +107,7 @@ class DaskEngine:
             yield taken()
 
     def added(self, results: Iterable[Future]) -> Future:
-        """Return the sum of results that lie on workers, added where they are.
-
-        A plain `+`: a task must not write over its inputs, which another task may need again.
-        """
+        """Sum of results where they lie: a plain `+`, as another task may need the inputs again."""
         return add_in_order(
             results, lambda a, b: self.client.submit(operator.add, a, b, pure=False)
         )
@@ -130,10 +119,7 @@ class DaskEngine:
     def _submit(
         self, sent: _Sent, workers: list[str], index: int, part: ShardUsers | None = None
     ) -> Future:
-        """Submit a pass or a visit to a preferred worker; any other may take its place.
-
-        Neighbours in the tree share a worker, so that their sum need not travel.
-        """
+        """Submit a pass or a visit to a preferred worker: neighbours in the tree share one."""
         own = [workers[index * len(workers) // len(sent.names)]] if workers else None
         # Scattered and not an argument: Dask keeps the messages that tasks come with.
         users = part and self.client.scatter(part, workers=own, hash=False)
@@ -188,11 +174,7 @@ def _on_worker(
 
 @contextmanager
 def dask_engine(address: str = "", *, n_workers: int = 2) -> Iterator[DaskEngine]:
-    """Connect to a scheduler, such as tcp://10.0.0.1:8786, or start a cluster on this machine.
-
-    Without an address, worker processes of one thread each are started on loopback and end with
-    the block.
-    """
+    """Connect to a scheduler, such as tcp://10.0.0.1:8786, or start workers on loopback."""
     with ExitStack() as stack:
         if not address:
             cluster = LocalCluster(
@@ -250,11 +232,7 @@ def _no_collection() -> Iterator[None]:
 
 
 class DaskVisits:
-    """Has a cluster visit the rows of some versions of a matrix, for as long as its block lasts.
-
-    Nothing is started before the first of them, and nothing is left when the block ends.
-    address, n_workers: see `dask_engine`.  shards_url: readable by all workers.
-    """
+    """Has a cluster visit the rows of some versions of a matrix; it starts with the first visit."""
 
     def __init__(self, address: str, n_workers: int, shards_url: str) -> None:
         self._address, self._n_workers, self._shards_url = address, n_workers, shards_url

@@ -62,16 +62,12 @@ class ShardEntry:
 
 @dataclass(frozen=True)
 class Shards:
-    """All shards of a data set. Small: this travels to the workers, and they read the files.
+    """All shards of a data set. Small: this travels to the workers, and they read the files."""
 
-    url: folder or fsspec URL.  shape: all users, also those without a row, and items.
-    with_days: whether the days of the interactions are known.
-    """
-
-    url: str
-    shape: tuple[int, int]
+    url: str  # folder or fsspec URL
+    shape: tuple[int, int]  # all users, also those without a row, and items
     entries: tuple[ShardEntry, ...]
-    with_days: bool = False
+    with_days: bool = False  # whether the days of the interactions are known
 
     @classmethod
     def open(cls, url: str) -> Self:
@@ -132,10 +128,7 @@ def _content(url: str, sha256: str = "") -> bytes:
 def write_shards(
     X: Csr, url: str, *, n_shards: int | None = None, last_days: Csr | None = None
 ) -> Shards:
-    """Write a matrix as shards of some two million interactions each, a block of users at a time.
-
-    X: (N, D).  last_days: (N, D) the day of the last event of every entry of X.
-    """
+    """Write X (N, D), and the last days of its entries, as shards of two million interactions."""
     n_shards, with_days = n_shards or suitable_number(X.nnz), last_days is not None
     with ShardWriter(url, X.shape[1], n_shards, with_days=with_days) as writer:
         for users in cut(X.indptr, PAIRS_PER_SHARD, _USERS_PER_BLOCK):
@@ -155,11 +148,7 @@ def shard_indices(users: Array, n_shards: int) -> Array:
 
 
 class ShardWriter:
-    """Takes blocks of users one after another, so that they need not fit into memory.
-
-    The manifest is written when the `with` block ends without an error. Until then, and after
-    an error, readers see the shards that were there before, or none.
-    """
+    """Takes blocks of users; readers see the former manifest until the block ends well."""
 
     def __init__(self, url: str, n_items: int, n_shards: int, *, with_days: bool = False) -> None:
         if n_shards < 1:
@@ -184,10 +173,7 @@ class ShardWriter:
         return self
 
     def add(self, block: Csr, last_days: Csr | None = None) -> None:
-        """Add the next users. block: (users, D); an empty row is a user without a shard.
-
-        last_days: of the same entries, where the writer was made for days.
-        """
+        """Add the next users, (users, D), empty rows without a shard, and their last days."""
         if block.shape[1] != self._n_items:
             raise InvalidInteractions(
                 f"expected rows of {self._n_items} items, found {block.shape[1]}"
@@ -230,10 +216,7 @@ class ShardWriter:
 
 @contextmanager
 def store_errors(url: str) -> Iterator[None]:
-    """Turn whatever a file system raises into one sentence that names the URL.
-
-    Any exception: those of an object store's client are of no common class.
-    """
+    """Turn what a file system raises, of no common class, into one sentence that names the URL."""
     try:
         yield
     except MomError:

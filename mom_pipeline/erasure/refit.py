@@ -21,7 +21,7 @@ from mom_pipeline.serving.lists import renew_lists
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion, UnknownVersion
 from mom_pipeline.settings import SETTINGS_FILE, Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
-from mom_pipeline.warehouse.evaluations import MetricsRow, metrics_until, replace_metrics
+from mom_pipeline.warehouse.lists import MetricsRow, metrics_until, replace_metrics
 from mom_pipeline.warehouse.matrix import logs_fingerprint
 
 # What is made of the log files; decisions about days and files are taken over.

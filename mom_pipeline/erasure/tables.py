@@ -13,9 +13,8 @@ from mom_pipeline.logs.ledger import reasons_text, reject_reasons
 from mom_pipeline.pipeline.days import INPUTS, LOGS, OF_FILES, Days
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse, scalar
-from mom_pipeline.warehouse.dictionaries import KINDS, extend_dictionaries
 from mom_pipeline.warehouse.materializations import record
-from mom_pipeline.warehouse.matrix import logs_fingerprints
+from mom_pipeline.warehouse.matrix import KINDS, extend_dictionaries, logs_fingerprints
 
 
 def rows_of(connection: Connection) -> tuple[dict[str, int], set[str]]:

@@ -1,8 +1,4 @@
-"""What a chart shows, apart from how it is drawn.
-
-Colours are Okabe and Ito's, which people with any kind of colour vision distinguish; markers
-repeat the distinction. Every axis names its unit, and n where it counts something.
-"""
+"""What a chart shows. Colours are Okabe and Ito's, for any eye; markers repeat the distinction."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,16 +22,13 @@ Ticks = Mapping[float, str]
 
 @dataclass(frozen=True)
 class Axes:
-    """Title, labels and ticks. x_ticks: names by position; none for round numbers.
-
-    x_from: where the x axis begins; None for the first position.
-    """
+    """Title, labels and ticks."""
 
     title: str
     x: str
     y: str
-    x_ticks: Ticks = field(default_factory=dict)
-    x_from: float | None = None
+    x_ticks: Ticks = field(default_factory=dict)  # names by position; none for round numbers
+    x_from: float | None = None  # where the x axis begins; None for the first position
     log_x: bool = False
     log_y: bool = False
 
@@ -51,16 +44,12 @@ class Lines:
 
 @dataclass(frozen=True)
 class Bars:
-    """Bars side by side, in at most two layers one above the other.
-
-    edges: (2, n) left and right end of each bar.  layers: name -> (n,) heights.
-    below: bars of one layer that are smaller than this look different; a line is drawn at it.
-    """
+    """Bars side by side, in at most two layers one above the other."""
 
     axes: Axes
-    edges: Array
-    layers: Mapping[str, Array]
-    below: float | None = None
+    edges: Array  # (2, n) left and right end of each bar
+    layers: Mapping[str, Array]  # name -> (n,) heights
+    below: float | None = None  # smaller bars look different; a line is drawn at it
 
 
 Chart = Lines | Bars

@@ -63,15 +63,12 @@ def method_of(model: ModelSettings) -> MethodOfMoments:
 
 @dataclass(frozen=True)
 class ChosenSettings:
-    """The method of a day.
-
-    chosen_on: the day (ISO) whose logs they were chosen on; "" when they were not.
-    evidence: what the choice rests on, plain values.
-    """
+    """The method of a day."""
 
     model: ModelSettings
     ranking: RankingWeights
-    chosen_on: str = ""
+    chosen_on: str = ""  # the day (ISO) of the choice, "" for none
+    # what the choice rests on, plain values
     evidence: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod

@@ -186,11 +186,7 @@ class Days:
         sound: bool = True,
         also: Callable[[Connection], object] = lambda connection: None,
     ) -> Materialization:
-        """Store what an asset made of a day, and point to it in one transaction.
-
-        version: of the content, where there are no arrays.  inputs: beside the assets of the day.
-        sound: whether its blocking checks passed.  also: what else the transaction writes.
-        """
+        """Store what an asset made of a day, and point to it, in one transaction with `also`."""
         facts = dict(facts or {})
         if arrays is not None:
             version = self.store.write(asset, day, arrays)
@@ -230,10 +226,7 @@ class Days:
         return len(damaged)
 
     def kept_files(self) -> dict[tuple[str, str], date]:
-        """The files of the last `artifacts.retention_days` days (0: all), each with its day.
-
-        Named by asset and version; of the sums those of the newest two days.
-        """
+        """Day of each asset and version of the last `retention_days`; of sums, the newest two."""
         kept: dict[tuple[str, str], date] = {}
         days = [day for day in self.computed() if self.is_kept(day)]
         for (asset, day), made in self.made.items():

@@ -27,19 +27,15 @@ _LONGEST_RUN = 28
 
 @dataclass(frozen=True)
 class DayStatus:
-    """The state of one day.
-
-    mode: how its moments came about.  behind: whether an update computes it.
-    noteworthy: whether a person should look at it.
-    """
+    """The state of one day."""
 
     day: date
     files: int
-    mode: str
+    mode: str  # how its moments came about
     status: Status
     reason: str = ""
-    behind: bool = False
-    noteworthy: bool = False
+    behind: bool = False  # an update computes it
+    noteworthy: bool = False  # a person should look at it
 
 
 @dataclass(frozen=True)
@@ -55,10 +51,7 @@ class _Logs:
 
 
 def day_statuses(days: Days, unread: Collection[date] = ()) -> list[DayStatus]:
-    """The state of every day that has log files, was computed, or has rows of a removed file.
-
-    unread: days that a source has new rows of, beside those of the files.
-    """
+    """The state of every day with log files, results, or rows of a removed file or of `unread`."""
     settings, files = days.settings, discover(days.settings.logs_dir).files
     first, last = settings.first_and_last_day()[0], max([last_day(settings, files), *unread])
     pending = {*unread, *(file.day for file in pending_files(days.warehouse))}

@@ -21,8 +21,7 @@ from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.serving.served_model import Manifest, ModelFigures, ServedModel
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse
-from mom_pipeline.warehouse.evaluations import MetricsRow, metrics_until
-from mom_pipeline.warehouse.lists import latest_items
+from mom_pipeline.warehouse.lists import MetricsRow, latest_items, metrics_until
 
 ERASED = "(erased)"
 _LIBRARIES = ("mom-pipeline", "numpy", "scipy", "duckdb", "dagster", "implicit")
@@ -57,42 +56,28 @@ class Person:
 
 @dataclass(frozen=True)
 class ListUse:
-    """All lists together.
+    """All lists together."""
 
-    coverage: share of the items that is in any list.
-    head_listed, head_taken: share of the entries of lists, and of what people took, that goes to
-    the tenth of the items that most people took.
-    """
-
-    coverage: float
-    head_listed: float
-    head_taken: float
+    coverage: float  # share of the items that is in any list
+    head_listed: float  # share of list entries that goes to the tenth most popular items
+    head_taken: float  # the same of what people took
 
 
 @dataclass(frozen=True)
 class InUse:
-    """How a model came in use.
-
-    before: the version that it replaced, "" where that is gone.
-    kept: mean share of a list that is the same as with the version before, of `compared` users.
-    """
+    """How a model came in use."""
 
     since: str
     reason: str
     by: str
-    before: str = ""
-    kept: float | None = None
-    compared: int = 0
+    before: str = ""  # the version that it replaced, "" where that is gone
+    kept: float | None = None  # mean share of a list that is as with the version before
+    compared: int = 0  # users with a list of both
 
 
 @dataclass(frozen=True)
 class ReportData:
-    """The data of one day.
-
-    entropy: bits, of a sample of the users.  metrics: every evaluation up to the day.
-    comparison: the newest up to the day.  list_use: None where no lists of the model are kept.
-    in_use: None for a model that never was.
-    """
+    """The data of one day."""
 
     day: date
     settings: Settings
@@ -102,14 +87,14 @@ class ReportData:
     n_items: int
     n_pairs: int
     components: tuple[ReportComponent, ...]
-    entropy: Float64
+    entropy: Float64  # bits, of a sample of the users
     deliveries: tuple[LedgerEntry, ...]
-    metrics: tuple[MetricsRow, ...]
-    comparison: Comparison | None
+    metrics: tuple[MetricsRow, ...]  # every evaluation up to the day
+    comparison: Comparison | None  # the newest up to the day
     versions: dict[str, str]
     people: tuple[Person, ...] = ()
-    list_use: ListUse | None = None
-    in_use: InUse | None = None
+    list_use: ListUse | None = None  # None where no lists of the model are kept
+    in_use: InUse | None = None  # None for a model that never was
     shown: tuple[Rate, ...] = ()
 
 

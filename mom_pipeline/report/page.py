@@ -24,7 +24,7 @@ from mom_pipeline.report.data import NothingToReport, ReportData, gather
 from mom_pipeline.report.sections import delivered, newest_recall, sections
 from mom_pipeline.serving.registry import UNUSABLE, ModelRegistry
 from mom_pipeline.settings import Settings
-from mom_pipeline.warehouse.evaluations import MetricsRow
+from mom_pipeline.warehouse.lists import MetricsRow
 
 _PAGES = "[0-9]*-[0-9]*-[0-9]*.html"
 # A component that moves farther in a day, in total variation, is not settled.

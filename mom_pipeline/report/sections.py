@@ -15,7 +15,7 @@ from mom_pipeline.pictures.charts import Chart, bars, curves, histogram, stacked
 from mom_pipeline.report.data import ReportData
 from mom_pipeline.serving.rates import Rate
 from mom_pipeline.serving.served_model import TREND_DAYS, FitFigures
-from mom_pipeline.warehouse.evaluations import MetricsRow
+from mom_pipeline.warehouse.lists import MetricsRow
 
 _DELIVERY_DAYS, _SHOWN_REASONS = 31, 10
 _METRICS = {"Precision": "precision", "Recall": "recall", "MAP": "map", "nDCG": "ndcg"}

@@ -15,8 +15,7 @@ from mom_pipeline.serving.registry import EvaluatedDay, ModelRegistry
 from mom_pipeline.serving.served_model import TREND_DAYS
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse
-from mom_pipeline.warehouse.evaluations import metrics_until
-from mom_pipeline.warehouse.lists import export_lists, replace_lists
+from mom_pipeline.warehouse.lists import export_lists, metrics_until, replace_lists
 
 # Users whose lists are in memory at a time.
 _BLOCK = 65_536

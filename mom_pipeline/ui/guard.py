@@ -27,10 +27,7 @@ class Refused(Exception):
 
 
 class LoopbackGuard:
-    """An ASGI application that lets only requests of its own address reach another one.
-
-    That one may raise Refused as well. origins: of other pages that may ask.
-    """
+    """Lets only requests of its own address, or of named origins, reach an ASGI application."""
 
     def __init__(self, app: ASGIApp, port: int, origins: Iterable[str] = ()) -> None:
         self._app, self._origins = app, frozenset(origins)
@@ -85,10 +82,7 @@ def _is_link(scope: Scope) -> bool:
 
 
 class TimedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """uvicorn's protocol, which closes a connection whose request does not become complete.
-
-    uvicorn alone waits for ever.
-    """
+    """uvicorn's protocol, closing a connection whose request does not become complete."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)

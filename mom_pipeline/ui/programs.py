@@ -59,10 +59,7 @@ class Programs:
             )
 
     def start_daemon(self, module: str) -> None:
-        """Start `dagster-daemon`: queued runs, schedules, sensors, backfills.
-
-        Raises ProgramMissing when the home has one: two would start runs twice.
-        """
+        """Start `dagster-daemon`; ProgramMissing when there is one: two would start runs twice."""
         with (self._home / "daemon.lock").open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -114,11 +114,7 @@ def _passed_on(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, byte
 
 
 def listen(port: int | None, host: str = LOOPBACK) -> socket.socket:
-    """A listening socket: on the given port, the default one, or a free one where that is taken.
-
-    What arrives before a server runs waits. Raises PortTaken when another program has the given
-    port, OSError for an address that is not of this machine.
-    """
+    """A listening socket: on the given port, else the default or a free one; PortTaken, OSError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     address = (host, DEFAULT_PORT if port is None else port)
     try:

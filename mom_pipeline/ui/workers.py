@@ -39,11 +39,7 @@ class Leaving:
 
 
 def serve_as_worker(server: uvicorn.Server, leaving: Leaving, listener: socket.socket) -> None:
-    """Serve until the parent sends SIGTERM or is gone, or SIGUSR1 and a while has passed.
-
-    server: of asyncio's own loop and a backlog of 1, so that it takes one connection and lets the
-    others have the next.
-    """
+    """Serve until SIGTERM, SIGUSR1 or orphaned; a backlog of 1 leaves connections to others."""
     parent = os.getppid()
 
     async def serve() -> None:
@@ -69,10 +65,7 @@ def serve_as_worker(server: uvicorn.Server, leaving: Leaving, listener: socket.s
 
 
 def keep_workers(n: int, look: Callable[[], object], work: Callable[[], None]) -> None:
-    """Keep n processes at work until an interrupt. look: what they are forked around, to be seen.
-
-    Another value of `look` makes others; one that ends is replaced.
-    """
+    """Keep n processes at work until an interrupt; what ends or has an old `look` is replaced."""
     seen, own, old = None, set[int](), set[int]()
     try:
         while True:

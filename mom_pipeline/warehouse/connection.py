@@ -53,11 +53,7 @@ def literal_path(path: Path) -> str:
 
 
 class Warehouse:
-    """The warehouse of a data folder, `warehouse.duckdb`.
-
-    A DuckDB file admits one writing process or several that read, so it is opened for one piece
-    of work and closed again; see `kept_open` for many small ones.
-    """
+    """`warehouse.duckdb`: for one writer or several readers, opened for each piece of work."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -68,22 +64,13 @@ class Warehouse:
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:
-        """Yield a connection for writing, in one transaction: all or nothing.
-
-        The file and its tables are made on first use.
-
-        Raises WarehouseBusy, naming the process that holds the file, after
-        `warehouse.lock_wait_seconds`.
-        """
+        """Yield a connection for writing, in one transaction; WarehouseBusy names who holds it."""
         with self.opened() as connection, transaction(connection):
             yield connection
 
     @contextmanager
     def kept_open(self) -> Iterator[None]:
-        """Within the block the file stays open, for pieces of work that follow each other.
-
-        Each of them would end with a checkpoint. Other processes wait for the block.
-        """
+        """Keep the file open for many small pieces of work, without a checkpoint after each."""
         with self.opened():
             yield
 
@@ -104,10 +91,7 @@ class Warehouse:
 
     @contextmanager
     def opened(self) -> Iterator[Connection]:
-        """Yield a connection for writing without a transaction.
-
-        For what DuckDB does only outside of one, such as a rowid that counts the rows.
-        """
+        """Yield a connection for writing without a transaction, for rowids that count rows."""
         if not self.exists():
             self._create()
         with _connected(self.path, self.settings, read_only=False) as (connection, file):
@@ -137,10 +121,7 @@ def _format_of(connection: Connection) -> int:
 
 
 def _bring_up_to_date(connection: Connection, settings: Settings) -> None:
-    """Make the tables of a new file; carry over those of an earlier format.
-
-    Rows, files, decisions and positions stay; arrays that no table points to any more go.
-    """
+    """Make the tables of a new file; of an earlier format keep all but arrays."""
     found = _format_of(connection)
     if found == FORMAT:
         return
@@ -207,10 +188,7 @@ _one_at_a_time = threading.Lock()
 def _connected(
     path: Path, settings: Settings, *, read_only: bool
 ) -> Iterator[tuple[Connection, _OpenFile]]:
-    """Yield a connection in the declared zone; the file is closed with the last one.
-
-    Who reads while this process writes sees what was committed.
-    """
+    """Yield a connection in the declared zone; the file is closed with the last one."""
     file = _opened(path, settings, read_only=read_only)
     try:
         with closing(file.engine.cursor()) as connection:

@@ -32,14 +32,11 @@ class ErasuresNotWhole(MomError):
 
 @dataclass(frozen=True)
 class ErasedUsers:
-    """What the ingest compares with.
-
-    hashes: sha256(salt || id) of everyone who was erased.  receipts: the names of the receipts.
-    """
+    """What the ingest compares with."""
 
     salt: str = ""
-    hashes: frozenset[str] = frozenset()
-    receipts: frozenset[str] = frozenset()
+    hashes: frozenset[str] = frozenset()  # sha256(salt || id) of everyone who was erased
+    receipts: frozenset[str] = frozenset()  # their names
 
     def __contains__(self, user_id: str) -> bool:
         return self.hash_of(user_id) in self.hashes
@@ -50,10 +47,7 @@ class ErasedUsers:
 
 
 def erased_users(warehouse: Warehouse) -> ErasedUsers:
-    """Everyone whose erasure was begun; ErasuresNotWhole where that cannot be known.
-
-    The warehouse remembers the receipts that it has seen, and so misses one that is gone.
-    """
+    """Everyone whose erasure was begun; ErasuresNotWhole where a receipt that was seen is gone."""
     folder = warehouse.settings.erasures_dir
     states = [path.stat() for path in (folder, folder / SALT) if path.exists()]
     erased = read_erased(folder, tuple((state.st_mtime_ns, state.st_size) for state in states))

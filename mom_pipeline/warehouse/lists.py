@@ -1,6 +1,7 @@
-"""The table `recommendations`, which holds the lists of the model in use, and its export."""
+"""The tables `recommendations`, the lists of the model in use, and `evaluation_metrics`."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import duckdb
 import numpy as np
 
 from mom_pipeline.catalogue import Catalogue
+from mom_pipeline.core.evaluation.metrics import RankingMetrics
 from mom_pipeline.core.files import replacing
 from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, RISING
 from mom_pipeline.core.ranking.lists import ReasonedLists
@@ -26,11 +28,7 @@ def replace_lists(
     item_ids: Array,
     parts: Iterable[tuple[Array, ReasonedLists]],
 ) -> int:
-    """Store everybody's lists in place of the present ones; return the rows.
-
-    model: the version.  parts: positions of some users, and their lists. All in the transaction
-    of the connection.
-    """
+    """Store everybody's lists of a model version in place of the present ones; return the rows."""
     for table, ids in (("list_users", user_ids), ("list_items", item_ids)):
         connection.register("ids", {"position": np.arange(len(ids)), "id": ids})
         connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS FROM ids")
@@ -149,3 +147,52 @@ def is_readable(path: Path) -> bool:
     except duckdb.Error:
         return False
     return True
+
+
+@dataclass(frozen=True)
+class MetricsRow:
+    """One ranking at one cut-off."""
+
+    day: date
+    model_day: date
+    ranking: str
+    cutoff: int
+    precision: float
+    recall: float
+    map: float
+    ndcg: float
+    users: int
+
+
+def metrics_rows(
+    day: date, model_day: date, rankings: dict[str, RankingMetrics]
+) -> list[MetricsRow]:
+    """One row for each ranking and cut-off."""
+    return [
+        MetricsRow(
+            day, model_day, name, k, m.precision[k], m.recall[k], m.map[k], m.ndcg[k], m.n_users
+        )
+        for name, m in rankings.items()
+        for k in m.cutoffs
+    ]
+
+
+def replace_metrics(connection: Connection, day: date, rows: list[MetricsRow]) -> None:
+    """Store the metrics of a day in place of what it had."""
+    connection.execute(
+        "DELETE FROM evaluation_metrics WHERE day = $day::DATE", {"day": day.isoformat()}
+    )
+    if rows:
+        connection.executemany(
+            "INSERT INTO evaluation_metrics VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [astuple(row) for row in rows],
+        )
+
+
+def metrics_until(connection: Connection, day: date) -> list[MetricsRow]:
+    """Every stored row up to a day, in order."""
+    rows = connection.execute(
+        "SELECT * FROM evaluation_metrics WHERE day <= $day::DATE ORDER BY day, ranking, cutoff",
+        {"day": day.isoformat()},
+    ).fetchall()
+    return [MetricsRow(*row) for row in rows]

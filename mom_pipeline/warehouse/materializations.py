@@ -13,34 +13,27 @@ _COLUMNS = "asset, day, version, inputs, settings, code, sound, facts"
 
 @dataclass(frozen=True)
 class Materialization:
-    """What an asset made of a day; see the table.
-
-    inputs: name -> version.  settings: a fingerprint.  sound: whether its blocking checks passed.
-    facts: figures, plain values.
-    """
+    """What an asset made of a day; see the table."""
 
     asset: str
     day: date
     version: str
-    inputs: Mapping[str, str]
-    settings: str
+    inputs: Mapping[str, str]  # name -> version
+    settings: str  # a fingerprint
     code: str
-    sound: bool = True
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    sound: bool = True  # whether its blocking checks passed
+    facts: Mapping[str, Any] = field(default_factory=dict)  # figures, plain values
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run of the days from first to last.
-
-    began: seconds since 1970.  failure: None while it has no end, "" where it succeeded.
-    """
+    """A run of the days from first to last."""
 
     run_id: str
     first: date
     last: date
-    began: float
-    failure: str | None
+    began: float  # seconds since 1970
+    failure: str | None  # None while it has no end, "" where it succeeded
 
 
 def record(connection: Connection, made: Materialization) -> None:

@@ -1,20 +1,25 @@
-"""Matrices of users and items, sparse, with stable positions: as of a day, or of a test period."""
+"""Sparse matrices of users and items, as of a day or of a test period, and their positions."""
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from mom_pipeline.core.interactions import NewArray
 from mom_pipeline.core.types import Array
 from mom_pipeline.settings import MatrixSettings, Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql, scalar
-from mom_pipeline.warehouse.dictionaries import KINDS, dictionary_size
 
+Kind = Literal["user", "item"]
+# In place of an id that was erased: no event has it, and its position is never given again.
+ERASED = ""
+KINDS: tuple[Kind, Kind] = ("user", "item")  # the only identifiers put into SQL below
 _MILLIONTHS = 1_000_000
 _COLUMNS = ("user_position", "item_position", "millionths", "last_day")
 # Pairs that are in the memory of this process at a time.
@@ -22,21 +27,52 @@ _PAIRS_PER_BLOCK = 4_000_000
 _BEFORE_ALL_EVENTS = "1900-01-01 00:00:00+00"
 
 
+def extend_dictionaries(connection: Connection, day: date) -> None:
+    """Give positions to all ids admitted up to a day; existing positions never change."""
+    for kind in KINDS:
+        for name in ("extend_dictionary", "earlier_first_days"):
+            sql = load_sql(f"warehouse/{name}.sql").replace("{kind}", kind)
+            connection.execute(sql, {"day": day.isoformat()})
+
+
+def forget_positions(connection: Connection, first: date) -> None:
+    """Take back positions from a day on, so that late days end with the arrays of days in order."""
+    for kind in KINDS:
+        connection.execute(
+            f"DELETE FROM {kind}_dictionary WHERE first_day >= $first::DATE",  # noqa: S608
+            {"first": first.isoformat()},
+        )
+
+
+def dictionary_size(connection: Connection, kind: Kind, day: date) -> int:
+    """Positions 0 … size-1 cover every id that was first delivered up to `day`."""
+    return scalar(
+        connection,
+        f"SELECT coalesce(max(position) + 1, 0) FROM {kind}_dictionary WHERE first_day <= $day",  # noqa: S608
+        {"day": day.isoformat()},
+    )
+
+
+def ids_by_position(connection: Connection, kind: Kind) -> NDArray[np.object_]:
+    """All ids, the one of position p at index p; None where an id was erased."""
+    rows = connection.execute(
+        f"SELECT position, {kind}_id AS id FROM {kind}_dictionary ORDER BY position"  # noqa: S608
+    ).fetchnumpy()
+    positions = np.asarray(rows["position"], dtype=np.int64)
+    ids = np.full(positions[-1] + 1 if len(positions) else 0, None, dtype=object)
+    ids[positions] = np.asarray(rows["id"], dtype=object)
+    ids[ids == ERASED] = None
+    return ids
+
+
 @dataclass(frozen=True)
 class DayMatrix:
-    """The state as of a day.
-
-    interactions: (users, items) float64 CSR, canonical; row and column are the positions of
-        the dictionaries, and what the filters removed is empty.
-    last_days: (users, items) with the same entries: the day of a pair's last event, a number
-        of days.
-    fingerprint: of the deliveries that it was made from.
-    """
+    """The state as of a day, by the positions of the dictionaries."""
 
     day: date
-    interactions: csr_array
-    last_days: csr_array
-    fingerprint: str
+    interactions: csr_array  # (users, items) float64, canonical; what filters removed is empty
+    last_days: csr_array  # the same entries: the day number of the pair's last event
+    fingerprint: str  # of the deliveries that it was made from
 
 
 def matrix_as_of(warehouse: Warehouse, day: date, new_array: NewArray = np.empty) -> DayMatrix:
@@ -125,10 +161,7 @@ class _StoredPairs:
 def _stored_pairs(
     connection: Connection, query: str, parameters: Mapping[str, object]
 ) -> Iterator[_StoredPairs]:
-    """Keep the pairs that a query finds, in its order, until the block ends.
-
-    Not within a transaction: there DuckDB does not count the rows of a table from 0.
-    """
+    """Keep the pairs of a query, in order; not in a transaction, where rowids do not begin at 0."""
     connection.execute(f"CREATE TEMP TABLE stored_pairs AS {query}", dict(parameters))
     try:
         yield _StoredPairs(connection, scalar(connection, "SELECT count(*) FROM stored_pairs"))
@@ -137,11 +170,7 @@ def _stored_pairs(
 
 
 def _window(settings: Settings, day: date) -> dict[str, object]:
-    """Values for `delivery_day <= $day AND event_time >= $begin AND event_time < $end`.
-
-    The window ends with the last moment of `day` in the declared zone. Bounds are instants, so
-    that no event has to be converted to local time.
-    """
+    """Bounds of the window that ends with `day` in the declared zone, as instants."""
     begin = _BEFORE_ALL_EVENTS
     if settings.matrix.window_days:
         begin = _midnight(settings, day - timedelta(days=settings.matrix.window_days - 1))

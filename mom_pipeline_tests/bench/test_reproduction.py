@@ -32,8 +32,8 @@ def written(tmp_path_factory):
 
     smaller = replace(QUICK, sizes=(SIZES["tafeng"].shrunk(30),))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mom_pipeline.cli.reproduce.claims_of", noted)
-        patch.setattr("mom_pipeline.cli.reproduce.QUICK", smaller)
+        patch.setattr("mom_pipeline.cli.bench.claims_of", noted)
+        patch.setattr("mom_pipeline.cli.bench.QUICK", smaller)
         printed = mom(folder, "reproduce", "--quick", "--json").json
     return Path(printed["page"]), printed, measured[0]
 

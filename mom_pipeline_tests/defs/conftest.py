@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from mom_pipeline.cli.failures import told
+from mom_pipeline.cli.main import told
 from mom_pipeline.defs.automation import full_config
 from mom_pipeline.defs.build import build_defs
 from mom_pipeline.defs.daily import Names

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mom_pipeline.core.algorithm.decompose import decompose
-from mom_pipeline.core.algorithm.tensor import whitened_tensor
+from mom_pipeline.core.algorithm.whitening import whitened_tensor
 from mom_pipeline.core.linear_algebra.compact import packed
 from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.definitions import defs

@@ -8,8 +8,7 @@ import pytest
 from mom_pipeline.serving.gate import Gate, evaluated_day
 from mom_pipeline.serving.registry import PERSON, POINTER, VERSIONS, ModelRegistry
 from mom_pipeline.serving.served_model import MODEL
-from mom_pipeline.warehouse.dictionaries import ids_by_position
-from mom_pipeline.warehouse.matrix import delivered_pairs
+from mom_pipeline.warehouse.matrix import delivered_pairs, ids_by_position
 
 from .conftest import N_DAYS, SERVED, Pipeline, day
 

@@ -8,7 +8,7 @@ import pytest
 
 from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
-from mom_pipeline.warehouse.dictionaries import ids_by_position
+from mom_pipeline.warehouse.matrix import ids_by_position
 
 from .conftest import N_DAYS, SERVED, Pipeline, day
 

@@ -32,9 +32,8 @@ from mom_pipeline.logs.gate import admit
 from mom_pipeline.logs.ingest import pending_files
 from mom_pipeline.logs.ledger import ledger_entries
 from mom_pipeline.pipeline.days import LOGS, Days
-from mom_pipeline.warehouse.dictionaries import extend_dictionaries
 from mom_pipeline.warehouse.erased import erased_users
-from mom_pipeline.warehouse.matrix import logs_fingerprints, matrix_as_of
+from mom_pipeline.warehouse.matrix import extend_dictionaries, logs_fingerprints, matrix_as_of
 from mom_pipeline_tests.data_folder import HEADER, DataFolder
 
 # Long enough to be found in bytes; a short one, such as 7, is a part of everything.

@@ -14,7 +14,7 @@ from mom_pipeline.bench.day_gate import Events
 from mom_pipeline.pipeline.days import Days, NotUsable
 from mom_pipeline.settings import load_settings
 from mom_pipeline.warehouse.connection import Warehouse
-from mom_pipeline.warehouse.dictionaries import ids_by_position
+from mom_pipeline.warehouse.matrix import ids_by_position
 from mom_pipeline_tests.cli.conftest import mom
 
 SETTINGS = "[artifacts]\nretention_days = 0\n[serving]\nlist_length = 20\n"

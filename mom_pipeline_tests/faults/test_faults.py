@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 from mom_pipeline.artifacts.lock import LOCK, writing_to
-from mom_pipeline.cli.failures import sentence_for
+from mom_pipeline.cli.main import sentence_for
 from mom_pipeline.cli.verify import Check, checks
 from mom_pipeline.settings import load_settings
 from mom_pipeline_tests.faults.commands import Ended, Kill

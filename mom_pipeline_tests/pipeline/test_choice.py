@@ -26,8 +26,7 @@ from mom_pipeline.pipeline.choice import (
 )
 from mom_pipeline.settings import load_settings
 from mom_pipeline.warehouse.connection import Warehouse
-from mom_pipeline.warehouse.dictionaries import extend_dictionaries
-from mom_pipeline.warehouse.matrix import delivered_pairs, matrix_as_of
+from mom_pipeline.warehouse.matrix import delivered_pairs, extend_dictionaries, matrix_as_of
 from mom_pipeline_tests.data_folder import DataFolder
 
 LOGS = SampleSettings(n_days=9, n_users=400, n_items=60, n_components=3, events_per_day=700, seed=4)

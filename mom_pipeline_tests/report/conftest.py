@@ -14,7 +14,7 @@ from mom_pipeline.report.page import render
 from mom_pipeline.serving.rates import Rate, wilson
 from mom_pipeline.serving.served_model import FitFigures, Manifest, ModelFigures
 from mom_pipeline.settings import ModelSettings, Settings
-from mom_pipeline.warehouse.evaluations import MetricsRow
+from mom_pipeline.warehouse.lists import MetricsRow
 
 HOSTILE = "<script>document.title='taken'</script>\"'&<img src=x onerror=alert(1)>"
 LONG = "an-item-id-without-a-single-blank-" * 6

@@ -50,7 +50,7 @@ def test_texts_of_others_stay_texts(report_html: str):
 def test_every_section_has_its_figures(report_html: str):
     page = read(report_html)
     text, ids = " ".join(" ".join(page.texts).split()), [a.get("id") for _, a in page.elements]
-    sections = ("people", "lists", "change", "evaluation", "comparison", "shown", "components")
+    sections = ("people", "lists", "change", "evaluation", "shown", "comparison", "components")
     sections += ("moments", "drift", "bounds", "data", "origin")
     assert [name for name in ids if name] == list(sections)
     links = {a["href"] for name, a in page.elements if name == "a" and "href" in a}

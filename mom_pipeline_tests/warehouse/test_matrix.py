@@ -16,8 +16,12 @@ from mom_pipeline.core.interactions import NewArray
 from mom_pipeline.errors import WarehouseUnreadable
 from mom_pipeline.settings import EngineSettings, MatrixSettings
 from mom_pipeline.warehouse import matrix
-from mom_pipeline.warehouse.dictionaries import extend_dictionaries, ids_by_position
-from mom_pipeline.warehouse.matrix import DayMatrix, matrix_as_of
+from mom_pipeline.warehouse.matrix import (
+    DayMatrix,
+    extend_dictionaries,
+    ids_by_position,
+    matrix_as_of,
+)
 from mom_pipeline_tests.data_folder import DataFolder
 from mom_pipeline_tests.mapped import is_mapped
 

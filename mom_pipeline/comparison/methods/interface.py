@@ -15,38 +15,27 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted recommender.
+    """A fitted recommender."""
 
-    scores: a block of users' histories, (users, D) sparse, to scores of all items, (users, D).
-    notes: plain values worth showing beside the result, such as the iterations of EM.
-    histories: (N, D) what `scores` is given of the users, where that is not the training data.
-    """
-
-    scores: Scorer
+    scores: Scorer  # histories, (users, D) sparse, to scores of all items, (users, D)
+    # plain values to show beside the result, such as the iterations of EM
     notes: dict[str, Any] = field(default_factory=dict)
-    histories: Csr | None = None
+    histories: Csr | None = None  # (N, D) what `scores` takes, where that is not the training data
 
 
 @dataclass(frozen=True)
 class Method:
-    """One recommender under a name.
-
-    name: as typed on a command line.  title: as printed in a table.
-    fit: (interactions (N, D), seed, **settings) to a fitted recommender.
-    grid: settings to choose from on validation data; the first is the default.
-    size: name of the setting for K, the components or factors; empty for a method without.
-    takes: what `fit` is given besides, of "last_days", (N, D) the day of every last interaction or
-        None where no day is known, and "exclude_seen", whether lists hold new items alone.
-    choose: (windows of later days, the newest first, seed, exclude_seen, **settings) to settings
-        with all that the method learns by itself; None for a method with nothing beyond its grid.
-    """
+    """One recommender: its name on the command line and its title in a table."""
 
     name: str
     title: str
-    fit: Callable[..., Fitted]
+    fit: Callable[..., Fitted]  # (interactions (N, D), seed, **settings) to a fitted recommender
+    # to choose from on validation data; the first is the default
     grid: tuple[Settings, ...] = ({},)
-    size: str = ""
+    size: str = ""  # name of the setting for K, if any
+    # what `fit` is given besides: "last_days" (N, D) or None, "exclude_seen"
     takes: tuple[str, ...] = ()
+    # (windows of later days, the newest first, seed, exclude_seen, **settings) to settings
     choose: Callable[..., Settings] | None = None
 
 

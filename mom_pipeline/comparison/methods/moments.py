@@ -1,7 +1,4 @@
-"""The method of moments itself, in the forms that a comparison shows.
-
-A form states only what differs from the defaults of `MethodOfMoments`.
-"""
+"""The method of moments in the forms that a comparison shows; each states what differs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -45,10 +42,7 @@ def fit_three_moment(
     ranking_weights: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Fitted:
-    """Rank by co-occurrences, EASE and the trend of the items (see `core.ranking`).
-
-    ranking_weights: without any, they are learnt from a hidden part of X.
-    """
+    """Rank as `core.ranking`; weights that are not given are learnt from a hidden part of X."""
     weights = None if ranking_weights is None else weights_from(ranking_weights)
     model = MethodOfMoments(
         min(n_components, *X.shape), **{**_EM, **settings}, ranking_weights=weights, seed=seed
@@ -88,14 +82,6 @@ def _notes(model: MethodOfMoments) -> dict[str, Any]:
     return {name: model.diagnostics[name] for name in ("n_components", "negative_mass")}
 
 
-_RULES: tuple[Settings, ...] = (
-    {"personalization": "em", "em_steps": 5},
-    {"personalization": "em", "em_steps": 2},
-    {"personalization": "em", "em_steps": 10},
-    {"personalization": "em", "em_steps": 5, "rows": "binary"},
-    {"personalization": "tempered", "temperature": 0.3},
-    {"personalization": "product"},
-)
 THREE_MOMENT = Method(
     "three-moment",
     "Three moments",
@@ -106,28 +92,20 @@ THREE_MOMENT = Method(
 )
 FORMS = (
     Method("mom-algorithm-1", "MoM (Algorithm 1)", fit_algorithm_1, size="n_components"),
-    # The paper's plain sums leave nothing to choose but how a repeated item counts.
     Method(
         "mom-paper",
         "MoM (paper)",
         partial(fit_components, estimator="paper", personalization="product", rows="binary"),
-        ({"rows": "binary"}, {"rows": "counts"}),
         size="n_components",
     ),
-    # No logarithms of counts: distinct pairs and triples are of whole events.
-    Method(
-        "mom-unbiased",
-        "MoM (unbiased)",
-        partial(fit_components, estimator="unbiased", **_EM),
-        _RULES,
-        size="n_components",
-    ),
-    Method(
-        "mom-balanced",
-        "MoM (balanced)",
-        partial(fit_components, estimator="balanced", **_EM),
-        (*_RULES, {"personalization": "em", "em_steps": 5, "rows": "log"}),
-        size="n_components",
+    *(
+        Method(
+            f"mom-{name}",
+            f"MoM ({name})",
+            partial(fit_components, estimator=name, **_EM),
+            size="n_components",
+        )
+        for name in ("unbiased", "balanced")
     ),
     THREE_MOMENT,
 )

@@ -140,18 +140,4 @@ def _or_one(sums: Array) -> Array:
     return np.where(sums > 0, sums, 1)
 
 
-# The paper's standard form first; then fewer steps of folding in, and Hofmann's own remedy
-# against fitting the users too closely.
-PLSI = Method(
-    "plsi",
-    "PLSI",
-    fit_plsi,
-    (
-        {"temperature": 1.0, "em_steps": 20},
-        *({"temperature": b, "em_steps": 1} for b in (1.0, 0.9, 0.85, 0.8)),
-        {"temperature": 0.85, "em_steps": 1, "values": "log"},
-        {"temperature": 0.9, "em_steps": 1, "values": "binary"},
-        {"temperature": 0.85, "em_steps": 1, "values": "binary"},
-    ),
-    size="n_components",
-)
+PLSI = Method("plsi", "PLSI", fit_plsi, size="n_components")

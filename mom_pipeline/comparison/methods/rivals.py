@@ -1,7 +1,4 @@
-"""The rivals: popularity, three models of the library `implicit`, and EASE.
-
-`values` of a method is how it reads counts: "binary", "log" or "counts", see `weighted_rows`.
-"""
+"""The rivals: popularity, three models of `implicit`, and EASE. `values`: see `weighted_rows`."""
 
 import resource
 from contextlib import nullcontext
@@ -42,10 +39,7 @@ def _of_late(X: Csr, half_life: float, last_days: Csr | None) -> tuple[Array, Ar
 
 
 def fit_own_history(X: Csr, seed: int) -> Fitted:
-    """Score every item by how often the user took it before, then by its users.
-
-    For lists that may hold items of the history; elsewhere it is popularity.
-    """
+    """Score every item by how often the user took it before, then by its users: for repeats."""
     users = np.bincount(X.indices, minlength=X.shape[1])
     tie_break = users / (users.max(initial=1) + 1)
     return Fitted(lambda rows: np.asarray(rows.toarray() + tie_break))
@@ -68,10 +62,7 @@ def _trained(model: Any, X: Csr) -> Any:
 
 
 def fit_item_knn(X: Csr, seed: int, *, neighbours: int = 100, weighting: str = "Cosine") -> Fitted:
-    """Score an item by its similarity to those of the history, of which it is a neighbour.
-
-    weighting: "Cosine", "TFIDF" or "BM25", the library's recommenders. Nothing is random.
-    """
+    """Score an item by its similarity to those of the history, by "Cosine", "TFIDF" or "BM25"."""
     from implicit import nearest_neighbours
 
     model = getattr(nearest_neighbours, f"{weighting}Recommender")(K=neighbours)
@@ -207,10 +198,7 @@ def item_weights(X: Csr, ridge: float) -> Array:
 
 
 def require_memory(n_items: int) -> None:
-    """Raise TooLarge when B takes more than half of the machine, or than is left to this process.
-
-    LAPACK does not survive it when the memory ends while it works.
-    """
+    """Raise TooLarge where B takes half of the machine, or what is left of it: LAPACK crashes."""
     needed = n_items**2 * np.dtype(_precision(n_items)).itemsize * _MATRICES
     allowed, why = memory_of_machine() * _SHARE_OF_MEMORY, "half of this machine"
     budget = resource.getrlimit(resource.RLIMIT_DATA)[0]
@@ -229,72 +217,14 @@ def _precision(n_items: int) -> type[np.floating]:
     return np.float32 if n_items > _SINGLE_FROM else np.float64
 
 
-def _grid(names: str, *choices: tuple[Any, ...]) -> tuple[dict[str, Any], ...]:
-    """Return settings from their names and rows of values; a shorter row leaves the defaults."""
-    return tuple(dict(zip(names.split(), values, strict=False)) for values in choices)
-
-
-# From the plainest to the hardest to beat; the first setting of a grid is the default.
+# From the plainest to the hardest to beat.
 RIVALS = (
-    Method("popularity", "Popularity", fit_popularity, _grid("values", ("binary",), ("counts",))),
-    Method(
-        "recent-popularity",
-        "Recent popularity",
-        fit_recent_popularity,
-        tuple({"half_life": days} for days in (7.0, 1.0, 3.0, 14.0, 30.0, 60.0, 120.0)),
-        takes=("last_days",),
-    ),
+    Method("popularity", "Popularity", fit_popularity),
+    Method("recent-popularity", "Recent popularity", fit_recent_popularity, takes=("last_days",)),
     Method("own-history", "Own history", fit_own_history),
-    Method(
-        "item-knn",
-        "Item-kNN",
-        fit_item_knn,
-        _grid(
-            "neighbours weighting",
-            *((100,), (20,), (50,), (200,), (500,), (100, "TFIDF"), (100, "BM25"), (500, "BM25")),
-        ),
-    ),
-    # Dense shop logs want a strong regularization; sparse check-ins a weak one, and small steps.
-    Method(
-        "bpr",
-        "BPR",
-        fit_bpr,
-        _grid(
-            "learning_rate regularization iterations factors",
-            *((0.05, 0.03, 300), (0.01, 0.001, 300), (0.05, 0.003, 300)),
-            *((0.05, 0.03, 100), (0.05, 0.03, 600), (0.05, 0.01, 300)),
-            *((0.05, 0.05, 300), (0.02, 0.03, 600), (0.05, 0.03, 300, 200)),
-        ),
-        size="factors",
-    ),
-    # alpha and regularization pull against each other: on dense shop logs the useful ones lie
-    # along a line of small alpha; sparse check-ins want a larger one, and more factors.
-    Method(
-        "wrmf",
-        "WRMF",
-        fit_wrmf,
-        _grid(
-            "alpha regularization factors values",
-            *((2.0, 20.0, 100), (2.0, 20.0, 200), (3.0, 30.0, 200)),
-            *((5.0, 50.0, 200), (10.0, 10.0, 200), (40.0, 30.0, 200)),
-            *((40.0, 50.0, 400), (100.0, 100.0, 200), (2.0, 25.0, 200, "log")),
-        ),
-        size="factors",
-    ),
-    Method(
-        "ease",
-        "EASE",
-        fit_ease,
-        _grid(
-            "regularization values",
-            *((300.0,), (30.0,), (100.0,), (1000.0,), (3000.0,), (300.0, "log"), (1000.0, "log")),
-        ),
-    ),
-    Method(
-        "ease-trend",
-        "EASE with trend",
-        fit_ease_with_trend,
-        tuple({"half_life": d, "power": p} for d in (30.0, 7.0, 90.0) for p in (0.5, 1.0)),
-        takes=("last_days",),
-    ),
+    Method("item-knn", "Item-kNN", fit_item_knn),
+    Method("bpr", "BPR", fit_bpr, size="factors"),
+    Method("wrmf", "WRMF", fit_wrmf, size="factors"),
+    Method("ease", "EASE", fit_ease),
+    Method("ease-trend", "EASE with trend", fit_ease_with_trend, takes=("last_days",)),
 )

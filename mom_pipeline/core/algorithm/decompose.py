@@ -19,8 +19,7 @@ from mom_pipeline.core.algorithm.decomposition import (
     order_like,
 )
 from mom_pipeline.core.algorithm.recovery import ProjectionName, Recovery, item_factors, recover
-from mom_pipeline.core.algorithm.tensor import whitened_tensor
-from mom_pipeline.core.algorithm.whitening import Whitening, whiten
+from mom_pipeline.core.algorithm.whitening import Whitening, whiten, whitened_tensor
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.sums import padded
 from mom_pipeline.core.types import Array, Float64
@@ -44,15 +43,12 @@ class DecomposeSettings:
 
 @dataclass(frozen=True)
 class Components:
-    """Every step of Algorithm 1 on one set of sums.
-
-    in_span: (K', K) mu_k in the coordinates of the anchor's basis, E diag(s)^(1/2) v_k.
-    """
+    """Every step of Algorithm 1 on one set of sums."""
 
     whitening: Whitening
     decomposition: Decomposition
     recovery: Recovery
-    in_span: Float64
+    in_span: Float64  # (K', K) mu_k in the coordinates of the basis, E diag(s)^(1/2) v_k
 
     @property
     def item_probs(self) -> Array:
@@ -77,10 +73,7 @@ class Components:
 
 @dataclass(frozen=True)
 class ComponentFit:
-    """Components with the sums that they come from, and the anchor of these.
-
-    anchor: with the components where later decompositions start from.
-    """
+    """Components, the sums that they come from, and the anchor, where later ones start from."""
 
     anchor: Anchor
     sums: AnchoredSums
@@ -124,10 +117,7 @@ def decompose(
     earlier_item_probs: Array | None = None,
     stages: Stages | None = None,
 ) -> Components:
-    """Run steps 2 to 8 of Algorithm 1 inside the span of the anchor.
-
-    earlier_item_probs: see `find_components`.
-    """
+    """Run steps 2 to 8 of Algorithm 1 inside the span of the anchor."""
     stages = stages or Stages()
     with stages.stage("whitening"):
         whitening = whiten(sums, settings.n_components, dtype=anchor.basis.dtype)

@@ -25,16 +25,12 @@ _TINY = np.finfo(np.float64).tiny
 
 @dataclass(frozen=True)
 class Decomposition:
-    """T ~ sum_k lambda_k v_k⊗v_k⊗v_k, ordered by weight: the smallest lambda first.
+    """T ~ sum_k lambda_k v_k⊗v_k⊗v_k, ordered by weight: the smallest lambda first."""
 
-    lambdas: (K,), all >= 0.  vectors: (K, K), v_k in column k.
-    residual: ||T - sum_k ...|| / ||T||.  iterations: sweeps over all components.
-    """
-
-    lambdas: Float64
-    vectors: Float64
-    residual: float
-    iterations: int
+    lambdas: Float64  # (K,), all >= 0
+    vectors: Float64  # (K, K), v_k in column k
+    residual: float  # ||T - sum_k ...|| / ||T||
+    iterations: int  # sweeps over all components
 
     def ordered(self, order: Array) -> Self:
         """Return the same with number order[k] as number k."""
@@ -43,13 +39,10 @@ class Decomposition:
 
 @dataclass(frozen=True)
 class Unfolded:
-    """A symmetric tensor as a matrix, T_i,(jl) with j <= l: half the numbers, half the work.
+    """A symmetric tensor as a matrix, T_i,(jl) with j <= l: half the numbers, half the work."""
 
-    entries: (K, K (K+1) / 2).  times: how often a pair (jl) stands in T, 1 or 2.
-    """
-
-    entries: Array
-    times: Array
+    entries: Array  # (K, K (K+1) / 2)
+    times: Array  # how often a pair (jl) stands in T, 1 or 2
 
     @classmethod
     def from_tensor(cls, T: Array) -> Self:
@@ -186,9 +179,7 @@ def decompose_by_deflation(
 
 
 def match_columns(A: Array, B: Array) -> tuple[Array, Array]:
-    """Return which columns of A and of B belong together: the pairing of the largest total
-    cosine. A: (D, any).  B: (D, any). Those of A rise.
-    """
+    """Which columns of A and B, (D, any), belong together, by total cosine; those of A rise."""
     # The matching of least weight; an edge of weight 0 would be none.
     distances = 2.0 - unit_columns(A).T @ unit_columns(B)
     ours, theirs = min_weight_full_bipartite_matching(sparse.csr_array(distances))

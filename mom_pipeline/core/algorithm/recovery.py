@@ -22,17 +22,12 @@ _LARGEST_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Recovery:
-    """The parameters of the model, and how far the raw estimates were from distributions.
+    """The parameters of the model, and how far the raw estimates were from distributions."""
 
-    item_probs: (D, K), columns sum to 1, none negative.  weights: (K,), sums to 1.
-    negative_mass: share of the absolute mass of W† v that was negative and removed.
-    weight_sum: sum of lambda^-2 before normalising; 1 when the moments are exact.
-    """
-
-    item_probs: Array
-    weights: Float64
-    negative_mass: float
-    weight_sum: float
+    item_probs: Array  # (D, K), columns sum to 1, none negative
+    weights: Float64  # (K,), sums to 1
+    negative_mass: float  # share of the absolute mass of W† v that was removed
+    weight_sum: float  # of lambda^-2 before normalising; 1 when the moments are exact
 
 
 def item_factors(
@@ -127,9 +122,7 @@ def _unscale(mu: Array, item_scale: Float64) -> tuple[Float64, Float64]:
 
 
 def _clipped(mu: Array, signs: Float64, kept: Float64) -> Array:
-    """Set negative entries to zero and normalise the columns, in place; a column of none is
-    uniform. kept: (K,) the sum of the positive entries of every column times its sign.
-    """
+    """Set negative entries to 0 and normalise columns, of positive sums `kept` (K,), in place."""
     empty = kept <= 0
     factors = (signs / np.where(empty, 1.0, kept)).astype(mu.dtype)
 

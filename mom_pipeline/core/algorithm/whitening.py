@@ -1,15 +1,16 @@
-"""Whitening of the second moment (paper, Algorithm 1, steps 2 and 3), inside an anchor's span."""
+"""Whitening of M2, and M3 whitened (paper, Algorithm 1, steps 2 to 4), inside an anchor's span."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from mom_pipeline.core.errors import InvalidInteractions, RankTooLow, TooLittleData
+from mom_pipeline.core.linear_algebra.compact import unpacked
 from mom_pipeline.core.linear_algebra.tall import cross, multiply
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.days import operator
 from mom_pipeline.core.moments.users import Users
-from mom_pipeline.core.threads import one_blas_thread
+from mom_pipeline.core.threads import map_blocks, one_blas_thread
 from mom_pipeline.core.types import Array, Float64
 
 # Random directions that a whitening is held against.
@@ -18,15 +19,11 @@ _PROBES = 4
 
 @dataclass(frozen=True)
 class Whitening:
-    """W with W.T @ M2 @ W = I, as W = U F with the anchor's basis U.
+    """W with W.T @ M2 @ W = I, as W = U F with the anchor's basis U."""
 
-    factors: F = E diag(s)^(-1/2), (K', K).  spectrum: all K' eigenvalues of H, largest first.
-    requested: the K that was asked for; n_components is what the spectrum supports.
-    """
-
-    factors: Float64
-    spectrum: Float64
-    requested: int
+    factors: Float64  # F = E diag(s)^(-1/2), (K', K)
+    spectrum: Float64  # all K' eigenvalues of H, largest first
+    requested: int  # the K asked for; n_components is what the spectrum supports
 
     @property
     def n_components(self) -> int:
@@ -95,3 +92,29 @@ def _supported(values: Float64, dtype: np.dtype[np.floating]) -> int:
             "add users with several items each"
         )
     return supported
+
+
+# Rows of the tensor that one thread makes at a time.
+_SLAB = 25
+
+
+def whitened_tensor(
+    sums: AnchoredSums, whitening: Whitening, dtype: type[np.floating] = np.float64
+) -> Array:
+    """M3(W, W, W) = T_B(F, F, F) / sum_u omega'_u, (K, K, K), by products in `dtype`."""
+    F = whitening.factors.astype(dtype, copy=False)
+    T_B = unpacked(sums.triples.astype(dtype, copy=False), len(F))
+    T_B /= dtype(sums.first.triple_weight)
+
+    def slab(F_i: Array) -> Array:
+        return np.asarray(F.T @ np.tensordot(F_i.T, T_B, 1) @ F)
+
+    columns = range(_SLAB, F.shape[1], _SLAB)
+    return np.concatenate(map_blocks(slab, np.split(F, columns, axis=1)))
+
+
+def symmetry_error(T: Float64) -> float:
+    """Return how far T is from its transposes, relative to its norm."""
+    scale = max(float(np.linalg.norm(T)), np.finfo(np.float64).tiny)
+    orders = ((1, 0, 2), (0, 2, 1), (2, 1, 0))
+    return max(float(np.linalg.norm(T - T.transpose(order))) for order in orders) / scale

@@ -60,15 +60,11 @@ class Backtest:
 
 @dataclass(frozen=True)
 class _Tested:
-    """Some users of the test period.
+    """Some users of the test period."""
 
-    users: (n,) positions, with a history.  relevant: (m,) of these, with something to be found.
-    model, popularity: (m, metrics, cut-offs).
-    """
-
-    users: Array
-    relevant: Array
-    model: Float64
+    users: Array  # (n,) positions, with a history
+    relevant: Array  # (m,) of these, with something to be found
+    model: Float64  # (m, metrics, cut-offs)
     popularity: Float64
 
 
@@ -153,10 +149,7 @@ class RankingScorer:
             )
 
     def __call__(self, estimator: Any, X: Any, y: None = None) -> float:
-        """Return the mean over the users of X with two items or more; more is better.
-
-        estimator: a fitted model, or a scikit-learn `Pipeline` that ends with one.
-        """
+        """Mean over the users of X, (N, D), with two items or more, of a model or `Pipeline`."""
         X = as_interactions(X)
         window = Window.hiding(X, np.random.default_rng(self.seed))
         if window is None:

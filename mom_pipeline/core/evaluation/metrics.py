@@ -22,21 +22,16 @@ _SAMPLES, _COUNTS_PER_BLOCK = 1000, 2_000_000
 
 @dataclass(frozen=True)
 class RankingMetrics:
-    """Means over users at every cut-off, and the values of each user behind them.
-
-    precision, recall, map, ndcg: cut-off -> mean over users.
-    per_user: metric name -> (users, cut-offs), rows in the order of `users`.
-    users: positions of the users that have test items; n_dropped: users that have none.
-    """
+    """Means over users at every cut-off, and the values of each user behind them."""
 
     cutoffs: tuple[int, ...]
-    precision: dict[int, float]
+    precision: dict[int, float]  # cut-off -> mean over users, as the others
     recall: dict[int, float]
     map: dict[int, float]
     ndcg: dict[int, float]
-    per_user: dict[str, Float64]
-    users: Array
-    n_dropped: int
+    per_user: dict[str, Float64]  # metric -> (users, cut-offs), in the order of `users`
+    users: Array  # positions of the users that have test items
+    n_dropped: int  # users that have none
 
     @classmethod
     def from_values(
@@ -116,10 +111,7 @@ def _canonical(taken: Csr) -> Csr:
 
 
 def _metrics_of(ids: Array, relevant: Csr, cutoffs: tuple[int, ...]) -> dict[str, Float64]:
-    """Return every metric of some users at every cut-off: (users, cut-offs) each.
-
-    ids: (users, n), at most to the last cut-off.  relevant: (users, D), the items of T.
-    """
+    """Metrics of lists (users, n) by relevant items (users, D): (users, cut-offs) each."""
     D = relevant.shape[1]
     keys = rows_of_entries(relevant) * D + relevant.indices  # rising
     wanted = np.arange(len(ids))[:, None] * D + ids
@@ -150,21 +142,14 @@ def _metrics_of(ids: Array, relevant: Csr, cutoffs: tuple[int, ...]) -> dict[str
 
 
 class CatalogueUse(NamedTuple):
-    """Two figures over all lists together, by cut-off.
+    """Two figures over all lists together, by cut-off."""
 
-    coverage: share of the catalogue that is in any list.
-    novelty: mean over the listed items of -log2(share of users who have it), in bits.
-    """
-
-    coverage: dict[int, float]
-    novelty: dict[int, float]
+    coverage: dict[int, float]  # share of the catalogue that is in any list
+    novelty: dict[int, float]  # mean of -log2(share of users who have the item), bits
 
 
 def catalogue_use(ids: Array, train: Csr, cutoffs: Sequence[int] = CUTOFFS) -> CatalogueUse:
-    """Return coverage and novelty of lists.
-
-    ids: (N, n) positions, best first, -1 for no item.  train: (any, D); every item has one user.
-    """
+    """Coverage and novelty of lists (N, n), -1 for no item. train: (any, D) no column empty."""
     D, bits, use = train.shape[1], _information(train), CatalogueUse({}, {})
     if ids.size and not -1 <= ids.min() <= ids.max() < D:
         raise InvalidInteractions(

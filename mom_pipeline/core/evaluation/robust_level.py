@@ -56,10 +56,7 @@ class RobustLevel:
 
 
 def _without_trend(values: Float64) -> Float64:
-    """Return what the values would be today, if they have lately risen or fallen steadily.
-
-    The slope is the median of those between two days (Theil and Sen).
-    """
+    """What the values would be today, by the median slope between two days (Theil and Sen)."""
     last = values[-_TREND_DAYS:]
     later, earlier = np.tril_indices(len(last), -1)
     rises = last[later] - last[earlier]
@@ -77,11 +74,7 @@ def _weighted_medians(values: Float64, ages: Array) -> Float64:
 
 
 def _weekday_effects(residuals: Float64, weekdays: Array) -> Float64:
-    """Return by how much each weekday differs, (7,).
-
-    The median of its days, drawn towards 0 as if one more of them did not differ; 0 for a weekday
-    that there was only once.
-    """
+    """(7,) median difference of each weekday, drawn to 0 as by one more day; 0 of a single day."""
     effects = np.zeros(7)
     for weekday in np.unique(weekdays):
         same = residuals[weekdays == weekday]

@@ -18,8 +18,7 @@ from mom_pipeline.core.algorithm.decomposition import (
     match_columns,
     unit_columns,
 )
-from mom_pipeline.core.algorithm.tensor import whitened_tensor
-from mom_pipeline.core.algorithm.whitening import whiten
+from mom_pipeline.core.algorithm.whitening import whiten, whitened_tensor
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.core.moments.sums import padded
@@ -34,14 +33,10 @@ _DTYPE, _TOLERANCE = np.float32, 1e-6
 
 @dataclass(frozen=True)
 class SplitHalf:
-    """What two halves of the users say of the components of the full model.
+    """What two halves of the users say of the components of the full model."""
 
-    agreement: (K,), in [0, 1].  components: (2, K', K) the counterpart of each in either half, in
-    the coordinates of the basis; zeros for none.
-    """
-
-    agreement: Float64
-    components: Float64
+    agreement: Float64  # (K,), in [0, 1]
+    components: Float64  # (2, K', K) the counterpart in either half, zeros for none
 
 
 def split_half(
@@ -90,10 +85,7 @@ def _counterparts(
 
 
 def drift(item_probs: Array, earlier: Array) -> Float64:
-    """Return the total variation distance of every component from the earlier one, (K,).
-
-    1/2 sum_y |O_yk - O'_yk|; a component without a counterpart has drifted by 1.
-    """
+    """Total variation 1/2 sum_y |O_yk - O'_yk| from earlier components, (K,); 1 for a new one."""
     K, D = item_probs.shape[1], max(len(item_probs), len(earlier))
     now, before = padded(item_probs, D), padded(earlier, D)
     shared = min(K, before.shape[1])

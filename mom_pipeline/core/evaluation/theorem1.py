@@ -16,23 +16,18 @@ _LARGEST_PI_ERROR = 1.0
 
 @dataclass(frozen=True)
 class Bounds:
-    """How far O and pi may be from the truth, with probability 1 - delta.
+    """How far O and pi may be from the truth, with probability 1 - delta."""
 
-    mu_bound, pi_bound: of ||mu_k - mu_k'|| and |pi_k - pi_k'|.
-    n1, n2, n3: users that the theorem asks for, its open constants taken as 1.
-    d1s, d2s, d3s: means of nnz, nnz^2, nnz^3.  sigma_1, sigma_k: ends of the spectrum of M2.
-    """
-
-    mu_bound: float
-    pi_bound: float
-    n1: float
+    mu_bound: float  # of ||mu_k - mu_k'||
+    pi_bound: float  # of |pi_k - pi_k'|
+    n1: float  # users that the theorem asks for, its open constants taken as 1
     n2: float
     n3: float
     n_users: int
-    d1s: float
+    d1s: float  # means of nnz, nnz^2, nnz^3
     d2s: float
     d3s: float
-    sigma_1: float
+    sigma_1: float  # ends of the spectrum of M2
     sigma_k: float
     delta: float
     warnings: tuple[str, ...]
@@ -84,10 +79,7 @@ def theorem_1(
     *,
     delta: float = 0.05,
 ) -> Bounds:
-    """Evaluate Theorem 1 on a fitted model.
-
-    mean_sizes: (d1s, d2s, d3s).  eigenvalues: (K,) of M2, largest first.  weights: pi, (K,).
-    """
+    """Evaluate Theorem 1: (d1s, d2s, d3s), eigenvalues (K,) of M2, largest first, and pi (K,)."""
     if not 0 < delta < 1:
         raise InvalidSetting(f"delta must lie between 0 and 1, found {delta}")
     (d1, d2, d3), K = mean_sizes, len(weights)

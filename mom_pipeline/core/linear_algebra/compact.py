@@ -38,10 +38,7 @@ def _rising(K: int) -> tuple[Array, Array, Array]:
 
 
 def to_half(A: Array) -> tuple[Array, Array]:
-    """Return the rows in half precision, and the powers of two that they were divided by.
-
-    Four digits of the largest entry of each row: small rows lose no more than large ones.
-    """
+    """Rows in half precision, and their powers of two: four digits of the largest entry of each."""
     exponents = np.frexp(np.abs(A).max(axis=1, initial=0.0))[1]
     return np.ldexp(A, -exponents[:, None]).astype(np.float16), exponents.astype(np.int16)
 

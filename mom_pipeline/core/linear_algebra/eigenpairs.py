@@ -54,17 +54,12 @@ class SymmetricOperator(Protocol):
 
 @dataclass(frozen=True)
 class Eigenpairs:
-    """Leading eigenpairs, largest first.
+    """Leading eigenpairs, largest first."""
 
-    values: (k,).  vectors: (D, k), orthonormal, each with a positive sum.
-    passes: products with M2 that it took.
-    residual: largest ||M2 v - value v|| / values[0] among the k that were wanted.
-    """
-
-    values: Float64
-    vectors: Array
-    passes: int
-    residual: float
+    values: Float64  # (k,)
+    vectors: Array  # (D, k), orthonormal, each with a positive sum
+    passes: int  # products with M2 that it took
+    residual: float  # largest ||M2 v - value v|| / values[0] of those wanted
 
 
 def top_eigenpairs(
@@ -185,10 +180,7 @@ def _leave_span(G: Array, V: Array) -> tuple[Float64, Float64]:
 
 
 class _Span:
-    """Orthonormal columns V that M2 is projected to, H = V.T M2 V.
-
-    The columns lie in one array, so that products with all of them are one matrix product.
-    """
+    """Orthonormal columns V, in one array for one product, and H = V.T M2 V."""
 
     def __init__(self, M2: SymmetricOperator, start: Array, capacity: int) -> None:
         self.M2 = M2
@@ -206,10 +198,7 @@ class _Span:
         return len(self._H)
 
     def append(self, remainder: Array, at_most: int | None = None) -> None:
-        """Add an orthonormal basis of the remainder, or of its leading directions.
-
-        The remainder is what `expand` returned; it is written over.
-        """
+        """Add an orthonormal basis of what `expand` returned, at most so many directions of it."""
         room = self._columns[:, self._n_columns :]
         new = orthonormal_into(room, remainder, self._remainder_gram, at_most)
         self._n_columns += new.shape[1]
@@ -236,10 +225,7 @@ class _Span:
         return self._pairs
 
     def residuals(self) -> Float64:
-        """Return ||M2 v - value v|| of each Ritz pair.
-
-        What leaves the span comes from the newest columns alone, so their share tells.
-        """
+        """Norms ||M2 v - value v|| of the Ritz pairs: the newest columns alone leave the span."""
         newest = self.ritz()[1][self.width - len(self._remainder_gram) :]
         squares = np.einsum("ik,ij,jk->k", newest, self._remainder_gram, newest, optimize=True)
         return np.sqrt(np.maximum(squares, 0.0))

@@ -35,10 +35,7 @@ def subtract_product(G: Array, V: Array, C: Float64) -> Float64:
 
 
 def multiply(A: Array, F: Float64, out: Array, *, scale: Float64 | None = None) -> Array:
-    """Write A F to the first columns of `out`, which may be A itself, and return them.
-
-    scale: (D,), by which the rows of the product are multiplied.
-    """
+    """Write diag(scale) A F to the first columns of `out`, which may be A itself; return them."""
     F = F.astype(A.dtype)
     factors = None if scale is None else scale[:, None].astype(A.dtype)
     result = out[:, : F.shape[1]]
@@ -75,10 +72,7 @@ def orthonormal_into(room: Array, Q: Array, gram: Float64, at_most: int | None =
 
 
 def _cholesky_qr(gram: Float64, precision: float, at_most: int | None) -> Float64:
-    """Return F such that Q @ F has orthonormal columns up to rounding.
-
-    gram: Q.T @ Q, (columns, columns).  F: (columns, at most columns).
-    """
+    """F (columns, at most columns) such that Q F is orthonormal up to rounding, from Q.T Q."""
     if not len(gram):
         return gram
     norms = np.sqrt(np.diag(gram))

@@ -30,22 +30,15 @@ _COLUMNS_PER_SLAB = 32
 
 @dataclass(frozen=True)
 class Anchor:
-    """What a full rebuild fixes.
+    """What a full rebuild fixes."""
 
-    basis: U, (D, K') orthonormal columns in the scaled space; its precision is that of the
-    products with rows.  item_scale: the diagonal of S, (D,).
-    components: (K', K) those of the anchor's own day in the coordinates of the basis, where
-    every later decomposition starts from; None before the first.
-    half_components: (2, K', K) the same of either half of the users, where these are told apart.
-    passes, residual: what finding the basis took; see `Eigenpairs`.
-    """
-
-    basis: Array
-    item_scale: Float64
+    basis: Array  # U, (D, K') orthonormal; its precision is that of the products
+    item_scale: Float64  # (D,) the diagonal of S
     estimator: Estimator
+    # (K', K) of the anchor's day, in the basis: where later ones start
     components: Float64 | None = None
-    half_components: Array | None = None
-    passes: int = 0
+    half_components: Array | None = None  # (2, K', K) the same of either half of the users
+    passes: int = 0  # see `Eigenpairs`
     residual: float = 0.0
 
     @cached_property
@@ -58,11 +51,7 @@ class Anchor:
         return len(self.item_scale)
 
     def with_items(self, n_items: int) -> Self:
-        """Return the anchor with zero rows, of scale 1, for the items that came after it.
-
-        Nothing is approximated by that: the sums stay the moments of all users seen through the
-        basis, whose span simply has no direction for a new item.
-        """
+        """The anchor with zero rows, of scale 1, for later items: the sums stay exact."""
         if n_items == self.n_items:
             return self
         scale = np.ones(n_items)
@@ -90,10 +79,7 @@ class AnchoredSums:
 
     @classmethod
     def from_rows(cls, X: Csr, anchor: Anchor, *, in_half: Array | None = None) -> Self:
-        """Sum over the users of X, (N, D).
-
-        in_half: (N,) which of them belong to the first half; None to keep no half.
-        """
+        """Sum over the users of X, (N, D), and over those in the first half, (N,) of bool."""
         C, ones = np.zeros(anchor.basis.shape, dtype=anchor.basis.dtype), np.ones(X.shape[0])
         if in_half is None:
             return replace(cls._signed(X, ones, anchor, C), item_pairs=C)
@@ -104,11 +90,7 @@ class AnchoredSums:
 
     @classmethod
     def _signed(cls, X: Csr, signs: Float64, anchor: Anchor, C: Array | None) -> Self:
-        """Sum over users whose terms are added or, with a sign of -1, taken away.
-
-        C: (D, K'), to which the item pairs are added in place, so that only the rows of their
-        items are touched; None to leave them out.
-        """
+        """Sum over users by sign, +1 or -1; item pairs are added in place to C, (D, K')."""
         if X.shape[1] != anchor.n_items:
             raise InvalidInteractions(
                 f"the anchor knows {anchor.n_items} items but the rows have {X.shape[1]}; rebuild "
@@ -129,11 +111,7 @@ class AnchoredSums:
     def update(
         self, removed: Csr, added: Csr, anchor: Anchor, *, in_half: Array | None = None
     ) -> Self:
-        """Return the sums after some rows were taken away and others added: exact up to rounding.
-
-        removed, added: (any, D). A user who changed has the old row in one and the new row in
-        the other.  in_half: which of the rows of `removed`, then of `added`, belong to the half.
-        """
+        """The sums with rows taken away and others added, (any, D), exact up to rounding."""
         X = sparse.csr_array(sparse.vstack([removed, added], format="csr"))
         signs = np.repeat([-1.0, 1.0], [removed.shape[0], added.shape[0]])
         C = self.item_pairs
@@ -230,10 +208,7 @@ def second_moment_times(anchor: Anchor, sums: AnchoredSums, P: Float64) -> Array
 
 
 def _item_pairs(rows: Csr, Y: Array, a: Float64) -> Array:
-    """Return sum_u a_u x_u y_u.T, (items, K'), threads over slabs of columns.
-
-    Y: (N, K') the rows seen through the basis, which is written over.
-    """
+    """Return sum_u a_u x_u y_u.T, (items, K'); Y (N, K') is written over."""
     Y *= a[:, None].astype(Y.dtype)
     C = np.empty((rows.shape[1], Y.shape[1]), dtype=Y.dtype)
     transposed = rows.astype(Y.dtype).T
@@ -255,10 +230,7 @@ def _signed_first(X: Csr, signs: Float64, estimator: Estimator) -> MomentSums:
 
 
 def _occurring(X: Csr) -> tuple[Csr, Array]:
-    """Return X with the columns of the items that occur alone, and these items, ascending.
-
-    A day of few changed users then looks up few rows of the basis.
-    """
+    """X with the columns of the items that occur alone, and these items: a day touches few."""
     occurs = np.bincount(X.indices, minlength=X.shape[1]) > 0
     items = np.flatnonzero(occurs)
     if len(items) == X.shape[1]:

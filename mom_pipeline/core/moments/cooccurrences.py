@@ -38,17 +38,12 @@ _PAIRS_PER_SLAB = 2_000_000
 
 @dataclass(frozen=True)
 class Cooccurrences(SentPlain):
-    """G of some users.
+    """G of some users."""
 
-    upper: (D, D) of int64, canonical: G_hy in units, for h <= y.
-    item_users: (D,) users of each item.  user_exponent: e.
-    uncounted: positions, rising, of items without entries; see `rare_items`.
-    """
-
-    upper: Csr
-    item_users: Array
-    user_exponent: float
-    uncounted: Array
+    upper: Csr  # (D, D) of int64, canonical: G_hy in units, for h <= y
+    item_users: Array  # (D,) users of each item
+    user_exponent: float  # e
+    uncounted: Array  # positions, rising, of items without entries; see `rare_items`
 
     @classmethod
     def from_rows(cls, X: Csr, user_exponent: float, *, uncounted: Array | tuple[()] = ()) -> Self:

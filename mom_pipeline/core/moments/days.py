@@ -46,28 +46,20 @@ _PAIRS_PER_BLOCK = 4_000_000
 
 @dataclass(frozen=True)
 class MomentSettings:
-    """What the sums depend on.
-
-    anchor_width: columns of the anchor's basis: K, or more where days will follow.
-    halves: keep the sums of one half of the users apart.
-    capture_threshold: a day is computed in full below this share; see `captured_share`.
-    pair_exponent: e of the co-occurrences; None to keep none.  pair_bytes: what these may take.
-    pair_drift: a day is computed in full when more of them changed since the last rebuild.
-    dtype: of the products; None for what suits the size.
-    """
+    """What the sums depend on."""
 
     estimator: Estimator
     n_components: int
-    anchor_width: int
+    anchor_width: int  # K', or more than K where days will follow
     seed: int = 0
     tol: float = 1e-5
     max_passes: int = 10
-    dtype: type[np.floating] | None = None
-    halves: bool = False
-    capture_threshold: float = 0.0
-    pair_exponent: float | None = None
-    pair_bytes: int = MAX_PAIR_BYTES
-    pair_drift: float = np.inf
+    dtype: type[np.floating] | None = None  # of the products; None for what suits the size
+    halves: bool = False  # keep the sums of one half of the users apart
+    capture_threshold: float = 0.0  # below this `captured_share` a day is in full
+    pair_exponent: float | None = None  # e of the co-occurrences; None to keep none
+    pair_bytes: int = MAX_PAIR_BYTES  # what these may take
+    pair_drift: float = np.inf  # a day is in full when more of them changed since the last
 
 
 def width_for_days(n_components: int) -> int:
@@ -76,10 +68,7 @@ def width_for_days(n_components: int) -> int:
 
 
 def fix_anchor(users: Users, settings: MomentSettings, warm_start: Array | None = None) -> Anchor:
-    """Return the leading eigenvectors of M2 (paper, Algorithm 1, steps 1 and 2).
-
-    warm_start: (D, any) columns to begin with, such as those of an earlier anchor.
-    """
+    """Leading eigenvectors of M2 (paper, steps 1 and 2), from columns (D, any) where given."""
     estimator, D = settings.estimator, users.shape[1]
     sums = users.add_up(MomentsPass(estimator))
     if sums.triple_weight <= 0:
@@ -122,18 +111,13 @@ def sum_users(users: Users, anchor: Anchor, settings: MomentSettings) -> Anchore
 
 @dataclass(frozen=True)
 class DayStep:
-    """The sums of a day, and how they came about.
-
-    reason: why the day was computed in full; empty when it was not.
-    changed: positions of the users whose rows were visited.
-    captured_share: of M2, what the span held before a rebuild; 1 where nothing was before.
-    """
+    """The sums of a day, and how they came about."""
 
     anchor: Anchor
     sums: AnchoredSums
-    reason: str
-    changed: Array
-    captured_share: float
+    reason: str  # why the day was computed in full; empty when it was not
+    changed: Array  # positions of the users whose rows were visited
+    captured_share: float  # of M2, what the span held before a rebuild
     pairs: "AnchoredCooccurrences | None" = None
 
 
@@ -184,11 +168,7 @@ def advance(
     settings: MomentSettings,
     users: Users | None = None,
 ) -> DayStep:
-    """Compute the sums of a day: from yesterday's where these are given, otherwise in full.
-
-    reason: why there is no yesterday to start from.
-    users: who visits the rows of X for a pass over all of them; None for this process.
-    """
+    """The sums of a day: from yesterday's where given, else in full, for `reason`."""
     users, share = UsersInMemory(X) if users is None else users, 1.0
     if yesterday is not None:
         changed = changed_rows(yesterday.X, X)
@@ -251,11 +231,7 @@ def _drifted(step: DayStep, settings: MomentSettings) -> str:
 def captured_share(
     users: Users, anchor: Anchor, sums: AnchoredSums, settings: MomentSettings
 ) -> float:
-    """Return the share of the K leading eigenvalues of today's M2 that the span still holds.
-
-    Compares the Ritz values inside the span with those after two narrow passes widened it. Items
-    that came after the anchor are scaled by their users of today.
-    """
+    """Share of the K leading eigenvalues of M2 in the span, against two narrow passes beyond it."""
     today = anchor.estimator.item_scale(sums.first.item_users)
     scaled = replace(anchor, item_scale=np.where(anchor.known, anchor.item_scale, today))
     H = sums.pairs / sums.first.pair_weight

@@ -13,10 +13,7 @@ EstimatorName = Literal["balanced", "unbiased", "paper"]
 
 
 def own_rows(name: EstimatorName) -> RowsName:
-    """Return what an estimator makes of counts unless it is told.
-
-    Distinct draws are of repeated events. The others rank better when an item counts once.
-    """
+    """What an estimator makes of counts unless told: distinct draws are of repeated events."""
     return "counts" if name == "unbiased" else "binary"
 
 
@@ -74,10 +71,7 @@ class Estimator:
         return weighted_rows(X, self.rows)
 
     def term_weights(self, n: Array, order: int) -> tuple[Float64, float]:
-        """Return a_u = omega_u / draws(n_u) and sum_u omega_u for the moment of this order.
-
-        n: (N,) events of each user. Users with too few events for a distinct draw weigh zero.
-        """
+        """(N,) a_u = omega_u / draws(n_u) and sum_u omega_u; 0 where no distinct draw exists."""
         n = np.asarray(n, dtype=np.float64)
         draws = np.ones_like(n)
         for j in range(order):

@@ -23,15 +23,11 @@ _COLUMNS_PER_SLAB = 64
 
 @dataclass(frozen=True)
 class SecondMoment:
-    """M2 in the item space scaled by S, as an operator: every product is one pass over the users.
+    """M2 in the scaled item space, as an operator: every product is one pass over the users."""
 
-    users: whose rows are those of R, (N, D).  item_scale: (D,) the diagonal of S.
-    diagonal: (D,), events paired with themselves; zero unless the draws are distinct.
-    """
-
-    users: Users
-    diagonal: Array
-    item_scale: Float64
+    users: Users  # whose rows are those of R, (N, D)
+    diagonal: Array  # (D,) events paired with themselves; 0 unless draws are distinct
+    item_scale: Float64  # (D,) the diagonal of S
 
     @classmethod
     def from_users(
@@ -97,10 +93,7 @@ def _gram_times(Q: Array, rows: UserRows) -> Array:
 
 
 def gram_product(R: Csr, Q: Array) -> Array:
-    """Return R^T (R Q), threads over slabs of columns, so that the sum's order never varies.
-
-    R: (N, D) sparse.  Q: (D, columns).
-    """
+    """Return R^T (R Q), R (N, D) sparse, Q (D, columns), in an order that never varies."""
     G = np.empty_like(Q)
     R_transposed = R.T
     n_slabs = max(-(-Q.shape[1] // _COLUMNS_PER_SLAB), min(available_cores(), Q.shape[1]))

@@ -20,29 +20,19 @@ _ENTRIES_PER_BLOCK = 4_000_000
 
 @dataclass(frozen=True)
 class MomentSums:
-    """What one pass over a block of users adds to the moments. D is the number of items.
+    """What one pass over a block of users adds to the moments."""
 
-    n_users: users with any event.  sizes: (3,) sums of nnz, nnz^2, nnz^3 over users.
-    pair_weight, triple_weight: sum of omega over users usable for M2, M3.
-    item_users: (D,) users of each item.
-    pair_diagonal: (D,) sum of a_u x_u, the events paired with themselves.
-    item_squares: (D,) sum of a_u x_u^2, the diagonal of X^T A X.
-    """
-
-    n_users: int
-    sizes: Float64
-    pair_weight: float
-    triple_weight: float
-    item_users: Float64
-    pair_diagonal: Float64
-    item_squares: Float64
+    n_users: int  # users with any event
+    sizes: Float64  # (3,) sums of nnz, nnz^2, nnz^3 over users
+    pair_weight: float  # sum of omega over users usable for M2
+    triple_weight: float  # and for M3
+    item_users: Float64  # (D,) users of each item
+    pair_diagonal: Float64  # (D,) sum of a_u x_u, the events paired with themselves
+    item_squares: Float64  # (D,) sum of a_u x_u^2, the diagonal of X^T A X
 
     @classmethod
     def from_rows(cls, X: Csr, estimator: Estimator) -> Self:
-        """Sum over the users of one block.
-
-        X: counts.  Raises InvalidInteractions where distinct draws are asked of fractions.
-        """
+        """Sum over a block of counts; InvalidInteractions for distinct draws of fractions."""
         X = estimator.weighted(X)
         if estimator.distinct and (fractional := int((X.data % 1 != 0).sum())):
             raise InvalidInteractions(
@@ -95,10 +85,7 @@ def events_per_user(X: Csr) -> Float64:
 
 
 def column_sums(X: Csr, row_weights: Array | None = None) -> Float64:
-    """Return sum_u w_u x_u, (D,), in float64; w_u = 1 unless given.
-
-    Without weights a block of entries is read at a time, so that rows may lie in a file.
-    """
+    """Return sum_u w_u x_u, (D,), a block of entries at a time: rows may lie in a file."""
     data = X.data if row_weights is None else X.data * np.repeat(row_weights, np.diff(X.indptr))
     sums = np.zeros(X.shape[1])
     for own in _blocks(X):

@@ -92,10 +92,7 @@ def _weighted_powers(
 
 
 def _add_upper_cubes(T: Float64, Y: Array, stacked: Array) -> None:
-    """Add sum_u y_u⊗y_u⊗y_u to T[i, j, k] for j, k >= i, one matrix product per group of i.
-
-    Y: (K, users).  stacked: room for the products Y_i * Y_j of one group.
-    """
+    """Add sum_u y_u⊗y_u⊗y_u to T[i, j, k], j, k >= i: a product per group. Y: (K, users)."""
     K, B = Y.shape
     Y_transposed = np.ascontiguousarray(Y.T)
     for first, i, g in _row_groups(K):
@@ -140,11 +137,7 @@ def _pair_products(b: Array, h: Array) -> Float64:
 
 
 def _row_groups(K: int) -> list[tuple[int, int, int]]:
-    """Split the first index into groups (first, start, size) that are multiplied together.
-
-    The group's second and third indices begin at `first` <= start, so that their number
-    K - first is a multiple of the tile; a group stacks about `_STACKED_ROWS` products.
-    """
+    """Groups (first, start, size) of the first index, of `_STACKED_ROWS` products in tiles."""
     groups = []
     first = 0
     while first < K:

@@ -26,13 +26,11 @@ _TOP_BIT = np.uint64(63)
 
 @dataclass(frozen=True)
 class UserRows:
-    """Some users. positions: (n,) ascending.  X: (n, D) their rows.
+    """Some users."""
 
-    last_days: (n, D), the day of the last event of every entry of X; None where not known.
-    """
-
-    positions: Array
-    X: Csr
+    positions: Array  # (n,) ascending
+    X: Csr  # (n, D) their rows
+    # (n, D) the day of the last event of every entry; None where not known
     last_days: Csr | None = None
 
 
@@ -47,11 +45,7 @@ class VisitedUsers(Protocol):
     def visit(
         self, work: Visit[Sum], users: Array, along: Array | Csr | None = None, /
     ) -> Iterator[Sum]:
-        """Yield the results of some users, a part of them after the other.
-
-        users: (n,) positions, ascending; those without a row have an empty one.  along: (N, any),
-        of which the work is given the rows of its users.
-        """
+        """Yield the results of users (n,), ascending, by parts. along: (N, any) rows beside X."""
         ...
 
 

@@ -6,11 +6,6 @@ from functools import partial
 import dagster as dg
 
 from mom_pipeline.artifacts.scratch import scratch_folder
-from mom_pipeline.comparison import tables
-from mom_pipeline.comparison.isolated import Budget
-from mom_pipeline.comparison.results import ComparisonError, save
-from mom_pipeline.comparison.run import Options, run_comparison
-from mom_pipeline.comparison.split import split_by_time
 from mom_pipeline.core.evaluation.backtest import Backtest, backtest
 from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 from mom_pipeline.defs import checks
@@ -19,7 +14,7 @@ from mom_pipeline.defs.metadata import table
 from mom_pipeline.pipeline.days import NotUsable
 from mom_pipeline.report.page import write_report
 from mom_pipeline.serving.gate import evaluated_day
-from mom_pipeline.warehouse.evaluations import metrics_rows, replace_metrics
+from mom_pipeline.warehouse.lists import metrics_rows, replace_metrics
 from mom_pipeline.warehouse.matrix import delivered_pairs
 
 _CUTOFFS = (5, 10, 20, 50, 100)
@@ -99,6 +94,13 @@ def model_comparison(run: DayRun, day: date) -> DayOutput:
     Each learns from the days before in a process of its own, with settings chosen on the last
     of these. Not a part of the daily update: it is made each Sunday, or by its job.
     """
+    # Loaded here: other days need none of it.
+    from mom_pipeline.comparison import tables
+    from mom_pipeline.comparison.isolated import Budget
+    from mom_pipeline.comparison.results import ComparisonError, save
+    from mom_pipeline.comparison.run import Options, run_comparison
+    from mom_pipeline.comparison.split import split_by_time
+
     settings, name = run.folder.settings, run.folder.settings.data_dir.resolve().name
     if day != run.run_days[-1]:
         return only_note("only the last day of a run")

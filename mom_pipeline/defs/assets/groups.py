@@ -14,7 +14,7 @@ from mom_pipeline.groups.changes import SETTLED, WINDOW, GroupChange, GroupDay, 
 from mom_pipeline.groups.names import keep_names, kept_names, named_groups
 from mom_pipeline.groups.people import NOBODY, sizes, strongest_groups, supported
 from mom_pipeline.pipeline.days import NotUsable
-from mom_pipeline.warehouse.dictionaries import ids_by_position
+from mom_pipeline.warehouse.matrix import ids_by_position
 
 _CHECKS: Mapping[str, Callable[[Sequence[str], float], Verdict]] = {
     "vanished": checks.no_group_vanished,

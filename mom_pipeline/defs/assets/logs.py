@@ -26,9 +26,8 @@ from mom_pipeline.logs.gate import admit, admit_unjudged
 from mom_pipeline.logs.ingest import IngestFailure, ingest_day
 from mom_pipeline.logs.ledger import delivered_day
 from mom_pipeline.pipeline.days import LOGS, NotUsable
-from mom_pipeline.warehouse.dictionaries import extend_dictionaries, forget_positions
 from mom_pipeline.warehouse.materializations import forget_days
-from mom_pipeline.warehouse.matrix import matrix_as_of
+from mom_pipeline.warehouse.matrix import extend_dictionaries, forget_positions, matrix_as_of
 
 
 def log_files(names: Names) -> dg.AssetSpec:

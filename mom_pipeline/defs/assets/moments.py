@@ -7,9 +7,8 @@ from datetime import date
 import dagster as dg
 import numpy as np
 
-from mom_pipeline.core.algorithm.tensor import symmetry_error
-from mom_pipeline.core.algorithm.tensor import whitened_tensor as whiten_triples
-from mom_pipeline.core.algorithm.whitening import whiten, whitening_error
+from mom_pipeline.core.algorithm.whitening import symmetry_error, whiten, whitening_error
+from mom_pipeline.core.algorithm.whitening import whitened_tensor as whiten_triples
 from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.core.linear_algebra.compact import packed
 from mom_pipeline.core.moments.days import advance

@@ -21,9 +21,8 @@ from mom_pipeline.pipeline.days import NotUsable
 from mom_pipeline.serving.gate import Gate, Promoted, evaluated_day
 from mom_pipeline.serving.lists import renew_lists
 from mom_pipeline.serving.registry import NoChampion
-from mom_pipeline.warehouse.dictionaries import ids_by_position
 from mom_pipeline.warehouse.lists import listed_items, most_listed
-from mom_pipeline.warehouse.matrix import delivered_pairs
+from mom_pipeline.warehouse.matrix import delivered_pairs, ids_by_position
 
 _SHOWN_ITEMS = 10
 

@@ -9,8 +9,12 @@ from scipy import sparse
 
 from mom_pipeline.core import simulate
 from mom_pipeline.core.algorithm.decompose import DecomposeSettings, decompose
-from mom_pipeline.core.algorithm.tensor import symmetry_error, whitened_tensor
-from mom_pipeline.core.algorithm.whitening import whiten, whitening_error
+from mom_pipeline.core.algorithm.whitening import (
+    symmetry_error,
+    whiten,
+    whitened_tensor,
+    whitening_error,
+)
 from mom_pipeline.core.evaluation.stability import drift
 from mom_pipeline.core.interactions import changed_rows
 from mom_pipeline.core.moments.anchored import AnchoredSums
