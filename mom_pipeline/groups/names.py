@@ -182,7 +182,7 @@ def _short(name: str, n: int) -> str:
 
 def _free_name(words: Sequence[str], item: str, k: int, taken: Collection[str]) -> str:
     """The first of some names that no other group has."""
-    tried = [" · ".join(words)] if words else []
+    item, tried = tidy(item), [tidy(" · ".join(words))] if words else []
     kind = words[0].removeprefix("Mostly ").removeprefix("Much ") if words else ""
     like = f"{kind} like {_short(item, 2 if kind else 3)}".strip()
     tried += [like, f"{like} {k + 1}", f"Group {k + 1}"]

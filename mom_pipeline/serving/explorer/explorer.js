@@ -495,7 +495,9 @@ function trend(group) {
 
 async function showGroup(text) {
   const [name, against = ""] = text.split("|");
-  const [group, all] = await Promise.all([ask(`/groups/${encodeURIComponent(name)}`, against ? { against } : {}), ask("/groups")]);
+  const all = await ask("/groups");
+  if (!all.groups.some((each) => String(each.number) === name)) throw new Error("there is no such group");
+  const group = await ask(`/groups/${name}`, against ? { against } : {});
   const others = element("select", { onchange: () => go(`#group=${encodeURIComponent(others.value ? `${group.number}|${others.value}` : group.number)}`) },
     element("option", { value: "", textContent: "everybody" }),
     ...all.groups.filter((each) => each.number !== group.number).map((each) => element("option", {
