@@ -21,8 +21,6 @@ hypothesis.settings.load_profile("busy")
 _LONGEST = (
     "cli/test_week.py",
     "faults/test_faults.py",
-    "ui/test_pages.py",
-    "ui/test_after_commands.py",
     "datasets/test_corpus.py",
     "defs/test_engine.py",
     "cli/test_upgrade.py",
@@ -32,7 +30,6 @@ _LONGEST = (
     "cli/test_erase.py",
     "serving/test_explorer_page.py",
     "datasets/test_datasets.py",
-    "defs/test_against_full.py",
     "defs/test_graph.py",
     "engine/test_dask.py",
     "cli/test_compare.py",

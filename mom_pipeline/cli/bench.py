@@ -40,7 +40,7 @@ _BENCHES = {
     "paper": "paper",
     "daily": "daily",
     "growth": "growth",
-    "year": "year",
+    "year": "growth",
     "day-gate": "day_gate",
     "unlearning": "unlearning",
     "query": "serving",

@@ -76,6 +76,7 @@ def run_task(
         progress(len(answers))
 
     progress(0)
+    # Plain values: the modules of others would be imported before the limits stand.
     reason = run_isolated(
         f"{__name__}:answer_task",
         (str(data_folder), str(task_folder), asdict(task), budget.memory_bytes),

@@ -93,17 +93,12 @@ class FittedModel(SentPlain):
         rows = self.histories(X, last_days=last_days)
         return self.top(ranking).score(rows, exclude_seen=exclude_seen)[0]
 
-    def component_scores(self, X: Csr) -> Array:
-        """Return P[item | user], (N, D)."""
-        return self.scores(X, "components")
-
-    def best(  # noqa: PLR0913 - a question has many sides
+    def best(
         self,
         X: Csr,
         n: int,
         *,
         exclude_seen: bool = True,
-        memberships: Array | None = None,
         last_days: Csr | None = None,
         ranking: str | None = None,
         only: Array | None = None,
@@ -111,20 +106,17 @@ class FittedModel(SentPlain):
     ) -> BestItems:
         """Return the n best items of every row, exactly those of the whole catalogue.
 
-        X: (N, D).  memberships: (N, K) of the same users, computed when None.
-        last_days: (N, D), the days of X; without them all of a history counts alike.
+        X: (N, D).  last_days: (N, D), its days; without them all of a history counts alike.
         only: (D,) of bool, the items to choose among. One without users is no candidate.
         """
-        rows, top = self.histories(X, memberships, last_days), self.top(ranking)
+        rows, top = self.histories(X, last_days), self.top(ranking)
         top = top if only is None else top.among(only)
         return top.best(rows, n, exclude_seen=exclude_seen, progress=progress)
 
-    def histories(
-        self, X: Csr, memberships: Array | None = None, last_days: Csr | None = None
-    ) -> Histories:
+    def histories(self, X: Csr, last_days: Csr | None = None) -> Histories:
         """Return rows as the parts of the score read them; days are for a model that knows days."""
         dated = self.pair_ranking is not None and self.pair_ranking.days is not None
-        return Histories(X, self.memberships, memberships, last_days if dated else None)
+        return Histories(X, self.memberships, last_days if dated else None)
 
     def top(self, ranking: str | None = None) -> ExactTop:
         """Return what ranks, by the name of a ranking: None for what was fitted."""

@@ -64,11 +64,11 @@ def bars(
     return Bars(axes, _beside(np.arange(1, len(heights) + 1)), {"": heights}, below)
 
 
-def histogram(values: Any, title: str, x: str, y: str = "users") -> Bars:
+def histogram(values: Any, title: str, x: str) -> Bars:
     """How often values occur, in some thirty bins."""
     counts, edges = np.histogram(values, bins=_BINS)
     ends = np.array([edges[:-1], edges[1:]])
-    return Bars(Axes(title, x, f"{y} (n = {len(values):,})"), ends, {"": counts.astype(float)})
+    return Bars(Axes(title, x, f"users (n = {len(values):,})"), ends, {"": counts.astype(float)})
 
 
 def stacked_bars(

@@ -78,12 +78,12 @@ def days_behind(entries: Sequence[DayStatus]) -> list[DayStatus]:
     return inside[behind[0] : behind[-1] + 1] if behind else []
 
 
-def stretches(days: Sequence[DayStatus], longest: int = _LONGEST_RUN) -> list[tuple[date, date]]:
+def stretches(days: Sequence[DayStatus]) -> list[tuple[date, date]]:
     """The first and last day of each run: long gaps without any file are skipped."""
     ends: list[tuple[date, date]] = []
     for entry in days:
         near = ends and (entry.day - ends[-1][1]).days <= _LONGEST_GAP
-        if near and (entry.day - ends[-1][0]).days < longest:
+        if near and (entry.day - ends[-1][0]).days < _LONGEST_RUN:
             ends[-1] = ends[-1][0], entry.day
         else:
             ends.append((entry.day, entry.day))

@@ -69,13 +69,23 @@ class Champion:
         self._thread.join()
 
     def recommender(self, user: str | None = None) -> Recommender:
-        """The model in use, or on trial for a user; NoChampion when there has been none yet."""
-        current, trial, tried = self._current, self.trial, self._tried
-        if user is not None and trial and tried and trial.has(user):
-            return tried
-        if current is None:
+        """The model in use, or on trial for a user; NoChampion when there has been none yet.
+
+        A version that is gone knew people who are erased: it answers nothing more.
+        """
+        model = self._of(user)
+        if model is not None and not self.registry.has(model.version):
+            self.look()
+            model = self._of(user)
+            if model is not None and not self.registry.has(model.version):
+                raise NoChampion(f"{model.version} is gone by an erasure; the next is being loaded")
+        if model is None:
             raise NoChampion(self.problem or NO_MODEL)
-        return current
+        return model
+
+    def _of(self, user: str | None) -> Recommender | None:
+        trial, tried = self.trial, self._tried
+        return tried if user is not None and trial and tried and trial.has(user) else self._current
 
     def version(self) -> str | None:
         """Return the version in use; None before there is one."""
@@ -89,10 +99,6 @@ class Champion:
             return True
         in_model = current is not None and current.has_item(item)
         return in_model or item in catalogue.items or item in self._said_of
-
-    def said_of(self, item: str) -> ShopItem:
-        """What the shop says of an item."""
-        return self._said_of.get(item, ShopItem())
 
     @property
     def shows_pictures(self) -> bool:

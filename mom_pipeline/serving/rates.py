@@ -20,10 +20,14 @@ _OF_SHOWN = {
     "GROUP BY 1, 2 ORDER BY 1, 2",
 }
 _ARMS = """
-SELECT user, version = ?, count(*), count(followed.shown)
-FROM shown LEFT JOIN (SELECT DISTINCT shown FROM followed) AS followed ON shown = id
-WHERE trial = ? AND day >= ?
-GROUP BY 1, 2
+SELECT of_trial, count(*), sum(n), sum(y), sum(n * n), sum(y * y), sum(n * y)
+FROM (
+    SELECT version = ? AS of_trial, count(*) AS n, count(followed.shown) AS y
+    FROM shown LEFT JOIN (SELECT DISTINCT shown FROM followed) AS followed ON shown = id
+    WHERE trial = ? AND day >= ?
+    GROUP BY user, 1
+)
+GROUP BY 1
 """
 
 
@@ -73,17 +77,6 @@ class Arm:
     yy: int = 0
     ny: int = 0
 
-    def plus(self, n: int, y: int) -> "Arm":
-        """With one more user."""
-        return Arm(
-            self.users + 1,
-            self.n + n,
-            self.y + y,
-            self.nn + n * n,
-            self.yy + y * y,
-            self.ny + n * y,
-        )
-
     @property
     def share(self) -> float:
         return self.y / max(self.n, 1)
@@ -124,10 +117,9 @@ def difference(control: Arm, trial: Arm) -> Difference:
 
 def trial_difference(store: EventStore, trial: Trial) -> Difference:
     """What came of a trial so far."""
-    arms = [Arm(), Arm()]
-    for _, of_trial, n, y in store.rows(_ARMS, trial.version, trial.version, trial.since):
-        arms[of_trial] = arms[of_trial].plus(n, y)
-    return difference(*arms)
+    found = store.rows(_ARMS, trial.version, trial.version, trial.since)
+    arms = {of_trial: Arm(*sums) for of_trial, *sums in found}
+    return difference(arms.get(0, Arm()), arms.get(1, Arm()))
 
 
 def require_better(store: EventStore, trial: Trial | None, version: str | None) -> None:

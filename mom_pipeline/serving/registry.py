@@ -8,6 +8,7 @@ rollback takes one away. A reader sees the old or the new champion; writers take
 """
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -99,6 +100,10 @@ class ModelRegistry:
     def __init__(self, root: Path, *, mapped: bool = False) -> None:
         self.root = root
         self._mapped = mapped
+
+    def has(self, version: str) -> bool:
+        """Whether a version is there."""
+        return os.path.isdir(f"{self.root}/{VERSIONS}/{version}")
 
     def folder(self, version: str) -> Path:
         """Where a version lies; UnknownVersion when there is none of that name."""

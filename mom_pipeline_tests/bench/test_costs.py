@@ -8,11 +8,10 @@ import click
 import numpy as np
 import pytest
 
-from mom_pipeline.bench import serving, year
+from mom_pipeline.bench import growth, serving
 from mom_pipeline.bench.daily import run_daily
 from mom_pipeline.bench.data import ClusteredCatalogue, clustered_interactions
 from mom_pipeline.bench.day_gate import Events
-from mom_pipeline.bench.growth import run_growth
 from mom_pipeline.cli.main import cli
 
 
@@ -53,7 +52,7 @@ def test_every_share_of_changed_users_is_measured():
 
 
 def test_growth_measures_every_part_of_the_users():
-    result = run_growth(0.0004, n_components=4, eighths=(1, 8))
+    result = growth.run_growth(0.0004, n_components=4, eighths=(1, 8))
     first, last = result["rows"]
     assert (last["users"], last["interactions"]) == (4_000, 22_800)
     assert first["users"] == pytest.approx(500, rel=0.1)
@@ -116,9 +115,9 @@ def test_every_run_and_every_command_of_a_year_is_measured(monkeypatch, folder):
             folder.take((data / "logs" / "2024-03-01.csv").read_text())
         return 1.5
 
-    monkeypatch.setattr(year, "read_log", four_days)
-    monkeypatch.setattr(year, "_command", parsed)
-    result = year.run_year(Path(), days=3, run_days=2)
+    monkeypatch.setattr(growth, "read_log", four_days)
+    monkeypatch.setattr(growth, "_command", parsed)
+    result = growth.run_year(Path(), days=3, run_days=2)
     assert commands == [
         "backfill --from 2024-03-01 --to 2024-03-02",
         "backfill --from 2024-03-03 --to 2024-03-03",
@@ -140,4 +139,4 @@ def test_every_run_and_every_command_of_a_year_is_measured(monkeypatch, folder):
 
 def test_a_command_is_a_process_that_must_succeed(tmp_path):
     with pytest.raises(subprocess.CalledProcessError):
-        year._command(tmp_path, "no-such-command")
+        growth._command(tmp_path, "no-such-command")

@@ -4,7 +4,9 @@ import csv
 import gzip
 import io
 import json
+import os
 import shutil
+import signal
 import zipfile
 from collections.abc import Collection
 from datetime import date
@@ -21,6 +23,8 @@ from mom_pipeline.settings import load_settings
 from mom_pipeline.warehouse.erased import ErasuresNotWhole, signature
 from mom_pipeline_tests.cli.conftest import SETTINGS_FILE, mom, rows, statuses
 from mom_pipeline_tests.faults.every_list import lists_of
+from mom_pipeline_tests.running import wait_until
+from mom_pipeline_tests.serving.service import encoded, running_service, workers_of
 
 # Distinctive, so that its bytes can be searched for, and hard to write: quotes and no ASCII.
 USER = 'needle-Ω "4711"'
@@ -226,6 +230,33 @@ def test_a_lost_or_changed_key_stops_ingest_and_is_seen(erased, tmp_path, salt):
     mom(folder, "update")
     assert holding(folder) == {"logs"}
     assert rows(folder, "SELECT count(*) FROM quarantine WHERE reason LIKE '%erased%'") == [(1,)]
+
+
+def test_workers_answer_nothing_of_her_once_the_command_returns(finished, tmp_path):
+    """Not where what loads models hangs either."""
+    folder = Path(shutil.copytree(finished, tmp_path / "data"))
+    paths = [f"/{what}{encoded(USER)}" for what in ("recommend/", "history?user=", "search?q=")]
+    with running_service(folder, "--workers", "2") as service:
+        told = {"user": USER, "item": lists_of(folder, LAST)[USER][0][0]}
+        assert service.post("/events", told)[1]["accepted"] == 1
+
+        def answers():
+            return [service.get(path) for path in 4 * paths]
+
+        assert all(status == 200 and not answer.get("fallback") for status, answer in answers())
+        os.kill(service.process.pid, signal.SIGSTOP)
+        try:
+            mom(folder, "erase", USER, "--yes")
+            assert {status for status, _ in answers()} == {503}
+            assert service.post("/events", told)[1]["erased"] == 1
+        finally:
+            os.kill(service.process.pid, signal.SIGCONT)
+        without = champion(folder).manifest.version
+        wait_until(lambda: {service.version() for _ in range(9)} == {without}, "the new model")
+        wait_until(lambda: len(workers_of(service)) == 2, "the old workers to leave")
+        assert service.get(paths[0])[1]["fallback"]
+        assert [service.get(path)[0] for path in paths] == [200, 404, 200]
+    assert "shop" not in holding(folder)
 
 
 def test_figures_of_past_days_stay(erased, finished):

@@ -44,7 +44,7 @@ def test_the_lists_are_the_best_scores(ranked: Pipeline):
     X = rows_of_day.toarray()
     of_day = model.scores(rows_of_day, last_days=day_rows.last_days)
     scores = np.where(X > 0, -np.inf, of_day)
-    by_class = np.where(X > 0, -np.inf, model.component_scores(rows_of_day))
+    by_class = np.where(X > 0, -np.inf, model.scores(rows_of_day, "components"))
     assert (scores.argmax(axis=1) != by_class.argmax(axis=1)).mean() > 0.1
     with ranked.warehouse.connect() as connection:
         users, items = (

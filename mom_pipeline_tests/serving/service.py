@@ -65,3 +65,9 @@ def running_service(
         address = re.search(rf"Open http://{re.escape(host)}:(\d+) ", output.read_text())
         assert address, output.read_text()
         yield Service(process, int(address[1]), output)
+
+
+def workers_of(service: Service) -> list[int]:
+    """The processes that answer."""
+    children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children")
+    return [int(pid) for pid in children.read_text().split()]

@@ -132,6 +132,18 @@ def test_lists_among_some_items_and_of_several_people(registry, make, tmp_path):
         assert answer(bad)[0] == 422
 
 
+def test_a_version_that_is_gone_answers_nothing_more(app, registry, make):
+    """The watch has not looked yet, and in the end no model is left."""
+    first, second = registry.champion_version(), registry.add(make(2))
+    assert asked(app, "/recommend/user%200").json()["model"] == first
+    registry.leave_only(second, "an erasure")
+    assert asked(app, "/history?user=user%200").json()["model"] == second
+    registry.leave_only(None, "an erasure")
+    said = asked(app, "/recommend/user%200")
+    assert (said.status_code, said.headers["retry-after"]) == (503, "5")
+    assert "gone by an erasure" in said.json()["error"]
+
+
 def test_items_have_weights(app, registry):
     recommender = Recommender(registry.champion())
 

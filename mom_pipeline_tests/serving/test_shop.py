@@ -1,5 +1,6 @@
 """What a shop tells the running service: events, what was shown, hidden items; workers and A/B."""
 
+import gzip
 import http.client
 import json
 import os
@@ -10,6 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,15 +22,23 @@ import pytest
 from mom_pipeline import Recommender
 from mom_pipeline.catalogue import Catalogue, Item
 from mom_pipeline.erasure.search import files_with
+from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 from mom_pipeline.serving.events import EventStore, ShopEvent, ShownList
-from mom_pipeline.serving.rates import Arm, NotShownBetter, difference, wilson
+from mom_pipeline.serving.rates import (
+    Arm,
+    NotShownBetter,
+    Trial,
+    difference,
+    trial_difference,
+    wilson,
+)
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import load_settings
 from mom_pipeline_tests.cli.conftest import mom
 from mom_pipeline_tests.data_folder import DataFolder
 from mom_pipeline_tests.erasure.test_erasure import erase
 from mom_pipeline_tests.running import command, environment, wait_until
-from mom_pipeline_tests.serving.service import Service, encoded, running_service
+from mom_pipeline_tests.serving.service import Service, encoded, running_service, workers_of
 
 from .conftest import D
 
@@ -233,11 +243,6 @@ def test_workers_count_together(service):
     assert len(workers_of(service)) == 2
 
 
-def workers_of(service: Service) -> list[int]:
-    children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children")
-    return [int(pid) for pid in children.read_text().split()]
-
-
 def test_nothing_is_lost_when_workers_go_and_models_come(tmp_path, make):
     registry = ModelRegistry(tmp_path / "models")
     first, second = (registry.add(make(day)) for day in (1, 2))
@@ -305,6 +310,13 @@ def test_a_trial_answers_its_share_always_the_same(tmp_path, make):
     assert registry.trial() is None
 
 
+def arm(n: Sequence[int], y: Sequence[int]) -> Arm:
+    """Users who were shown n items each and took y of them."""
+    shown, taken = np.array(n), np.array(y)
+    products = (shown, taken, shown * shown, taken * taken, shown * taken)
+    return Arm(len(shown), *(int(each.sum()) for each in products))
+
+
 def test_the_interval_of_a_trial_covers_the_effect():
     """Users differ in how much they are shown and take; a tenth is in the trial."""
     rng, effect, covered, n_users = np.random.default_rng(0), 0.015, 0, 4_000
@@ -312,16 +324,44 @@ def test_the_interval_of_a_trial_covers_the_effect():
         shown = rng.geometric(0.05, n_users)
         rate, tried = rng.beta(1, 11.5, n_users) * 0.9, rng.random(n_users) < 0.1
         taken = rng.binomial(shown, rate + effect * tried)
-        arms = [Arm(), Arm()]
-        for of_trial, n, y in zip(tried.tolist(), shown.tolist(), taken.tolist(), strict=True):
-            arms[of_trial] = arms[of_trial].plus(n, y)
-        found = difference(*arms)
+        found = difference(arm(shown[~tried], taken[~tried]), arm(shown[tried], taken[tried]))
         covered += found.low <= effect <= found.high
     assert 90 <= covered <= 99
-    few = difference(Arm().plus(9, 1).plus(5, 2), Arm().plus(7, 1).plus(3, 2))
+    few = difference(arm([9, 5], [1, 2]), arm([7, 3], [1, 2]))
     assert few.low < 0 < few.high
     assert few.more_users > 4
     assert difference(Arm(), Arm()).low is None
+
+
+@pytest.mark.long
+def test_the_interval_of_a_trial_covers_the_effect_on_the_sample(folder: DataFolder):
+    """100 trials of the people of the sample, as the shop tells them.
+
+    Everybody is shown lists as often as they came, and takes of an item with a chance of their own,
+    to which the trial adds.
+    """
+    lines = b"".join(gzip.decompress(d.content) for d in sample_deliveries(SampleSettings()))
+    visits = Counter(line.partition(b",")[0].decode() for line in lines.splitlines())
+    people = [(user, min(n, 12)) for user, n in visits.most_common(1_000)]
+    rng, store, effect, covered = np.random.default_rng(0), EventStore(folder.settings), 0.03, 0
+    for run in range(100):
+        trial, taken = Trial(f"version {run}", 0.3, "2024-01-01"), list[ShopEvent]()
+        with store.writing() as connection:
+            for user, n in people:
+                tried = trial.has(user)
+                items = [f"{run}/{place}" for place in range(n)]
+                version = trial.version if tried else "in use"
+                store.add_shown(connection, ShownList(user, items, version, trial.version))
+                takes = rng.random(n) < rng.beta(2, 18) + effect * tried
+                mine = (item for item, took in zip(items, takes, strict=True) if took)
+                now = time.time()
+                taken += [ShopEvent(user, y, now, "click", f"{y} {user}") for y in mine]
+            assert store.add(connection, taken).accepted == len(taken)
+        found = trial_difference(store, trial)
+        assert found.control.users + found.trial.users == len(people)
+        covered += found.low <= effect <= found.high
+    print(f"covered in {covered} of 100")
+    assert covered >= 90
 
 
 @pytest.mark.parametrize("form", ["iso", "epoch_s", "epoch_ms", "excel", "%d/%m/%Y %H:%M:%S"])

@@ -50,7 +50,7 @@ class MomentSettings:
 
     estimator: Estimator
     n_components: int
-    anchor_width: int  # K', or more than K where days will follow
+    anchor_width: int  # columns of the basis: K, or more where days will follow
     seed: int = 0
     tol: float = 1e-5
     max_passes: int = 10

@@ -24,6 +24,8 @@ from mom_pipeline.core.types import Array, Csr, Float64
 HALF_LIVES = (1, 14)
 # Users that an item is taken to have beside its own in a logarithm of the users of late.
 _SMOOTHING = 0.1
+# Users of a day that count whatever the item's other days had; README says what it was chosen on.
+_SUDDEN = 3
 
 
 def as_last_days(last_days: object, X: Csr) -> Csr:
@@ -115,17 +117,23 @@ class ItemDays:
         users_h: log of the users of late, each worth 2^(-days ago / h).
         quiet: log of the days since the last user.
         """
-        ago, D = (self.newest - self.days).astype(np.float64), self.n_items
+        ago, D, users = (self.newest - self.days).astype(np.float64), self.n_items, self._bounded()
         late = {
             f"users_{h}": np.log(
-                np.bincount(self.items, weights=self.users * 2 ** (-ago / h), minlength=D)
-                + _SMOOTHING
+                np.bincount(self.items, weights=users * 2 ** (-ago / h), minlength=D) + _SMOOTHING
             )
             for h in HALF_LIVES
         }
         newest = np.full(D, ago.max(initial=0.0))
         np.minimum.at(newest, self.items, ago)
         return {**late, "quiet": np.log1p(newest)}
+
+    def _bounded(self) -> Float64:
+        """Users by entry; a crowd of one day alone, after the first of all, counts as few."""
+        users = self.users.astype(np.float64)
+        others = np.bincount(self.items, weights=users, minlength=self.n_items)[self.items] - users
+        later = self.days > self.days.min(initial=self.newest)
+        return np.where(later, np.minimum(users, others + _SUDDEN), users)
 
     def as_arrays(self) -> dict[str, Array]:
         """Return named arrays to be stored."""

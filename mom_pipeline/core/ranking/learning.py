@@ -234,7 +234,7 @@ def _ask(window: Window, most: int, *, exclude_seen: bool, rng: np.random.Genera
     def block(start: int) -> _Block:
         some = users[start : start + step]
         days = None if window.last_days is None else window.last_days[some]
-        rows = Histories(window.X[some], lambda X: np.empty((X.shape[0], 0)), None, days)
+        rows = Histories(window.X[some], lambda X: np.empty((X.shape[0], 0)), days)
         return _block(score, rows, wanted[start : start + step], known, exclude_seen=exclude_seen)
 
     blocks = map_blocks(block, range(0, len(users), step))

@@ -64,12 +64,12 @@ class UserLists:
     n_newcomers: int
 
 
-def rows_for(model: FittedModel, rows: UserRows, memberships: Array | None = None) -> Histories:
+def rows_for(model: FittedModel, rows: UserRows) -> Histories:
     """Return the rows of users as a model reads them: without items that are unknown to it."""
     D, days = model.n_items, rows.last_days
     if rows.X.shape[1] > D:
-        return model.histories(rows.X[:, :D], memberships, None if days is None else days[:, :D])
-    return model.histories(rows.X, memberships, days)
+        return model.histories(rows.X[:, :D], None if days is None else days[:, :D])
+    return model.histories(rows.X, days)
 
 
 @dataclass(frozen=True)

@@ -32,18 +32,16 @@ class Histories:
     """Rows of users as the parts read them.
 
     X: (users, D), canonical.  posterior: gives P[component | user], (users, K), of such rows.
-    known: these memberships, where they are known already.
     last_days: (users, D), the day of every entry's last event; None where not known.
     """
 
     X: Csr
     posterior: Callable[[Csr], Array]
-    known: Array | None = None
     last_days: Csr | None = None
 
     @cached_property
     def memberships(self) -> Array:
-        return self.posterior(self.X) if self.known is None else self.known
+        return self.posterior(self.X)
 
     @cached_property
     def once(self) -> Csr:
@@ -84,10 +82,9 @@ class Histories:
         return np.where(known, found, -1)
 
     def block(self, users: slice | Array) -> "Histories":
-        """Return some rows, with their memberships and days where those are known."""
-        known = None if self.known is None else self.known[users]
+        """Return some rows, with their days where those are known."""
         days = None if self.last_days is None else self.last_days[users]
-        return Histories(self.X[users], self.posterior, known, days)
+        return Histories(self.X[users], self.posterior, days)
 
 
 class Part(Protocol):

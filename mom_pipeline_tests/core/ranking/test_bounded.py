@@ -311,8 +311,6 @@ def test_memberships_of_one_user_are_a_row_of_those_of_many(fitted, data):
         np.testing.assert_allclose(own[0], P[user], rtol=1e-4, atol=1e-9)
     nothing = sparse.csr_array((1, data.shape[1]))
     np.testing.assert_allclose(fitted.memberships(nothing)[0], fitted.weights, rtol=1e-5)
-    given = fitted.best(data[:9], 5, memberships=P[:9])
-    np.testing.assert_array_equal(given.items, fitted.best(data[:9], 5).items)
 
 
 def test_an_item_that_nobody_has_taken_is_no_candidate(fitted, data):

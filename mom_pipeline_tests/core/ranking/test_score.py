@@ -41,7 +41,7 @@ def test_a_score_is_the_sum_of_its_features(X, days, weights, dated, exclude_see
     score = PairRanking.from_users(UsersInMemory(X, days), weights).score
     names = [part.name for part in score.parts]
     assert names == ["pairs", "ease"] + ([] if dated else ["low_pass"])
-    rows = Histories(X, None, None, days)
+    rows = Histories(X, None, days)
     total, bests = score(rows, exclude_seen=exclude_seen)
     items = np.tile(np.arange(25), (80, 1))
     scores = {part.name: part.scores(rows) for part in score.parts}
@@ -71,7 +71,7 @@ def test_an_item_that_nobody_knows_of_has_finite_features():
     X = as_interactions(np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 0.0]]))
     days = sparse.csr_array((np.array([3.0, 4.0, 9.0]), X.indices, X.indptr), X.shape)
     score = PairRanking.from_users(UsersInMemory(X, days)).score
-    assert np.isfinite(score(Histories(X, None, None, days), exclude_seen=True)[0]).all()
+    assert np.isfinite(score(Histories(X, None, days), exclude_seen=True)[0]).all()
 
 
 def test_weights_are_two_finite_numbers_each():
