@@ -8,7 +8,7 @@ import pytest
 
 from mom_pipeline.catalogue import Catalogue, Item
 from mom_pipeline.groups.apart import set_apart
-from mom_pipeline.serving.answers import UnknownItem, UnknownUser
+from mom_pipeline.serving.answers import UnknownGroup, UnknownItem, UnknownUser
 from mom_pipeline.serving.explorer.explorer import Explorer, TextIndex
 from mom_pipeline.serving.groups import KnownGroups
 
@@ -97,17 +97,27 @@ def by_hand(served):
 
 
 def test_everybody_is_in_one_group(served):
-    moved = {"2024-02-29": (0.1, 0.2, 0.3), "2024-03-01": (0.4, 0.5, 0.6)}
+    moved = {"2024-02-29": (0.1, 0.2, 0.3), "2024-03-01": (0.4, 0.5, 0.3)}
     answer = exploring(replace(served, figures=figures(moved))).groups.all
     sizes = np.bincount(by_hand(served), minlength=3) / len(served.user_ids)
     assert [group.size for group in answer.groups] == sorted(sizes, reverse=True)
     for group in answer.groups:
         k = group.number - 1
-        assert (group.size, group.agreement) == (sizes[k], (0.6, 0.5, 0.4)[k])
+        assert (group.size, group.agreement) == (sizes[k], (0.6, 0.5, 0.7)[k])
         told = set_apart(served.model.item_probs, served.model.popularity)[:, k]
         assert group.items[0].item == served.item_ids[told.argmax()]
     assert np.sum([group.by_day for group in answer.groups], axis=0) == pytest.approx(1)
     assert all(len(group.by_day) == len(answer.days) for group in answer.groups)
+
+
+def test_a_group_that_the_data_does_not_support_is_not_shown(served):
+    known = exploring(replace(served, figures=figures({"2024-03-01": (0.1, 0.9, 0.2)}))).groups
+    assert sorted(group.number for group in known.all.groups) == [1, 3]
+    assert known.all.unsupported == 1
+    assert sum(group.people for group in known.all.groups) == len(served.user_ids)
+    assert all(block["number"].tolist().count(2) == 0 for block in known.members())
+    with pytest.raises(UnknownGroup, match="does not support the group '2'"):
+        known.page("2")
 
 
 def test_of_a_model_without_figures_nothing_is_known_of_its_halves(served):
