@@ -43,7 +43,7 @@ from mom_pipeline.warehouse.materializations import Materialization, materializa
 from mom_pipeline.warehouse.matrix import DayMatrix
 
 # Raised by one whenever the same rows would come out as other arrays, or with other facts.
-CODE_VERSION = "13"
+CODE_VERSION = "14"
 # The assets of every day in their order, each with those of the same day that it is made from.
 INPUTS: Mapping[str, tuple[str, ...]] = {
     "raw_logs": (),
@@ -54,6 +54,7 @@ INPUTS: Mapping[str, tuple[str, ...]] = {
     "whitened_tensor": ("whitening_matrix",),
     "decomposition": ("whitened_tensor",),
     "user_personalization": ("decomposition", "interaction_matrix"),
+    "groups": ("user_personalization",),
     "evaluation_metrics": ("user_personalization",),
     "promotion": ("evaluation_metrics",),
     "recommendations": ("promotion",),

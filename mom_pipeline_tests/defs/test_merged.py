@@ -106,10 +106,10 @@ def test_two_folders_in_one_deployment(one_day: Pipeline, tmp_path: Path):
 @pytest.mark.skipif(not PROGRAMS, reason="needs PostgreSQL: apt-get install postgresql")
 def test_with_postgres_as_the_storage_of_dagster(one_day: Pipeline, tmp_path: Path):
     pytest.importorskip("dagster_postgres")
-    with server(PROGRAMS[-1]) as address:
-        url = address.replace("postgresql:", "postgresql+psycopg2:")
+    with server(PROGRAMS[-1]) as url:
         home = tmp_path / "home"
         home.mkdir()
+        url = url.replace("postgresql:", "postgresql+psycopg2:")  # the driver of dagster-postgres
         written = f"storage:\n  postgres:\n    postgres_url: {url}\n"
         (home / "dagster.yaml").write_text(written)
         with dg.DagsterInstance.from_config(str(home)) as instance:

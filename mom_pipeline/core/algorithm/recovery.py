@@ -72,9 +72,15 @@ def recover(
         O = _clipped(mu, signs, kept)
     else:
         O = _projected_to_simplex(mu * signs.astype(mu.dtype))
-    pi = np.maximum(decomposition.lambdas, _SMALLEST_LAMBDA) ** -2.0
+    weights, weight_sum = component_weights(decomposition.lambdas, cap_weights=cap_weights)
+    return Recovery(O, weights, negative_mass, weight_sum)
+
+
+def component_weights(lambdas: Float64, *, cap_weights: bool = True) -> tuple[Float64, float]:
+    """Return pi_k = lambda_k^-2, normalised, and their sum before that."""
+    pi = np.maximum(lambdas, _SMALLEST_LAMBDA) ** -2.0
     weights = np.minimum(pi, 1.0) if cap_weights else pi
-    return Recovery(O, weights / weights.sum(), negative_mass, float(pi.sum()))
+    return weights / weights.sum(), float(pi.sum())
 
 
 def _with_own_share(

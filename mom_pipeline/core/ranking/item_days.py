@@ -24,6 +24,9 @@ from mom_pipeline.core.types import Array, Csr, Float64
 HALF_LIVES = (1, 14)
 # Users that an item is taken to have beside its own in a logarithm of the users of late.
 _SMOOTHING = 0.1
+# Users of a day that count whatever the item's other days had; README says what it was chosen on.
+# Where more than a tenth of all would count for nothing, single days are how items live: news.
+_SUDDEN, _MOST_BOUNDED = 3, 0.1
 
 
 def as_last_days(last_days: object, X: Csr) -> Csr:
@@ -115,17 +118,26 @@ class ItemDays:
         users_h: log of the users of late, each worth 2^(-days ago / h).
         quiet: log of the days since the last user.
         """
-        ago, D = (self.newest - self.days).astype(np.float64), self.n_items
+        ago, D, users = (self.newest - self.days).astype(np.float64), self.n_items, self._bounded()
         late = {
             f"users_{h}": np.log(
-                np.bincount(self.items, weights=self.users * 2 ** (-ago / h), minlength=D)
-                + _SMOOTHING
+                np.bincount(self.items, weights=users * 2 ** (-ago / h), minlength=D) + _SMOOTHING
             )
             for h in HALF_LIVES
         }
         newest = np.full(D, ago.max(initial=0.0))
         np.minimum.at(newest, self.items, ago)
         return {**late, "quiet": np.log1p(newest)}
+
+    def _bounded(self) -> Float64:
+        """Users by entry; a crowd of one day alone, after the first of all, counts as few."""
+        users = self.users.astype(np.float64)
+        others = np.bincount(self.items, weights=users, minlength=self.n_items)[self.items] - users
+        later = self.days > self.days.min(initial=self.newest)
+        sudden, known = np.where(later, users - others, 0.0), _SUDDEN
+        while np.maximum(sudden - known, 0.0).sum() > _MOST_BOUNDED * users.sum():
+            known *= 2
+        return np.asarray(users - np.maximum(sudden - known, 0.0))
 
     def as_arrays(self) -> dict[str, Array]:
         """Return named arrays to be stored."""
