@@ -101,7 +101,7 @@ BUDGETS = {
     "pictures": 330,
     "erasure": 930,
     "cli": 2_880,
-    "bench": 1_670,
+    "bench": 1_710,
     "ui": 500,
     "settings": 490,
     "exports": 330,
