@@ -90,7 +90,7 @@ BUDGETS = {
     "core": 8_520,
     "logs": 2_330,
     "datasets": 2_190,
-    "warehouse": 950,
+    "warehouse": 960,
     "artifacts": 480,
     "pipeline": 940,
     "defs": 2_180,

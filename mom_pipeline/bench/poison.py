@@ -9,6 +9,7 @@ from scipy import sparse
 from mom_pipeline.bench.day_gate import read_log
 from mom_pipeline.comparison.run import Progress, no_progress
 from mom_pipeline.core import MethodOfMoments
+from mom_pipeline.core.ranking.score import weights_from
 from mom_pipeline.core.types import Array, Csr
 
 # Of all accounts those that push; people whose lists are looked at; days that "aged" ones go back.
@@ -24,14 +25,12 @@ def run_poison(
     The weights of the ranking are those of the log as it is; the gate of days has no say here.
     """
     days, rng = read_log(folder, log), np.random.default_rng(0)
-    ids = ("users", "items")
-    users, items = (np.concatenate([getattr(e, n).astype(str) for e in days.values()]) for n in ids)
-    users, items = (np.unique(each, return_inverse=True)[1] for each in (users, items))
+    names = ([getattr(e, n).astype(str) for e in days.values()] for n in ("users", "items"))
+    users, items = (np.unique(np.concatenate(n), return_inverse=True)[1] for n in names)
     dates = np.repeat([day.toordinal() for day in days], [len(e) for e in days.values()])
-    people, pushed, newest = users.max() + 1, items.max() + 1, dates.max()
-    asked = np.sort(rng.permutation(people)[:_ASKED])
-    X, last = _rows(users, items, dates)
-    how = {"ranking_weights": MethodOfMoments(8).fit(X, last_days=last).fitted.pair_ranking.weights}
+    (people, pushed), newest = (users.max() + 1, items.max() + 1), dates.max()
+    asked, (X, last) = np.sort(rng.permutation(people)[:_ASKED]), _rows(users, items, dates)
+    learnt = MethodOfMoments(8).fit(X, last_days=last).diagnostics["ranking_weights"]
     accounts, rows = max(round(_SHARE * people), 1), list[dict[str, Any]]()
     for kind, n in ((kind, n) for kind, several in _EVENTS.items() for n in several):
         progress(f"{kind}, {n} events", len(rows) / 5)
@@ -39,9 +38,8 @@ def run_poison(
         taken, ago = rng.choice(items, len(crowd)), rng.integers(1, _AGE, len(crowd))
         when = newest - ago * (kind == "aged")
         taken[::n], when[::n] = pushed, newest
-        parts = (users, crowd), (items, taken), (dates, when)
-        X, last = _rows(*map(np.concatenate, parts))
-        model = MethodOfMoments(8, **how).fit(X, last_days=last)
+        X, last = _rows(*map(np.concatenate, ((users, crowd), (items, taken), (dates, when))))
+        model = MethodOfMoments(8, ranking_weights=weights_from(learnt)).fit(X, last_days=last)
         lists, _ = model.recommend(X[asked], _N, last_days=last[asked])
         share = float((lists == pushed).any(axis=1).mean())
         rows.append({"accounts": kind, "events": n, "share_of_people": share})
@@ -53,6 +51,5 @@ def _rows(users: Array, items: Array, days: Array) -> tuple[Csr, Csr]:
     shape, order = (users.max() + 1, items.max() + 1), np.argsort(-days, kind="stable")
     X = sparse.csr_array((np.ones(len(users)), (users, items)), shape=shape)
     _, first = np.unique(users[order] * np.int64(shape[1]) + items[order], return_index=True)
-    newest = order[first]
-    last = (days[newest].astype(np.float64), (users[newest], items[newest]))
-    return X, sparse.csr_array(last, shape=shape)
+    at = order[first]
+    return X, sparse.csr_array((days[at].astype(float), (users[at], items[at])), shape=shape)
