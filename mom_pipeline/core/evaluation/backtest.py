@@ -19,13 +19,7 @@ from mom_pipeline.core.evaluation.metrics import (
 )
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.interactions import as_interactions, resized
-from mom_pipeline.core.moments.users import (
-    DayRows,
-    UserRows,
-    UsersInMemory,
-    VisitedUsers,
-    rows_of,
-)
+from mom_pipeline.core.moments.users import DayRows, UserRows, Users, UsersInMemory, rows_of
 from mom_pipeline.core.ranking.learning import Window
 from mom_pipeline.core.ranking.lists import rows_for
 from mom_pipeline.core.ranking.topn import lists_by_popularity
@@ -76,7 +70,7 @@ class _Tested:
 
 def backtest(
     model: FittedModel,
-    train: VisitedUsers,
+    train: Users,
     test: Csr,
     cutoffs: tuple[int, ...],
     *,
