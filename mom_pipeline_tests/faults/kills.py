@@ -263,7 +263,7 @@ def count_points(ground: Ground, folder: Path, command: str) -> Counter[str]:
 
 
 def strike_points(root: Path, seconds: float, seed: int, told: Any = print) -> Killed:
-    """Kill commands, or let them fail, at their points in a random order, as long as there is time."""
+    """Kill commands, or let them fail, at points in a random order while there is time."""
     counts, end = Killed(), time.monotonic() + seconds
     with prepared(root) as ground:
         points = list[tuple[str, Kill]]()
