@@ -75,6 +75,13 @@ def stop(process: subprocess.Popen[bytes]) -> None:
         raise
 
 
+def flip(path: Path) -> None:
+    """Turn one bit in the middle of a file."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
 def free_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
