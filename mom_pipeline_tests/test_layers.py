@@ -103,7 +103,7 @@ BUDGETS = {
     "pictures": 330,
     "erasure": 890,
     "cli": 3_060,
-    "bench": 1_860,
+    "bench": 1_870,
     "ui": 500,
     "settings": 490,
     "exports": 360,
