@@ -51,7 +51,15 @@ def test_the_notebook_shows_lists_components_and_curves():
     shown = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(shown) == sum(isinstance(ast.parse(s).body[-1], ast.Expr) for s in sources) >= 7
     page = "\n".join(shown)
-    for heading in ("component", "rank", "score", "probability", "recall", "three moments"):
+    for heading in (
+        "component",
+        "Mostly Jazz",
+        "rank",
+        "score",
+        "probability",
+        "recall",
+        "three moments",
+    ):
         assert heading in page
     assert "MethodOfMoments(n_components=8" in shown[1]
     assert "somebody new" in shown[3]

@@ -25,7 +25,7 @@ PAPER, UNBIASED = "paper, binary", "unbiased, counts"
 # Estimator, and whether repeat counts are kept.
 _VARIANTS = (PAPER, "paper, counts", UNBIASED, "unbiased, binary")
 _ITEMS_PER_USER = 15.0
-_RATIOS = ("spectral_by_ideal", "refined_by_ideal")
+Point = dict[str, Any]
 
 
 def run_recovery(  # noqa: PLR0913 - the sizes of a study
@@ -42,21 +42,24 @@ def run_recovery(  # noqa: PLR0913 - the sizes of a study
     """Fit simulated users of growing number; returns the points and the log-log slopes.
 
     plot: an SVG to draw them to.  folder: of the logs, for held-out likelihoods.
-    A point has the mean L1 error of O's columns, the sum of lambda^-2, Theorem 1's bound of a
-    column (None for an estimator that it is not about), and for the unbiased one the errors after
-    EM and of EM begun at the truth, and what the spectral and the refined one are of the latter.
+    A point has the mean L1 error of O's columns, the sum of lambda^-2 and Theorem 1's bound of a
+    column (None for an estimator that it is not about).
     """
-    points: list[dict[str, Any]] = []
+    points: list[Point] = []
+    after_em: list[Point] = []
     for done, n in enumerate(users):
         n_users = round(scale * n)
         truth, counts = simulate(n_users, n_items, n_components, _ITEMS_PER_USER, seed)
         for variant in _VARIANTS:
             X = counts if variant.endswith("counts") else as_binary(counts)
-            point = _point(X, variant.partition(",")[0], truth, seed, refine=variant == UNBIASED)
+            model, point = _point(X, variant.partition(",")[0], truth.item_probs, seed)
             points.append({"estimator": variant, "users": n_users, **point})
+            if variant == UNBIASED:
+                after_em.append({"users": n_users, **_after_em(X, model, truth)})
         progress("recovery", (done + 1) / len(users))
     slopes = [{"estimator": v, "slope": _slope(line(points, v))} for v in _VARIANTS]
-    result = {"n_items": n_items, "n_components": n_components, "points": points, "slopes": slopes}
+    sizes = {"n_items": n_items, "n_components": n_components}
+    result = {**sizes, "points": points, "slopes": slopes, "after_em": after_em}
     if scale == 1 and users is USERS:
         result["efficiency"] = efficiency(seed=seed)
     if folder is not None:
@@ -66,24 +69,30 @@ def run_recovery(  # noqa: PLR0913 - the sizes of a study
     return result
 
 
-def _point(
-    X: Csr, estimator: Any, truth: LatentClasses, seed: int, *, refine: bool
-) -> dict[str, Any]:
-    O = truth.item_probs
+def _point(X: Csr, estimator: Any, truth: Array, seed: int) -> tuple[MethodOfMoments, Point]:
     how: dict[str, Any] = {"ranking": "components", "rows": "counts", "projection": "simplex"}
-    model = MethodOfMoments(O.shape[1], estimator, seed=seed, **how).fit(X)
-    bounds, error = model.diagnostics["bounds"], _error(model.item_probs, O)
-    more: dict[str, float | None] = dict.fromkeys(("refined", "from_truth", *_RATIOS))
-    if refine:
-        ideal = _error(from_truth(X, truth).item_probs, O)
-        after = _error(refined(X, model.item_probs, model.weights).item_probs, O)
-        more = {"refined": after, "from_truth": ideal}
-        more |= dict(zip(_RATIOS, (error / ideal, after / ideal), strict=True))
-    return {
-        "error": error,
-        **more,
+    model = MethodOfMoments(truth.shape[1], estimator, seed=seed, **how).fit(X)
+    bounds = model.diagnostics["bounds"]
+    return model, {
+        "error": _error(model.item_probs, truth),
         "weight_sum": float(model.diagnostics["weight_sum"]),
         "bound": None if bounds is None else float(bounds["mu_bound"]),
+    }
+
+
+def _after_em(X: Csr, model: MethodOfMoments, truth: LatentClasses) -> Point:
+    """Return the errors before and after EM, of EM begun at the truth, and both by the latter."""
+    ideal = _error(from_truth(X, truth).item_probs, truth.item_probs)
+    spectral, after = (
+        _error(O, truth.item_probs)
+        for O in (model.item_probs, refined(X, model.item_probs, model.weights).item_probs)
+    )
+    return {
+        "spectral": spectral,
+        "refined": after,
+        "from_truth": ideal,
+        "spectral_by_from_truth": spectral / ideal,
+        "refined_by_from_truth": after / ideal,
     }
 
 

@@ -119,6 +119,7 @@ def likelihoods(
         popularity = column_sums(train) / train.nnz
         level = partial(_level, popularity=popularity, given=given, hidden=hidden)
         model = MethodOfMoments(n_components, rows="binary", ranking="components")
+        model.fit(train)  # what is loaded and made once in a process
         seconds, _ = timed(partial(model.fit, train))
         spectral = level(model.item_probs, model.weights)
         rule = Personalization.from_settings(model)

@@ -38,7 +38,7 @@ def _lines(path: Path) -> list[str]:
         raise click.UsageError(f"{path} must be UTF-8, with an id in each line: {error}") from error
 
 
-_FILE: dict[str, Any] = {
+A_FILE_OF_IDS: dict[str, Any] = {
     "type": click.Path(exists=True, dir_okay=False, path_type=Path),
     "callback": lambda ctx, param, path: tuple(_lines(path)) if path else None,
 }
@@ -48,8 +48,12 @@ _FILE: dict[str, Any] = {
 @click.argument("users", nargs=-1, metavar="USER...")
 @click.option("--items", metavar="A,B,C", help=_BY_ITEMS)
 @_count_option
-@click.option("--only", **_FILE, help="File with an item in each line: recommend these alone.")
-@click.option("--not", "without", **_FILE, help="File with an item in each line to leave out.")
+@click.option(
+    "--only", **A_FILE_OF_IDS, help="File with an item in each line: recommend these alone."
+)
+@click.option(
+    "--not", "without", **A_FILE_OF_IDS, help="File with an item in each line to leave out."
+)
 @click.option("--group", help="Recommend the items of a group of items.csv alone.")
 @click.option("--seen", is_flag=True, help="Also recommend what a user has had already.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, for a spreadsheet.")

@@ -111,10 +111,7 @@ def holds(role: str, values: Sequence[str]) -> bool:
 
 
 def choose(sample: Sample, chosen: dict[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return the column of every role, "" for none, and the roles that are in doubt.
-
-    chosen: by a person.
-    """
+    """The column of every role, "" for none, and the roles in doubt. chosen: by a person."""
     chosen, doubtful = dict(chosen), []
     for role in _ORDER:
         if role in chosen:

@@ -59,15 +59,12 @@ _ID_NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?")
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """Which column is what, "" for none, and how times and numbers are written.
-
-    clock: the time of the day, where `timestamp` is a date alone.
-    """
+    """Which column is what, "" for none, and how times and numbers are written."""
 
     user: str = ""
     item: str = ""
     timestamp: str = ""
-    clock: str = ""
+    clock: str = ""  # the time of the day, where `timestamp` is a date alone
     weight: str = ""
     event: str = ""
     item_name: str = ""
@@ -103,23 +100,17 @@ class FoundFile:
 
 @dataclass(frozen=True)
 class Guess:
-    """Choices for an import, some rows of the files, and what a person should know.
-
-    doubtful: roles whose column is a guess from the values.  event_weights: as given.
-    """
+    """Choices for an import, some rows of the files, and what a person should know."""
 
     files: tuple[FoundFile, ...]
     options: ImportOptions
     sample: Sample
     notes: tuple[str, ...] = ()
-    doubtful: tuple[str, ...] = ()
+    doubtful: tuple[str, ...] = ()  # roles whose column is a guess from the values
     event_weights: Mapping[str, float] = field(default_factory=dict)
 
     def parsed_rows(self, n: int) -> list[tuple[str, ...]]:
-        """The first rows as an import reads them: user, item, time, weight and name of the item.
-
-        What is not understood is shown as such.
-        """
+        """The first rows as an import reads them: user, item, time, weight and name."""
         options, not_understood = self.options, "'not understood: '"
         names = (options.user, options.item, options.timestamp, options.weight, options.item_name)
         rows = self.sample.rows[:n]
@@ -144,10 +135,7 @@ class Guess:
 
 
 def guess_files(paths: Sequence[Path], given: Mapping[str, Any]) -> Guess:
-    """Guess all options of an import that are not given (name -> value).
-
-    Raises DatasetError with all options to use where columns cannot be told.
-    """
+    """Guess all options of an import that are not given; DatasetError names those to use."""
     _require_valid(given)
     found = [_read(path, given, _KEPT_LINES // len(paths)) for path in paths]
     files = tuple(file for file, _ in found)
@@ -419,10 +407,7 @@ def _is_header(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _parquet_texts(path: Path) -> dict[str, str]:
-    """Return the columns of a Parquet file, each with its expression as text.
-
-    A whole number that some program made a float of, 17850.0, is written as one: 17850.
-    """
+    """Columns of a Parquet file, each as text; a whole number made a float, 17850.0, is 17850."""
     whole = (
         "CASE WHEN abs({0}) < 1e15 AND {0} = trunc({0}) THEN {0}::BIGINT::VARCHAR "
         "WHEN NOT isnan({0}) THEN {0}::VARCHAR END"

@@ -300,10 +300,7 @@ def _stage_events(
 
 
 def _event_types(connection: Connection, dataset: Dataset) -> tuple[EventType, ...]:
-    """Weigh the types of events: as given, or else by how often the rarest one follows them.
-
-    The least telling one counts 1, and none more than 10. A return takes away.
-    """
+    """Weigh event types, 1 to 10, as given or by how often the rarest follows; returns below 0."""
     if not dataset.columns.event:
         return ()
     counts: dict[str, int] = dict(

@@ -68,18 +68,13 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Source:
-    """Where somebody else's rows are.
+    """Where somebody else's rows are."""
 
-    address: postgresql://…, a DuckDB file, or Parquet or CSV files with {day} in their name.
-    table: of a database, or a view, also as schema.table.  columns: what they are called there.
-    asset: key of the asset that makes them.  start_date: the first day that is read.
-    """
-
-    address: str
-    table: str = ""
-    columns: ColumnSettings = field(default_factory=ColumnSettings)
-    asset: tuple[str, ...] = ()
-    start_date: str = ""
+    address: str  # postgresql://…, a DuckDB file, or Parquet or CSV files with {day} in their name
+    table: str = ""  # of a database, or a view, also as schema.table
+    columns: ColumnSettings = field(default_factory=ColumnSettings)  # what they are called there
+    asset: tuple[str, ...] = ()  # key of the asset that makes them
+    start_date: str = ""  # the first day that is read
 
     def __post_init__(self) -> None:
         if (_DAY in self.address) is bool(self.table):

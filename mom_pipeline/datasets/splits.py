@@ -14,10 +14,7 @@ _LARGEST = np.iinfo(np.int64).max
 
 
 def read_split(train: Path, test: Path) -> tuple[Csr, Csr]:
-    """Return the training and the test matrix, binary.
-
-    Rows and columns of both are the users and items of either file, by ascending number.
-    """
+    """Training and test matrix, binary, over the users and items of either file by number."""
     (train_users, train_items), (test_users, test_items) = map(_read_pairs, (train, test))
     users, rows = np.unique(np.concatenate([train_users, test_users]), return_inverse=True)
     items, columns = np.unique(np.concatenate([train_items, test_items]), return_inverse=True)

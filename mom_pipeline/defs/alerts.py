@@ -86,10 +86,7 @@ def alert_sensors(names: Names, alerts: AlertSettings, assets: set[dg.AssetKey])
 
 
 def send(alerts: AlertSettings, message: Mapping[str, Any]) -> None:
-    """Post a message as JSON, and give it to the command on its standard input.
-
-    Raises AlertNotSent when either did not take it; the other one is notified in any case.
-    """
+    """Post a message as JSON and give it to the command; AlertNotSent names who did not take it."""
     body, failures = json.dumps(message).encode(), []
     if alerts.webhook:
         # The settings admit http and https only.

@@ -8,7 +8,7 @@ import dagster as dg
 
 from mom_pipeline.datasets.source import Source
 from mom_pipeline.defs.alerts import alert_sensors
-from mom_pipeline.defs.assets import evaluation, logs, model, moments, serving
+from mom_pipeline.defs.assets import evaluation, groups, logs, model, moments, serving
 from mom_pipeline.defs.assets.outputs import output_asset
 from mom_pipeline.defs.automation import jobs_of, log_file_sensor, schedules_of
 from mom_pipeline.defs.daily import DailyAsset, Names
@@ -27,6 +27,7 @@ ASSETS: tuple[DailyAsset, ...] = (
     moments.whitened_tensor,
     model.decomposition,
     model.user_personalization,
+    groups.groups,
     evaluation.evaluation_metrics,
     serving.promotion,
     serving.recommendations,

@@ -150,6 +150,27 @@ def posteriors(memberships: Array) -> Verdict:
     return _distributions("posteriors", posteriors=memberships.T)
 
 
+def no_group_vanished(changes: Sequence[str], p_value: float) -> Verdict:
+    """The people of every group are still together, or so many parted before."""
+    return _unchanged("no_group_vanished", changes, p_value)
+
+
+def no_group_split(changes: Sequence[str], p_value: float) -> Verdict:
+    """No group became two, or as many people did before."""
+    return _unchanged("no_group_split", changes, p_value)
+
+
+def no_group_doubled(changes: Sequence[str], p_value: float) -> Verdict:
+    """No group has twice the share of all people, or one of as many people had before."""
+    return _unchanged("no_group_doubled", changes, p_value)
+
+
+def _unchanged(check: str, changes: Sequence[str], p_value: float) -> Verdict:
+    """changes: alarms in words.  p_value: the smallest one, 1 without any."""
+    seen = "; ".join(changes) or "as the day before"
+    return Verdict(check, not changes, seen, {"changes": len(changes), "p_value": p_value})
+
+
 def better_than_popularity(model: float, popularity: float) -> Verdict:
     """Recall@20 of the model is above that of popularity."""
     seen = f"recall {model:.4f}, popularity {popularity:.4f}"
@@ -165,6 +186,7 @@ CHECKS: Mapping[str, Sequence[Callable[..., Verdict]]] = {
     "whitened_tensor": (finite_tensor,),
     "decomposition": (distributions, split_half),
     "user_personalization": (posteriors,),
+    "groups": (no_group_vanished, no_group_split, no_group_doubled),
     "evaluation_metrics": (better_than_popularity,),
 }
 # Nothing is built on a day that breaks one of these.

@@ -57,16 +57,11 @@ day_done: ContextVar[Callable[[str, str], None]] = ContextVar(
 
 @dataclass(frozen=True)
 class Names:
-    """The names under which the pipeline stands in a deployment: with a prefix beside others.
+    """The names under which the pipeline stands in a deployment, with a prefix beside others."""
 
-    prefix: of asset keys, jobs, sensors, resource and pool; empty for none.
-    group: of all assets; empty for those of the assets themselves.
-    source: key of somebody else's asset in place of the log files; empty for none.
-    """
-
-    prefix: tuple[str, ...] = ()
-    group: str = ""
-    source: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()  # of asset keys, jobs, sensors, resource and pool
+    group: str = ""  # of all assets; empty for those of the assets themselves
+    source: tuple[str, ...] = ()  # key of somebody else's asset in place of the log files
 
     def key(self, asset: str) -> dg.AssetKey:
         theirs = asset == "log_files" and self.source
@@ -130,20 +125,15 @@ Body = Callable[[DayRun, date], DayOutput]
 
 @dataclass(frozen=True)
 class DailyAsset:
-    """An asset with one partition a day, of the function that makes one day.
-
-    deps: names of assets of the same day.  from_yesterday: whether it rests on its own day before.
-    horizon: whether it reads `deps` of the evaluation's days before, too.
-    more: as `dg.asset` names it.
-    """
+    """An asset with one partition a day, of the function that makes one day."""
 
     body: Body
     group: str
     kinds: set[str]
-    deps: tuple[str, ...]
-    more: Mapping[str, Any]
-    from_yesterday: bool = False
-    horizon: bool = False
+    deps: tuple[str, ...]  # names of assets of the same day
+    more: Mapping[str, Any]  # as `dg.asset` names it
+    from_yesterday: bool = False  # whether it rests on its own day before
+    horizon: bool = False  # whether it reads `deps` of the evaluation's days before, too
 
     @property
     def name(self) -> str:
@@ -233,11 +223,7 @@ def _make_days(asset: DailyAsset, run: DayRun) -> tuple[list[str], dict[str, Seq
 
 
 def _in_turns(run: DayRun) -> Iterator[tuple[date, float]]:
-    """The days of a run, each with the time at which it begins.
-
-    The warehouse stays open from one quick day to the next, a second at a time: opening it takes
-    as long as a small day, and other processes wait for it.
-    """
+    """The days of a run, with the time of each; the warehouse is opened once a second."""
     since = begin = -math.inf
     with ExitStack() as stack:
         for day in run.run_days:
@@ -251,10 +237,7 @@ def _in_turns(run: DayRun) -> Iterator[tuple[date, float]]:
 
 
 def _one_day(asset: DailyAsset, run: DayRun, day: date) -> tuple[DayOutput, str]:
-    """Make and store one day; return its version, too.
-
-    A day without enough data is a day: the ledger says why, and the next one goes on.
-    """
+    """Make and store one day, return its version; the ledger says where data were too few."""
     matrix = run.days.made.get(("interaction_matrix", day))
     small = matrix is not None and matrix.facts["interactions"] <= _SMALL
     try:

@@ -53,10 +53,7 @@ def top_pairs(pairs: AnchoredCooccurrences | None, labels: Array) -> dg.TableMet
 def component_table(
     components: Components, moved: Array, agreement: Array, labels: Array
 ) -> dg.TableMetadataValue | str:
-    """Pi, lambda, drift since yesterday, split-half agreement and the most probable items.
-
-    Of the heaviest components; the report has all of them.
-    """
+    """Pi, lambda, drift, agreement and the most probable items of the heaviest components."""
     O, pi, lambdas = components.item_probs, components.weights, components.decomposition.lambdas
     shown = np.sort(np.argsort(-pi, kind="stable")[:_TOP_COMPONENTS])
     best, _ = top_n(O[:, shown].T, _TOP_ITEMS)

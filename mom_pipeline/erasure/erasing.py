@@ -36,16 +36,13 @@ class NobodyToErase(MomError):
 
 @dataclass(frozen=True)
 class UserTraces:
-    """What there is of users before anything is removed.
-
-    unknown: ids of whom there is nothing.  erased_before: an erasure was begun or finished earlier.
-    """
+    """What there is of users before anything is removed."""
 
     user_ids: list[str]
-    unknown: list[str]
+    unknown: list[str]  # ids of whom there is nothing
     rows: dict[str, int]
     files: list[OwnLines]
-    erased_before: bool
+    erased_before: bool  # an erasure was begun or finished earlier
 
 
 def require_folder(settings: Settings, user_ids: Collection[str]) -> None:
@@ -57,11 +54,7 @@ def require_folder(settings: Settings, user_ids: Collection[str]) -> None:
 
 
 def find_users(settings: Settings, user_ids: Collection[str]) -> UserTraces:
-    """Look for users in the warehouse and the log files; nothing is changed.
-
-    Raises NobodyToErase when there is no trace and no earlier erasure of anybody, WarehouseBusy
-    when another process holds the warehouse.
-    """
+    """Look for users in warehouse and log files; NobodyToErase without a trace, WarehouseBusy."""
     require_folder(settings, user_ids)
     known = erased_users(warehouse := Warehouse(settings))
     with warehouse.connect() as connection, wanted_users(connection, user_ids):
@@ -83,10 +76,7 @@ def find_users(settings: Settings, user_ids: Collection[str]) -> UserTraces:
 
 
 def storage_steps(settings: Settings, traces: UserTraces, first: date) -> Iterator[Step]:
-    """The steps in their order: the sources first, so that nothing can be built with the users.
-
-    first: the first day that is computed again.
-    """
+    """The steps, the sources first: nothing can be built with the users. first: computed again."""
     warehouse, users, files = Warehouse(settings), traces.user_ids, traces.files
     yield "events", partial(EventStore(settings).erase, users)
     yield USERS_FILE, partial(erase_lines_of_users, settings.data_dir, users)

@@ -24,24 +24,17 @@ from mom_pipeline.warehouse.erased import erased_users
 
 @dataclass(frozen=True)
 class OwnLines:
-    """A file that has to do with users.
-
-    lines: physical lines to leave out, or rows of Parquet.  ingested: the ledger knows the file.
-    users: those whose lines they are, as far as the lines can be read.
-    """
+    """A file that has to do with users."""
 
     file: LogFile
-    lines: frozenset[int]
-    ingested: bool
+    lines: frozenset[int]  # physical lines to leave out, or rows of Parquet
+    ingested: bool  # the ledger knows the file
+    # those whose lines they are, as far as the lines can be read
     users: frozenset[str] = field(default=frozenset(), repr=False)
 
 
 def find_lines(warehouse: Warehouse, user_ids: Collection[str]) -> list[OwnLines]:
-    """The files that hold users, or whose rows in the warehouse do.
-
-    A file whose bytes are those of the ledger, and that brought nothing of them, is not looked into
-    again.
-    """
+    """The files that hold users, or whose rows do; those ingested without them are not read."""
     known = ledger_by_file(warehouse)
     with warehouse.connect() as connection, wanted_users(connection, user_ids):
         brought = _sources(connection)

@@ -36,21 +36,18 @@ STAYS = (
 
 @dataclass(frozen=True)
 class Receipt:
-    """What an erasure did.
+    """What an erasure did."""
 
-    users: salted hashes.  removed: kind of storage -> lines, rows, files or arrays that were
-    removed or rewritten.  before, after: version, day, content and data of the model in use.
-    stays: what an erasure leaves, in words.  readmitted: hashes of ids that may come again.
-    """
-
-    users: list[str]
+    users: list[str]  # salted hashes
     begun: str
     finished: str = ""
+    # kind of storage -> lines, rows, files or arrays removed or rewritten
     removed: dict[str, int] = field(default_factory=dict)
+    # version, day, content and data of the model in use
     before: dict[str, str] = field(default_factory=dict)
     after: dict[str, str] = field(default_factory=dict)
-    stays: tuple[str, ...] = STAYS
-    readmitted: list[str] = field(default_factory=list)
+    stays: tuple[str, ...] = STAYS  # what an erasure leaves, in words
+    readmitted: list[str] = field(default_factory=list)  # hashes of ids that may come again
 
     @property
     def name(self) -> str:
@@ -84,11 +81,7 @@ class Receipt:
 
 
 def begin_receipt(warehouse: Warehouse, user_ids: Collection[str]) -> Receipt:
-    """Remember, before anything is removed, that users are to be erased.
-
-    From now on no ingest takes their lines. An erasure that was interrupted is taken up with what
-    it had counted, and one that was finished is opened again.
-    """
+    """Remember, before anything is removed, that users are erased: no ingest takes their lines."""
     settings, known = warehouse.settings, erased_users(warehouse)
     if not known.salt:
         write_text(settings.erasures_dir / SALT, secrets.token_hex(32) + "\n")

@@ -47,10 +47,7 @@ class Run(Protocol):
 
 
 def served_day(settings: Settings, registry: ModelRegistry) -> tuple[date | None, date | None]:
-    """The day of the model in use, and the newest computed day; None where there is none.
-
-    Of the days of the pipeline: the file of a newest one may be gone since it was computed.
-    """
+    """The days of the model in use and of the newest matrix, within the pipeline's; or None."""
     registry.set_aside_pointer()
     first, _ = settings.first_and_last_day()
     last = last_day(settings, discover(settings.logs_dir).files)
@@ -64,10 +61,7 @@ def served_day(settings: Settings, registry: ModelRegistry) -> tuple[date | None
 
 
 def refit(settings: Settings, first: date, served: date, last: date, run: Run) -> None:
-    """The days whose models are still to be evaluated, and the model in use by a full fit.
-
-    Whatever the gate says of it: the model before was made with those who were erased.
-    """
+    """Compute the days still to be evaluated, and put in use a full fit, whatever the gate says."""
     with _keeping_metrics(settings, first, served):
         _compute(settings, first, served, last, run)
 

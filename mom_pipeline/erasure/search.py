@@ -150,10 +150,7 @@ def _holds(path: Path, sought: _Sought) -> bool:
 
 
 def _contents(path: Path) -> Iterator[tuple[bytes, bool]]:
-    """The bytes of a file as they are, and then as they are inside, of a damaged one as far.
-
-    Each with whether they are binary.
-    """
+    """The bytes of a file, and as they are inside as far as it is whole; whether binary."""
     binary = path.suffix in _BINARY
     with path.open("rb") as stream:
         head = stream.read(4)

@@ -90,11 +90,7 @@ def _number_anew(connection: Connection) -> Counter[str]:
 
 
 def erase_from_days(days: Days, first: date) -> Counter[str]:
-    """Remove every array; the users' rows must have left the warehouse before.
-
-    Days from `first` on are computed again from the rows that are left. Of the others figures stay,
-    means and counts over everybody, and they count as made from the logs as they are now.
-    """
+    """Remove every array; days before `first`, whose means stay, count as made of these logs."""
     older = [day for day in days.computed() if day < first]
     with days.warehouse.connect() as connection:
         for day, fingerprint in logs_fingerprints(connection, older).items():
@@ -145,10 +141,7 @@ def _delete(connection: Connection, table: str, condition: str) -> int:
 
 
 def remove_pages(settings: Settings) -> Counter[str]:
-    """Remove the export, reports, which show samples of users, and comparisons of days, with a
-    value for each user. All can be made again; a comparison on a ready split has no users of this
-    folder.
-    """
+    """Remove export, reports and comparisons of days, which show users; all can be made again."""
     counts: Counter[str] = Counter()
     for path in settings.exports_dir.rglob("*.parquet"):
         path.unlink()

@@ -1,5 +1,6 @@
 """Everybody's lists or groups, of the model in use, as a file or as a table elsewhere."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -8,6 +9,7 @@ import duckdb
 
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import replacing
+from mom_pipeline.core.types import Array, Float64
 from mom_pipeline.datasets.containers import is_postgres, library, without_password
 from mom_pipeline.serving.lists import export_path
 from mom_pipeline.serving.recommender import Recommender
@@ -31,6 +33,10 @@ CREATE TABLE exported (
 )"""
 _BLOCK = """
 INSERT INTO exported SELECT $model, $day::DATE, user_id, rank, number, name, share FROM block"""
+_AUDIENCE = """
+CREATE TABLE exported (model VARCHAR, day DATE, user_id VARCHAR, name VARCHAR, share DOUBLE)"""
+_OF_AUDIENCE = """
+INSERT INTO exported SELECT $model, $day::DATE, user_id, $name, share FROM block"""
 _FORMULAS = """
 SELECT count(DISTINCT id), min(id)
 FROM (SELECT unnest([*COLUMNS('.*_id')]) AS id FROM exported)
@@ -57,7 +63,7 @@ class Output:
     schema.table.  n: of each person; None for all.  format: of a file, else by its ending.
     """
 
-    what: Literal["lists", "groups"]
+    what: Literal["lists", "groups", "audience"]
     to: str
     table: str = ""
     n: int | None = None
@@ -93,6 +99,36 @@ class Written:
 def write_output(settings: Settings, output: Output) -> Written:
     """Replace a file as a whole, or a table in one transaction; NotExported where it cannot be."""
     manifest = ModelRegistry(settings.models_dir).champion().manifest
+    check_output(output, settings)
+    with duckdb.connect() as connection:
+        if output.what == "lists":
+            _lists(connection, settings, manifest, output.n or settings.serving.list_length)
+        else:
+            _groups(connection, settings, manifest, output.n)
+        return _write(connection, output, manifest)
+
+
+def write_audience(
+    settings: Settings, output: Output, name: str, people: Iterable[tuple[Array, Float64]]
+) -> Written:
+    """Write some people, each with a share, in the order of these, as `write_output` does."""
+    manifest = ModelRegistry(settings.models_dir).champion().manifest
+    check_output(output, settings)
+    with duckdb.connect() as connection:
+        connection.execute(_AUDIENCE)
+        named = {"model": manifest.version, "day": manifest.day, "name": name}
+        for ids, shares in people:
+            connection.register("block", {"user_id": ids, "share": shares})
+            connection.execute(_OF_AUDIENCE, named)
+            connection.unregister("block")
+        connection.execute(
+            "CREATE OR REPLACE TABLE exported AS FROM exported ORDER BY share DESC, user_id"
+        )
+        return _write(connection, output, manifest)
+
+
+def check_output(output: Output, settings: Settings) -> None:
+    """Refuse a place where nothing can be written, or nothing should be."""
     if output.kind != "postgres":
         check_path(Path(output.to), settings)
     if output.kind not in (*FORMATS, "duckdb", "postgres"):
@@ -100,19 +136,17 @@ def write_output(settings: Settings, output: Output) -> Written:
         raise NotExported(
             f"{output.to} must end with .{known} or .duckdb, or --format must be given"
         )
-    with duckdb.connect() as connection:
-        if output.what == "lists":
-            _lists(connection, settings, manifest, output.n or settings.serving.list_length)
-        else:
-            _groups(connection, settings, manifest, output.n)
-        if output.kind == "postgres":
-            _to_postgres(output, connection)
-        elif output.kind == "duckdb":
-            _to_duckdb(output, connection)
-        else:
-            _to_file(Path(output.to), output.kind, connection)
-        counted = connection.execute("SELECT count(*), count(DISTINCT user_id) FROM exported")
-        rows, people = counted.fetchall()[0]
+
+
+def _write(connection: Connection, output: Output, manifest: Manifest) -> Written:
+    if output.kind == "postgres":
+        _to_postgres(output, connection)
+    elif output.kind == "duckdb":
+        _to_duckdb(output, connection)
+    else:
+        _to_file(Path(output.to), output.kind, connection)
+    counted = connection.execute("SELECT count(*), count(DISTINCT user_id) FROM exported")
+    rows, people = counted.fetchall()[0]
     return Written(manifest.version, manifest.day, rows, people)
 
 
@@ -145,7 +179,7 @@ def _lists(connection: Connection, settings: Settings, manifest: Manifest, n: in
 def _groups(connection: Connection, settings: Settings, manifest: Manifest, n: int | None) -> None:
     """Compute the groups of everybody with a history, the largest share first."""
     connection.execute(_GROUPS)
-    for block in Recommender.open(settings.data_dir).explorer.members(n):
+    for block in Recommender.open(settings.data_dir).groups.members(n):
         connection.register("block", block)
         connection.execute(_BLOCK, {"model": manifest.version, "day": manifest.day})
         connection.unregister("block")

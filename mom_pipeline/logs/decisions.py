@@ -52,10 +52,7 @@ class Refusal:
 
 
 def contents_of(file: LogFile) -> str:
-    """Return the sha256 of a file and of its checksum file, if there is one.
-
-    Size and time stand for a file that cannot be read.
-    """
+    """sha256 of a file and of its checksum file; size and time of one that cannot be read."""
     with suppress(OSError):
         own, beside = sha256_of(file.path), file.checksum_path
         return f"{own} {sha256_of(beside)}" if beside.is_file() else own
@@ -217,10 +214,7 @@ def _store_acceptance(
 
 
 def drop_day(warehouse: Warehouse, day: date) -> int:
-    """Remove the rows of a day for good, and do not take its files again; return the rows.
-
-    Raises LogFileError when the day brought nothing.
-    """
+    """Remove the rows of a day for good and do not take its files again; return the rows."""
     reason = _DROPPED.format(day=day)
     files = {f.source_file: f for f in discover(warehouse.settings.logs_dir).files if f.day == day}
     with warehouse.connect() as connection:

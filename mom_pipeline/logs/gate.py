@@ -110,10 +110,7 @@ class DayVerdict:
 
 
 def admit(connection: Connection, day: date, X_before: Csr | None) -> DayVerdict:
-    """Decide whether a delivery day counts; store its figures and the verdict.
-
-    X_before: interactions as of the day before, by position; None: there is no such day.
-    """
+    """Decide whether a delivery day counts, by the interactions before it; store the verdict."""
     (figures,) = day_figures(connection, [day])
     if X_before is not None and X_before.nnz:
         lifts = cooccurrence_lift(X_before, _known_interactions(connection, day, X_before.shape))
@@ -407,10 +404,7 @@ def _gap_objection(today: DayFigures, recent: Sequence[DayFigures]) -> str | Non
 
 
 def _lift_objection(today: DayFigures, recent: Sequence[DayFigures]) -> str | None:
-    """Return an objection to a day whose users do not take what goes with what they took.
-
-    Either lift may be far below the usual one, or both together somewhat.
-    """
+    """An objection where either lift is far below the usual one, or both together somewhat."""
     histories, halves = (
         [lift for lift in lifts if lift.n_users >= _LIFT_USERS]
         for lifts in ([f.history_lift for f in recent], [f.half_lift for f in recent])

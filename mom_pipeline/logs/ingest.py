@@ -80,10 +80,7 @@ def ingest_day(warehouse: Warehouse, day: date) -> list[IngestResult | IngestFai
 
 
 def pending_files(warehouse: Warehouse) -> list[LogFile]:
-    """The log files that are new or differ from what the ledger holds: `ingest` takes these.
-
-    Without those that were refused, or dropped, as they are.
-    """
+    """The log files that are new or changed, but for those refused or dropped as they are."""
     ledger, settings = ledger_by_file(warehouse), warehouse.settings
 
     def is_ingested(file: LogFile) -> bool:
@@ -107,10 +104,7 @@ def _not_refused(warehouse: Warehouse, files: Iterable[LogFile]) -> list[LogFile
 
 
 def is_unchanged(file: LogFile, entry: LedgerEntry, settings: Settings) -> bool:
-    """Whether a file has the bytes of its ledger entry, and would be read by the same rules.
-
-    A file of the same size whose inode was last changed before it was ingested is not read.
-    """
+    """Whether a file has the bytes of its entry, and the same rules; few are read for it."""
     if entry.settings != settings.logs.reading_rules():
         return False
     try:
@@ -130,10 +124,7 @@ def ingest_files(
     files: Iterable[LogFile],
     progress: FileProgress = lambda file, n_bytes: None,
 ) -> Iterator[IngestResult | IngestFailure]:
-    """Ingest files one by one; `progress` receives the bytes read of each.
-
-    One that is refused is remembered with the reason, and stops no other.
-    """
+    """Ingest files one by one; one that is refused is remembered with its reason."""
     with warehouse.kept_open():
         for file in files:
             try:
@@ -150,11 +141,7 @@ def ingest_files(
 def ingest_file(
     warehouse: Warehouse, file: LogFile, progress: Progress = no_progress
 ) -> IngestResult:
-    """Bring one log file into the warehouse, unless the ledger holds it as it is.
-
-    Raises LogFileError (and subclasses) when the file cannot be taken as it is; the warehouse
-    then holds what it held before.
-    """
+    """Bring a log file into the warehouse unless it is there; LogFileError changes nothing."""
     settings, begun = warehouse.settings, datetime.now(UTC)
     with warehouse.opened() as connection, scratch_folder(settings, "ingest") as scratch:
         known = ledger_entries(connection, file.source_file)

@@ -14,24 +14,19 @@ _SAMPLE_ROWS = 8
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One ingested file: lines = header_lines + rows_accepted + rows_rejected.
-
-    header_lines: those without a row: headers, blank lines, the rest of records over several lines.
-    rows_set_aside: the part of rows_rejected that the source itself excluded.
-    settings: the rules that the lines were read by.
-    """
+    """One ingested file: lines = header_lines + rows_accepted + rows_rejected."""
 
     source_file: str
     delivery_day: date
     size_bytes: int
     sha256: str
     lines: int
-    header_lines: int
+    header_lines: int  # headers, blank lines, the rest of records over several lines
     rows_accepted: int
     rows_rejected: int
-    rows_set_aside: int
+    rows_set_aside: int  # the part of rows_rejected that the source itself excluded
     reject_reasons: dict[str, int]
-    settings: str
+    settings: str  # the rules that the lines were read by
     ingested_at: str
 
 

@@ -103,10 +103,7 @@ def discover(logs_dir: Path) -> Discovery:
 
 
 def _names(logs_dir: Path, set_aside: list[SetAside]) -> Iterator[str]:
-    """Names of everything but folders; folders that cannot be read are added to `set_aside`.
-
-    Links to folders are not followed. The folders wait in a list: a deep tree is no recursion.
-    """
+    """Names of everything but folders, no links followed; unreadable ones are set aside."""
     waiting = [""] if os.path.isdir(logs_dir) else []
     while waiting:
         folder = waiting.pop()

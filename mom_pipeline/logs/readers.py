@@ -190,10 +190,7 @@ def delimited_fields(layout: Layout) -> Query:
 
 
 def json_fields(names: Sequence[str], n_required: int, *, exact_ids: bool) -> Query:
-    """SELECT line, text, format_problem, f: the values of some keys, user and item first.
-
-    exact_ids: a number with a fraction is no id.
-    """
+    """SELECT line, text, format_problem, f: some keys, user and item first; exact ids are whole."""
     parameters: dict[str, object] = {
         "names": list(names),
         "paths": [f'$."{name}"' for name in names],
@@ -365,10 +362,7 @@ _FEW = 20
 
 
 def event_time_sql(timestamp_format: str, number: str = "") -> tuple[str, dict[str, object]]:
-    """Expression from `time_text` to a TIMESTAMPTZ, NULL where it is not understood.
-
-    number: of the parameters, where several formats stand in one query.
-    """
+    """Expression from `time_text` to a TIMESTAMPTZ or NULL. number: of its parameter."""
     if timestamp_format in _NAMED:
         expression, form = _NAMED[timestamp_format]
         sql = f"CASE WHEN regexp_full_match(time_text, $time_form{number}) THEN {expression} END"
@@ -379,9 +373,7 @@ def event_time_sql(timestamp_format: str, number: str = "") -> tuple[str, dict[s
 
 
 class FittingFormat(NamedTuple):
-    """A format of times, the share of values that it reads, and how many neighbours it leaves in
-    order: logs mostly are.
-    """
+    """A format of times, the share of values that it reads, and how many neighbours it orders."""
 
     name: str
     share: float
@@ -389,10 +381,7 @@ class FittingFormat(NamedTuple):
 
 
 def fitting_formats(values: Sequence[str]) -> list[FittingFormat]:
-    """Return the formats that read most of some times, the best first; [] where none reads half.
-
-    values: in the order of the file; empty ones are skipped.
-    """
+    """The formats that read most of some times, in order of the file; [] if none reads half."""
     values = [value for value in values if value]
     if not any(c.isdigit() for value in values for c in value):
         return []
@@ -444,10 +433,7 @@ def _fits(values: Sequence[str], formats: Sequence[str]) -> list[FittingFormat]:
 
 
 def format_advice(values: Sequence[str], option: str, present: str) -> str:
-    """Return what to say about times that were not understood: the format that would fit.
-
-    option: what sets the format, such as "--timestamp-format".
-    """
+    """What to say of times not understood: a format that fits, and the option for it."""
     fits = [fit for fit in fitting_formats(values) if fit.name != present]
     if not fits:
         return ""

@@ -108,11 +108,7 @@ def sample_records(settings: SampleSettings) -> list[Item]:
 
 
 def sample_deliveries(settings: SampleSettings) -> Iterator[Delivery]:
-    """Log files in order of arrival; equal settings give equal bytes.
-
-    About one day in ten arrives incomplete and is corrected the day after; about one in ten is
-    simply delivered twice.
-    """
+    """Log files in order of arrival, always the same: some corrected, some delivered twice."""
     rng = np.random.default_rng(settings.seed)
     world = _World.draw(settings, rng)
     late: list[tuple[int, str]] = []

@@ -37,19 +37,14 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Scan:
-    """What was seen. `readable` is the file itself or its copy.
-
-    lines: physical ones; -1 for Parquet, which states its rows itself.
-    ended: the last line has its line end, as in every file that is whole.
-    modified: when the file was changed last, in nanoseconds.
-    """
+    """What was seen of a file."""
 
     size_bytes: int
     sha256: str
-    lines: int
-    readable: Path
-    ended: bool
-    modified: int
+    lines: int  # physical ones; -1 for Parquet, which states its rows itself
+    readable: Path  # the file itself or its copy
+    ended: bool  # the last line has its line end, as in every file that is whole
+    modified: int  # when the file was changed last, in nanoseconds
 
 
 def no_progress(_: int) -> None:
@@ -57,10 +52,7 @@ def no_progress(_: int) -> None:
 
 
 def scan_file(file: LogFile, scratch: Path, progress: Progress = no_progress) -> Scan:
-    """Scan a file with bounded memory, whatever its size; `progress` receives bytes read.
-
-    Raises LogFileError for damaged gzip, LogFileNotRead for a file that changes meanwhile.
-    """
+    """Scan a file in bounded memory; LogFileError for damage, LogFileNotRead while it changes."""
     status, lines, readable, ended = file.path.stat(), -1, file.path, True
     sha256 = sha256_of(file.path)
     if file.format == "parquet":

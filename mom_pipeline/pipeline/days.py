@@ -54,6 +54,7 @@ INPUTS: Mapping[str, tuple[str, ...]] = {
     "whitened_tensor": ("whitening_matrix",),
     "decomposition": ("whitened_tensor",),
     "user_personalization": ("decomposition", "interaction_matrix"),
+    "groups": ("user_personalization",),
     "evaluation_metrics": ("user_personalization",),
     "promotion": ("evaluation_metrics",),
     "recommendations": ("promotion",),

@@ -187,10 +187,10 @@ def _components(
 ) -> tuple[ReportComponent, ...]:
     O, pi, own = served.model.item_probs, served.model.weights, figures.days[-1]
     best, _ = top_n(O.T, min(_TOP_ITEMS, len(O)))
-    names, named = recommender.explorer.group_names, recommender.explorer.named
+    names, named = recommender.groups.names, recommender.groups.named
     return tuple(
         ReportComponent(
-            name=names[k],
+            name=names[k].name,
             weight=float(pi[k]),
             agreement=own.agreement[k],
             drift=own.drift[k] if len(figures.days) > 1 else None,

@@ -93,11 +93,7 @@ def require_token(host: str, token: str | None, named: NamedTokens) -> None:
 
 
 class TokenGuard:
-    """An ASGI application that lets only requests with a token reach another one.
-
-    token, named: those that hold.  origins: of other pages that may ask.  open_to_all: paths that
-    need no token.
-    """
+    """Lets only requests with a token, or for paths open to all, reach an application."""
 
     def __init__(
         self,

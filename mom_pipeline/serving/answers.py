@@ -28,7 +28,7 @@ class UnknownItem(UnknownId):
 
 
 class UnknownGroup(UnknownId):
-    """No item of the model has the group."""
+    """No item of the model has the group, or no group of people the name."""
 
 
 class UnknownEventType(UnknownId):
@@ -218,29 +218,67 @@ class History(ModelAnswer):
 
 
 class Group(ModelAnswer):
-    """People of one component. size: their share of all people.  items: what sets them apart.
+    """People of one component. people, size: how many, and their share of all, with its interval.
 
     agreement: of two halves of the people, each fitted for itself; None where not known.
-    by_day: their share of what was taken in the week up to each day.
+    items: what sets them apart.  by_day: their share of the people of the week up to each day.
+    change, change_error: of that share in four weeks, and the half of its 95 % interval.
     place: x, y and radius on a map of side 1, on which no group covers another.
     """
 
     number: int
     name: str
+    people: int
     size: float
+    size_interval: tuple[float, float]
     agreement: float | None
     items: tuple[NamedItem, ...]
     by_day: tuple[float, ...]
+    change: float | None
+    change_error: float | None
     place: tuple[float, ...]
 
 
 class Groups(ModelAnswer):
-    """The groups, the largest first. people: how many there are.  days: those of `by_day`."""
+    """The groups, the largest first. people: how many there are.  days: those of `by_day`.
+
+    unsupported: how many more the model has, on which two halves of the people do not agree.
+    from_sample: sizes are those of so many of the people; None for all.
+    """
 
     model: str
     people: int
+    unsupported: int
+    from_sample: int | None
     days: tuple[str, ...]
     groups: tuple[Group, ...]
+
+
+class NextItem(NamedItem):
+    """An item and the share of a group's lists, and of everybody's (usual), that hold it."""
+
+    share: float
+    usual: float
+
+
+class GroupPage(Group):
+    """One group, against everybody or another one.
+
+    by_day_interval: of `by_day`.  next: what lists of its people hold more often than usual.
+    at_least, members: how many people belong to it with at least this probability.
+    against: the other group; "" for everybody.  apart: what the group takes more, and
+    the_other_takes: less.
+    """
+
+    model: str
+    days: tuple[str, ...]
+    by_day_interval: tuple[tuple[float, float], ...]
+    next: tuple[NextItem, ...]
+    at_least: float
+    members: int
+    against: str
+    apart: tuple[NamedItem, ...]
+    the_other_takes: tuple[NamedItem, ...]
 
 
 class GroupShare(ModelAnswer):

@@ -28,23 +28,19 @@ class ChangedList:
 
 @dataclass(frozen=True)
 class ModelDiff:
-    """What differs from one version to another: values of both, settings only where they differ.
-
-    drift: of every component of the other version, total variation; 1 for one that is new.
-    compared: users of both whose lists were made.  same: of these, whose lists are equal.
-    mean_kept: the share of a list that the other one holds too.  changed: those that differ most.
-    """
+    """What differs from one version to another: values of both."""
 
     versions: tuple[str, str]
     settings: dict[str, tuple[Any, Any]]
     metrics: dict[str, tuple[float | None, float | None]]
     users: tuple[int, int]
     items: tuple[int, int]
+    # total variation of every component of the other version; 1 for a new one
     drift: tuple[float, ...]
-    compared: int
-    same: int
-    mean_kept: float
-    changed: tuple[ChangedList, ...]
+    compared: int  # users of both whose lists were made
+    same: int  # of these, whose lists are equal
+    mean_kept: float  # the share of a list that the other one holds too
+    changed: tuple[ChangedList, ...]  # those that differ most
 
 
 def compare_versions(

@@ -192,10 +192,7 @@ class EventStore:
         return read_erased(folder, tuple((state.st_mtime_ns, state.st_size) for state in states))
 
     def close_days(self) -> list[Path]:
-        """Write the log files of days that are over, each whole; again after a crash.
-
-        For whoever holds the lock of the folder.
-        """
+        """Write the log files of days that are over, each whole, holding the lock of the folder."""
         if not self.path.exists():
             return []
         today = datetime.now(self.settings.logs.zone).date().isoformat()

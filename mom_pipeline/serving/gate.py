@@ -91,18 +91,14 @@ def evaluated_day(days: Days, day: date) -> date:
 
 @dataclass(frozen=True)
 class Gate:
-    """The gate before the model of a day.
-
-    item_ids, user_ids: by position, None where an id was erased.
-    later: (N, D) pairs that were delivered since `evaluated_day`.
-    """
+    """The gate before the model of a day."""
 
     days: Days
     registry: ModelRegistry
     day: date
-    item_ids: Array
+    item_ids: Array  # by position, None where an id was erased
     user_ids: Array
-    later: Csr
+    later: Csr  # (N, D) pairs that were delivered since `evaluated_day`
     engine: RowsEngine = IN_MEMORY
 
     @cached_property

@@ -43,12 +43,15 @@ from mom_pipeline.serving.messages import (
     ONLY_OUR_FILES,
     QUESTION_BODY,
     SHOWN_BODY,
+    AtLeast,
     BadRequest,
     CheckedRoute,
     EventTold,
     Group,
+    GroupName,
     ItemsQuestion,
     ListLength,
+    OtherGroup,
     PathId,
     QueryId,
     Question,
@@ -351,7 +354,15 @@ async def say_item(request: Request, item: PathId) -> Response:
 @_get("/groups", **documented(answers.Groups, 422, 503))
 def groups(request: Request) -> Response:
     """Groups of people: what sets them apart, how large they are, and their share by day."""
-    return json_answer(_in_use(request).explorer.groups)
+    return json_answer(_in_use(request).groups.all)
+
+
+@_get("/groups/{name:id}", **documented(answers.GroupPage, 404, 422, 503))
+def group(
+    request: Request, name: GroupName, against: OtherGroup = "", at_least: AtLeast = 0.5
+) -> Response:
+    """One group: its days, what its people take next, and what sets it apart from another one."""
+    return json_answer(_in_use(request).groups.page(name, against=against, at_least=at_least))
 
 
 @_get("/promotions", **documented(answers.ModelChanges, 422))

@@ -40,11 +40,7 @@ def export_path(settings: Settings) -> Path:
 def renew_lists(
     settings: Settings, warehouse: Warehouse, engine: RowsEngine = IN_MEMORY
 ) -> RenewedLists:
-    """Write the lists of the model in use, from the histories of its day, to table and export.
-
-    Raises NoChampion before the first promotion. Writers take turns and read which model is in use
-    in their turn, so the last of them writes the present one.
-    """
+    """Write the lists of the model in use to table and export, in turns, or raise NoChampion."""
     path, rules = export_path(settings), list_rules(settings)
     with locked(path.parent):
         registry = ModelRegistry(settings.models_dir, mapped=settings.engine.mapped)

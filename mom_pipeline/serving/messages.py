@@ -93,6 +93,11 @@ Track = Annotated[Literal["1"] | None, Query(description=_TRACK)]
 SearchText = Annotated[str, Query(max_length=MAX_ID, description="A part of an id or a name.")]
 PathId = Annotated[_Id, Path(description="An id, percent-encoded.")]
 QueryId = Annotated[_Id, Query(description="An id.")]
+GroupName = Annotated[_Id, Path(description="The name of a group of people, or its number.")]
+OtherGroup = Annotated[str, Query(max_length=MAX_ID, description="Another group, by name.")]
+AtLeast = Annotated[
+    float, Query(ge=0, le=1, allow_inf_nan=False, description="Count who belongs so surely.")
+]
 
 
 class _Question(BaseModel):

@@ -37,10 +37,7 @@ class NotShownBetter(MomError):
 
 @dataclass(frozen=True)
 class Rate:
-    """Of the items that were shown on a day, by a version, or at a place: how many were taken.
-
-    type: of the events.  low, high: of the share, an interval of 95 % (Wilson, 1927).
-    """
+    """Of the items that were shown on a day, by a version, or at a place: how many were taken."""
 
     by: By
     of: str
@@ -48,7 +45,7 @@ class Rate:
     shown: int
     taken: int
     share: float
-    low: float
+    low: float  # of the share, an interval of 95 % (Wilson, 1927)
     high: float
 
 
@@ -92,17 +89,14 @@ class Arm:
 
 @dataclass(frozen=True)
 class Difference:
-    """The share taken in the trial, less that with the model in use, and an interval of 95 %.
-
-    more_users: until the interval leaves 0 out, if the difference stays as it is; None unknown.
-    """
+    """The share taken in the trial, less that with the model in use, and an interval of 95 %."""
 
     control: Arm
     trial: Arm
     difference: float
     low: float | None
     high: float | None
-    more_users: int | None
+    more_users: int | None  # until the interval leaves 0 out, as the difference is; None unknown
 
 
 def difference(control: Arm, trial: Arm) -> Difference:

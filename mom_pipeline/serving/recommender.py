@@ -32,9 +32,11 @@ from mom_pipeline.core.ranking.list_rules import ListRules
 from mom_pipeline.core.ranking.parts import Histories
 from mom_pipeline.core.ranking.topn import BestItems, top_n
 from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.groups.names import NamedGroup, kept_names
 from mom_pipeline.serving import answers
 from mom_pipeline.serving.events import EventStore
 from mom_pipeline.serving.explorer.explorer import Explorer
+from mom_pipeline.serving.groups import KnownGroups
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.serving.served_model import ServedModel
 from mom_pipeline.serving.shop_items import shop_items
@@ -75,6 +77,7 @@ class Recommender:
     catalogue: names and groups of the items.  left_out: ids of items that no list may hold.
     boosts: by how much items are likelier.  max_per_group, diversity: see `ListRules`.
     since: what a user took after a day: weights by item, see `EventStore.since`.
+    names: of groups, as they were given before.
     """
 
     def __init__(
@@ -84,12 +87,13 @@ class Recommender:
         exclude_seen: bool = True,
         catalogue: Catalogue | None = None,
         since: Since | None = None,
+        names: Sequence[NamedGroup] = (),
         **rules: Any,
     ) -> None:
         self._served = served
         self._exclude_seen = exclude_seen
         self._catalogue = catalogue or Catalogue()
-        self._since = since
+        self._since, self._names = since, names
         self._model = ruled(served, {"catalogue": self._catalogue, **rules})
         self._model.prepare()
         _ = served.item_positions, served.user_positions
@@ -127,7 +131,13 @@ class Recommender:
     @cached_property
     def explorer(self) -> Explorer:
         """What the pages show beside the lists."""
-        return Explorer(self._served, self._catalogue)
+        return Explorer(self._served, self._catalogue, self.groups)
+
+    @cached_property
+    def groups(self) -> KnownGroups:
+        """The groups of people that the components are."""
+        own = self._served, self._catalogue, self._names, self._model
+        return KnownGroups(*own, exclude_seen=self._exclude_seen)
 
     def choose(
         self,
@@ -247,7 +257,11 @@ class Recommender:
             place_by_score=self._place(history, y, self._model.top().by_score, exclude_seen=hidden),
             reason=self._reasons(history, why.best)[0],
             moments=_terms({name: part[0] for name, part in why.by_part.items()}, score),
-            components=_terms(_largest({str(k): value for k, value in components}, score), score),
+            components=_terms(
+                _largest({str(k): value for k, value in components}, score),
+                score,
+                lambda k: self.groups.names[int(k) - 1].name,
+            ),
             history=_terms(_largest(by_history, score), score, self._catalogue.label),
         )
 
@@ -421,6 +435,7 @@ def list_rules(settings: Settings) -> dict[str, Any]:
     return {
         "exclude_seen": serving.exclude_seen,
         "catalogue": catalogue,
+        "names": kept_names(settings),
         "left_out": left_out.union(hidden),
         "boosts": {item: said.boost for item, said in shop.items() if said.boost != 1},
         "max_per_group": serving.max_per_group,

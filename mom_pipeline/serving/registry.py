@@ -71,17 +71,13 @@ class Promotion:
 
 @dataclass(frozen=True)
 class EvaluatedDay:
-    """The lists of an earlier model against what people took until a day.
-
-    recall: share of that which was among the first `cutoff` items.  popularity: the same of a list
-    of popular items.
-    """
+    """The lists of an earlier model against what people took until a day."""
 
     day: str
     cutoff: int
     users: int
-    recall: float
-    popularity: float
+    recall: float  # share of that which was among the first `cutoff` items
+    popularity: float  # the same of a list of popular items
 
 
 @dataclass(frozen=True)

@@ -36,11 +36,7 @@ _OF_THE_STORE = ("format", "sha256")
 
 
 class FitFigures(BaseModel):
-    """The fit of one day. captured_share: of the second moment, by the basis.
-
-    drift: (K,), total variation since the day before.  agreement: (K,), cosine of two halves of
-    the users; the mean is weighted by pi.
-    """
+    """The fit of one day."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -48,27 +44,23 @@ class FitFigures(BaseModel):
     full: bool
     changed_users: int
     users: int
-    captured_share: float
-    drift: tuple[float, ...]
-    agreement: tuple[float, ...]
-    mean_agreement: float
+    captured_share: float  # of the second moment, by the basis
+    drift: tuple[float, ...]  # (K,) total variation since the day before
+    agreement: tuple[float, ...]  # (K,) cosine of two halves of the users
+    mean_agreement: float  # weighted by pi
 
 
 class ModelFigures(BaseModel):
-    """The fit of a model.
-
-    spectrum: eigenvalues of M2 inside the span, largest first.  weight_sum: sum of lambda^-2.
-    bounds: None where Theorem 1 is about another model.  days: up to its own, which is the last.
-    """
+    """The fit of a model."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
-    spectrum: tuple[float, ...]
+    spectrum: tuple[float, ...]  # eigenvalues of M2 inside the span, largest first
     residual: float
-    weight_sum: float
+    weight_sum: float  # of lambda^-2
     negative_mass: float
-    bounds: Bounds | None
-    days: tuple[FitFigures, ...]
+    bounds: Bounds | None  # None where Theorem 1 is about another model
+    days: tuple[FitFigures, ...]  # up to its own, which is the last
 
 
 @dataclass(frozen=True)
@@ -103,17 +95,14 @@ class Manifest:
 
 @dataclass(frozen=True)
 class ServedModel:
-    """Everything that an answer needs.
-
-    item_ids: (D,).  user_ids: (N,).  histories, last_days: (N, D), counts and when.
-    """
+    """Everything that an answer needs."""
 
     manifest: Manifest
     model: FittedModel
-    item_ids: Array
-    user_ids: Array
-    histories: Csr
-    last_days: Csr
+    item_ids: Array  # (D,)
+    user_ids: Array  # (N,)
+    histories: Csr  # (N, D) counts
+    last_days: Csr  # (N, D) when
     figures: ModelFigures | None = None
 
     @cached_property

@@ -8,6 +8,7 @@ from pathlib import Path
 from mom_pipeline.catalogue import ITEMS_FILE
 from mom_pipeline.core.files import locked, write_text
 from mom_pipeline.errors import MomError
+from mom_pipeline.groups.names import NAMES_FILE
 from mom_pipeline.settings import Settings
 
 LEAST_BOOST, MOST_BOOST = 0.1, 10.0
@@ -51,8 +52,9 @@ def say_of_item(settings: Settings, item: str, said: Mapping[str, bool | float])
 
 
 def rules_stamp(settings: Settings) -> tuple[object, ...]:
-    """What changes when `items.csv` or `items.json` does."""
-    return tuple(map(_stamp, (settings.data_dir / ITEMS_FILE, settings.shop_dir / _FILE)))
+    """What changes when `items.csv`, or what was said of items or groups, does."""
+    told = (settings.shop_dir / name for name in (_FILE, NAMES_FILE))
+    return tuple(map(_stamp, (settings.data_dir / ITEMS_FILE, *told)))
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

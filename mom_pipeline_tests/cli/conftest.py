@@ -72,11 +72,17 @@ def sample(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def computed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sample after `update`. Only to be looked at."""
+def demonstrated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The sample after `demo`, and what that printed. Only to be looked at."""
     folder = sample(tmp_path_factory.mktemp("computed") / "data")
-    mom(folder, "update")
-    return folder
+    assert set(statuses(folder).values()) == {"missing"}
+    return folder, mom(folder, "demo").stdout
+
+
+@pytest.fixture(scope="session")
+def computed(demonstrated: tuple[Path, str]) -> Path:
+    """The same folder. Only to be looked at."""
+    return demonstrated[0]
 
 
 @pytest.fixture

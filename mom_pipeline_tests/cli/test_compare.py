@@ -59,7 +59,7 @@ def test_tables_figure_and_the_same_figures_again(root, tmp_path, stubs):
     for before, after in zip(kept.results, printed["results"], strict=True):
         assert {name: list(row) for name, row in before.means.items()} == after["means"]
     assert not list((root / "tmp").glob("compare-*"))
-    stubs(*ask, "--include-seen")
+    stubs(*ask[:2], "--methods", "plain", "--include-seen")
     assert load(root / "comparisons" / "2024-03-06-include-seen").exclude_seen is False
 
 

@@ -16,6 +16,7 @@ import duckdb
 import pytest
 
 from mom_pipeline.artifacts.lock import _held, writing_to
+from mom_pipeline.cli.run import ingest_new
 from mom_pipeline.erasure.erasing import NobodyToErase
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 from mom_pipeline.serving.registry import ModelRegistry
@@ -175,7 +176,7 @@ def test_a_person_may_come_again_if_the_operator_says_so(erased, tmp_path):
 
     def deliver(day):
         (folder / "logs" / f"{day}.csv").write_text(line.format(id_, day))
-        mom(folder, "backfill", "--from", day, "--to", day)
+        ingest_new(load_settings(folder, {}))
         return rows(folder, f"SELECT count(*) FROM raw_logs WHERE delivery_day = '{day}'")
 
     assert deliver("2024-03-05") == [(0,)]
@@ -227,7 +228,7 @@ def test_a_lost_or_changed_key_stops_ingest_and_is_seen(erased, tmp_path, salt):
     damaged = mom(folder, "status", "--verify", "--json", code=1).json["damaged"]
     assert [entry["where"].split("/")[0] for entry in damaged] == ["erasures"]
     shutil.copytree(erased[0] / "erasures", path.parent, dirs_exist_ok=True)
-    mom(folder, "update")
+    ingest_new(load_settings(folder, {}))
     assert holding(folder) == {"logs"}
     assert rows(folder, "SELECT count(*) FROM quarantine WHERE reason LIKE '%erased%'") == [(1,)]
 

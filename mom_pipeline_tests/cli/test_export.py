@@ -64,7 +64,7 @@ def test_groups_are_the_memberships_of_everybody(computed: Path, here: Path):
     sql = "SELECT user_id, group_number, share, name FROM 'groups.parquet' WHERE rank = 1"
     found = {user: (group, share, name) for user, group, share, name in duckdb.sql(sql).fetchall()}
     assert set(found) == set(users)
-    names = Recommender.open(computed).explorer.group_names
+    names = [each.name for each in Recommender.open(computed).groups.names]
     for user, row in zip(users, shares, strict=True):
         best = int(row.argmax())
         assert found[user] == (best + 1, pytest.approx(row[best]), names[best])

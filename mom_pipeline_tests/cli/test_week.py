@@ -11,7 +11,7 @@ import pytest
 from mom_pipeline.serving.lists import export_path
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import load_settings
-from mom_pipeline_tests.cli.conftest import SETTINGS_FILE, mom, rows, sample, statuses
+from mom_pipeline_tests.cli.conftest import SETTINGS_FILE, mom, rows, statuses
 
 HEADER = "user,item,timestamp\n"
 NOT_WHOLE = "The model in use is not whole"
@@ -25,10 +25,8 @@ def registry(folder: Path) -> ModelRegistry:
     return ModelRegistry(folder / "models")
 
 
-def test_demo_shows_lists_and_leaves_every_day_fresh(tmp_path):
-    folder = sample(tmp_path / "data")
-    assert set(statuses(folder).values()) == {"missing"}
-    shown = mom(folder, "demo").stdout
+def test_demo_shows_lists_and_leaves_every_day_fresh(demonstrated):
+    folder, shown = demonstrated
     for words in ("popularity", "recommended", "In use: 2024-03-04-", "mom-pipeline ui"):
         assert words in shown
     assert set(statuses(folder).values()) == {"fresh"}

@@ -30,6 +30,7 @@ STORED = (
     "whitened_tensor",
     "decomposition",
     "user_personalization",
+    "groups",
 )
 SHOWN = {
     "raw_logs": "files rows rejects reject_reasons users items sample_rows",
@@ -40,6 +41,7 @@ SHOWN = {
     "whitened_tensor": "symmetry_error norm users_visited",
     "decomposition": "components residual negative_mass largest_drift mean_agreement",
     "user_personalization": "users mean_entropy_bits",
+    "groups": "groups unsupported people largest_share as_many_even_groups",
     "recommendations": "rows coverage most_listed model_version export",
     "evaluation_metrics": "metrics recall_at_20 popularity_recall_at_20",
     "promotion": "model_version decision promoted champion map popularity_map",
@@ -54,9 +56,11 @@ def test_the_graph_is_a_line_from_the_log_files_to_the_report():
         for key in graph.get_all_asset_keys()
     }
     assert list(INPUTS) == NAMES
+    line = [name for name in NAMES if name != "groups"]
     assert parents == {
         "log_files": [],
-        **{asset: [before] for before, asset in pairwise(["log_files", *NAMES])},
+        **{asset: [before] for before, asset in pairwise(["log_files", *line])},
+        "groups": ["user_personalization"],
         "model_comparison": ["evaluation_metrics"],
         "model_in_use": ["promotion"],
     }

@@ -30,6 +30,7 @@ from mom_pipeline_tests.faults.kills import (
     strike_rollback,
     strike_update,
 )
+from mom_pipeline_tests.running import flip
 
 
 @pytest.fixture(scope="module")
@@ -87,8 +88,8 @@ def test_a_few_of_all_points_are_survived(ground: Ground, tmp_path, command, poi
 
 
 @pytest.mark.long
-def test_every_point_is_survived(tmp_path):
-    assert strike_points(tmp_path, ("kill", "fail")).failures == []
+def test_points_are_survived_for_twenty_minutes(tmp_path):
+    assert strike_points(tmp_path, 20 * 60, seed=time.time_ns()).failures == []
 
 
 def test_every_line_of_a_damaged_file_is_accounted_for(tmp_path):
@@ -123,13 +124,6 @@ def test_a_damaged_history_is_named_and_the_days_are_still_shown(ground: Ground,
 
 def verified(folder: Path) -> dict[str, Check]:
     return {check.where: check for check in checks(load_settings(folder, {})) if check.problem}
-
-
-def flip(path: Path) -> None:
-    """Turn one bit in the middle of a file."""
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
 
 
 def test_a_copy_elsewhere_is_whole_and_fresh(ground: Ground, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from mom_pipeline.catalogue import Catalogue, Item
-from mom_pipeline.serving.explorer.groups import bubbles
+from mom_pipeline.groups.apart import bubbles
 from mom_pipeline.serving.registry import EvaluatedDay, ModelRegistry
 from mom_pipeline_tests.accessibility import serious_findings
 from mom_pipeline_tests.serving.conftest import figures
@@ -177,6 +177,9 @@ def test_a_group_on_the_map_and_its_page(opened: Opened):
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="What sets it apart")).to_be_visible()
     assert page.locator("h1").inner_text().split()[1] == name.split(":")[0].split()[1]
+    expect(page.get_by_role("heading", name="What they take next")).to_be_visible()
+    page.get_by_label("Taken more by this group than by").select_option(index=1)
+    expect(page.get_by_role("heading", name="What the other group takes more")).to_be_visible()
     page = opened.open("#group=99")
     expect(page.locator("main")).to_contain_text("there is no such group")
 
@@ -188,7 +191,7 @@ def test_the_map_can_be_read(opened: Opened, K: int):
     sizes, O = rng.dirichlet(np.ones(K)), rng.dirichlet(np.ones(200), K).T
     many = [
         {"number": k + 1, "name": "Wintersport · Accessories · Ski", "size": size, "items": []}
-        | {"agreement": None, "by_day": [], "place": place}
+        | {"agreement": None, "by_day": [], "place": place, "people": 9, "change": None}
         for k, (size, place) in enumerate(zip(sizes, bubbles(O, sizes).tolist(), strict=True))
     ]
     answer = {"model": "one", "people": 100, "days": [], "groups": many}

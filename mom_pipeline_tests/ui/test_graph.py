@@ -40,7 +40,11 @@ CHAIN = [
     "report",
 ]
 LINE = ["log_files", *CHAIN]
-LEAVES = {"model_in_use": "promotion", "model_comparison": "evaluation_metrics"}
+LEAVES = {
+    "groups": "user_personalization",
+    "model_in_use": "promotion",
+    "model_comparison": "evaluation_metrics",
+}
 
 
 @pytest.fixture

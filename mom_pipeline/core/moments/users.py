@@ -39,17 +39,7 @@ Pass = Callable[[UserRows], Sum]
 Visit = Callable[[UserRows, Any], Sum]
 
 
-class VisitedUsers(Protocol):
-    """Users whose results are read one part after another."""
-
-    def visit(
-        self, work: Visit[Sum], users: Array, along: Array | Csr | None = None, /
-    ) -> Iterator[Sum]:
-        """Yield the results of users (n,), ascending, by parts. along: (N, any) rows beside X."""
-        ...
-
-
-class Users(VisitedUsers, Protocol):
+class Users(Protocol):
     """All users of a data set, to be visited in passes."""
 
     @property
@@ -68,6 +58,12 @@ class Users(VisitedUsers, Protocol):
         ...
 
     def add_up(self, work: Pass[Sum], /) -> Sum: ...
+
+    def visit(
+        self, work: Visit[Sum], users: Array, along: Array | Csr | None = None, /
+    ) -> Iterator[Sum]:
+        """Yield the results of users (n,), ascending, by parts. along: (N, any) rows beside X."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -52,15 +52,12 @@ _POOL = 4
 
 @dataclass(frozen=True)
 class ExactTop:
-    """The best items by a score and rules.
-
-    candidates: (D,) of bool; no other item is ever listed.  similar: see `ListRules.pick`.
-    """
+    """The best items by a score and rules."""
 
     score: Score
-    candidates: Array
+    candidates: Array  # (D,) of bool; no other item is ever listed
     rules: ListRules = NO_RULES
-    similar: Callable[[int], Array] = np.zeros
+    similar: Callable[[int], Array] = np.zeros  # see `ListRules.pick`
 
     def best(
         self,
@@ -169,20 +166,14 @@ class ExactTop:
 
 @dataclass(frozen=True)
 class _Tier:
-    """The items of the highest bounds, in the order of their positions.
+    """The items of the highest bounds, in the order of their positions."""
 
-    items: (L,), rising.  item_probs: (L, K).  positions: (D,), the row of each item, or -1.
-    """
-
-    items: Array
-    item_probs: Array
-    positions: Array
+    items: Array  # (L,), rising
+    item_probs: Array  # (L, K)
+    positions: Array  # (D,) the row of each item, or -1
 
     def best(self, P: Array, hidden: Csr | None, n: int) -> tuple[Array, Array]:
-        """Return the n best items of the tier and their scores, as `top_n` does.
-
-        P: (users, K).  hidden: (users, D), what they are not to be shown.
-        """
+        """The n best items of the tier as `top_n` has them. P: (users, K). hidden: (users, D)."""
         scores = P @ self.item_probs.T
         if hidden is not None:
             owners = np.repeat(np.arange(len(P)), np.diff(hidden.indptr))
@@ -194,14 +185,11 @@ class _Tier:
 
 @dataclass(frozen=True)
 class BoundedComponents:
-    """O, and the candidates among its items in the order of what they can score at most.
+    """O, and the candidates among its items in the order of what they can score at most."""
 
-    item_probs: (D, K).  order: (candidates,).  bounds: (candidates,), negated, so that they rise.
-    """
-
-    item_probs: Array
-    order: Array
-    bounds: Array
+    item_probs: Array  # (D, K)
+    order: Array  # (candidates,)
+    bounds: Array  # (candidates,), negated, so that they rise
 
     @classmethod
     def from_probs(cls, item_probs: Array, candidates: Array | None = None) -> Self:
@@ -219,10 +207,7 @@ class BoundedComponents:
         hidden: Csr | None,
         progress: Progress = lambda share: None,
     ) -> None:
-        """Write the best items of every user to `best`, empty lists of N users.
-
-        P: (N, K), rows sum to 1.  hidden: (N, D), not to be listed, or None. Nor is a score of 0.
-        """
+        """Write the best items of P (N, K) that score, none of hidden (N, D), to `best`."""
         if len(P) <= _FEW_USERS:
             for user, own in enumerate(P):
                 seen = self.order[:0]

@@ -43,15 +43,11 @@ _ITEMS_PER_BLOCK, _SOLVED_PER_BLOCK = 256, 4096
 
 @dataclass(frozen=True)
 class Ease:
-    """B ~ matrix + 1 rest^T: the largest entries of each row, and each column's mean of the others.
-
-    matrix: (D, D), with the digits of half precision.
-    rest: (D,), zero where every item is regressed on its nearest ones.
-    """
+    """B ~ matrix + 1 rest^T: the largest entries of each row, and column means of the others."""
 
     name: ClassVar[str] = EASE
-    matrix: ItemMatrix
-    rest: Array
+    matrix: ItemMatrix  # (D, D), with the digits of half precision
+    rest: Array  # (D,), zero where every item is regressed on its nearest ones
 
     @classmethod
     def from_counts(cls, counts: Cooccurrences, ridge: float = RIDGE) -> Self:

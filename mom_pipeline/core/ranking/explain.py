@@ -31,22 +31,15 @@ BOOST = "boost"
 
 @dataclass(frozen=True)
 class Reasons:
-    """What contributed most to each listed score; (N, n) each.
+    """What contributed most to each listed score; (N, n) each."""
 
-    kinds: POPULAR, COMPONENT, ITEM or RISING.  causes: the number of the component, from 0, or the
-    position of the item; else -1.  terms: what the cause added to the score.
-    """
-
-    kinds: Array
-    causes: Array
-    terms: Float64
+    kinds: Array  # POPULAR, COMPONENT, ITEM or RISING
+    causes: Array  # number of the component, from 0, or position of the item; else -1
+    terms: Float64  # what the cause added to the score
 
 
 def strongest(model: FittedModel, rows: Histories, best: BestItems) -> Reasons:
-    """Find what adds most to every listed item's score.
-
-    rows: of N users.  best: their lists by what the model was fitted to rank by.
-    """
+    """Find what adds most to every listed item's score, by what the model was fitted to rank by."""
     items, score = best.items, model.top().score
     kinds, causes = np.zeros(items.shape, dtype=np.int64), np.full(items.shape, -1)
     terms = np.zeros(items.shape)
@@ -104,18 +97,13 @@ def _strongest_features(
 
 @dataclass(frozen=True)
 class ScoreExplanation:
-    """The scores of some items for one user, taken apart in three ways.
+    """The scores of some items for one user, taken apart in three ways."""
 
-    best: the items as a list, in the order in which they were given.  memberships: (1, K).
-    by_part: name -> (n,), what adds up to the score.  by_component: (n, K), of P[item | user] where
-    the components rank, else 0.  by_history: (n, history), what is shared out to its items.
-    """
-
-    best: BestItems
-    memberships: Array
-    by_part: dict[str, Float64]
-    by_component: Float64
-    by_history: Float64
+    best: BestItems  # the items as a list, in the order in which they were given
+    memberships: Array  # (1, K)
+    by_part: dict[str, Float64]  # name -> (n,), what adds up to the score
+    by_component: Float64  # (n, K) of P[item | user] where components rank, else 0
+    by_history: Float64  # (n, history) what is shared out to its items
 
 
 def explain_row(

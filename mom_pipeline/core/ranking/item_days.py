@@ -25,7 +25,8 @@ HALF_LIVES = (1, 14)
 # Users that an item is taken to have beside its own in a logarithm of the users of late.
 _SMOOTHING = 0.1
 # Users of a day that count whatever the item's other days had; README says what it was chosen on.
-_SUDDEN = 3
+# Where more than a tenth of all would count for nothing, single days are how items live: news.
+_SUDDEN, _MOST_BOUNDED = 3, 0.1
 
 
 def as_last_days(last_days: object, X: Csr) -> Csr:
@@ -133,7 +134,10 @@ class ItemDays:
         users = self.users.astype(np.float64)
         others = np.bincount(self.items, weights=users, minlength=self.n_items)[self.items] - users
         later = self.days > self.days.min(initial=self.newest)
-        return np.where(later, np.minimum(users, others + _SUDDEN), users)
+        sudden, known = np.where(later, users - others, 0.0), _SUDDEN
+        while np.maximum(sudden - known, 0.0).sum() > _MOST_BOUNDED * users.sum():
+            known *= 2
+        return np.asarray(users - np.maximum(sudden - known, 0.0))
 
     def as_arrays(self) -> dict[str, Array]:
         """Return named arrays to be stored."""

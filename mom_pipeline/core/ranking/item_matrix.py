@@ -41,10 +41,7 @@ class ItemMatrix:
         return sums
 
     def at(self, X: Csr, items: Array) -> Array:
-        """Return M at (item of an entry of X, listed item of its user), (entries, n).
-
-        items: (users, n) positions.
-        """
+        """M at (item of an entry of X, item (users, n) listed for its user), (entries, n)."""
         used, row = _distinct(X.indices, self.entries.shape[0])
         listed, column = _distinct(items, self.entries.shape[1])
         owner = owners(X)
@@ -92,10 +89,7 @@ def owners(X: Csr) -> Array:
 
 
 def _stacked(M: Csr, bounds: Array) -> sparse.csc_array:
-    """Return (users D, entries): column e is row e of M, moved down to the D rows of its user.
-
-    M: (entries, D), written to.  bounds: (users + 1,), where the entries of each user begin.
-    """
+    """(users D, entries): row e of M (entries, D), moved to its user's D rows; M is written to."""
     for user, (start, stop) in enumerate(pairwise(M.indptr[bounds])):
         M.indices[start:stop] += user * M.shape[1]
     shape = ((len(bounds) - 1) * M.shape[1], M.shape[0])

@@ -45,24 +45,16 @@ Progress = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Window:
-    """What some users had, and what they took after that.
+    """What some users had, and what they took after that."""
 
-    X: (N, D) what is learnt from.  later: (N, D) what users took then, or what was hidden.
-    last_days: (N, D) of X; None where not known.
-    everyone: visits the rows of X where these lie elsewhere; None for this process.
-    """
-
-    X: Csr
-    later: Csr
-    last_days: Csr | None = None
-    everyone: Users | None = None
+    X: Csr  # (N, D) what is learnt from
+    later: Csr  # (N, D) what users took then, or what was hidden
+    last_days: Csr | None = None  # (N, D) of X; None where not known
+    everyone: Users | None = None  # visits the rows of X where these lie elsewhere
 
     @classmethod
     def hiding(cls, X: Csr, rng: np.random.Generator, last_days: Csr | None = None) -> Self | None:
-        """Hide a fifth (at least one) of the items of every user who has two or more.
-
-        Returns None where nobody has.
-        """
+        """Hide a fifth, at least one, of the items of every user of several; None without."""
         sizes = np.diff(X.indptr)
         hidden_per_user = np.where(sizes >= 2, np.maximum(1, np.rint(_HIDDEN_SHARE * sizes)), 0)
         if not hidden_per_user.any():
@@ -93,10 +85,7 @@ class Window:
     def asked(
         self, most: int, rng: np.random.Generator, *, exclude_seen: bool
     ) -> tuple[Array, Csr]:
-        """Draw users with a history and something to be found: positions, and what, (users, D).
-
-        exclude_seen: what they had is not to be found again.
-        """
+        """Draw users with a history and something to find: positions, and what, (users, D)."""
         if self.later.shape[0] != self.X.shape[0]:
             raise InvalidInteractions(
                 f"held_out must have the {self.X.shape[0]} users of the training data, "
@@ -115,17 +104,13 @@ class Window:
 
 @dataclass(frozen=True)
 class Learnt:
-    """Weights, and what they rest on: nDCG@20 on the first window, among the candidates.
-
-    n_users: who taught.  ndcg, ndcg_stated: of the weights, and of the stated ones.
-    kept: the earlier weights were better there, and stay.
-    """
+    """Weights, and what they rest on: nDCG@20 on the first window, among the candidates."""
 
     weights: RankingWeights
-    n_users: int
-    ndcg: float
-    ndcg_stated: float
-    kept: bool = False
+    n_users: int  # who taught
+    ndcg: float  # of the weights
+    ndcg_stated: float  # of the stated ones
+    kept: bool = False  # the earlier weights were better there, and stay
 
 
 def learn_weights(  # noqa: PLR0913 - what is given, and what is known before
@@ -185,16 +170,13 @@ def _fit(
 
 @dataclass(frozen=True)
 class _Block:
-    """Some users. z, taken, offered: as in `Choices`, z as it is.  logs: of their lengths.
+    """Some users."""
 
-    ideal: the best DCG that each could reach.
-    """
-
-    z: Array
+    z: Array  # as in `Choices`, taken and offered too
     taken: Array
     offered: Array
-    logs: Float64
-    ideal: Float64
+    logs: Float64  # of their lengths
+    ideal: Float64  # the best DCG that each could reach
 
     def choices(self, scale: Float64, weights: RankingWeights) -> Choices:
         lengths = (self.logs - weights.length_mean) / weights.length_scale
@@ -266,10 +248,7 @@ def _candidates(
     *,
     exclude_seen: bool,
 ) -> tuple[Array, Array]:
-    """Return the candidates of users, (users, n), and where there are any.
-
-    scores: of each part, (users, D), where what is no candidate becomes -inf.
-    """
+    """Candidates of users, (users, n), and where there are any; others become -inf in `scores`."""
     lists = []
     for values in scores.values():
         values[:, ~known] = -np.inf

@@ -18,16 +18,12 @@ from mom_pipeline.core.types import Array, Csr, Float64
 
 @dataclass(frozen=True)
 class ListRules:
-    """The rules of every list.
+    """The rules of every list."""
 
-    hidden: (D,) of bool, items that no list may hold.  boosts: (D,), by what an item is likelier.
-    groups: (D, G), 1 where an item is of a group.  max_per_group: items of it in a list, 0 for any.
-    """
-
-    hidden: Array | None = None
-    boosts: Float64 | None = None
-    groups: Csr | None = None
-    max_per_group: int = 0
+    hidden: Array | None = None  # (D,) of bool, items that no list may hold
+    boosts: Float64 | None = None  # (D,) by what an item is likelier
+    groups: Csr | None = None  # (D, G) 1 where an item is of a group
+    max_per_group: int = 0  # items of it in a list, 0 for any
     diversity: float = 0.0
 
     @property

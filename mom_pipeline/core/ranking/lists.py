@@ -14,14 +14,11 @@ from mom_pipeline.core.types import Array, Float64
 
 @dataclass(frozen=True)
 class ReasonedLists:
-    """Lists of N users, the best first; a short list ends with -1.
+    """Lists of N users, the best first; a short list ends with -1."""
 
-    items, scores: (N, n).  kinds, causes: (N, n), as in `Reasons`.
-    """
-
-    items: Array
+    items: Array  # (N, n), as the scores
     scores: Float64
-    kinds: Array
+    kinds: Array  # (N, n), as the causes: see `Reasons`
     causes: Array
 
 

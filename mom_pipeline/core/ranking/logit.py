@@ -28,18 +28,12 @@ _LEAST_CURVATURE = 1e-9
 
 @dataclass(frozen=True)
 class Choices:
-    """What some users could take, and did.
+    """What some users could take, and did."""
 
-    z: (users, candidates, features), single precision; rows of a short list are repeated.
-    taken: (users, candidates), the share of each in what the user took; 0 for what was not taken.
-    offered: (users, candidates) of bool, False where there is no candidate.
-    lengths: (users,), the standardised log of the length of each history.
-    """
-
-    z: Array
-    taken: Array
-    offered: Array
-    lengths: Float64
+    z: Array  # (users, candidates, features), single precision; short rows are repeated
+    taken: Array  # (users, candidates) share of each in what the user took
+    offered: Array  # (users, candidates) of bool, False where there is no candidate
+    lengths: Float64  # (users,) standardised log of the length of each history
 
     def moments(self, w: Float64) -> tuple[float, Float64, Float64]:
         """Return the sums over users of the log-likelihood, its gradient and minus its Hessian."""
@@ -67,11 +61,7 @@ class Choices:
 def maximise(
     choices: Sequence[Choices], start: Float64, penalty: float, *, free: Array | None = None
 ) -> Float64:
-    """Return w, (2 features,), for which the penalised likelihood is largest.
-
-    start: w_0, towards which the penalty pulls.  penalty: c.  free: (2 features,) of bool, the
-    coefficients that may differ from w_0; None for all.
-    """
+    """Return w, (2 features,), of the largest likelihood, drawn to `start`; some may be fixed."""
     if penalty < 0:
         raise InvalidSetting(f"the penalty of the ranking must be 0 or more, found {penalty}")
     free = np.ones(len(start), dtype=bool) if free is None else free

@@ -22,17 +22,12 @@ _NEGLIGIBLE = 1e-20
 
 @dataclass(frozen=True)
 class Personalization:
-    """How a history becomes memberships.
+    """How a history becomes memberships."""
 
-    rule: "product", the paper's Bayes rule; "tempered", with the likelihood to the power
-    `temperature`; "em", `em_steps` steps of EM on the user's own mixture, O fixed.
-    smoothing: share of popularity mixed into O, so that no single item rules a component out.
-    """
-
-    rule: RuleName = "product"
-    temperature: float = 0.5
-    em_steps: int = 5
-    smoothing: float = 0.05
+    rule: RuleName = "product"  # "product" (Bayes, the paper's), "tempered" or "em" with O fixed
+    temperature: float = 0.5  # power of the likelihood, of "tempered"
+    em_steps: int = 5  # on the user's own mixture
+    smoothing: float = 0.05  # share of popularity in O, so that no item rules a component out
 
     @classmethod
     def from_settings(cls, settings: Any) -> Self:
@@ -168,10 +163,7 @@ def _likelihoods(rows: Array, theta: Array, users: Array) -> Array:
 
 
 def _sums_of_events(X: Csr, weights: Array, rows: Array) -> Array:
-    """Return sum_e weights_e rows_e over the events of each user, (users, K).
-
-    weights: (events,), in the order of X's entries.  rows: (events, K).
-    """
+    """sum_e weights_e rows_e over the events of each user of X, (users, K)."""
     if X.shape[0] == 1:
         return np.asarray(weights @ rows)[None]
     positions = np.arange(X.nnz, dtype=X.indptr.dtype)

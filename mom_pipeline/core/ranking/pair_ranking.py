@@ -24,17 +24,13 @@ from mom_pipeline.core.types import Array, Csr, Float64, SentPlain
 
 @dataclass(frozen=True)
 class PairRanking(SentPlain):
-    """The second moment's share of a fitted model.
+    """The second moment's share of a fitted model."""
 
-    counts, days: sums over users, which changed users alone update.  days: None where not known.
-    ease: made of the counts.  low_pass: made of all rows, kept until these are read again, and
-    silent about later items; None where the days are known, or the catalogue is large.
-    """
-
-    counts: Cooccurrences
-    ease: Ease
+    counts: Cooccurrences  # a sum over users, as the days
+    ease: Ease  # made of the counts
     weights: RankingWeights
-    days: ItemDays | None = None
+    days: ItemDays | None = None  # None where not known
+    # made of all rows at a fit; not where days are known, or of large catalogues
     low_pass: LowPass | None = None
 
     @classmethod

@@ -29,15 +29,11 @@ HALF_LIFE = 30.0
 
 @dataclass(frozen=True)
 class Histories:
-    """Rows of users as the parts read them.
+    """Rows of users as the parts read them."""
 
-    X: (users, D), canonical.  posterior: gives P[component | user], (users, K), of such rows.
-    last_days: (users, D), the day of every entry's last event; None where not known.
-    """
-
-    X: Csr
-    posterior: Callable[[Csr], Array]
-    last_days: Csr | None = None
+    X: Csr  # (users, D), canonical
+    posterior: Callable[[Csr], Array]  # gives P[component | user], (users, K), of such rows
+    last_days: Csr | None = None  # (users, D) the day of every entry's last event
 
     @cached_property
     def memberships(self) -> Array:

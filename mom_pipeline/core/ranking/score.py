@@ -133,10 +133,7 @@ class LogitScore:
         return (*(part.name for part in self.parts), *self.items, *self.own)
 
     def __call__(self, rows: Histories, *, exclude_seen: bool) -> tuple[Array, dict[str, Array]]:
-        """Return the scores, (users, D), and the user's best value of each part, name -> (users,).
-
-        exclude_seen: the best value is that of an unseen item, and own items are no matter.
-        """
+        """Scores, (users, D), and a user's best value of each part, of unseen items if so asked."""
         bests: dict[str, Array] = {}
         total = self.item_terms(self.items, rows.lengths)
         for part in self.parts:
@@ -154,10 +151,7 @@ class LogitScore:
         scores: Mapping[str, Array],
         bests: Mapping[str, Array],
     ) -> Array:
-        """Return the features of some items, (users, n, features). items: (users, n).
-
-        scores, bests: of each part, name -> (users, D), and the user's best value, (users,).
-        """
+        """Features (users, n, features) of items (users, n), by scores (users, D) of parts."""
         z = [
             self._logarithms(np.take_along_axis(scores[part.name], items, axis=1), bests[part.name])
             for part in self.parts
@@ -180,10 +174,7 @@ class LogitScore:
     def item_terms(
         self, names: Iterable[str], lengths: Array, items: Array | slice = slice(None)
     ) -> Array:
-        """Return what features of the item alone add, (users, D), beside an item as it is taken.
-
-        items: (users, n), to return theirs alone, (users, n).
-        """
+        """What features of items alone add, (users, D), or to `items` (users, n)."""
         level, slope = self._vectors(tuple(names))
         length = self.weights.standardised(lengths).astype(np.float32)
         return np.asarray(level[items] + length[:, None] * slope[items])
@@ -216,10 +207,7 @@ class LogitScore:
 
 
 def best_value(scores: Array, seen: tuple[Array, ...] | None) -> Float64:
-    """Return the largest score of every row, (rows,), outside of the entries `seen`.
-
-    seen: row and column of these; None to look at all.  1 where there is none but rounding.
-    """
+    """The largest score of every row outside of the entries `seen`; 1 where all is rounding."""
     if seen is None:
         best = largest = scores.max(axis=1, initial=0.0)
     else:

@@ -21,15 +21,11 @@ Progress = Callable[[float], None]
 
 @dataclass(frozen=True)
 class BestItems:
-    """The best items of N users.
+    """The best items of N users."""
 
-    items: (N, n) int64, a short list ends with -1.  scores: (N, n), 0 where there is no item.
-    values: a user's best value of each part, by which it is divided, name -> (N,).
-    """
-
-    items: Array
-    scores: Float64
-    values: dict[str, Array]
+    items: Array  # (N, n) int64, a short list ends with -1
+    scores: Float64  # (N, n), 0 where there is no item
+    values: dict[str, Array]  # part -> (N,) a user's best value, by which it is divided
 
     @classmethod
     def empty(cls, n_users: int, n: int) -> "BestItems":
@@ -106,11 +102,7 @@ def hide_seen(scores: Array, X: Csr) -> None:
 
 
 def top_n(scores: Array, n: int) -> tuple[Array, Float64]:
-    """Return positions and values of the n largest of every row, largest first.
-
-    Equal scores come in the order of their positions; -inf is no candidate: position -1, score 0.
-    scores: (rows, D). Returns two (rows, min(n, D)) arrays.
-    """
+    """Positions and values of the n largest of every row, equal ones in order; -inf: -1 and 0."""
     rows, D = scores.shape
     n = min(n, D)
     least = np.maximum(nth_largest_bound(scores, n), np.finfo(scores.dtype).min)
@@ -122,10 +114,7 @@ def top_n(scores: Array, n: int) -> tuple[Array, Float64]:
 def best_entries(
     scores: Array, owners: Array, positions: Array, rows: int, n: int
 ) -> tuple[Array, Float64]:
-    """Return positions and scores of the n largest entries of every row, as `top_n` does.
-
-    scores, owners, positions: (entries,), by row and position.
-    """
+    """As `top_n`, of entries given by row (`owners`) and position."""
     per_row = np.bincount(owners, minlength=rows)
     ranks = np.arange(len(owners)) - np.repeat(np.cumsum(per_row) - per_row, per_row)
     width = max(n, int(per_row.max(initial=0)))

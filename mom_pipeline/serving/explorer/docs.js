@@ -21,8 +21,10 @@ async function knownExamples() {
   const known = { user: users[0], users, item: items[0], items: { [items[0]]: 2, [items[items.length - 1]]: 0.5 } };
   const told = { type: "purchase", time: new Date().toISOString(), id: "order-1", place: 1, hidden: false, boost: 1.2 };
   const { version } = await get("/model");
+  const groups = (await get("/groups")).groups || [{ name: "1" }];
+  const people = { name: groups[0].name, against: groups[groups.length - 1].name, at_least: "0.5" };
   const order = { max_per_group: 2, diversity: 0.3, track: true };
-  return { ...known, ...told, ...order, model: version, only: items, not: items.slice(0, 1), group: (use.groups || [])[0], n: 5, seen: true, q: text };
+  return { ...known, ...told, ...order, ...people, model: version, only: items, not: items.slice(0, 1), group: (use.groups || [])[0], n: 5, seen: true, q: text };
 }
 
 function row(name, isRequired, said, example, use) {

@@ -412,16 +412,17 @@ function quality(days) {
   ];
 }
 
-function curve(days, series, shown) {
+function curve(days, series, shown, around = null) {
   // Lines from 0 to the highest value, with first and last day, and the last values in words.
   if (days.length < 2) return null;
-  const most = Math.max(...series.flatMap((each) => each.values), Number.MIN_VALUE);
+  const most = Math.max(...series.flatMap((each) => each.values), ...(around ? around[1] : []), Number.MIN_VALUE);
   const points = (values) => values.map((value, at) => `${(100 * at / (days.length - 1)).toFixed(2)},${(39 - 37 * value / most).toFixed(2)}`);
   const texts = series.map((each) => `${each.name} ${shown(each.values[each.values.length - 1])}`);
   return element("figure", { className: "curve" },
     element("div", { className: "ends soft" }, element("span", { textContent: `at most ${shown(most)}` }),
       element("span", { className: "legend" }, ...texts.map((text, at) => element("span", { className: `key-${at}`, textContent: text })))),
     drawn("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", role: "img", "aria-label": `${day(days[0])} to ${day(days[days.length - 1])}: ${texts.join(", ")} on the last day` },
+      ...(around ? [drawn("polygon", { class: "band", points: [...points(around[0]), ...points(around[1]).reverse()].join(" ") })] : []),
       ...series.map((each, at) => drawn("polyline", { class: `line-${at}`, points: points(each.values).join(" ") }))),
     element("div", { className: "ends soft" }, element("span", { textContent: day(days[0], DAY) }),
       element("span", { textContent: day(days[days.length - 1], DAY) })));
@@ -433,9 +434,10 @@ async function showGroups() {
   const said = await ask("/groups");
   const map = element("div", { className: "map" }, ...said.groups.map(bubble));
   map.style.maxWidth = `${Math.min(860, 420 + 20 * said.groups.length)}px`;
+  const few = said.unsupported ? ` ${said.unsupported} more were looked for, but two halves of the people do not agree on them: they are not shown.` : "";
   return [
     element("h1", { textContent: `${said.groups.length} groups of people` }),
-    element("p", { textContent: `Every one of ${number(said.people)} people is in one. The larger a circle, the more people; groups that take alike are near each other.` }),
+    element("p", { textContent: `Every one of ${number(said.people)} people is in one. The larger a circle, the more people; groups that take alike are near each other.${few}` }),
     map,
     groupCards(said, said.groups),
   ];
@@ -447,7 +449,7 @@ function tinted(made, group) {
 }
 
 function bubble(group) {
-  const words = visible(group.name).replace(/^around /, "").split(/ · | & | around /).map((word) => (word.length > 16 ? `${word.slice(0, 15)}…` : word));
+  const words = visible(group.name).replace(/^like /, "").split(/ · | like /).map((word) => (word.length > 16 ? `${word.slice(0, 15)}…` : word));
   const made = tinted(element("a", { className: "bubble", href: `#group=${group.number}`, title: visible(group.name),
     "aria-label": `Group ${group.number}: ${visible(group.name)}, ${percent(group.size)} of all people` },
   element("span", { className: "number", textContent: group.number }),
@@ -461,7 +463,7 @@ function bubble(group) {
 function groupCards(said, groups) {
   return element("ul", { className: "groups" }, ...groups.map((group) => element("li", { className: "card" },
     element("h3", {}, tinted(element("span", { className: "swatch", textContent: group.number }), group), link("group", group.number, group.name)),
-    element("p", { className: "soft", textContent: `${percent(group.size)} of all people${unsure(group)}` }),
+    element("p", { className: "soft", textContent: `${number(group.people)} people, ${percent(group.size)} of all${unsure(group)}` }),
     spark(said.days, group),
     element("ul", {}, ...group.items.slice(0, 3).map((item) => element("li", {}, itemLink(item)))))));
 }
@@ -477,27 +479,50 @@ function spark(days, group) {
   const least = Math.min(...group.by_day, 0.7 * most);
   const points = group.by_day.map((value, at) => `${(100 * at / (days.length - 1)).toFixed(2)},${(19 - 18 * (value - least) / (most - least)).toFixed(2)}`);
   const now = group.by_day[days.length - 1];
-  const text = `its share of all that was taken: ${percent(now)} in the week to ${day(days[days.length - 1])}, at most ${percent(most)}`;
+  const text = `its share of the people of a week: ${percent(now)} up to ${day(days[days.length - 1])}, at most ${percent(most)}`;
   return element("div", { className: "spark", title: text },
     drawn("svg", { viewBox: "0 0 100 20", preserveAspectRatio: "none", role: "img", "aria-label": text },
       drawn("polyline", { points: points.join(" ") })),
-    element("span", { className: "soft", textContent: `${percent(now)} of all taken` }));
+    element("span", { className: "soft", textContent: trend(group) }));
+}
+
+function trend(group) {
+  if (group.change === null) return "no trend yet";
+  if (Math.abs(group.change) <= group.change_error) return "steady in four weeks";
+  const points = (value) => (100 * Math.abs(value)).toFixed(1);
+  return `${group.change < 0 ? "−" : "+"}${points(group.change)} ± ${points(group.change_error)} points in four weeks`;
 }
 
 async function showGroup(text) {
-  const said = await ask("/groups");
-  const group = said.groups.find((each) => String(each.number) === text);
-  if (!group) throw new Error("there is no such group");
+  const [name, against = ""] = text.split("|");
+  const all = await ask("/groups");
+  if (!all.groups.some((each) => String(each.number) === name)) throw new Error("there is no such group");
+  const group = await ask(`/groups/${name}`, against ? { against } : {});
+  const others = element("select", { onchange: () => go(`#group=${encodeURIComponent(others.value ? `${group.number}|${others.value}` : group.number)}`) },
+    element("option", { value: "", textContent: "everybody" }),
+    ...all.groups.filter((each) => each.number !== group.number).map((each) => element("option", {
+      value: each.number, textContent: visible(each.name), selected: each.name === group.against })));
+  const [low, high] = group.size_interval;
   return [
     heading(`Group ${group.number}`, group.name),
-    element("p", { textContent: `${percent(group.size)} of all people. ${unsure(group)
+    element("p", { textContent: `${number(group.people)} people, ${percent(group.size)} of all (${percent(low)} to ${percent(high)}); ${trend(group)}. ${number(group.members)} belong to it with a probability of ${percent(group.at_least)} or more. ${unsure(group)
       ? "Uncertain: two halves of the people, each looked at alone, do not both have this group." : ""}` }),
     element("div", { className: "columns even" },
-      card("What sets it apart", note("Taken more by this group than by everybody."),
-        element("ul", {}, ...group.items.map((item) => line(item)))),
-      card("Its share of all that was taken", curve(said.days, [{ name: "now", values: group.by_day }], percent),
-        note("In the week up to each day; an item counts on the day on which a person took it last."))),
+      element("div", {},
+        card("What sets it apart", element("label", { className: "soft" }, "Taken more by this group than by ", others),
+          element("ul", {}, ...group.apart.map((item) => line(item)))),
+        group.the_other_takes.length ? card("What the other group takes more", element("ul", {}, ...group.the_other_takes.map((item) => line(item)))) : null),
+      element("div", {},
+        card("What they take next", note("What their lists hold more often than others; in brackets the share of everybody's lists."),
+          element("ol", {}, ...group.next.map((item, at) => line(item, { rank: at + 1, below: why(item.share, `${percent(item.share)} (${percent(item.usual)})`) })))),
+        card("Its share of the people of a week", band(group),
+          note("Of all who took something in the week up to each day, with the 95 % interval; an item counts on the day on which a person took it last.")))),
   ];
+}
+
+function band(group) {
+  const [low, high] = [0, 1].map((at) => group.by_day_interval.map((each) => each[at]));
+  return curve(group.days, [{ name: "now", values: group.by_day }], percent, [low, high]);
 }
 
 // The model

@@ -1,6 +1,6 @@
-"""What the explorer shows of one model beside its lists: search, histories, groups and items."""
+"""What the explorer shows of one model beside its lists: search, histories and items."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import timedelta
 from functools import cached_property
 
@@ -8,15 +8,12 @@ import numpy as np
 
 from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.core.ranking.topn import top_n
-from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.core.types import Array
+from mom_pipeline.groups.people import FIRST_DAY, by_day, sizes
 from mom_pipeline.serving import answers
-from mom_pipeline.serving.explorer import groups
+from mom_pipeline.serving.groups import KnownGroups
 from mom_pipeline.serving.served_model import ServedModel
 
-# Items that stand for a group; people whose groups are counted.
-_EXAMPLES, _COUNTED = 8, 50_000
-# A smaller share of a group in a person is none; people whose groups are in memory at a time.
-_LEAST_SHARE, _BLOCK = 0.01, 65_536
 # Somebody to look at has taken so much, and something lately.
 _HISTORY, _LATELY = 5, 7
 
@@ -43,9 +40,10 @@ class TextIndex:
 class Explorer:
     """One model to look around in; what takes long is computed when it is asked for first."""
 
-    def __init__(self, served: ServedModel, catalogue: Catalogue) -> None:
+    def __init__(self, served: ServedModel, catalogue: Catalogue, groups: KnownGroups) -> None:
         self._served = served
         self._catalogue = catalogue
+        self.groups = groups
 
     def search(self, text: str, n: int) -> answers.Matches:
         """Users by id and items by id or name; without a text, people to look at, popular items."""
@@ -92,72 +90,14 @@ class Explorer:
         version = self._served.manifest.version
         return answers.History(user=user, model=version, total=len(items), items=entries)
 
-    @cached_property
-    def groups(self) -> answers.Groups:
-        """The components as groups of people, the largest first."""
-        model, figures = self._served.model, self._served.figures
-        O, K = model.item_probs, len(model.weights)
-        counts = np.bincount(self._group_of, minlength=K)
-        sizes = counts / max(counts.sum(), 1)
-        X, last_days = self._counted
-        kinds = np.repeat(self._group_of, np.diff(X.indptr))
-        days, taken = groups.by_day(last_days.data, kinds, K)
-        shares, places = groups.weekly_shares(taken), groups.bubbles(O, sizes)
-        told = groups.set_apart(O, np.where(self._is_named, model.popularity, 0.0))
-        examples = top_n(told.T, min(_EXAMPLES, len(O)))[0]
-        agreement = figures.days[-1].agreement if figures and figures.days else ()
-        return answers.Groups(
-            model=self._served.manifest.version,
-            people=len(self._served.user_ids),
-            days=tuple(day.isoformat() for day in days),
-            groups=tuple(
-                answers.Group(
-                    number=k + 1,
-                    name=self.group_names[k],
-                    size=float(sizes[k]),
-                    agreement=agreement[k] if len(agreement) == K else None,
-                    items=tuple(self.named(y) for y in examples[k].tolist() if told[y, k] > 0),
-                    by_day=tuple(shares[:, k].tolist()),
-                    place=tuple(places[k].tolist()),
-                )
-                for k in np.argsort(-sizes, kind="stable").tolist()
-            ),
-        )
-
-    @cached_property
-    def group_names(self) -> list[str]:
-        """What sets each component apart, in words."""
-        model, ids = self._served.model, [str(item) for item in self._served.item_ids]
-        known = np.where(self._is_named, model.popularity, 0.0)
-        return groups.group_names(model.item_probs, known, ids, self._catalogue)
-
-    def members(self, n: int | None = None) -> Iterator[dict[str, Array]]:
-        """Everybody's n strongest groups, block by block: columns, a row for each of a user."""
-        X, names = self._served.histories, np.array(self.group_names, dtype=object)
-        known = np.flatnonzero(np.diff(X.indptr))
-        for start in range(0, len(known), _BLOCK):
-            users = known[start : start + _BLOCK]
-            P = self._served.model.memberships(X[users])
-            order = np.argsort(-P, axis=1, kind="stable")[:, :n]
-            shares = np.take_along_axis(P, order, axis=1)
-            rows, ranks = np.nonzero(shares >= _LEAST_SHARE)
-            of = order[rows, ranks]
-            yield {
-                "user_id": self._served.user_ids[users[rows]],
-                "rank": ranks + 1,
-                "number": of + 1,
-                "name": names[of],
-                "share": shares[rows, ranks].astype(np.float64),
-            }
-
     def item(self, item: str) -> answers.ItemUse:
         """Who takes an item, and when; UnknownItem when the model does not know it."""
-        position, (X, last_days) = self.position(item), self._counted
+        known = self.groups
+        position, (X, last_days) = self.position(item), known.counted
         entries = np.flatnonzero(X.indices == position)
         users = np.searchsorted(X.indptr, entries, side="right") - 1
-        K, everybody = len(self._served.model.weights), self._group_of
-        own, usual = (np.bincount(of, minlength=K) for of in (everybody[users], everybody))
-        days, counts = groups.by_day(last_days.data, (X.indices == position).astype(np.int64), 2)
+        own, usual = (sizes(of, known.K) for of in (known.group_of[users], known.group_of))
+        days, counts = by_day(last_days.data, (X.indices == position).astype(np.int64), 2)
         entry = self._catalogue.entry(item)
         return answers.ItemUse(
             **dict(self.named(position)),
@@ -168,7 +108,7 @@ class Explorer:
             by_group=tuple(
                 answers.GroupShare(
                     number=k + 1,
-                    name=self.group_names[k],
+                    name=known.names[k].name,
                     share=float(own[k] / len(entries)),
                     usual=float(usual[k] / usual.sum()),
                 )
@@ -178,22 +118,6 @@ class Explorer:
             days=tuple(day.isoformat() for day in days),
             by_day=tuple(counts[:, 1].tolist()),
         )
-
-    @cached_property
-    def _counted(self) -> tuple[Csr, Csr]:
-        """Histories and days of everybody, or of as many people as are counted."""
-        X, days = self._served.histories, self._served.last_days
-        step = max(1, -(-X.shape[0] // _COUNTED))
-        return (X, days) if step == 1 else (X[::step], days[::step])
-
-    @cached_property
-    def _group_of(self) -> Array:
-        return groups.strongest_groups(self._served.model, self._counted[0])
-
-    @cached_property
-    def _is_named(self) -> Array:
-        """The items that nobody's erasure took away, (D,) of bool."""
-        return np.array([bool(item) for item in self._served.item_ids], dtype=bool)
 
     @cached_property
     def _users(self) -> TextIndex:
@@ -214,9 +138,8 @@ class Explorer:
 
     def named(self, position: int) -> answers.NamedItem:
         """An item with its name and its picture."""
-        entry = self._catalogue.entry(str(self._served.item_ids[position]))
-        return answers.NamedItem(item=entry.item, name=entry.name, image=entry.image)
+        return self.groups.named(position)
 
 
 def _date(number: float) -> str:
-    return (groups.FIRST_DAY + timedelta(days=int(number))).isoformat()
+    return (FIRST_DAY + timedelta(days=int(number))).isoformat()

@@ -66,7 +66,7 @@ def test_features_are_those_of_a_loop_over_items(days):
 
 
 def test_a_crowd_of_one_day_counts_as_few_until_another_day_confirms_it(days):
-    calm = sparse.csr_array((days > 0) * 700.0)
+    calm = sparse.csr_array(sparse.vstack([days, days]) > 0) * 700.0
     crowd = sparse.csr_array((np.full(50, 759.0), (np.arange(50), np.full(50, D - 1))), (50, D))
     rising = "users_1", "users_14"
 
@@ -84,6 +84,18 @@ def test_a_crowd_of_one_day_counts_as_few_until_another_day_confirms_it(days):
     np.testing.assert_allclose(
         np.exp(alone.features()["users_1"]) - 0.1, (calm > 0).sum(axis=0), atol=1e-9
     )
+
+
+def test_where_items_live_for_a_day_their_days_count():
+    """News: nobody takes an item on a second day."""
+    users = np.arange(1, 11)[::-1] * 10
+    rows = [np.full((n, 1), item) for item, n in enumerate(users)]
+    items = np.concatenate(rows).ravel()
+    days = sparse.csr_array((700.0 + items, (np.arange(len(items)), items)))
+    late = np.exp(ItemDays.from_rows(days).features()["users_14"]) - 0.1
+    counted = late * 2 ** ((9 - np.arange(10)) / 14)
+    assert counted.sum() > 0.9 * users.sum()
+    assert (np.diff(counted) < 0).sum() > 5
 
 
 def test_stored_and_read_again_it_is_the_same(days):
