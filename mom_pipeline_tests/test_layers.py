@@ -105,7 +105,7 @@ BUDGETS = {
     "pictures": 330,
     "erasure": 890,
     "cli": 3_180,
-    "bench": 1_900,
+    "bench": 1_930,
     "ui": 500,
     "settings": 490,
     "exports": 360,
