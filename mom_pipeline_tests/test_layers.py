@@ -93,7 +93,7 @@ BUDGETS = {
     "datasets": 2_160,
     "warehouse": 950,
     "artifacts": 480,
-    "groups": 530,
+    "groups": 540,
     "pipeline": 930,
     "defs": 2_330,
     "engine": 680,
