@@ -1,7 +1,6 @@
 """A real S3 server on loopback."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,8 @@ from pathlib import Path
 import boto3
 import pytest
 import s3fs
+
+from mom_pipeline_tests.running import free_port
 
 BUCKET = "shards"
 REGION = "us-east-1"
@@ -105,12 +106,6 @@ def use_store(
     }.items():
         monkeypatch.setenv(name, value)
     s3fs.S3FileSystem.clear_instance_cache()
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def wait_for(port: int, seconds: float = 30.0) -> None:

@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 
 from mom_pipeline.artifacts.store import ArrayStore
 from mom_pipeline.errors import DamagedArtifact
+from mom_pipeline_tests.running import flip
 
 DAY = date(2024, 3, 1)
 ARRAYS = {
@@ -39,14 +40,8 @@ def test_arrays_come_back_and_equal_ones_have_one_file(tmp_path: Path, mapped: b
     assert other != version
 
 
-def flipped(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
 @pytest.mark.parametrize(
-    "harm", [flipped, Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:-20])]
+    "harm", [flip, Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:-20])]
 )
 @pytest.mark.parametrize("mapped", [False, True])
 def test_what_is_not_what_was_written_is_never_read(tmp_path: Path, mapped: bool, harm):

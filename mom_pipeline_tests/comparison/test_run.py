@@ -26,6 +26,7 @@ from mom_pipeline.comparison.run import (
 from mom_pipeline.comparison.split import TrainTest, split_of_files
 from mom_pipeline_tests.comparison.conftest import STUBS
 from mom_pipeline_tests.comparison.stubs import METHODS
+from mom_pipeline_tests.running import wait_until
 
 GOWALLA = Path(__file__).parents[2].parent / "shared" / "data" / "gowalla"
 
@@ -158,7 +159,7 @@ def test_a_process_that_says_it_lacks_memory_is_told_so(tmp_path, monkeypatch, i
     line = "MemoryError" if is_stuck else "OpenBLAS error: Memory allocation still failed"
 
     def left(deadline):
-        _wait(lambda: log.exists() and line in log.read_text())
+        wait_until(lambda: log.exists() and line in log.read_text(), "the other process", 300)
         return 0.0 if is_stuck else None
 
     monkeypatch.setattr(isolated, "_left", left)
@@ -195,18 +196,11 @@ def test_a_worker_ends_with_its_parent(split, tmp_path):
     )
     parent = subprocess.Popen([sys.executable, "-c", code])
     pid_file = tmp_path / "pid"
-    _wait(lambda: pid_file.exists() and pid_file.read_text())
+    wait_until(lambda: pid_file.exists() and pid_file.read_text(), "the other process", 300)
     worker = int(pid_file.read_text())
     parent.send_signal(signal.SIGKILL)
     parent.wait()
-    _wait(lambda: not Path(f"/proc/{worker}").exists())
-
-
-def _wait(condition, seconds=300):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: not Path(f"/proc/{worker}").exists(), "the other process", 300)
 
 
 @pytest.mark.skipif(not GOWALLA.exists(), reason="the Gowalla split is not beside the repository")

@@ -2,12 +2,13 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from mom_pipeline_tests.running import free_port
 
 
 @contextmanager
@@ -20,9 +21,7 @@ def server(programs: Path) -> Iterator[str]:
         if as_other:
             shutil.chown(folder, "postgres", "postgres")
             shutil.chown(folder / "password", "postgres", "postgres")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         run = [*as_other, str(programs / "initdb"), "-D", str(folder / "data"), "-U", "shop"]
         run += ["--auth=scram-sha-256", f"--pwfile={folder / 'password'}", "--no-sync"]
         subprocess.run(run, check=True, capture_output=True)

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,28 @@ def failures(done: dg.ExecuteInProcessResult) -> list[str]:
         for event in done.all_events
         if event.is_step_failure
     ]
+
+
+def sensor_tick(
+    defs: dg.Definitions, instance: dg.DagsterInstance, cursor: str | None = None
+) -> Any:
+    """What the sensor for new files asks for."""
+    repository = defs.get_repository_def()
+    with dg.build_sensor_context(
+        instance=instance, resources=defs.resources, repository_def=repository, cursor=cursor
+    ) as context:
+        return defs.get_sensor_def("log_file_sensor").evaluate_tick(context)
+
+
+def schedule_tick(defs: dg.Definitions, instance: dg.DagsterInstance, name: str) -> Any:
+    """What a schedule asks for, at night."""
+    with dg.build_schedule_context(
+        instance=instance,
+        scheduled_execution_time=datetime(2024, 3, 10, 5, tzinfo=UTC),
+        resources=defs.resources,
+        repository_def=defs.get_repository_def(),
+    ) as context:
+        return defs.get_schedule_def(name).evaluate_tick(context)
 
 
 class Pipeline:

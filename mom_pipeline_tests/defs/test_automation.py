@@ -16,30 +16,17 @@ from mom_pipeline.logs.decisions import drop_day
 from mom_pipeline.settings import load_settings
 from mom_pipeline.warehouse.materializations import begin_run, end_run
 
-from .conftest import N_DAYS, Pipeline, day, lines_of
+from .conftest import N_DAYS, Pipeline, day, lines_of, schedule_tick, sensor_tick
 
 
 def look(pipeline: Pipeline) -> Any:
     """One tick of the sensor."""
-    defs = build_defs(pipeline.root)
-    with dg.build_sensor_context(
-        instance=pipeline.instance,
-        resources=defs.resources,
-        repository_def=defs.get_repository_def(),
-    ) as context:
-        return defs.get_sensor_def("log_file_sensor").evaluate_tick(context)
+    return sensor_tick(build_defs(pipeline.root), pipeline.instance)
 
 
 def scheduled(pipeline: Pipeline, name: str) -> Any:
     """One tick of a schedule, at night."""
-    defs = build_defs(pipeline.root)
-    with dg.build_schedule_context(
-        instance=pipeline.instance,
-        scheduled_execution_time=datetime(2024, 3, 10, 5, tzinfo=UTC),
-        resources=defs.resources,
-        repository_def=defs.get_repository_def(),
-    ) as context:
-        return defs.get_schedule_def(name).evaluate_tick(context)
+    return schedule_tick(build_defs(pipeline.root), pipeline.instance, name)
 
 
 def asked_days(tick: Any) -> list[tuple[str, str]]:

@@ -17,17 +17,15 @@ from mom_pipeline.defs.resources import OpenFolder
 from mom_pipeline.logs.sample_logs import sample_deliveries
 from mom_pipeline.warehouse import lists
 from mom_pipeline_tests.mapped import in_small_blocks, is_mapped, noted_in_memory
-from mom_pipeline_tests.object_store import BUCKET, free_port, object_store, use_store
+from mom_pipeline_tests.object_store import BUCKET, object_store, use_store
+from mom_pipeline_tests.running import free_port
 
 from .conftest import N_DAYS, SERVED, Pipeline, day, failures
 from .test_tuning import LOGS, UNTOUCHED, untouched
 
 # A cluster that each run starts for itself, and ends.
 OF_ITS_OWN = '[engine]\nkind = "dask"\nworkers = 2\n'
-RANKINGS = {
-    "components": "",
-    "three-moment": "[ranking]\nweights = { trend_1 = 0.5, quiet = -0.1 }\n",
-}
+WEIGHTS = "[ranking]\nweights = { trend_1 = 0.5, quiet = -0.1 }\n"
 # What is left to choose: K and the weights of the ranking.
 FEW_TO_CHOOSE = '[model]\nestimator = "balanced"\nrows = "binary"\npersonalization = "em"\n'
 LISTS = "SELECT user_id, rank, item_id, reason FROM recommendations ORDER BY ALL"
@@ -89,23 +87,21 @@ def with_engine(pipeline: Pipeline, section: str) -> Pipeline:
     return pipeline
 
 
-def ranked(root: Path, instance: dg.DagsterInstance, ranking: str) -> Pipeline:
+def three_moments(root: Path, instance: dg.DagsterInstance) -> Pipeline:
     pipeline = Pipeline(root, instance)
-    pipeline.configure('ranking = "components"', f'ranking = "{ranking}"')
-    return with_engine(pipeline, RANKINGS[ranking])
+    pipeline.configure('ranking = "components"', 'ranking = "three-moment"')
+    return with_engine(pipeline, WEIGHTS)
 
 
-@pytest.mark.parametrize("ranking", RANKINGS)
 def test_every_asset_on_a_cluster_finds_the_same_lists(
     cluster: Cluster,
     tmp_path: Path,
     log_files: Mapping[str, bytes],
     monkeypatch: pytest.MonkeyPatch,
-    ranking: str,
 ):
     """With rows that stay in their files: no asset has all of them in this process."""
     with dg.DagsterInstance.ephemeral() as instance, dg.DagsterInstance.ephemeral() as other:
-        local = ranked(tmp_path / "local", instance, ranking)
+        local = three_moments(tmp_path / "local", instance)
         local.deliver(log_files)
         local.run(1, DAYS)
         rows = local.days.rows(day(DAYS)).X
@@ -115,7 +111,7 @@ def test_every_asset_on_a_cluster_finds_the_same_lists(
         assert taken
         taken.clear()
         visited = noted_rows(monkeypatch)
-        pipeline = with_engine(ranked(tmp_path / "dask", other, ranking), cluster.section)
+        pipeline = with_engine(three_moments(tmp_path / "dask", other), cluster.section)
         pipeline.deliver(log_files)
         with monkeypatch.context() as patch:
             patch.delattr("mom_pipeline.defs.resources.UsersInMemory")

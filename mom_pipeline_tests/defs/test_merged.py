@@ -1,13 +1,6 @@
 """In somebody's own deployment: definitions that merge, and leave theirs as they are."""
 
 import os
-import shutil
-import socket
-import subprocess
-import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 
 import dagster as dg
@@ -17,6 +10,7 @@ from mom_pipeline import build_defs
 from mom_pipeline.defs.build import ASSETS
 from mom_pipeline.defs.partitions import range_tags
 from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline_tests.datasets.postgres import server
 
 from .conftest import QUIET, Pipeline, day
 
@@ -108,47 +102,17 @@ def test_two_folders_in_one_deployment(one_day: Pipeline, tmp_path: Path):
     assert defs.resolve_job_def("other_shop_daily_update")
 
 
-@contextmanager
-def postgres() -> Iterator[str]:
-    """A server of its own on loopback and a free port, as the user that it asks for."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    if not found:
-        pytest.skip("PostgreSQL is not installed")
-    owner = "postgres" if os.geteuid() == 0 else None
-    folder = Path(tempfile.mkdtemp(prefix="postgres-"))
-    if owner:
-        shutil.chown(folder, owner)
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    subprocess.run(
-        [found[-1] / "initdb", "-A", "trust", "-U", "postgres", "-D", folder / "data"],
-        user=owner, check=True, stdout=subprocess.DEVNULL, cwd=folder,
-    )  # fmt: skip
-    listening = ["-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={folder}"]
-    server = subprocess.Popen(
-        [found[-1] / "postgres", "-D", folder / "data", "-p", str(port), *listening],
-        user=owner, stderr=subprocess.DEVNULL, cwd=folder,
-    )  # fmt: skip
-    try:
-        ready = [found[-1] / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)]
-        deadline = time.monotonic() + 60
-        while subprocess.run(ready, check=False).returncode:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        yield f"postgresql+psycopg2://postgres@127.0.0.1:{port}/postgres"
-    finally:
-        server.terminate()
-        server.wait()
-        shutil.rmtree(folder)
+POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 
 
 @pytest.mark.long
+@pytest.mark.skipif(not POSTGRES, reason="needs PostgreSQL: apt-get install postgresql")
 def test_with_postgres_as_the_storage_of_dagster(one_day: Pipeline, tmp_path: Path):
     pytest.importorskip("dagster_postgres")
-    with postgres() as url:
+    with server(POSTGRES[-1]) as url:
         home = tmp_path / "home"
         home.mkdir()
+        url = url.replace("postgresql:", "postgresql+psycopg2:")  # the driver of dagster-postgres
         written = f"storage:\n  postgres:\n    postgres_url: {url}\n"
         (home / "dagster.yaml").write_text(written)
         with dg.DagsterInstance.from_config(str(home)) as instance:

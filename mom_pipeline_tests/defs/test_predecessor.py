@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from mom_pipeline.pipeline.days import NotUsable
+from mom_pipeline_tests.running import flip
 
 from .conftest import MODEL, N_DAYS, Pipeline, day
 
@@ -17,10 +18,7 @@ def file_of(pipeline: Pipeline, asset: str):
 
 
 def damaged(pipeline: Pipeline) -> None:
-    path = file_of(pipeline, "m2_statistics")
-    content = bytearray(path.read_bytes())
-    content[-40] ^= 1
-    path.write_bytes(content)
+    flip(file_of(pipeline, "m2_statistics"))
 
 
 def without_sums(pipeline: Pipeline) -> None:

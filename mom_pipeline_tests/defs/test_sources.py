@@ -1,6 +1,5 @@
 """Their table is the source, and a table of theirs gets the lists."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from mom_pipeline.defs.partitions import RANGE_END, RANGE_START
 from mom_pipeline.exports.tables import Output
 from mom_pipeline.settings import ColumnSettings
 
-from .conftest import N_DAYS, QUIET, Pipeline, day, failures
+from .conftest import N_DAYS, QUIET, Pipeline, day, failures, schedule_tick, sensor_tick
 
 ORDERS, LISTS = dg.AssetKey(["dwh", "orders"]), dg.AssetKey(["mart", "lists"])
 COLUMNS = ColumnSettings(user="customer", item="sku", timestamp="bought")
@@ -66,27 +65,13 @@ class Shop:
 
     def look(self) -> Any:
         """A tick of the sensor."""
-        defs = self.defs
-        with dg.build_sensor_context(
-            instance=self.pipeline.instance,
-            resources=defs.resources,
-            repository_def=defs.get_repository_def(),
-            cursor=self.cursor,
-        ) as context:
-            tick = defs.get_sensor_def("log_file_sensor").evaluate_tick(context)
+        tick = sensor_tick(self.defs, self.pipeline.instance, self.cursor)
         self.cursor = tick.cursor
         return tick
 
     def night(self) -> Any:
         """A tick of the schedule."""
-        defs = self.defs
-        with dg.build_schedule_context(
-            instance=self.pipeline.instance,
-            scheduled_execution_time=datetime(2024, 3, 10, 3, tzinfo=UTC),
-            resources=defs.resources,
-            repository_def=defs.get_repository_def(),
-        ) as context:
-            return defs.get_schedule_def("daily_update_schedule").evaluate_tick(context)
+        return schedule_tick(self.defs, self.pipeline.instance, "daily_update_schedule")
 
     def follow(self, tick: Any, *, succeeds: bool = True) -> list[str]:
         """Run what a tick asks for; return the days, or what failed."""

@@ -30,6 +30,7 @@ from mom_pipeline_tests.faults.kills import (
     strike_rollback,
     strike_update,
 )
+from mom_pipeline_tests.running import flip
 
 
 @pytest.fixture(scope="module")
@@ -123,13 +124,6 @@ def test_a_damaged_history_is_named_and_the_days_are_still_shown(ground: Ground,
 
 def verified(folder: Path) -> dict[str, Check]:
     return {check.where: check for check in checks(load_settings(folder, {})) if check.problem}
-
-
-def flip(path: Path) -> None:
-    """Turn one bit in the middle of a file."""
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
 
 
 def test_a_copy_elsewhere_is_whole_and_fresh(ground: Ground, tmp_path):

@@ -27,16 +27,11 @@ from mom_pipeline.serving.registry import (
     UnknownVersion,
 )
 from mom_pipeline.serving.served_model import MODEL, PEOPLE, Manifest
+from mom_pipeline_tests.running import flip
 
 from .conftest import figures
 
 USER = "user 117"  # a part of no other id
-
-
-def flip(path):
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 255
-    path.write_bytes(bytes(data))
 
 
 def day_of(served) -> set[int]:

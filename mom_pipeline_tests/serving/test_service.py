@@ -18,7 +18,7 @@ from mom_pipeline.serving.messages import MAX_BODY_BYTES
 from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST
 from mom_pipeline.serving.registry import POINTER, ModelRegistry
 from mom_pipeline.serving.served_model import MODEL
-from mom_pipeline_tests.running import wait_until
+from mom_pipeline_tests.running import flip, wait_until
 from mom_pipeline_tests.serving.service import encoded, running_service
 
 from .conftest import ODD
@@ -240,10 +240,7 @@ def test_a_damaged_champion_leaves_the_one_before_in_use(registry, service, make
     wait_until(lambda: service.version() == new, "the new model")
     registry.rollback()
     wait_until(lambda: service.version() == kept, "the model before")
-    path = registry.folder(new) / MODEL
-    damaged = bytearray(path.read_bytes())
-    damaged[len(damaged) // 2] ^= 255
-    path.write_bytes(bytes(damaged))
+    flip(registry.folder(new) / MODEL)
     pointer.write_text(promoted)
     wait_until(lambda: service.get("/health")[1]["status"] == "degraded", "the damage")
     status, health = service.get("/health")
