@@ -79,7 +79,7 @@ def test_a_campaign_that_doubles_a_group_is_said(empty: Pipeline):
     newest = f"{day(last)}.csv.gz"
     lines = gzip.decompress(files[newest]).decode()
     rock = sorted({line.split(",")[1] for line in lines.split("\n") if ",rock-" in line})[:3]
-    came = [f"new-{n},{item},{day(last)}T10:00:00" for n in range(400) for item in rock]
+    came = [f"new-{n},{item},{day(last)}T10:00:00" for n in range(600) for item in rock]
     files[newest] = gzip.compress("\n".join([lines.rstrip("\n"), *came, ""]).encode())
     empty.deliver(files)
     empty.run(1, last, only=UP_TO_GROUPS)
