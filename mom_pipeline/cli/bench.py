@@ -42,6 +42,7 @@ _BENCHES = {
     "growth": "growth",
     "year": "growth",
     "day-gate": "day_gate",
+    "poison": "poison",
     "unlearning": "unlearning",
     "query": "serving",
     "serve": "serving",
@@ -95,6 +96,8 @@ def bench(name: str, folder: Path | None, as_json: bool, **given: Any) -> None:
     growth     seconds and memory of a fit of 1/8, 1/4, 1/2 and all of 10,000,000 users, from shards
     year       the log in FOLDER, day by day with the default settings: seconds and MB on disk
     day-gate   what the gate for new days excludes of the log in FOLDER, also of poisoned days
+    poison     1 % of all accounts take one new item on the newest day of the log in FOLDER: the
+               share of people whose top 20 it enters
     unlearning forgetting the users that CURE4Rec removes, FOLDER/ml-100k and FOLDER/adm, beside
                retraining from scratch: lists equal, time, Recall@20 and nDCG@20 before and after
     query      the list of a single user against that of `implicit`, one thread each, in turns

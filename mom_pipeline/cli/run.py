@@ -111,7 +111,7 @@ def demo(settings: Settings, as_json: bool) -> None:
         print_json({"day": computed[-1], **shown, "seconds": seconds})
         return
     click.echo(f"{len(computed)} days, {computed[0]} to {computed[-1]}, in {seconds:.0f} s.")
-    _print_results(settings, computed[-1])
+    print_results(settings, computed[-1])
     _print_state(settings)
     click.echo(
         "Next: `mom-pipeline ui` opens the graph with these days in the browser;\n"
@@ -145,7 +145,7 @@ def update(settings: Settings, day: date | None) -> None:
     if done:
         first, last = min(done), max(done)
         click.echo(f"Materialized {first}" + ("" if first == last else f" to {last}") + ".")
-        _print_results(settings, last)
+        print_results(settings, last)
     elif days := day_statuses(Days(settings)):
         click.echo(f"Nothing to compute. {count_statuses(days)}")
     else:
@@ -169,7 +169,7 @@ def backfill(settings: Settings, first: date, last: date, full: bool) -> None:
     settings = with_first_day(settings)
     ingest_new(settings)
     run_days(settings, first, last, full=full)
-    _print_results(settings, last)
+    print_results(settings, last)
     _print_state(settings)
 
 
@@ -356,14 +356,7 @@ def _some_people(settings: Settings, day: date) -> list[tuple[str, list[str], li
     return [(u, [*map(label, took[u])], [*map(label, lists[u][:_ITEMS])]) for u in users]
 
 
-def print_people(settings: Settings, day: date) -> None:
-    """Print some people, what they took last up to a day, and the beginning of their lists."""
-    for user, took, listed in _some_people(settings, day):
-        rows = zip_longest(took, listed, fillvalue="")
-        print_table(user, ["took last", "recommended"], rows)
-
-
-def _print_results(settings: Settings, day: date) -> None:
+def print_results(settings: Settings, day: date) -> None:
     """Print the metrics as of a day, and the lists of some people."""
     if metrics := _newest_metrics(settings, day):
         newest = metrics[0]
@@ -372,10 +365,18 @@ def _print_results(settings: Settings, day: date) -> None:
             for row in sorted(metrics, key=lambda row: (row.cutoff, row.ranking))
             if row.cutoff in _SHOWN_CUTOFFS
         ]
-        title = f"Model of {newest.model_day} on what {newest.users:,} users took"
+        title = (
+            f"Model of {newest.model_day} on what {newest.users:,} users took up to {newest.day}"
+        )
+        if newest.model_day == newest.day:
+            title = (
+                f"A model on a random fifth of the items of {newest.users:,} users, hidden from it"
+            )
         columns = ["ranking", "at", "precision", "recall", "MAP"]
-        print_table(f"{title} up to {newest.day}", columns, lines)
-    print_people(settings, day)
+        print_table(title, columns, lines)
+    for user, took, listed in _some_people(settings, day):
+        rows = zip_longest(took, listed, fillvalue="")
+        print_table(user, ["took last", "recommended"], rows)
 
 
 def _print_state(settings: Settings) -> None:

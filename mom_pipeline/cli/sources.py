@@ -19,7 +19,7 @@ import click
 
 from mom_pipeline.artifacts.lock import writing_to
 from mom_pipeline.catalogue import Catalogue
-from mom_pipeline.cli.run import judge_import, print_people, run_days
+from mom_pipeline.cli.run import judge_import, print_results, run_days
 from mom_pipeline.cli.terminal import (
     A_DAY,
     json_option,
@@ -166,7 +166,7 @@ def start(source: str, yes: bool, **choices: Any) -> None:
             settings = load_settings()  # the import has written some
             newest = _first_model(settings)
             ModelRegistry(settings.models_dir).champion()  # else it says why there is none
-            print_people(settings, newest)
+            print_results(settings, newest)
             click.echo(f"First lists after {time.perf_counter() - begin:.0f} s.")
     command = "mom-pipeline" if named else f"{DATA_DIR_VARIABLE}={folder} mom-pipeline"
     click.echo(f"Next:\n  {command} recommend USER  # the list of one of your users")

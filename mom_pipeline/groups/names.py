@@ -43,14 +43,12 @@ class BadGroupName(MomError):
 
 @dataclass(frozen=True)
 class NamedGroup:
-    """A name and what it is of. profile: item -> how much it sets the group apart.
-
-    by: what chose it: a person, words of the catalogue, or ids where nothing has a name.
-    """
+    """A name and what it is of."""
 
     name: str
+    # what chose it: a person, words of the catalogue, or ids without names
     by: Literal["person", "words", "ids"]
-    profile: Mapping[str, float]
+    profile: Mapping[str, float]  # item -> how much it sets the group apart
 
 
 @dataclass(frozen=True)

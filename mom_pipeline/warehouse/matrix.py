@@ -205,3 +205,10 @@ def logs_fingerprints(connection: Connection, days: Collection[date]) -> dict[da
         of_day.update(day.isoformat().encode())
         fingerprints[day] = of_day.hexdigest()
     return fingerprints
+
+
+def is_undated(warehouse: Warehouse, day: date) -> bool:
+    """Whether all rows up to a day have one time, as those of a file without times."""
+    with warehouse.reading() as connection:
+        times = "SELECT count(DISTINCT event_time) FROM admitted_logs WHERE delivery_day <= $day"
+        return connection.execute(times, {"day": day}).fetchall() == [(1,)]

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from mom_pipeline.bench.day_gate import DayGate, poisoned, read_log, run_day_gate
+from mom_pipeline.bench.poison import run_poison
+from mom_pipeline.core.ranking import item_days
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 
@@ -44,3 +46,18 @@ def test_the_bench_tells_every_scenario_and_every_day_excluded(tmp_path):
     by_name = {row["scenario"]: (row["excluded"], row["of"]) for row in result["poisoned"]}
     assert len(by_name) == 19
     assert by_name["every line ten times"] == (1, 1)
+
+
+def test_a_pushed_item_enters_few_lists_and_many_without_the_bound(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    users, items = rng.integers(1500, size=9000), np.arange(9000) // 90 + rng.geometric(0.1, 9000)
+    lines = [f"{u}::{i}::8::{300 * n}" for n, (u, i) in enumerate(zip(users, items, strict=True))]
+    (tmp_path / "movietweetings").mkdir()
+    log = tmp_path / "movietweetings" / "ratings.dat.gz"
+    log.write_bytes(gzip.compress("\n".join(lines).encode()))
+    bounded = run_poison(tmp_path)
+    monkeypatch.setattr(item_days, "_SUDDEN", 10**9)
+    free = run_poison(tmp_path)["rows"]
+    assert (bounded["pushing_accounts"], len(free)) == (15, 5)
+    assert max(row["share_of_people"] for row in bounded["rows"]) < 0.1
+    assert min(row["share_of_people"] for row in free) > 0.5

@@ -11,10 +11,10 @@ from mom_pipeline_tests.faults.kills import kill_series, strike_points
 
 @click.command()
 @click.option("--kills", default=0, help="Kills of update, erase, promote and rollback.")
-@click.option("--points", is_flag=True, help="Every write, rename, fsync and commit.")
+@click.option("--points", default=0.0, help="Minutes of writes, renames, fsyncs and commits.")
 @click.option("--files", default=0, help="Log files with random damage.")
 @click.option("--seed", default=0, show_default=True)
-def main(kills: int, points: bool, files: int, seed: int) -> None:
+def main(kills: int, points: float, files: int, seed: int) -> None:
     """Break things as often as asked for, and print counts; exit code 1 when one did not hold.
 
     \b
@@ -32,7 +32,7 @@ def main(kills: int, points: bool, files: int, seed: int) -> None:
             )
             failures += fuzzed.failures
         if points:
-            struck = strike_points(root / "points", ("kill", "fail"), click.echo)
+            struck = strike_points(root / "points", 60 * points, seed, click.echo)
             click.echo(f"{struck.kills.total()} strikes {dict(struck.kills)}")
             failures += struck.failures
         if kills:

@@ -6,8 +6,9 @@ manifests, exports and versions of the model.
 
 import json
 import random
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -261,21 +262,27 @@ def count_points(ground: Ground, folder: Path, command: str) -> Counter[str]:
     return Counter(json.loads(done.output.splitlines()[-1]))
 
 
-def strike_points(root: Path, hows: Sequence[str], told: Any = print) -> Killed:
-    """Kill commands, or let them fail, at every one of their points."""
-    counts = Killed()
+def strike_points(root: Path, seconds: float, seed: int, told: Any = print) -> Killed:
+    """Kill commands, or let them fail, at points in a random order while there is time."""
+    counts, end = Killed(), time.monotonic() + seconds
     with prepared(root) as ground:
+        points = list[tuple[str, Kill]]()
         for command in AT_POINTS:
             known = count_points(ground, root / "try", command)
             told(f"{command}: {known.total()} points {dict(known)}")
-            for n in range(1, known.total() + 1):
-                for how in hows:
-                    kill, before = Kill(when=how, point=n), len(counts.failures)
-                    if command == "update":
-                        copy(ground.stale, root / "try")
-                    STRIKES[command](ground, root / "try", kill, counts)
-                    for failure in counts.failures[before:]:
-                        told(f"{command}, {kill}: {failure}")
+            numbers = range(1, known.total() + 1)
+            points += [(command, Kill(when=h, point=n)) for n in numbers for h in ("kill", "fail")]
+        random.Random(seed).shuffle(points)
+        for done, (command, kill) in enumerate(points):
+            if time.monotonic() > end:
+                told(f"{done} of {len(points)} points in the time given")
+                break
+            before = len(counts.failures)
+            if command == "update":
+                copy(ground.stale, root / "try")
+            STRIKES[command](ground, root / "try", kill, counts)
+            for failure in counts.failures[before:]:
+                told(f"{command}, {kill}: {failure}")
     return counts
 
 

@@ -1,6 +1,6 @@
 """Lists of a model against what it did not see: later interactions, or hidden ones."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
@@ -19,7 +19,7 @@ from mom_pipeline.core.evaluation.metrics import (
 )
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.interactions import as_interactions, resized
-from mom_pipeline.core.moments.users import UserRows, Users, rows_of
+from mom_pipeline.core.moments.users import DayRows, UserRows, Users, UsersInMemory, rows_of
 from mom_pipeline.core.ranking.learning import Window
 from mom_pipeline.core.ranking.lists import rows_for
 from mom_pipeline.core.ranking.topn import lists_by_popularity
@@ -100,6 +100,26 @@ def backtest(
         return RankingMetrics.from_values(cutoffs, per_user, own, len(users) - len(relevant))
 
     return Backtest(metrics("model"), metrics("popularity"), len(sampled) - len(users))
+
+
+def backtest_of_hidden(
+    method: Any,
+    rows: DayRows,
+    listing: Callable[[FittedModel], FittedModel],
+    cutoffs: tuple[int, ...],
+    *,
+    exclude_seen: bool = True,
+) -> Backtest | None:
+    """Backtest a fit without a random fifth of everybody's items on these: for logs of one day.
+
+    method: a `MethodOfMoments`, whose weights are learnt on what is left.  rows: X and last_days.
+    """
+    window = Window.hiding(rows.X, np.random.default_rng(method.seed), rows.last_days)
+    if window is None:
+        return None
+    model = method.fit(window.X, last_days=window.last_days, exclude_seen=exclude_seen).fitted
+    users = UsersInMemory(window.X, window.last_days)
+    return backtest(listing(model), users, window.later, cutoffs, exclude_seen=exclude_seen)
 
 
 def _tested(

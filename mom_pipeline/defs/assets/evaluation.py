@@ -1,21 +1,23 @@
 """Group `evaluation`: the backtest, the comparison with other methods, and the page about a day."""
 
+from dataclasses import replace
 from datetime import date, timedelta
 from functools import partial
 
 import dagster as dg
 
 from mom_pipeline.artifacts.scratch import scratch_folder
-from mom_pipeline.core.evaluation.backtest import Backtest, backtest
-from mom_pipeline.core.evaluation.metrics import nearest_cutoff
+from mom_pipeline.core.evaluation.backtest import Backtest, backtest, backtest_of_hidden
+from mom_pipeline.core.evaluation.metrics import METRICS, nearest_cutoff
 from mom_pipeline.defs import checks
 from mom_pipeline.defs.daily import DayOutput, DayRun, daily_asset, only_note
 from mom_pipeline.defs.metadata import table
+from mom_pipeline.pipeline.choice import method_of
 from mom_pipeline.pipeline.days import NotUsable
 from mom_pipeline.report.page import write_report
 from mom_pipeline.serving.gate import evaluated_day
 from mom_pipeline.warehouse.lists import metrics_rows, replace_metrics
-from mom_pipeline.warehouse.matrix import delivered_pairs
+from mom_pipeline.warehouse.matrix import delivered_pairs, is_undated
 
 _CUTOFFS = (5, 10, 20, 50, 100)
 
@@ -27,7 +29,7 @@ def evaluation_metrics(run: DayRun, day: date) -> DayOutput:
     A backtest: its lists against what its users took in the deliveries since, beside popularity
     as of the same day. A user's earlier items do not count, unless `serving.exclude_seen` is
     false; users without a history are excluded. The values of each user are stored for the gate
-    of `promotion`.
+    of `promotion`. Where no row has a time, a random fifth of everybody's items is hidden instead.
     """
     days, model_day = run.days, evaluated_day(run.days, day)
     model = days.made.get(("decomposition", model_day))
@@ -36,7 +38,8 @@ def evaluation_metrics(run: DayRun, day: date) -> DayOutput:
         measured = _backtest(run, model_day, day)
         problem = "" if measured else "nobody took anything new"
     except NotUsable as reason:
-        measured, problem = None, str(reason)
+        problem, undated = str(reason), is_undated(run.folder.warehouse, day)
+        measured, model_day = _hidden(run, day) if undated else None, day
     if measured is None:
         no_rows = partial(replace_metrics, day=day, rows=[])
         return only_note(f"skipped: {problem}", inputs=inputs, also=no_rows)
@@ -51,10 +54,7 @@ def evaluation_metrics(run: DayRun, day: date) -> DayOutput:
         {
             "ranking": row.ranking,
             "cutoff": row.cutoff,
-            "precision": round(row.precision, 5),
-            "recall": round(row.recall, 5),
-            "map": round(row.map, 5),
-            "ndcg": round(row.ndcg, 5),
+            **{name: round(getattr(row, name), 5) for name in METRICS},
         }
         for row in rows
         if row.cutoff in {k, *_CUTOFFS}
@@ -85,6 +85,14 @@ def _backtest(run: DayRun, model_day: date, day: date) -> Backtest | None:
     test = delivered_pairs(folder.warehouse, model_day, day, folder.array)
     cutoffs, seen = settings.evaluation.cutoffs, settings.serving.exclude_seen
     return backtest(model, train, test, cutoffs, exclude_seen=seen)
+
+
+def _hidden(run: DayRun, day: date) -> Backtest | None:
+    """Without times: a fit without a random fifth of everybody's items, on these."""
+    settings, rows, chosen = run.folder.settings, run.days.rows(day), run.days.chosen(day).model
+    method = method_of(replace(chosen, n_components=min(chosen.n_components, *rows.X.shape)))
+    cutoffs, seen = settings.evaluation.cutoffs, settings.serving.exclude_seen
+    return backtest_of_hidden(method, rows, run.folder.listing, cutoffs, exclude_seen=seen)
 
 
 @daily_asset("evaluation", {"numpy"}, "evaluation_metrics")
