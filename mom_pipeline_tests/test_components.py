@@ -13,11 +13,10 @@ import duckdb
 import pytest
 
 from mom_pipeline.defs.partitions import range_tags
-from mom_pipeline_tests.datasets.postgres import server
+from mom_pipeline_tests.datasets.postgres import PROGRAMS, server
 from mom_pipeline_tests.defs.conftest import QUIET, SETTINGS_FILE
 
 PAGE = Path(__file__).parent.parent / "mom_pipeline" / "defs" / "README.md"
-POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 COMPONENT = "mom_pipeline.components.RecommenderComponent"
 # People with two tastes of five, and more of what comes first in each.
 ORDERS = """
@@ -30,7 +29,7 @@ FROM (SELECT u, e, (hash(u * 31 + e) % 10007) / 10007 AS r FROM range(400) a(u),
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty project, as `create-dagster` makes it."""
-    programs = os.pathsep.join([str(Path(sys.executable).parent), *map(str, POSTGRES[-1:])])
+    programs = os.pathsep.join([str(Path(sys.executable).parent), *map(str, PROGRAMS[-1:])])
     monkeypatch.setenv("PATH", programs + os.pathsep + os.environ["PATH"])
     monkeypatch.setenv("PYTHONPATH", "src")  # in place of an installation
     monkeypatch.setenv("DAGSTER_HOME", "")
@@ -83,7 +82,7 @@ def test_it_is_scaffolded_checked_and_makes_lists(project: Path, monkeypatch: py
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not POSTGRES, reason="needs PostgreSQL: apt-get install postgresql")
+@pytest.mark.skipif(not PROGRAMS, reason="needs PostgreSQL: apt-get install postgresql")
 def test_from_an_empty_project_to_lists_in_postgresql(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -92,7 +91,7 @@ def test_from_an_empty_project_to_lists_in_postgresql(
     [block] = re.findall(r"<!-- commands -->\n```\n(.*?)```", PAGE.read_text(), re.DOTALL)
     commands = block.splitlines()
     assert len(commands) <= 6
-    with server(POSTGRES[-1]) as address:
+    with server(PROGRAMS[-1]) as address:
         with psycopg.connect(address) as database, database.cursor() as cursor:
             cursor.execute("CREATE TABLE orders (customer text, sku text, ordered_at timestamptz)")
             with cursor.copy("COPY orders FROM STDIN") as copy:

@@ -63,7 +63,7 @@ ALLOWED = {
     "bench": ARRAYS
     | {"duckdb", "implicit"}
     | {"core", "settings", "pictures", "engine", "warehouse", "logs", "datasets"}
-    | {"comparison", "serving", "report"},
+    | {"comparison", "serving", "report", "exports"},
     # All of them; `mom_pipeline` is the version.
     "cli": STORAGE
     | {
@@ -90,12 +90,12 @@ ALLOWED = {
 # what was reached, to be lowered: core 7,100, logs 1,750, datasets 780, defs 1,600, engine 600,
 # serving 2,200, comparison 1,600, report and pictures 800, cli 1,700 and bench 1,250 are meant.
 BUDGETS = {
-    "core": 8_520,
+    "core": 8_260,
     "logs": 2_270,
     "datasets": 2_160,
     "warehouse": 960,
     "artifacts": 480,
-    "groups": 530,
+    "groups": 540,
     "pipeline": 930,
     "defs": 2_330,
     "engine": 680,
@@ -104,8 +104,8 @@ BUDGETS = {
     "report": 610,
     "pictures": 330,
     "erasure": 890,
-    "cli": 3_180,
-    "bench": 1_930,
+    "cli": 3_090,
+    "bench": 2_090,
     "ui": 500,
     "settings": 490,
     "exports": 360,

@@ -1,25 +1,21 @@
-"""Benchmarks of one list: against `implicit` in one run, and over HTTP under load."""
+"""Benchmarks of one list: against `implicit` in one run, over HTTP under load, and from a file."""
 
-import http.client
-import json
-import os
-import subprocess
-import sys
+import multiprocessing
 import tempfile
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 
 from mom_pipeline.bench.data import clustered_interactions
+from mom_pipeline.bench.load import Answer, Load, Service, load, running_service, tell
 from mom_pipeline.bench.measure import timed
 from mom_pipeline.comparison.methods.rivals import as_user_items
 from mom_pipeline.comparison.run import Progress, no_progress
@@ -27,16 +23,18 @@ from mom_pipeline.core import MethodOfMoments, RankingWeights
 from mom_pipeline.core.interactions import as_interactions
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Csr
+from mom_pipeline.exports.model_file import write_model_file
+from mom_pipeline.serving.events import EventStore
 from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.serving.served_model import Manifest, ServedModel
-from mom_pipeline.settings import ModelSettings
+from mom_pipeline.settings import ModelSettings, load_settings
 
 _USERS, _ITEMS, _ITEMS_PER_USER = 20_000, 100_000, 20
 _LIST = 20
 _WARM_UP, _QUESTIONS = 20, 400
-_USERS_ASKED = 1_000
-_SECONDS_TO_STOP = 30
+# Times that each service is asked a part; questions to a file.
+_TURNS, _OF_FILE = 6, 100
 _WEIGHTS = RankingWeights()
 
 
@@ -46,18 +44,20 @@ def _histories(scale: float, seed: int = 0) -> Csr:
     return as_interactions(clustered_interactions(_USERS, n_items, _USERS * _ITEMS_PER_USER, rng))
 
 
-def _served(X: Csr, n_components: int, ranking: str) -> ServedModel:
-    """Fit a model in a hurry: few passes, no weights chosen."""
+def _served(X: Csr, n_components: int, ranking: str, seed: int | None = None) -> ServedModel:
+    """Fit a model in a hurry: few passes, no weights chosen. seed: of days; None: all on one."""
     how: dict[str, Any] = {"ranking": ranking, "ranking_weights": _WEIGHTS, "max_passes": 4}
-    model = MethodOfMoments(n_components, **how).fit(X)
+    days = X.astype(np.float64)
+    days.data[:] = 1.0
+    if seed is not None:
+        days.data = np.random.default_rng(seed).integers(738_000, 738_030, X.nnz).astype(float)
+    model = MethodOfMoments(n_components, **how).fit(X, last_days=None if seed is None else days)
     users, items = (
         np.array([f"{kind} {number}" for number in range(n)], dtype=object)
         for kind, n in zip(("user", "item"), X.shape, strict=True)
     )
     wanted = asdict(ModelSettings(n_components=n_components))
     manifest = Manifest("", "2024-01-01", "bench", "", wanted, {}, {})
-    days = X.astype(np.float64)
-    days.data[:] = 1.0
     return ServedModel(manifest, model.fitted, items, users, X, days)
 
 
@@ -107,93 +107,76 @@ def run_serve(
     clients: int = 4,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Ask until so many requests were made; promote after a third, roll back after two."""
-    with tempfile.TemporaryDirectory() as folder:
-        registry = ModelRegistry(Path(folder) / "models")
+    """Ask services of 1 and 2 workers in turns while models change; then beside events; a file.
+
+    An item is hidden, and looked for in the answers from a second later on, and after a restart.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        folder, ask = Path(place) / "data", partial(load, clients=clients)
+        registry = ModelRegistry(folder / "models")
         first, second = (
-            registry.add(_served(_histories(scale, seed), n_components, "components"))
+            registry.add(_served(_histories(scale, seed), n_components, "three-moment", seed))
             for seed in (0, 1)
         )
         registry.promote(first, "bench")
-        steps: list[Callable[[], object]] = [
-            lambda: registry.promote(second, "bench"),
-            lambda: registry.rollback("bench"),
-            lambda: None,
-        ]
-        with _service(Path(folder)) as port:
-            elapsed, answers = timed(lambda: _load(port, clients, requests, steps, progress))
-    milliseconds = [1000 * seconds for seconds, model in answers if model in (first, second)]
-    errors = Counter(model for _, model in answers if model not in (first, second))
+
+        def change() -> None:
+            if registry.champion_version() == first:
+                registry.promote(second, "bench")
+            else:
+                registry.rollback("bench")
+
+        with running_service(folder, 1) as one, running_service(folder, 2) as two:
+            services, loads = {"1 worker": one, "2 workers": two}, dict[str, Load]()
+            for turn in range(_TURNS):
+                for how, service in services.items():
+                    progress(how, turn / _TURNS)
+                    own = ask(service, requests=requests // _TURNS, change=change)
+                    loads[how] = loads.get(how, Load()).plus(own)
+            events = dict[str, Load]()
+            for how, service in services.items():
+                progress(f"{how}, beside events", 1)
+                loads[f"{how}, beside events"], events[how] = _beside_events(service, requests, ask)
+            item = Counter(y for _, _, items in loads["2 workers"].answers for y in items)
+            hidden = item.most_common(1)[0][0]
+            one.hide(hidden)
+            time.sleep(1)
+            looked = [ask(service, requests=-(-requests * 10 // 9)) for service in (one, two)]
+        with running_service(folder, 2) as again:
+            looked.append(ask(again, requests=-(-requests * 10 // 9)))
+        [[stored]] = EventStore(load_settings(folder)).rows("SELECT count(*) FROM events")
+        loads["in a file"] = _asked_of_file(folder, Path(place) / "model.duckdb")
+    after = [items for each in looked for _, _, items in each.answers]
+    told = sum(len(each.answers) for each in events.values())
     return {
-        "answers_of_the_first_model": sum(model == first for _, model in answers),
-        "answers_of_the_promoted_model": sum(model == second for _, model in answers),
         "clients": clients,
-        "requests": len(answers),
-        "errors": errors.total(),
-        "kinds_of_errors": ", ".join(errors) or "none",
-        "requests_per_second": len(answers) / elapsed,
-        "p50_ms": float(np.median(milliseconds)),
-        "p99_ms": float(np.quantile(milliseconds, 0.99)),
-        "longest_ms": max(milliseconds),
+        "two_workers_to_one": loads["2 workers"].rate / loads["1 worker"].rate,
+        "answers_after_an_item_is_hidden": len(after),
+        "of_these_with_it": sum(hidden in items for items in after),
+        "events_lost_or_doubled": told - int(stored),
+        "rows": [{"how": how, **each.summary()} for how, each in loads.items()],
+        "events": [{"how": how, **each.summary()} for how, each in events.items()],
     }
 
 
-def _load(
-    port: int,
-    clients: int,
-    requests: int,
-    steps: Sequence[Callable[[], object]],
-    progress: Progress,
-) -> list[tuple[float, str]]:
-    """Ask so many times, by several clients; one of them takes a step after each equal share."""
-    local = threading.local()
-
-    def ask(user: int) -> tuple[float, str]:
-        if not hasattr(local, "connection"):
-            local.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        return _answer(local.connection, user)
-
-    users = np.random.default_rng(0).integers(_USERS_ASKED, size=requests)
-    asked, taken, answers = [], [], list[tuple[float, str]]()
-    with ThreadPoolExecutor(clients) as pool:
-        for share, step in zip(np.array_split(users, len(steps)), steps, strict=True):
-            asked += [pool.submit(ask, user) for user in share.tolist()]
-            taken.append(pool.submit(step))
-        for future in asked:
-            answers.append(future.result())
-            progress("requests", len(answers) / requests)
-    for step_taken in taken:
-        step_taken.result()
-    return answers
+def _beside_events(service: Service, requests: int, ask: Callable[..., Load]) -> tuple[Load, Load]:
+    """Ask while another process tells as many events; the questions, and the events."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        telling = pool.submit(tell, service, requests)
+        return ask(service, requests=requests), telling.result()
 
 
-@contextmanager
-def _service(data_dir: Path) -> Iterator[int]:
-    """`mom-pipeline serve` on a free port, stopped after the block."""
-    process = subprocess.Popen(
-        [sys.executable, "-u", "-m", "mom_pipeline", "serve", "--port", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | {"MOM_DATA_DIR": str(data_dir)},
-        text=True,
-    )
-    try:
-        line = process.stdout.readline() if process.stdout else ""
-        yield int(line.split()[1].rpartition(":")[2])
-    finally:
-        process.terminate()
-        process.wait(_SECONDS_TO_STOP)
+def _asked_of_file(folder: Path, path: Path) -> Load:
+    """Ask the same model as a file that DuckDB opens."""
+    write_model_file(load_settings(folder), path)
+    answers = list[Answer]()
+    with duckdb.connect(str(path), read_only=True) as file:
+        for user in range(_WARM_UP + _OF_FILE):
+            took, rows = timed(partial(_rows_of, file, f"user {user}"))
+            answers.append((took, "in a file", [item for (item,) in rows]))
+    kept = answers[_WARM_UP:]
+    return Load(sum(took for took, *_ in kept), 0.0, kept)
 
 
-def _answer(connection: http.client.HTTPConnection, user: int) -> tuple[float, str]:
-    """Ask for one list; return the seconds, and the version that answered or what went wrong."""
-    begin = time.perf_counter()
-    try:
-        connection.request("GET", f"/recommend/user%20{user}")
-        response = connection.getresponse()
-        body = response.read()
-    except (OSError, http.client.HTTPException) as error:
-        connection.close()
-        return 0.0, repr(error)
-    version = json.loads(body)["model"] if response.status == 200 else f"status {response.status}"
-    return time.perf_counter() - begin, version
+def _rows_of(file: duckdb.DuckDBPyConnection, user: str) -> list[tuple[str]]:
+    return file.execute("SELECT item_id FROM recommend($1)", [user]).fetchall()

@@ -262,10 +262,7 @@ def evaluations(
 def _newest_materializations(
     instance: dg.DagsterInstance, key: dg.AssetKey, days: list[str]
 ) -> dict[str, Any]:
-    """What a verdict on each day is about: a day whose verdict does not name it counts as missing.
-
-    Its class has no public name, so it is made from the form in which Dagster stores it.
-    """
+    """What verdicts are about, by day, from Dagster's stored form: its class is not public."""
     wanted = dg.AssetRecordsFilter(asset_key=key, asset_partitions=days)
     limit, found = min(len(days), _RECORDS_AT_A_TIME), dict[str, Any]()
     cursor, more = None, True

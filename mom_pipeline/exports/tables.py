@@ -57,17 +57,13 @@ class NotExported(MomError):
 
 @dataclass(frozen=True)
 class Output:
-    """Where everybody's lists or groups go.
-
-    to: a file by its ending, a .duckdb file, or postgresql://….  table: of a database, also
-    schema.table.  n: of each person; None for all.  format: of a file, else by its ending.
-    """
+    """Where everybody's lists or groups go."""
 
     what: Literal["lists", "groups", "audience"]
-    to: str
-    table: str = ""
-    n: int | None = None
-    format: str = ""
+    to: str  # a file by its ending, a .duckdb file, or postgresql://…
+    table: str = ""  # of a database, also schema.table
+    n: int | None = None  # of each person; None for all
+    format: str = ""  # of a file, else by its ending
 
     @property
     def name(self) -> str:

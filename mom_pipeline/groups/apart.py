@@ -8,10 +8,7 @@ _STEPS, _PULL, _GAP, _SMALLEST = 400, 0.02, 1.02, 0.35
 
 
 def set_apart(O: Array, popularity: Array) -> Float64:
-    """How much each row sets a group apart from everybody: p log(p / p of everybody), as O.
-
-    popularity: (D,), or of another group.
-    """
+    """How much each row sets a group apart from everybody, or another: p log(p / p of theirs)."""
     p, everybody = O.astype(np.float64), popularity[:, None].astype(np.float64)
     ratio = np.divide(p, everybody, out=np.ones_like(p), where=(p > 0) & (everybody > 0))
     return np.asarray(p * np.log(ratio))

@@ -30,32 +30,24 @@ _GONE, _PART, _TWICE = 0.25, 1 / 3, 2.0
 
 @dataclass(frozen=True)
 class GroupChange:
-    """What happened to a group, from 0. p_value: of the day, for all of its tests.
-
-    before, after: people.  concerned: how many came or went.  into: of a split, the other part.
-    """
+    """What happened to a group, from 0."""
 
     kind: Kind
     group: int
-    p_value: float
-    before: int
+    p_value: float  # of the day, for all of its tests
+    before: int  # people
     after: int
-    concerned: int
-    into: int = -1
+    concerned: int  # how many came or went
+    into: int = -1  # of a split, the other part
 
 
 @dataclass(frozen=True)
 class GroupDay:
-    """The groups of a day beside those of the day before.
+    """The groups of a day beside those of the day before."""
 
-    moved: share of the people of both days who are in another group.
-    changes: those that permuted people do not explain, the largest first.
-    largest: share of all people whom the first one concerns.
-    """
-
-    moved: float
-    changes: tuple[GroupChange, ...]
-    largest: float
+    moved: float  # share of the people of both days who are in another group
+    changes: tuple[GroupChange, ...]  # those that permuted people do not explain, the largest first
+    largest: float  # share of all people whom the first one concerns
 
     def alarms(self, past: Sequence[float]) -> tuple[GroupChange, ...]:
         """The changes, where they are larger than on any day before. past: `largest` of these."""

@@ -77,10 +77,7 @@ def share_interval(counts: Array, n: Array | int) -> tuple[Float64, Float64]:
 
 
 def by_day(days: Array, kinds: Array, n: int) -> tuple[tuple[date, ...], Float64]:
-    """Count entries by day and kind: the last days, and (days, n) counts.
-
-    days: numbers of days of the entries.  kinds: their kinds, below n.
-    """
+    """Count entries by day and kind, below n: the last days, and (days, n) counts."""
     first, newest = shown_days(days)
     since, length = days >= first, newest - first + 1
     places = (days[since].astype(np.int64) - first) * n + kinds[since]

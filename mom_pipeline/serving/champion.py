@@ -114,7 +114,7 @@ class Champion:
         with self._looking:
             said = self._look_at_rules() or self._look_at_trial()
             self.problem = self._look_at_champion() or said
-            if self.problem and self.problem != self._said:
+            if self.loads and self.problem and self.problem != self._said:
                 self._on_change(self.problem)
             self._said = self.problem
             return self.version()

@@ -194,10 +194,7 @@ SHOWN_BODY, ITEM_BODY = (_body(kind.model_json_schema()) for kind in (ShownTold,
 
 
 class CheckedRoute(APIRoute):
-    """A route that refuses what is not UTF-8, other parameters than its own, and any twice.
-
-    As a dependency of FastAPI the check adds some 60 us to a request.
-    """
+    """Refuses what is not UTF-8, foreign parameters and any twice; a dependency adds 60 us."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The handler of the route, after the check of the address."""

@@ -47,8 +47,7 @@ def serve_as_worker(server: uvicorn.Server, leaving: Leaving, listener: socket.s
 
         def leave() -> None:
             leaving.now = True
-            for each in server.servers:
-                each.close()
+            loop.remove_reader(listener)  # to close it would drop what was accepted just now
             loop.call_later(_SECONDS_TO_LEAVE, setattr, server, "should_exit", True)
 
         loop.add_signal_handler(signal.SIGUSR1, leave)

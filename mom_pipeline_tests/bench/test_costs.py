@@ -79,15 +79,18 @@ def test_both_are_asked(few_users):
             assert row[f"{name}_median_ms"] <= row[f"{name}_p99_ms"]
 
 
-def test_no_request_is_lost_under_load(few_users):
+def test_no_request_and_no_event_is_lost_under_load(few_users):
     result = serving.run_serve(0.003, n_components=4, requests=300, clients=2)
-    assert result["errors"] == 0
-    assert result["requests"] >= 300
-    # Before the promotion the first model alone answers, and every answer is of one of the two.
-    assert result["answers_of_the_first_model"] >= 100
-    answers = result["answers_of_the_first_model"] + result["answers_of_the_promoted_model"]
-    assert answers == result["requests"]
-    assert result["p50_ms"] <= result["p99_ms"] <= result["longest_ms"]
+    rows = {row["how"]: row for row in result["rows"]}
+    asked = ["1 worker", "2 workers", "1 worker, beside events", "2 workers, beside events"]
+    assert list(rows) == [*asked, "in a file"]
+    for row in rows.values():
+        assert row["errors"] == 0, row["kinds_of_errors"]
+        assert row["p50_ms"] <= row["p99_ms"] <= row["longest_ms"]
+        assert row["versions"] in (1, 2)
+    told = [(row["requests"], row["errors"]) for row in result["events"]]
+    assert (told, result["events_lost_or_doubled"]) == ([(300, 0)] * 2, 0)
+    assert (result["answers_after_an_item_is_hidden"], result["of_these_with_it"]) == (1_002, 0)
 
 
 def four_days(folder: Path, name: str) -> dict[date, Events]:

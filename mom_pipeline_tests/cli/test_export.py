@@ -14,10 +14,17 @@ from mom_pipeline.serving.lists import export_path
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import load_settings
 from mom_pipeline_tests.cli.conftest import mom, rows
+from mom_pipeline_tests.datasets.postgres import PROGRAMS, server
 
 FORMULA, NAME = "=1+1", "@SUM(A1)"
 LISTS = "SELECT user_id, rank, item_id FROM recommendations ORDER BY user_id, rank"
-POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+# Ends the connection in the middle of the rows.
+DYING = """
+CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    IF NEW.rank = 3 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; RETURN NEW;
+END $$;
+CREATE TRIGGER dies BEFORE INSERT ON mom_lists FOR EACH ROW EXECUTE FUNCTION die();
+"""
 
 
 @pytest.fixture
@@ -126,18 +133,22 @@ def test_no_formula_and_no_id_changed(shop: Path, here: Path):
     assert (first["user_id"], first["name"]) == ("-0042", f"'{NAME}")
 
 
-@pytest.mark.skipif(not POSTGRES, reason="needs PostgreSQL: apt-get install postgresql")
+@pytest.mark.skipif(not PROGRAMS, reason="needs PostgreSQL: apt-get install postgresql")
 def test_a_table_in_postgresql_is_replaced_as_a_whole(computed: Path):
+    """Or left as it is, where the connection breaks in the middle."""
     psycopg = pytest.importorskip("psycopg")
-    from mom_pipeline_tests.datasets.postgres import server
-
-    with server(POSTGRES[-1].parent) as address:
+    sql = LISTS.replace("recommendations", "mom_lists")
+    sql = sql.replace("BY user_id", 'BY user_id COLLATE "C"')
+    with server(PROGRAMS[-1]) as address:
         for what in ("lists", "lists", "groups"):
             mom(computed, "export", what, "--to", address)
         with psycopg.connect(address) as database:
-            sql = LISTS.replace("recommendations", "mom_lists").replace(
-                "BY user_id", 'BY user_id COLLATE "C"'
-            )
             assert database.execute(sql).fetchall() == rows(computed, LISTS)
             first = "SELECT count(*) FROM mom_groups WHERE rank = 1"
             assert database.execute(first).fetchone()[0] > 0
+            database.execute(DYING)
+        said = mom(computed, "export", "lists", "--to", address, error=NotExported).stderr
+        assert "was left as it was: " in said
+        assert "secret" not in said
+        with psycopg.connect(address) as database:
+            assert database.execute(sql).fetchall() == rows(computed, LISTS)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from mom_pipeline_tests.running import free_port
 
+PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+
 
 @contextmanager
 def server(programs: Path) -> Iterator[str]:

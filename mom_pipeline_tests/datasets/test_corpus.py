@@ -21,6 +21,7 @@ from mom_pipeline.errors import DatasetError
 from mom_pipeline.settings import load_settings
 from mom_pipeline_tests.data_folder import DataFolder
 from mom_pipeline_tests.datasets.corpus import ENGLISH, PLAIN, Case, cases, in_duckdb, text
+from mom_pipeline_tests.datasets.postgres import PROGRAMS, server
 
 CASES = list(cases())
 
@@ -209,15 +210,10 @@ def test_a_pattern_and_a_folder_name_the_same_files(tmp_path: Path) -> None:
         guess(folder, tmp_path)
 
 
-POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-
-
-@pytest.mark.skipif(not POSTGRES, reason="PostgreSQL is not on this machine")
+@pytest.mark.skipif(not PROGRAMS, reason="PostgreSQL is not on this machine")
 def test_postgres(folder: DataFolder, tmp_path_factory: pytest.TempPathFactory, tmp_path) -> None:
     psycopg = pytest.importorskip("psycopg")
-    from mom_pipeline_tests.datasets.postgres import server
-
-    with server(POSTGRES[-1].parent) as address:
+    with server(PROGRAMS[-1]) as address:
         with psycopg.connect(address, autocommit=True) as database:
             columns = ", ".join(f"{name} text" for name in ENGLISH.split(","))
             database.execute(f"CREATE TABLE orders ({columns}); CREATE TABLE b (x int)")

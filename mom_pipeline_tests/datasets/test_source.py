@@ -13,9 +13,8 @@ from mom_pipeline.datasets.source import Source
 from mom_pipeline.errors import DatasetError
 from mom_pipeline.settings import ColumnSettings
 from mom_pipeline_tests.data_folder import DataFolder
-from mom_pipeline_tests.datasets.postgres import server
+from mom_pipeline_tests.datasets.postgres import PROGRAMS, server
 
-PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 COLUMNS = ColumnSettings(user="customer", item="sku", timestamp="bought at", weight="n%")
 TABLE = 'mart."my orders"'
 CREATE = f"""

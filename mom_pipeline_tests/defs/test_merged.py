@@ -10,7 +10,7 @@ from mom_pipeline import build_defs
 from mom_pipeline.defs.build import ASSETS
 from mom_pipeline.defs.partitions import range_tags
 from mom_pipeline.serving.registry import ModelRegistry
-from mom_pipeline_tests.datasets.postgres import server
+from mom_pipeline_tests.datasets.postgres import PROGRAMS, server
 
 from .conftest import QUIET, Pipeline, day
 
@@ -102,14 +102,11 @@ def test_two_folders_in_one_deployment(one_day: Pipeline, tmp_path: Path):
     assert defs.resolve_job_def("other_shop_daily_update")
 
 
-POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-
-
 @pytest.mark.long
-@pytest.mark.skipif(not POSTGRES, reason="needs PostgreSQL: apt-get install postgresql")
+@pytest.mark.skipif(not PROGRAMS, reason="needs PostgreSQL: apt-get install postgresql")
 def test_with_postgres_as_the_storage_of_dagster(one_day: Pipeline, tmp_path: Path):
     pytest.importorskip("dagster_postgres")
-    with server(POSTGRES[-1]) as url:
+    with server(PROGRAMS[-1]) as url:
         home = tmp_path / "home"
         home.mkdir()
         url = url.replace("postgresql:", "postgresql+psycopg2:")  # the driver of dagster-postgres

@@ -34,18 +34,13 @@ def hash_groups(users: Array) -> Array:
 
 @dataclass(frozen=True)
 class HashedSums:
-    """The sums of each of G = 32 groups, seen through an anchor that is kept elsewhere.
+    """The sums of each of G = 32 groups, seen through an anchor that is kept elsewhere."""
 
-    totals: (G, 3) users, sum of omega, of omega'.  pairs: H, (G, K', K').  triples: (G, packed).
-    items: (M,) positions.  item_pairs: (G, M + 1, K') their rows of C, less the events paired with
-    themselves where draws are distinct; in the last row the sum over all items.
-    """
-
-    totals: Float64
-    pairs: Float64
-    triples: Float64
-    item_pairs: Float64
-    items: Array
+    totals: Float64  # (G, 3) users, sum of omega, of omega'
+    pairs: Float64  # H, (G, K', K')
+    triples: Float64  # (G, packed)
+    item_pairs: Float64  # (G, M + 1, K') C of items, less repeats if distinct; last over all
+    items: Array  # (M,) positions
 
     @classmethod
     def from_users(cls, users: Users, anchor: Anchor, item_users: Array) -> Self:

@@ -23,14 +23,11 @@ _CHANCE_DRAWS = 20
 
 @dataclass(frozen=True)
 class StandardErrors:
-    """Of the spectral estimate. weights: of pi, (K,).  items: (M,) positions.
+    """Of the spectral estimate."""
 
-    item_probs: of O at these items, (M, K), before negative entries are removed.
-    """
-
-    weights: Float64
-    items: Array
-    item_probs: Float64
+    weights: Float64  # of pi, (K,)
+    items: Array  # (M,) positions
+    item_probs: Float64  # of O at these items, (M, K), before negative entries are removed
 
 
 def standard_errors(hashed: HashedSums, components: Float64) -> StandardErrors:

@@ -26,16 +26,12 @@ STEPS = 4
 
 @dataclass(frozen=True)
 class EmSums:
-    """What a step adds up over users.
+    """What a step adds up over users."""
 
-    items: (D, K), sum_u P[y, k | u].  groups: (K,), sum_u P[k | u].
-    log_likelihood: of the rows, before the step.  users: with any event.
-    """
-
-    items: Array
-    groups: Float64
-    log_likelihood: float
-    users: int
+    items: Array  # (D, K), sum_u P[y, k | u]
+    groups: Float64  # (K,), sum_u P[k | u]
+    log_likelihood: float  # of the rows, before the step
+    users: int  # with any event
 
     def __add__(self, other: Self) -> Self:
         return type(self)(

@@ -83,15 +83,11 @@ class _SegmentPass:
 
 @dataclass(frozen=True)
 class Likeness:
-    """Two segments side by side.
+    """Two segments side by side."""
 
-    shares: (2, K) the mean memberships of either.  distance: half of their absolute difference.
-    p_value: how often users who change sides at random are as far apart.
-    """
-
-    shares: Float64
-    distance: float
-    p_value: float
+    shares: Float64  # (2, K) the mean memberships of either
+    distance: float  # half of their absolute difference
+    p_value: float  # how often users who change sides at random are as far apart
 
 
 def compare_segments(P: Array, one: Array, other: Array, rng: np.random.Generator) -> Likeness:

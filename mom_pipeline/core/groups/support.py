@@ -45,14 +45,11 @@ _SHARES = (8, 4, 2, 1)
 
 @dataclass(frozen=True)
 class SupportCurve:
-    """How many groups an eighth, a quarter, a half and all of the users support.
+    """How many groups an eighth, a quarter, a half and all of the users support."""
 
-    users, groups: rising.  most: how many were looked for; as many are "at least".
-    """
-
-    users: tuple[int, ...]
+    users: tuple[int, ...]  # rising, as the groups
     groups: tuple[int, ...]
-    most: int
+    most: int  # how many were looked for; as many are "at least"
 
     @property
     def of_twice(self) -> int:
