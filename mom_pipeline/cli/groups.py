@@ -6,7 +6,7 @@ from mom_pipeline.catalogue import shortened
 from mom_pipeline.cli.ask import A_FILE_OF_IDS
 from mom_pipeline.cli.terminal import json_option, print_json, print_table
 from mom_pipeline.core.evaluation.stability import MIN_AGREEMENT
-from mom_pipeline.groups.names import keep_names, renamed
+from mom_pipeline.groups.names import keep_groups, renamed
 from mom_pipeline.serving.answers import Group, GroupPage, NamedItem
 from mom_pipeline.serving.groups import KnownGroups
 from mom_pipeline.serving.recommender import Recommender
@@ -78,7 +78,7 @@ def _rename(settings: Settings, rest: list[str]) -> None:
         raise click.UsageError("`groups rename` takes OLD and NEW; names with spaces in quotes.")
     known = Recommender.open(settings.data_dir).groups
     names = renamed(known.names, *rest)
-    keep_names(settings, names)
+    keep_groups(settings, names)
     old, new = known.names[known.position(rest[0])].name, names[known.position(rest[0])].name
     click.echo(f"{old!r} is called {new!r} from now on, on every page and in every export.")
 
@@ -110,6 +110,12 @@ def _print_all(known: KnownGroups, *, as_json: bool) -> None:
     if as_json:
         print_json(said.model_dump())
         return
+    if said.supported is not None:
+        click.echo(
+            f"Your {said.people:,} people support {said.supported} groups by their second moment; "
+            f"twice as many would support about {said.supported_by_twice}. Shown are those on "
+            f"which two halves of the people agree; on {said.unsupported} more they do not."
+        )
     columns = ["name", "people", "share", "95 %", "four weeks", "typical items", "support"]
     rows = [
         (

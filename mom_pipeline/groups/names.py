@@ -17,6 +17,7 @@ from scipy import sparse
 
 from mom_pipeline.catalogue import Catalogue, did_you_mean, tidy
 from mom_pipeline.core.files import locked, write_text
+from mom_pipeline.core.groups.support import SupportCurve
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.errors import MomError
 from mom_pipeline.groups.apart import set_apart
@@ -50,30 +51,40 @@ class NamedGroup:
     profile: Mapping[str, float]  # item -> how much it sets the group apart
 
 
-def kept_names(settings: Settings) -> list[NamedGroup]:
-    """The names that were given before."""
+@dataclass(frozen=True)
+class KeptGroups:
+    """What is kept of groups from day to day. support: how many the people support."""
+
+    names: Sequence[NamedGroup] = ()
+    support: SupportCurve | None = None
+
+
+def kept_groups(settings: Settings) -> KeptGroups:
+    """The names that were given before, and how many groups the people supported."""
     path = settings.shop_dir / NAMES_FILE
     try:
-        return [NamedGroup(**each) for each in json.loads(path.read_bytes())]
+        kept = json.loads(path.read_bytes())
+        support = SupportCurve(**kept["support"]) if kept["support"] else None
+        return KeptGroups([NamedGroup(**each) for each in kept["names"]], support)
     except FileNotFoundError:
-        return []
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+        return KeptGroups()
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise MomError(
             f"{path} cannot be read ({error!r}); put it back from a copy, or remove it and rename "
             "groups again"
         ) from error
 
 
-def keep_names(settings: Settings, names: Sequence[NamedGroup]) -> None:
+def keep_groups(
+    settings: Settings, names: Sequence[NamedGroup], support: SupportCurve | None = None
+) -> None:
     """Write the names of the groups of a model; what a person named and is not there stays, too."""
     with locked(settings.shop_dir):
-        own = [e for e in kept_names(settings) if e.by == "person"]
-        others = [
-            e for e in own if not any(_likeness(e.profile, n.profile) >= _LIKE for n in names)
-        ]
-        text = json.dumps(
-            [asdict(each) for each in [*names, *others]], ensure_ascii=False, indent=0
-        )
+        kept = kept_groups(settings)
+        own = [each for each in kept.names if each.by == "person"]
+        others = [e for e in own if not any(_cosine(e.profile, n.profile) >= _LIKE for n in names)]
+        now = KeptGroups([*names, *others], support or kept.support)
+        text = json.dumps(asdict(now), ensure_ascii=False, indent=0)
         write_text(settings.shop_dir / NAMES_FILE, text + "\n")
 
 
@@ -147,7 +158,7 @@ def _matched(
 ) -> dict[int, NamedGroup]:
     """The kept name of each group that has one: the most like pairs first, each once."""
     pairs = [
-        (_likeness(profile, each.profile), k, at)
+        (_cosine(profile, each.profile), k, at)
         for k, profile in enumerate(profiles)
         for at, each in enumerate(kept)
     ]
@@ -160,7 +171,7 @@ def _matched(
     return found
 
 
-def _likeness(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+def _cosine(one: Mapping[str, float], other: Mapping[str, float]) -> float:
     """The cosine of two profiles."""
     lengths = math.hypot(*one.values()) * math.hypot(*other.values())
     return sum(one[y] * other[y] for y in one.keys() & other.keys()) / lengths if lengths else 0.0

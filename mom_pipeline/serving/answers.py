@@ -243,12 +243,16 @@ class Groups(ModelAnswer):
     """The groups, the largest first. people: how many there are.  days: those of `by_day`.
 
     unsupported: how many more the model has, on which two halves of the people do not agree.
+    supported: how many directions of the second moment are clear of chance, and about how many were
+    with twice as many people; None where not known.
     from_sample: sizes are those of so many of the people; None for all.
     """
 
     model: str
     people: int
     unsupported: int
+    supported: int | None
+    supported_by_twice: int | None
     from_sample: int | None
     days: tuple[str, ...]
     groups: tuple[Group, ...]

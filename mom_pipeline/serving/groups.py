@@ -11,7 +11,7 @@ from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.ranking.topn import top_n
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.groups.apart import bubbles, set_apart
-from mom_pipeline.groups.names import BadGroupName, NamedGroup, find_group, named_groups
+from mom_pipeline.groups.names import BadGroupName, KeptGroups, NamedGroup, find_group, named_groups
 from mom_pipeline.groups.people import (
     blocks_of,
     groups_of,
@@ -41,7 +41,7 @@ class KnownGroups:
         self,
         served: ServedModel,
         catalogue: Catalogue,
-        kept: Sequence[NamedGroup] = (),
+        kept: KeptGroups = KeptGroups(),  # noqa: B008 - immutable
         model: FittedModel | None = None,
         *,
         exclude_seen: bool = True,
@@ -58,7 +58,7 @@ class KnownGroups:
         """The name of every group, and what it is of, (K,)."""
         ids = [str(item) for item in self._served.item_ids]
         O = self._served.model.item_probs
-        return named_groups(O, self._known, ids, self._catalogue, self._kept)
+        return named_groups(O, self._known, ids, self._catalogue, self._kept.names)
 
     def position(self, name: str) -> int:
         """The group of a name or a number; UnknownGroup when there is none that is supported."""
@@ -77,11 +77,14 @@ class KnownGroups:
     def all(self) -> answers.Groups:
         """Every group, the largest first."""
         people, (X, _), (days, _) = self._served.histories.shape[0], self.counted, self._by_week
+        support = self._kept.support
         by_size = self.shown[np.argsort(-self._sizes[self.shown], kind="stable")].tolist()
         return answers.Groups(
             model=self._served.manifest.version,
             people=people,
             unsupported=self.K - len(self.shown),
+            supported=support.groups[-1] if support else None,
+            supported_by_twice=support.of_twice if support else None,
             from_sample=X.shape[0] if X.shape[0] < people else None,
             days=tuple(day.isoformat() for day in days),
             groups=tuple(self._groups[k] for k in by_size),

@@ -32,7 +32,7 @@ from mom_pipeline.core.ranking.list_rules import ListRules
 from mom_pipeline.core.ranking.parts import Histories
 from mom_pipeline.core.ranking.topn import BestItems, top_n
 from mom_pipeline.core.types import Array, Csr
-from mom_pipeline.groups.names import NamedGroup, kept_names
+from mom_pipeline.groups.names import KeptGroups, kept_groups
 from mom_pipeline.serving import answers
 from mom_pipeline.serving.events import EventStore
 from mom_pipeline.serving.explorer.explorer import Explorer
@@ -77,7 +77,7 @@ class Recommender:
     catalogue: names and groups of the items.  left_out: ids of items that no list may hold.
     boosts: by how much items are likelier.  max_per_group, diversity: see `ListRules`.
     since: what a user took after a day: weights by item, see `EventStore.since`.
-    names: of groups, as they were given before.
+    kept: names of groups, as they were given before.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class Recommender:
         exclude_seen: bool = True,
         catalogue: Catalogue | None = None,
         since: Since | None = None,
-        names: Sequence[NamedGroup] = (),
+        kept: KeptGroups = KeptGroups(),  # noqa: B008 - immutable
         **rules: Any,
     ) -> None:
         self._served = served
         self._exclude_seen = exclude_seen
         self._catalogue = catalogue or Catalogue()
-        self._since, self._names = since, names
+        self._since, self._kept = since, kept
         self._model = ruled(served, {"catalogue": self._catalogue, **rules})
         self._model.prepare()
         _ = served.item_positions, served.user_positions
@@ -136,7 +136,7 @@ class Recommender:
     @cached_property
     def groups(self) -> KnownGroups:
         """The groups of people that the components are."""
-        own = self._served, self._catalogue, self._names, self._model
+        own = self._served, self._catalogue, self._kept, self._model
         return KnownGroups(*own, exclude_seen=self._exclude_seen)
 
     def choose(
@@ -435,7 +435,7 @@ def list_rules(settings: Settings) -> dict[str, Any]:
     return {
         "exclude_seen": serving.exclude_seen,
         "catalogue": catalogue,
-        "names": kept_names(settings),
+        "kept": kept_groups(settings),
         "left_out": left_out.union(hidden),
         "boosts": {item: said.boost for item, said in shop.items() if said.boost != 1},
         "max_per_group": serving.max_per_group,

@@ -29,6 +29,8 @@ def test_the_groups_of_the_model_in_use(computed: Path):
     assert sum(group["people"] for group in groups) == (np.diff(served.histories.indptr) > 0).sum()
     assert [g["people"] for g in groups] == sorted((g["people"] for g in groups), reverse=True)
     shown = mom(computed, "groups").stdout
+    words = f"support {said['supported']} groups by their second moment; twice as many would"
+    assert words in " ".join(shown.split())
     for group in groups:
         low, high = group["size_interval"]
         assert low < group["size"] < high

@@ -1,11 +1,23 @@
 """The asset `groups`: who is in which, what they are called, and what happened to them."""
 
+import gzip
+from contextlib import suppress
+from dataclasses import replace
+
 import dagster as dg
 import numpy as np
+import pytest
 
-from mom_pipeline.groups.names import keep_names, kept_names, renamed
+from mom_pipeline.errors import LogFileError
+from mom_pipeline.groups.changes import WARM_UP
+from mom_pipeline.groups.names import keep_groups, kept_groups, renamed
+from mom_pipeline.logs.decisions import accept_day
+from mom_pipeline.logs.sample_logs import sample_deliveries
+from mom_pipeline.pipeline.days import INPUTS
 
-from .conftest import N_DAYS, Pipeline, day
+from .conftest import N_DAYS, SAMPLE, Pipeline, day
+
+UP_TO_GROUPS = tuple(INPUTS)[: tuple(INPUTS).index("groups") + 1]
 
 
 def shown_of(pipeline: Pipeline) -> list[dict[str, object]]:
@@ -31,8 +43,11 @@ def test_a_day_has_the_group_of_everybody(backfilled: Pipeline):
 
 
 def test_groups_have_names_on_the_newest_day_and_no_person_is_named(backfilled: Pipeline):
-    names = kept_names(backfilled.settings)
+    names = kept_groups(backfilled.settings).names
     assert len(names) == 3
+    support = kept_groups(backfilled.settings).support
+    assert support is not None
+    assert support.users[-1] == shown_of(backfilled)[-1]["people"]
     shown = shown_of(backfilled)
     assert shown[-1]["names"] == ", ".join(each.name for each in names)
     assert all("names" not in metadata for metadata in shown[:-1])
@@ -41,15 +56,45 @@ def test_groups_have_names_on_the_newest_day_and_no_person_is_named(backfilled: 
 
 
 def test_what_a_person_named_keeps_its_name_on_the_next_days_and_by_a_rebuild(copied: Pipeline):
-    names = kept_names(copied.settings)
-    keep_names(copied.settings, renamed(names, names[1].name, "Night owls"))
+    names = kept_groups(copied.settings).names
+    keep_groups(copied.settings, renamed(names, names[1].name, "Night owls"))
     for full in (False, True):
         copied.run(N_DAYS, full=full)
-        assert [n.name for n in kept_names(copied.settings)] == [
+        assert [n.name for n in kept_groups(copied.settings).names] == [
             names[0].name,
             "Night owls",
             names[2].name,
         ]
-    older = kept_names(copied.settings)
+    older = kept_groups(copied.settings).names
     copied.run(2)  # a day of the past names nothing
-    assert kept_names(copied.settings) == older
+    assert kept_groups(copied.settings).names == older
+
+
+@pytest.mark.long
+def test_a_campaign_that_doubles_a_group_is_said(empty: Pipeline):
+    """On days that are usual, nothing is."""
+    last = WARM_UP + 8
+    sample = replace(SAMPLE, n_days=last, n_users=600, events_per_day=600)
+    files = {delivery.name: delivery.content for delivery in sample_deliveries(sample)}
+    newest = f"{day(last)}.csv.gz"
+    lines = gzip.decompress(files[newest]).decode()
+    rock = sorted({line.split(",")[1] for line in lines.split("\n") if ",rock-" in line})[:3]
+    came = [f"new-{n},{item},{day(last)}T10:00:00" for n in range(600) for item in rock]
+    files[newest] = gzip.compress("\n".join([lines.rstrip("\n"), *came, ""]).encode())
+    empty.deliver(files)
+    empty.run(1, last, only=UP_TO_GROUPS)
+    with suppress(LogFileError):  # it is not excluded
+        accept_day(empty.warehouse, day(last))
+        empty.run(last, only=UP_TO_GROUPS)
+    assert len(empty.days.made["groups", day(last)].facts["largest"]) >= WARM_UP
+    alarms = {
+        (said.check_name, said.partition): said.description
+        for name in ("vanished", "split", "doubled")
+        for record in empty.instance.event_log_storage.get_asset_check_execution_history(
+            dg.AssetCheckKey(dg.AssetKey("groups"), f"no_group_{name}"), limit=2 * last
+        )
+        for said in [record.event.dagster_event.asset_check_evaluation_data]
+        if not said.passed
+    }
+    assert list(alarms) == [("no_group_doubled", str(day(last)))]
+    assert "more people than on any day before" in alarms["no_group_doubled", str(day(last))]

@@ -8,8 +8,8 @@ from mom_pipeline.groups.names import (
     BadGroupName,
     NamedGroup,
     find_group,
-    keep_names,
-    kept_names,
+    keep_groups,
+    kept_groups,
     named_groups,
     renamed,
 )
@@ -99,18 +99,20 @@ def test_a_group_that_is_another_one_gets_another_name():
 
 def test_what_a_person_names_stays(tmp_path):
     settings = load_settings(tmp_path)
-    assert kept_names(settings) == []
+    assert kept_groups(settings).names == ()
     names = named_groups(O, O.mean(axis=1), IDS, JAZZ)
-    keep_names(settings, renamed(names, "jazz · silver", "  Night   owls "))
-    again = named_groups(O, O.mean(axis=1), IDS, JAZZ, kept_names(settings))
+    keep_groups(settings, renamed(names, "jazz · silver", "  Night   owls "))
+    again = named_groups(O, O.mean(axis=1), IDS, JAZZ, kept_groups(settings).names)
     assert [each.name for each in again] == ["Night owls", "Metal · Iron"]
     assert [each.by for each in again] == ["person", "words"]
     twice = renamed(again, "1", "Sleepless")
-    keep_names(settings, twice)
-    assert [each.name for each in kept_names(settings)] == ["Sleepless", "Metal · Iron"]
+    keep_groups(settings, twice)
+    assert [each.name for each in kept_groups(settings).names] == ["Sleepless", "Metal · Iron"]
     # A day without the group does not lose its name.
-    keep_names(settings, named_groups(O[:, 1:], O.mean(axis=1), IDS, JAZZ, kept_names(settings)))
-    assert "Sleepless" in [each.name for each in kept_names(settings)]
+    keep_groups(
+        settings, named_groups(O[:, 1:], O.mean(axis=1), IDS, JAZZ, kept_groups(settings).names)
+    )
+    assert "Sleepless" in [each.name for each in kept_groups(settings).names]
 
 
 @pytest.mark.parametrize(
@@ -142,4 +144,4 @@ def test_damaged_names_are_said(tmp_path):
     settings.shop_dir.mkdir(parents=True)
     (settings.shop_dir / "groups.json").write_text("{")
     with pytest.raises(Exception, match="cannot be read"):
-        kept_names(settings)
+        kept_groups(settings)

@@ -194,7 +194,7 @@ def test_the_map_can_be_read(opened: Opened, K: int):
         | {"agreement": None, "by_day": [], "place": place, "people": 9, "change": None}
         for k, (size, place) in enumerate(zip(sizes, bubbles(O, sizes).tolist(), strict=True))
     ]
-    answer = {"model": "one", "people": 100, "days": [], "groups": many}
+    answer = {"model": "one", "people": 100, "supported": None, "days": [], "groups": many}
     opened.page.route("**/groups", lambda route: route.fulfill(json=answer))
     page = opened.open("#groups")
     for width in (400, 1024, 1600):

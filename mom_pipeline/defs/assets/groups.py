@@ -6,16 +6,19 @@ from datetime import date
 
 import numpy as np
 
+from mom_pipeline.core.groups.support import support_curve
 from mom_pipeline.core.types import Array
 from mom_pipeline.defs import checks
 from mom_pipeline.defs.checks import Verdict
 from mom_pipeline.defs.daily import DayOutput, DayRun, daily_asset
 from mom_pipeline.groups.changes import SETTLED, WINDOW, GroupChange, GroupDay, compare_days
-from mom_pipeline.groups.names import keep_names, kept_names, named_groups
+from mom_pipeline.groups.names import keep_groups, kept_groups, named_groups
 from mom_pipeline.groups.people import NOBODY, sizes, strongest_groups, supported
 from mom_pipeline.pipeline.days import NotUsable
 from mom_pipeline.warehouse.matrix import ids_by_position
 
+# How many times as many people change how many groups they support.
+_RENEWED = 1.25
 _CHECKS: Mapping[str, Callable[[Sequence[str], float], Verdict]] = {
     "vanished": checks.no_group_vanished,
     "split": checks.no_group_split,
@@ -40,7 +43,7 @@ def groups(run: DayRun, day: date) -> DayOutput:
     compared, past = _compared(run, day, P, known)
     alarms = compared.alarms(past) if compared else ()
     past = [*past, compared.largest][-WINDOW:] if compared else past
-    names = _names(run, day) if day == days.computed()[-1] else []
+    names = _names(run, day, int(known.sum())) if day == days.computed()[-1] else []
     shares = people / max(people.sum(), 1)
     entropy = -float(shares[shares > 0] @ np.log(shares[shares > 0]))
     moved = {"moved": compared.moved} if compared else {}
@@ -102,16 +105,22 @@ def _renumbered(found: GroupDay, settled: Array) -> GroupDay:
     return replace(found, changes=tuple(changes))
 
 
-def _names(run: DayRun, day: date) -> list[str]:
-    """Name the groups of the newest day, and keep the names."""
+def _names(run: DayRun, day: date, people: int) -> list[str]:
+    """Name the groups of the newest day, and keep the names.
+
+    How many groups the people support takes a few passes, so it is renewed as they grow.
+    """
     folder = run.folder
     with folder.warehouse.reading() as connection:
         ids = [str(item or "") for item in ids_by_position(connection, "item")]
-    model, kept = run.days.model(day, with_pairs=False), kept_names(folder.settings)
+    model, kept = run.days.model(day, with_pairs=False), kept_groups(folder.settings)
     ids = ids[: model.n_items]
     known = np.where([item != "" for item in ids], model.popularity, 0.0)  # less what was erased
-    named = named_groups(model.item_probs, known, ids, folder.catalogue, kept)
-    keep_names(folder.settings, named)
+    named = named_groups(model.item_probs, known, ids, folder.catalogue, kept.names)
+    users, support = folder.users(run.days.rows(day)), kept.support
+    if support is None or not support.users[-1] <= people < _RENEWED * support.users[-1]:
+        support = support_curve(users)
+    keep_groups(folder.settings, named, support)
     return [each.name for each in named]
 
 

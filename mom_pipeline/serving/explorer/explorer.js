@@ -434,7 +434,8 @@ async function showGroups() {
   const said = await ask("/groups");
   const map = element("div", { className: "map" }, ...said.groups.map(bubble));
   map.style.maxWidth = `${Math.min(860, 420 + 20 * said.groups.length)}px`;
-  const few = said.unsupported ? ` ${said.unsupported} more were looked for, but two halves of the people do not agree on them: they are not shown.` : "";
+  const few = (said.unsupported ? ` ${said.unsupported} more were looked for, but two halves of the people do not agree on them: they are not shown.` : "")
+    + (said.supported === null ? "" : ` By their second moment the people support ${said.supported}; twice as many would support about ${said.supported_by_twice}.`);
   return [
     element("h1", { textContent: `${said.groups.length} groups of people` }),
     element("p", { textContent: `Every one of ${number(said.people)} people is in one. The larger a circle, the more people; groups that take alike are near each other.${few}` }),
