@@ -99,7 +99,7 @@ BUDGETS = {
     "pipeline": 930,
     "defs": 2_330,
     "engine": 680,
-    "serving": 4_250,
+    "serving": 4_210,
     "comparison": 1_810,
     "report": 610,
     "pictures": 330,
