@@ -105,7 +105,7 @@ BUDGETS = {
     "pictures": 330,
     "erasure": 890,
     "cli": 3_090,
-    "bench": 2_090,
+    "bench": 2_100,
     "ui": 500,
     "settings": 490,
     "exports": 360,
