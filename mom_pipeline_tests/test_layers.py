@@ -97,7 +97,7 @@ BUDGETS = {
     "pipeline": 930,
     "defs": 2_330,
     "engine": 680,
-    "serving": 4_250,
+    "serving": 4_270,
     "comparison": 1_810,
     "report": 610,
     "pictures": 330,
