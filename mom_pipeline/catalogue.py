@@ -30,7 +30,7 @@ _BIDIRECTIONAL |= dict.fromkeys(map(ord, "\u2066\u2067\u2068\u2069"))
 
 
 class InvalidCatalogue(MomError):
-    """`items.csv` cannot be read as it is."""
+    """`items.csv` or `users.csv` cannot be read as it is."""
 
 
 @dataclass(frozen=True)
@@ -62,16 +62,9 @@ class Catalogue:
     def open(cls, data_dir: Path) -> "Catalogue":
         """Read the catalogue of a data folder, empty without a file; may raise InvalidCatalogue."""
         path = data_dir / ITEMS_FILE
+        lines = lines_of(path)
         try:
-            text = path.read_bytes().decode("utf-8-sig")
-        except FileNotFoundError:
-            return cls()
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidCatalogue(
-                f"{path} must be a file in UTF-8: {error}; save it so, or remove it"
-            ) from error
-        try:
-            return cls.from_lines(csv.DictReader(io.StringIO(text, newline=""), restval=""))
+            return cls() if lines is None else cls.from_lines(lines)
         except (csv.Error, InvalidCatalogue) as error:
             raise InvalidCatalogue(f"{path}: {error}") from error
 
@@ -128,6 +121,19 @@ class Catalogue:
         wanted = set(groups)
         of_groups = (i for i, entry in self.items.items() if wanted.intersection(entry.groups))
         return frozenset(items).union(of_groups)
+
+
+def lines_of(path: Path) -> "csv.DictReader[str] | None":
+    """Open a file with a header; None where there is none. Raises InvalidCatalogue if not UTF-8."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidCatalogue(
+            f"{path} must be a file in UTF-8: {error}; save it so, or remove it"
+        ) from error
+    return csv.DictReader(io.StringIO(text, newline=""), restval="")
 
 
 def tidy(name: str) -> str:

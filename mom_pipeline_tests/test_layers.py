@@ -26,6 +26,7 @@ ALLOWED = {
     "groups": ARRAYS | STORAGE | {"catalogue"},
     "settings": {"pydantic", "pydantic_core", "pydantic_settings", "errors"},
     "settings_file": {"tomlkit", "core", "settings"},
+    "segments": ARRAYS | STORAGE | {"catalogue", "artifacts", "pipeline"},
     "pipeline": ARRAYS | STORAGE | {"artifacts", "warehouse", "logs"},
     "dagster_home": {"core", "settings"},
     "pictures": ARRAYS | {"core"},
@@ -38,7 +39,7 @@ ALLOWED = {
     | {"duckdb", "pydantic", "artifacts", "catalogue", "warehouse", "logs", "settings_file"},
     "erasure": ARRAYS
     | STORAGE
-    | {"duckdb", "artifacts", "warehouse", "logs", "pipeline", "serving"},
+    | {"duckdb", "artifacts", "warehouse", "logs", "pipeline", "segments", "serving"},
     "comparison": ARRAYS
     | {"implicit", "pydantic"}
     | {"core", "pictures", "datasets", "warehouse", "logs"},
@@ -76,6 +77,7 @@ ALLOWED = {
         "defs",
         "catalogue",
         "settings_file",
+        "segments",
         "pipeline",
     }
     | {"definitions", "groups"}
@@ -88,7 +90,7 @@ ALLOWED = {
 # what was reached, to be lowered: core 7,100, logs 1,750, datasets 780, defs 1,600, engine 600,
 # serving 2,200, comparison 1,600, report and pictures 800, cli 1,700 and bench 1,250 are meant.
 BUDGETS = {
-    "core": 8_520,
+    "core": 8_260,
     "logs": 2_270,
     "datasets": 2_160,
     "warehouse": 960,
@@ -102,12 +104,13 @@ BUDGETS = {
     "report": 610,
     "pictures": 330,
     "erasure": 890,
-    "cli": 3_060,
-    "bench": 1_870,
+    "cli": 3_090,
+    "bench": 2_090,
     "ui": 500,
     "settings": 490,
     "exports": 360,
     "components": 90,
+    "segments": 260,
 }
 
 

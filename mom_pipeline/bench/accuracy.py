@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from mom_pipeline.bench.efficiency import efficiency, from_truth, likelihoods, refined
 from mom_pipeline.bench.measure import timed
 from mom_pipeline.comparison.run import Progress, no_progress
 from mom_pipeline.core import MethodOfMoments, evaluate_ranking, simulate
 from mom_pipeline.core.algorithm.decomposition import match_columns
 from mom_pipeline.core.files import write_bytes
 from mom_pipeline.core.interactions import as_binary
+from mom_pipeline.core.simulation import LatentClasses
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.datasets.splits import read_split
 from mom_pipeline.pictures.charts import Lines, xy_curves
@@ -23,10 +25,12 @@ PAPER, UNBIASED = "paper, binary", "unbiased, counts"
 # Estimator, and whether repeat counts are kept.
 _VARIANTS = (PAPER, "paper, counts", UNBIASED, "unbiased, binary")
 _ITEMS_PER_USER = 15.0
+Point = dict[str, Any]
 
 
-def run_recovery(
+def run_recovery(  # noqa: PLR0913 - the sizes of a study
     scale: float = 1.0,
+    folder: Path | None = None,
     *,
     users: Sequence[int] = USERS,
     n_items: int = 5_000,
@@ -37,36 +41,65 @@ def run_recovery(
 ) -> dict[str, Any]:
     """Fit simulated users of growing number; returns the points and the log-log slopes.
 
-    plot: an SVG to draw them to.
+    plot: an SVG to draw them to.  folder: of the logs, for held-out likelihoods.
     A point has the mean L1 error of O's columns, the sum of lambda^-2 and Theorem 1's bound of a
     column (None for an estimator that it is not about).
     """
-    points: list[dict[str, Any]] = []
+    points: list[Point] = []
+    after_em: list[Point] = []
     for done, n in enumerate(users):
         n_users = round(scale * n)
         truth, counts = simulate(n_users, n_items, n_components, _ITEMS_PER_USER, seed)
         for variant in _VARIANTS:
             X = counts if variant.endswith("counts") else as_binary(counts)
-            point = _point(X, variant.partition(",")[0], truth.item_probs, seed)
+            model, point = _point(X, variant.partition(",")[0], truth.item_probs, seed)
             points.append({"estimator": variant, "users": n_users, **point})
+            if variant == UNBIASED:
+                after_em.append({"users": n_users, **_after_em(X, model, truth)})
         progress("recovery", (done + 1) / len(users))
     slopes = [{"estimator": v, "slope": _slope(line(points, v))} for v in _VARIANTS]
-    result = {"n_items": n_items, "n_components": n_components, "points": points, "slopes": slopes}
+    sizes = {"n_items": n_items, "n_components": n_components}
+    result = {**sizes, "points": points, "slopes": slopes, "after_em": after_em}
+    if scale == 1 and users is USERS:
+        result["efficiency"] = efficiency(seed=seed)
+    if folder is not None:
+        result["likelihood"] = list(likelihoods(folder, progress=progress))
     if plot is not None:
         write_bytes(plot, svg(recovery_chart(result)))
     return result
 
 
-def _point(X: Csr, estimator: Any, truth: Array, seed: int) -> dict[str, Any]:
+def _point(X: Csr, estimator: Any, truth: Array, seed: int) -> tuple[MethodOfMoments, Point]:
     how: dict[str, Any] = {"ranking": "components", "rows": "counts", "projection": "simplex"}
     model = MethodOfMoments(truth.shape[1], estimator, seed=seed, **how).fit(X)
-    fitted, true = match_columns(model.item_probs, truth)
     bounds = model.diagnostics["bounds"]
-    return {
-        "error": float(np.abs(model.item_probs[:, fitted] - truth[:, true]).sum(axis=0).mean()),
+    return model, {
+        "error": _error(model.item_probs, truth),
         "weight_sum": float(model.diagnostics["weight_sum"]),
         "bound": None if bounds is None else float(bounds["mu_bound"]),
     }
+
+
+def _after_em(X: Csr, model: MethodOfMoments, truth: LatentClasses) -> Point:
+    """Return the errors before and after EM, of EM begun at the truth, and both by the latter."""
+    ideal = _error(from_truth(X, truth).item_probs, truth.item_probs)
+    spectral, after = (
+        _error(O, truth.item_probs)
+        for O in (model.item_probs, refined(X, model.item_probs, model.weights).item_probs)
+    )
+    return {
+        "spectral": spectral,
+        "refined": after,
+        "from_truth": ideal,
+        "spectral_by_from_truth": spectral / ideal,
+        "refined_by_from_truth": after / ideal,
+    }
+
+
+def _error(item_probs: Array, truth: Array) -> float:
+    """Return the mean L1 error of the columns, each with its counterpart."""
+    fitted, true = match_columns(item_probs, truth)
+    return float(np.abs(item_probs[:, fitted] - truth[:, true]).sum(axis=0).mean())
 
 
 def line(points: Sequence[dict[str, Any]], estimator: str) -> list[dict[str, Any]]:

@@ -36,6 +36,7 @@ COMMANDS = {
     "recommend": ("ask", "Recommend items to users, or for a list of items."),
     "similar": ("ask", "Show the items that go with an item."),
     "explain": ("ask", "Show the parts of an item's score for a user."),
+    "segments": ("segments", "Show the groups of some people: of a country, without a channel."),
     "groups": ("groups", "Show the groups of people, one of them, or write who belongs to it."),
     "export": ("export", "Write everybody's lists or groups to a file or a table."),
     "serve": ("serve", "Show pages and answer over HTTP, by default on this machine only."),

@@ -19,6 +19,7 @@ from mom_pipeline.erasure.tables import (
 )
 from mom_pipeline.logs.decisions import keep_admitted
 from mom_pipeline.pipeline.days import Days
+from mom_pipeline.segments import USERS_FILE, erase_lines_of_users
 from mom_pipeline.serving.events import EventStore
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Warehouse
@@ -78,6 +79,7 @@ def storage_steps(settings: Settings, traces: UserTraces, first: date) -> Iterat
     """The steps, the sources first: nothing can be built with the users. first: computed again."""
     warehouse, users, files = Warehouse(settings), traces.user_ids, traces.files
     yield "events", partial(EventStore(settings).erase, users)
+    yield USERS_FILE, partial(erase_lines_of_users, settings.data_dir, users)
     several = max(-(-len(files) // _TURNS), 1)
     for start in range(0, len(files), several):
         own = files[start : start + several]
