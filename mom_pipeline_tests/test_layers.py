@@ -95,7 +95,7 @@ BUDGETS = {
     "datasets": 2_160,
     "warehouse": 960,
     "artifacts": 480,
-    "groups": 540,
+    "groups": 550,
     "pipeline": 930,
     "defs": 2_330,
     "engine": 680,
