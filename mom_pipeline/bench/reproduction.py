@@ -135,6 +135,7 @@ def render_reproduction(result: Reproduction, claims: Sequence["Claim"]) -> str:
         claims=claims,
         slopes={"1/√N": "−0.50", **slopes},
         recovery=recovery_chart(result.recovery),
+        groups=_after_em(result.recovery),
         table_1=_table_1(comparisons),
         table_2=_table_2(result),
         curves=[chart for comparison in comparisons for chart in tables.figure_2(comparison)],
@@ -150,6 +151,22 @@ def render_reproduction(result: Reproduction, claims: Sequence["Claim"]) -> str:
 def signed(slope: float | None) -> str:
     """Return a slope with its sign, a dash where there is none."""
     return _shown(slope, "+.2f").replace("-", "−")
+
+
+def _after_em(recovery: Mapping[str, Any]) -> Table:
+    """The error of O before and after EM, beside that of EM begun at the truth."""
+    records = (
+        {
+            "users": f"{row['users']:,}",
+            "spectral": _shown(row["spectral"], ".4f"),
+            "refined by EM": _shown(row["refined"], ".4f"),
+            "EM from the truth": _shown(row["from_truth"], ".4f"),
+            "spectral by it": _shown(row["spectral_by_from_truth"], ".3f"),
+            "refined by it": _shown(row["refined_by_from_truth"], ".3f"),
+        }
+        for row in recovery["after_em"]
+    )
+    return Table.of("Groups: mean L1 error of O", records)
 
 
 def _table_1(comparisons: Sequence[Comparison]) -> Table:

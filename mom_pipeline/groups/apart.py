@@ -4,6 +4,8 @@ import numpy as np
 
 from mom_pipeline.core.types import Array, Float64
 
+# As many takers who are as usual count beside those of a word.
+_PRIOR = 5.0
 _STEPS, _PULL, _GAP, _SMALLEST = 400, 0.02, 1.02, 0.35
 
 
@@ -12,6 +14,18 @@ def set_apart(O: Array, popularity: Array) -> Float64:
     p, everybody = O.astype(np.float64), popularity[:, None].astype(np.float64)
     ratio = np.divide(p, everybody, out=np.ones_like(p), where=(p > 0) & (everybody > 0))
     return np.asarray(p * np.log(ratio))
+
+
+def expected_shares(counts: Array, usual: Array) -> Float64:
+    """P[group | taker] of an item before anybody took it: (K,), from those of its words.
+
+    The mean of the logarithms of how much more often than usual people of a group take what has a
+    word. counts: (words, K) takers by group.  usual: (K,) shares of all people.
+    """
+    usual = np.maximum(usual, 1e-9)
+    shares = (counts + _PRIOR * usual) / (counts.sum(axis=1, keepdims=True) + _PRIOR)
+    expected = usual * np.exp(np.log(shares / usual).mean(axis=0))
+    return np.asarray(expected / expected.sum())
 
 
 def bubbles(O: Array, sizes: Array) -> Float64:

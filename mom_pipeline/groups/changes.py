@@ -79,8 +79,6 @@ def compare_days(before: Array, after: Array, K: int) -> GroupDay:
 
 def _gone_or_split(flows: Array, k: int) -> Iterator[GroupChange]:
     """Whether the people of a group are together no longer, or in two groups."""
-    from scipy.stats import hypergeom
-
     K, total, own, stayed = len(flows), int(flows.sum()), int(flows[k].sum()), int(flows[k, k])
     now = flows.sum(axis=0)
     if not own or K == 1:
@@ -90,28 +88,40 @@ def _gone_or_split(flows: Array, k: int) -> Iterator[GroupChange]:
     # A part is one of its own, not a group that took some in.
     apart = [y for y in (first, second) if y == k or flows[k, y] >= now[y] / 2]
     if flows[k, second] >= _PART * own and len(apart) == 2:
-        p = float(hypergeom.sf(flows[k, other] - 1, total, own, now[other]))
+        p = _drawn("sf", int(flows[k, other]) - 1, total, own, int(now[other]))
         yield GroupChange("split", k, _of_day(p, K), own, stayed, int(flows[k, other]), other)
     elif stayed < _GONE * own and (first == k or first not in apart):
         # As few of any people where they were.
-        p = float(hypergeom.cdf(stayed, total, int(np.trace(flows)), own))
+        p = _drawn("cdf", stayed, total, int(np.trace(flows)), own)
         yield GroupChange("vanished", k, _of_day(p, K), own, stayed, own - stayed)
 
 
 def _doubled(flows: Array, now: Array, k: int) -> Iterator[GroupChange]:
     """Whether a group has twice the share of all people that it had."""
-    from scipy.stats import binom, hypergeom
-
     own, total, after, everybody = int(flows[k].sum()), int(flows.sum()), int(now[k]), now.sum()
     if after / everybody < _TWICE * own / total:
         return
     stayed, new = int(flows[k, k]), int(everybody) - total
     came = int(flows[:, k].sum()) - stayed
     new_here = after - came - stayed
-    by_moves = float(binom.sf(came - 1, came + own - stayed, 0.5))
-    by_new = float(hypergeom.sf(new_here - 1, int(everybody), after, new))
+    by_moves = _tossed(came, came + own - stayed)
+    by_new = _drawn("sf", new_here - 1, int(everybody), after, new)
     p = _of_day(2 * min(by_moves, by_new), len(flows))
     yield GroupChange("doubled", k, p, own, after, after - own)
+
+
+def _drawn(tail: Literal["sf", "cdf"], x: int, total: int, marked: int, n: int) -> float:
+    """P[marked among n of all people > x], or <= x."""
+    from scipy.stats import hypergeom  # half a second, on the few days on which it is needed
+
+    return float(getattr(hypergeom, tail)(x, total, marked, n))
+
+
+def _tossed(came: int, moved: int) -> float:
+    """P[as many of those who moved came], each as likely as that one left."""
+    from scipy.stats import binom
+
+    return float(binom.sf(came - 1, moved, 0.5))
 
 
 def _of_day(p: float, K: int) -> float:

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from scipy import sparse
 
-from mom_pipeline.catalogue import Catalogue, did_you_mean, tidy
+from mom_pipeline.catalogue import Catalogue, Item, did_you_mean, tidy
 from mom_pipeline.core.files import locked, write_text
 from mom_pipeline.core.groups.support import SupportCurve
 from mom_pipeline.core.types import Array, Csr
@@ -202,7 +202,7 @@ def _words_apart(
     O: Array, popularity: Array, ids: Sequence[str], catalogue: Catalogue
 ) -> list[list[str]]:
     """Groups and words of the catalogue that set each component apart."""
-    words, F = _features(ids, catalogue)
+    words, F = features(ids, catalogue)
     everybody, names = F @ popularity.astype(np.float64), []
     for p in O.T.astype(np.float64):
         shares = F @ p
@@ -219,13 +219,12 @@ def _words_apart(
     return names
 
 
-def _features(ids: Sequence[str], catalogue: Catalogue) -> tuple[list[str], Csr]:
+def features(ids: Sequence[str], catalogue: Catalogue) -> tuple[list[str], Csr]:
     """Groups, and words of several names, with the items that have them, (words, D)."""
     shown: dict[str, str] = {}
     of_items: dict[str, set[int]] = {}
     for position, item in enumerate(ids):
-        entry = catalogue.entry(item)
-        for word in (*entry.groups, *_words(entry.name)):
+        for word in words_of(catalogue.entry(item)):
             shown.setdefault(word.casefold(), word)
             of_items.setdefault(word.casefold(), set()).add(position)
     kept = [word for word, items in of_items.items() if len(items) > 1]
@@ -235,7 +234,9 @@ def _features(ids: Sequence[str], catalogue: Catalogue) -> tuple[list[str], Csr]
     return [shown[word] for word in kept], sparse.csr_array(entries, shape=(len(kept), len(ids)))
 
 
-def _words(name: str) -> Iterator[str]:
-    for word in _WORD.findall(name):
+def words_of(entry: Item) -> Iterator[str]:
+    """Groups of an item, and words of its name."""
+    yield from entry.groups
+    for word in _WORD.findall(entry.name):
         if len(word) > 2 or not word.isascii():
             yield word[0].upper() + word[1:]

@@ -298,9 +298,11 @@ class ItemUse(NamedItem):
     """Who takes an item. taken_by: the share of all people.  groups: of the catalogue.
 
     by_day: how many people took it last on each of the days.
+    expected: nobody took it yet, and `by_group` is what is expected from its groups and words.
     """
 
     model: str
+    expected: bool
     url: str
     groups: tuple[str, ...]
     taken_by: float

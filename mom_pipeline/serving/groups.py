@@ -10,8 +10,16 @@ from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.ranking.topn import top_n
 from mom_pipeline.core.types import Array, Csr, Float64
-from mom_pipeline.groups.apart import bubbles, set_apart
-from mom_pipeline.groups.names import BadGroupName, KeptGroups, NamedGroup, find_group, named_groups
+from mom_pipeline.groups.apart import bubbles, expected_shares, set_apart
+from mom_pipeline.groups.names import (
+    BadGroupName,
+    KeptGroups,
+    NamedGroup,
+    features,
+    find_group,
+    named_groups,
+    words_of,
+)
 from mom_pipeline.groups.people import (
     blocks_of,
     groups_of,
@@ -78,7 +86,7 @@ class KnownGroups:
         """Every group, the largest first."""
         people, (X, _), (days, _) = self._served.histories.shape[0], self.counted, self._by_week
         support = self._kept.support
-        by_size = self.shown[np.argsort(-self._sizes[self.shown], kind="stable")].tolist()
+        by_size = self.shown[np.argsort(-self.group_sizes[self.shown], kind="stable")].tolist()
         return answers.Groups(
             model=self._served.manifest.version,
             people=people,
@@ -156,6 +164,23 @@ class KnownGroups:
         entry = self._catalogue.entry(str(self._served.item_ids[position]))
         return answers.NamedItem(item=entry.item, name=entry.name, image=entry.image)
 
+    def expected(self, item: str) -> Float64 | None:
+        """P[group | taker] of an item of the catalogue alone, (K,); None where no word is known."""
+        of_words, usual = self._takers_of_words, self.group_sizes / max(self.group_sizes.sum(), 1)
+        words = {word.casefold() for word in words_of(self._catalogue.entry(item))}
+        known = [of_words[word] for word in sorted(words & of_words.keys())]
+        return expected_shares(np.stack(known), usual) if known else None
+
+    @cached_property
+    def _takers_of_words(self) -> dict[str, Array]:
+        """How many people of each group took what has a word, (K,) by word."""
+        (X, _), D = self.counted, len(self._served.item_ids)
+        owners = self.group_of[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))]
+        places = X.indices.astype(np.int64) * self.K + owners
+        takers = np.bincount(places, minlength=D * self.K).reshape(D, self.K)
+        words, F = features([str(item) for item in self._served.item_ids], self._catalogue)
+        return {word.casefold(): row for word, row in zip(words, F @ takers, strict=True)}
+
     @cached_property
     def counted(self) -> tuple[Csr, Csr]:
         """Histories and days of everybody, or of as many people as are counted."""
@@ -175,7 +200,7 @@ class KnownGroups:
         return np.where(named, self._served.model.popularity, 0.0)
 
     @cached_property
-    def _sizes(self) -> Array:
+    def group_sizes(self) -> Array:
         return sizes(self.group_of, self.K)
 
     @cached_property
@@ -187,8 +212,8 @@ class KnownGroups:
         """Every group, by number."""
         (_, counts), served = self._by_week, self._served
         O, agreement = served.model.item_probs, self._agreement
-        people = max(int(self._sizes.sum()), 1)
-        share, (low, high) = self._sizes / people, share_interval(self._sizes, people)
+        people = max(int(self.group_sizes.sum()), 1)
+        share, (low, high) = self.group_sizes / people, share_interval(self.group_sizes, people)
         shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
         change, error = _change(counts, shares)
         told, places = set_apart(O, self._known), np.zeros((self.K, 3))
@@ -197,7 +222,7 @@ class KnownGroups:
             answers.Group(
                 number=k + 1,
                 name=self.names[k].name,
-                people=int(self._sizes[k]),
+                people=int(self.group_sizes[k]),
                 size=float(share[k]),
                 size_interval=(float(low[k]), float(high[k])),
                 agreement=None if agreement is None else agreement[k],

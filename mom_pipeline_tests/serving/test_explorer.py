@@ -144,3 +144,23 @@ def test_an_item_is_taken_by_groups_on_days(served):
     assert sum(use.by_day) == (last > served.last_days.data.max() - 60).sum()
     with pytest.raises(UnknownItem, match="'nothing'"):
         explorer.item("nothing")
+
+
+def test_an_item_that_nobody_took_is_expected_where_its_words_are(served):
+    O, ids = served.model.item_probs, [str(item) for item in served.item_ids]
+    kinds = set_apart(O, served.model.popularity).argmax(axis=1)
+    entries = [
+        Item(item, f"thing {y}", f"Kind {k}")
+        for y, (item, k) in enumerate(zip(ids, kinds, strict=True))
+    ]
+    entries += [Item("new", "", "Kind 1"), Item("odd", "Quite unlike", "Elsewhere")]
+    explorer = exploring(served, Catalogue({entry.item: entry for entry in entries}))
+    use = explorer.item("new")
+    assert (use.expected, use.taken_by, use.groups) == (True, 0, ("Kind 1",))
+    assert sum(group.share for group in use.by_group) == pytest.approx(1)
+    lifts = {group.number: group.share / group.usual for group in use.by_group}
+    assert max(lifts, key=lifts.__getitem__) == 2
+    assert not explorer.item(ids[0]).expected
+    for unknown in ("odd", "nothing"):
+        with pytest.raises(UnknownItem):
+            explorer.item(unknown)

@@ -308,16 +308,15 @@ function table(columns, rows, kind = "") {
 // An item
 
 async function showItem(item) {
-  const [similar, use] = await Promise.all([
-    ask(`/similar/${encodeURIComponent(item)}`, { n: LIST }), ask(`/items/${encodeURIComponent(item)}`),
-  ]);
+  const use = await ask(`/items/${encodeURIComponent(item)}`);
+  const similar = use.expected ? { items: [] } : await ask(`/similar/${encodeURIComponent(item)}`, { n: LIST });
   const best = similar.items.length ? similar.items[0].score : 1;
   const about = [use.name && use.name !== item ? item : "", ...use.groups].filter(Boolean).map(visible);
   const most = Math.max(...use.by_group.map((group) => Math.max(group.share, group.usual)), Number.MIN_VALUE);
   return [
     heading("Item", use.name || item),
     element("div", { className: "about" }, picture(use),
-      element("p", {}, `${about.length ? `${about.join(" · ")} · ` : ""}taken by ${percent(use.taken_by)} of all people `,
+      element("p", {}, `${about.length ? `${about.join(" · ")} · ` : ""}${use.expected ? "taken by nobody yet" : `taken by ${percent(use.taken_by)} of all people`} `,
         /^https?:\/\//.test(use.url) ? element("a", { href: use.url, rel: "noreferrer", textContent: "its page" }) : null, " ",
         addButton({ item, name: use.name }))),
     element("div", { className: "columns even" },
@@ -327,7 +326,7 @@ async function showItem(item) {
           ? element("ol", {}, ...similar.items.map((other, at) => line(other, { rank: at + 1, below: why(other.score / best, "") })))
           : note("Nothing goes with it yet.")),
       element("div", {},
-        card("Who takes it", note("The people who took it, by group; in brackets the group among all people."),
+        card("Who takes it", note(use.expected ? "Who is expected to, by what has its groups and words; in brackets the group among all people." : "The people who took it, by group; in brackets the group among all people."),
           element("ul", {}, ...use.by_group.slice(0, 6).map((group) => element("li", { className: "line" },
             element("div", {}, link("group", group.number, group.name)),
             element("div", { className: "why" }, bar(group.share / most),

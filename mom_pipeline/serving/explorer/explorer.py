@@ -8,7 +8,7 @@ import numpy as np
 
 from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.core.ranking.topn import top_n
-from mom_pipeline.core.types import Array
+from mom_pipeline.core.types import Array, Float64
 from mom_pipeline.groups.people import FIRST_DAY, by_day, sizes
 from mom_pipeline.serving import answers
 from mom_pipeline.serving.groups import KnownGroups
@@ -91,8 +91,12 @@ class Explorer:
         return answers.History(user=user, model=version, total=len(items), items=entries)
 
     def item(self, item: str) -> answers.ItemUse:
-        """Who takes an item, and when; UnknownItem when the model does not know it."""
+        """Who takes an item, and when, or is expected to; UnknownItem where nothing is known."""
         known = self.groups
+        if item not in self._served.item_positions and item in self._catalogue.items:
+            expected = known.expected(item)
+            if expected is not None:
+                return self._expected(item, expected)
         position, (X, last_days) = self.position(item), known.counted
         entries = np.flatnonzero(X.indices == position)
         users = np.searchsorted(X.indptr, entries, side="right") - 1
@@ -102,6 +106,7 @@ class Explorer:
         return answers.ItemUse(
             **dict(self.named(position)),
             model=self._served.manifest.version,
+            expected=False,
             url=entry.url,
             groups=entry.groups,
             taken_by=len(entries) / max(X.shape[0], 1),
@@ -117,6 +122,33 @@ class Explorer:
             ),
             days=tuple(day.isoformat() for day in days),
             by_day=tuple(counts[:, 1].tolist()),
+        )
+
+    def _expected(self, item: str, shares: Float64) -> answers.ItemUse:
+        """An item of the catalogue that nobody took yet."""
+        known, entry = self.groups, self._catalogue.entry(item)
+        usual = known.group_sizes / max(known.group_sizes.sum(), 1)
+        return answers.ItemUse(
+            item=item,
+            name=entry.name,
+            image=entry.image,
+            model=self._served.manifest.version,
+            expected=True,
+            url=entry.url,
+            groups=entry.groups,
+            taken_by=0.0,
+            by_group=tuple(
+                answers.GroupShare(
+                    number=k + 1,
+                    name=known.names[k].name,
+                    share=float(shares[k]),
+                    usual=float(usual[k]),
+                )
+                for k in np.argsort(-shares, kind="stable").tolist()
+                if k in known.shown
+            ),
+            days=(),
+            by_day=(),
         )
 
     @cached_property
