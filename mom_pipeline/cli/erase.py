@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from mom_pipeline.artifacts.lock import writing_to
+from mom_pipeline.artifacts.lock import LOCK, writing_to
 from mom_pipeline.cli.run import RunFailed, run_days
 from mom_pipeline.cli.terminal import json_option, print_json, print_table, progress_bar, warn
 from mom_pipeline.core.errors import DamagedModel, MomError
@@ -171,7 +171,8 @@ def _erase(settings: Settings, traces: UserTraces, *, as_json: bool) -> None:
 def _left(settings: Settings, registry: ModelRegistry, users: Collection[str]) -> list[str]:
     """Where ids still are, by value and by their bytes.
 
-    Nothing is said of the bytes of an id that is a part of others.
+    Nothing is said of the bytes of an id that is a part of others, nor of the lock: its numbers
+    are those of a process.
     """
     with Warehouse(settings).connect() as connection, wanted_users(connection, users):
         sought = set(filter(is_distinctive, users)) - parts_of_others(connection)
@@ -180,7 +181,8 @@ def _left(settings: Settings, registry: ModelRegistry, users: Collection[str]) -
     with suppress(NoChampion, DamagedModel, UnknownVersion):
         known = registry.champion().user_positions
         found += ["models"] if any(user in known for user in users) else []
-    return sorted({*found, *(files_with(settings.data_dir, sought) if sought else [])})
+    by_bytes = files_with(settings.data_dir, sought) if sought else []
+    return sorted({*found, *by_bytes} - {LOCK})
 
 
 def _verify(settings: Settings, path: Path, *, as_json: bool) -> None:

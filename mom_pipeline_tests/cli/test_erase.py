@@ -16,6 +16,7 @@ import duckdb
 import pytest
 
 from mom_pipeline.artifacts.lock import _held, writing_to
+from mom_pipeline.cli.erase import _left
 from mom_pipeline.cli.run import ingest_new
 from mom_pipeline.erasure.erasing import NobodyToErase
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
@@ -167,6 +168,16 @@ def test_many_at_once_are_as_if_they_had_never_been(finished, tmp_path):
     (receipt,) = (folder / "erasures").glob("*.json")
     assert len(json.loads(receipt.read_text())["users"]) == len(gone)
     assert not any(user in receipt.read_text() for user in gone)
+
+
+def test_the_number_of_the_process_that_erases_is_nobodys_id(shop):
+    """It stands in the lock; of 5,000 people with short numbers one had it."""
+    settings = load_settings(shop)
+    registry = ModelRegistry(settings.models_dir)
+    with writing_to(settings, "somebody 4711-4711"):
+        assert _left(settings, registry, ["4711-4711"]) == []
+    (shop / "other").write_text("4711-4711")
+    assert _left(settings, registry, ["4711-4711"]) == ["other"]
 
 
 def test_a_person_may_come_again_if_the_operator_says_so(erased, tmp_path):
