@@ -107,7 +107,7 @@ def run_serve(
     clients: int = 4,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Ask services of 1 and 2 workers in turns while models change; then beside events; a file.
+    """Ask services of 1 and 2 workers in turns, once while models change; beside events; a file.
 
     An item is hidden, and looked for in the answers from a second later on, and after a restart.
     """
@@ -131,7 +131,8 @@ def run_serve(
             for turn in range(_TURNS):
                 for how, service in services.items():
                     progress(how, turn / _TURNS)
-                    own = ask(service, requests=requests // _TURNS, change=change)
+                    changing = change if turn == _TURNS // 2 else None
+                    own = ask(service, requests=requests // _TURNS, change=changing)
                     loads[how] = loads.get(how, Load()).plus(own)
             events = dict[str, Load]()
             for how, service in services.items():
