@@ -81,6 +81,28 @@ def test_it_is_scaffolded_checked_and_makes_lists(project: Path, monkeypatch: py
     assert (days, people) == ([("2024-03-02",)], [(400,)])
 
 
+def test_the_attributes_of_the_page_are_those_there_are(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Their asset is the source, and what is written are assets that theirs can depend on."""
+    [block] = re.findall(r"<!-- defs.yaml -->\n```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    folder = project / "src" / "shop" / "defs" / "recs"
+    folder.mkdir()
+    (folder / "defs.yaml").write_text(block)
+    monkeypatch.setenv("SHOP_DATABASE", "postgresql://localhost/shop")
+    monkeypatch.syspath_prepend("src")
+    defs = dg.load_from_defs_folder(path_within_project=project / "src" / "shop")
+    graph = defs.get_repository_def().asset_graph
+    logs, lists = (
+        graph.get(dg.AssetKey(["recs", "raw_logs"])),
+        dg.AssetKey(["recs", "mart", "lists"]),
+    )
+    assert logs.parent_keys == {dg.AssetKey(["dwh", "orders"])}
+    made = dg.AssetKey(["recs", "recommendations"])
+    assert graph.get(made).child_keys >= {lists, dg.AssetKey(["recs", "mom_groups"])}
+    assert defs.resolve_schedule_def("recs_daily_update_schedule").cron_schedule == "0 3 * * *"
+
+
 @pytest.mark.long
 @pytest.mark.skipif(not PROGRAMS, reason="needs PostgreSQL: apt-get install postgresql")
 def test_from_an_empty_project_to_lists_in_postgresql(

@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 import pytest
+import s3fs
 
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.datasets.source import Source
@@ -14,6 +15,7 @@ from mom_pipeline.errors import DatasetError
 from mom_pipeline.settings import ColumnSettings
 from mom_pipeline_tests.data_folder import DataFolder
 from mom_pipeline_tests.datasets.postgres import PROGRAMS, server
+from mom_pipeline_tests.object_store import BUCKET, object_store, use_store
 
 COLUMNS = ColumnSettings(user="customer", item="sku", timestamp="bought at", weight="n%")
 TABLE = 'mart."my orders"'
@@ -164,6 +166,32 @@ def test_files_by_pattern(folder: DataFolder, tmp_path: Path, kind: str):
     (theirs / f"day={FIRST}" / f"part-0.{kind}").unlink()
     assert source.read(folder.settings, FIRST, known[FIRST]) == ""
     assert ingested(folder, FIRST) == []
+
+
+def test_files_of_an_object_store(
+    folder: DataFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Parts of a day below a pattern; one that is replaced is read again."""
+    columns = ColumnSettings(user="u", item="y", timestamp="t")
+    source = Source(f"s3://{BUCKET}/dwh/day={{day}}/*.parquet", columns=columns)
+    with object_store(tmp_path / "store.log") as store:
+        use_store(monkeypatch, store.url)
+        system = s3fs.S3FileSystem()
+
+        def put(name: str, user: str) -> None:
+            sql = f"SELECT '{user}' AS u, 'jazz' AS y, '{FIRST} 10:00:00' AS t"
+            duckdb.sql(f"COPY ({sql}) TO '{tmp_path}/{name}'")
+            system.put_file(f"{tmp_path}/{name}", f"{BUCKET}/dwh/day={FIRST}/{name}")
+
+        put("part-0.parquet", "ann")
+        put("part-1.parquet", "ben")
+        known = source.versions(folder.settings, FIRST, SECOND)
+        assert list(known) == [FIRST]
+        assert source.read(folder.settings, FIRST, "") == known[FIRST]
+        assert [row[0] for row in ingested(folder, FIRST)] == ["ann", "ben"]
+        put("part-1.parquet", "eve")
+        assert source.read(folder.settings, FIRST, known[FIRST]) != known[FIRST]
+        assert [row[0] for row in ingested(folder, FIRST)] == ["ann", "eve"]
 
 
 def test_a_source_is_a_table_or_files():
