@@ -36,6 +36,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DG_CLI_TELEMETRY_ENABLED", "false")
     monkeypatch.chdir(tmp_path)
     said("create-dagster project shop --no-uv-sync")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "shop"]:
+        monkeypatch.delitem(sys.modules, name)  # of another test's project
     monkeypatch.chdir(tmp_path / "shop")
     return tmp_path / "shop"
 

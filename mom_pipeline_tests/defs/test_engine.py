@@ -120,8 +120,8 @@ def test_every_asset_on_a_cluster_finds_the_same_lists(
             # The gate of a day still holds the rows of the day before: its lift is counted here.
             assert {where for where in taken if "logs/gate.py" not in where} == set()
             assert_same_days(pipeline, local)
-        # Moments, whitening and memberships of each day; a backtest; the lists.
-        assert len(visited) == 3 * DAYS + 1 + 1
+        # Moments, whitening and memberships of each day; a backtest; how many groups; the lists.
+        assert len(visited) == 3 * DAYS + 1 + 1 + 1
         assert all(is_mapped(rows.X.data) and is_mapped(rows.last_days.data) for rows in visited)
         assert not list(pipeline.settings.scratch_dir.glob("*"))
 

@@ -7,7 +7,7 @@ ones. Who took none of these teaches nothing. The coefficients are those of `log
 the stated ones of `RankingWeights`: with few users they stay there.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
@@ -19,7 +19,7 @@ from mom_pipeline.core.interactions import as_binary, with_narrow_indices
 from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.ranking.logit import Choices, maximise
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
-from mom_pipeline.core.ranking.parts import Histories
+from mom_pipeline.core.ranking.parts import EASE, LOW_PASS, PAIRS, Histories
 from mom_pipeline.core.ranking.score import (
     OWN_FEATURES,
     LogitScore,
@@ -142,6 +142,8 @@ def learn_weights(  # noqa: PLR0913 - what is given, and what is known before
     stated = replace(stated, length_mean=float(logs.mean()), length_scale=float(logs.std()) or 1.0)
     free = np.array([name not in set(fixed) for name in names])
     weights = _fit(blocks, names, stated, penalty, free)
+    if all(window.last_days is None for window in windows):
+        weights = _evened(weights, [name for name, own in zip(names, free, strict=True) if own])
     first = asked[0].blocks or blocks
     ours, theirs = (_ndcg(first, names, each) for each in (weights, stated))
     before = None if earlier is None else _ndcg(first, names, earlier)
@@ -166,6 +168,21 @@ def _fit(
         name: (float(w[0, i]), float(w[1, i])) for i, name in enumerate(names)
     }
     return replace(stated, **learnt)
+
+
+def _evened(weights: RankingWeights, names: Collection[str]) -> RankingWeights:
+    """Return weights half way to a score in which the parts weigh alike, and nothing else counts.
+
+    What is hidden at random is no later day, and tells the parts apart in more than holds there.
+    """
+    parts = [name for name in names if name in (PAIRS, EASE, LOW_PASS)]
+    level = float(np.mean([getattr(weights, name)[0] for name in parts])) if parts else 0.0
+    even = dict.fromkeys(parts, level) | ({"users": 0.0} if "users" in names else {})
+    halved: dict[str, Any] = {
+        name: ((getattr(weights, name)[0] + own) / 2, getattr(weights, name)[1] / 2)
+        for name, own in even.items()
+    }
+    return replace(weights, **halved)
 
 
 @dataclass(frozen=True)
