@@ -111,10 +111,11 @@ def _print_all(known: KnownGroups, *, as_json: bool) -> None:
         print_json(said.model_dump())
         return
     if said.supported is not None:
+        others = f"; on {said.unsupported} more they do not" if said.unsupported else ""
         click.echo(
             f"Your {said.people:,} people support {said.supported} groups by their second moment; "
             f"twice as many would support about {said.supported_by_twice}. Shown are those on "
-            f"which two halves of the people agree; on {said.unsupported} more they do not."
+            f"which two halves of the people agree{others}."
         )
     columns = ["name", "people", "share", "95 %", "four weeks", "typical items", "support"]
     rows = [

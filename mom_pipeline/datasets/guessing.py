@@ -149,7 +149,7 @@ def guess_files(paths: Sequence[Path], given: Mapping[str, Any]) -> Guess:
     rows = [[part.column(n) for n in header] for _, part in found]
     sample = Sample(header, [list(row) for part in rows for row in zip(*part, strict=True)])
     if not sample.rows:
-        raise DatasetError(f"{paths[0]} holds a header and no row; give a file with events")
+        raise DatasetError("there is a header and no row below it; give a source with events")
     options, doubtful = _columns(paths[0], sample, given)
     notes: list[str] = []
     options, note = _with_times(options, sample, given)
