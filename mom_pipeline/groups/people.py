@@ -17,7 +17,7 @@ NOBODY = -1
 _BLOCK = 65_536
 # What is shown of the past; a person counts for a week.
 _DAYS, WEEK = 60, 7
-_Z = 1.96
+_Z = 1.959964  # of 95 %
 
 
 def supported(agreement: Sequence[float], K: int, least: float = MIN_AGREEMENT) -> Array:
@@ -69,7 +69,7 @@ def sizes(group_of: Array, K: int) -> Array:
 
 
 def share_interval(counts: Array, n: Array | int) -> tuple[Float64, Float64]:
-    """95 % interval of a share counts / n after Wilson; of nobody 0 to 1."""
+    """95 % interval of a share counts / n (Wilson, 1927); of nobody 0 to 1."""
     k, n = np.asarray(counts, dtype=np.float64), np.maximum(n, 1e-9)
     p, z2 = k / n, _Z**2 / n
     middle, half = (p + z2 / 2) / (1 + z2), _Z * np.sqrt(p * (1 - p) / n + z2 / (4 * n)) / (1 + z2)

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+import numpy as np
+
 from mom_pipeline.errors import MomError
+from mom_pipeline.groups.people import share_interval
 from mom_pipeline.serving.events import EventStore
 
 _Z = 1.959964  # of 95 %
@@ -155,7 +158,5 @@ def _rate(by: By, of: str, kind: str, n: int, taken: int) -> Rate:
 
 def wilson(k: int, n: int) -> tuple[float, float]:
     """Return an interval of 95 % of a share, k of n."""
-    p, z = k / n, _Z
-    middle, scale = p + z * z / (2 * n), 1 + z * z / n
-    half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+    low, high = share_interval(np.array(k), n)
+    return float(low), float(high)
