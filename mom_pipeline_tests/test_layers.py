@@ -92,7 +92,7 @@ ALLOWED = {
 BUDGETS = {
     "core": 8_280,
     "logs": 2_270,
-    "datasets": 2_160,
+    "datasets": 2_185,
     "warehouse": 960,
     "artifacts": 480,
     "groups": 550,

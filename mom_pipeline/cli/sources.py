@@ -66,7 +66,7 @@ _OPTIONS = {
     "--event-weights": "How much a type counts: view=1,cart=3,purchase=5,return=-1; 0 leaves out.",
     "--item-name": 'Column of the item\'s name; "" for none.',
     "--item-group": 'Column of the item\'s group; "" for none.',
-    "--timestamp-format": "iso, epoch_s, epoch_ms, excel or a pattern like '%d.%m.%Y %H:%M'.",
+    "--timestamp-format": "iso, epoch_s, epoch_ms, epoch_us, excel or '%d.%m.%Y %H:%M'.",
     "--timezone": "Zone of the times.  [default: UTC]",
     "--decimal": "Mark before the decimals: , or .",
     "--delimiter": "One of , ; | :: or tab.",

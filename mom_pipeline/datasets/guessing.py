@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 
 import duckdb
 
-from mom_pipeline.datasets.columns import ROLES, Sample, choose, named, rank
+from mom_pipeline.datasets.columns import ROLES, SPARSE, Sample, choose, empty, named, rank
 from mom_pipeline.datasets.importing import (
     Dataset,
     EventFields,
@@ -158,6 +158,10 @@ def guess_files(paths: Sequence[Path], given: Mapping[str, Any]) -> Guess:
         decimal, note = _decimal(sample.column(options.weight), files[0].delimiter)
         options = replace(options, decimal=decimal)
         notes += [note] if note else []
+    for role in _NEEDED:
+        if (share := empty(sample.column(getattr(options, role)))) > SPARSE:
+            notes.append(f"{share:.0%} of the rows have no {role}, and are set aside: look whether")
+            notes[-1] += f" another column is meant (--{role})"
     if not files[0].header_lines and files[0].file_format == "csv":
         notes.append("the file has no header: its columns are called by their numbers")
     weights = given.get("event_weights", {})

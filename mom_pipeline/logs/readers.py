@@ -331,6 +331,7 @@ _NAMED = {
     ),
     "epoch_s": (f"make_timestamptz((1000000 * {_WIDE.format(16, 6)})::BIGINT)", _EPOCH),
     "epoch_ms": (f"make_timestamptz((1000 * {_WIDE.format(18, 3)})::BIGINT)", _EPOCH),
+    "epoch_us": ("make_timestamptz(TRY_CAST(time_text AS BIGINT))", "-?[0-9]{1,18}"),
     # Days since 1899-12-30, to the second, in the zone of the logs; 25569 is 1970-01-01.
     "excel": (
         "make_timestamp(1000000 * round(86400 * "

@@ -59,6 +59,24 @@ def write(path, content, encoding="utf-8"):
             ["userId,movieId,rating,timestamp", *(f"u{n},{n},4.0,13625{n:05d}" for n in range(30))],
             ("userId", "movieId", "timestamp", "epoch_s", "", ""),
         ),
+        (  # an export of orders: what is of the order stands on its first line alone
+            "orders_export.csv",
+            [
+                "No,Email,Billing Name,Created at,Lineitem quantity,Lineitem name,Lineitem sku,Id",
+                *lines("#{n},a{n}@b.org,A B,{y}-{m}-{d} 10:22:33 +0100,1,Mug,S{n},5{n}"),
+                *lines("#{n},a{n}@b.org,,{y}-{m}-{d} 10:22:33 +0100,2,Bowl,T{n},") * 2,
+            ],
+            ("Email", "Lineitem sku", "Created at", "iso", "Lineitem quantity", "Lineitem name"),
+        ),
+        (  # an event log: who is logged in has a user_id too
+            "events.csv",
+            [
+                "event_date,event_timestamp,user_id,user_pseudo_id,item_id",
+                *lines("{y}{m}{d},12912{n:02d}000123456,,{n}.17,P{n}"),
+                "20101228,1291228000123456,m1,1.17,P1",
+            ],
+            ("user_pseudo_id", "item_id", "event_timestamp", "epoch_us", "", ""),
+        ),
     ],
 )
 def test_columns_delimiter_header_and_times(tmp_path, name, content, expected):
@@ -164,6 +182,14 @@ def test_what_is_no_event_is_set_aside(folder: DataFolder, tmp_path):
 def test_a_file_that_cannot_be_told_says_what_to_give(tmp_path, content, message):
     with pytest.raises(DatasetError, match=message):
         guess_files([write(tmp_path / "odd.csv", content)], {})
+
+
+def test_rows_without_a_user_are_named_before_the_import(tmp_path):
+    path = write(
+        tmp_path / "shop.csv", ["user,item,date", "u,i,2010-12-01", *lines(",i,{y}-{m}-{d}")]
+    )
+    (note,) = guess_files([path], {}).notes
+    assert note.startswith("97% of the rows have no user")
 
 
 def test_a_wrong_time_format_is_named_with_the_one_that_fits(folder: DataFolder, tmp_path):
