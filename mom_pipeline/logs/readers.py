@@ -189,11 +189,13 @@ def delimited_fields(layout: Layout) -> Query:
     return Query(load_sql("logs/delimited_fields.sql"), layout.parameters)
 
 
-def json_fields(names: Sequence[str], n_required: int, *, exact_ids: bool) -> Query:
+def json_fields(
+    names: Sequence[str], n_required: int, *, exact_ids: bool, nested: Mapping[str, str] = {}
+) -> Query:
     """SELECT line, text, format_problem, f: some keys, user and item first; exact ids are whole."""
     parameters: dict[str, object] = {
         "names": list(names),
-        "paths": [f'$."{name}"' for name in names],
+        "paths": [nested.get(name, f'$."{name}"') for name in names],
         "n_required": n_required,
         "exact_ids": exact_ids,
         "mark": MARK,

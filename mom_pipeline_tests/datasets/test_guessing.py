@@ -54,6 +54,7 @@ def write(path, content, encoding="utf-8"):
             ("user", "product_id", "order date", "%d/%m/%Y", "", "product name"),
         ),
         ("bare.csv", lines("u{n},i{n},{y}-{m}-{d}"), ("1", "2", "3", "iso", "", "")),
+        ("bare.txt", lines("{n} 1{n} {y}-{m}-{d}"), ("1", "2", "3", "iso", "", "")),
         (
             "epoch.csv",
             ["userId,movieId,rating,timestamp", *(f"u{n},{n},4.0,13625{n:05d}" for n in range(30))],
@@ -149,6 +150,19 @@ def test_json_lines_and_parquet(folder: DataFolder, tmp_path, write_file, name):
     assert (summary.rows, summary.days) == (28, 28)
     text = gzip.decompress((folder.settings.logs_dir / "2010-12-02.csv.gz").read_bytes()).decode()
     assert text.splitlines()[1].startswith("1,i1,2010-12-02T09:00:00")
+
+
+def test_what_lies_in_an_object_is_a_column(folder: DataFolder, tmp_path):
+    rows = (
+        {"ts": f"{day}T09:00:00Z", "user": {"id": n, "country": "DE"},
+         "track": {"id": f"t{n}", "title": "<b>", "artist": {"name": "A"}, "tags": ["x"]}}
+        for n, day in enumerate(DAYS)
+    )  # fmt: skip
+    guess = guess_files([write(tmp_path / "plays.jsonl", [json.dumps(row) for row in rows])], {})
+    assert guess.parsed_rows(5)[1] == ("1", "t1", "2010-12-02 09:00:00", "", "<b>")
+    assert import_dataset(own_files(guess), folder.settings).taken == 28
+    text = gzip.decompress((folder.settings.logs_dir / "2010-12-02.csv.gz").read_bytes()).decode()
+    assert text.splitlines()[1].startswith("1,t1,2010-12-02T09:00:00")
 
 
 def test_what_is_no_event_is_set_aside(folder: DataFolder, tmp_path):
