@@ -92,7 +92,7 @@ ALLOWED = {
 BUDGETS = {
     "core": 8_280,
     "logs": 2268,
-    "datasets": 2_205,
+    "datasets": 2_215,
     "warehouse": 960,
     "artifacts": 480,
     "groups": 550,

@@ -79,6 +79,11 @@ def is_return(event: str) -> bool:
     return any(word in folded(event) for word in words("returns"))
 
 
+def is_lending(event: str) -> bool:
+    """Tell whether a type of events gives something for a time, by its name."""
+    return any(word in folded(event) for word in words("lending"))
+
+
 def named(role: str, name: str) -> tuple[int, ...] | None:
     """Return a key to sort the columns of a role by, the best first; None for no such column."""
     found = rank(role, name)
