@@ -234,6 +234,12 @@ def is_imported_otherwise(dataset: Dataset, settings: Settings) -> bool:
     )
 
 
+def n_other_logs(settings: Settings) -> int:
+    """The log files that the last import did not write, such as those of later days."""
+    summary, there = read_summary(settings), discover(settings.logs_dir).files
+    return len(there) - (summary.days if summary else 0)
+
+
 def begin_again(dataset: Dataset, settings: Settings) -> None:
     """Remove what was made of an import; what a person wrote, or had erased, stays."""
     for folder in (
