@@ -198,6 +198,14 @@ def test_a_person_may_come_again_if_the_operator_says_so(erased, tmp_path):
     assert deliver("2024-03-07") == [(0,)]
 
 
+def test_the_same_person_twice_is_said_and_changes_nothing(erased):
+    folder, receipt = erased
+    before = champion(folder).content_hash, (folder / "logs").stat().st_mtime_ns
+    said = mom(folder, "erase", USER, "--yes").stdout
+    assert said.startswith(f"Erased before, {receipt['finished']}; nothing of it is left.")
+    assert before == (champion(folder).content_hash, (folder / "logs").stat().st_mtime_ns)
+
+
 def test_a_receipt_is_checked_by_the_key_and_by_computing_again(erased, tmp_path):
     folder = Path(shutil.copytree(erased[0], tmp_path / "data"))
     (receipt,) = (folder / "erasures").glob("*.json")
