@@ -203,7 +203,7 @@ def _make_days(asset: DailyAsset, run: DayRun) -> tuple[list[str], dict[str, Seq
         try:
             output, version = _one_day(asset, run, day)
         except Exception as error:
-            run.folder.note_failure(context.run.run_id, f"{asset.name} failed: {error}")
+            run.folder.end(context.run.run_id, f"{asset.name} failed: {error}")
             raise
         shown = {"version": version, "seconds": time.perf_counter() - begin}
         if day == run.run_days[-1]:
@@ -218,7 +218,7 @@ def _make_days(asset: DailyAsset, run: DayRun) -> tuple[list[str], dict[str, Seq
         day_done.get()(asset.name, str(day))
     if unsound := [day for day, own in verdicts.items() if not sound(own)]:
         failure = f"{asset.name} of {unsound[0]} did not pass its checks"
-        run.folder.note_failure(context.run.run_id, failure)
+        run.folder.end(context.run.run_id, failure)
     return versions, verdicts
 
 
@@ -231,7 +231,7 @@ def _in_turns(run: DayRun) -> Iterator[tuple[date, float]]:
             if begin - since > _SECONDS_PER_TURN:
                 stack.close()
                 if begin - before < _QUICK_SECONDS:
-                    stack.enter_context(run.folder.warehouse.kept_open())
+                    stack.enter_context(run.folder.warehouse.opened())
                     since = begin
             yield day, begin
 

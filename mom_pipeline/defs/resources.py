@@ -145,8 +145,8 @@ class OpenFolder:
         if days is None:
             return
         with self.warehouse.connect() as connection:
-            without_end = [r.run_id for r in runs(connection) if r.failure is None]
-            dead = [run_id for run_id in without_end if run_id != run.run_id]
+            begun = [one.run_id for one in runs(connection) if one.failure is None]
+            dead = [run_id for run_id in begun if run_id != run.run_id]
             for run_id in dead:
                 end_run(connection, run_id, f"run {run_id} was killed")
             begin_run(connection, run.run_id, *days)
@@ -154,13 +154,7 @@ class OpenFolder:
             if other is not None and not other.is_finished:
                 instance.report_run_failed(other, "Its process is gone.")
 
-    def note_failure(self, run_id: str, failure: str) -> None:
-        """Record why a run failed."""
+    def end(self, run_id: str, failure: str = "") -> None:
+        """Record that a run ended, or why it failed."""
         with self.warehouse.connect() as connection:
             end_run(connection, run_id, failure)
-
-    def end(self, run_id: str) -> None:
-        """Record that a run ended, unless it has failed."""
-        with self.warehouse.connect() as connection:
-            if any(r.run_id == run_id and r.failure is None for r in runs(connection)):
-                end_run(connection, run_id, "")

@@ -23,7 +23,7 @@ from mom_pipeline.core.evaluation.cooccurrence_lift import NO_LIFT, Lift, cooccu
 from mom_pipeline.core.evaluation.robust_level import RobustLevel
 from mom_pipeline.core.types import Csr, Float64
 from mom_pipeline.logs.ledger import contents_of_day
-from mom_pipeline.warehouse.connection import Connection, load_sql
+from mom_pipeline.warehouse.connection import Connection, load_sql, put_row, records
 
 # Days with rows that tell what is usual, and how many of them it takes.
 _RECENT_DAYS, _ENOUGH_DAYS = 56, 7
@@ -122,9 +122,9 @@ def admit(connection: Connection, day: date, X_before: Csr | None) -> DayVerdict
 def admit_unjudged(connection: Connection, before: date) -> None:
     """Judge the delivery days before a day that never were, by their figures alone, in order."""
     rows = connection.execute(
-        "SELECT DISTINCT delivery_day FROM ingest_ledger WHERE delivery_day < $day::DATE "
+        "SELECT DISTINCT delivery_day FROM ingest_ledger WHERE delivery_day < $day "
         "AND delivery_day NOT IN (SELECT day FROM day_figures) ORDER BY ALL",
-        {"day": before.isoformat()},
+        {"day": before},
     ).fetchall()
     days = [day for (day,) in rows]
     while days:
@@ -139,19 +139,12 @@ def _judge(connection: Connection, figures: DayFigures) -> DayVerdict:
     day = figures.day
     reasons = objections(figures, *earlier_figures(connection, day))
     verdict = DayVerdict(reasons, figures.numbers(), is_accepted(connection, day))
-    of_day = {"day": day.isoformat()}
     for table in ("day_figures", "excluded_days"):
-        connection.execute(f"DELETE FROM {table} WHERE day = $day::DATE", of_day)  # noqa: S608
+        connection.execute(f"DELETE FROM {table} WHERE day = $day", {"day": day})  # noqa: S608
     if figures.rows:
-        connection.execute(
-            "INSERT INTO day_figures VALUES ($day::DATE, $figures)",
-            {**of_day, "figures": figures.as_json()},
-        )
+        put_row(connection, "day_figures", ["day"], day=day, figures=figures.as_json())
     if not verdict.admitted:
-        connection.execute(
-            "INSERT INTO excluded_days VALUES ($day::DATE, $reason)",
-            {**of_day, "reason": "; ".join(reasons)},
-        )
+        put_row(connection, "excluded_days", ["day"], day=day, reason="; ".join(reasons))
     return verdict
 
 
@@ -163,7 +156,7 @@ def excluded_days(connection: Connection) -> dict[date, str]:
 def is_accepted(connection: Connection, day: date) -> bool:
     """Return whether a person accepted the files of the day as they are."""
     rows = connection.execute(
-        "SELECT contents FROM accepted_days WHERE day = $day::DATE", {"day": day.isoformat()}
+        "SELECT contents FROM accepted_days WHERE day = $day", {"day": day}
     ).fetchall()
     return (contents_hash(contents_of_day(connection, day)),) in rows
 
@@ -181,8 +174,8 @@ def earlier_figures(connection: Connection, day: date) -> tuple[list[DayFigures]
     """
     rows = connection.execute(
         "SELECT figures, day IN (SELECT day FROM excluded_days) FROM day_figures "
-        "WHERE day < $day::DATE ORDER BY day DESC LIMIT $n",
-        {"day": day.isoformat(), "n": _RECENT_DAYS},
+        "WHERE day < $day ORDER BY day DESC LIMIT $n",
+        {"day": day, "n": _RECENT_DAYS},
     ).fetchall()
     admitted: list[DayFigures] = []
     excluded: list[DayFigures] = []
@@ -198,7 +191,7 @@ def earlier_figures(connection: Connection, day: date) -> tuple[list[DayFigures]
 def is_only_small(connection: Connection, day: date) -> bool:
     """Tell whether all that speaks against a judged day is that a part of it may be missing."""
     (text,) = connection.execute(
-        "SELECT figures FROM day_figures WHERE day = $day::DATE", {"day": day.isoformat()}
+        "SELECT figures FROM day_figures WHERE day = $day", {"day": day}
     ).fetchall()[0]
     reasons = objections(DayFigures.from_json(text), *earlier_figures(connection, day))
     return all(reason.endswith(_MISSING) for reason in reasons)
@@ -206,16 +199,12 @@ def is_only_small(connection: Connection, day: date) -> bool:
 
 def day_figures(connection: Connection, days: Sequence[date]) -> list[DayFigures]:
     """Return the figures of days in order, each as if those before it count, without lifts."""
-    cursor = connection.execute(
-        load_sql("logs/gate.sql"), {"days": [day.isoformat() for day in days]}
-    )
-    names = [column[0] for column in cursor.description or []]
     found = []
-    for row in cursor.fetchall():
+    for row in records(connection, load_sql("logs/gate.sql"), {"days": list(days)}):
         # Rounded: the last digits of a sum depend on the order in which threads add.
         values: dict[str, Any] = {
             name: float(f"{value:.10g}") if isinstance(value, float) else value or 0
-            for name, value in zip(names, row, strict=True)
+            for name, value in row.items()
         }
         found.append(DayFigures(**values | {"hours": tuple(values["hours"])}))
     return found
@@ -226,9 +215,9 @@ def _known_interactions(connection: Connection, day: date, shape: tuple[int, int
     found = connection.execute(
         "SELECT DISTINCT users.position AS user_position, items.position AS item_position "
         "FROM raw_logs JOIN user_dictionary AS users USING (user_id) "
-        "JOIN item_dictionary AS items USING (item_id) WHERE delivery_day = $day::DATE "
+        "JOIN item_dictionary AS items USING (item_id) WHERE delivery_day = $day "
         "AND weight > 0 AND users.position < $n_users AND items.position < $n_items ORDER BY ALL",
-        {"day": day.isoformat(), "n_users": shape[0], "n_items": shape[1]},
+        {"day": day, "n_users": shape[0], "n_items": shape[1]},
     ).fetchnumpy()
     positions = tuple(np.asarray(found[f"{kind}_position"]) for kind in ("user", "item"))
     return csr_array((np.ones(len(positions[0])), positions), shape=shape)

@@ -17,13 +17,13 @@ import duckdb
 from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.core.files import sha256_of
 from mom_pipeline.errors import LogFileError, LogFileNotRead, MomError
-from mom_pipeline.logs.decisions import Refusal, record_refusals, refusals_by_file, remove_refusal
+from mom_pipeline.logs.decisions import Refusal, refusals
 from mom_pipeline.logs.ledger import (
     DELIVERED_TABLES,
     LedgerEntry,
-    insert_entry,
     ledger_by_file,
     ledger_entries,
+    put_entry,
     reject_reasons,
 )
 from mom_pipeline.logs.logfiles import LogFile, discover
@@ -83,24 +83,23 @@ def pending_files(warehouse: Warehouse) -> list[LogFile]:
     """The log files that are new or changed, but for those refused or dropped as they are."""
     ledger, settings = ledger_by_file(warehouse), warehouse.settings
 
-    def is_ingested(file: LogFile) -> bool:
-        entry = ledger.get(file.source_file)
+    def is_pending(file: LogFile) -> bool:
         try:
-            return entry is not None and is_unchanged(file, entry, settings)
+            entry = ledger.get(file.source_file)
+            return entry is None or not is_unchanged(file, entry, settings)
         except LogFileNotRead:
-            return False
+            return True
 
-    changed = [file for file in discover(settings.logs_dir).files if not is_ingested(file)]
-    return _not_refused(warehouse, changed)
+    return _not_refused(warehouse, filter(is_pending, discover(settings.logs_dir).files))
 
 
 def _not_refused(warehouse: Warehouse, files: Iterable[LogFile]) -> list[LogFile]:
-    refused, settings = refusals_by_file(warehouse), warehouse.settings
-    return [
-        file
-        for file in files
-        if file.source_file not in refused or not refused[file.source_file].holds(file, settings)
-    ]
+    refused: dict[str, Refusal] = {}
+    if warehouse.exists():
+        with warehouse.reading() as connection:
+            refused = {one.source_file: one for one in refusals(connection)}
+    known = ((file, refused.get(file.source_file)) for file in files)
+    return [file for file, one in known if not (one and one.holds(file, warehouse.settings))]
 
 
 def is_unchanged(file: LogFile, entry: LedgerEntry, settings: Settings) -> bool:
@@ -125,16 +124,15 @@ def ingest_files(
     progress: FileProgress = lambda file, n_bytes: None,
 ) -> Iterator[IngestResult | IngestFailure]:
     """Ingest files one by one; one that is refused is remembered with its reason."""
-    with warehouse.kept_open():
+    with warehouse.opened():
         for file in files:
             try:
                 yield ingest_file(warehouse, file, partial(progress, file))
             except LogFileNotRead as error:
                 yield IngestFailure(file, error)
             except LogFileError as error:
-                refusal = Refusal.of_file(file, warehouse.settings, str(error))
                 with warehouse.connect() as connection:
-                    record_refusals(connection, [refusal])
+                    Refusal.of_file(file, warehouse.settings, str(error)).save(connection)
                 yield IngestFailure(file, error)
 
 
@@ -205,9 +203,8 @@ def _replace(
     query = event_query(file, scan.readable, logs, erased_users(warehouse))
     with transaction(connection):
         source = {"source_file": file.source_file}
-        for table in DELIVERED_TABLES:
+        for table in (*DELIVERED_TABLES, "refused_files"):
             connection.execute(f"DELETE FROM {table} WHERE source_file = $source_file", source)  # noqa: S608
-        remove_refusal(connection, file.source_file)
         accepted = _insert_accepted(connection, file, query)
         rejected = lines - rowless - accepted
         reasons = _insert_rejected(connection, file, query) if rejected else {}
@@ -234,7 +231,7 @@ def _replace(
             ingested_at=begun.isoformat(),
         )
         _require_few_rejects(connection, file, query, entry, logs)
-        insert_entry(connection, entry)
+        put_entry(connection, entry)
     return entry
 
 
@@ -244,10 +241,10 @@ def _insert_accepted(connection: Connection, file: LogFile, query: Query) -> int
         f"""
         INSERT INTO raw_logs
         {query.sql}
-        SELECT $source_file, line, $day::DATE, event_time, user_id, item_id, weight
+        SELECT $source_file, line, $day, event_time, user_id, item_id, weight
         FROM events WHERE reason IS NULL
         """,  # noqa: S608
-        query.parameters | {"source_file": file.source_file, "day": file.day.isoformat()},
+        query.parameters | {"source_file": file.source_file, "day": file.day},
     )
 
 
@@ -258,7 +255,7 @@ def _insert_rejected(connection: Connection, file: LogFile, query: Query) -> dic
         INSERT INTO quarantine
         {query.sql}
         SELECT
-            $source_file, line, $day::DATE,
+            $source_file, line, $day,
             CASE WHEN reason = $erased THEN ''
                  WHEN starts_with(text, $mark) THEN split_part(text, $mark, 3)
                  ELSE left(coalesce(text, ''), $quarantined_characters) END,
@@ -268,7 +265,7 @@ def _insert_rejected(connection: Connection, file: LogFile, query: Query) -> dic
         query.parameters
         | {
             "source_file": file.source_file,
-            "day": file.day.isoformat(),
+            "day": file.day,
             "quarantined_characters": QUARANTINED_CHARACTERS,
             "erased": ERASED,
         },

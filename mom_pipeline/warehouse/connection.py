@@ -6,12 +6,13 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -69,12 +70,6 @@ class Warehouse:
             yield connection
 
     @contextmanager
-    def kept_open(self) -> Iterator[None]:
-        """Keep the file open for many small pieces of work, without a checkpoint after each."""
-        with self.opened():
-            yield
-
-    @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Yield a read-only connection. Raises WarehouseUnreadable when there is none yet."""
         if not self.exists():
@@ -91,7 +86,7 @@ class Warehouse:
 
     @contextmanager
     def opened(self) -> Iterator[Connection]:
-        """Yield a connection for writing without a transaction, for rowids that count rows."""
+        """Yield a connection for writing, without a transaction; kept, one checkpoint for all."""
         if not self.exists():
             self._create()
         with _connected(self.path, self.settings, read_only=False) as (connection, file):
@@ -164,6 +159,21 @@ def transaction(connection: Connection) -> Iterator[None]:
 def scalar(connection: Connection, sql: str, parameters: object = None) -> int:
     """The single integer that a query returns."""
     return int(connection.execute(sql, parameters).fetchall()[0][0])
+
+
+def records(connection: Connection, sql: str, parameters: object = None) -> list[dict[str, Any]]:
+    """The rows of a query, each by the names of the columns."""
+    cursor = connection.execute(sql, parameters)
+    names = [column[0] for column in cursor.description or []]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def put_row(connection: Connection, table: str, keys: Collection[str], **row: object) -> None:
+    """Store a row in place of those with the same keys."""
+    same = " AND ".join(f"{key} = ${key}" for key in keys)
+    connection.execute(f"DELETE FROM {table} WHERE {same}", {key: row[key] for key in keys})  # noqa: S608
+    values = ", ".join(f"${name}" for name in row)
+    connection.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({values})", row)  # noqa: S608
 
 
 @dataclass

@@ -116,10 +116,10 @@ def sample_users(connection: Connection, n: int) -> list[str]:
 def latest_items(connection: Connection, user_id: str, day: date, n: int) -> list[str]:
     """What a user took last, the newest first; of one time, what stands later in the log."""
     rows = connection.execute(
-        "SELECT item_id FROM admitted_logs WHERE user_id = $user AND delivery_day <= $day::DATE "
+        "SELECT item_id FROM admitted_logs WHERE user_id = $user AND delivery_day <= $day "
         "AND weight > 0 "
         "GROUP BY item_id ORDER BY max(row(event_time, source_file, line)) DESC LIMIT $n",
-        {"user": user_id, "day": day.isoformat(), "n": n},
+        {"user": user_id, "day": day, "n": n},
     ).fetchall()
     return [item for (item,) in rows]
 
@@ -179,9 +179,7 @@ def metrics_rows(
 
 def replace_metrics(connection: Connection, day: date, rows: list[MetricsRow]) -> None:
     """Store the metrics of a day in place of what it had."""
-    connection.execute(
-        "DELETE FROM evaluation_metrics WHERE day = $day::DATE", {"day": day.isoformat()}
-    )
+    connection.execute("DELETE FROM evaluation_metrics WHERE day = $day", {"day": day})
     if rows:
         connection.executemany(
             "INSERT INTO evaluation_metrics VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -192,7 +190,7 @@ def replace_metrics(connection: Connection, day: date, rows: list[MetricsRow]) -
 def metrics_until(connection: Connection, day: date) -> list[MetricsRow]:
     """Every stored row up to a day, in order."""
     rows = connection.execute(
-        "SELECT * FROM evaluation_metrics WHERE day <= $day::DATE ORDER BY day, ranking, cutoff",
-        {"day": day.isoformat()},
+        "SELECT * FROM evaluation_metrics WHERE day <= $day ORDER BY day, ranking, cutoff",
+        {"day": day},
     ).fetchall()
     return [MetricsRow(*row) for row in rows]

@@ -32,15 +32,15 @@ def extend_dictionaries(connection: Connection, day: date) -> None:
     for kind in KINDS:
         for name in ("extend_dictionary", "earlier_first_days"):
             sql = load_sql(f"warehouse/{name}.sql").replace("{kind}", kind)
-            connection.execute(sql, {"day": day.isoformat()})
+            connection.execute(sql, {"day": day})
 
 
 def forget_positions(connection: Connection, first: date) -> None:
     """Take back positions from a day on, so that late days end with the arrays of days in order."""
     for kind in KINDS:
         connection.execute(
-            f"DELETE FROM {kind}_dictionary WHERE first_day >= $first::DATE",  # noqa: S608
-            {"first": first.isoformat()},
+            f"DELETE FROM {kind}_dictionary WHERE first_day >= $first",  # noqa: S608
+            {"first": first},
         )
 
 
@@ -49,7 +49,7 @@ def dictionary_size(connection: Connection, kind: Kind, day: date) -> int:
     return scalar(
         connection,
         f"SELECT coalesce(max(position) + 1, 0) FROM {kind}_dictionary WHERE first_day <= $day",  # noqa: S608
-        {"day": day.isoformat()},
+        {"day": day},
     )
 
 
@@ -98,7 +98,7 @@ def delivered_pairs(
     warehouse: Warehouse, after: date, until: date, new_array: NewArray = np.empty
 ) -> csr_array:
     """1 for every user and item in the deliveries after one day and up to another, unfiltered."""
-    period = {"after": after.isoformat(), "until": until.isoformat()}
+    period = {"after": after, "until": until}
     with warehouse.reading() as connection:
         query = load_sql("warehouse/delivered_pairs.sql")
         with _stored_pairs(connection, query, period) as pairs:
@@ -175,7 +175,7 @@ def _window(settings: Settings, day: date) -> dict[str, object]:
     if settings.matrix.window_days:
         begin = _midnight(settings, day - timedelta(days=settings.matrix.window_days - 1))
     return {
-        "day": day.isoformat(),
+        "day": day,
         "begin": begin,
         "end": _midnight(settings, day + timedelta(days=1)),
     }
