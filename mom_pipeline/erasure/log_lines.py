@@ -16,7 +16,7 @@ from mom_pipeline.logs.decisions import keeping_decisions
 from mom_pipeline.logs.ingest import ingest_file, is_unchanged
 from mom_pipeline.logs.ledger import ledger_by_file
 from mom_pipeline.logs.logfiles import LogFile, discover
-from mom_pipeline.logs.readers import ERASED, event_query, stage_log
+from mom_pipeline.logs.readers import ERASED, stage_log
 from mom_pipeline.logs.scan import scan_file
 from mom_pipeline.warehouse.connection import Connection, Warehouse, literal_path
 from mom_pipeline.warehouse.erased import erased_users
@@ -91,8 +91,8 @@ def _lines_of(
     with scratch_folder(settings, "erasure") as scratch:
         scan = scan_file(file, scratch)
         with warehouse.opened() as connection, wanted_users(connection, user_ids):
-            stage_log(connection, file, scan, settings.logs)
-            query = event_query(file, scan.readable, settings.logs, erased_users(warehouse))
+            erased = erased_users(warehouse)
+            _, query = stage_log(connection, file, scan, settings.logs, erased)
             return connection.execute(
                 f"""
                 {query.sql},

@@ -32,7 +32,6 @@ from mom_pipeline.logs.readers import (
     NOT_UNDERSTOOD,
     SET_ASIDE_PREFIX,
     Query,
-    event_query,
     format_advice,
     rowless_lines,
     stage_log,
@@ -197,10 +196,9 @@ def _replace(
 ) -> LedgerEntry:
     """Stage the file, then exchange its rows, quarantine and ledger entry in one transaction."""
     logs = warehouse.settings.logs
-    lines = stage_log(connection, file, scan, logs)
+    lines, query = stage_log(connection, file, scan, logs, erased_users(warehouse))
     rowless = rowless_lines(connection)
     require_unchanged(file, scan)  # DuckDB has read it a second time
-    query = event_query(file, scan.readable, logs, erased_users(warehouse))
     with transaction(connection):
         source = {"source_file": file.source_file}
         for table in (*DELIVERED_TABLES, "refused_files"):

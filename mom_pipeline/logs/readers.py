@@ -73,17 +73,30 @@ class Layout:
         return {**values, "field": a_field, "record": f"(?:{a_field})+", "mark": MARK}
 
 
-def stage_log(connection: Connection, file: LogFile, scan: Scan, logs: LogSettings) -> int:
-    """Fill `staged_lines` from a log; see `stage_lines`."""
-    texts: dict[str, str] = {}
+def stage_log(
+    connection: Connection, file: LogFile, scan: Scan, logs: LogSettings, erased: ErasedUsers
+) -> tuple[int, Query]:
+    """Fill `staged_lines` from a log; return the number of lines, and the query of its events."""
+    wanted = _mapped(logs.columns)
+    names, layout, texts = list(wanted.values()), None, dict[str, str]()
+    columns = {role: number for number, role in enumerate(wanted, start=1)}
+    fields = json_fields(names, len(wanted.keys() - {"exclude"}), exact_ids=True)
     if file.format == "parquet":
         types = parquet_types(connection, file.path)
-        _require_columns(file, logs.columns, list(types))
+        _require_columns(file, wanted, list(types))
         require_exact(str(file.path), logs.columns, types)
         # Settings admit no name with a quote in it.
-        texts = {name: f'"{name}"::VARCHAR' for name in _mapped(logs.columns).values()}
-    layout = _layout(file, scan.readable, logs)[0] if has_header(file) else None
-    return stage_lines(connection, file, scan, texts, layout)
+        texts = {name: f'"{name}"::VARCHAR' for name in names}
+    elif file.format != "jsonl":
+        delimiter = "\t" if file.format == "tsv" else logs.delimiter
+        header = _header(file, scan.readable, delimiter)
+        _require_columns(file, wanted, header)
+        columns = {role: header.index(name) + 1 for role, name in wanted.items()}
+        used, quoted = max(columns.values()), file.format == "csv"
+        layout = Layout(delimiter, len(header), used, quoted=quoted)
+        fields = delimited_fields(layout)
+    lines = stage_lines(connection, file, scan, texts, layout)
+    return lines, _event_query(file, logs, erased, fields, columns)
 
 
 def stage_lines(
@@ -132,29 +145,20 @@ def _clear_rowless(connection: Connection, layout: Layout | None) -> None:
     blank, header_lines = " \t", 0
     if layout is not None:
         blank, header_lines = blank + layout.delimiter, layout.header_lines
-        if layout.quoted:
-            _join_records(connection, layout)
+        any_quote = "SELECT count(*) FROM staged_lines WHERE contains(text, '\"')"
+        if layout.quoted and scalar(connection, any_quote):
+            values = {k: v for k, v in layout.parameters.items() if k not in ("n_used", "quoted")}
+            connection.execute(
+                f"UPDATE staged_lines SET text = CASE WHEN staged_lines.rowid = first THEN record "  # noqa: S608
+                f"END FROM ({load_sql('logs/joined_records.sql')}) "
+                "WHERE staged_lines.rowid BETWEEN first AND last",
+                {**values, "longest": _MOST_LINES},
+            )
     connection.execute(
         "UPDATE staged_lines SET text = NULL WHERE rowid < $header_lines "
         "OR trim(text, $blank) = '' "
         "OR text = (SELECT text FROM staged_lines WHERE rowid = $header_lines - 1)",
         {"header_lines": header_lines, "blank": blank},
-    )
-
-
-def _join_records(connection: Connection, layout: Layout) -> None:
-    if not scalar(connection, "SELECT count(*) FROM staged_lines WHERE contains(text, '\"')"):
-        return
-    connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE joined_records AS {load_sql('logs/joined_records.sql')}",
-        {
-            **{k: v for k, v in layout.parameters.items() if k not in ("n_used", "quoted")},
-            "longest": _MOST_LINES,
-        },
-    )
-    connection.execute(
-        "UPDATE staged_lines SET text = CASE WHEN staged_lines.rowid = first THEN record END "
-        "FROM joined_records WHERE staged_lines.rowid BETWEEN first AND last"
     )
 
 
@@ -208,9 +212,10 @@ def filled(sql: str, fragments: Mapping[str, str]) -> str:
     return sql
 
 
-def event_query(file: LogFile, readable: Path, logs: LogSettings, erased: ErasedUsers) -> Query:
+def _event_query(
+    file: LogFile, logs: LogSettings, erased: ErasedUsers, fields: Query, columns: dict[str, int]
+) -> Query:
     """`WITH … events AS (line, text, user_id, item_id, event_time, weight, reason)`."""
-    fields, columns = _fields_of(file, readable, logs)
     event_time, time_parameters = event_time_sql(logs.timestamp_format)
     fragments = {
         "fields": fields.sql,
@@ -245,31 +250,6 @@ def event_query(file: LogFile, readable: Path, logs: LogSettings, erased: Erased
     return Query(filled(load_sql("logs/check_events.sql"), fragments), parameters)
 
 
-def has_header(file: LogFile) -> bool:
-    return file.format in ("csv", "tsv")
-
-
-def _fields_of(file: LogFile, readable: Path, logs: LogSettings) -> tuple[Query, dict[str, int]]:
-    """Return the SELECT of a log's fields, and the number of each role's field, from 1 on."""
-    wanted = _mapped(logs.columns)
-    if has_header(file):
-        layout, columns = _layout(file, readable, logs)
-        return delimited_fields(layout), columns
-    required = len(wanted.keys() - {"exclude"})
-    fields = json_fields(list(wanted.values()), required, exact_ids=True)
-    return fields, {role: number for number, role in enumerate(wanted, start=1)}
-
-
-def _layout(file: LogFile, readable: Path, logs: LogSettings) -> tuple[Layout, dict[str, int]]:
-    """Return how a log is laid out, by its header, and the number of each role's field."""
-    delimiter = "\t" if file.format == "tsv" else logs.delimiter
-    header = _header(file, readable, delimiter)
-    _require_columns(file, logs.columns, header)
-    columns = {role: header.index(name) + 1 for role, name in _mapped(logs.columns).items()}
-    quoted = file.format == "csv"
-    return Layout(delimiter, len(header), max(columns.values()), quoted=quoted), columns
-
-
 def _mapped(columns: ColumnSettings) -> dict[str, str]:
     """Role -> column name, for the roles that are in use."""
     return {role: getattr(columns, role) for role in _TYPES if getattr(columns, role)}
@@ -289,8 +269,7 @@ def _header(file: LogFile, readable: Path, delimiter: str) -> list[str]:
     return next(csv.reader([text], delimiter=delimiter))
 
 
-def _require_columns(file: LogFile, columns: ColumnSettings, header: list[str]) -> None:
-    wanted = _mapped(columns)
+def _require_columns(file: LogFile, wanted: Mapping[str, str], header: list[str]) -> None:
     for role, name in wanted.items():
         if header.count(name) != 1:
             problem = "has no" if name not in header else "has more than one"
