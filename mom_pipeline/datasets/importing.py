@@ -34,9 +34,9 @@ from mom_pipeline.logs.readers import (
     filled,
     stage_lines,
 )
-from mom_pipeline.logs.scan import QUARANTINED_CHARACTERS, Progress, no_progress, scan_file
+from mom_pipeline.logs.scan import QUARANTINED_CHARACTERS, Progress, scan_file
 from mom_pipeline.settings import SETTINGS_FILE, ColumnSettings, Settings
-from mom_pipeline.settings_file import declare_first_day, write_values
+from mom_pipeline.settings_file import declare_first_day, with_values, write_values
 from mom_pipeline.warehouse.connection import Connection, load_sql, options_of, scalar
 
 SUMMARY_FILE = "dataset.json"
@@ -124,6 +124,11 @@ class Dataset:
     remedies: Mapping[str, Callable[[], str]] = field(default_factory=dict)
     event_weights: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def declared(self) -> dict[str, Any]:
+        """The settings that its log files are read by."""
+        return {"logs.timezone": self.timezone, "logs.columns": asdict(self.columns)}
+
 
 @dataclass(frozen=True)
 class Rest:
@@ -184,7 +189,7 @@ _SUMMARY = TypeAdapter(ImportSummary)
 
 
 def import_dataset(
-    dataset: Dataset, settings: Settings, progress: Progress = no_progress
+    dataset: Dataset, settings: Settings, progress: Progress = lambda n_bytes: None
 ) -> ImportSummary:
     """Write the daily log files of a dataset to `data/logs`; `progress` receives bytes read.
 
@@ -195,8 +200,11 @@ def import_dataset(
     _require_no_other_logs(dataset, settings)
     with (
         scratch_folder(settings, "import") as scratch,
-        _connect(dataset, settings, scratch) as connection,
+        duckdb.connect(
+            config={**options_of(settings), "temp_directory": str(scratch)}
+        ) as connection,
     ):
+        connection.execute("SET TimeZone = $zone", {"zone": dataset.timezone})
         summary = _stage_events(connection, dataset, scratch, progress)
         _require_few_malformed(dataset, summary, settings.logs.max_reject_share)
         connection.execute(load_sql("datasets/place_rest.sql"))
@@ -243,17 +251,9 @@ def begin_again(dataset: Dataset, settings: Settings) -> None:
         shutil.rmtree(folder, ignore_errors=True)
     for path in settings.data_dir.glob(f"{settings.warehouse_path.name}*"):
         path.unlink()
-    columns = asdict(dataset.columns)
-    declared = {"logs.timezone": dataset.timezone, "logs.delimiter": ",", "logs.columns": columns}
-    write_values(settings.data_dir / SETTINGS_FILE, {**declared, "pipeline.start_date": ""})
+    declared = {**dataset.declared, "logs.delimiter": ",", "pipeline.start_date": ""}
+    write_values(settings.data_dir / SETTINGS_FILE, declared)
     (settings.data_dir / SUMMARY_FILE).unlink(missing_ok=True)  # last: one killed begins again
-
-
-def _connect(dataset: Dataset, settings: Settings, scratch: Path) -> Connection:
-    options = {**options_of(settings), "temp_directory": str(scratch)}
-    connection = duckdb.connect(config=options)
-    connection.execute("SET TimeZone = $zone", {"zone": dataset.timezone})
-    return connection
 
 
 def _stage_events(
@@ -344,8 +344,7 @@ def _returns(connection: Connection, types: Iterable[EventType]) -> int:
 
 def _require_few_malformed(dataset: Dataset, summary: ImportSummary, most: float) -> None:
     malformed = [part for part in summary.rest if part.malformed]
-    n = sum(part.n for part in malformed)
-    if n > most * summary.rows:
+    if (n := sum(part.n for part in malformed)) > most * summary.rows:
         raise DatasetError(
             f"{n:,} of {summary.rows:,} lines are malformed, more than logs.max_reject_share = "
             f"{most:g}; nothing was written. {told_rest(malformed, dataset)}\nOr do without them: "
@@ -441,22 +440,19 @@ def _write_days(connection: Connection, dataset: Dataset, scratch: Path) -> dict
     folder = scratch / "logs"
     folder.mkdir()
     written = {day: folder / f"{day}.csv.gz" for day in _event_days(connection)}
-    optional = {"weight": dataset.columns.weight, "event": dataset.columns.event}
-    names = "".join(f", {name}" for name, used in optional.items() if used)
+    names = "".join(f", {name}" for name in ("weight", "event") if getattr(dataset.columns, name))
+    # Without quotes for what is not set aside: read faster.
+    query = f"""
+        COPY (
+            SELECT user_id AS "user", item_id AS item, time_text AS timestamp,
+                nullif(exclude, '') AS exclude {names}
+            FROM dataset_events WHERE day = $day ORDER BY file, line
+        ) TO $target (FORMAT csv, HEADER, COMPRESSION gzip)
+    """  # noqa: S608
 
     def write(day: date) -> None:
         with connection.cursor() as own:
-            own.execute(
-                f"""
-                COPY (
-                    SELECT
-                        user_id AS "user", item_id AS item, time_text AS timestamp,
-                        nullif(exclude, '') AS exclude {names}  -- without quotes: read faster
-                    FROM dataset_events WHERE day = $day::DATE ORDER BY file, line
-                ) TO $target (FORMAT csv, HEADER, COMPRESSION gzip)
-                """,  # noqa: S608
-                {"day": day.isoformat(), "target": str(written[day])},
-            )
+            own.execute(query, {"day": day, "target": str(written[day])})
         with written[day].open("rb") as complete:
             os.fsync(complete.fileno())
 
@@ -482,7 +478,8 @@ def _require_fitting_settings(dataset: Dataset, settings: Settings) -> None:
     if not _fits(dataset, settings):
         raise DatasetError(
             f"{path} does not fit {dataset.name}; it needs\n\n"
-            f"{_settings_text(dataset)}\nSet that, or {_OTHER_FOLDER.format(dataset.name)}"
+            f"{with_values('', dataset.declared)}\nSet that, or "
+            f"{_OTHER_FOLDER.format(dataset.name)}"
         )
 
 
@@ -510,13 +507,10 @@ def _write_settings(
 ) -> None:
     path = settings.data_dir / SETTINGS_FILE
     if not path.exists():
-        write_text(path, f"# Written by `import {dataset.name}`.\n\n{_settings_text(dataset)}")
+        write_text(
+            path, with_values(f"# Written by `import {dataset.name}`.\n\n", dataset.declared)
+        )
     if summary.types:
         weights = {one.event: one.weight for one in summary.types}
         write_values(path, {"logs.event_weights": weights})
     declare_first_day(settings, list(days))
-
-
-def _settings_text(dataset: Dataset) -> str:
-    columns = "".join(f'{key} = "{name}"\n' for key, name in asdict(dataset.columns).items())
-    return f'[logs]\ntimezone = "{dataset.timezone}"\n\n[logs.columns]\n{columns}'

@@ -40,17 +40,19 @@ from mom_pipeline.logs.scan import (
     QUARANTINED_CHARACTERS,
     Progress,
     Scan,
-    no_progress,
     require_unchanged,
     scan_file,
 )
 from mom_pipeline.settings import LogSettings, Settings
-from mom_pipeline.warehouse.connection import Connection, Warehouse, scalar, transaction
+from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql, scalar, transaction
 from mom_pipeline.warehouse.erased import erased_users
 
 # The clock of a file system runs in steps: a file changed this long before it was ingested was not
 # changed since.
 _CLOCK_STEP = timedelta(seconds=1)
+# The disk or the memory failed, and not the file.
+_EXHAUSTED = (duckdb.OutOfMemoryException, duckdb.FatalException)
+_NO_ROOM = ("No space left", "Could not write", "Input/output error", "Disk quota")
 
 FileProgress = Callable[[LogFile, int], None]
 
@@ -136,7 +138,7 @@ def ingest_files(
 
 
 def ingest_file(
-    warehouse: Warehouse, file: LogFile, progress: Progress = no_progress
+    warehouse: Warehouse, file: LogFile, progress: Progress = lambda n_bytes: None
 ) -> IngestResult:
     """Bring a log file into the warehouse unless it is there; LogFileError changes nothing."""
     settings, begun = warehouse.settings, datetime.now(UTC)
@@ -153,19 +155,12 @@ def ingest_file(
         try:
             entry = _replace(warehouse, connection, file, scan, begun)
         except duckdb.Error as error:
-            kind = LogFileNotRead if _is_of_the_machine(error) else LogFileError
-            raise kind(
+            machine = isinstance(error, _EXHAUSTED) or any(t in str(error) for t in _NO_ROOM)
+            raise (LogFileNotRead if machine else LogFileError)(
                 f"{file.path} was not ingested: {error}; the warehouse is as before, or "
                 "complete if the disk filled at the very end. Repeat the ingest"
             ) from error
     return IngestResult(**vars(entry), file=file, status="replaced" if known else "new")
-
-
-def _is_of_the_machine(error: duckdb.Error) -> bool:
-    """Return whether the disk or the memory failed, and not the file."""
-    exhausted = (duckdb.OutOfMemoryException, duckdb.FatalException)
-    texts = ("No space left", "Could not write", "Input/output error", "Disk quota")
-    return isinstance(error, exhausted) or any(text in str(error) for text in texts)
 
 
 def _require_whole(file: LogFile, scan: Scan, logs: LogSettings) -> None:
@@ -234,40 +229,17 @@ def _replace(
 
 
 def _insert_accepted(connection: Connection, file: LogFile, query: Query) -> int:
-    return scalar(
-        connection,
-        f"""
-        INSERT INTO raw_logs
-        {query.sql}
-        SELECT $source_file, line, $day, event_time, user_id, item_id, weight
-        FROM events WHERE reason IS NULL
-        """,  # noqa: S608
-        query.parameters | {"source_file": file.source_file, "day": file.day},
-    )
+    own = {"source_file": file.source_file, "day": file.day}
+    sql = load_sql("logs/insert_accepted.sql").replace("{events}", query.sql)
+    return scalar(connection, sql, query.parameters | own)
 
 
 def _insert_rejected(connection: Connection, file: LogFile, query: Query) -> dict[str, int]:
     """Fill the quarantine; the number of rows per reason, most frequent first."""
-    connection.execute(
-        f"""
-        INSERT INTO quarantine
-        {query.sql}
-        SELECT
-            $source_file, line, $day,
-            CASE WHEN reason = $erased THEN ''
-                 WHEN starts_with(text, $mark) THEN split_part(text, $mark, 3)
-                 ELSE left(coalesce(text, ''), $quarantined_characters) END,
-            reason
-        FROM events WHERE reason IS NOT NULL
-        """,  # noqa: S608
-        query.parameters
-        | {
-            "source_file": file.source_file,
-            "day": file.day,
-            "quarantined_characters": QUARANTINED_CHARACTERS,
-            "erased": ERASED,
-        },
-    )
+    own = {"source_file": file.source_file, "day": file.day, "erased": ERASED}
+    sql = load_sql("logs/insert_rejected.sql").replace("{events}", query.sql)
+    shown = {"quarantined_characters": QUARANTINED_CHARACTERS}
+    connection.execute(sql, query.parameters | own | shown)
     return reject_reasons(connection, source_file=file.source_file)
 
 
@@ -279,25 +251,18 @@ def _require_few_rejects(
     rows = entry.rows_accepted + entry.rows_rejected
     if malformed / max(rows, 1) <= logs.max_reject_share:
         return
-    reasons = {
-        reason: n
-        for reason, n in entry.reject_reasons.items()
-        if not reason.startswith(SET_ASIDE_PREFIX)
-    }
-    shown = ", ".join(f"{reason}: {n}" for reason, n in list(reasons.items())[:5])
-    remedy = _time_advice(connection, query, logs) if NOT_UNDERSTOOD in reasons else ""
+    reasons = [r for r in entry.reject_reasons if not r.startswith(SET_ASIDE_PREFIX)]
+    shown = ", ".join(f"{reason}: {entry.reject_reasons[reason]}" for reason in reasons[:5])
+    remedy = ""
+    if NOT_UNDERSTOOD in reasons:
+        times = connection.execute(
+            f"{query.sql} SELECT time_text FROM typed WHERE event_time IS NULL LIMIT 500",  # noqa: S608
+            query.parameters,
+        ).fetchall()
+        texts = [str(text) for (text,) in times if text]
+        remedy = format_advice(texts, "logs.timestamp_format =", logs.timestamp_format)
     raise LogFileError(
         f"{file.path}: {malformed} of {rows} rows are malformed ({shown}), more than "
         f"logs.max_reject_share = {logs.max_reject_share:g}; nothing was stored. "
         f"{remedy or 'Correct and deliver the file again, or raise the setting'}"
     )
-
-
-def _time_advice(connection: Connection, query: Query, logs: LogSettings) -> str:
-    """The format that would read the times that were not understood; "" for none."""
-    rows = connection.execute(
-        f"{query.sql} SELECT time_text FROM typed WHERE event_time IS NULL LIMIT 500",  # noqa: S608
-        query.parameters,
-    ).fetchall()
-    option, present = "logs.timestamp_format =", logs.timestamp_format
-    return format_advice([str(text) for (text,) in rows if text], option, present)
