@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -49,7 +48,7 @@ _KEPT_LINES = 4_000
 _FIRST_LINES = 200
 _MOST_COLUMNS = 1_000
 _OF_ONE_DAY = "the day of the import"
-_NEEDED = ("user", "item")
+_NEEDED, _NO_TIMES = ("user", "item"), ("weight", "price", "item_name", "item_group", "event")
 # Texts of programs for a value that is not there.
 _NOTHING = ("", "NULL", "null", "NaN", "nan", "None", r"\N", "#N/A")
 # What stands beside the digits of a number.
@@ -151,17 +150,14 @@ def guess_files(paths: Sequence[Path], given: Mapping[str, Any]) -> Guess:
     if not sample.rows:
         raise DatasetError("there is a header and no row below it; give a source with events")
     options, doubtful = _columns(paths[0], sample, given)
-    notes: list[str] = []
-    options, note = _with_times(options, sample, given)
-    notes += [note] if note else []
+    options, *notes = _with_times(options, sample, given)
     if options.weight and "decimal" not in given:
         decimal, note = _decimal(sample.column(options.weight), files[0].delimiter)
-        options = replace(options, decimal=decimal)
-        notes += [note] if note else []
+        options, notes = replace(options, decimal=decimal), [*notes, note]
     if not files[0].header_lines and files[0].file_format == "csv":
         notes.append("the file has no header: its columns are called by their numbers")
-    weights = given.get("event_weights", {})
-    return Guess(files, options, sample, tuple(notes), tuple(doubtful), weights)
+    told, weights = tuple(filter(None, notes)), given.get("event_weights", {})
+    return Guess(files, options, sample, told, tuple(doubtful), weights)
 
 
 def _require_valid(given: Mapping[str, Any]) -> None:
@@ -204,21 +200,18 @@ def own_files(guess: Guess, day: date | None = None) -> Dataset:
         f"{options.timestamp_format if options.timestamp else _OF_ONE_DAY}, numbers as "
         f"0{options.decimal}5",
         remedies={
-            NOT_UNDERSTOOD: partial(_time_remedy, guess),
+            NOT_UNDERSTOOD: lambda: (
+                format_advice(
+                    options.times(guess.sample), "--timestamp-format", options.timestamp_format
+                )
+                or "--timestamp-format, such as '%d/%m/%Y %H:%M'"
+            ),
             "expected": lambda: "--delimiter, or quotes around fields that hold it",
             "unbalanced quote": lambda: "close the quote, or double it inside of a field",
             "not UTF-8": lambda: "--encoding",
             "quantity": lambda: "--decimal, --weight, or --weight '' to count lines",
         },
     )
-
-
-def _time_remedy(guess: Guess) -> str:
-    options = guess.options
-    advice = format_advice(
-        options.times(guess.sample), "--timestamp-format", options.timestamp_format
-    )
-    return advice or "--timestamp-format, such as '%d/%m/%Y %H:%M'"
 
 
 def _raw_file(file: FoundFile, options: ImportOptions, day: date) -> RawFile:
@@ -302,7 +295,10 @@ def _read(path: Path, given: Mapping[str, Any], n_rows: int) -> tuple[FoundFile,
     at = next(n for n, row in enumerate(rows) if len(row) >= width - 1)
     names, header_lines = [name.strip().removeprefix("\ufeff") for name in rows[at]], 0
     if _is_header(rows[at:]):
-        header_lines = 1 + _lines_before(path, encoding, lines[at])
+        with open_text(path) as stream:
+            text = io.TextIOWrapper(stream, encoding, newline="\n")
+            before = (n for n, line in enumerate(text) if line.rstrip("\r\n") == lines[at])
+            header_lines = 1 + next(before)
         if len(names) == width - 1 and any(len(row) == width and row[-1] for row in rows):
             names = ["row", *names]  # R names no column for the names of the rows
     else:
@@ -327,13 +323,6 @@ def _cut(lines: Sequence[str], delimiter: str) -> list[list[str]]:
 def _filled(row: Sequence[str]) -> int:
     """Return the number of fields up to the last one that is not empty."""
     return max((n for n, field in enumerate(row, start=1) if field), default=0)
-
-
-def _lines_before(path: Path, encoding: str, header: str) -> int:
-    """Return the physical lines before the header."""
-    with open_text(path) as stream:
-        text = io.TextIOWrapper(stream, encoding, newline="\n")
-        return next(n for n, line in enumerate(text) if line.rstrip("\r\n") == header)
 
 
 def _encoding(path: Path) -> str:
@@ -474,16 +463,22 @@ def _columns(
             f"{path}: no column looks like the {' or the '.join(missing)}, found {shown}; name "
             f"{' and '.join(f'it with --{role}' for role in missing)}"
         )
-    other = {name: given[name] for name in ("timestamp_format", "timezone", "decimal")
-             if name in given}  # fmt: skip
-    return ImportOptions(**columns, **other), doubtful
+    other = given.keys() & {"timestamp_format", "timezone", "decimal"}
+    return ImportOptions(**columns, **{name: given[name] for name in other}), doubtful
 
 
 def _with_times(
     options: ImportOptions, sample: Sample, given: Mapping[str, Any]
 ) -> tuple[ImportOptions, str]:
     """Return the options with the format of the times, and a note where it is in doubt."""
-    likely = [n for n in sample.header if n not in options.columns.values() and _is_time(n)]
+    free = [name for name in sample.header if name not in options.columns.values()]
+    # Called as times are, and as nothing else is.
+    likely = [
+        name
+        for name in free
+        if named("timestamp", name) is not None
+        and all(rank(role, name) is None for role in (*_NEEDED, *_NO_TIMES))
+    ]
     if not options.timestamp and (not likely or "timestamp" in given):
         return options, "no column holds times: all rows are of one day, today"
     if "timestamp_format" in given:
@@ -506,12 +501,6 @@ def _with_times(
                 f"the days fit {best.name!r} and {other.name!r} alike; --timestamp-format decides"
             )
     return options, ""
-
-
-def _is_time(name: str) -> bool:
-    """Tell whether a column is called as times are, and as nothing else is."""
-    others = ("weight", "price", "item_name", "item_group", "event", "user", "item")
-    return named("timestamp", name) is not None and all(rank(one, name) is None for one in others)
 
 
 def _decimal(values: Sequence[str], delimiter: str) -> tuple[str, str]:

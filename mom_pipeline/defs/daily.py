@@ -207,7 +207,7 @@ def _make_days(asset: DailyAsset, run: DayRun) -> tuple[list[str], dict[str, Seq
             raise
         shown = {"version": version, "seconds": time.perf_counter() - begin}
         if day == run.run_days[-1]:
-            shown |= lineage_metadata(asset.name, run.names.key)
+            shown |= lineage_metadata(asset.name, run.names.key("raw_logs"))
         context.add_asset_metadata({**output.metadata, **shown}, partition_key=str(day))
         versions.append(version)
         verdicts[str(day)] = output.verdicts

@@ -3,8 +3,9 @@
 No id of a person is ever among them: Dagster keeps its history for good.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 import dagster as dg
@@ -72,66 +73,25 @@ def component_table(
     )
 
 
-@dataclass(frozen=True)
-class Column:
-    """kind: its type in DuckDB.  holds: in words.  sources: such as "raw_logs.user_id"."""
-
-    kind: str
-    holds: str
-    sources: tuple[str, ...] = ()
-
-
-_USER, _ITEM = "raw_logs.user_id", "raw_logs.item_id"
-_TAKEN = (_USER, _ITEM, "raw_logs.delivery_day")
-# The tables of the warehouse that are assets.
-TABLES: Mapping[str, Mapping[str, Column]] = {
-    "raw_logs": {
-        "source_file": Column("VARCHAR", "name of the log file, below the logs folder"),
-        "line": Column("BIGINT", "number of its line, from 1"),
-        "delivery_day": Column("DATE", "day in the name of the file: the partition"),
-        "event_time": Column("TIMESTAMPTZ", "when the user took the item"),
-        "user_id": Column("VARCHAR", "user, exactly as delivered"),
-        "item_id": Column("VARCHAR", "item, exactly as delivered"),
-        "weight": Column("DECIMAL(18, 6)", "how much the event counts; 1 without a weight"),
-    },
-    "recommendations": {
-        "model": Column("VARCHAR", "version of the model in use, whose lists these are"),
-        "user_id": Column("VARCHAR", "whose list it is", (_USER,)),
-        "rank": Column("INTEGER", "place in the list; 1 is the best", (_USER, _ITEM)),
-        "item_id": Column("VARCHAR", "what is recommended", (_ITEM,)),
-        "score": Column("DOUBLE", "score of the item for the user", (_USER, _ITEM)),
-        "reason": Column("VARCHAR", "what counted most: component, item or popularity", (_ITEM,)),
-    },
-    "evaluation_metrics": {
-        "day": Column("DATE", "last day of the test period: the partition"),
-        "model_day": Column("DATE", "day of the model that is scored"),
-        "ranking": Column("VARCHAR", "the model's ranking, or popularity"),
-        "cutoff": Column("INTEGER", "length of the lists"),
-        "precision_at_k": Column("DOUBLE", "share of a list that was taken", _TAKEN),
-        "recall_at_k": Column("DOUBLE", "share of what was taken in the list", _TAKEN),
-        "map_at_k": Column("DOUBLE", "mean average precision", _TAKEN),
-        "ndcg_at_k": Column("DOUBLE", "normalized discounted gain", _TAKEN),
-        "users": Column("INTEGER", "users who were scored", (_USER,)),
-    },
-}
+# Of the assets that are tables, their columns: type in DuckDB, what it holds, and from what of
+# `raw_logs` it comes.
+TABLES: Mapping[str, Mapping[str, Sequence[str]]] = tomllib.loads(
+    files("mom_pipeline").joinpath("defs/columns.toml").read_text("utf-8")
+)
 
 
 def table_metadata(asset: str) -> dict[str, Any]:
     """What the columns of an asset hold that is a table; nothing for others."""
-    if asset not in TABLES:
-        return {}
-    columns = [dg.TableColumn(name, c.kind, c.holds) for name, c in TABLES[asset].items()]
-    return {"dagster/table_name": asset, "dagster/column_schema": dg.TableSchema(columns)}
+    columns = [dg.TableColumn(name, of[0], of[1]) for name, of in TABLES.get(asset, {}).items()]
+    shown = {"dagster/table_name": asset, "dagster/column_schema": dg.TableSchema(columns)}
+    return shown if columns else {}
 
 
-def lineage_metadata(asset: str, key: Callable[[str], dg.AssetKey]) -> dict[str, Any]:
+def lineage_metadata(asset: str, logs: dg.AssetKey) -> dict[str, Any]:
     """Where the columns come from: Dagster reads it from the newest materialization."""
     lineage = {
-        name: [
-            dg.TableColumnDep(key(source.split(".")[0]), source.split(".")[1])
-            for source in column.sources
-        ]
-        for name, column in TABLES.get(asset, {}).items()
-        if column.sources
+        name: [dg.TableColumnDep(logs, source) for source in of[2:]]
+        for name, of in TABLES.get(asset, {}).items()
+        if of[2:]
     }
     return {"dagster/column_lineage": dg.TableColumnLineage(lineage)} if lineage else {}

@@ -112,11 +112,21 @@ class DayVerdict:
 def admit(connection: Connection, day: date, X_before: Csr | None) -> DayVerdict:
     """Decide whether a delivery day counts, by the interactions before it; store the verdict."""
     (figures,) = day_figures(connection, [day])
-    if X_before is not None and X_before.nnz:
-        lifts = cooccurrence_lift(X_before, _known_interactions(connection, day, X_before.shape))
-        history, half = (Lift(round(v, 9), n, round(error, 9)) for v, n, error in lifts)
-        figures = replace(figures, history_lift=history, half_lift=half)
-    return _judge(connection, figures)
+    if X_before is None or not X_before.nnz:
+        return _judge(connection, figures)
+    # The day's interactions of users and items that have positions there.
+    rows = connection.execute(
+        "SELECT DISTINCT users.position AS user_position, items.position AS item_position "
+        "FROM raw_logs JOIN user_dictionary AS users USING (user_id) "
+        "JOIN item_dictionary AS items USING (item_id) WHERE delivery_day = $day "
+        "AND weight > 0 AND users.position < $n_users AND items.position < $n_items ORDER BY ALL",
+        {"day": day, "n_users": X_before.shape[0], "n_items": X_before.shape[1]},
+    ).fetchnumpy()
+    users, items = (np.asarray(rows[f"{kind}_position"]) for kind in ("user", "item"))
+    known = csr_array((np.ones(len(users)), (users, items)), shape=X_before.shape)
+    lifts = cooccurrence_lift(X_before, known)
+    history, half = (Lift(round(v, 9), n, round(error, 9)) for v, n, error in lifts)
+    return _judge(connection, replace(figures, history_lift=history, half_lift=half))
 
 
 def admit_unjudged(connection: Connection, before: date) -> None:
@@ -208,19 +218,6 @@ def day_figures(connection: Connection, days: Sequence[date]) -> list[DayFigures
         }
         found.append(DayFigures(**values | {"hours": tuple(values["hours"])}))
     return found
-
-
-def _known_interactions(connection: Connection, day: date, shape: tuple[int, int]) -> Csr:
-    """Return the day's interactions of users and items that have positions below the shape."""
-    found = connection.execute(
-        "SELECT DISTINCT users.position AS user_position, items.position AS item_position "
-        "FROM raw_logs JOIN user_dictionary AS users USING (user_id) "
-        "JOIN item_dictionary AS items USING (item_id) WHERE delivery_day = $day "
-        "AND weight > 0 AND users.position < $n_users AND items.position < $n_items ORDER BY ALL",
-        {"day": day, "n_users": shape[0], "n_items": shape[1]},
-    ).fetchnumpy()
-    positions = tuple(np.asarray(found[f"{kind}_position"]) for kind in ("user", "item"))
-    return csr_array((np.ones(len(positions[0])), positions), shape=shape)
 
 
 def objections(

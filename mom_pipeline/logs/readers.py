@@ -270,29 +270,22 @@ def _header(file: LogFile, readable: Path, delimiter: str) -> list[str]:
 
 
 def _require_columns(file: LogFile, wanted: Mapping[str, str], header: list[str]) -> None:
+    """Refuse a file without the columns that are read; say so of another separator."""
+    remedy, names = "Correct the file's header or the setting", set(wanted.values())
+    for delimiter in (*DELIMITERS, "\t") if len(header) == 1 else ():
+        if names <= {name.strip() for name in header[0].split(delimiter)}:
+            named = "name it .tsv" if delimiter == "\t" else f"set logs.delimiter = {delimiter!r}"
+            remedy = f"Its fields are separated by {delimiter!r}: {named}"
+    # Without a header the first line holds ids, which are not repeated.
+    is_name = re.compile(r"[^\W\d][^\W\d _-]*(?:[ _-][^\W\d]+)*")
+    shown = [name[:80] if is_name.fullmatch(name) else "…" for name in header[:20]]
     for role, name in wanted.items():
         if header.count(name) != 1:
             problem = "has no" if name not in header else "has more than one"
             raise LogFileError(
                 f"{file.path} {problem} column {name!r} (logs.columns.{role}); expected "
-                f"{list(wanted.values())}, found {_shown_names(header)}. "
-                f"{_hint(header, set(wanted.values()))}"
+                f"{list(wanted.values())}, found {shown}. {remedy}"
             )
-
-
-def _hint(header: list[str], wanted: set[str]) -> str:
-    """Say what to correct: the separator, where another one would give the columns."""
-    for delimiter in (*DELIMITERS, "\t") if len(header) == 1 else ():
-        if wanted <= {name.strip() for name in header[0].split(delimiter)}:
-            remedy = "name it .tsv" if delimiter == "\t" else f"set logs.delimiter = {delimiter!r}"
-            return f"Its fields are separated by {delimiter!r}: {remedy}"
-    return "Correct the file's header or the setting"
-
-
-def _shown_names(header: list[str]) -> list[str]:
-    """The names of a header; without one, the first line holds ids, which are not repeated."""
-    is_name = re.compile(r"[^\W\d][^\W\d _-]*(?:[ _-][^\W\d]+)*")
-    return [name[:80] if is_name.fullmatch(name) else "…" for name in header[:20]]
 
 
 # Setting -> expression over `time_text`, and the pattern of what it may read. DuckDB casts more

@@ -217,21 +217,22 @@ def _opened(path: Path, settings: Settings, *, read_only: bool) -> _OpenFile:
         try:
             return _shared(path, settings, read_only)
         except duckdb.Error as error:
-            holder = _holder(str(error))
-            if any(text in str(error) for text in _NOT_ALLOWED):
+            said, holder = str(error), _LOCK_HOLDER.search(str(error))
+            if any(text in said for text in _NOT_ALLOWED):
                 raise DataFolderClosed(
                     f"{path} cannot be opened for writing: {error}. The file itself is not at "
                     "fault; give the user of this command the right to write to its folder"
                 ) from error
-            if not holder:
+            if not (holder or _OPEN_HERE in said):
                 raise WarehouseUnreadable(
                     f"{path} cannot be opened: {error}. Restore it, or remove it and ingest again: "
                     "the log files hold everything"
                 ) from error
             if time.monotonic() >= deadline:
+                here = f"this process (PID {os.getpid()}) for another kind of access"
                 raise WarehouseBusy(
-                    f"{path} is held by {holder}; waited {wait_seconds:g} s. "
-                    "Let it finish, or raise warehouse.lock_wait_seconds"
+                    f"{path} is held by {holder.group(1) if holder else here}; waited "
+                    f"{wait_seconds:g} s. Let it finish, or raise warehouse.lock_wait_seconds"
                 ) from error
         time.sleep(_RETRY_SECONDS)
 
@@ -241,24 +242,20 @@ def _shared(path: Path, settings: Settings, read_only: bool) -> _OpenFile:
     with _one_at_a_time:
         file = _open_files.get(path)
         if file is None:
-            file = _open_files[path] = _attached(path, settings, read_only)
+            options = options_of(settings)
+            engine = _idle.pop(str(options), None) or duckdb.connect(config=options)
+            quoted = str(path).replace("'", "''")  # ATTACH takes no parameter
+            access = "READ_ONLY" if read_only else "READ_WRITE"
+            try:
+                engine.execute(f"ATTACH '{quoted}' AS {_NAME} (TYPE duckdb, {access})")
+            except duckdb.Error:
+                engine.close()
+                raise
+            file = _open_files[path] = _OpenFile(engine, str(options), read_only)
         elif file.read_only and not read_only:
             raise duckdb.ConnectionException(_OPEN_HERE)
         file.connections += 1
         return file
-
-
-def _attached(path: Path, settings: Settings, read_only: bool) -> _OpenFile:
-    options = options_of(settings)
-    engine = _idle.pop(str(options), None) or duckdb.connect(config=options)
-    quoted = str(path).replace("'", "''")  # ATTACH takes no parameter
-    access = "READ_ONLY" if read_only else "READ_WRITE"
-    try:
-        engine.execute(f"ATTACH '{quoted}' AS {_NAME} (TYPE duckdb, {access})")
-    except duckdb.Error:
-        engine.close()
-        raise
-    return _OpenFile(engine, str(options), read_only)
 
 
 def _leave(path: Path, file: _OpenFile) -> None:
@@ -291,20 +288,11 @@ def _leave_to_parent() -> None:
 os.register_at_fork(after_in_child=_leave_to_parent)
 
 
-def _holder(message: str) -> str:
-    """Who holds the file, when that is why it could not be opened."""
-    if _OPEN_HERE in message:
-        return f"this process (PID {os.getpid()}) for another kind of access"
-    other = _LOCK_HOLDER.search(message)
-    return other.group(1) if other else ""
-
-
 def options_of(settings: Settings) -> dict[str, str | bool | int | float | list[str]]:
     """Options of the whole DuckDB instance: equal for every connection of a process."""
-    options: dict[str, str | bool | int | float | list[str]] = {
+    limit = settings.warehouse.memory_limit
+    return {
         "temp_directory": str(settings.scratch_dir.resolve()),
         "preserve_insertion_order": True,
+        **({"memory_limit": limit} if limit else {}),
     }
-    if settings.warehouse.memory_limit:
-        options["memory_limit"] = settings.warehouse.memory_limit
-    return options
