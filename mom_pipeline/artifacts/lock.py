@@ -1,9 +1,7 @@
 """The lock of a data folder: whoever writes to it, one process at a time.
 
-Commands, runs of the daemon and erasures take it for as long as they write. It is an flock, which
-the system takes back when the process ends, however it ends: a process that was killed never
-stands in the way. Reading needs no lock. Neither do `promote` and `rollback`, which must not wait
-for a run of an hour: the registry has a lock of its own, held for one change.
+An flock, which the system takes back however a process ends. Reading needs none. Neither do
+`promote` and `rollback`, which must not wait for a run of an hour: the registry has its own.
 """
 
 import fcntl

@@ -1,7 +1,6 @@
 """`ArrayStore`: the arrays of days, `artifacts/<asset>/<day>-<hash>.npz`, checked on reading.
 
-A file is written under a temporary name and renamed when it is complete; it never changes. Which
-one counts is said by the ledger (`warehouse.materializations`). Nothing is pickled.
+A file never changes. Which one counts is said by the ledger (`warehouse.materializations`).
 """
 
 import os

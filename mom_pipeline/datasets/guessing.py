@@ -1,7 +1,4 @@
-"""A file of one's own: format, encoding, delimiter, header, columns and times, and its import.
-
-Everything is a guess from the file alone, to be shown to a person; a choice that is given is kept.
-"""
+"""A file of one's own: all that an import must know, guessed from the file alone for a person."""
 
 import codecs
 import csv
@@ -183,11 +180,7 @@ def _require_valid(given: Mapping[str, Any]) -> None:
 
 
 def own_files(guess: Guess, day: date | None = None) -> Dataset:
-    """The adapter for files of one's own: text, JSON lines or Parquet.
-
-    day: of rows without a time; by default today.
-    Lines without a user or an item, and those with a quantity of 0, are set aside.
-    """
+    """The adapter for files of one's own. day: of rows without a time; by default today."""
     options, today = guess.options, datetime.now(ZoneInfo(guess.options.timezone)).date()
     weighted, typed = ("weight" if options.weight else ""), ("event" if options.event else "")
     return Dataset(

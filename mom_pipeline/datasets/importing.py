@@ -1,8 +1,7 @@
 """Import of a dataset by its adapter: raw lines in, one log file per day out, none lost.
 
-An adapter is a SELECT from physical lines to events. Lines are staged in DuckDB, which spills
-to disk, so that a 10 GB file needs no more memory than a small one. The days are written to a
-scratch folder and put in place when all are complete: an import that was killed begins again.
+An adapter is a SELECT from physical lines to events. Lines are staged in DuckDB, which spills to
+disk. The days are put in place when all are complete: an import that was killed begins again.
 """
 
 import gzip
@@ -82,12 +81,9 @@ class EventFields:
 
 @dataclass(frozen=True)
 class RawFile:
-    """A published file and the SELECT that reads its lines.
+    """A published file and the SELECT that reads its lines from `staged_lines` (rowid, text).
 
-    select: from `staged_lines` (rowid, text) to the columns of `dataset_events`; $file is given.
-    other_lines: a condition over `staged_lines` for records that are no event by their format.
-    encoding: other than UTF-8, the file is read from a copy.
-    layout: of delimited text.
+    other_lines: a condition for records that are no event by their format.
     texts: of a Parquet file, the expressions of its columns as text, by name.
     """
 
@@ -114,10 +110,10 @@ class Dataset:
     """
 
     name: str
-    timezone: str
-    columns: ColumnSettings
     files: tuple[RawFile, ...]
     rules: str
+    timezone: str = "UTC"
+    columns: ColumnSettings = field(default_factory=lambda: ColumnSettings(exclude="exclude"))
     train_days: Callable[[date], bool] | None = None
     items: Callable[[], Iterable[Item]] = lambda: ()
     finish: Callable[[Connection], None] = lambda connection: None
@@ -154,9 +150,8 @@ class EventType:
 class ImportSummary:
     """What an import wrote; kept as `dataset.json` in the data folder.
 
-    returns: rows that take an earlier one away.
     rows: in the log files, with those of `rest`, which are set aside there with their reasons.
-    files_without_end: names of the files whose last line has no line end; it was imported.
+    returns: rows that take an earlier one away.
     """
 
     dataset: str
@@ -191,10 +186,9 @@ _SUMMARY = TypeAdapter(ImportSummary)
 def import_dataset(
     dataset: Dataset, settings: Settings, progress: Progress = lambda n_bytes: None
 ) -> ImportSummary:
-    """Write the daily log files of a dataset to `data/logs`; `progress` receives bytes read.
+    """Write the daily log files of a dataset; DatasetError where lines or the folder do not fit.
 
-    Raises DatasetError for too many lines that are not in the format, and for a data folder that
-    holds other logs or settings that do not fit.
+    progress: receives bytes read.
     """
     _require_fitting_settings(dataset, settings)
     _require_no_other_logs(dataset, settings)

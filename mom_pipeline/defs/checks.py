@@ -1,8 +1,7 @@
 """Asset checks: each is a function that judges one day, and its docstring is what it promises.
 
 A check runs inside its asset, on every day of the run, so that a blocking one stops the days'
-later assets before they start; every day has a verdict of its own, with its numbers, which
-Dagster plots. Where there is too little to judge by, a check passes and says so.
+later assets. Where there is too little to judge by, a check passes and says so.
 """
 
 import json

@@ -56,8 +56,7 @@ def erase_lines(
 ) -> Counter[str]:
     """Leave the users' lines out of files, and exchange what the files brought.
 
-    The file that remains is read as any delivery, so table, quarantine and ledger are those of
-    a file that never had the lines, and it does not count as changed.
+    The file that remains is read as any delivery, and does not count as changed.
     """
     settings, counts = warehouse.settings, Counter[str]()
     # What is left was taken before: fewer good lines do not make it a bad delivery.

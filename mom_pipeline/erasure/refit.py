@@ -1,7 +1,4 @@
-"""The model in use without those who were erased: fitted in full, as in a folder without them.
-
-run: computes days, as `cli.run.run_days` does; nothing of Dagster is known here.
-"""
+"""The model in use without those who were erased: fitted in full, as in a folder without them."""
 
 import shutil
 from collections.abc import Callable, Iterator

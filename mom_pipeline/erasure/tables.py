@@ -46,9 +46,7 @@ def parts_of_others(connection: Connection) -> set[str]:
 def erase_rows(warehouse: Warehouse, user_ids: Collection[str]) -> Counter[str]:
     """Remove users from every table. Returns the rows by table.
 
-    Positions are given anew, as in a folder that never had them: without what only they took, and
-    with the first day that is left. The ledger counts what is left, also of files that no longer
-    exist.
+    Positions are given anew, as in a folder that never had them.
     """
     counts = Counter[str]()
     with warehouse.connect() as connection, wanted_users(connection, user_ids):

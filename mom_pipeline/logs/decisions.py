@@ -1,7 +1,6 @@
 """What a person decides of delivery days, and files that were not ingested as they are.
 
-A refusal holds until the contents of the file, or the settings that it was read by, change: one bad
-file costs its own day, once. So does a file that a person dropped.
+A refusal holds until the contents of the file, or the settings that it was read by, change.
 """
 
 from collections.abc import Collection, Iterator, Sequence

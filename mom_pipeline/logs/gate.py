@@ -2,8 +2,7 @@
 
 A day is excluded when its figures are far from those of its own last eight weeks, or when its users
 do not take what goes with what they took before (`cooccurrence_lift`). It stays in `raw_logs`, but
-not in the view `admitted_logs`. A verdict is a function of the day's rows, of the interactions as
-of the day before, of the figures of earlier days, and of what a person accepted.
+not in the view `admitted_logs`.
 """
 
 import hashlib
@@ -313,10 +312,7 @@ class Rule:
 
 
 def _unknown(today: DayFigures, recent: Sequence[DayFigures]) -> float:
-    """Return what the usual level is uncertain by for want of days before.
-
-    Without this, a weekday or a season that was excluded once might be excluded for good.
-    """
+    """Return what the usual level is uncertain by for want of days before."""
     same = sum(figures.day.weekday() == today.day.weekday() for figures in recent)
     days_since = (today.day - recent[-1].day).days - 1
     return math.hypot(_WEEKDAYS_DIFFER * (same < 2), _DAILY_DRIFT * math.sqrt(days_since))

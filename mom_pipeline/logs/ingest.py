@@ -1,9 +1,7 @@
 """Log files into the warehouse: exactly once, one transaction per file.
 
-A file's rows, its quarantine and its ledger entry are replaced together. So the same file
-again changes nothing, a changed file replaces exactly its own rows, and an ingest that was
-killed, or whose COMMIT raised, converges when it is repeated. A file that is refused stops no
-other.
+A file's rows, its quarantine and its ledger entry are replaced together: an ingest that was killed,
+or whose COMMIT raised, converges when it is repeated.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,13 +1,12 @@
 """From a file to events: physical lines, then fields, then times, all inside DuckDB.
 
 Every format becomes `staged_lines`, one row per physical line (Parquet: one JSON object per row),
-and then a SELECT that takes the fields out of a line, with a reason where it cannot. Log files and
-imports are read by the same ones.
+and then a SELECT that takes the fields out of a line, with a reason where it cannot.
 """
 
 import csv
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
@@ -358,49 +357,34 @@ def fitting_formats(values: Sequence[str]) -> list[FittingFormat]:
     if not any(c.isdigit() for value in values for c in value):
         return []
     few = values[:: max(len(values) // _FEW, 1)]
+    # A pattern has the marks between letters and digits that some values have.
     marks = {re.sub(r"[^\W_]+", "", value) for value in few}
-    likely = [name for name in _FORMATS if name in _NAMED or _is_likely(name, marks)]
+    own = {name: re.sub("%.", "", name).replace("T", "") for name in _FORMATS}
+    likely = [
+        name
+        for name in _FORMATS
+        if name in _NAMED
+        or own[name] in marks
+        or (name.endswith("%z") and any(mark.startswith(own[name]) for mark in marks))
+    ]
     fits = _fits(values, [fit.name for fit in _fits(few, likely)])
     good = [fit for fit in fits if fit.share > 0.5]
     return sorted(good, key=lambda fit: (-round(fit.share, 3), -fit.in_order))
-
-
-def _is_likely(pattern: str, marks: Iterable[str]) -> bool:
-    """Tell whether a pattern has the marks between letters and digits that some values have."""
-    own = re.sub("%.", "", pattern).replace("T", "")
-    if pattern.endswith("%z"):
-        return any(of_value.startswith(own) for of_value in marks)
-    return own in marks
 
 
 def _fits(values: Sequence[str], formats: Sequence[str]) -> list[FittingFormat]:
     """Return the formats that read any of some times, asked of DuckDB as the readers ask it."""
     if not values or not formats:
         return []
+    asked = [event_time_sql(name, str(number)) for number, name in enumerate(formats)]
     parameters: dict[str, object] = {"v": values, "first": _FIRST_TIME, "last": _LAST_TIME}
-    expressions = []
-    for number, name in enumerate(formats):
-        expression, of_format = event_time_sql(name, str(number))
-        expressions.append(expression)
+    for _, of_format in asked:
         parameters |= of_format
+    query = load_sql("logs/fitting_formats.sql")
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        rows = connection.execute(
-            f"""
-            WITH times AS (SELECT generate_subscripts($v, 1) AS line, unnest($v) AS time_text),
-            parsed AS (
-                SELECT line, generate_subscripts(ts, 1) AS format, unnest(ts) AS t
-                FROM (SELECT line, [{", ".join(expressions)}] AS ts FROM times)
-            )
-            SELECT format, count(*), count(*) FILTER (WHERE t >= before)
-            FROM (
-                SELECT format, t, lag(t) OVER (PARTITION BY format ORDER BY line) AS before
-                FROM parsed WHERE t >= $first::TIMESTAMPTZ AND t < $last::TIMESTAMPTZ
-            )
-            GROUP BY format ORDER BY format
-            """,  # noqa: S608 - our own expressions
-            parameters,
-        ).fetchall()
+        expressions = ", ".join(expression for expression, _ in asked)
+        rows = connection.execute(filled(query, {"parsed": expressions}), parameters).fetchall()
     return [FittingFormat(formats[n - 1], read / len(values), order) for n, read, order in rows]
 
 

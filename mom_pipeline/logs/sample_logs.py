@@ -1,8 +1,7 @@
 """Days of logs of an invented record shop, from the generative model, as untidy as real ones.
 
-Users belong to one latent component each, a genre, and arrive over time; records are introduced
-over time and their popularity drifts; some events are delivered late, some lines are malformed, and
-some days are delivered again, unchanged or corrected.
+Users belong to one latent component each, a genre. Users and records arrive over time, popularity
+drifts; events come late, lines are malformed, days are delivered again.
 """
 
 import gzip

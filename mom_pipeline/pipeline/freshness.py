@@ -1,7 +1,4 @@
-"""The state of every day, by one function over the ledger and the list of files.
-
-`status`, `update`, the schedule, the sensor and Dagster's pages all ask here.
-"""
+"""The state of every day, by one function over the ledger and the list of files."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence

@@ -75,11 +75,9 @@ class DayMatrix:
 def matrix_as_of(warehouse: Warehouse, day: date, new_array: NewArray = np.empty) -> DayMatrix:
     """Every event delivered up to `day` whose event day lies in the window that ends with it.
 
-    Linear in the events of the window. Items with at least `min_item_users` users are kept,
-    then users with at least `min_user_items` of these items.
-    The dictionaries must hold the ids of these days.
-    new_array: makes the arrays that the rows lie in. A block of pairs is written at a time, so
-    that these may lie in files; what DuckDB holds is bounded by `warehouse.memory_limit`.
+    Items with at least `min_item_users` users are kept, then users with at least `min_user_items`
+    of these. The dictionaries must hold the ids of these days.
+    new_array: makes the arrays, also in files, which are written a block of pairs at a time.
     """
     settings = warehouse.settings
     with warehouse.reading() as connection:

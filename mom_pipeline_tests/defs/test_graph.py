@@ -17,7 +17,7 @@ from mom_pipeline.core.linear_algebra.compact import packed
 from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.definitions import defs
 from mom_pipeline.defs.build import ASSETS
-from mom_pipeline.defs.metadata import TABLES
+from mom_pipeline.defs.daily import TABLES
 from mom_pipeline.pipeline.days import CODE_VERSION, INPUTS
 
 from .conftest import N_DAYS, Pipeline, day, lines_of

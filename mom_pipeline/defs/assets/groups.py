@@ -98,10 +98,7 @@ def _compared(
 
 
 def _names(run: DayRun, day: date, people: int) -> list[str]:
-    """Name the groups of the newest day, and keep the names.
-
-    How many groups the people support takes a few passes, so it is renewed as they grow.
-    """
+    """Name the groups of the newest day, and keep the names; how many there are as people grow."""
     folder = run.folder
     with folder.warehouse.reading() as connection:
         ids = [str(item or "") for item in ids_by_position(connection, "item")]

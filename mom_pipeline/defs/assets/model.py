@@ -7,24 +7,26 @@ from datetime import date
 import dagster as dg
 import numpy as np
 
-from mom_pipeline.core.algorithm.decompose import find_components
+from mom_pipeline.core.algorithm.decompose import Components, find_components
 from mom_pipeline.core.algorithm.whitening import symmetry_error, whiten, whitening_error
 from mom_pipeline.core.algorithm.whitening import whitened_tensor as whiten_triples
 from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.core.evaluation.stability import drift, split_half
 from mom_pipeline.core.evaluation.theorem1 import bounds_of
 from mom_pipeline.core.linear_algebra.compact import packed, unpacked
-from mom_pipeline.core.moments.days import advance
+from mom_pipeline.core.moments.days import AnchoredCooccurrences, advance
 from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.lists import memberships_of
 from mom_pipeline.core.ranking.memberships import posterior_entropy
+from mom_pipeline.core.ranking.topn import top_n
+from mom_pipeline.core.types import Array
 from mom_pipeline.defs import checks
-from mom_pipeline.defs.daily import DayOutput, DayRun, daily_asset
-from mom_pipeline.defs.metadata import component_table, table, top_pairs
+from mom_pipeline.defs.daily import DayOutput, DayRun, daily_asset, table
 from mom_pipeline.pipeline.choice import settings_of_day
 from mom_pipeline.pipeline.days import NotUsable
 
 _TOP_EIGENVALUES = 50
+_TOP_PAIRS, _TOP_COMPONENTS, _TOP_ITEMS = 10, 25, 8
 _BOUNDS = ("mu_bound", "pi_bound", "n1", "n2", "n3", "sigma_1", "sigma_k", "delta")
 
 
@@ -130,7 +132,7 @@ def m2_statistics(run: DayRun, day: date) -> DayOutput:
         {
             **facts,
             "anchor_day": written["anchor_day"],
-            "top_pairs": top_pairs(step.pairs, run.folder.item_labels()),
+            "top_pairs": _top_pairs(step.pairs, run.folder.item_labels()),
         },
         [
             checks.finite_moments(step.sums.pairs, step.sums.triples),
@@ -231,7 +233,7 @@ def decomposition(run: DayRun, day: date) -> DayOutput:
     }
     shown = {
         **facts,
-        "components": component_table(components, moved, agreement, run.folder.item_labels()),
+        "components": _component_table(components, moved, agreement, run.folder.item_labels()),
     }
     eigenvalues = components.whitening.eigenvalues
     if bounds := bounds_of(anchor.estimator, sums.first, eigenvalues, pi):  # Theorem 1
@@ -263,4 +265,46 @@ def user_personalization(run: DayRun, day: date) -> DayOutput:
         {"users": n_users, "mean_entropy_bits": float(bits.mean())},
         [checks.posteriors(P)],
         arrays={"memberships": P},
+    )
+
+
+def _top_pairs(pairs: AnchoredCooccurrences | None, labels: Array) -> dg.TableMetadataValue | str:
+    """The items that go together most often, with their share of all co-occurrences."""
+    if pairs is None or not pairs.counts.n_pairs:
+        return "–"
+    upper = pairs.counts.upper.tocoo()
+    units = np.where(upper.row < upper.col, upper.data, 0).astype(np.float64)
+    (best,), (sums,) = top_n(units[None], _TOP_PAIRS)
+    return table(
+        [
+            {
+                "item": str(labels[upper.row[k]]),
+                "other_item": str(labels[upper.col[k]]),
+                "share": round(n / float(units.sum()), 6),
+            }
+            for k, n in zip(best.tolist(), sums.tolist(), strict=True)
+            if n > 0
+        ]
+    )
+
+
+def _component_table(
+    components: Components, moved: Array, agreement: Array, labels: Array
+) -> dg.TableMetadataValue | str:
+    """Pi, lambda, drift, agreement and the most probable items of the heaviest components."""
+    O, pi, lambdas = components.item_probs, components.weights, components.decomposition.lambdas
+    shown = np.sort(np.argsort(-pi, kind="stable")[:_TOP_COMPONENTS])
+    best, _ = top_n(O[:, shown].T, _TOP_ITEMS)
+    return table(
+        [
+            {
+                "component": k + 1,
+                "pi": round(float(pi[k]), 4),
+                "lambda": round(float(lambdas[k]), 4),
+                "drift": round(float(moved[k]), 4),
+                "agreement": round(float(agreement[k]), 3),
+                "top_items": ", ".join(str(labels[y]) for y in items),
+            }
+            for k, items in zip(shown.tolist(), best, strict=True)
+        ]
     )

@@ -15,8 +15,8 @@ from mom_pipeline.defs.daily import (
     Names,
     daily_asset,
     only_note,
+    table,
 )
-from mom_pipeline.defs.metadata import table
 from mom_pipeline.exports.tables import Output, write_output
 from mom_pipeline.logs.decisions import unusual_days
 from mom_pipeline.pipeline.days import NotUsable
