@@ -285,12 +285,14 @@ def _finite(check: str, *arrays: Array) -> Verdict:
 
 
 def _distributions(check: str, **columns: Array) -> Verdict:
-    wrong = [name for name, array in columns.items() if not _is_distribution(array)]
+    """Nothing is negative and every column sums to 1; NaN and infinity fail a comparison."""
+    wrong = [
+        name
+        for name, array in columns.items()
+        if not (
+            array.min() >= 0
+            and (np.abs(array.sum(axis=0, dtype=np.float64) - 1) <= _SUM_TOLERANCE).all()
+        )
+    ]
     seen = f"not distributions: {', '.join(wrong)}" if wrong else "all are"
     return Verdict(check, not wrong, seen, {"wrong": len(wrong)})
-
-
-def _is_distribution(array: Array) -> bool:
-    """Nothing is negative and every column sums to 1; NaN and infinity fail a comparison."""
-    sums = array.sum(axis=0, dtype=np.float64)
-    return bool(array.min() >= 0 and (np.abs(sums - 1) <= _SUM_TOLERANCE).all())

@@ -18,7 +18,7 @@ from mom_pipeline.logs.ledger import ledger_by_file
 from mom_pipeline.logs.logfiles import LogFile, discover
 from mom_pipeline.logs.readers import ERASED, stage_log
 from mom_pipeline.logs.scan import scan_file
-from mom_pipeline.warehouse.connection import Connection, Warehouse, literal_path
+from mom_pipeline.warehouse.connection import Warehouse, literal_path
 from mom_pipeline.warehouse.erased import erased_users
 
 
@@ -37,7 +37,13 @@ def find_lines(warehouse: Warehouse, user_ids: Collection[str]) -> list[OwnLines
     """The files that hold users, or whose rows do; those ingested without them are not read."""
     known = ledger_by_file(warehouse)
     with warehouse.connect() as connection, wanted_users(connection, user_ids):
-        brought = _sources(connection)
+        rows = connection.execute(
+            "SELECT source_file FROM raw_logs WHERE user_id IN (FROM wanted) "  # noqa: S608
+            "UNION SELECT source_file FROM quarantine "
+            f"WHERE reason = $erased OR {MENTIONED.format('text')}",
+            {"erased": ERASED},
+        ).fetchall()
+    brought = {source for (source,) in rows}
     holding = []
     for file in discover(warehouse.settings.logs_dir).files:
         entry = known.get(file.source_file)
@@ -70,16 +76,6 @@ def erase_lines(
                 ingest_file(lenient, own.file)
         counts += Counter({"log files": bool(own.lines), "log lines": len(own.lines)})
     return counts
-
-
-def _sources(connection: Connection) -> set[str]:
-    """Files with rows of the wanted users, or with lines in quarantine that are about them."""
-    rows = connection.execute(
-        "SELECT source_file FROM raw_logs WHERE user_id IN (FROM wanted) UNION "  # noqa: S608
-        f"SELECT source_file FROM quarantine WHERE reason = $erased OR {MENTIONED.format('text')}",
-        {"erased": ERASED},
-    ).fetchall()
-    return {source for (source,) in rows}
 
 
 def _lines_of(

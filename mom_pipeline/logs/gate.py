@@ -387,36 +387,26 @@ def _gap_objection(today: DayFigures, recent: Sequence[DayFigures]) -> str | Non
 
 def _lift_objection(today: DayFigures, recent: Sequence[DayFigures]) -> str | None:
     """An objection where either lift is far below the usual one, or both together somewhat."""
-    histories, halves = (
-        [lift for lift in lifts if lift.n_users >= _LIFT_USERS]
-        for lifts in ([f.history_lift for f in recent], [f.half_lift for f in recent])
-    )
-    by_history = _lift_distance(today.history_lift, histories)
-    by_half = _lift_distance(today.half_lift, halves)
-    if min(by_history, by_half, (by_history + by_half) / math.sqrt(2)) >= -_LIFT_LIMIT:
+    distances, shown = [], []
+    for name in ("history_lift", "half_lift"):
+        lift: Lift = getattr(today, name)
+        before: list[Lift] = [getattr(figures, name) for figures in recent]
+        before = [one for one in before if one.n_users >= _LIFT_USERS]
+        distance, values = 0.0, [one.value for one in before] or [lift.value]
+        if len(before) >= _ENOUGH_DAYS and lift.n_users >= _LIFT_USERS:
+            usual = RobustLevel.from_days(list(map(math.log, values)), [0] * (1 + len(values)))
+            least = max(_LIFT_SPREAD, lift.error)
+            distance = usual.distance(math.log(lift.value), least_spread=least)
+        distances.append(distance)
+        shown.append(
+            f"{lift.value:.2f} times as often as by chance ({lift.n_users:,} users; before: "
+            f"{min(values):.2f} to {max(values):.2f} times)"
+        )
+    if min(*distances, sum(distances) / math.sqrt(2)) >= -_LIFT_LIMIT:
         return None
     return (
-        f"users took what goes with their histories {_times(today.history_lift, histories)}, and "
-        f"with the other half of their day {_times(today.half_lift, halves)}: {_OF_OTHERS}, or "
-        "ids may be shifted"
-    )
-
-
-def _lift_distance(today: Lift, before: Sequence[Lift]) -> float:
-    """Return how many spreads above the usual one a lift is; 0 where too little is known."""
-    if len(before) < _ENOUGH_DAYS or today.n_users < _LIFT_USERS:
-        return 0.0
-    usual = RobustLevel.from_days(
-        [math.log(lift.value) for lift in before], [0] * (1 + len(before))
-    )
-    return usual.distance(math.log(today.value), least_spread=max(_LIFT_SPREAD, today.error))
-
-
-def _times(today: Lift, before: Sequence[Lift]) -> str:
-    values = [lift.value for lift in before] or [today.value]
-    return (
-        f"{today.value:.2f} times as often as by chance ({today.n_users:,} users; before: "
-        f"{min(values):.2f} to {max(values):.2f} times)"
+        f"users took what goes with their histories {shown[0]}, and with the other half of their "
+        f"day {shown[1]}: {_OF_OTHERS}, or ids may be shifted"
     )
 
 

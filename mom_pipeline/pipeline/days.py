@@ -319,25 +319,18 @@ class Days:
         K = self.chosen(day).model.n_components
         return Whitening(arrays["factors"], arrays["spectrum"], K)
 
-    def with_components(self, day: date, anchor: Anchor) -> Anchor:
-        """The anchor with the components of its day; without any where yesterday had another."""
+    def with_components(self, day: date, anchor: Anchor) -> tuple[Anchor, Any]:
+        """The anchor with the components of its day, and O of the day before; None for none."""
         before = self.day_before(day)
         try:
             arrays = self.arrays("decomposition", before)
         except NotUsable:
-            return anchor
+            return anchor, None
         own, other = (self.made["m2_statistics", d].facts[_ANCHOR] for d in (day, before))
-        if own != other:
-            return anchor
-        names = {"components": "anchor_components", "half_components": "half_components"}
-        return replace(anchor, **{field: arrays[name] for field, name in names.items()})
-
-    def item_probs(self, day: date) -> Any:
-        """O of a day, (D, K), single precision; None where there is none to compare with."""
-        try:
-            return self.arrays("decomposition", day)["item_probs"]
-        except NotUsable:
-            return None
+        if own == other:  # or else yesterday had other components
+            starts = arrays["anchor_components"], arrays["half_components"]
+            anchor = replace(anchor, components=starts[0], half_components=starts[1])
+        return anchor, arrays["item_probs"]
 
     @staticmethod
     def component_arrays(components: Components, halves: SplitHalf, anchor: Anchor) -> Arrays:
@@ -356,26 +349,23 @@ class Days:
     def model(self, day: date, *, with_pairs: bool = True) -> FittedModel:
         """The model of a day, ready to answer. with_pairs: False for the components alone."""
         components, settings = self.arrays("decomposition", day), self.chosen(day).model
-        statistics = self.arrays("m2_statistics", day)
+        statistics, ranking = self.arrays("m2_statistics", day), None
         item_users = statistics["item_users"]
-        ranked = with_pairs and settings.ranking == THREE_MOMENT
+        if with_pairs and settings.ranking == THREE_MOMENT:
+            pairs = self._pairs(self.made["m2_statistics", day], statistics)
+            if pairs is None:
+                raise NotUsable(f"m2_statistics of {day} was made for another ranking")
+            ease = Ease.from_arrays(statistics).with_items(pairs.counts.n_items)
+            item_days = ItemDays.from_rows(self.rows(day).last_days)
+            ranking = PairRanking(pairs.counts, ease, self.chosen(day).ranking, item_days)
         return FittedModel(
             item_probs=components["item_probs"],
             weights=components["weights"],
             popularity=item_users / item_users.sum(),
             personalization=Personalization.from_settings(method_of(settings)),
-            pair_ranking=self._pair_ranking(day, statistics) if ranked else None,
+            pair_ranking=ranking,
             rows=settings.rows,
         )
-
-    def _pair_ranking(self, day: date, statistics: Arrays) -> PairRanking:
-        """The co-occurrences as of a day, what is made of them, and the days of the items."""
-        pairs = self._pairs(self.made["m2_statistics", day], statistics)
-        if pairs is None:
-            raise NotUsable(f"m2_statistics of {day} was made for another ranking")
-        ease = Ease.from_arrays(statistics).with_items(pairs.counts.n_items)
-        item_days = ItemDays.from_rows(self.rows(day).last_days)
-        return PairRanking(pairs.counts, ease, self.chosen(day).ranking, item_days)
 
     def backtest(self, day: date, model_day: date) -> Backtest | None:
         """How the present model of `model_day` did up to a day; None where that is not known."""

@@ -15,7 +15,7 @@ from mom_pipeline.core.files import replacing
 from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, RISING
 from mom_pipeline.core.ranking.lists import ReasonedLists
 from mom_pipeline.core.types import Array
-from mom_pipeline.warehouse.connection import Connection, literal_path, load_sql, scalar
+from mom_pipeline.warehouse.connection import Connection, literal_path, load_sql, records, scalar
 
 # Digits of a stored score: the rank says the order, and these take half of the room.
 _DIGITS = 5
@@ -80,12 +80,8 @@ def export_lists(connection: Connection, path: Path, catalogue: Catalogue) -> No
 
 def most_listed(connection: Connection, n: int) -> list[dict[str, Any]]:
     """The items that are in most lists, and in how many; no user is named."""
-    rows = connection.execute(
-        "SELECT item_id, count(*) FROM recommendations "
-        "GROUP BY item_id ORDER BY count(*) DESC, item_id LIMIT $n",
-        {"n": n},
-    ).fetchall()
-    return [{"item": item, "lists": count} for item, count in rows]
+    query = "SELECT item_id AS item, count(*) AS lists FROM recommendations GROUP BY item"
+    return records(connection, f"{query} ORDER BY lists DESC, item LIMIT $n", {"n": n})
 
 
 def listed_items(connection: Connection) -> int:

@@ -208,7 +208,7 @@ def decomposition(run: DayRun, day: date) -> DayOutput:
     days, settings = run.days, run.folder.settings
     anchor, sums = days.moments(day)
     whitening, tensor = days.whitening(day), days.arrays("whitened_tensor", day)["tensor"]
-    anchor, earlier = days.with_components(day, anchor), days.item_probs(days.day_before(day))
+    anchor, earlier = days.with_components(day, anchor)
     components = find_components(
         anchor,
         sums,
