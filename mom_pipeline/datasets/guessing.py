@@ -107,26 +107,22 @@ class Guess:
 
     def parsed_rows(self, n: int) -> list[tuple[str, ...]]:
         """The first rows as an import reads them: user, item, time, weight and name."""
-        options, not_understood = self.options, "'not understood: '"
+        options, first = self.options, Sample(self.sample.header, self.sample.rows[:n])
         names = (options.user, options.item, options.timestamp, options.weight, options.item_name)
-        rows = self.sample.rows[:n]
-        columns = [self.sample.column(name)[:n] if name else [""] * len(rows) for name in names]
+        columns = [first.column(name) if name else [""] * len(first.rows) for name in names]
+        time, parameters = event_time_sql(options.timestamp_format)
+        read: dict[int, str] = {}
         if options.timestamp:
-            columns[2] = options.times(self.sample)[:n]
-        expression, parameters = event_time_sql(options.timestamp_format)
-        number = _number_sql("number_text", options.decimal)
+            columns[2], read[2] = options.times(first), f"strftime({time}, '%Y-%m-%d %H:%M:%S')"
+        if options.weight:
+            read[3] = f"({_number_sql('time_text', options.decimal)})::DOUBLE::VARCHAR"
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = $zone", {"zone": options.timezone})
-            read = connection.execute(
-                f"SELECT coalesce(strftime({expression}, '%Y-%m-%d %H:%M:%S'), "  # noqa: S608
-                f"{not_understood} || time_text), coalesce(({number})::DOUBLE::VARCHAR, "
-                f"{not_understood} || number_text) "
-                "FROM (SELECT unnest($times) AS time_text, unnest($numbers) AS number_text)",
-                {**parameters, "times": columns[2], "numbers": columns[3]},
-            ).fetchall()
-        for at, name in ((0, options.timestamp), (1, options.weight)):
-            if name:
-                columns[2 + at] = [row[at] for row in read]
+            for at, value in read.items():
+                values = {"texts": columns[at], **(parameters if at == 2 else {})}
+                query = f"SELECT coalesce({value}, 'not understood: ' || time_text) FROM "  # noqa: S608
+                found = connection.execute(f"{query} (SELECT unnest($texts) AS time_text)", values)
+                columns[at] = [text for (text,) in found.fetchall()]
         return list(zip(*columns, strict=True))
 
 

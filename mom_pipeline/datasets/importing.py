@@ -194,9 +194,7 @@ def import_dataset(
     _require_no_other_logs(dataset, settings)
     with (
         scratch_folder(settings, "import") as scratch,
-        duckdb.connect(
-            config={**options_of(settings), "temp_directory": str(scratch)}
-        ) as connection,
+        duckdb.connect(config=options_of(settings, scratch)) as connection,
     ):
         connection.execute("SET TimeZone = $zone", {"zone": dataset.timezone})
         summary = _stage_events(connection, dataset, scratch, progress)
@@ -326,14 +324,13 @@ def _event_types(connection: Connection, dataset: Dataset) -> tuple[EventType, .
 def _returns(connection: Connection, types: Iterable[EventType]) -> int:
     """Set aside the returns of what was not taken before; count the others."""
     returns = {"returns": [one.event for one in types if one.weight < 0]}
-    count = """
-        SELECT count(*) FROM dataset_events WHERE problem IS NULL AND exclude = ''
-        AND (starts_with(weight, '-') OR list_contains($returns::VARCHAR[], event))
-    """
-    if not scalar(connection, count, returns):
-        return 0
     connection.execute(load_sql("datasets/orphaned_returns.sql"), returns)
-    return scalar(connection, count, returns)
+    return scalar(
+        connection,
+        "SELECT count(*) FROM dataset_events WHERE problem IS NULL AND exclude = '' "
+        "AND (starts_with(weight, '-') OR list_contains($returns::VARCHAR[], event))",
+        returns,
+    )
 
 
 def _require_few_malformed(dataset: Dataset, summary: ImportSummary, most: float) -> None:
@@ -398,10 +395,8 @@ def open_text(path: Path) -> IO[bytes]:
 
 def _add_events(connection: Connection, raw: RawFile, lines: int) -> int:
     """Add the events of the staged lines; return how many lines carry none by their format."""
-    before = scalar(connection, "SELECT count(*) FROM dataset_events")
     parameters = {**raw.select.parameters, "file": raw.path.name}
-    connection.execute(f"INSERT INTO dataset_events {raw.select.sql}", parameters)
-    events = scalar(connection, "SELECT count(*) FROM dataset_events") - before
+    events = scalar(connection, f"INSERT INTO dataset_events {raw.select.sql}", parameters)
     no_event = f"SELECT count(*) FROM staged_lines WHERE text IS NULL OR {raw.other_lines}"  # noqa: S608
     without = scalar(connection, no_event)
     if events + without != lines:

@@ -288,11 +288,13 @@ def _leave_to_parent() -> None:
 os.register_at_fork(after_in_child=_leave_to_parent)
 
 
-def options_of(settings: Settings) -> dict[str, str | bool | int | float | list[str]]:
+def options_of(
+    settings: Settings, scratch: Path | None = None
+) -> dict[str, str | bool | int | float | list[str]]:
     """Options of the whole DuckDB instance: equal for every connection of a process."""
     limit = settings.warehouse.memory_limit
     return {
-        "temp_directory": str(settings.scratch_dir.resolve()),
+        "temp_directory": str(scratch or settings.scratch_dir.resolve()),
         "preserve_insertion_order": True,
         **({"memory_limit": limit} if limit else {}),
     }
