@@ -1,5 +1,6 @@
 """The model in use without those who were erased: fitted in full, as in a folder without them."""
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -132,7 +133,7 @@ def recomputed(settings: Settings, receipt: Receipt, run: Run) -> tuple[bool | N
 def _copied(settings: Settings, folder: Path) -> Settings:
     """A folder with the log files, the erasures, the settings and the decisions of another."""
     for source in (settings.logs_dir, settings.erasures_dir):
-        shutil.copytree(source, folder / source.name)
+        shutil.copytree(source, folder / source.name, copy_function=_linked)
     with suppress(FileNotFoundError):
         shutil.copy2(settings.data_dir / SETTINGS_FILE, folder)
     shutil.copy2(settings.warehouse_path, folder)
@@ -141,3 +142,10 @@ def _copied(settings: Settings, folder: Path) -> Settings:
         for table in _MADE:
             connection.execute(f"DELETE FROM {table}")  # noqa: S608
     return copy
+
+
+def _linked(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
