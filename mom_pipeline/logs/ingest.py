@@ -196,7 +196,8 @@ def _replace(
         source = {"source_file": file.source_file}
         for table in (*DELIVERED_TABLES, "refused_files"):
             connection.execute(f"DELETE FROM {table} WHERE source_file = $source_file", source)  # noqa: S608
-        accepted = _insert_accepted(connection, file, query)
+        taken = load_sql("logs/insert_accepted.sql").replace("{events}", query.sql)
+        accepted = scalar(connection, taken, {**query.parameters, **source, "day": file.day})
         rejected = lines - rowless - accepted
         reasons = _insert_rejected(connection, file, query) if rejected else {}
         if rejected != sum(reasons.values()):
@@ -224,12 +225,6 @@ def _replace(
         _require_few_rejects(connection, file, query, entry, logs)
         put_entry(connection, entry)
     return entry
-
-
-def _insert_accepted(connection: Connection, file: LogFile, query: Query) -> int:
-    own = {"source_file": file.source_file, "day": file.day}
-    sql = load_sql("logs/insert_accepted.sql").replace("{events}", query.sql)
-    return scalar(connection, sql, query.parameters | own)
 
 
 def _insert_rejected(connection: Connection, file: LogFile, query: Query) -> dict[str, int]:

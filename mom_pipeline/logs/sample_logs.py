@@ -56,7 +56,6 @@ class Delivery:
     name: str
     day: date
     content: bytes
-    n_lines: int
 
 
 def user_id(number: int) -> str:
@@ -180,4 +179,4 @@ def _arrival_days(n: int, n_days: int, rng: np.random.Generator) -> NDArray[np.i
 
 def _delivery(day: date, lines: list[str]) -> Delivery:
     text = "\n".join(["user,item,timestamp", *lines]) + "\n"
-    return Delivery(f"{day}.csv.gz", day, gzip.compress(text.encode(), mtime=0), len(lines))
+    return Delivery(f"{day}.csv.gz", day, gzip.compress(text.encode(), mtime=0))

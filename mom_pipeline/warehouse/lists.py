@@ -39,11 +39,15 @@ def replace_lists(
 
 def _insert(connection: Connection, model: str, users: Array, lists: ReasonedLists) -> int:
     owners, ranks = np.nonzero(lists.items >= 0)
+    scores = lists.scores[owners, ranks]
+    sizes = np.abs(scores, dtype=np.float64)
+    exponents = np.floor(np.log10(sizes, out=np.zeros_like(sizes), where=sizes > 0))
+    unit = 10.0 ** (_DIGITS - 1 - exponents)
     rows = {
         "user_position": users[owners],
         "rank": ranks + 1,
         "item_position": lists.items[owners, ranks],
-        "score": _rounded(lists.scores[owners, ranks]),
+        "score": np.rint(scores * unit) / unit,
         "kind": lists.kinds[owners, ranks],
         "cause": lists.causes[owners, ranks],
     }
@@ -52,14 +56,6 @@ def _insert(connection: Connection, model: str, users: Array, lists: ReasonedLis
     inserted = scalar(connection, load_sql("warehouse/insert_lists.sql"), values)
     connection.unregister("new_lists")
     return inserted
-
-
-def _rounded(scores: Array) -> Array:
-    """Return numbers of a few significant digits."""
-    sizes = np.abs(scores, dtype=np.float64)
-    exponents = np.floor(np.log10(sizes, out=np.zeros_like(sizes), where=sizes > 0))
-    unit = 10.0 ** (_DIGITS - 1 - exponents)
-    return np.asarray(np.rint(scores * unit) / unit)
 
 
 def export_lists(connection: Connection, path: Path, catalogue: Catalogue) -> None:
