@@ -24,6 +24,7 @@ USERS = (5_000, 20_000, 80_000, 320_000)
 PAPER, UNBIASED = "paper, binary", "unbiased, counts"
 # Estimator, and whether repeat counts are kept.
 _VARIANTS = (PAPER, "paper, counts", UNBIASED, "unbiased, binary")
+_HOW: dict[str, Any] = {"ranking": "components", "rows": "counts", "projection": "simplex"}
 _ITEMS_PER_USER = 15.0
 Point = dict[str, Any]
 
@@ -45,15 +46,24 @@ def run_recovery(  # noqa: PLR0913 - the sizes of a study
     A point has the mean L1 error of O's columns, the sum of lambda^-2 and Theorem 1's bound of a
     column (None for an estimator that it is not about).
     """
-    points: list[Point] = []
-    after_em: list[Point] = []
+    points, after_em = list[Point](), list[Point]()
     for done, n in enumerate(users):
         n_users = round(scale * n)
         truth, counts = simulate(n_users, n_items, n_components, _ITEMS_PER_USER, seed)
         for variant in _VARIANTS:
             X = counts if variant.endswith("counts") else as_binary(counts)
-            model, point = _point(X, variant.partition(",")[0], truth.item_probs, seed)
-            points.append({"estimator": variant, "users": n_users, **point})
+            estimator: Any = variant.partition(",")[0]
+            model = MethodOfMoments(n_components, estimator, seed=seed, **_HOW).fit(X)
+            figures, bounds = model.diagnostics, model.diagnostics["bounds"]
+            points.append(
+                {
+                    "estimator": variant,
+                    "users": n_users,
+                    "error": _error(model.item_probs, truth),
+                    "weight_sum": float(figures["weight_sum"]),
+                    "bound": None if bounds is None else float(bounds["mu_bound"]),
+                }
+            )
             if variant == UNBIASED:
                 after_em.append({"users": n_users, **_after_em(X, model, truth)})
         progress("recovery", (done + 1) / len(users))
@@ -69,48 +79,29 @@ def run_recovery(  # noqa: PLR0913 - the sizes of a study
     return result
 
 
-def _point(X: Csr, estimator: Any, truth: Array, seed: int) -> tuple[MethodOfMoments, Point]:
-    how: dict[str, Any] = {"ranking": "components", "rows": "counts", "projection": "simplex"}
-    model = MethodOfMoments(truth.shape[1], estimator, seed=seed, **how).fit(X)
-    bounds = model.diagnostics["bounds"]
-    return model, {
-        "error": _error(model.item_probs, truth),
-        "weight_sum": float(model.diagnostics["weight_sum"]),
-        "bound": None if bounds is None else float(bounds["mu_bound"]),
-    }
-
-
 def _after_em(X: Csr, model: MethodOfMoments, truth: LatentClasses) -> Point:
     """Return the errors before and after EM, of EM begun at the truth, and both by the latter."""
-    ideal = _error(from_truth(X, truth).item_probs, truth.item_probs)
-    spectral, after = (
-        _error(O, truth.item_probs)
-        for O in (model.item_probs, refined(X, model.item_probs, model.weights).item_probs)
-    )
-    return {
-        "spectral": spectral,
-        "refined": after,
-        "from_truth": ideal,
-        "spectral_by_from_truth": spectral / ideal,
-        "refined_by_from_truth": after / ideal,
-    }
+    after, ideal = refined(X, model.item_probs, model.weights), from_truth(X, truth)
+    found = {"spectral": model.item_probs, "refined": after.item_probs}
+    found["from_truth"] = ideal.item_probs
+    errors = {name: _error(O, truth) for name, O in found.items()}
+    least = errors["from_truth"]
+    return errors | {f"{n}_by_from_truth": errors[n] / least for n in ("spectral", "refined")}
 
 
-def _error(item_probs: Array, truth: Array) -> float:
+def _error(item_probs: Array, truth: LatentClasses) -> float:
     """Return the mean L1 error of the columns, each with its counterpart."""
-    fitted, true = match_columns(item_probs, truth)
-    return float(np.abs(item_probs[:, fitted] - truth[:, true]).sum(axis=0).mean())
+    fitted, true = match_columns(item_probs, truth.item_probs)
+    return float(np.abs(item_probs[:, fitted] - truth.item_probs[:, true]).sum(axis=0).mean())
 
 
-def line(points: Sequence[dict[str, Any]], estimator: str) -> list[dict[str, Any]]:
+def line(points: Sequence[Point], estimator: str) -> list[Point]:
     """Return the points of an estimator, from the fewest users to the most."""
     return [point for point in points if point["estimator"] == estimator]
 
 
-def _slope(points: Sequence[dict[str, Any]]) -> float | None:
-    """Return the least-squares slope of log error over log users; None for a single size."""
-    if len(points) < 2:
-        return None
+def _slope(points: Sequence[Point]) -> float:
+    """Return the least-squares slope of log error over log users."""
     x, y = np.log([p["users"] for p in points]), np.log([p["error"] for p in points])
     return float(np.polyfit(x, y, 1)[0])
 
@@ -128,11 +119,10 @@ def recovery_chart(result: dict[str, Any]) -> Lines:
 
 
 _CUTOFF = 20
-_PLAIN: dict[str, Any] = {"personalization": "em", "ranking": "components"}
 _GOWALLA: dict[str, dict[str, Any]] = {
-    "paper, product rule": {**_PLAIN, "estimator": "paper", "personalization": "product"},
-    "balanced, components": {**_PLAIN, "estimator": "balanced"},
-    "balanced, three moments": {**_PLAIN, "estimator": "balanced", "ranking": "three-moment"},
+    "paper, product rule": {"estimator": "paper", "personalization": "product"},
+    "balanced, components": {"ranking": "components"},
+    "balanced, three moments": {"ranking": "three-moment"},
 }
 
 
@@ -144,18 +134,12 @@ def run_gowalla(
     rows: list[dict[str, Any]] = []
     for label, settings in _GOWALLA.items():
         progress(label, len(rows) / len(_GOWALLA))
-        model = MethodOfMoments(n_components, **settings)
+        model = MethodOfMoments(n_components, **{"ranking": "components", **settings})
         fit, _ = timed(partial(model.fit, train))
         lists, (ids, _) = timed(partial(model.recommend, train, n=_CUTOFF))
         metrics = evaluate_ranking(ids, test, [_CUTOFF])
-        rows.append(
-            {
-                "method": label,
-                **{name: getattr(metrics, name)[_CUTOFF] for name in ("recall", "ndcg", "map")},
-                "users": metrics.n_users,
-                "fit_seconds": fit,
-                "lists_seconds": lists,
-                "ranking_weights": model.diagnostics["ranking_weights"],
-            }
-        )
+        figures = {name: getattr(metrics, name)[_CUTOFF] for name in ("recall", "ndcg", "map")}
+        costs = {"users": metrics.n_users, "fit_seconds": fit, "lists_seconds": lists}
+        weights = model.diagnostics["ranking_weights"]
+        rows.append({"method": label, **figures, **costs, "ranking_weights": weights})
     return {"n_components": n_components, "cutoff": _CUTOFF, "rows": rows}

@@ -15,7 +15,7 @@ from mom_pipeline.comparison.run import Progress, no_progress
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.algorithm.decomposition import match_columns
 from mom_pipeline.core.groups.refine import Refined, refine
-from mom_pipeline.core.interactions import as_binary, rows_of_entries
+from mom_pipeline.core.interactions import as_binary, rows_of_entries, with_entries
 from mom_pipeline.core.moments.sums import column_sums, users_per_item
 from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
@@ -95,17 +95,14 @@ def efficiency(
         for own, O in zip(squares.values(), (*found, from_truth(X, truth).item_probs), strict=True):
             ours, true = match_columns(O, truth.item_probs)
             own.append(float(((O[:, ours] - truth.item_probs[:, true]) ** 2).sum() / 4))
-    return [
-        {
-            "estimate": name,
-            "rmse": float(np.sqrt(np.mean(own))),
-            "by_the_bound": float(np.sqrt(np.mean(own) / least)),
-            "standard_error": float(
-                np.std(own) / np.sqrt(len(own)) / np.sqrt(np.mean(own) * least) / 2
-            ),
-        }
-        for name, own in squares.items()
-    ]
+    rows = []
+    for name, own in squares.items():
+        mean, error = np.mean(own), np.std(own) / np.sqrt(len(own))
+        by_the_bound = float(np.sqrt(mean / least))
+        standard_error = float(error / np.sqrt(mean * least) / 2)
+        figures = {"by_the_bound": by_the_bound, "standard_error": standard_error}
+        rows.append({"estimate": name, "rmse": float(np.sqrt(mean)), **figures})
+    return rows
 
 
 def likelihoods(
@@ -161,15 +158,10 @@ def _held_out(X: Csr, rng: np.random.Generator) -> tuple[Csr, Csr, Csr]:
     held = (rng.random(X.shape[0]) < 0.2) & (np.diff(X.indptr) > 3)
     others = sparse.csr_array(X[held])
     users = rows_of_entries(others)
-    order = np.lexsort((rng.random(others.nnz), users))
     place = np.empty(others.nnz, dtype=np.int64)
-    place[order] = np.arange(others.nnz) - others.indptr[users]
-    given = place < np.diff(others.indptr)[users] // 2
-    halves = (
-        sparse.csr_array((others.data[own], (users[own], others.indices[own])), others.shape)
-        for own in (given, ~given)
-    )
-    one, other = halves
+    place[np.lexsort((rng.random(others.nnz), users))] = np.arange(others.nnz)
+    given = place - others.indptr[users] < np.diff(others.indptr)[users] // 2
+    one, other = with_entries(others, given), with_entries(others, ~given)
     return sparse.csr_array(X[~held]), one, other
 
 

@@ -5,15 +5,15 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 from urllib.parse import quote
 
@@ -32,34 +32,27 @@ Answer = tuple[float, str, list[str]]
 class Load:
     """What came of many requests. cpu: seconds of the processes that answered."""
 
-    seconds: float = 0.0
-    cpu: float = 0.0
-    answers: list[Answer] = field(default_factory=list)
+    seconds: float
+    cpu: float
+    answers: list[Answer]
 
-    def plus(self, other: "Load") -> "Load":
-        return Load(
-            self.seconds + other.seconds, self.cpu + other.cpu, self.answers + other.answers
-        )
 
-    @property
-    def rate(self) -> float:
-        """Requests a second."""
-        return len(self.answers) / self.seconds
-
-    def summary(self) -> dict[str, Any]:
-        ms = 1000 * np.array([seconds for seconds, _, items in self.answers if items])
-        errors = Counter(said for _, said, items in self.answers if not items)
-        return {
-            "requests": len(self.answers),
-            "errors": errors.total(),
-            "kinds_of_errors": ", ".join(errors),
-            "versions": len({said for _, said, items in self.answers if items}),
-            "per_second": self.rate,
-            "p50_ms": float(np.median(ms)),
-            "p99_ms": float(np.quantile(ms, 0.99)),
-            "longest_ms": float(ms.max()),
-            "cpu_ms": 1000 * self.cpu / len(self.answers) or None,
-        }
+def summary(loads: Sequence[Load]) -> dict[str, Any]:
+    """Return the figures of the loads together."""
+    answers = [answer for each in loads for answer in each.answers]
+    ms = 1000 * np.array([seconds for seconds, _, items in answers if items])
+    errors = Counter(said for _, said, items in answers if not items)
+    return {
+        "requests": len(answers),
+        "errors": errors.total(),
+        "kinds_of_errors": ", ".join(errors),
+        "versions": len({said for _, said, items in answers if items}),
+        "per_second": len(answers) / sum(each.seconds for each in loads),
+        "p50_ms": float(np.median(ms)),
+        "p99_ms": float(np.quantile(ms, 0.99)),
+        "longest_ms": float(ms.max()),
+        "cpu_ms": 1000 * sum(each.cpu for each in loads) / len(answers) or None,
+    }
 
 
 @dataclass(frozen=True)
@@ -112,29 +105,27 @@ def load(
     service: Service, *, clients: int, requests: int, change: Callable[[], object] | None = None
 ) -> Load:
     """Ask so many times, by several clients; a change is made in the middle of it."""
-    local = threading.local()
+    users = np.random.default_rng(0).integers(_USERS_ASKED, size=requests).tolist()
+    begin, before, half = time.perf_counter(), service.cpu(), Event()
 
-    def ask(user: int) -> Answer:
-        if not hasattr(local, "connection"):
-            local.connection = service.connection()
-        question = partial(_ask, local.connection, "GET", f"/recommend/user%20{user}")
-        took, answer = timed(question)
-        items = [line["item"] for line in answer.get("items", ())]
-        return took, str(answer.get("model", answer.get("error"))), items
+    def ask(client: int) -> list[Answer]:
+        connection, answers = service.connection(), list[Answer]()
+        for user in users[client::clients]:
+            question = partial(_ask, connection, "GET", f"/recommend/user%20{user}")
+            took, answer = timed(question)
+            items = [line["item"] for line in answer.get("items", ())]
+            answers.append((took, str(answer.get("model", answer.get("error"))), items))
+            if len(answers) * clients >= requests // 2:
+                half.set()
+        return answers
 
-    def all_of_them() -> list[Answer]:
-        users = np.random.default_rng(0).integers(_USERS_ASKED, size=requests).tolist()
-        # Not by a client: its connection would be idle, and closed.
-        with ThreadPoolExecutor(clients) as pool, ThreadPoolExecutor(1) as changing:
-            asked = [pool.submit(ask, user) for user in users]
-            asked[requests // 2].result()
-            if change:
-                changing.submit(change).result()
-            return [future.result() for future in asked]
-
-    before = service.cpu()
-    seconds, answers = timed(all_of_them)
-    return Load(seconds, service.cpu() - before, answers)
+    with ThreadPoolExecutor(clients) as pool:
+        asked = pool.map(ask, range(clients))
+        if change:
+            half.wait()
+            change()
+        answers = [answer for own in asked for answer in own]
+    return Load(time.perf_counter() - begin, service.cpu() - before, answers)
 
 
 def tell(service: Service, events: int) -> Load:
@@ -142,14 +133,14 @@ def tell(service: Service, events: int) -> Load:
     begin, name = time.perf_counter(), os.urandom(4).hex()
 
     def some(client: int) -> list[Answer]:
-        connection, told = service.connection(), []
+        connection, told = service.connection(), list[Answer]()
         for k in range(client, events, _TELLERS):
             time.sleep(max(0.0, begin + k / _EVENTS_PER_SECOND - time.perf_counter()))
-            event = {"user": f"user {k % _USERS_ASKED}", "item": f"item {k % 50}"}
-            event["id"] = f"{name} {k}"
+            item = f"item {k % 50}"
+            event = {"user": f"user {k % _USERS_ASKED}", "item": item, "id": f"{name} {k}"}
             took, answer = timed(partial(_ask, connection, "POST", "/events", event))
             accepted = answer.get("accepted") == 1
-            told.append((took, "" if accepted else str(answer), [event["item"]] * accepted))
+            told.append((took, "" if accepted else str(answer), [item] * accepted))
         return told
 
     with ThreadPoolExecutor(_TELLERS) as pool:

@@ -3,11 +3,12 @@
 import multiprocessing
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import duckdb
 import numpy as np
 
 from mom_pipeline.bench.data import clustered_interactions
-from mom_pipeline.bench.load import Answer, Load, Service, load, running_service, tell
+from mom_pipeline.bench.load import Load, Service, load, running_service, summary, tell
 from mom_pipeline.bench.measure import timed
 from mom_pipeline.comparison.methods.rivals import as_user_items
 from mom_pipeline.comparison.run import Progress, no_progress
@@ -70,7 +71,7 @@ def run_query(
         progress(ranking, len(rows) / len(rankings))
         with one_blas_thread():
             times = _in_turns(_served(X, n_components, ranking), n_components)
-        rows.append({"ranking": ranking, **_summary(times)})
+        rows.append({"ranking": ranking, **_compared(times)})
     return {"n_items": X.shape[1], "n_components": n_components, "rows": rows}
 
 
@@ -90,13 +91,13 @@ def _in_turns(served: ServedModel, n_components: int) -> dict[str, list[float]]:
     return times
 
 
-def _summary(times: dict[str, list[float]]) -> dict[str, float]:
-    summary: dict[str, float] = {}
+def _compared(times: dict[str, list[float]]) -> dict[str, float]:
+    figures = dict[str, float]()
     for name, seconds in times.items():
         kept = 1000 * np.array(seconds[_WARM_UP:])
-        summary[f"{name}_median_ms"] = float(np.median(kept))
-        summary[f"{name}_p99_ms"] = float(np.quantile(kept, 0.99))
-    return summary | {"ratio": summary["ours_median_ms"] / summary["implicit_median_ms"]}
+        figures[f"{name}_median_ms"] = float(np.median(kept))
+        figures[f"{name}_p99_ms"] = float(np.quantile(kept, 0.99))
+    return figures | {"ratio": figures["ours_median_ms"] / figures["implicit_median_ms"]}
 
 
 def run_serve(
@@ -126,37 +127,41 @@ def run_serve(
             else:
                 registry.rollback("bench")
 
+        loads = defaultdict[str, list[Load]](list)
         with running_service(folder, 1) as one, running_service(folder, 2) as two:
-            services, loads = {"1 worker": one, "2 workers": two}, dict[str, Load]()
-            for turn in range(_TURNS):
-                for how, service in services.items():
-                    progress(how, turn / _TURNS)
-                    changing = change if turn == _TURNS // 2 else None
-                    own = ask(service, requests=requests // _TURNS, change=changing)
-                    loads[how] = loads.get(how, Load()).plus(own)
-            events = dict[str, Load]()
+            services = {"1 worker": one, "2 workers": two}
+            for turn, (how, service) in product(range(_TURNS), services.items()):
+                progress(how, turn / _TURNS)
+                changing = change if turn == _TURNS // 2 else None
+                asked = ask(service, requests=requests // _TURNS, change=changing)
+                loads[how].append(asked)
+            events = dict[str, list[Load]]()
             for how, service in services.items():
                 progress(f"{how}, beside events", 1)
-                loads[f"{how}, beside events"], events[how] = _beside_events(service, requests, ask)
-            item = Counter(y for _, _, items in loads["2 workers"].answers for y in items)
-            hidden = item.most_common(1)[0][0]
-            one.hide(hidden)
+                asked, told = _beside_events(service, requests, ask)
+                loads[f"{how}, beside events"], events[how] = [asked], [told]
+            (item, _), *_ = Counter(
+                y for each in loads["2 workers"] for _, _, items in each.answers for y in items
+            ).most_common(1)
+            one.hide(item)
             time.sleep(1)
             looked = [ask(service, requests=-(-requests * 10 // 9)) for service in (one, two)]
         with running_service(folder, 2) as again:
             looked.append(ask(again, requests=-(-requests * 10 // 9)))
         [[stored]] = EventStore(load_settings(folder)).rows("SELECT count(*) FROM events")
-        loads["in a file"] = _asked_of_file(folder, Path(place) / "model.duckdb")
+        loads["in a file"] = [_asked_of_file(folder, Path(place) / "model.duckdb")]
     after = [items for each in looked for _, _, items in each.answers]
-    told = sum(len(each.answers) for each in events.values())
+    rows, told_rows = (
+        [{"how": how, **summary(own)} for how, own in each.items()] for each in (loads, events)
+    )
     return {
         "clients": clients,
-        "two_workers_to_one": loads["2 workers"].rate / loads["1 worker"].rate,
+        "two_workers_to_one": rows[1]["per_second"] / rows[0]["per_second"],
         "answers_after_an_item_is_hidden": len(after),
-        "of_these_with_it": sum(hidden in items for items in after),
-        "events_lost_or_doubled": told - int(stored),
-        "rows": [{"how": how, **each.summary()} for how, each in loads.items()],
-        "events": [{"how": how, **each.summary()} for how, each in events.items()],
+        "of_these_with_it": sum(item in items for items in after),
+        "events_lost_or_doubled": sum(row["requests"] for row in told_rows) - int(stored),
+        "rows": rows,
+        "events": told_rows,
     }
 
 
@@ -170,13 +175,10 @@ def _beside_events(service: Service, requests: int, ask: Callable[..., Load]) ->
 def _asked_of_file(folder: Path, path: Path) -> Load:
     """Ask the same model as a file that DuckDB opens."""
     write_model_file(load_settings(folder), path)
-    answers = list[Answer]()
     with duckdb.connect(str(path), read_only=True) as file:
-        for user in range(_WARM_UP + _OF_FILE):
-            took, rows = timed(partial(_rows_of, file, f"user {user}"))
-            answers.append((took, "in a file", [item for (item,) in rows]))
-    kept = answers[_WARM_UP:]
-    return Load(sum(took for took, *_ in kept), 0.0, kept)
+        asked = [timed(partial(_rows_of, file, f"user {u}")) for u in range(_WARM_UP + _OF_FILE)]
+    answers = [(took, "in a file", [item for (item,) in rows]) for took, rows in asked[_WARM_UP:]]
+    return Load(sum(took for took, *_ in answers), 0.0, answers)
 
 
 def _rows_of(file: duckdb.DuckDBPyConnection, user: str) -> list[tuple[str]]:
