@@ -1,8 +1,6 @@
 """Bench of the gate for new days: what it excludes, of poisoned days and of normal ones."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -154,8 +152,12 @@ class DayGate:
 
     def try_day(self, day: date, events: Events) -> DayVerdict:
         """Return the verdict on a day; nothing of it is stored."""
-        with self.warehouse.opened() as connection, _rolled_back(connection):
-            return self._admit(connection, day, events)
+        with self.warehouse.opened() as connection:
+            connection.begin()
+            try:
+                return self._admit(connection, day, events)
+            finally:
+                connection.rollback()
 
     def deliver(self, day: date, events: Events) -> DayVerdict:
         """Ingest a day, and admit or exclude it."""
@@ -172,15 +174,6 @@ class DayGate:
         connection.execute(load_sql("bench/deliver_rows.sql"), {**of_day, **lists})
         connection.execute(load_sql("bench/deliver_file.sql"), {**of_day, "n": len(events)})
         return admit(connection, day, self._X)
-
-
-@contextmanager
-def _rolled_back(connection: Connection) -> Iterator[None]:
-    connection.begin()
-    try:
-        yield
-    finally:
-        connection.rollback()
 
 
 def run_day_gate(

@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,14 +14,7 @@ from scipy import sparse
 from mom_pipeline.comparison import isolated
 from mom_pipeline.comparison.fitting import write_data
 from mom_pipeline.comparison.isolated import Budget, run_isolated
-from mom_pipeline.comparison.run import (
-    AGE,
-    HISTORY,
-    Options,
-    breakdown,
-    grid_for,
-    run_comparison,
-)
+from mom_pipeline.comparison.run import AGE, HISTORY, Options, breakdown, grid_for, run_comparison
 from mom_pipeline.comparison.split import TrainTest, split_of_files
 from mom_pipeline_tests.comparison.conftest import STUBS
 from mom_pipeline_tests.comparison.stubs import METHODS
@@ -144,7 +136,7 @@ def test_too_little_memory_to_begin_with(compare):
     assert failure == "needs more memory than the 0.03 GB allowed"
 
 
-def starved(line: str, seconds: float) -> Iterator[None]:
+def starved(line, seconds):
     """Says that there is no memory, and ends with that or, for a long time, does not."""
     print(line, flush=True)
     time.sleep(seconds)

@@ -32,7 +32,7 @@ def test_the_paper_sees_binary_data_and_has_no_other_rule(past):
     fitted = METHODS["mom-paper"].fit(past, 0, n_components=5)
     ones = (past > 0).astype(float)
     model = MethodOfMoments(5, "paper", "product", ranking="components").fit(ones)
-    np.testing.assert_array_equal(fitted.scores(EVERYONE), model.scorer()(ones))
+    np.testing.assert_array_equal(fitted.scores(EVERYONE), model.fitted.scores(ones))
     for settings in METHODS["mom-paper"].grid:
         assert "personalization" not in settings
 
