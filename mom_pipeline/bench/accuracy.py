@@ -1,22 +1,22 @@
 """Accuracy: the error of O against a known truth, and ranking quality on the Gowalla split."""
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from mom_pipeline.bench.efficiency import efficiency, from_truth, likelihoods, refined
-from mom_pipeline.bench.measure import timed
-from mom_pipeline.comparison.run import Progress, no_progress
-from mom_pipeline.core import MethodOfMoments, evaluate_ranking, simulate
+from mom_pipeline.comparison.run import Options, Progress, no_progress, run_comparison
+from mom_pipeline.comparison.split import split_of_files
+from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.algorithm.decomposition import match_columns
 from mom_pipeline.core.files import write_bytes
 from mom_pipeline.core.interactions import as_binary
 from mom_pipeline.core.simulation import LatentClasses
 from mom_pipeline.core.types import Array, Csr
-from mom_pipeline.datasets.splits import read_split
 from mom_pipeline.pictures.charts import Lines, xy_curves
 from mom_pipeline.pictures.svg import svg
 
@@ -26,6 +26,7 @@ PAPER, UNBIASED = "paper, binary", "unbiased, counts"
 _VARIANTS = (PAPER, "paper, counts", UNBIASED, "unbiased, binary")
 _HOW: dict[str, Any] = {"ranking": "components", "rows": "counts", "projection": "simplex"}
 _ITEMS_PER_USER = 15.0
+_CUTOFF = 20
 Point = dict[str, Any]
 
 
@@ -118,28 +119,19 @@ def recovery_chart(result: dict[str, Any]) -> Lines:
     return xy_curves(series, title=title, x="users N", y="mean L1 error of O", log=True)
 
 
-_CUTOFF = 20
-_GOWALLA: dict[str, dict[str, Any]] = {
-    "paper, product rule": {"estimator": "paper", "personalization": "product"},
-    "balanced, components": {"ranking": "components"},
-    "balanced, three moments": {"ranking": "three-moment"},
-}
-
-
 def run_gowalla(
     folder: Path, *, n_components: int = 100, progress: Progress = no_progress
 ) -> dict[str, Any]:
-    """Fit on train, measure once on all users of test; returns a row per method."""
-    train, test = read_split(folder / "train.txt.gz", folder / "test.txt.gz")
-    rows: list[dict[str, Any]] = []
-    for label, settings in _GOWALLA.items():
-        progress(label, len(rows) / len(_GOWALLA))
-        model = MethodOfMoments(n_components, **{"ranking": "components", **settings})
-        fit, _ = timed(partial(model.fit, train))
-        lists, (ids, _) = timed(partial(model.recommend, train, n=_CUTOFF))
-        metrics = evaluate_ranking(ids, test, [_CUTOFF])
-        figures = {name: getattr(metrics, name)[_CUTOFF] for name in ("recall", "ndcg", "map")}
-        costs = {"users": metrics.n_users, "fit_seconds": fit, "lists_seconds": lists}
-        weights = model.diagnostics["ranking_weights"]
-        rows.append({"method": label, **figures, **costs, "ranking_weights": weights})
-    return {"n_components": n_components, "cutoff": _CUTOFF, "rows": rows}
+    """Fit on train with default settings, measure once on all users of test; a row per method."""
+    split = split_of_files(folder / "train.txt.gz", folder / "test.txt.gz")
+    methods = ("mom-paper", "mom-balanced", "three-moment")
+    options = Options(methods, n_components=n_components, cutoffs=(_CUTOFF,))
+    with TemporaryDirectory() as scratch:
+        found = run_comparison(replace(split, windows=()), options, Path(scratch), progress)
+    rows = [
+        {"method": r.title, **{name: mean for name, (mean,) in r.means.items()}, **r.notes}
+        | {"fit_seconds": r.fit_seconds, "lists_seconds": r.predict_seconds, "failure": r.failure}
+        for r in found.results
+    ]
+    sizes = {"n_components": n_components, "cutoff": _CUTOFF, "users": found.n_users}
+    return {**sizes, "rows": rows}
