@@ -42,7 +42,7 @@ def test_the_refined_estimate_is_at_the_cramer_rao_bound():
     assert spectral["by_the_bound"] > refined["by_the_bound"]
 
 
-def test_held_out_likelihood_beside_plsi(tmp_path):
+def test_held_out_likelihood_beside_plsi(tmp_path, publish):
     """The real thing is `mom-pipeline bench recovery FOLDER`: here a log of two tastes."""
     rng = np.random.default_rng(0)
     lines = [
@@ -50,9 +50,7 @@ def test_held_out_likelihood_beside_plsi(tmp_path):
         for user in range(300)
         for item in rng.choice(20, 6, replace=False) + 20 * (user % 2)
     ]
-    (tmp_path / "movietweetings").mkdir()
-    path = tmp_path / "movietweetings" / "ratings.dat.gz"
-    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    publish(lines)
     row = next(likelihoods(tmp_path, n_components=2, starts=2))
     assert row["popularity"] == pytest.approx(-np.log(40), abs=0.05)
     assert row["refined"] > row["popularity"] + 0.5

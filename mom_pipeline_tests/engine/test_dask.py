@@ -17,10 +17,10 @@ from distributed.utils import LoopRunner
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.moments.anchored import Anchor
 from mom_pipeline.core.moments.estimators import Estimator
-from mom_pipeline.core.moments.sums import MomentSums
 from mom_pipeline.core.moments.users import AnchoredPass, MomentsPass
 from mom_pipeline.engine import DamagedShard, EngineFailed, LocalEngine, ShardedUsers, write_shards
-from mom_pipeline.engine.dask import DaskEngine, EngineUnreachable, dask_engine
+from mom_pipeline.engine.dask import EngineUnreachable, dask_engine
+from mom_pipeline_tests.core.conftest import assert_same_sums
 from mom_pipeline_tests.engine.conftest import K
 
 
@@ -43,35 +43,12 @@ def sums_along(rows, along):
     return rows.positions, np.asarray(rows.X.sum(axis=1)) + along[:, 0]
 
 
-@dataclass(frozen=True)
-class Deadly:
-    """A pass that kills every worker that does it."""
-
-    def __call__(self, rows):
-        os.kill(os.getpid(), signal.SIGKILL)
-        return 0
+def deadly(rows):
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
-@dataclass(frozen=True)
-class Wrong:
-    """A pass with a mistake."""
-
-    def __call__(self, rows):
-        return int("seven")
-
-
-def an_anchored_pass(interactions):
-    D = interactions.shape[1]
-    basis = np.random.default_rng(1).standard_normal((D, 7))
-    return AnchoredPass(Anchor(basis, np.ones(D), Estimator.from_name("unbiased")))
-
-
-def assert_equal_sums(ours, theirs, rtol=0):
-    expected = theirs.as_arrays()
-    assert np.abs(expected["triples"]).max() > 0
-    for name, array in ours.as_arrays().items():
-        scale = np.abs(expected[name]).max(initial=0)
-        np.testing.assert_allclose(array, expected[name], rtol=0, atol=rtol * scale, err_msg=name)
+def wrong(rows):
+    return int("seven")
 
 
 def test_a_fit_on_the_cluster_is_the_local_one(cluster, shards):
@@ -94,10 +71,12 @@ def lone():
 def test_a_worker_killed_in_the_middle_of_a_pass_changes_nothing(
     cluster, interactions, shards, tmp_path
 ):
-    work, marker = an_anchored_pass(interactions), tmp_path / "killed"
+    D, marker = interactions.shape[1], tmp_path / "killed"
+    basis = np.random.default_rng(1).standard_normal((D, 7))
+    work = AnchoredPass(Anchor(basis, np.ones(D), Estimator.from_name("unbiased")))
     total = cluster.add_up(DyingOnce(marker, work), shards)
     assert marker.exists()
-    assert_equal_sums(total, LocalEngine().add_up(work, shards), rtol=1e-12)
+    assert_same_sums(total, LocalEngine().add_up(work, shards), rtol=1e-12)
 
 
 @pytest.mark.parametrize("workers", ["cluster", "lone"])
@@ -105,7 +84,7 @@ def test_a_worker_killed_in_the_middle_of_a_visit_changes_nothing(
     workers, request, interactions, shards, tmp_path
 ):
     """Also where all workers are lost, and what they had been sent."""
-    engine: DaskEngine = request.getfixturevalue(workers)
+    engine = request.getfixturevalue(workers)
     asked, along = np.arange(0, interactions.shape[0], 3), np.arange(1000.0)[:, None]
     marker = tmp_path / "killed"
     parts = ShardedUsers(engine, shards).visit(DyingOnce(marker, sums_along), asked, along)
@@ -130,18 +109,18 @@ def test_a_shard_that_kills_every_worker_is_named(cluster, interactions, tmp_pat
     shards = write_shards(interactions, str(tmp_path), n_shards=1)
     monkeypatch.setattr(cluster.client.cluster.scheduler, "allowed_failures", 0)
     with pytest.raises(EngineFailed, match=r"shard-00000.*worker after worker died.*smaller"):
-        cluster.add_up(Deadly(), shards)
+        cluster.add_up(deadly, shards)
 
 
 def test_a_cluster_that_dies_of_every_shard_says_so(lone, shards, monkeypatch):
     monkeypatch.setattr("mom_pipeline.engine.dask._ATTEMPTS", 2)
     with pytest.raises(EngineFailed, match=r"all workers died, 2 times.*shard-00000.*smaller"):
-        lone.add_up(Deadly(), shards)
+        lone.add_up(deadly, shards)
 
 
 def test_more_workers_than_shards(interactions, tmp_path, cluster):
     shards = write_shards(interactions, str(tmp_path), n_shards=1)
-    sums: MomentSums = cluster.add_up(MomentsPass(Estimator.from_name("paper")), shards)
+    sums = cluster.add_up(MomentsPass(Estimator.from_name("paper")), shards)
     assert sums.n_users == interactions.shape[0] - 2
 
 
@@ -149,7 +128,7 @@ def test_what_goes_wrong_on_a_worker_is_told_with_the_shard(
     cluster, interactions, shards, tmp_path
 ):
     with pytest.raises(EngineFailed, match=r"shard-0000\d.*: ValueError: .*seven"):
-        cluster.add_up(Wrong(), shards)
+        cluster.add_up(wrong, shards)
     own = write_shards(interactions, str(tmp_path), n_shards=3)
     (tmp_path / own.entries[1].name).write_bytes(b"nothing")
     with pytest.raises(DamagedShard, match=own.entries[1].name):
