@@ -6,12 +6,13 @@ import pytest
 from mom_pipeline.bench.accuracy import (
     PAPER,
     UNBIASED,
+    efficiency,
+    likelihoods,
     line,
     recovery_chart,
     run_gowalla,
     run_recovery,
 )
-from mom_pipeline.bench.efficiency import efficiency, likelihoods
 from mom_pipeline.core import MethodOfMoments, evaluate_ranking
 from mom_pipeline.datasets.splits import read_split
 
