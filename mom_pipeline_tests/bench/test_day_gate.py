@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mom_pipeline.bench.day_gate import DayGate, poisoned, read_log, run_day_gate
-from mom_pipeline.bench.poison import run_poison
+from mom_pipeline.bench.day_gate import DayGate, poisoned, read_log, run_day_gate, run_poison
 from mom_pipeline.core.ranking import item_days
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
