@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from mom_pipeline.bench.accuracy import recovery_chart, run_recovery
 from mom_pipeline.bench.data import clustered_interactions
@@ -21,7 +20,7 @@ from mom_pipeline.comparison.results import Comparison, surroundings
 from mom_pipeline.comparison.run import Options, Progress, no_progress, run_comparison, within
 from mom_pipeline.comparison.split import Split, split_by_days, split_by_time, split_of_matrices
 from mom_pipeline.comparison.tables import Table
-from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.core.interactions import with_entries
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.report.page import filled
 from mom_pipeline.warehouse.connection import Warehouse
@@ -109,19 +108,13 @@ def simulated_split(size: PaperSize) -> Split:
     """Return data of a size of the paper, with its number of test tuples hidden at random."""
     rng = np.random.default_rng(0)
     n_pairs = size.n_pairs + size.n_test_pairs
-    X = clustered_interactions(size.n_users, size.n_items, n_pairs, rng)
+    X = clustered_interactions(size.n_users, size.n_items, n_pairs, rng).astype(np.float64)
     hidden = np.zeros(X.nnz, dtype=bool)
     hidden[rng.choice(X.nnz, size.n_test_pairs, replace=False)] = True
     name, words = f"simulated, size of {size.title}", "tuples hidden at random"
-    train, test = _part(X, ~hidden), _part(X, hidden)
+    train, test = with_entries(X, ~hidden), with_entries(X, hidden)
     split = split_of_matrices(train, test, name=name, kind="simulated", words=words)
     return split.untuned(_MAX_USERS)
-
-
-def _part(X: Csr, chosen: Array) -> Csr:
-    pairs = X.tocoo()
-    data = pairs.data[chosen].astype(np.float64)
-    return sparse.csr_array((data, (pairs.row[chosen], pairs.col[chosen])), shape=X.shape)
 
 
 def log_split(warehouse: Warehouse, train_days: Collection[date], name: str, plan: Plan) -> Split:
