@@ -36,9 +36,9 @@ def tables_of(name: str, result: Mapping[str, Any]) -> Iterator[Table]:
 
 def table_of(caption: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return a table of rows, of the columns that have a place in a cell."""
-    kept = [column for column in rows[0] if any(_is(row[column]) for row in rows)]
+    kept = [column for column in rows[0] if any(_is(row.get(column)) for row in rows)]
     return Table.of(
-        caption, [{_words(column): shown(row[column]) for column in kept} for row in rows]
+        caption, [{_words(column): shown(row.get(column)) for column in kept} for row in rows]
     )
 
 
