@@ -1,5 +1,6 @@
 """`mom-pipeline bench`: measurements; `reproduce`: the paper, claim by claim, on this machine."""
 
+import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from importlib import import_module
@@ -20,7 +21,6 @@ from mom_pipeline.bench.reproduction import (
     render_reproduction,
     run_reproduction,
 )
-from mom_pipeline.cli.compare import require_writable
 from mom_pipeline.cli.run import ingest_new
 from mom_pipeline.cli.terminal import json_option, print_json, print_table, progress_bar
 from mom_pipeline.comparison.results import surroundings
@@ -154,7 +154,7 @@ def reproduce(
     plan = QUICK if quick else Plan(tuple(SIZES[name] for name in sizes or SIZES))
     logs = [_split(folder, plan) for folder in folders]
     path = settings.reports_dir / "reproduction.html"
-    require_writable(path, "the page")
+    _require_writable(path.parent)
     with progress_bar("reading") as progress, scratch_folder(settings, "reproduce") as scratch:
         result = run_reproduction(plan, logs, scratch, progress)
     claims = claims_of(result)
@@ -163,6 +163,17 @@ def reproduce(
         print_json({"page": path, "claims": [asdict(claim) for claim in claims]})
     else:
         _show(claims, path, quick=quick)
+
+
+def _require_writable(folder: Path) -> None:
+    """Try to write to a folder at once, not after hours of work."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        said = f"the page cannot be written to {folder} ({error.strerror}); choose another place"
+        raise click.UsageError(said) from error
 
 
 def _split(folder: Path, plan: Plan) -> Split:

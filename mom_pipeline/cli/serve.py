@@ -254,8 +254,7 @@ def _end_as_by_ctrl_c() -> None:
 @click.command()
 @click.option("--port", type=_PORT, help="0: a free one.  [default: 3000 if it is free]")
 @click.option("--daemon/--no-daemon", default=True, help="Without it, the pages start nothing.")
-@click.option("--module", default=CODE_LOCATION, hidden=True, help="Module of the definitions.")
-def ui(port: int | None, daemon: bool, module: str) -> None:
+def ui(port: int | None, daemon: bool) -> None:
     """Serve Dagster's pages: the graph, its days, runs, schedules and sensors.
 
     The pages answer on this machine only, and refuse requests that other web pages send. The
@@ -279,15 +278,15 @@ def ui(port: int | None, daemon: bool, module: str) -> None:
         actual_port = listener.getsockname()[1]
         if port is None and actual_port != server.DEFAULT_PORT:
             click.echo(f"Port {server.DEFAULT_PORT} is taken; using {actual_port}.", err=True)
-        click.echo(f"Loading {module} ...", err=True)
-        proxy, locations = server.start_webserver(programs, module)
+        click.echo(f"Loading {CODE_LOCATION} ...", err=True)
+        proxy, locations = server.start_webserver(programs, CODE_LOCATION)
         for location in locations:
             if error := location.get("message"):
-                message = f"{module} cannot be loaded; the pages show why.\n{error}"
+                message = f"{CODE_LOCATION} cannot be loaded; the pages show why.\n{error}"
                 click.secho(message, fg="red", err=True)
         # Not before: two processes that make the tables of the history at once damage them.
         if daemon:
-            programs.start_daemon(module)
+            programs.start_daemon(CODE_LOCATION)
         address = f"http://127.0.0.1:{actual_port}"
         click.echo(f"Open {address} (Ctrl-C stops it).")
         click.echo(f"The graph, unfolded: {address}{server.whole_graph(locations)}")

@@ -71,11 +71,11 @@ _OPTIONS = {
     "--decimal": "Mark before the decimals: , or .",
     "--delimiter": "One of , ; | :: or tab.",
     "--encoding": "Encoding of the text, such as latin-1.",
-    "--table": "Table of a database.",
-    "--query": "SELECT for a database, in place of a table.",
-    "--sheet": "Sheet of an Excel file.",
 }
-_PARTS = ("table", "query", "sheet")
+_PARTS = {
+    "--table --sheet": "Table of a database, or sheet of an Excel file.",
+    "--query": "SELECT for a database, in place of a table.",
+}
 # The option of a choice, as the guess calls it.
 _LABELS = {"time": "--timestamp", "quantity": "--weight", "type of the event": "--event"}
 _LABELS |= {"name of the item": "--item-name", "group of the item": "--item-group"}
@@ -88,8 +88,8 @@ _LONGEST_SEARCH = timedelta(days=28)
 
 def _file_options(command: _F) -> _F:
     """Add the options that correct the guess of how a file is written."""
-    for name, words in reversed(_OPTIONS.items()):
-        command = click.option(name, help=words)(command)
+    for names, words in reversed({**_OPTIONS, **_PARTS}.items()):
+        command = click.option(*names.split(), help=words)(command)
     return command
 
 
@@ -97,7 +97,8 @@ def _file_options(command: _F) -> _F:
 def _opened(source: str, choices: dict[str, Any]) -> Iterator[_Guessing]:
     """Bring the rows of a source into plain files; yields how they are read, corrected or not."""
     given = {name: value for name, value in choices.items() if value is not None}
-    part = SourcePart(**{name: given.pop(name, "") for name in _PARTS})
+    query, table = given.pop("query", ""), given.pop("table", "")
+    part = SourcePart(table, query, sheet=table)
     with TemporaryDirectory(prefix="mom-pipeline-") as folder:
         paths = plain_files(source, part, Path(folder))
         yield lambda **corrected: guess_files(paths, _values({**given, **corrected}))
@@ -198,7 +199,7 @@ def _agreed(guessing: _Guessing, *, yes: bool) -> Guess | None:
             return None
         for word, _, value in (pair.partition("=") for pair in said.split(",")):
             option = _LABELS.get(word.strip(), f"--{word.strip().replace('_', '-')}")
-            if option in _OPTIONS and option[2:] not in _PARTS:
+            if option in _OPTIONS:
                 corrected[option[2:].replace("-", "_")] = value.strip()
             else:
                 known = ", ".join(("user", "item", *_LABELS))

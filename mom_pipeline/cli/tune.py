@@ -2,7 +2,6 @@
 
 from dataclasses import asdict
 from datetime import timedelta
-from pathlib import Path
 
 import click
 
@@ -23,26 +22,24 @@ _WRITTEN = ("n_components", "estimator", "rows")
 
 
 _DAYS = "Last days to learn from, three times.  [default: evaluation.horizon_days]"
-_SVG = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command()
 @click.option("--days", type=click.IntRange(min=1), help=_DAYS)
 @click.option("write", "--write", is_flag=True, help="Fix K, estimator and rows in the settings.")
-@click.option("--figure", type=_SVG, help="SVG to draw to.  [default: tuning.svg in `reports`]")
 @json_option
-def tune(days: int | None, write: bool, figure: Path | None, as_json: bool) -> None:
+def tune(days: int | None, write: bool, as_json: bool) -> None:
     """Learn the weights of the ranking on the last days of the logs, and choose K.
 
     The weights make what users took later most likely among some hundred candidates each; K and
-    the estimator make it most likely given the memberships. The pipeline does the same by itself
-    (`tuning.every_days`).
+    the estimator make it most likely given the memberships, as `reports/tuning.svg` draws. The
+    pipeline does the same by itself (`tuning.every_days`).
     """
     settings = load_settings()
     ingest_new(settings)
     with progress_bar("learning from the last days"):
         chosen, period = _chosen(settings, days or settings.evaluation.horizon_days)
-    path, file = figure or settings.reports_dir / "tuning.svg", settings.data_dir / SETTINGS_FILE
+    path, file = settings.reports_dir / "tuning.svg", settings.data_dir / SETTINGS_FILE
     write_bytes(path, _picture(chosen))
     now, best = settings.model, chosen.model
     own = {name: getattr(best, name) for name in _WRITTEN}
