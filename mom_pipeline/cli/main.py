@@ -46,6 +46,10 @@ COMMANDS = {
 }
 
 
+# Key of what was typed, in a context's `meta`.
+TYPED = "mom_pipeline.typed"
+
+
 class _LazyGroup(click.Group):
     """A click group whose sub-commands are imported on use."""
 
@@ -62,6 +66,12 @@ class _LazyGroup(click.Group):
         # `import` is a word of Python: its function is `import_`.
         command: click.Command = getattr(module, "import_" if cmd_name == "import" else cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        ctx.meta[TYPED] = list(args)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

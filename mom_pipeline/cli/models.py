@@ -13,8 +13,8 @@ from mom_pipeline.serving.diff import ModelDiff, compare_versions
 from mom_pipeline.serving.events import EventStore
 from mom_pipeline.serving.lists import renew_lists
 from mom_pipeline.serving.rates import require_better
-from mom_pipeline.serving.recommender import list_rules
 from mom_pipeline.serving.registry import PERSON, ModelRegistry, StoredVersion
+from mom_pipeline.serving.rules import list_rules
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 

@@ -20,6 +20,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 from mom_pipeline.artifacts.scratch import scratch_folder
+from mom_pipeline.cli.main import TYPED
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.dagster_home import CODE_LOCATION, prepare_dagster_home
 from mom_pipeline.serving.access import (
@@ -194,15 +195,8 @@ def _say_address(champion: Champion, address: str) -> None:
 
 def _unit(ctx: click.Context, settings: Settings) -> str:
     """A unit of systemd that runs this command with the options given."""
-    words = [str(Path(sys.executable).with_name("mom-pipeline")), "serve"]
-    for option in ctx.command.params:
-        given = ctx.get_parameter_source(str(option.name)) is not click.core.ParameterSource.DEFAULT
-        value = ctx.params[str(option.name)]
-        if given and option.name != "systemd":
-            values = value if option.multiple else [value]
-            for each in values:
-                text = f"{each[0]}={each[1] * 100:g}%" if option.name == "ab" else str(each)
-                words += [option.opts[0]] + ([] if isinstance(each, bool) else [text])
+    typed = [word for word in ctx.meta[TYPED] if word != "--systemd"]
+    words = [str(Path(sys.executable).with_name("mom-pipeline")), *typed]
     command = shlex.join(words).replace("%", "%%")
     return _UNIT.format(
         data_dir=settings.data_dir.resolve(), command=command, user=getpass.getuser()

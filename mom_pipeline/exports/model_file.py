@@ -12,8 +12,8 @@ from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.score import OWN_FEATURES
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.exports.tables import NotExported, check_path
-from mom_pipeline.serving.recommender import list_rules
 from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.serving.rules import list_rules
 from mom_pipeline.serving.served_model import ServedModel
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import load_sql

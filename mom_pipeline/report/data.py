@@ -16,8 +16,9 @@ from mom_pipeline.logs.ledger import LedgerEntry, deliveries_until
 from mom_pipeline.serving.diff import compare_versions
 from mom_pipeline.serving.events import EventStore
 from mom_pipeline.serving.rates import Rate, rates
-from mom_pipeline.serving.recommender import Recommender, list_rules
+from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.serving.rules import list_rules
 from mom_pipeline.serving.served_model import Manifest, ModelFigures, ServedModel
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse

@@ -14,9 +14,9 @@ from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.core.errors import DamagedModel
 from mom_pipeline.errors import MomError
 from mom_pipeline.serving.rates import Trial
-from mom_pipeline.serving.recommender import Recommender, Since, list_rules
+from mom_pipeline.serving.recommender import Recommender, Since
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion, UnknownVersion
-from mom_pipeline.serving.shop_items import ShopItem, rules_stamp, shop_items
+from mom_pipeline.serving.rules import list_rules, rules_stamp
 from mom_pipeline.settings import Settings
 
 _LOOK_EVERY_SECONDS = 0.25
@@ -48,11 +48,9 @@ class Champion:
         self._rules_problem: str | None = None
         self.trial: Trial | None = None
         self._since, self._on_change = since, on_change
-        self._rules, self._said_of = dict[str, Any](), dict[str, ShopItem]()
-        self._stamp: object = None
+        self._rules, self._stamp = dict[str, Any](), tuple[object, ...]()
         if settings is not None:
-            self._stamp = rules_stamp(settings)
-            self._rules, self._said_of = list_rules(settings), shop_items(settings)
+            self._read_rules(settings)
         self._current: Recommender | None = None
         self._tried: Recommender | None = None
         self._failed: tuple[str | None, float] = None, 0.0  # the version, and when to try again
@@ -98,7 +96,7 @@ class Champion:
         if current is None and not catalogue.items:
             return True
         in_model = current is not None and current.has_item(item)
-        return in_model or item in catalogue.items or item in self._said_of
+        return in_model or item in catalogue.items or item in self._rules.get("said_of", ())
 
     @property
     def shows_pictures(self) -> bool:
@@ -119,18 +117,21 @@ class Champion:
             self._said = self.problem
             return self.version()
 
+    def _read_rules(self, settings: Settings) -> None:
+        self._stamp = rules_stamp(settings)
+        self._rules = list_rules(settings)
+
     def _look_at_rules(self) -> str | None:
-        if self.settings is None or (stamp := rules_stamp(self.settings)) == self._stamp:
-            return self._rules_problem
-        try:
-            self._rules, self._said_of = list_rules(self.settings), shop_items(self.settings)
-            for name in ("_current", "_tried"):
-                if (model := getattr(self, name)) is not None:
-                    setattr(self, name, model.with_rules(self._rules))
-            self._rules_problem = None
-        except MomError as error:
-            self._rules_problem = f"the rules of lists stay as they were: {error}"
-        self._stamp = stamp
+        if self.settings is not None and rules_stamp(self.settings) != self._stamp:
+            try:
+                self._read_rules(self.settings)
+                self._current, self._tried = (
+                    model and model.with_rules(self._rules)
+                    for model in (self._current, self._tried)
+                )
+                self._rules_problem = None
+            except MomError as error:
+                self._rules_problem = f"the rules of lists stay as they were: {error}"
         return self._rules_problem
 
     def _look_at_trial(self) -> str | None:

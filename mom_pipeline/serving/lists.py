@@ -10,8 +10,8 @@ from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 from mom_pipeline.core.files import locked
 from mom_pipeline.core.moments.users import IN_MEMORY, DayRows, RowsEngine
 from mom_pipeline.core.ranking.lists import ListsVisit
-from mom_pipeline.serving.recommender import list_rules, ruled
 from mom_pipeline.serving.registry import EvaluatedDay, ModelRegistry
+from mom_pipeline.serving.rules import list_rules, ruled
 from mom_pipeline.serving.served_model import TREND_DAYS
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse

@@ -15,32 +15,23 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 
 from mom_pipeline.catalogue import Catalogue, did_you_mean
-from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.interactions import one_row
 from mom_pipeline.core.ranking.bounded import ExactTop
-from mom_pipeline.core.ranking.explain import (
-    COMPONENT,
-    ITEM,
-    RISING,
-    explain_row,
-    strongest,
-)
-from mom_pipeline.core.ranking.list_rules import ListRules
+from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, RISING, explain_row, strongest
 from mom_pipeline.core.ranking.parts import Histories
 from mom_pipeline.core.ranking.topn import BestItems, top_n
 from mom_pipeline.core.types import Array, Csr
-from mom_pipeline.groups.names import KeptGroups, kept_groups
+from mom_pipeline.groups.names import KeptGroups
 from mom_pipeline.serving import answers
 from mom_pipeline.serving.events import EventStore
 from mom_pipeline.serving.explorer.explorer import Explorer
 from mom_pipeline.serving.groups import KnownGroups
 from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.serving.rules import catalogue_groups, group_rows, list_rules, ruled
 from mom_pipeline.serving.served_model import ServedModel
-from mom_pipeline.serving.shop_items import shop_items
-from mom_pipeline.settings import ModelSettings, Settings, load_settings
+from mom_pipeline.settings import ModelSettings, load_settings
 
 MAX_LIST = 1_000
 MAX_HISTORY = 10_000
@@ -178,13 +169,10 @@ class Recommender:
         among: of `choose`; the list is the best of these items alone.
         """
         history = self._history(user)
-        fresh, unknown = self._taken(events) if events else (dict[int, float](), ())
-        history = self._joined(history, fresh) if events else history
         note = f"the user {answers.shown(user)} has no history"
-        if history is None:
+        if history is None and not events:
             note = f"the model does not know the user {answers.shown(user)}"
-        said = {"user": user, "unknown_items": unknown}
-        return self._list(said, history, note, n, exclude_seen, among)
+        return self._list(user, history, events, note, n, exclude_seen, among)
 
     def recommend_items(
         self,
@@ -198,10 +186,8 @@ class Recommender:
 
         items: ids, or how often by id, such as {"a": 2.5}. Nothing is trained.
         """
-        taken, unknown = self._taken(items)
-        said = {"user": None, "unknown_items": unknown}
         note = "the model knows none of the given items"
-        return self._list(said, self._joined(None, taken), note, n, exclude_seen, among)
+        return self._list(None, None, items, note, n, exclude_seen, among)
 
     def best_items(self, users: Sequence[str], n: int) -> dict[str, list[str]]:
         """The n best items of many users at once; no entry for a user without a history."""
@@ -225,7 +211,7 @@ class Recommender:
         scores[(scores <= 0) | ~self._model.candidates] = -np.inf
         best, values = top_n(scores[None], n)
         lines = tuple(
-            answers.ScoredItem(**dict(self.explorer.named(y)), score=score)
+            answers.ScoredItem(**dict(self.groups.named(y)), score=score)
             for y, score in zip(best[0].tolist(), values[0].tolist(), strict=True)
             if y >= 0
         )
@@ -327,29 +313,40 @@ class Recommender:
 
     def _list(
         self,
-        said: dict[str, Any],
+        user: str | None,
         history: Histories | None,
+        events: Taken,
         why_popular: str,
         n: int,
         exclude_seen: bool | None,
         among: ListChoice | None,
     ) -> answers.Recommendations:
         """The list and what is to be said of it; without a history, popular items and why."""
+        unknown: tuple[str, ...] = ()
+        if events or user is None:
+            fresh, unknown = self._taken(events)
+            history = self._joined(history, fresh)
         _check_length(n)
         notes, top = list[str](), self._top(among)
+        unknown += among.unknown if among else ()
         fallback = history is None or not history.X.nnz
         if history is None or fallback:
             lines, notes = self._popular(n, top), [f"{why_popular}: popular items"]
         else:
             lines = self._best(history, n, exclude_seen, top)
-        unknown = said["unknown_items"] + (among.unknown if among else ())
         if unknown and not fallback:
             notes.append("items that the model does not know were left out")
         if not lines and among is not None and among.allowed is not None:
             left = f"the choice leaves {int(among.allowed.sum()):,} items of the model"
             notes.append(f"{left}, none of which can be recommended")
-        values = said | {"fallback": fallback, "note": "; ".join(notes), "unknown_items": unknown}
-        return answers.Recommendations(model=self.version, items=lines, **values)
+        return answers.Recommendations(
+            user=user,
+            model=self.version,
+            fallback=fallback,
+            note="; ".join(notes),
+            items=lines,
+            unknown_items=unknown,
+        )
 
     def _top(self, asked: ListChoice | None) -> ExactTop:
         top = self._model.top()
@@ -373,7 +370,7 @@ class Recommender:
         return tuple(self._line(y, score, reason) for y, score, reason in lines)
 
     def _line(self, position: int, score: float, reason: answers.Reason) -> answers.Recommendation:
-        named = self.explorer.named(position)
+        named = self.groups.named(position)
         return answers.Recommendation(**dict(named), score=score, reason=reason)
 
     def _reasons(self, history: Histories, best: BestItems) -> list[answers.Reason]:
@@ -405,7 +402,7 @@ class Recommender:
 
     @cached_property
     def _groups(self) -> dict[str, list[int]]:
-        return _groups(self._served, self._catalogue)
+        return catalogue_groups(self._served, self._catalogue)
 
     @cached_property
     def _group_rows(self) -> Csr:
@@ -424,57 +421,6 @@ class Recommender:
 
     def _label(self, position: int) -> str:
         return self._catalogue.label(self._id(position))
-
-
-def list_rules(settings: Settings) -> dict[str, Any]:
-    """What settings, items.csv and the shop say about every list, for a Recommender."""
-    serving, catalogue = settings.serving, Catalogue.open(settings.data_dir)
-    shop = shop_items(settings)
-    hidden = (item for item, said in shop.items() if said.hidden)
-    left_out = catalogue.left_out(serving.exclude_items, serving.exclude_groups)
-    return {
-        "exclude_seen": serving.exclude_seen,
-        "catalogue": catalogue,
-        "kept": kept_groups(settings),
-        "left_out": left_out.union(hidden),
-        "boosts": {item: said.boost for item, said in shop.items() if said.boost != 1},
-        "max_per_group": serving.max_per_group,
-        "diversity": serving.diversity,
-    }
-
-
-def ruled(served: ServedModel, rules: Mapping[str, Any]) -> FittedModel:
-    """The model of a version under the rules of `list_rules`."""
-    positions, D = served.item_positions, served.model.n_items
-    hidden, boosts, groups = np.zeros(D, dtype=bool), np.ones(D), None
-    hidden[[positions[item] for item in rules.get("left_out", ()) if item in positions]] = True
-    for item, boost in rules.get("boosts", {}).items():
-        if item in positions:
-            boosts[positions[item]] = boost
-    if max_per_group := rules.get("max_per_group", 0):
-        groups = group_rows(_groups(served, rules["catalogue"]), D)
-    own = hidden if hidden.any() else None, boosts if (boosts != 1).any() else None
-    return replace(
-        served.model, list_rules=ListRules(*own, groups, max_per_group, rules.get("diversity", 0.0))
-    )
-
-
-def _groups(served: ServedModel, catalogue: Catalogue) -> dict[str, list[int]]:
-    """Group of the catalogue -> its items among those of the model."""
-    groups: dict[str, list[int]] = {}
-    for position, item in enumerate(served.item_ids):
-        for group in catalogue.entry(str(item)).groups:
-            groups.setdefault(group, []).append(position)
-    return groups
-
-
-def group_rows(groups: Mapping[str, list[int]], n_items: int) -> Csr:
-    """1 where an item is of a group, (D, G)."""
-    members = [list(dict.fromkeys(items)) for items in groups.values()]
-    columns = np.repeat(np.arange(len(members)), [len(items) for items in members])
-    rows = np.array([y for items in members for y in items], dtype=np.int64)
-    ones = np.ones(len(rows), dtype=np.int64)
-    return sparse.csr_array((ones, (rows, columns)), shape=(n_items, len(members)))
 
 
 def _check_length(n: int) -> None:

@@ -436,7 +436,7 @@ def test_a_token_by_name_holds_until_it_is_withdrawn(tmp_path, make):
 
 
 def test_a_unit_for_systemd(tmp_path):
-    said = mom(tmp_path, "serve", "--workers", "2", "--ab", "V=10%", "--open-metrics", "--systemd")
+    said = mom(tmp_path, "serve", "--workers", "2", "--open-metrics", "--ab", "V=10%", "--systemd")
     assert "serve --workers 2 --open-metrics --ab V=10%%\n" in said.stdout
     assert f"Environment=MOM_DATA_DIR={tmp_path}\n" in said.stdout
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from datetime import timedelta
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,7 @@ class Explorer:
         return answers.Matches(
             model=served.manifest.version,
             users=tuple(str(served.user_ids[u]) for u in users[:n]),
-            items=tuple(self.named(y) for y in items[:n]),
+            items=tuple(self.groups.named(y) for y in items[:n]),
             more=len(users) > n or len(items) > n,
         )
 
@@ -82,7 +83,7 @@ class Explorer:
         items, counts, days = own
         order = np.lexsort((-counts, -days.astype(np.int64)))[:n]
         entries = tuple(
-            answers.HistoryEntry(**dict(self.named(y)), weight=weight, day=_date(day))
+            answers.HistoryEntry(**dict(self.groups.named(y)), weight=weight, day=_date(day))
             for y, weight, day in zip(
                 items[order].tolist(), counts[order].tolist(), days[order].tolist(), strict=True
             )
@@ -92,64 +93,45 @@ class Explorer:
 
     def item(self, item: str) -> answers.ItemUse:
         """Who takes an item, and when, or is expected to; UnknownItem where nothing is known."""
-        known = self.groups
+        known, entry, shares = self.groups, self._catalogue.entry(item), None
         if item not in self._served.item_positions and item in self._catalogue.items:
-            expected = known.expected(item)
-            if expected is not None:
-                return self._expected(item, expected)
-        position, (X, last_days) = self.position(item), known.counted
-        entries = np.flatnonzero(X.indices == position)
-        users = np.searchsorted(X.indptr, entries, side="right") - 1
-        own, usual = (sizes(of, known.K) for of in (known.group_of[users], known.group_of))
-        days, counts = by_day(last_days.data, (X.indices == position).astype(np.int64), 2)
-        entry = self._catalogue.entry(item)
-        return answers.ItemUse(
-            **dict(self.named(position)),
-            model=self._served.manifest.version,
-            expected=False,
-            url=entry.url,
-            groups=entry.groups,
-            taken_by=len(entries) / max(X.shape[0], 1),
-            by_group=tuple(
-                answers.GroupShare(
-                    number=k + 1,
-                    name=known.names[k].name,
-                    share=float(own[k] / len(entries)),
-                    usual=float(usual[k] / usual.sum()),
-                )
-                for k in np.argsort(-own, kind="stable").tolist()
-                if own[k]
-            ),
-            days=tuple(day.isoformat() for day in days),
-            by_day=tuple(counts[:, 1].tolist()),
-        )
-
-    def _expected(self, item: str, shares: Float64) -> answers.ItemUse:
-        """An item of the catalogue that nobody took yet."""
-        known, entry = self.groups, self._catalogue.entry(item)
+            shares = known.expected(item)
+        if expected := shares is not None:
+            use: dict[str, Any] = {"taken_by": 0.0, "days": (), "by_day": ()}
+            by_group = [k for k in np.argsort(-shares, kind="stable") if k in known.shown]
+        else:
+            use, shares = self._taken_by(self.position(item))
+            by_group = [k for k in np.argsort(-shares, kind="stable") if shares[k]]
         usual = known.group_sizes / max(known.group_sizes.sum(), 1)
         return answers.ItemUse(
-            item=item,
+            item=entry.item,
             name=entry.name,
             image=entry.image,
-            model=self._served.manifest.version,
-            expected=True,
             url=entry.url,
             groups=entry.groups,
-            taken_by=0.0,
+            model=self._served.manifest.version,
+            expected=expected,
             by_group=tuple(
                 answers.GroupShare(
-                    number=k + 1,
-                    name=known.names[k].name,
-                    share=float(shares[k]),
-                    usual=float(usual[k]),
+                    number=k + 1, name=known.names[k].name, share=shares[k], usual=usual[k]
                 )
-                for k in np.argsort(-shares, kind="stable").tolist()
-                if k in known.shown
+                for k in map(int, by_group)
             ),
-            days=(),
-            by_day=(),
+            **use,
         )
+
+    def _taken_by(self, position: int) -> tuple[dict[str, Any], Float64]:
+        """How many took an item, also by day, and the share of each group in them."""
+        known, (X, last_days) = self.groups, self.groups.counted
+        entries = np.flatnonzero(X.indices == position)
+        users = np.searchsorted(X.indptr, entries, side="right") - 1
+        days, counts = by_day(last_days.data, (X.indices == position).astype(np.int64), 2)
+        use = {
+            "taken_by": len(entries) / max(X.shape[0], 1),
+            "days": tuple(day.isoformat() for day in days),
+            "by_day": tuple(counts[:, 1].tolist()),
+        }
+        return use, sizes(known.group_of[users], known.K) / max(len(entries), 1)
 
     @cached_property
     def _users(self) -> TextIndex:
@@ -167,10 +149,6 @@ class Explorer:
         if position is None:
             raise answers.UnknownItem(f"the model does not know the item {answers.shown(item)}")
         return position
-
-    def named(self, position: int) -> answers.NamedItem:
-        """An item with its name and its picture."""
-        return self.groups.named(position)
 
 
 def _date(number: float) -> str:
