@@ -30,7 +30,7 @@ COMMANDS = {
     "models": ("models", "Show the versions of the model, and which one is in use."),
     "promote": ("models", "Put a version of the model in use."),
     "rollback": ("models", "Return to the version that was in use before."),
-    "tune": ("tune", "Learn the weights of the ranking on the last days, and choose K."),
+    "tune": ("compare", "Learn the weights of the ranking on the last days, and choose K."),
     "compare": ("compare", "Compare the method with others on later days, or on a given split."),
     "reproduce": ("bench", "Go through the paper claim by claim, on this machine."),
     "recommend": ("ask", "Recommend items to users, or for a list of items."),

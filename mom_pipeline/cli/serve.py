@@ -32,8 +32,6 @@ from mom_pipeline.serving.access import (
     require_token,
 )
 from mom_pipeline.serving.champion import Champion
-from mom_pipeline.serving.events import EventStore, EventWriter
-from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.ui import server
 from mom_pipeline.ui.guard import LoopbackGuard, TimedProtocol
@@ -111,13 +109,12 @@ def serve(ctx: click.Context, /, host: str, port: int, **how: Any) -> None:
     if guarded:
         require_token(host, os.environ.get(VARIABLE), named)
     _end_as_by_ctrl_c()
-    registry, store = ModelRegistry(settings.models_dir), EventStore(settings)
+    champion = Champion(settings, _say)
     version, share = how["ab"]
     if version:
-        registry.try_out(version, share)
+        champion.registry.try_out(version, share)
     else:
-        registry.end_trial()
-    champion = Champion(registry, settings, _say, since=store.since)
+        champion.registry.end_trial()
     with ExitStack() as stack:
         stack.enter_context(suppress(KeyboardInterrupt))  # a second Ctrl-C: uvicorn hands it on
         listener = stack.enter_context(_listen(host, port))
@@ -128,15 +125,14 @@ def serve(ctx: click.Context, /, host: str, port: int, **how: Any) -> None:
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
         from mom_pipeline.serving.http import create_app
 
-        actual_port, writer = listener.getsockname()[1], EventWriter(store, _say)
-        app = create_app(champion, reports_dir=settings.reports_dir, writer=writer)
+        actual_port, app = listener.getsockname()[1], create_app(champion)
         guards = _guarded(app, host, actual_port, how, named if guarded else None)
         leaving = Leaving(guards)
         logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
         shown = f"http://[{host}]" if ":" in host else f"http://{host}"
 
         def answering() -> None:
-            with champion, writer:
+            with champion, app.state.writer:
                 made = server.uvicorn_server(
                     leaving,
                     access_log=False,

@@ -115,12 +115,10 @@ _router = APIRouter(route_class=CheckedRoute, generate_unique_id_function=lambda
 _get, _post = _router.get, _router.post
 
 
-def create_app(
-    champion: Champion, *, reports_dir: Path | None = None, writer: EventWriter | None = None
-) -> FastAPI:
+def create_app(champion: Champion) -> FastAPI:
     """The ASGI application over a champion that is being watched.
 
-    reports_dir: pages to show.  writer: of what is told; without one, nothing can be.
+    Its `state.writer` is to be open while it is told something.
     """
     app = FastAPI(
         title="mom-pipeline",
@@ -141,8 +139,8 @@ def create_app(
             ClientDisconnect: _gone,
         },
     )
-    app.state.champion, app.state.reports_dir, app.state.writer = champion, reports_dir, writer
-    app.state.metrics = ServiceMetrics(champion, None if writer is None else writer.store)
+    app.state.champion, app.state.metrics = champion, ServiceMetrics(champion)
+    app.state.writer = EventWriter(champion.events, champion.say)
     pictures = "img-src https: " if champion.shows_pictures else "img-src "
     app.state.policy = ONLY_OUR_FILES.replace("img-src ", pictures)
     app.add_middleware(Measured, metrics=app.state.metrics)
@@ -242,29 +240,22 @@ def item(request: Request, item: PathId) -> Response:
 # What the shop tells.
 
 
-def _writer(request: Request) -> EventWriter:
-    writer: EventWriter | None = request.app.state.writer
-    if writer is None:
-        raise EventsNotStored("nothing can be told to this service: `mom-pipeline serve` listens")
-    return writer
-
-
 async def _stored(request: Request, job: Job) -> Response:
     """Answer once a job is on the disk."""
-    return json_answer(await asyncio.wrap_future(_writer(request).submit(job)))
+    return json_answer(await asyncio.wrap_future(request.app.state.writer.submit(job)))
 
 
 def _keep_shown(request: Request, shown: answers.Recommendations, place: int = 1) -> None:
     """Keep a list as shown; nobody waits until that is on the disk."""
     items = [line.item for line in shown.items]
-    _writer(request).submit(_shown_job(request, str(shown.user), items, shown.model, place))
+    request.app.state.writer.submit(_shown_job(request, str(shown.user), items, shown.model, place))
 
 
 def _shown_job(request: Request, user: str, items: list[str], version: str, place: int) -> Job:
     champion: Champion = request.app.state.champion
     trial = champion.trial.version if champion.trial else ""
     shown = ShownList(user, items, version, trial, place)
-    return lambda connection: _writer(request).store.add_shown(connection, shown)
+    return lambda connection: champion.events.add_shown(connection, shown)
 
 
 @_post("/events", **documented(EventsCounted, 404, 503, bodies=[EventTold], several=True))
@@ -272,12 +263,12 @@ async def events(request: Request) -> Response:
     """What people took, one event or a list: on the disk when this answers, each id once, and in
     the next answers; all of them, or none.
     """
-    value, store = await value_of(request), _writer(request).store
+    value = await value_of(request)
     told = checked(value if isinstance(value, list) else [value], EventsTold).root
     champion: Champion = request.app.state.champion
-    weights, now = event_weights(store.settings), time.time()
+    weights, now = event_weights(champion.settings), time.time()
     taken = [_event(champion, weights, now, at, event) for at, event in enumerate(told)]
-    return await _stored(request, lambda connection: store.add(connection, taken))
+    return await _stored(request, lambda connection: champion.events.add(connection, taken))
 
 
 def _event(
@@ -315,8 +306,8 @@ async def shown(request: Request) -> Response:
 @_get("/shown", **documented(answers.ShownRates, 503))
 def shown_rates(request: Request) -> Response:
     """How often people took what they were shown, by day, version and place; and the trial."""
-    store, champion = _writer(request).store, request.app.state.champion
-    trial, state = champion.trial, None
+    champion: Champion = request.app.state.champion
+    store, trial, state = champion.events, champion.trial, None
     if trial is not None:
         state = answers.TrialState(**vars(trial), result=trial_difference(store, trial))
     return json_answer(answers.ShownRates(rates=tuple(rates(store)), trial=state))
@@ -326,10 +317,10 @@ def shown_rates(request: Request) -> Response:
 async def say_item(request: Request, item: PathId) -> Response:
     """Hide an item or boost it, in every list from now on; what is left out stays as it is."""
     said = checked(await value_of(request), ItemTold)
-    settings = _writer(request).store.settings
+    champion: Champion = request.app.state.champion
     values = said.model_dump(exclude_none=True)
-    now = await run_in_threadpool(say_of_item, settings, item, values)
-    await run_in_threadpool(request.app.state.champion.look)
+    now = await run_in_threadpool(say_of_item, champion.settings, item, values)
+    await run_in_threadpool(champion.look)
     return json_answer(answers.ShopItemSaid(item=item, **vars(now)))
 
 
@@ -430,8 +421,8 @@ async def reports() -> Response:
 @_get("/reports/{name}", include_in_schema=False)
 def report(request: Request, name: str = "index.html") -> Response:
     """A page of the folder of the reports, by its name alone: nothing else there can be read."""
-    folder: Path | None = request.app.state.reports_dir
-    if folder is None or not _REPORT.fullmatch(name):
+    folder: Path = request.app.state.champion.settings.reports_dir
+    if not _REPORT.fullmatch(name):
         raise HTTPException(404, "a report is named after its day, such as 2024-03-28.html")
     if (folder / name).exists():
         return page((folder / name).read_bytes(), _REPORT_POLICY)

@@ -16,20 +16,19 @@ from typing import Any, Self
 
 import numpy as np
 
-from mom_pipeline.catalogue import Catalogue, did_you_mean
+from mom_pipeline.catalogue import did_you_mean
 from mom_pipeline.core.interactions import one_row
 from mom_pipeline.core.ranking.bounded import ExactTop
 from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, RISING, explain_row, strongest
 from mom_pipeline.core.ranking.parts import Histories
 from mom_pipeline.core.ranking.topn import BestItems, top_n
 from mom_pipeline.core.types import Array, Csr
-from mom_pipeline.groups.names import KeptGroups
 from mom_pipeline.serving import answers
 from mom_pipeline.serving.events import EventStore
 from mom_pipeline.serving.explorer.explorer import Explorer
 from mom_pipeline.serving.groups import KnownGroups
 from mom_pipeline.serving.registry import ModelRegistry
-from mom_pipeline.serving.rules import catalogue_groups, group_rows, list_rules, ruled
+from mom_pipeline.serving.rules import Rules, catalogue_groups, group_rows
 from mom_pipeline.serving.served_model import ServedModel
 from mom_pipeline.settings import ModelSettings, load_settings
 
@@ -64,34 +63,20 @@ class ListChoice:
 class Recommender:
     """One model, ready to answer; safe to share between threads.
 
-    exclude_seen: leave out what the user has had already.
-    catalogue: names and groups of the items.  left_out: ids of items that no list may hold.
-    boosts: by how much items are likelier.  max_per_group, diversity: see `ListRules`.
-    since: what a user took after a day: weights by item, see `EventStore.since`.
-    kept: names of groups, as they were given before.
+    rules: of its lists.  since: weights by item of what a user took after a day.
     """
 
     def __init__(
-        self,
-        served: ServedModel,
-        *,
-        exclude_seen: bool = True,
-        catalogue: Catalogue | None = None,
-        since: Since | None = None,
-        kept: KeptGroups = KeptGroups(),  # noqa: B008 - immutable
-        **rules: Any,
+        self, served: ServedModel, rules: Rules | None = None, *, since: Since | None = None
     ) -> None:
-        self._served = served
-        self._exclude_seen = exclude_seen
-        self._catalogue = catalogue or Catalogue()
-        self._since, self._kept = since, kept
-        self._model = ruled(served, {"catalogue": self._catalogue, **rules})
+        self._served, self._rules, self._since = served, rules or Rules(), since
+        self._catalogue, self._model = self._rules.catalogue, self._rules.applied_to(served)
         self._model.prepare()
         _ = served.item_positions, served.user_positions
 
-    def with_rules(self, rules: Mapping[str, Any]) -> "Recommender":
-        """The same model under other rules; see `list_rules`."""
-        return Recommender(self._served, since=self._since, **rules)
+    def with_rules(self, rules: Rules) -> "Recommender":
+        """The same model under other rules."""
+        return Recommender(self._served, rules, since=self._since)
 
     @classmethod
     def open(cls, data_dir: str | os.PathLike[str]) -> Self:
@@ -99,7 +84,7 @@ class Recommender:
         settings = load_settings(Path(data_dir))
         registry = ModelRegistry(settings.models_dir, mapped=settings.engine.mapped)
         since = EventStore(settings).since
-        return cls(registry.champion(), since=since, **list_rules(settings))
+        return cls(registry.champion(), Rules.of(settings), since=since)
 
     @property
     def version(self) -> str:
@@ -122,13 +107,12 @@ class Recommender:
     @cached_property
     def explorer(self) -> Explorer:
         """What the pages show beside the lists."""
-        return Explorer(self._served, self._catalogue, self.groups)
+        return Explorer(self.groups)
 
     @cached_property
     def groups(self) -> KnownGroups:
         """The groups of people that the components are."""
-        own = self._served, self._catalogue, self._kept, self._model
-        return KnownGroups(*own, exclude_seen=self._exclude_seen)
+        return KnownGroups(self._served, self._rules, self._model)
 
     def choose(
         self,
@@ -195,7 +179,7 @@ class Recommender:
         sizes = np.diff(X.indptr)
         known = [user for user in users if user in positions and sizes[positions[user]]]
         rows = [positions[user] for user in known]
-        days, seen = self._served.last_days[rows], self._exclude_seen
+        days, seen = self._served.last_days[rows], self._rules.exclude_seen
         best = self._model.best(X[rows], n, exclude_seen=seen, last_days=days).items.tolist()
         return {
             user: [self._id(y) for y in items if y >= 0]
@@ -206,14 +190,11 @@ class Recommender:
         """The n items that go with one most often, compared with their popularity."""
         _check_length(n)
         position = self.explorer.position(item)
-        scores = self._model.similar(position)
-        scores[position] = -np.inf
-        scores[(scores <= 0) | ~self._model.candidates] = -np.inf
-        best, values = top_n(scores[None], n)
+        scores = np.where(self._model.candidates, self._model.similar(position), 0)
+        scores[position] = 0
         lines = tuple(
-            answers.ScoredItem(**dict(self.groups.named(y)), score=score)
-            for y, score in zip(best[0].tolist(), values[0].tolist(), strict=True)
-            if y >= 0
+            answers.ScoredItem(**dict(self.groups.named(y)), score=float(scores[y]))
+            for y in self.groups.largest(scores, n)
         )
         return answers.SimilarItems(item=item, model=self.version, items=lines)
 
@@ -227,7 +208,7 @@ class Recommender:
             )
         model, y = self._model, self.explorer.position(item)
         seen = y in history.X.indices  # then as in a list that may hold it
-        hidden = self._exclude_seen and not seen
+        hidden = self._rules.exclude_seen and not seen
         why = explain_row(model, history, np.array([y]), exclude_seen=hidden)
         score, own = float(why.best.scores[0, 0]), map(self._id, history.X.indices.tolist())
         components = enumerate(why.by_component[0].tolist(), start=1)
@@ -363,7 +344,7 @@ class Recommender:
         self, history: Histories, n: int, exclude_seen: bool | None, top: ExactTop
     ) -> tuple[answers.Recommendation, ...]:
         """The best items, each with its reason; a short list ends with -1, which has none."""
-        exclude = self._exclude_seen if exclude_seen is None else exclude_seen
+        exclude = self._rules.exclude_seen if exclude_seen is None else exclude_seen
         best = top.best(history, n, exclude_seen=exclude)
         items, scores = best.items[0].tolist(), best.scores[0].tolist()
         lines = zip(items, scores, self._reasons(history, best), strict=False)

@@ -1,10 +1,10 @@
 """The rules of lists: settings, `items.csv`, and what a shop says at once in `shop/items.json`."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Self
 
 import numpy as np
 from scipy import sparse
@@ -15,7 +15,7 @@ from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.ranking.list_rules import ListRules
 from mom_pipeline.core.types import Csr
 from mom_pipeline.errors import MomError
-from mom_pipeline.groups.names import NAMES_FILE, kept_groups
+from mom_pipeline.groups.names import NAMES_FILE, KeptGroups, kept_groups
 from mom_pipeline.serving.served_model import ServedModel
 from mom_pipeline.settings import Settings
 
@@ -73,38 +73,56 @@ def _stamp(path: Path) -> tuple[int, ...]:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def list_rules(settings: Settings) -> dict[str, Any]:
-    """What settings, items.csv and the shop say about every list, for a Recommender."""
-    serving, catalogue = settings.serving, Catalogue.open(settings.data_dir)
-    shop = shop_items(settings)
-    hidden = (item for item, said in shop.items() if said.hidden)
-    left_out = catalogue.left_out(serving.exclude_items, serving.exclude_groups)
-    return {
-        "said_of": frozenset(shop),
-        "exclude_seen": serving.exclude_seen,
-        "catalogue": catalogue,
-        "kept": kept_groups(settings),
-        "left_out": left_out.union(hidden),
-        "boosts": {item: said.boost for item, said in shop.items() if said.boost != 1},
-        "max_per_group": serving.max_per_group,
-        "diversity": serving.diversity,
-    }
+@dataclass(frozen=True)
+class Rules:
+    """What holds for every list of a model.
 
+    exclude_seen: leave out what the user has had already.  left_out: ids that no list may hold.
+    boosts: by how much items are likelier.  max_per_group, diversity: see `ListRules`.
+    kept: names of groups, as they were given before.  said_of: items that the shop knows.
+    """
 
-def ruled(served: ServedModel, rules: Mapping[str, Any]) -> FittedModel:
-    """The model of a version under the rules of `list_rules`."""
-    positions, D = served.item_positions, served.model.n_items
-    hidden, boosts, groups = np.zeros(D, dtype=bool), np.ones(D), None
-    hidden[[positions[item] for item in rules.get("left_out", ()) if item in positions]] = True
-    for item, boost in rules.get("boosts", {}).items():
-        if item in positions:
-            boosts[positions[item]] = boost
-    if max_per_group := rules.get("max_per_group", 0):
-        groups = group_rows(catalogue_groups(served, rules["catalogue"]), D)
-    own = hidden if hidden.any() else None, boosts if (boosts != 1).any() else None
-    return replace(
-        served.model, list_rules=ListRules(*own, groups, max_per_group, rules.get("diversity", 0.0))
-    )
+    exclude_seen: bool = True
+    catalogue: Catalogue = field(default_factory=Catalogue)
+    kept: KeptGroups = field(default_factory=KeptGroups)
+    left_out: Collection[str] = ()
+    boosts: Mapping[str, float] = field(default_factory=dict)
+    said_of: Collection[str] = ()
+    max_per_group: int = 0
+    diversity: float = 0.0
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """What settings, items.csv and the shop say."""
+        serving, catalogue = settings.serving, Catalogue.open(settings.data_dir)
+        shop = shop_items(settings)
+        hidden = (item for item, said in shop.items() if said.hidden)
+        return cls(
+            exclude_seen=serving.exclude_seen,
+            catalogue=catalogue,
+            kept=kept_groups(settings),
+            left_out=catalogue.left_out(serving.exclude_items, serving.exclude_groups).union(
+                hidden
+            ),
+            boosts={item: said.boost for item, said in shop.items() if said.boost != 1},
+            said_of=shop.keys(),
+            max_per_group=serving.max_per_group,
+            diversity=serving.diversity,
+        )
+
+    def applied_to(self, served: ServedModel) -> FittedModel:
+        """The model of a version under these rules."""
+        positions, D = served.item_positions, served.model.n_items
+        hidden, boosts, groups = np.zeros(D, dtype=bool), np.ones(D), None
+        hidden[[positions[item] for item in self.left_out if item in positions]] = True
+        for item, boost in self.boosts.items():
+            if item in positions:
+                boosts[positions[item]] = boost
+        if self.max_per_group:
+            groups = group_rows(catalogue_groups(served, self.catalogue), D)
+        own = hidden if hidden.any() else None, boosts if (boosts != 1).any() else None
+        rules = ListRules(*own, groups, self.max_per_group, self.diversity)
+        return replace(served.model, list_rules=rules)
 
 
 def catalogue_groups(served: ServedModel, catalogue: Catalogue) -> dict[str, list[int]]:

@@ -23,9 +23,9 @@ TOKEN = "a secret of enough letters ü"
 def app(registry, make, tmp_path):
     registry.promote(registry.add(make(1)), "a test")
     (tmp_path / "reports").mkdir()
-    champion = Champion(registry)
+    champion = Champion(load_settings(tmp_path, {}))
     champion.look()
-    return create_app(champion, reports_dir=tmp_path / "reports")
+    return create_app(champion)
 
 
 @pytest.mark.parametrize("token", ["", "too short"])
@@ -99,7 +99,7 @@ def test_lists_among_some_items_and_of_several_people(registry, make, tmp_path):
     Catalogue(items).save(tmp_path)
     (tmp_path / "pipeline.toml").write_text('[serving]\nexclude_items = ["1/1"]\n')
     recommender = Recommender.open(tmp_path)
-    champion = Champion(registry, load_settings(tmp_path))
+    champion = Champion(load_settings(tmp_path))
     champion.look()
     app = create_app(champion)
 
@@ -171,7 +171,7 @@ def test_pictures_of_items_are_shown_and_nothing_else_of_other_hosts(registry, m
 
     def policy_with(image: str) -> str:
         Catalogue({"1/3": Item("1/3", "Tea", image=image)}).save(tmp_path)
-        champion = Champion(registry, load_settings(tmp_path))
+        champion = Champion(load_settings(tmp_path))
         champion.look()
         app = create_app(champion)
         assert asked(app, "/items/1%2F3").json()["image"] == image

@@ -1,58 +1,42 @@
 """What the explorer shows of one model beside its lists: search, histories and items."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.core.ranking.topn import top_n
 from mom_pipeline.core.types import Array, Float64
 from mom_pipeline.groups.people import FIRST_DAY, by_day, sizes
 from mom_pipeline.serving import answers
 from mom_pipeline.serving.groups import KnownGroups
-from mom_pipeline.serving.served_model import ServedModel
 
 # Somebody to look at has taken so much, and something lately.
 _HISTORY, _LATELY = 5, 7
 
 
-class TextIndex:
-    """Texts to be found by a part of them, in any case."""
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._texts = [text.casefold() for text in texts]
-
-    def search(self, part: str, n: int) -> list[int]:
-        """Positions of at most n texts that hold a part; those that begin with it first."""
-        begins: list[int] = []
-        others: list[int] = []
-        part = part.casefold()
-        for position, text in enumerate(self._texts):
-            if part in text:
-                (begins if text.startswith(part) else others).append(position)
-                if len(begins) == n:
-                    break
-        return (begins + others)[:n]
+def found_in(texts: Sequence[str], part: str, n: int) -> list[int]:
+    """Positions of n folded texts that hold a part, in any case; those that begin with it first."""
+    part = part.casefold()
+    found = [position for position, text in enumerate(texts) if part in text]
+    return sorted(found, key=lambda position: not texts[position].startswith(part))[:n]
 
 
 class Explorer:
     """One model to look around in; what takes long is computed when it is asked for first."""
 
-    def __init__(self, served: ServedModel, catalogue: Catalogue, groups: KnownGroups) -> None:
-        self._served = served
-        self._catalogue = catalogue
+    def __init__(self, groups: KnownGroups) -> None:
+        self._served, self._catalogue = groups.served, groups.rules.catalogue
         self.groups = groups
 
     def search(self, text: str, n: int) -> answers.Matches:
         """Users by id and items by id or name; without a text, people to look at, popular items."""
         served, most = self._served, n + 1
         if text:
-            users = self._users.search(text, most)
-            items = [y for index in self._items for y in index.search(text, most)]
-            items = list(dict.fromkeys(items))
+            users = found_in(self._users, text, most)
+            items = list(dict.fromkeys(y for own in self._items for y in found_in(own, text, most)))
         else:
             users, popularity = self._some_users[:most].tolist(), served.model.popularity
             items = top_n(popularity[None], most)[0][0].tolist()
@@ -134,14 +118,14 @@ class Explorer:
         return use, sizes(known.group_of[users], known.K) / max(len(entries), 1)
 
     @cached_property
-    def _users(self) -> TextIndex:
-        return TextIndex(map(str, self._served.user_ids))
+    def _users(self) -> list[str]:
+        return [str(user).casefold() for user in self._served.user_ids]
 
     @cached_property
-    def _items(self) -> tuple[TextIndex, TextIndex]:
+    def _items(self) -> tuple[list[str], list[str]]:
         """Ids and names of the items."""
         ids = [str(item) for item in self._served.item_ids]
-        return TextIndex(ids), TextIndex(map(self._catalogue.name, ids))
+        return [item.casefold() for item in ids], [self._catalogue.name(y).casefold() for y in ids]
 
     def position(self, item: str) -> int:
         """Where an item stands in the model; UnknownItem when it does not."""
