@@ -132,7 +132,7 @@ def _erase(settings: Settings, traces: UserTraces, *, as_json: bool) -> None:
     receipt = begin_receipt(Warehouse(settings), users)
     if not receipt.before:
         receipt = replace(receipt, before=content_of(registry))
-    models = ("models", lambda: {"models": len(registry.forget(users))})
+    models = ("models", lambda: {"models": registry.forget(users)})
     with progress_bar("erasing") as show:
         steps = chain([models], storage_steps(settings, traces, first))
         receipt = take_steps(settings, receipt, steps, lambda name: show(name, 0.5))

@@ -27,9 +27,8 @@ from mom_pipeline.serving.access import (
     METRICS,
     OPEN,
     VARIABLE,
-    NamedTokens,
     TokenGuard,
-    require_token,
+    Tokens,
 )
 from mom_pipeline.serving.champion import Champion
 from mom_pipeline.settings import Settings, load_settings
@@ -105,68 +104,67 @@ def serve(ctx: click.Context, /, host: str, port: int, **how: Any) -> None:
     if how["systemd"]:
         click.echo(_unit(ctx, settings), nl=False)
         return
-    named, guarded = NamedTokens(settings), bool(how["proxies"]) or not _is_loopback(host)
-    if guarded:
-        require_token(host, os.environ.get(VARIABLE), named)
+    tokens = None
+    if how["proxies"] or not _is_loopback(host):
+        tokens = Tokens(settings, os.environ.get(VARIABLE, ""))
+        tokens.require(host)
     _end_as_by_ctrl_c()
-    champion = Champion(settings, _say)
-    version, share = how["ab"]
-    if version:
-        champion.registry.try_out(version, share)
-    else:
-        champion.registry.end_trial()
+    champion, several = Champion(settings, _say), how["workers"] > 1
+    champion.registry.try_out(*how["ab"])
     with ExitStack() as stack:
         stack.enter_context(suppress(KeyboardInterrupt))  # a second Ctrl-C: uvicorn hands it on
         listener = stack.enter_context(_listen(host, port))
         stack.enter_context(one_blas_thread())
-        if how["workers"] > 1:
+        if several:
             folder = stack.enter_context(scratch_folder(settings, "metrics"))
             # To be named before `serving.http` is imported, which imports prometheus_client.
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
         from mom_pipeline.serving.http import create_app
 
-        actual_port, app = listener.getsockname()[1], create_app(champion)
-        guards = _guarded(app, host, actual_port, how, named if guarded else None)
-        leaving = Leaving(guards)
-        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-        shown = f"http://[{host}]" if ":" in host else f"http://{host}"
+        app, actual_port = create_app(champion), listener.getsockname()[1]
+        leaving = Leaving(_guarded(app, host, actual_port, how, tokens))
+        champion.look()
+        _say_address(champion, f"http://{f'[{host}]' if ':' in host else host}:{actual_port}")
 
         def answering() -> None:
             with champion, app.state.writer:
-                made = server.uvicorn_server(
-                    leaving,
-                    access_log=False,
-                    server_header=False,
-                    http=TimedProtocol,
-                    ws="none",
-                    timeout_graceful_shutdown=_SECONDS_FOR_OPEN_REQUESTS,
-                    **({"loop": "asyncio", "backlog": 1} if how["workers"] > 1 else {}),
-                )
-                if how["workers"] > 1:
-                    champion.loads = False
-                    serve_as_worker(made, leaving, listener)
-                else:
-                    _say_address(champion, f"{shown}:{actual_port}")
-                    made.run(sockets=[listener])
+                _answer(champion, leaving, listener, several=several)
 
-        if how["workers"] == 1:
-            answering()
-        else:
-            champion.look()
-            _say_address(champion, f"{shown}:{actual_port}")
+        if several:
             keep_workers(how["workers"], champion.look, answering)
+        else:
+            answering()
     click.echo("Stopped.")
 
 
+def _answer(champion: Champion, app: Leaving, listener: socket.socket, *, several: bool) -> None:
+    """Answer requests until a signal comes, as the only process or as one of several."""
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    made = server.uvicorn_server(
+        app,
+        access_log=False,
+        server_header=False,
+        http=TimedProtocol,
+        ws="none",
+        timeout_graceful_shutdown=_SECONDS_FOR_OPEN_REQUESTS,
+        **({"loop": "asyncio", "backlog": 1} if several else {}),
+    )
+    if several:
+        champion.loads = False
+        serve_as_worker(made, app, listener)
+    else:
+        made.run(sockets=[listener])
+
+
 def _guarded(
-    app: ASGIApp, host: str, port: int, how: Mapping[str, Any], named: NamedTokens | None
+    app: ASGIApp, host: str, port: int, how: Mapping[str, Any], tokens: Tokens | None
 ) -> ASGIApp:
-    """The application behind what refuses requests. named: None on this machine alone."""
-    if named is None:
+    """The application behind what refuses requests. tokens: None on this machine alone."""
+    if tokens is None:
         app = LoopbackGuard(app, port, how["origins"])
     else:
-        paths, own = (*OPEN, METRICS) if how["open_metrics"] else OPEN, os.environ.get(VARIABLE)
-        app = TokenGuard(app, own, named, origins=how["origins"], open_to_all=paths)
+        paths = (*OPEN, METRICS) if how["open_metrics"] else OPEN
+        app = TokenGuard(app, tokens, how["origins"], paths)
         _say(
             f"{host} is open to other machines: requests need a token, that of {VARIABLE} or a "
             "named one; in a browser, add /?token=… to the address once."
@@ -210,7 +208,7 @@ def token(name: str | None, withdraw: bool) -> None:
       mom-pipeline token shop
       mom-pipeline token shop --withdraw
     """  # noqa: D301 - \b tells click to keep the lines
-    named = NamedTokens(load_settings())
+    named = Tokens(load_settings())
     if name is None:
         click.echo("\n".join(sorted(named.hashes())) or "There is no token by name.")
     elif withdraw:

@@ -11,7 +11,6 @@ import uuid
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
@@ -147,10 +146,14 @@ def create_app(champion: Champion) -> FastAPI:
     return app
 
 
+def _champion(request: Request) -> Champion:
+    champion: Champion = request.app.state.champion
+    return champion
+
+
 def _in_use(request: Request, user: str | None = None) -> Recommender:
     """The model that answers a user; NoChampion when there has been none yet."""
-    champion: Champion = request.app.state.champion
-    return champion.recommender(user)
+    return _champion(request).recommender(user)
 
 
 # Questions. FastAPI runs a function that is not `async` in a thread of its pool.
@@ -245,14 +248,14 @@ async def _stored(request: Request, job: Job) -> Response:
     return json_answer(await asyncio.wrap_future(request.app.state.writer.submit(job)))
 
 
-def _keep_shown(request: Request, shown: answers.Recommendations, place: int = 1) -> None:
+def _keep_shown(request: Request, answer: answers.Recommendations) -> None:
     """Keep a list as shown; nobody waits until that is on the disk."""
-    items = [line.item for line in shown.items]
-    request.app.state.writer.submit(_shown_job(request, str(shown.user), items, shown.model, place))
+    items = [line.item for line in answer.items]
+    request.app.state.writer.submit(_shown(request, str(answer.user), items, answer.model))
 
 
-def _shown_job(request: Request, user: str, items: list[str], version: str, place: int) -> Job:
-    champion: Champion = request.app.state.champion
+def _shown(request: Request, user: str, items: list[str], version: str, place: int = 1) -> Job:
+    champion = _champion(request)
     trial = champion.trial.version if champion.trial else ""
     shown = ShownList(user, items, version, trial, place)
     return lambda connection: champion.events.add_shown(connection, shown)
@@ -265,7 +268,7 @@ async def events(request: Request) -> Response:
     """
     value = await value_of(request)
     told = checked(value if isinstance(value, list) else [value], EventsTold).root
-    champion: Champion = request.app.state.champion
+    champion = _champion(request)
     weights, now = event_weights(champion.settings), time.time()
     taken = [_event(champion, weights, now, at, event) for at, event in enumerate(told)]
     return await _stored(request, lambda connection: champion.events.add(connection, taken))
@@ -300,14 +303,13 @@ async def shown(request: Request) -> Response:
     """What somebody was shown, so that what they take of it can be counted."""
     told = checked(await value_of(request), ShownTold)
     version = told.model or _in_use(request, told.user).version
-    return await _stored(request, _shown_job(request, told.user, told.items, version, told.place))
+    return await _stored(request, _shown(request, told.user, told.items, version, told.place))
 
 
 @_get("/shown", **documented(answers.ShownRates, 503))
 def shown_rates(request: Request) -> Response:
     """How often people took what they were shown, by day, version and place; and the trial."""
-    champion: Champion = request.app.state.champion
-    store, trial, state = champion.events, champion.trial, None
+    store, trial, state = _champion(request).events, _champion(request).trial, None
     if trial is not None:
         state = answers.TrialState(**vars(trial), result=trial_difference(store, trial))
     return json_answer(answers.ShownRates(rates=tuple(rates(store)), trial=state))
@@ -317,7 +319,7 @@ def shown_rates(request: Request) -> Response:
 async def say_item(request: Request, item: PathId) -> Response:
     """Hide an item or boost it, in every list from now on; what is left out stays as it is."""
     said = checked(await value_of(request), ItemTold)
-    champion: Champion = request.app.state.champion
+    champion = _champion(request)
     values = said.model_dump(exclude_none=True)
     now = await run_in_threadpool(say_of_item, champion.settings, item, values)
     await run_in_threadpool(champion.look)
@@ -341,16 +343,15 @@ def group(
 @_get("/promotions", **documented(answers.ModelChanges))
 def promotions(request: Request) -> Response:
     """What the gate, or a person, put in use and why; the newest first."""
-    champion: Champion = request.app.state.champion
-    entries = champion.registry.history()[-_SHOWN_CHANGES:]
+    entries = _champion(request).registry.history()[-_SHOWN_CHANGES:]
     return json_answer(answers.ModelChanges(changes=tuple(reversed(entries))))
 
 
 @_get("/evaluations", **documented(answers.Evaluations))
 def evaluations(request: Request) -> Response:
     """How good the lists were by day, beside lists of popular items."""
-    champion: Champion = request.app.state.champion
-    return json_answer(answers.Evaluations(days=tuple(champion.registry.evaluated())))
+    evaluated = _champion(request).registry.evaluated()
+    return json_answer(answers.Evaluations(days=tuple(evaluated)))
 
 
 _HEALTH = documented(answers.Health, 422)
@@ -360,8 +361,7 @@ _HEALTH["responses"][503] = {"model": answers.Health, "description": "No model i
 @_get("/health", **_HEALTH)
 async def health(request: Request) -> Response:
     """Whether a model is in use, and whether it is the promoted one."""
-    champion: Champion = request.app.state.champion
-    version, problem = champion.version(), champion.problem
+    version, problem = _champion(request).version(), _champion(request).problem
     if version is None:
         said = answers.Health(status="unavailable", model=None, problem=problem or NO_MODEL)
         return json_answer(said, 503)
@@ -421,7 +421,7 @@ async def reports() -> Response:
 @_get("/reports/{name}", include_in_schema=False)
 def report(request: Request, name: str = "index.html") -> Response:
     """A page of the folder of the reports, by its name alone: nothing else there can be read."""
-    folder: Path = request.app.state.champion.settings.reports_dir
+    folder = _champion(request).settings.reports_dir
     if not _REPORT.fullmatch(name):
         raise HTTPException(404, "a report is named after its day, such as 2024-03-28.html")
     if (folder / name).exists():
