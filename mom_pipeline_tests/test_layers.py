@@ -99,18 +99,18 @@ BUDGETS = {
     "pipeline": 930,
     "defs": 2_330,
     "engine": 680,
-    "serving": 4_270,
+    "serving": 4_140,
     "comparison": 1_810,
-    "report": 610,
+    "report": 590,
     "pictures": 330,
     "erasure": 890,
-    "cli": 3_090,
+    "cli": 2_990,
     "bench": 2_100,
     "ui": 500,
     "settings": 490,
-    "exports": 360,
+    "exports": 340,
     "components": 90,
-    "segments": 260,
+    "segments": 250,
 }
 
 

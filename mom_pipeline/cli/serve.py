@@ -12,6 +12,7 @@ import socket
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -39,29 +40,6 @@ from mom_pipeline.ui.workers import Leaving, keep_workers, serve_as_worker
 
 _SECONDS_FOR_OPEN_REQUESTS = 10
 _PORT = click.IntRange(0, 65535)
-_UNIT = """\
-[Unit]
-Description=Recommendations from {data_dir}
-After=network.target
-
-[Service]
-ExecStart={command}
-Environment=MOM_DATA_DIR={data_dir}
-# MOM_SERVE_TOKEN=..., where it is not `mom-pipeline token`:
-EnvironmentFile=-/etc/mom-pipeline.env
-User={user}
-Restart=on-failure
-KillMode=mixed
-TimeoutStopSec=30
-UMask=0077
-NoNewPrivileges=yes
-PrivateTmp=yes
-ProtectSystem=strict
-ReadWritePaths={data_dir}
-
-[Install]
-WantedBy=multi-user.target
-"""
 
 
 def _trial(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[str, float]:
@@ -192,9 +170,9 @@ def _unit(ctx: click.Context, settings: Settings) -> str:
     typed = [word for word in ctx.meta[TYPED] if word != "--systemd"]
     words = [str(Path(sys.executable).with_name("mom-pipeline")), *typed]
     command = shlex.join(words).replace("%", "%%")
-    return _UNIT.format(
-        data_dir=settings.data_dir.resolve(), command=command, user=getpass.getuser()
-    )
+    unit = (files("mom_pipeline") / "deploy" / "mom-pipeline.service").read_text(encoding="utf-8")
+    folder = settings.data_dir.resolve()
+    return unit.format(data_dir=folder, command=command, user=getpass.getuser())
 
 
 @click.command()

@@ -32,9 +32,11 @@ def test_every_method_has_a_row_for_each_mode_of_threads():
 
 def test_a_method_over_its_budget_is_shown_as_a_dash(monkeypatch, tmp_path):
     monkeypatch.setitem(SIZES, "tafeng", TOY)
-    options = ("--sizes", "tafeng", "--methods", "bpr", "--threads", "one")
+    options = ("--sizes", "tafeng", "--methods", "bpr")
     arguments = ("bench", "paper", *options, "--time-budget", str(NO_TIME))
     assert mom(tmp_path, *arguments).stdout.count("–") >= 3
-    (row,) = mom(tmp_path, *arguments, "--json").json["rows"]
-    assert row["seconds"] is row["to_mom"] is None
-    assert "takes longer than the 0.001 s allowed" in row["failure"]
+    rows = mom(tmp_path, *arguments, "--json").json["rows"]
+    assert [row["threads"] for row in rows] == list(THREADS)
+    for row in rows:
+        assert row["seconds"] is row["to_mom"] is None
+        assert "takes longer than the 0.001 s allowed" in row["failure"]
