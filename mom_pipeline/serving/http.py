@@ -358,21 +358,16 @@ _HEALTH = documented(answers.Health, 422)
 _HEALTH["responses"][503] = {"model": answers.Health, "description": "No model is in use."}
 
 
+@_get("/ready", name="ready", **_HEALTH)
 @_get("/health", **_HEALTH)
 async def health(request: Request) -> Response:
-    """Whether a model is in use, and whether it is the promoted one."""
+    """Whether a model is in use, so that questions are answered, and is the promoted one."""
     version, problem = _champion(request).version(), _champion(request).problem
     if version is None:
         said = answers.Health(status="unavailable", model=None, problem=problem or NO_MODEL)
         return json_answer(said, 503)
     said = answers.Health(status="degraded" if problem else "ok", model=version, problem=problem)
     return json_answer(said)
-
-
-@_get("/ready", **_HEALTH)
-async def ready(request: Request) -> Response:
-    """Whether questions are answered, for what sends them here; the same as /health."""
-    return await health(request)
 
 
 @_get("/model", **documented(answers.ModelInUse, 503))

@@ -104,10 +104,14 @@ AtLeast = Annotated[
 ]
 
 
-class _Question(BaseModel):
+class _Body(BaseModel):
     """What all bodies have in common."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class _Question(_Body):
+    """What all questions have in common."""
 
     n: Annotated[_Length, BeforeValidator(_no_text)] = Field(DEFAULT_LIST, description=_HOW_MANY)
     only: _Ids | None = Field(None, description="The list holds some of these items.")
@@ -146,13 +150,7 @@ Question = ItemsQuestion | UserQuestion | UsersQuestion
 QUESTIONS: tuple[type[Question], ...] = (ItemsQuestion, UserQuestion, UsersQuestion)
 
 
-class _Told(BaseModel):
-    """What a shop tells."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class EventTold(_Told):
+class EventTold(_Body):
     """Somebody took an item."""
 
     user: _ToldId = Field(description="Who.")
@@ -162,7 +160,7 @@ class EventTold(_Told):
     id: _ToldId | None = Field(None, description="It counts once; without one, each time.")
 
 
-class ShownTold(_Told):
+class ShownTold(_Body):
     """What somebody was shown, the first place first."""
 
     user: _ToldId = Field(description="Who.")
@@ -173,7 +171,7 @@ class ShownTold(_Told):
     place: Annotated[_Length, BeforeValidator(_no_text)] = Field(1, description="Of the first.")
 
 
-class ItemTold(_Told):
+class ItemTold(_Body):
     """What holds for an item; what is left out stays as it is."""
 
     hidden: Annotated[bool, Field(strict=True)] | None = Field(None, description="In no list.")
