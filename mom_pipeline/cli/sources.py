@@ -72,10 +72,8 @@ _OPTIONS = {
     "--delimiter": "One of , ; | :: or tab.",
     "--encoding": "Encoding of the text, such as latin-1.",
 }
-_PARTS = {
-    "--table --sheet": "Table of a database, or sheet of an Excel file.",
-    "--query": "SELECT for a database, in place of a table.",
-}
+_PART = "Table of a database, or a SELECT in its place; or sheet of an Excel file."
+_SELECT = re.compile(r".*\bselect\b|\s*(from|values)\b", re.IGNORECASE | re.DOTALL)
 # The option of a choice, as the guess calls it.
 _LABELS = {"time": "--timestamp", "quantity": "--weight", "type of the event": "--event"}
 _LABELS |= {"name of the item": "--item-name", "group of the item": "--item-group"}
@@ -88,8 +86,9 @@ _LONGEST_SEARCH = timedelta(days=28)
 
 def _file_options(command: _F) -> _F:
     """Add the options that correct the guess of how a file is written."""
-    for names, words in reversed({**_OPTIONS, **_PARTS}.items()):
-        command = click.option(*names.split(), help=words)(command)
+    command = click.option("--table", "--query", "--sheet", "part", help=_PART)(command)
+    for name, words in reversed(_OPTIONS.items()):
+        command = click.option(name, help=words)(command)
     return command
 
 
@@ -97,10 +96,10 @@ def _file_options(command: _F) -> _F:
 def _opened(source: str, choices: dict[str, Any]) -> Iterator[_Guessing]:
     """Bring the rows of a source into plain files; yields how they are read, corrected or not."""
     given = {name: value for name, value in choices.items() if value is not None}
-    query, table = given.pop("query", ""), given.pop("table", "")
-    part = SourcePart(table, query, sheet=table)
+    part = given.pop("part", "")
+    query = part if _SELECT.match(part) else ""
     with TemporaryDirectory(prefix="mom-pipeline-") as folder:
-        paths = plain_files(source, part, Path(folder))
+        paths = plain_files(source, SourcePart(part, query, part), Path(folder))
         yield lambda **corrected: guess_files(paths, _values({**given, **corrected}))
 
 
