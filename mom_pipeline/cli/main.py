@@ -38,6 +38,7 @@ COMMANDS = {
     "explain": ("ask", "Show the parts of an item's score for a user."),
     "segments": ("segments", "Show the groups of some people: of a country, without a channel."),
     "groups": ("groups", "Show the groups of people, one of them, or write who belongs to it."),
+    "sums": ("sums", "Find groups with other shops, none of which shows a person."),
     "export": ("export", "Write everybody's lists or groups to a file or a table."),
     "serve": ("serve", "Show pages and answer over HTTP, by default on this machine only."),
     "token": ("serve", "Make a token for `serve`, or withdraw one."),

@@ -9,7 +9,7 @@ from mom_pipeline.bench.paper import METHODS, SIZES
 from mom_pipeline.cli.main import COMMANDS, cli
 from mom_pipeline_tests.cli.conftest import mom
 
-MOST_COMMANDS, MOST_OPTIONS = 30, 130
+MOST_COMMANDS, MOST_OPTIONS = 30, 132
 
 
 def commands(command: click.Command, parent: click.Context | None) -> Iterator[click.Command]:
