@@ -5,9 +5,8 @@ import click
 from mom_pipeline.catalogue import shortened
 from mom_pipeline.cli.ask import A_FILE_OF_IDS
 from mom_pipeline.cli.terminal import json_option, print_json, print_table
-from mom_pipeline.core.evaluation.stability import MIN_AGREEMENT
 from mom_pipeline.groups.names import keep_groups, renamed
-from mom_pipeline.serving.answers import Group, GroupPage, NamedItem
+from mom_pipeline.serving.answers import Group, GroupPage, NamedItem, TypicalItem
 from mom_pipeline.serving.groups import KnownGroups
 from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.settings import Settings, load_settings
@@ -115,7 +114,7 @@ def _print_all(known: KnownGroups, *, as_json: bool) -> None:
         click.echo(
             f"Your {said.people:,} people support {said.supported} groups by their second moment; "
             f"twice as many would support about {said.supported_by_twice}. Shown are those on "
-            f"which two halves of the people agree{others}."
+            f"which two halves of the people agree better than by chance{others}."
         )
     columns = ["name", "people", "share", "95 %", "four weeks", "typical items", "support"]
     rows = [
@@ -125,7 +124,7 @@ def _print_all(known: KnownGroups, *, as_json: bool) -> None:
             f"{group.size:.1%}",
             _interval(group.size_interval),
             _trend(group),
-            "\n".join(map(_named, group.items[:3])),
+            "\n".join(f"{_named(item)}, {_within(item)}" for item in group.items[:3]),
             _support(group),
         )
         for group in said.groups
@@ -146,7 +145,9 @@ def _print_one(page: GroupPage, *, as_json: bool) -> None:
         f"Support: {_support(page)}. {page.members:,} people with P of {page.at_least:g} or more"
     )
     apart = f"from {page.against}" if page.against else "from everybody"
-    print_table(f"What sets it apart {apart}", ["item", "name"], map(_cells, page.apart))
+    taken = [(*_cells(i), f"{i.taken:.1%}", _interval(i.taken_interval)) for i in page.apart]
+    columns = ["item", "name", "taken by", "95 %"]
+    print_table(f"What sets it apart {apart}", columns, taken)
     if page.against:
         print_table(
             f"{page.against} takes more", ["item", "name"], map(_cells, page.the_other_takes)
@@ -164,6 +165,12 @@ def _interval(around: tuple[float, float]) -> str:
     return f"{around[0]:.1%} – {around[1]:.1%}"
 
 
+def _within(item: TypicalItem) -> str:
+    """The share of a group's people who took an item, and the half of its 95 % interval."""
+    low, high = item.taken_interval
+    return f"{item.taken:.0%} ± {50 * (high - low):.0f}"
+
+
 def _trend(group: Group) -> str:
     """The change in points of percent; steady where it is within its error."""
     if group.change is None or group.change_error is None:
@@ -176,7 +183,7 @@ def _trend(group: Group) -> str:
 def _support(group: Group) -> str:
     if group.agreement is None:
         return "not known"
-    return f"{group.agreement:.2f}" + (", uncertain" if group.agreement < MIN_AGREEMENT else "")
+    return f"{group.agreement:.2f}" + (", uncertain" if group.uncertain else "")
 
 
 def _named(item: NamedItem) -> str:

@@ -7,7 +7,9 @@ from functools import cached_property
 import numpy as np
 
 from mom_pipeline.catalogue import Catalogue
+from mom_pipeline.core.evaluation.stability import MIN_AGREEMENT
 from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.moments.sums import users_per_item
 from mom_pipeline.core.ranking.topn import top_n
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.groups.apart import bubbles, expected_shares, set_apart
@@ -57,9 +59,12 @@ class KnownGroups:
         self._served, self._catalogue, self._kept = served, catalogue, kept
         self._model, self._exclude_seen = model or served.model, exclude_seen
         self.K, figures = len(served.model.weights), served.figures
-        agreement = figures.days[-1].agreement if figures and figures.days else ()
+        fit = figures.days[-1] if figures and figures.days else None
+        agreement = fit.agreement if fit else ()
         self._agreement = agreement if len(agreement) == self.K else None
-        self.shown = supported(agreement, self.K)
+        self._clear = max(fit.chance if fit else 0.0, MIN_AGREEMENT)
+        most = kept.support.limit if kept.support else None
+        self.shown = supported(agreement, self.K, self._clear, most)
 
     @cached_property
     def names(self) -> list[NamedGroup]:
@@ -115,7 +120,7 @@ class KnownGroups:
             at_least=at_least,
             members=sum(len(users) for users, _ in self.belonging(k, at_least)),
             against=self.names[self.position(against)].name if against else "",
-            apart=self._best(apart),
+            apart=self._typical(apart, k),
             the_other_takes=self._best(back),
         )
 
@@ -226,7 +231,8 @@ class KnownGroups:
                 size=float(share[k]),
                 size_interval=(float(low[k]), float(high[k])),
                 agreement=None if agreement is None else agreement[k],
-                items=self._best(told[:, k]),
+                uncertain=agreement is not None and agreement[k] < self._clear,
+                items=self._typical(told[:, k], k),
                 by_day=tuple(shares[:, k].tolist()),
                 change=None if change is None else float(change[k]),
                 change_error=None if error is None else float(error[k]),
@@ -240,6 +246,20 @@ class KnownGroups:
         found, most = top_n(np.where(self._known > 0, values, 0)[None], _EXAMPLES)
         pairs = zip(found[0].tolist(), most[0].tolist(), strict=True)
         return tuple(self.named(y) for y, value in pairs if y >= 0 and value > 0)
+
+    def _typical(self, values: Array, k: int) -> tuple[answers.TypicalItem, ...]:
+        """The items of the largest values, and the share of a group's people who took each."""
+        best, people = self._best(values), np.flatnonzero(self.group_of == k)
+        columns = [self._served.item_positions[each.item] for each in best]
+        takers = users_per_item(self.counted[0][people][:, columns])
+        low, high = share_interval(takers, len(people))
+        shares = takers / max(len(people), 1)
+        return tuple(
+            answers.TypicalItem(
+                **dict(item), taken=float(shares[i]), taken_interval=(float(low[i]), float(high[i]))
+            )
+            for i, item in enumerate(best)
+        )
 
     def _next(self, k: int) -> tuple[answers.NextItem, ...]:
         """What the lists of a group's people hold more often than those of everybody."""

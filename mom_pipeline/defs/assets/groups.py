@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from typing import Any
 
 import numpy as np
 
@@ -36,14 +37,16 @@ def groups(run: DayRun, day: date) -> DayOutput:
     """
     days = run.days
     known = np.diff(days.rows(day).X.indptr) > 0
-    P, agreement = days.arrays("user_personalization", day)["memberships"], _agreement(run, day)
-    shown = supported(agreement, P.shape[1])
+    P, newest = days.arrays("user_personalization", day)["memberships"], days.computed()[-1]
+    names = _names(run, day, int(known.sum())) if day == newest else []
+    support, chance = kept_groups(run.folder.settings).support, _facts(run, day).get("chance", 0.0)
+    most = support.limit if support else None
+    shown = supported(_agreement(run, day), P.shape[1], chance, most)
     group_of = strongest_groups(P, known, shown)
     people = sizes(group_of, P.shape[1])[shown]
     compared, past = _compared(run, day, P, known)
     alarms = compared.alarms(past) if compared else ()
     past = [*past, compared.largest][-WINDOW:] if compared else past
-    names = _names(run, day, int(known.sum())) if day == days.computed()[-1] else []
     shares = people / max(people.sum(), 1)
     entropy = -float(shares[shares > 0] @ np.log(shares[shares > 0]))
     moved = {"moved": compared.moved} if compared else {}
@@ -68,8 +71,12 @@ def groups(run: DayRun, day: date) -> DayOutput:
     )
 
 
+def _facts(run: DayRun, day: date) -> Mapping[str, Any]:
+    return run.days.usable("decomposition", day).facts
+
+
 def _agreement(run: DayRun, day: date) -> Sequence[float]:
-    return tuple(run.days.usable("decomposition", day).facts["agreement"])
+    return tuple(_facts(run, day)["agreement"])
 
 
 def _compared(
