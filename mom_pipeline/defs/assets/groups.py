@@ -29,7 +29,7 @@ _CHECKS: Mapping[str, Callable[[Sequence[str], float], Verdict]] = {
 
 @daily_asset("model", {"numpy"}, "user_personalization", from_yesterday=True)
 def groups(run: DayRun, day: date) -> DayOutput:
-    """The group of every person: the strongest component of those that the data supports.
+    """The group of every person: the strongest component that is clear of chance.
 
     A group that vanished, split or doubled since the day before is said, with a p-value from
     permuted people, where it concerns more people than any of the last days. On the newest day
@@ -37,16 +37,14 @@ def groups(run: DayRun, day: date) -> DayOutput:
     """
     days = run.days
     known = np.diff(days.rows(day).X.indptr) > 0
-    P, newest = days.arrays("user_personalization", day)["memberships"], days.computed()[-1]
-    names = _names(run, day, int(known.sum())) if day == newest else []
-    support, chance = kept_groups(run.folder.settings).support, _facts(run, day).get("chance", 0.0)
-    most = support.limit if support else None
-    shown = supported(_agreement(run, day), P.shape[1], chance, most)
+    P, chance = days.arrays("user_personalization", day)["memberships"], _facts(run, day)["chance"]
+    shown = supported(_agreement(run, day), P.shape[1], chance)
     group_of = strongest_groups(P, known, shown)
     people = sizes(group_of, P.shape[1])[shown]
     compared, past = _compared(run, day, P, known)
     alarms = compared.alarms(past) if compared else ()
     past = [*past, compared.largest][-WINDOW:] if compared else past
+    names = _names(run, day, int(known.sum())) if day == days.computed()[-1] else []
     shares = people / max(people.sum(), 1)
     entropy = -float(shares[shares > 0] @ np.log(shares[shares > 0]))
     moved = {"moved": compared.moved} if compared else {}
