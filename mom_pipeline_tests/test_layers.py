@@ -39,7 +39,7 @@ ALLOWED = {
     | {"duckdb", "pydantic", "artifacts", "catalogue", "warehouse", "logs", "settings_file"},
     "erasure": ARRAYS
     | STORAGE
-    | {"duckdb", "artifacts", "warehouse", "logs", "pipeline", "segments", "serving"},
+    | {"duckdb", "artifacts", "warehouse", "logs", "groups", "pipeline", "segments", "serving"},
     "comparison": ARRAYS
     | {"implicit", "pydantic"}
     | {"core", "pictures", "datasets", "warehouse", "logs"},
@@ -95,7 +95,7 @@ BUDGETS = {
     "datasets": 2_160,
     "warehouse": 960,
     "artifacts": 480,
-    "groups": 560,
+    "groups": 590,
     "pipeline": 930,
     "defs": 2_330,
     "engine": 680,
