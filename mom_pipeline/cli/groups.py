@@ -8,10 +8,9 @@ import click
 from mom_pipeline.catalogue import Catalogue, shortened
 from mom_pipeline.cli.ask import A_FILE_OF_IDS
 from mom_pipeline.cli.terminal import json_option, print_json, print_table
-from mom_pipeline.core.evaluation.stability import MIN_AGREEMENT
 from mom_pipeline.groups.names import keep_groups, renamed
 from mom_pipeline.segments import SegmentedDay, Selection
-from mom_pipeline.serving.answers import Group, GroupPage, Groups, NamedItem
+from mom_pipeline.serving.answers import Group, GroupPage, Groups, NamedItem, TypicalItem
 from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings, load_settings
@@ -177,7 +176,7 @@ def _print_all(said: Groups) -> None:
         click.echo(
             f"Your {said.people:,} people support {said.supported} groups by their second moment; "
             f"twice as many would support about {said.supported_by_twice}. Shown are those on "
-            f"which two halves of the people agree{others}."
+            f"which two halves of the people agree better than by chance{others}."
         )
     columns = ["name", "people", "share", "95 %", "four weeks", "typical items", "support"]
     rows = [
@@ -187,7 +186,7 @@ def _print_all(said: Groups) -> None:
             f"{group.size:.1%}",
             _interval(group.size_interval),
             _trend(group),
-            "\n".join(shortened(item.name or item.item) for item in group.items[:3]),
+            "\n".join(map(_typical, group.items[:3])),
             _support(group),
         )
         for group in said.groups
@@ -204,10 +203,12 @@ def _print_one(page: GroupPage) -> None:
     click.echo(
         f"Support: {_support(page)}. {page.members:,} people with P of {page.at_least:g} or more"
     )
-    taken = {f"What sets it apart from {page.against or 'everybody'}": page.apart}
-    taken |= {f"{page.against} takes more": page.the_other_takes} if page.against else {}
-    for title, items in taken.items():
-        print_table(title, ["item", "name"], map(_cells, items))
+    taken = [(*_cells(i), f"{i.taken:.1%}", _interval(i.taken_interval)) for i in page.apart]
+    title = f"What sets it apart from {page.against or 'everybody'}"
+    print_table(title, ["item", "name", "taken by", "95 %"], taken)
+    if page.against:
+        others = map(_cells, page.the_other_takes)
+        print_table(f"{page.against} takes more", ["item", "name"], others)
     rows = [(*_cells(item), f"{item.share:.0%}", f"{item.usual:.0%}") for item in page.next]
     columns = ["item", "name", "in their lists", "in all"]
     print_table("What they take next", columns, rows)
@@ -219,6 +220,13 @@ def _print_one(page: GroupPage) -> None:
 
 def _interval(around: tuple[float, float]) -> str:
     return f"{around[0]:.1%} – {around[1]:.1%}"
+
+
+def _typical(item: TypicalItem) -> str:
+    """An item, the share of the group's people who took it, and the half of its 95 % interval."""
+    low, high = item.taken_interval
+    name = shortened(item.name or item.item)
+    return f"{name}, {item.taken:.0%} ± {50 * (high - low):.0f}"
 
 
 def _trend(group: Group) -> str:
@@ -233,7 +241,7 @@ def _trend(group: Group) -> str:
 def _support(group: Group) -> str:
     if group.agreement is None:
         return "not known"
-    return f"{group.agreement:.2f}" + (", uncertain" if group.agreement < MIN_AGREEMENT else "")
+    return f"{group.agreement:.2f}" + (", uncertain" if group.uncertain else "")
 
 
 def _cells(item: NamedItem) -> tuple[str, str]:

@@ -37,6 +37,7 @@ COMMANDS = {
     "similar": ("ask", "Show the items that go with an item."),
     "explain": ("ask", "Show the parts of an item's score for a user."),
     "groups": ("groups", "Show the groups of people, or of some, or write who belongs to one."),
+    "sums": ("sums", "Find groups with other shops, none of which shows a person."),
     "export": ("export", "Write everybody's lists or groups to a file or a table."),
     "serve": ("serve", "Show pages and answer over HTTP, by default on this machine only."),
     "token": ("serve", "Make a token for `serve`, or withdraw one."),

@@ -6,7 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
+from mom_pipeline.core.evaluation.stability import MIN_AGREEMENT
 from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.core.moments.sums import users_per_item
 from mom_pipeline.core.ranking.topn import top_n
 from mom_pipeline.core.types import Array, Csr, Float64
 from mom_pipeline.groups.apart import bubbles, expected_shares, set_apart
@@ -47,9 +49,13 @@ class KnownGroups:
     def __init__(self, served: ServedModel, rules: Rules, model: FittedModel | None = None) -> None:
         self.served, self.rules, self._model = served, rules, model or served.model
         self.K, figures = len(served.model.weights), served.figures
-        agreement = figures.days[-1].agreement if figures and figures.days else ()
+        fit = figures.days[-1] if figures and figures.days else None
+        agreement = fit.agreement if fit else ()
         self._agreement = agreement if len(agreement) == self.K else None
-        self.shown = supported(agreement, self.K)
+        self._clear = max(fit.chance if fit else 0.0, MIN_AGREEMENT)
+        support = rules.kept.support
+        most = support.limit if support else None
+        self.shown = supported(agreement, self.K, self._clear, most)
 
     @cached_property
     def names(self) -> list[NamedGroup]:
@@ -105,7 +111,7 @@ class KnownGroups:
             at_least=at_least,
             members=sum(len(users) for users, _ in self.belonging(k, at_least)),
             against=self.names[self.position(against)].name if against else "",
-            apart=self._best(apart),
+            apart=self._typical(apart, k),
             the_other_takes=self._best(back),
         )
 
@@ -216,7 +222,8 @@ class KnownGroups:
                 size=float(share[k]),
                 size_interval=(float(low[k]), float(high[k])),
                 agreement=None if agreement is None else agreement[k],
-                items=self._best(told[:, k]),
+                uncertain=agreement is not None and agreement[k] < self._clear,
+                items=self._typical(told[:, k], k),
                 by_day=tuple(shares[:, k].tolist()),
                 change=None if change is None else float(change[k]),
                 change_error=None if error is None else float(error[k]),
@@ -232,6 +239,17 @@ class KnownGroups:
 
     def _best(self, values: Array) -> tuple[answers.NamedItem, ...]:
         return tuple(map(self.named, self.largest(values)))
+
+    def _typical(self, values: Array, k: int) -> tuple[answers.TypicalItem, ...]:
+        """The items of the largest values, and the share of a group's people who took each."""
+        best, people = self.largest(values), np.flatnonzero(self.group_of == k)
+        takers = users_per_item(self.counted[0][people][:, best])
+        low, high = share_interval(takers, len(people))
+        shares = (each.tolist() for each in (takers / max(len(people), 1), low, high))
+        return tuple(
+            answers.TypicalItem(**dict(self.named(y)), taken=share, taken_interval=(least, most))
+            for y, share, least, most in zip(best, *shares, strict=True)
+        )
 
     def _next(self, k: int) -> tuple[answers.NextItem, ...]:
         """What the lists of a group's people hold more often than those of everybody."""

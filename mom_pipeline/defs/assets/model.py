@@ -8,6 +8,7 @@ import numpy as np
 from mom_pipeline.core.algorithm.decompose import find_components
 from mom_pipeline.core.evaluation.stability import drift, split_half
 from mom_pipeline.core.evaluation.theorem1 import bounds_of
+from mom_pipeline.core.groups.chance import chance_agreement
 from mom_pipeline.core.linear_algebra.compact import unpacked
 from mom_pipeline.core.ranking.lists import memberships_of
 from mom_pipeline.core.ranking.memberships import posterior_entropy
@@ -51,6 +52,7 @@ def decomposition(run: DayRun, day: date) -> DayOutput:
         "largest_drift": float(moved.max()),
         "lowest_agreement": float(agreement.min()),
         "mean_agreement": float(agreement @ pi),
+        "chance": chance_agreement(sums, components.in_span, settings.model.seed),
     }
     shown = {
         **facts,
