@@ -6,6 +6,7 @@
 import hashlib
 import json
 import secrets
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -30,7 +31,7 @@ STAYS = (
     "figures of days before, which are sums and means over everybody, and decisions: days that "
     "were admitted or excluded",
     "what was written elsewhere: copies of the folder, exports and reports that were fetched, "
-    "tables in other databases, shards of `engine.shards_url`, alerts",
+    "sums that were shared, tables in other databases, shards of `engine.shards_url`, alerts",
 )
 
 
@@ -61,8 +62,7 @@ class Receipt:
 
     def adding(self, counts: Mapping[str, int]) -> Self:
         """Return the receipt with what a further step removed."""
-        removed = {k: self.removed.get(k, 0) + counts.get(k, 0) for k in (*self.removed, *counts)}
-        return replace(self, removed=removed)
+        return replace(self, removed=dict(+(Counter(self.removed) + Counter(counts))))
 
     def save(self, settings: Settings) -> Self:
         """Sign and write the receipt, whole or not at all."""
