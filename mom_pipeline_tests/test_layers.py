@@ -104,7 +104,7 @@ BUDGETS = {
     "report": 590,
     "pictures": 330,
     "erasure": 855,
-    "cli": 3_155,
+    "cli": 3_160,
     "bench": 1_940,
     "ui": 500,
     "settings": 490,
