@@ -23,7 +23,7 @@ from mom_pipeline.warehouse.erased import (
     receipts_in,
     salt_of,
 )
-from mom_pipeline.warehouse.lists import is_readable
+from mom_pipeline.warehouse.lists import is_whole_export
 
 _RESTORE = "restore it from a copy, or remove it: `mom-pipeline update` reads the log files again"
 _HISTORY = "move dagster_home away: the next run makes a new one; days and models are not in it"
@@ -100,7 +100,7 @@ def _in_artifacts(settings: Settings) -> Iterator[Check]:
 
 def _in_export(settings: Settings) -> Iterator[Check]:
     path = export_path(settings)
-    problem = "" if is_readable(path) else "it cannot be read to its end"
+    problem = "" if is_whole_export(path) else "it is not what was written"
     where = str(path.relative_to(settings.data_dir))
     yield Check(where, problem, "`mom-pipeline update` writes it again")
 

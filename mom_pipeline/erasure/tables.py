@@ -13,6 +13,7 @@ from mom_pipeline.logs.ledger import reasons_text, reject_reasons
 from mom_pipeline.pipeline.days import INPUTS, LOGS, OF_FILES, Days
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse, scalar
+from mom_pipeline.warehouse.lists import checksum_path
 from mom_pipeline.warehouse.materializations import record
 from mom_pipeline.warehouse.matrix import KINDS, extend_dictionaries, logs_fingerprints
 
@@ -145,6 +146,7 @@ def remove_pages(settings: Settings) -> Counter[str]:
     counts: Counter[str] = Counter()
     for path in settings.exports_dir.rglob("*.parquet"):
         path.unlink()
+        checksum_path(path).unlink(missing_ok=True)
         counts["exports"] += 1
     for page in settings.reports_dir.glob("*.html"):
         page.unlink()
