@@ -105,7 +105,7 @@ BUDGETS = {
     "pictures": 330,
     "erasure": 890,
     "cli": 3_230,
-    "bench": 2_100,
+    "bench": 2_160,
     "ui": 500,
     "settings": 490,
     "exports": 360,
