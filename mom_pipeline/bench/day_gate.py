@@ -164,7 +164,7 @@ class DayGate:
 
     def deliver(self, day: date, events: Events) -> DayVerdict:
         """Ingest a day, and admit or exclude it."""
-        with self.warehouse.kept_open():
+        with self.warehouse.opened():
             with self.warehouse.connect() as connection:
                 verdict = self._admit(connection, day, events)
                 extend_dictionaries(connection, day)
@@ -197,7 +197,7 @@ def run_day_gate(
     excluded, tries = list[dict[str, Any]](), dict[str, list[list[str]]]()
     with TemporaryDirectory() as scratch:
         gate = DayGate(Path(scratch))
-        with gate.warehouse.kept_open():
+        with gate.warehouse.opened():
             for number, (day, events) in enumerate(days.items()):
                 if number in chosen:
                     users, items = gate.known_ids("user"), gate.known_ids("item")

@@ -20,7 +20,7 @@ from scipy import sparse
 from mom_pipeline.catalogue import Catalogue, did_you_mean
 from mom_pipeline.core.fitted import FittedModel
 from mom_pipeline.core.interactions import one_row
-from mom_pipeline.core.ranking.bounded import ExactTop
+from mom_pipeline.core.ranking.exact_top import ExactTop
 from mom_pipeline.core.ranking.explain import (
     COMPONENT,
     ITEM,

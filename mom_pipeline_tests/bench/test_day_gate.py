@@ -18,7 +18,7 @@ def test_poison_is_excluded_from_a_real_log_and_a_normal_day_is_not(tmp_path):
     days = list(read_log(SHARED, "30music").items())[150:186]
     gate, (day, events) = DayGate(tmp_path), days[-1]
     *_, other = read_log(SHARED, "movietweetings").values()
-    with gate.warehouse.kept_open():
+    with gate.warehouse.opened():
         excluded = [day for day, events in days[:-1] if not gate.deliver(day, events).admitted]
         assert len(excluded) <= 1
         assert gate.try_day(day, events).reasons == []
