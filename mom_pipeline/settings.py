@@ -60,8 +60,9 @@ EstimatorName = Literal["paper", "unbiased", "balanced"]
 RowsName = Literal["binary", "counts", "log"]
 RuleName = Literal["product", "tempered", "em"]
 RankingName = Literal["components", "three-moment"]
-PartName = Literal["pairs", "ease", "rare", "low_pass"]
-FeatureName = Literal[PartName, "users", "trend_1", "trend_14", "quiet", "had", "times", "since"]
+FeatureName = Literal[
+    "pairs", "ease", "low_pass", "users", "trend_1", "trend_14", "quiet", "had", "times", "since"
+]
 DELIMITERS: tuple[Delimiter, ...] = get_args(Delimiter)
 
 
@@ -120,8 +121,8 @@ RequiredColumn = Annotated[ColumnName, Field(min_length=1)]
 TimestampFormat = Annotated[
     StrictStr,
     _rule(
-        "'iso', 'epoch_s', 'epoch_ms', 'excel' or a pattern such as '%d/%m/%Y %H:%M'",
-        lambda text: text in ("iso", "epoch_s", "epoch_ms", "excel") or "%" in text,
+        "'iso', 'epoch_s', 'epoch_ms', 'epoch_us', 'excel' or a pattern such as '%d/%m/%Y %H:%M'",
+        lambda text: text in ("iso", "epoch_s", "epoch_ms", "epoch_us", "excel") or "%" in text,
     ),
 ]
 MemoryLimit = Annotated[StrictStr, _text("empty or like '4GB'", r"(\d+(\.\d+)? ?[KMGT]i?B)?")]
