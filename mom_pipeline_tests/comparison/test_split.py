@@ -145,7 +145,7 @@ def test_a_ready_split(files, split):
         ("0 1 2\n1 0 2\n", "0\n1\n", ComparisonError, "nobody took anything"),
         ("0 1 2\n1 0 2\n", "5 1 2\n0 1\n", ComparisonError, "1 have no history and 1 took nothing"),
         ("0\n1\n", "5 1 2\n0 1\n", ComparisonError, "nothing to train on"),
-        ("0 1 2\n", None, DatasetError, "No such file"),
+        ("0 1 2\n", None, DatasetError, "does not exist"),
     ],
 )
 def test_ready_splits_with_faults(tmp_path, train, test, error, message):
