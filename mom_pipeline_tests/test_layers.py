@@ -92,7 +92,7 @@ ALLOWED = {
 BUDGETS = {
     "core": 8_090,
     "logs": 2_040,
-    "datasets": 2_160,
+    "datasets": 2_165,
     "warehouse": 912,
     "artifacts": 450,
     "groups": 590,

@@ -517,7 +517,9 @@ def _write_settings(
             path, with_values(f"# Written by `import {dataset.name}`.\n\n", dataset.declared)
         )
     if summary.types:
-        weights = dict(settings.logs.event_weights)
-        weights |= {one.event: one.weight for one in summary.types}
+        stored = dict(settings.logs.event_weights)
+        found = {one.event: one.weight for one in summary.types}
+        # A type that is not counted changes nothing, so no day is stale for it.
+        weights = stored | {e: w for e, w in found.items() if w or e in stored or not stored}
         write_values(path, {"logs.event_weights": weights})
     declare_first_day(settings, list(days))
