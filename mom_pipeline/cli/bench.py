@@ -41,7 +41,7 @@ _BENCHES = {
     "growth": "growth",
     "year": "growth",
     "day-gate": "day_gate",
-    "poison": "poison",
+    "poison": "day_gate",
     "unlearning": "unlearning",
     "query": "serving",
     "serve": "serving",

@@ -1,7 +1,6 @@
 """Where rows lie: sheets, databases, archives, folders and addresses, as plain files to read.
 
-One function: `plain_files` gives CSV, JSON lines and Parquet files as they are, and writes the rows
-of anything else to such a file first. No extension of DuckDB is needed.
+`plain_files` gives CSV, JSON lines and Parquet files as they are, and writes other rows to one.
 """
 
 import bz2

@@ -11,7 +11,7 @@ from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.ranking.memberships import posterior_entropy
 from mom_pipeline.core.ranking.topn import top_n
 from mom_pipeline.core.types import Float64
-from mom_pipeline.logs.ledger import LedgerEntry, deliveries_until
+from mom_pipeline.logs.ledger import LedgerEntry, ledger_entries
 from mom_pipeline.serving.diff import compare_versions
 from mom_pipeline.serving.events import EventStore
 from mom_pipeline.serving.rates import Rate, rates
@@ -110,7 +110,7 @@ def gather(settings: Settings, day: date) -> ReportData:
     order = np.random.default_rng(0).permutation(len(served.user_ids))
     users = [str(served.user_ids[u]) for u in order[:_PEOPLE]]
     with Warehouse(settings).reading() as connection:
-        deliveries = tuple(deliveries_until(connection, day))
+        deliveries = tuple(e for e in ledger_entries(connection) if e.delivery_day <= day)
         metrics = tuple(metrics_until(connection, day))
         people = tuple(_person(connection, recommender, catalogue, user, day) for user in users)
         use = _list_use(connection, served)

@@ -18,7 +18,7 @@ import numpy as np
 
 from mom_pipeline.catalogue import did_you_mean
 from mom_pipeline.core.interactions import one_row
-from mom_pipeline.core.ranking.bounded import ExactTop
+from mom_pipeline.core.ranking.exact_top import ExactTop
 from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, RISING, explain_row, strongest
 from mom_pipeline.core.ranking.parts import Histories
 from mom_pipeline.core.ranking.topn import BestItems, top_n

@@ -105,7 +105,7 @@ def test_what_is_excluded_makes_lists_stale_and_is_no_candidate(started, monkeyp
     model = before.model(date(2024, 3, 9))
     monkeypatch.setenv("MOM_SERVING__EXCLUDE_ITEMS", "a1,a2")
     settings = load_settings(root)
-    assert Days(settings).settings_of("recommendations") != before.settings_of("recommendations")
+    assert Days(settings).settings_of["recommendations"] != before.settings_of["recommendations"]
     with contextlib.ExitStack() as stack:
         listing = OpenFolder(settings, stack).listing(model)
     gone = np.flatnonzero(model.candidates & ~listing.candidates)
