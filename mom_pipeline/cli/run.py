@@ -47,7 +47,7 @@ from mom_pipeline.settings_file import declare_first_day
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.lists import (
     MetricsRow,
-    is_readable,
+    is_whole_export,
     latest_items,
     lists_of,
     metrics_until,
@@ -218,7 +218,7 @@ def _heal(settings: Settings) -> bool:
     removed = Days(settings).remove_damaged()
     if removed:
         warn(f"{removed:,} files of arrays were damaged; their days are computed again.")
-    elif not is_readable(export_path(settings)):
+    elif not is_whole_export(export_path(settings)):
         warn("The export was damaged, and is written again.")
         with suppress(NoChampion):
             renew_lists(settings, Warehouse(settings))

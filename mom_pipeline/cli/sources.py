@@ -40,6 +40,7 @@ from mom_pipeline.datasets.importing import (
     day_of_import,
     import_dataset,
     is_imported_otherwise,
+    n_other_logs,
 )
 from mom_pipeline.datasets.published import DATASETS
 from mom_pipeline.errors import DatasetError, LogFileError
@@ -66,7 +67,7 @@ _OPTIONS = {
     "--event-weights": "How much a type counts: view=1,cart=3,purchase=5,return=-1; 0 leaves out.",
     "--item-name": 'Column of the item\'s name; "" for none.',
     "--item-group": 'Column of the item\'s group; "" for none.',
-    "--timestamp-format": "iso, epoch_s, epoch_ms, excel or a pattern like '%d.%m.%Y %H:%M'.",
+    "--timestamp-format": "iso, epoch_s, epoch_ms, epoch_us, excel or '%d.%m.%Y %H:%M'.",
     "--timezone": "Zone of the times.  [default: UTC]",
     "--decimal": "Mark before the decimals: , or .",
     "--delimiter": "One of , ; | :: or tab.",
@@ -157,8 +158,12 @@ def start(source: str, yes: bool, **choices: Any) -> None:
         with writing_to(settings, "mom-pipeline start", waiting=warn):
             dataset = own_files(guess, day_of_import(settings))
             if is_imported_otherwise(dataset, settings):
-                question = f"{folder} was made with other options; begin again?"
-                if not (yes or click.confirm(question)):
+                question = f"{folder} was made with other options"
+                if others := n_other_logs(settings):
+                    question += f" and holds {others} log files of other imports, which would go"
+                if yes and others:
+                    raise DatasetError(f"{question}; name another folder with {DATA_DIR_VARIABLE}")
+                if not (yes or click.confirm(f"{question}; begin again?")):
                     click.echo("Nothing was written.")
                     return
                 begin_again(dataset, settings)

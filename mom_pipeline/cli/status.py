@@ -44,7 +44,7 @@ from mom_pipeline.warehouse.erased import (
     receipts_in,
     salt_of,
 )
-from mom_pipeline.warehouse.lists import is_readable
+from mom_pipeline.warehouse.lists import is_whole_export
 
 _SHOWN, _SHOWN_LINES = 5, 200
 _NEXT = "Next: `mom-pipeline update` computes the days from there on."
@@ -348,7 +348,7 @@ def _in_artifacts(settings: Settings) -> Iterator[Check]:
 
 def _in_export(settings: Settings) -> Iterator[Check]:
     path = export_path(settings)
-    problem = "" if is_readable(path) else "it cannot be read to its end"
+    problem = "" if is_whole_export(path) else "it is not what was written"
     where = str(path.relative_to(settings.data_dir))
     yield Check(where, problem, "`mom-pipeline update` writes it again")
 

@@ -251,8 +251,8 @@ class EventStore:
 def _as_logged(seconds: float, logs: LogSettings) -> str:
     """A time as the log files of the settings have it."""
     at, form = datetime.fromtimestamp(seconds, logs.zone), logs.timestamp_format
-    if form in ("epoch_s", "epoch_ms"):
-        return str(int(seconds * (1000 if form == "epoch_ms" else 1)))
+    if per_second := {"epoch_s": 1, "epoch_ms": 1_000, "epoch_us": 1_000_000}.get(form):
+        return str(int(seconds * per_second))
     if form == "excel":
         return str((at.replace(tzinfo=UTC) - _EXCEL_DAY_0) / timedelta(days=1))
     return at.isoformat(timespec="milliseconds") if form == "iso" else at.strftime(form)

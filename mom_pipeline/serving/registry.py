@@ -25,7 +25,7 @@ from mom_pipeline.artifacts.versions import (
     unfinished_version,
 )
 from mom_pipeline.core.errors import DamagedModel, ModelOfOtherVersion, MomError
-from mom_pipeline.core.files import locked, write_text
+from mom_pipeline.core.files import locked, sha256_of, write_text
 from mom_pipeline.serving.rates import Trial
 from mom_pipeline.serving.served_model import Manifest, ServedModel
 
@@ -159,7 +159,10 @@ class ModelRegistry:
         path = self.root / POINTER
         try:
             text = path.read_text(encoding="utf-8")
-            history = [Promotion(**entry) for entry in json.loads(text)["promotions"]]
+            stored = json.loads(text)
+            history = [Promotion(**entry) for entry in stored["promotions"]]
+            if stored.keys() != {"promotions"} and text != _pointer_text(history):
+                raise ValueError("it is not what was written")
             _standing(history)
         except FileNotFoundError:
             return []
@@ -317,8 +320,7 @@ class ModelRegistry:
         self._point([*history, Promotion(version, now, kind, reason, by)])
 
     def _point(self, history: Iterable[Promotion]) -> None:
-        value = {"promotions": [asdict(entry) for entry in history]}
-        write_text(self.root / POINTER, json.dumps(value, indent=2) + "\n")
+        write_text(self.root / POINTER, _pointer_text(history))
 
     def _described(self, version: str) -> StoredVersion:
         folder = self.root / VERSIONS / version
@@ -330,6 +332,13 @@ class ModelRegistry:
         except DamagedModel as error:
             damage = str(error)
         return StoredVersion(version, manifest, damage, size)
+
+
+def _pointer_text(history: Iterable[Promotion]) -> str:
+    """What is written; one of an earlier version has no sha256."""
+    changes = [asdict(entry) for entry in history]
+    value = {"promotions": changes, "sha256": sha256_of(json.dumps(changes).encode())}
+    return json.dumps(value, indent=2) + "\n"
 
 
 def _standing(history: Iterable[Promotion]) -> list[Promotion]:

@@ -49,6 +49,13 @@ def test_every_share_of_changed_users_is_measured():
         assert day["to_full"] == pytest.approx(day["seconds"] / full)
         both = (day["seconds"] + everyone) / (full + everyone)
         assert day["with_everyone_to_full"] == pytest.approx(both)
+    rebuild, *days = result["ranked"]
+    assert [day["share_changed"] for day in days] == [0.01, 0.1]
+    for day in days:
+        parts = day["moments_seconds"], day["ease_seconds"], day["lists_seconds"]
+        assert 0 < sum(parts) == pytest.approx(day["seconds"])
+        assert day["to_full"] == pytest.approx(day["seconds"] / rebuild["seconds"])
+        assert day["lists_seconds"] < rebuild["lists_seconds"]
 
 
 def test_growth_measures_every_part_of_the_users():

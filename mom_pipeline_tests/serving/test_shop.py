@@ -363,7 +363,7 @@ def test_the_interval_of_a_trial_covers_the_effect_on_the_sample(folder: DataFol
     assert covered >= 90
 
 
-@pytest.mark.parametrize("form", ["iso", "epoch_s", "epoch_ms", "excel", "%d/%m/%Y %H:%M:%S"])
+@pytest.mark.parametrize("form", ["iso", "epoch_s", "epoch_us", "excel", "%d/%m/%Y %H:%M:%S"])
 def test_a_closed_day_is_a_log_that_is_ingested(folder: DataFolder, form):
     logs = {"timestamp_format": form, "timezone": "Asia/Taipei", "require_checksum": True}
     folder.with_logs(**logs).with_columns(user="who", event="kind", timestamp="at", weight="n")
