@@ -102,7 +102,7 @@ BUDGETS = {
     "serving": 4_170,
     "comparison": 1_750,
     "report": 590,
-    "pictures": 330,
+    "pictures": 320,
     "erasure": 850,
     "cli": 3_130,
     "bench": 1_990,

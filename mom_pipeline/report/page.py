@@ -24,8 +24,7 @@ from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 from mom_pipeline.core.evaluation.stability import MIN_AGREEMENT
 from mom_pipeline.core.files import write_text
 from mom_pipeline.logs.ledger import LedgerEntry
-from mom_pipeline.pictures.charts import Chart, bars, curves, histogram, stacked_bars, xy_curves
-from mom_pipeline.pictures.svg import data_url
+from mom_pipeline.pictures import Chart, bars, curves, data_url, histogram, stacked_bars, xy_curves
 from mom_pipeline.report.data import NothingToReport, ReportData, gather
 from mom_pipeline.serving.rates import Rate
 from mom_pipeline.serving.registry import UNUSABLE, ModelRegistry
