@@ -60,8 +60,9 @@ EstimatorName = Literal["paper", "unbiased", "balanced"]
 RowsName = Literal["binary", "counts", "log"]
 RuleName = Literal["product", "tempered", "em"]
 RankingName = Literal["components", "three-moment"]
-PartName = Literal["pairs", "ease", "rare", "low_pass"]
-FeatureName = Literal[PartName, "users", "trend_1", "trend_14", "quiet", "had", "times", "since"]
+FeatureName = Literal[
+    "pairs", "ease", "low_pass", "users", "trend_1", "trend_14", "quiet", "had", "times", "since"
+]
 DELIMITERS: tuple[Delimiter, ...] = get_args(Delimiter)
 
 

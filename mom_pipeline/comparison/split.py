@@ -10,7 +10,7 @@ from scipy import sparse
 
 from mom_pipeline.comparison.results import ComparisonError, DataDescription
 from mom_pipeline.core.interactions import as_binary, resized, with_narrow_indices
-from mom_pipeline.core.ranking.learning import Window
+from mom_pipeline.core.ranking.learning import WINDOWS, Window
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.datasets.splits import read_split
 from mom_pipeline.logs.ledger import delivery_days
@@ -18,8 +18,6 @@ from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.matrix import delivered_pairs, extend_dictionaries, matrix_as_of
 
 _DAY = timedelta(days=1)
-# Windows before the test that a method may learn from, validation among them.
-_WINDOWS = 3
 
 
 @dataclass(frozen=True)
@@ -152,7 +150,7 @@ def split_by_time(
     windows, chosen = tuple[TrainTest, ...](), f"; settings chosen on {start} to {train_until}"
     if start is not None:
         length = train_until - start + _DAY
-        ends = (start - _DAY - number * length for number in range(_WINDOWS))
+        ends = (start - _DAY - number * length for number in range(WINDOWS))
         windows = tuple(trial(end, end + length)[2] for end in ends if end >= first)
     is_later = len(windows) > 0 and len(windows[0].users) > 0
     if not is_later:

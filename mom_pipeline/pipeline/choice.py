@@ -1,7 +1,7 @@
 """The settings that the model of a day is made with: kept from the day before, or chosen anew.
 
 Two choices, neither of which depends on a clock. The weights of the ranking are learnt from up to
-three windows of `evaluation.horizon_days` days before the day (`core.ranking.learning`). K and the
+five windows of `evaluation.horizon_days` days before the day (`core.ranking.learning`). K and the
 estimator, which do not rank, are those under which what users took in the newest window is most
 likely given their memberships. What the settings file names is not for choice.
 """
@@ -28,7 +28,7 @@ from mom_pipeline.core.moments.users import (
     Users,
     UsersInMemory,
 )
-from mom_pipeline.core.ranking.learning import Learnt, Window, learn_weights
+from mom_pipeline.core.ranking.learning import WINDOWS, Learnt, Window, learn_weights
 from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.core.ranking.score import RankingWeights, weights_from
 from mom_pipeline.core.types import Csr
@@ -39,7 +39,6 @@ from mom_pipeline.warehouse.matrix import delivered_pairs, matrix_as_of
 # A choice is made anew once the interactions have grown by a half; after `tuning.every_days` days,
 # once they have grown by a quarter; and after four times as many days.
 _BY_HALF, _GROWN, _LONGEST = 1.5, 1.25, 4
-_WINDOWS = 3
 # Components of the smallest log; users whose likelihood decides about K; estimators with the rows
 # that are their own, the default first.
 _FEWEST, _LIKELIHOOD_USERS = 4, 2000
@@ -175,7 +174,7 @@ def windows_before(
     horizon: days of each; 0 for `evaluation.horizon_days`.
     """
     length = timedelta(days=horizon or warehouse.settings.evaluation.horizon_days)
-    for number in range(_WINDOWS):
+    for number in range(WINDOWS):
         last = day - number * length
         matrix = matrix_as_of(warehouse, last - length, engine.array)
         later = delivered_pairs(warehouse, last - length, last, engine.array)

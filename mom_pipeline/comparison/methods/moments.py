@@ -104,7 +104,6 @@ FORMS = (
 # Each group of features left out in turn, the weights of the others learnt anew.
 _FEATURES = {
     "pairs": ("pairs",),
-    "rare": ("rare",),
     "ease": ("ease",),
     "low-pass": ("low_pass",),
     "popularity": ("users",),

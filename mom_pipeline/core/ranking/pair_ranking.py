@@ -17,7 +17,7 @@ from mom_pipeline.core.moments.users import Users
 from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.item_days import ItemDays
 from mom_pipeline.core.ranking.low_pass import MAX_ITEMS, LowPass
-from mom_pipeline.core.ranking.parts import RARE, RARE_EXPONENT, USER_EXPONENT, Pairs, Part
+from mom_pipeline.core.ranking.parts import UNDATED_EXPONENT, USER_EXPONENT, Pairs, Part
 from mom_pipeline.core.ranking.score import LogitScore, RankingWeights, weights_from
 from mom_pipeline.core.types import Array, Csr, Float64, SentPlain
 
@@ -93,8 +93,8 @@ class PairRanking(SentPlain):
         parts: tuple[Part, ...] = (self.pairs, self.ease)
         if self.days is not None:
             return LogitScore(parts, self.weights, self.item_features, self.days.newest)
-        rare = replace(self.pairs, name=RARE, history_exponent=RARE_EXPONENT)
-        parts = (*parts, rare) if self.low_pass is None else (*parts, rare, self.low_pass)
+        parts = (replace(self.pairs, history_exponent=UNDATED_EXPONENT), self.ease)
+        parts = parts if self.low_pass is None else (*parts, self.low_pass)
         return LogitScore(parts, self.weights, self.item_features, least_share=0.5)
 
     def require_items(self, n_items: int) -> None:

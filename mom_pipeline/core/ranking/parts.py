@@ -8,7 +8,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 from scipy import sparse
@@ -17,14 +17,12 @@ from mom_pipeline.core.moments.cooccurrences import Cooccurrences
 from mom_pipeline.core.ranking.item_matrix import ItemMatrix, owners
 from mom_pipeline.core.types import Array, Csr, Float64
 
-PAIRS, RARE, EASE, LOW_PASS = "pairs", "rare", "ease", "low_pass"
+PAIRS, EASE, LOW_PASS = "pairs", "ease", "low_pass"
 COMPONENTS = "components"
 # Power of the length of a history that divides its co-occurrences: busy users count for more.
 USER_EXPONENT = 0.5
-# History exponent of the part of rows without days in which rare items of a history tell more. On
-# a random or the newest fifth of nine sets of rows read without days it brings .7 % of nDCG@20 in
-# the mean, -.4 to 1.3 %; README says what it brings on Gowalla.
-RARE_EXPONENT = 0.9
+# History exponent of co-occurrences of rows without days; README has what it was chosen on.
+UNDATED_EXPONENT = 0.9
 # Half-life in days of what a user took, before the newest of it, as EASE reads it. Beside
 # co-occurrences of all that was ever taken this brings 11, 8 and -4 ten-thousandths of nDCG@20 on
 # earlier months of 30Music, MovieTweetings and Online Retail, 22, 4 and 40 on earlier weeks.
@@ -107,9 +105,9 @@ class Pairs:
     more, and popular candidates are held back less.
     """
 
+    name: ClassVar[str] = PAIRS
     matrix: ItemMatrix
     item_users: Float64
-    name: str = PAIRS
     history_exponent: float = 0.5
 
     @classmethod

@@ -44,7 +44,7 @@ class RankingWeights:
     The defaults rank where there is nothing to learn from: of 35 sums of EASE, co-occurrences,
     users and trend the one that was best overall on one day to two months of three logs.
 
-    pairs, ease, rare, low_pass: of the parts.  users: of the log of an item's users.
+    pairs, ease, low_pass: of the parts.  users: of the log of an item's users.
     trend_h: of the log of their share of late, each worth 2^(-days ago / h).
     quiet: of the log of the days since an item's last user.
     had, times, since: of an own item: at all, the log of its count, and of the days since then.
@@ -53,7 +53,6 @@ class RankingWeights:
 
     pairs: Coefficient = (1.2, 0.0)
     ease: Coefficient = (1.2, 0.0)
-    rare: Coefficient = (0.0, 0.0)
     low_pass: Coefficient = (0.0, 0.0)
     users: Coefficient = (0.3, 0.0)
     trend_1: Coefficient = (0.0, 0.0)

@@ -12,7 +12,6 @@ const SVG = "http://www.w3.org/2000/svg";
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu;
 const PARTS = {
   pairs: "taken together with what they took", ease: "fits their history as a whole",
-  rare: "goes with the rarer things they took",
   low_pass: "fits their broad taste", components: "liked by people of their kind",
   popularity: "popular with everybody", trend: "rising or falling these days", own: "had it before",
 };

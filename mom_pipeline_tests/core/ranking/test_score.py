@@ -40,7 +40,7 @@ def test_a_score_is_the_sum_of_its_features(X, days, weights, dated, exclude_see
     days = days if dated else None
     score = PairRanking.from_users(UsersInMemory(X, days), weights).score
     names = [part.name for part in score.parts]
-    assert names == ["pairs", "ease"] + ([] if dated else ["rare", "low_pass"])
+    assert names == ["pairs", "ease"] + ([] if dated else ["low_pass"])
     rows = Histories(X, None, days)
     total, bests = score(rows, exclude_seen=exclude_seen)
     items = np.tile(np.arange(25), (80, 1))
