@@ -26,7 +26,7 @@ _SEGMENT: dict[str, Any] = {"multiple": True, "metavar": "COLUMN=VALUE"}
 @click.option("--segment", **_SEGMENT, help="Of these people alone, by a column of users.csv.")
 @click.option("--without", **_SEGMENT, help="Of all people, or of a segment, but these.")
 @click.option(
-    "--against", metavar="OTHER", help="What sets NAME, or a segment, apart from another."
+    "--against", metavar="OTHER", help="What sets NAME apart from it; is a segment like it?"
 )
 @click.option(
     "--at-least",
