@@ -28,7 +28,7 @@ from mom_pipeline.core.moments.users import (
     Users,
     UsersInMemory,
 )
-from mom_pipeline.core.ranking.learning import WINDOWS, Learnt, Window, learn_weights
+from mom_pipeline.core.ranking.learning import Learnt, Window, enough, learn_weights
 from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.core.ranking.score import RankingWeights, weights_from
 from mom_pipeline.core.types import Csr
@@ -173,16 +173,18 @@ def windows_before(
     In the first days, without any, the newest part of what there is.
     horizon: days of each; 0 for `evaluation.horizon_days`.
     """
+    asked = list[int]()
     length = timedelta(days=horizon or warehouse.settings.evaluation.horizon_days)
-    for number in range(WINDOWS):
-        last = day - number * length
+    while not enough(asked):
+        last = day - len(asked) * length
         matrix = matrix_as_of(warehouse, last - length, engine.array)
         later = delivered_pairs(warehouse, last - length, last, engine.array)
         X, days = matrix.interactions, matrix.last_days
         # What was new then, users and items, is not to be found by anybody.
         later = resized(later[: X.shape[0], : X.shape[1]], X.shape)
-        if not ((np.diff(later.indptr) > 0) & (np.diff(X.indptr) > 0)).any():
-            if not number:
+        asked.append(int(((np.diff(later.indptr) > 0) & (np.diff(X.indptr) > 0)).sum()))
+        if not asked[-1]:
+            if len(asked) == 1:
                 yield from _first_days(warehouse, day)
             return
         yield Window(X, later, days, engine.users(DayRows(X, days, matrix.fingerprint)))
